@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+
+namespace isocost {
+
+/// What "slowest" means, and so what is minimised.
+enum class Objective : std::uint8_t {
+  /// The largest load of any microbatch in any dimension: modules run side by side (a pipeline).
+  kLargestMicrobatch,
+  /// First the largest rank, where a rank's load is the sum over its microbatches and dimensions
+  /// (modules run
+  /// one after the other, ranks meet at the end of the step), then the largest microbatch.
+  kSlowestRank,
+};
+
+/// N items with K-dimensional costs to be laid into ranks × microbatches bins.
+struct BalanceProblem {
+  std::size_t dimensions = 1;  ///< K, 1 to 8.
+  std::vector<double>
+      costs;  ///< [N × K] row-major, finite, >= 0; scaled so that dimensions compare (seconds).
+  std::vector<std::int64_t> bytes;    ///< [N], or empty: no memory cap.
+  std::int64_t microbatch_bytes = 0;  ///< Cap on the bytes of a microbatch; 0: none.
+  std::size_t ranks = 1;
+  std::size_t microbatches =
+      1;  ///< Per rank. Every bin gets at least one item: N >= ranks × microbatches.
+  Objective objective = Objective::kLargestMicrobatch;
+
+  std::size_t items() const { return dimensions == 0 ? 0 : costs.size() / dimensions; }
+};
+
+struct BalanceOptions {
+  std::int64_t improvement_rounds =
+      400;  ///< Budget of the local search: a count, so that one input gives one plan.
+  std::size_t exact_items = 12;  ///< Problems of at most this many items are solved exactly (GLPK).
+  std::int64_t exact_nodes = 20'000;  ///< Branch-and-bound nodes granted to an exact solve.
+};
+
+struct BalanceResult {
+  /// bins[rank * microbatches + microbatch] lists items in ascending order.
+  std::vector<std::vector<std::uint32_t>> bins;
+  double makespan = 0;     ///< The objective's value.
+  double lower_bound = 0;  ///< No plan can be below it.
+  bool optimal =
+      false;  ///< Proved: makespan equals the bound (to 1e-9) or the exact solver finished.
+  double gap() const { return lower_bound > 0 ? makespan / lower_bound - 1 : 0; }
+};
+
+/// Deals items in order, as loaders do today: item i to rank i mod D, each rank's items cut into M
+/// runs of (nearly) equal count. Ignores costs and the memory cap.
+Result<BalanceResult> deal_in_order(const BalanceProblem& problem);
+
+/// Balances: bounds, vector greedy, moves and swaps, exact sub-problems. Pure and deterministic;
+/// one thread. Errors: kInvalidArgument (negative or non-finite costs, fewer items than bins),
+/// kResourceExhausted (an item over the byte cap, or no feasible packing found), naming the item.
+Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOptions& options);
+
+/// The greatest of several bounds on the objective: mean load, largest item, pigeonhole (k+1 of the
+/// k·bins+1 largest items share a bin), granularity (loads that are whole multiples of a tile).
+double lower_bound(const BalanceProblem& problem);
+
+}  // namespace isocost

@@ -1,0 +1,137 @@
+#include "base/buffer.h"
+
+#include <array>
+#include <bit>
+#include <map>
+#include <new>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::int64_t kSmallest = 256;
+constexpr int kClasses = 48;
+
+int size_class(std::int64_t size) {
+  const auto wanted = static_cast<std::uint64_t>(size < kSmallest ? kSmallest : size);
+  return std::bit_width(wanted - 1);
+}
+
+void free_block(std::byte* data) { ::operator delete(data, std::align_val_t{kAlignment}); }
+
+}  // namespace
+
+// The state a pool shares with its buffers. Free blocks are kept per size class; blocks in use are
+// known by address so that `owns` can answer.
+struct Buffer::Shelf {
+  explicit Shelf(std::int64_t keep) : keep_bytes(keep) {}
+  Shelf(const Shelf&) = delete;
+  Shelf& operator=(const Shelf&) = delete;
+  ~Shelf() { drop_kept(); }
+
+  void drop_kept() {
+    const std::lock_guard lock(mutex);
+    for (auto& blocks : free_blocks) {
+      for (std::byte* block : blocks) free_block(block);
+      blocks.clear();
+    }
+    kept = 0;
+  }
+
+  void give_back(std::byte* data, std::int64_t capacity) {
+    {
+      const std::lock_guard lock(mutex);
+      used.erase(data);
+      in_use -= capacity;
+      if (kept + capacity <= keep_bytes) {
+        free_blocks.at(static_cast<std::size_t>(size_class(capacity))).push_back(data);
+        kept += capacity;
+        return;
+      }
+    }
+    free_block(data);
+  }
+
+  std::int64_t keep_bytes;
+  mutable std::mutex mutex;
+  std::array<std::vector<std::byte*>, kClasses> free_blocks;
+  std::map<const std::byte*, std::int64_t> used;
+  std::int64_t in_use = 0;
+  std::int64_t kept = 0;
+};
+
+Buffer::Buffer(std::shared_ptr<Shelf> shelf, std::byte* data, std::int64_t size,
+               std::int64_t capacity)
+    : shelf_(std::move(shelf)), data_(data), size_(size), capacity_(capacity) {}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : shelf_(std::move(other.shelf_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      capacity_(std::exchange(other.capacity_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  if (this != &other) {
+    if (data_ != nullptr) shelf_->give_back(data_, capacity_);
+    shelf_ = std::move(other.shelf_);
+    data_ = std::exchange(other.data_, nullptr);
+    size_ = std::exchange(other.size_, 0);
+    capacity_ = std::exchange(other.capacity_, 0);
+  }
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) shelf_->give_back(data_, capacity_);
+}
+
+BufferPool::BufferPool(std::int64_t keep_bytes)
+    : shelf_(std::make_shared<Buffer::Shelf>(keep_bytes)) {}
+
+BufferPool::~BufferPool() { shelf_->drop_kept(); }
+
+Buffer BufferPool::allocate(std::int64_t size) {
+  const int index = size_class(size);
+  if (size < 0 || index >= kClasses) throw std::bad_alloc();
+  const std::int64_t capacity = std::int64_t{1} << index;
+  {
+    const std::lock_guard lock(shelf_->mutex);
+    auto& blocks = shelf_->free_blocks.at(static_cast<std::size_t>(index));
+    if (!blocks.empty()) {
+      std::byte* data = blocks.back();
+      blocks.pop_back();
+      shelf_->kept -= capacity;
+      shelf_->in_use += capacity;
+      shelf_->used.emplace(data, capacity);
+      return Buffer(shelf_, data, size, capacity);
+    }
+  }
+  auto* data = static_cast<std::byte*>(
+      ::operator new(static_cast<std::size_t>(capacity), std::align_val_t{kAlignment}));
+  const std::lock_guard lock(shelf_->mutex);
+  shelf_->in_use += capacity;
+  shelf_->used.emplace(data, capacity);
+  return Buffer(shelf_, data, size, capacity);
+}
+
+std::int64_t BufferPool::bytes_in_use() const {
+  const std::lock_guard lock(shelf_->mutex);
+  return shelf_->in_use;
+}
+
+std::int64_t BufferPool::bytes_kept() const {
+  const std::lock_guard lock(shelf_->mutex);
+  return shelf_->kept;
+}
+
+bool BufferPool::owns(const void* address) const {
+  const auto* byte = static_cast<const std::byte*>(address);
+  const std::lock_guard lock(shelf_->mutex);
+  auto after = shelf_->used.upper_bound(byte);
+  if (after == shelf_->used.begin()) return false;
+  --after;
+  return byte < after->first + after->second;
+}
+
+}  // namespace isocost

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace isocost {
+
+class BufferPool;
+
+/// Owned bytes, 64-byte aligned, taken from a BufferPool and given back to it on destruction.
+/// Move-only; single-thread, but may be moved between threads. Contents start uninitialised.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  std::int64_t size() const { return size_; }
+  std::span<std::byte> bytes() { return {data_, static_cast<std::size_t>(size_)}; }
+  std::span<const std::byte> bytes() const { return {data_, static_cast<std::size_t>(size_)}; }
+
+ private:
+  friend class BufferPool;
+  struct Shelf;
+  Buffer(std::shared_ptr<Shelf> shelf, std::byte* data, std::int64_t size, std::int64_t capacity);
+
+  std::shared_ptr<Shelf> shelf_;  // outlives the pool, so a buffer may, too
+  std::byte* data_ = nullptr;
+  std::int64_t size_ = 0;
+  std::int64_t capacity_ = 0;
+};
+
+/// Recycles buffers by power-of-two size class and counts what is out. Internally synchronised.
+/// It limits what it keeps for reuse (`keep_bytes`), not what it hands out: admission is the
+/// caller's.
+class BufferPool {
+ public:
+  explicit BufferPool(std::int64_t keep_bytes = 64 << 20);
+  ~BufferPool();
+
+  /// A buffer of `size` >= 0 bytes. Throws std::bad_alloc like every allocation.
+  Buffer allocate(std::int64_t size);
+
+  /// Bytes of capacity now in buffers that somebody holds.
+  std::int64_t bytes_in_use() const;
+  /// Bytes of capacity kept for reuse.
+  std::int64_t bytes_kept() const;
+  /// True where `address` lies in a buffer that this pool handed out and that is still held: tests
+  /// use it to show that a tensor was not copied.
+  bool owns(const void* address) const;
+
+ private:
+  std::shared_ptr<Buffer::Shelf> shelf_;
+};
+
+}  // namespace isocost

@@ -1,0 +1,68 @@
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/executor.h"
+
+namespace isocost {
+namespace {
+
+class ThreadExecutor final : public Executor {
+ public:
+  explicit ThreadExecutor(std::size_t workers) {
+    threads_.reserve(workers);
+    for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { run(); });
+  }
+
+  ~ThreadExecutor() override {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    ready_.notify_all();
+  }
+
+  void submit(std::function<void()> task) override {
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    ready_.notify_one();
+  }
+
+  std::size_t workers() const override { return threads_.size(); }
+
+ private:
+  void run() {
+    for (;;) {
+      std::function<void()> task;
+      {
+        std::unique_lock lock(mutex_);
+        ready_.wait(lock, [this] { return closing_ || !tasks_.empty(); });
+        if (tasks_.empty()) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      task();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<std::function<void()>> tasks_;
+  bool closing_ = false;
+  std::vector<std::jthread> threads_;  // last: joined before the queue goes
+};
+
+}  // namespace
+
+std::unique_ptr<Executor> make_executor(std::size_t workers) {
+  if (workers == 0) workers = std::max<std::size_t>(1, std::thread::hardware_concurrency());
+  return std::make_unique<ThreadExecutor>(workers);
+}
+
+}  // namespace isocost

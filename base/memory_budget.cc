@@ -1,0 +1,74 @@
+#include "base/memory_budget.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace isocost {
+
+MemoryBudget::Grant::Grant(Grant&& other) noexcept
+    : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+MemoryBudget::Grant& MemoryBudget::Grant::operator=(Grant&& other) noexcept {
+  if (this != &other) {
+    release();
+    budget_ = std::exchange(other.budget_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+void MemoryBudget::Grant::shrink(std::int64_t bytes) {
+  if (budget_ == nullptr || bytes >= bytes_) return;
+  budget_->give_back(bytes_ - bytes);
+  bytes_ = bytes;
+}
+
+Result<MemoryBudget::Grant> MemoryBudget::acquire(std::int64_t bytes, const std::stop_token& stop) {
+  if (bytes > limit_) {
+    return Error(ErrorCode::kResourceExhausted, "needs " + std::to_string(bytes) +
+                                                    " bytes, the memory budget is " +
+                                                    std::to_string(limit_));
+  }
+  std::unique_lock lock(mutex_);
+  const void* ticket = &bytes;  // unique while this call waits
+  waiting_.push_back(ticket);
+  const bool granted = changed_.wait(
+      lock, stop, [&] { return waiting_.front() == ticket && used_ + bytes <= limit_; });
+  waiting_.erase(std::find(waiting_.begin(), waiting_.end(), ticket));
+  if (granted) {
+    used_ += bytes;
+    peak_ = std::max(peak_, used_);
+  }
+  changed_.notify_all();  // the next in line may fit, too
+  if (!granted) return Error(ErrorCode::kCancelled, "stopped while waiting for memory");
+  return Grant(this, bytes);
+}
+
+std::optional<MemoryBudget::Grant> MemoryBudget::try_acquire(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (!waiting_.empty() || used_ + bytes > limit_) return std::nullopt;
+  used_ += bytes;
+  peak_ = std::max(peak_, used_);
+  return Grant(this, bytes);
+}
+
+std::int64_t MemoryBudget::in_use() const {
+  const std::lock_guard lock(mutex_);
+  return used_;
+}
+
+std::int64_t MemoryBudget::peak() const {
+  const std::lock_guard lock(mutex_);
+  return peak_;
+}
+
+void MemoryBudget::give_back(std::int64_t bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    used_ -= bytes;
+  }
+  changed_.notify_all();
+}
+
+}  // namespace isocost

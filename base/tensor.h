@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/result.h"
+
+namespace isocost {
+
+enum class DType : std::uint8_t { kUInt8 = 0, kInt32 = 1, kInt64 = 2, kFloat32 = 3 };
+
+/// Bytes of one element.
+std::int64_t dtype_size(DType dtype);
+/// "uint8", "int32", "int64", "float32".
+std::string_view dtype_name(DType dtype);
+
+/// A dense row-major tensor that shares its bytes. Immutable once published; copying it copies a
+/// pointer. `data` points into the buffer that `owner` keeps alive.
+struct SharedTensor {
+  DType dtype = DType::kUInt8;
+  std::vector<std::int64_t> shape;
+  const std::byte* data = nullptr;
+  std::shared_ptr<const void> owner;
+
+  std::int64_t elements() const;
+  std::int64_t size_bytes() const { return elements() * dtype_size(dtype); }
+  std::span<const std::byte> bytes() const {
+    return {data, static_cast<std::size_t>(size_bytes())};
+  }
+  /// Typed view; T must be the dtype's C++ type.
+  template <typename T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(data), static_cast<std::size_t>(elements())};
+  }
+};
+
+/// A tensor with the name by which models know it, "<module>.<tensor>", e.g. "vision.patches".
+struct NamedTensor {
+  std::string name;
+  SharedTensor tensor;
+};
+
+/// Publishes a filled buffer as a tensor. Errors: kInvalidArgument where the buffer's size is not
+/// that of the shape, or a dimension is negative.
+Result<SharedTensor> make_tensor(Buffer&& buffer, DType dtype, std::vector<std::int64_t> shape);
+
+}  // namespace isocost

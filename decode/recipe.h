@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/byte_source.h"
+#include "base/load.h"
+#include "base/result.h"
+#include "base/tensor.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+
+/// Options of the recipe `native28`: how a model wants its media prepared.
+struct RecipeOptions {
+  std::string name = "native28";
+  std::int32_t max_image_patches =
+      4096;  ///< 14-pixel patches an image; larger ones are scaled down.
+  std::int32_t max_frame_patches = 1024;  ///< The same for a video frame.
+  double video_fps = 1.0;                 ///< Frames sampled a second of video.
+  std::int32_t max_video_frames = 32;
+  double max_audio_seconds = 120.0;     ///< What lies beyond is cut off.
+  std::int32_t max_text_tokens = 8192;  ///< A text part; what lies beyond is cut off.
+
+  /// Errors: kInvalidArgument with field, value and allowed range.
+  Status validate() const;
+};
+
+/// Token ids of the byte-level vocabulary: UTF-8 bytes are themselves.
+inline constexpr std::int64_t kTokenBos = 256;
+inline constexpr std::int64_t kTokenEos = 257;
+inline constexpr std::int64_t kTokenVision =
+    258;  ///< One for each 2×2 patches, replaced by the encoder's output.
+inline constexpr std::int64_t kTokenAudio = 259;  ///< One for each 4 mel frames, likewise.
+inline constexpr std::int64_t kVocabulary = 260;
+inline constexpr std::int64_t kIgnoredLabel = -100;
+
+/// One part's bytes, beside its shape.
+struct PartBytes {
+  const PartShape* shape = nullptr;
+  const ByteSource* source = nullptr;
+};
+
+/// Turns shapes into loads (integer arithmetic) and bytes into tensors; both agree exactly.
+/// `native28`:
+///
+/// - an image keeps its native resolution, each side rounded to the nearest multiple of 28 (at
+/// least 28) and
+///   scaled down, aspect kept, where it has more than `max_image_patches` patches of 14×14; EXIF
+///   orientation is applied; alpha is composed on white. A video gives min(max_video_frames, max(1,
+///   floor(duration × video_fps))) frames, evenly spaced, each treated as an image of at most
+///   `max_frame_patches`;
+/// - audio is mixed to mono, resampled to 16 kHz, cut into windows of at most 30 s, each a 128-bin
+/// log-mel
+///   (FFT 400, hop 160) of frames padded to a multiple of 4;
+/// - text is its UTF-8 bytes; the sequence is BOS, the parts in order, EOS.
+///
+/// Tensors of a sample, rows along the first dimension; those of several samples are concatenated
+/// there:
+///   vision.patches   uint8 [patches, 588]   14×14×3 pixels (row, column, RGB) 0..255; the four
+///   patches of a
+///                                           2×2 group are neighbours, groups row by row
+///   vision.grids     int32 [images, 2]      patch rows and columns, an image or video frame each
+///   vision.lengths   int32 [images]         patches of each
+///   audio.mel        float32 [frames, 128]  log-mel, scaled like Whisper's (max - 8 floor, (x + 4)
+///   / 4) audio.lengths    int32 [windows]        frames of each window llm.input_ids    int64
+///   [tokens] llm.labels       int64 [tokens]         the token to predict at each position
+///   (already shifted), or
+///                                           kIgnoredLabel where that is no text byte and not EOS
+///   llm.position_ids int64 [tokens]         0, 1, ... within the sample
+///   llm.lengths      int32 [1]              tokens
+/// A modality that the sample lacks has no tensor. Load: vision sequences are images, units
+/// patches; audio sequences are windows, units frames / 2; llm one sequence of `tokens`. Immutable;
+/// const-safe.
+class Recipe {
+ public:
+  static Result<Recipe> create(const RecipeOptions& options);
+
+  /// Errors: kResourceExhausted where a product overflows; kInvalidArgument for a shape without
+  /// parts.
+  Result<Load> load(const SampleShape& shape) const;
+
+  /// Bytes of memory that `tensors` may need at its peak, its result included.
+  Result<std::int64_t> working_set_bytes(const SampleShape& shape) const;
+
+  /// Decodes and prepares. Blocks on reads and computes on the calling thread only. The tensors own
+  /// their memory (from `pool`). Errors: kCorrupt (cut-off media, text that is not UTF-8, audio
+  /// without samples or with NaN, a stream that ends early), kUnsupported, kIo. Nothing partial is
+  /// returned.
+  Result<std::vector<NamedTensor>> tensors(std::span<const PartBytes> parts,
+                                           BufferPool& pool) const;
+
+  const RecipeOptions& options() const { return options_; }
+  /// 64-bit hash of name and options: shapes loads, so it is part of plans' and clients'
+  /// fingerprints.
+  std::uint64_t fingerprint() const;
+
+ private:
+  explicit Recipe(const RecipeOptions& options) : options_(options) {}
+  RecipeOptions options_;
+};
+
+}  // namespace isocost

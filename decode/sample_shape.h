@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace isocost {
+
+enum class Modality : std::uint8_t { kText = 0, kImage = 1, kAudio = 2, kVideo = 3 };
+
+/// Container or codec of a part. The bytes decide, not the file name; a name that claims another
+/// one is an error of the sample.
+enum class MediaFormat : std::uint8_t {
+  kUtf8 = 0,
+  kJson = 1,
+  kJpeg = 2,
+  kPng = 3,
+  kWebp = 4,
+  kGif = 5,
+  kBmp = 6,
+  kWav = 7,
+  kFlac = 8,
+  kOggVorbis = 9,
+  kOpus = 10,
+  kMp3 = 11,
+  kMp4 = 12,
+  kMatroska = 13,  ///< MKV and WebM
+  kAvi = 14,
+};
+
+/// What a header tells about one part of a sample; no pixel or audio sample is decoded for it.
+struct PartShape {
+  Modality modality = Modality::kText;
+  MediaFormat format = MediaFormat::kUtf8;
+  std::uint8_t orientation =
+      1;                    ///< EXIF orientation 1..8; width and height are already as displayed.
+  std::int32_t width = 0;   ///< Image, video: pixels as displayed.
+  std::int32_t height = 0;  ///< Image, video: pixels as displayed.
+  std::int32_t sample_rate = 0;  ///< Audio: Hz.
+  std::int32_t channels = 0;     ///< Audio.
+  std::int64_t frames = 0;       ///< Audio: samples per channel. Video: 0.
+  std::int64_t duration_us = 0;  ///< Video: microseconds of the video stream.
+  std::int64_t text_bytes =
+      0;  ///< Text: UTF-8 bytes. JSON: those of its "text" string, 0 without one.
+  std::int64_t encoded_bytes = 0;  ///< The member's size.
+  bool operator==(const PartShape&) const = default;
+};
+
+/// The parts that a model sees, in the order in which it sees them (their order in the shard).
+struct SampleShape {
+  std::vector<PartShape> parts;
+  float weight = 1.0F;  ///< From the sample's JSON ("weight"), finite and >= 0; scales its loss.
+  bool operator==(const SampleShape&) const = default;
+};
+
+std::string_view modality_name(Modality modality);
+std::string_view format_name(MediaFormat format);
+
+/// The format that a WebDataset part name claims ("jpg", "0.png", "caption.txt", "json"): its last
+/// extension, case ignored. Nothing for extensions that Isocost does not read.
+std::optional<MediaFormat> format_from_extension(std::string_view part_name);
+Modality modality_of(MediaFormat format);
+
+}  // namespace isocost

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/log.h"
+#include "base/result.h"
+#include "base/tensor.h"
+#include "transport/messages.h"
+
+namespace isocost {
+
+struct ClientOptions {
+  std::string endpoint = "tcp://127.0.0.1:5800";
+  std::int32_t rank = 0;
+  std::int32_t world_size = 0;  ///< 0: whatever the node has.
+  std::uint32_t prefetch = 2;   ///< Microbatches asked for ahead of the one in use.
+  std::chrono::milliseconds connect_timeout{30000};
+  std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
+  std::string curve_secret_key_file;  ///< This client's; empty: a fresh pair.
+  LogSink log;
+};
+
+/// One microbatch, assembled: what a trainer computes on. Move-only. Tensors stay valid after it is
+/// gone, for as long as somebody holds them.
+struct Microbatch {
+  MicrobatchHeader header;
+  /// The announced tensors, rows of all samples concatenated in header.samples' order, and what
+  /// follows from them:
+  ///   <module>.cu_seqlens  int32 [sequences + 1]   running sums of <module>.lengths, from 0
+  ///   llm.loss_weights     float32 [tokens]        each sample's weight at its tokens
+  std::vector<NamedTensor> tensors;
+  std::chrono::nanoseconds waited{0};  ///< How long `next` blocked for it.
+
+  /// Null where this microbatch has no such tensor (no audio in it, say).
+  const SharedTensor* find(std::string_view name) const;
+};
+
+/// A trainer's end of the wire. One background thread receives and assembles ahead of use, one copy
+/// from socket to tensor. `next`, `report` from one thread at a time; `close` from any.
+class Client {
+ public:
+  /// Joins the node. Errors: kDeadlineExceeded naming the endpoint; what the node refuses with
+  /// (kInvalidArgument: rank out of range, world size; kAlreadyExists: rank taken; kUnsupported:
+  /// protocol version).
+  static Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
+  virtual ~Client() = default;  ///< As close().
+
+  virtual const Welcome& welcome() const = 0;
+
+  /// The next microbatch of this rank; nothing at the end of an epoch (then `epoch_end` tells about
+  /// it, and the next call goes on with the next epoch, or again gives nothing after the last).
+  /// Acknowledges the one before. Reconnects by itself where the connection drops; microbatches
+  /// come exactly once all the same. Errors: kCancelled; kUnavailable where the node is silent
+  /// beyond the time-out or was restarted; what the node failed with.
+  virtual Result<std::optional<Microbatch>> next(const std::stop_token& stop) = 0;
+  virtual const std::optional<EpochEnd>& epoch_end() const = 0;
+
+  /// Sends measured seconds back. Errors: kInvalidArgument for NaN, infinity or absurd (> 1 h)
+  /// seconds.
+  virtual Status report(const Report& report) = 0;
+
+  /// Acknowledges, says goodbye and joins the thread; idempotent.
+  virtual void close() = 0;
+
+  /// Bytes copied from socket buffers into tensors so far: tests hold it against the bytes
+  /// delivered.
+  virtual std::int64_t bytes_copied() const = 0;
+  virtual const BufferPool& pool() const = 0;
+};
+
+}  // namespace isocost

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/load.h"
+#include "base/result.h"
+#include "base/tensor.h"
+
+namespace isocost {
+
+/// The wire format's version; peers of another one are refused by name. See docs/wire_format.md.
+inline constexpr std::uint16_t kProtocolVersion = 1;
+
+/// Where a microbatch stands in training. Ordered as it is delivered.
+struct Position {
+  std::uint32_t epoch = 0;
+  std::uint32_t step = 0;        ///< Global batch within the epoch.
+  std::uint32_t microbatch = 0;  ///< Of this rank, within the step.
+  auto operator<=>(const Position&) const = default;
+};
+
+/// First message of a client.
+struct Hello {
+  std::int32_t rank = 0;
+  std::int32_t world_size = 0;  ///< 0: whatever the node has.
+  std::array<std::uint8_t, 16>
+      client_id{};  ///< Random; the same after a reconnect of the same client.
+  bool has_position = false;
+  Position position;  ///< Last microbatch received whole, where has_position.
+};
+
+/// The node's answer.
+struct Welcome {
+  std::int32_t ranks = 1;
+  std::uint64_t node_id = 0;  ///< Random per node process: a client sees a restarted node.
+  std::uint64_t dataset_fingerprint = 0;
+  std::uint64_t recipe_fingerprint = 0;
+  std::uint64_t samples_per_epoch = 0;
+  std::uint32_t steps_per_epoch = 0;
+  std::uint32_t epochs = 1;
+  std::uint32_t heartbeat_ms = 1000;  ///< Both sides send at least this often ...
+  std::uint32_t timeout_ms = 30000;   ///< ... and give the other up after this silence.
+};
+
+/// One sample of a microbatch, in the order of its rows.
+struct SampleEntry {
+  std::uint64_t id = 0;
+  float weight = 1.0F;  ///< 0: a repeat that fills a place and counts for nothing.
+  std::uint32_t label_tokens = 0;
+};
+
+/// A tensor of the whole microbatch: dtype, and its shape with all samples' rows along the first
+/// dimension.
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::kUInt8;
+  std::vector<std::int64_t> shape;
+};
+
+/// Announces a microbatch: all that a client needs to allocate it before its fragments come.
+struct MicrobatchHeader {
+  Position position;
+  std::uint32_t microbatches = 1;  ///< Of this step, the same for every rank.
+  std::uint64_t global_label_tokens =
+      0;  ///< Label tokens of the whole global batch, zero-weight repeats left out.
+  std::uint64_t plan_hash = 0;  ///< Of the step's plan: equal on all ranks, equal for equal plans.
+  std::array<double, kModules> predicted_seconds{};
+  Load load;
+  std::vector<SampleEntry> samples;
+  std::vector<TensorSpec> tensors;
+  bool last_of_step() const { return position.microbatch + 1 == microbatches; }
+};
+
+/// One sample's tensors; every fragment of a microbatch comes once, in any order.
+struct Fragment {
+  Position position;
+  std::uint32_t sample = 0;  ///< Index into MicrobatchHeader::samples.
+  std::vector<NamedTensor> tensors;
+};
+
+/// End of an epoch, a message and not a silence.
+struct EpochEnd {
+  std::uint32_t epoch = 0;
+  std::uint32_t steps = 0;
+  std::uint64_t delivered = 0;  ///< Samples delivered to all ranks, repeats left out.
+  std::uint64_t bad = 0;        ///< Samples left out because they were bad.
+  std::uint64_t dropped = 0;    ///< Samples of the tail that were dropped (--tail drop).
+  bool last_epoch = false;
+};
+
+/// What a trainer measured.
+struct Report {
+  Position position;
+  std::array<double, kModules> seconds{-1, -1,
+                                       -1};  ///< Forward and backward; negative: not measured.
+};
+
+}  // namespace isocost

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "transport/messages.h"
+
+namespace isocost {
+
+struct ServerOptions {
+  std::string bind = "tcp://127.0.0.1:5800";  ///< ZeroMQ endpoint; port * picks a free one.
+  bool insecure = false;              ///< Allows an address beyond loopback without CURVE keys.
+  std::string curve_secret_key_file;  ///< `isocost keygen` writes it; empty: no CURVE.
+  std::string curve_allowed_clients_file;  ///< Public keys of clients, one a line; empty: any that
+                                           ///< knows ours.
+  std::chrono::milliseconds heartbeat{1000};
+  std::chrono::milliseconds timeout{30000};  ///< A silent client is given up after this.
+  Welcome welcome;                           ///< Sent to each client that is let in.
+};
+
+/// What clients do, as the server's owner sees it.
+struct ClientJoined {
+  std::int32_t rank;
+  bool same_client;                  ///< A reconnect of the client that had this rank.
+  std::optional<Position> received;  ///< Last microbatch that it holds whole.
+};
+struct ClientLeft {
+  std::int32_t rank;
+  bool finished;  ///< It said goodbye; else it fell silent.
+};
+struct CreditGranted {
+  std::int32_t rank;
+  std::uint32_t microbatches;
+};
+struct Acknowledged {
+  std::int32_t rank;
+  Position position;
+};
+struct Reported {
+  std::int32_t rank;
+  Report report;
+};
+using ServerEvent = std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported>;
+
+/// The node's socket: lets in one client a rank, keeps heartbeats, carries microbatches. It owns
+/// one thread. A rank out of range, a rank already taken by a live client, another protocol version
+/// or world size is answered with a refusal that says why. A client that reconnects must join
+/// again, and its credit starts anew. Internally synchronised.
+class Server {
+ public:
+  /// `on_event` is called on the server's thread; it must not block, and may call the send
+  /// functions. Errors: kAlreadyExists for a busy port, kInvalidArgument for a bad endpoint, an
+  /// address beyond loopback without keys, or unreadable keys.
+  static Result<std::unique_ptr<Server>> create(const ServerOptions& options,
+                                                std::function<void(const ServerEvent&)> on_event,
+                                                LogSink log);
+  virtual ~Server() = default;  ///< Says goodbye, waits at most a second for what is queued, joins.
+
+  /// The endpoint that clients connect to, the port filled in.
+  virtual const std::string& endpoint() const = 0;
+
+  /// These queue a message and return; the tensors are sent without a copy and `keep` is released
+  /// once ZeroMQ has no use for them (on any thread). Sending to a rank without a client drops the
+  /// message.
+  virtual void begin(std::int32_t rank, const MicrobatchHeader& header) = 0;
+  virtual void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep) = 0;
+  virtual void epoch_end(std::int32_t rank, const EpochEnd& end) = 0;
+  /// Tells every client why the node stops.
+  virtual void fail(const Error& error) = 0;
+};
+
+}  // namespace isocost
