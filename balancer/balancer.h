@@ -35,8 +35,10 @@ struct BalanceProblem {
 };
 
 struct BalanceOptions {
+  double enough_gap = 2e-4;  ///< The local search stops this near the bound.
   std::int64_t improvement_rounds =
-      400;  ///< Budget of the local search: a count, so that one input gives one plan.
+      400;  ///< Budget of the local search, in looks at a pair of bins per bin: a count, so that
+            ///< one input gives one plan.
   std::size_t exact_items = 12;  ///< Problems of at most this many items are solved exactly (GLPK).
   std::int64_t exact_nodes = 20'000;  ///< Branch-and-bound nodes granted to an exact solve.
 };
@@ -47,7 +49,8 @@ struct BalanceResult {
   double makespan = 0;     ///< The objective's value.
   double lower_bound = 0;  ///< No plan can be below it.
   bool optimal =
-      false;  ///< Proved: makespan equals the bound (to 1e-9) or the exact solver finished.
+      false;  ///< Proved: makespan equals the bound (to 1e-9), or the exact solver finished (to
+              ///< its 1e-7).
   double gap() const { return lower_bound > 0 ? makespan / lower_bound - 1 : 0; }
 };
 

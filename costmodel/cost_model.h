@@ -1,10 +1,11 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <filesystem>
-#include <span>
+#include <memory>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "base/load.h"
 #include "base/result.h"
@@ -32,7 +33,7 @@ struct CostProfile {
   /// A stated guess from FLOP counts, right in its proportions only: see docs/cost_model.md.
   static CostProfile stated_default();
   /// JSON, see docs/cost_model.md. Errors: kNotFound, kIo, kCorrupt naming the field that is
-  /// missing, negative or not finite.
+  /// missing, unknown, mistyped, negative or not finite, kUnsupported for another version.
   static Result<CostProfile> parse(std::string_view json);
   static Result<CostProfile> load(const std::filesystem::path& file);
   std::string to_json() const;
@@ -58,17 +59,22 @@ class CostModel {
  public:
   struct Options {
     bool correct = true;
-    double half_life = 512;     ///< Measurements after which one counts half.
-    double prior_strength = 8;  ///< Measurements that the profile is worth.
+    double half_life = 512;     ///< Measurements after which one counts half; > 0.
+    double prior_strength = 8;  ///< Measurements that the profile's proportions are worth, were
+                                ///< measurements as uncertain as they are (50 %); >= 0.
   };
   CostModel(CostProfile profile, const Options& options);
+  ~CostModel();
+  CostModel(CostModel&& other) noexcept;
+  CostModel& operator=(CostModel&& other) noexcept;
 
   /// Seconds that a sample adds to a microbatch (without per_microbatch).
   ModuleSeconds predict_sample(const Load& load) const;
   ModuleSeconds predict_microbatch(const Load& load) const;
 
-  /// Takes one measurement in. Errors: kInvalidArgument for NaN or infinite seconds (the
-  /// measurement is dropped and counted).
+  /// Takes one measurement in. A module with negative seconds, with zero seconds or with an empty
+  /// load says nothing about that module. Errors: kInvalidArgument for NaN or infinite seconds,
+  /// seconds beyond a day, and negative loads: the whole measurement is dropped and counted.
   Status observe(const Measurement& measurement);
 
   const std::array<ModuleCoefficients, kModules>& coefficients() const;
@@ -79,8 +85,8 @@ class CostModel {
   std::int64_t rejected() const;
 
  private:
-  CostProfile profile_;
-  Options options_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace isocost

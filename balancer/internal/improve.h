@@ -1,0 +1,18 @@
+#pragma once
+
+#include "balancer/internal/partition.h"
+
+namespace isocost {
+
+struct ImproveLimits {
+  double target = 0;      ///< Stops at a makespan <= this: the lower bound, or near it.
+  std::int64_t work = 0;  ///< Pairs of bins looked at, so that one input gives one plan.
+};
+
+/// Local search. The worst bin and a partner divide their items anew, exactly (which covers every
+/// move, swap and longer exchange between the two); where no partner helps, other pairs exchange
+/// items below the makespan, and the worst bin tries them again. The makespan never rises. `bins`
+/// is feasible and stays so.
+void improve_bins(const Partition& problem, const ImproveLimits& limits, Bins& bins);
+
+}  // namespace isocost

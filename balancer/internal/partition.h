@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+namespace isocost {
+
+inline constexpr std::size_t kMaxDimensions = 8;
+inline constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
+
+/// bins[b] lists items in ascending order.
+using Bins = std::vector<std::vector<std::uint32_t>>;
+
+/// The core problem: items with vector costs into bins that are all alike, so that the largest load
+/// of any bin in any dimension is small. A view: the caller keeps the arrays alive. Checked before:
+/// costs finite and >= 0, no item above the cap, items >= bins * min_items.
+struct Partition {
+  std::size_t dimensions = 1;
+  std::size_t bins = 1;
+  std::size_t min_items = 1;  ///< Each bin holds at least so many.
+  std::span<const double> costs = {};
+  std::span<const std::int64_t> bytes = {};  ///< Empty where there is no cap.
+  std::int64_t bytes_cap = kNoCap;
+
+  std::size_t items() const { return costs.size() / dimensions; }
+  const double* cost(std::size_t item) const { return &costs[item * dimensions]; }
+  std::int64_t bytes_of(std::size_t item) const { return bytes.empty() ? 0 : bytes[item]; }
+};
+
+/// The largest load, summed item by item in ascending order: the one order in which every part of
+/// the balancer sums, so that equal plans have equal makespans to the last bit.
+double makespan_of(const Partition& problem, const Bins& bins);
+
+/// True where every item lies in exactly one bin, and counts and cap are kept.
+bool is_feasible(const Partition& problem, const Bins& bins);
+
+}  // namespace isocost

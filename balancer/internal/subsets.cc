@@ -1,0 +1,166 @@
+#include "balancer/internal/subsets.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace isocost {
+
+void Subsets::build(const Partition& problem, const std::vector<std::uint32_t>& items,
+                    std::size_t key_dimension) {
+  dimensions_ = problem.dimensions;
+  choose_free(problem, items);
+  tabulate(problem);
+  sort(problem, key_dimension);
+}
+
+void Subsets::choose_free(const Partition& problem, const std::vector<std::uint32_t>& items) {
+  free_ = items;
+  fixed_.clear();
+  fixed_load_ = {};
+  fixed_bytes_ = 0;
+  if (items.size() <= kFreeItems) return;
+  const auto size_of = [&problem](std::uint32_t item) {
+    const double* cost = problem.cost(item);
+    return *std::max_element(cost, cost + problem.dimensions);
+  };
+  std::stable_sort(free_.begin(), free_.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return size_of(a) > size_of(b);
+  });
+  std::vector<std::uint32_t> spread;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (next < kFreeItems && i == next * items.size() / kFreeItems) {
+      spread.push_back(free_[i]);
+      ++next;
+      continue;
+    }
+    fixed_.push_back(free_[i]);
+    fixed_bytes_ += problem.bytes_of(free_[i]);
+    for (std::size_t k = 0; k < dimensions_; ++k) fixed_load_[k] += problem.cost(free_[i])[k];
+  }
+  free_ = std::move(spread);
+}
+
+void Subsets::tabulate(const Partition& problem) {
+  const std::size_t masks = std::size_t{1} << free_.size();
+  loads_.assign(masks * dimensions_, 0.0);
+  bytes_.assign(problem.bytes.empty() ? 0 : masks, 0);
+  for (std::size_t i = 0; i < free_.size(); ++i) {
+    const std::size_t bit = std::size_t{1} << i;
+    const double* cost = problem.cost(free_[i]);
+    for (std::size_t mask = 0; mask < bit; ++mask) {
+      for (std::size_t k = 0; k < dimensions_; ++k) {
+        loads_[(bit + mask) * dimensions_ + k] = loads_[mask * dimensions_ + k] + cost[k];
+      }
+      if (!bytes_.empty()) bytes_[bit + mask] = bytes_[mask] + problem.bytes[free_[i]];
+    }
+  }
+}
+
+// Each item doubles the list: the subsets without it and those with it are both sorted, and merge.
+void Subsets::sort(const Partition& problem, std::size_t key_dimension) {
+  const std::size_t masks = std::size_t{1} << free_.size();
+  sorted_.resize(masks);
+  merged_.resize(masks);
+  sorted_[0] = {0.0, 0};
+  for (std::size_t i = 0; i < free_.size(); ++i) {
+    const std::uint32_t bit = 1U << i;
+    const double cost = problem.cost(free_[i])[key_dimension];
+    std::size_t without = 0;
+    std::size_t with = 0;
+    for (std::size_t out = 0; out < std::size_t{2} * bit; ++out) {
+      const bool take_without =
+          without < bit && (with == bit || sorted_[without].key <= sorted_[with].key + cost);
+      if (take_without) {
+        merged_[out] = sorted_[without++];
+      } else {
+        merged_[out] = {sorted_[with].key + cost, sorted_[with].mask | bit};
+        ++with;
+      }
+    }
+    sorted_.swap(merged_);
+  }
+}
+
+namespace {
+
+// The state of one search for a split, so that the loops stay readable.
+struct SplitSearch {
+  const Partition& problem;
+  const Subsets& first;
+  const Subsets& second;
+  std::array<double, kMaxDimensions> sum{};  // load of both bins together
+  double limit;
+  std::optional<Split> best;
+
+  // False where even halves would not be below the limit.
+  bool prepare() {
+    const std::uint32_t all_first = (1U << first.free_items().size()) - 1;
+    const std::uint32_t all_second = (1U << second.free_items().size()) - 1;
+    for (std::size_t k = 0; k < problem.dimensions; ++k) {
+      sum[k] = first.fixed_load()[k] + first.load(all_first)[k] + second.fixed_load()[k] +
+               second.load(all_second)[k];
+      if (sum[k] >= 2 * limit) return false;
+    }
+    return true;
+  }
+
+  bool counts_and_bytes_allow(std::uint32_t kept, std::uint32_t got) const {
+    const auto moved = static_cast<std::size_t>(std::popcount(kept) + std::popcount(got));
+    const std::size_t free_items = first.free_items().size() + second.free_items().size();
+    const std::size_t in_first = moved + first.fixed_items().size();
+    const std::size_t in_second = free_items - moved + second.fixed_items().size();
+    if (in_first < problem.min_items || in_second < problem.min_items) return false;
+    if (problem.bytes.empty()) return true;
+    const std::uint32_t all_first = (1U << first.free_items().size()) - 1;
+    const std::uint32_t all_second = (1U << second.free_items().size()) - 1;
+    return first.fixed_bytes() + first.bytes(kept) + second.bytes(got) <= problem.bytes_cap &&
+           second.fixed_bytes() + first.bytes(all_first ^ kept) + second.bytes(all_second ^ got) <=
+               problem.bytes_cap;
+  }
+
+  void consider(std::uint32_t kept, std::uint32_t got) {
+    double value = 0;
+    const double* kept_load = first.load(kept);
+    const double* got_load = second.load(got);
+    for (std::size_t k = 0; k < problem.dimensions; ++k) {
+      const double load = first.fixed_load()[k] + kept_load[k] + got_load[k];
+      value = std::max({value, load, sum[k] - load});
+      if (value >= limit) return;
+    }
+    if (!counts_and_bytes_allow(kept, got)) return;
+    limit = value;
+    best = Split{value, kept, got};
+  }
+};
+
+}  // namespace
+
+std::optional<Split> best_split(const Partition& problem, const Subsets& first,
+                                const Subsets& second, std::size_t key_dimension, double limit,
+                                double enough, std::int64_t& steps) {
+  SplitSearch search{.problem = problem, .first = first, .second = second, .limit = limit, .best = {}};
+  if (!search.prepare()) return std::nullopt;
+  const auto& partner = second.sorted();
+  const double fixed = first.fixed_load()[key_dimension];
+  const double sum = search.sum[key_dimension];
+  const std::int64_t last_step = steps + kMaxSteps;
+  // partner[low, high) is the window; both ends fall as the first bin keeps more.
+  std::size_t low = partner.size();
+  std::size_t high = partner.size();
+  for (const Subsets::Entry& kept : first.sorted()) {
+    const double base = fixed + kept.key;
+    while (high > 0 && base + partner[high - 1].key >= search.limit) --high;
+    while (low > 0 && sum - (base + partner[low - 1].key) < search.limit) --low;
+    steps += 1;
+    for (std::size_t i = low; i < high; ++i) {
+      search.consider(kept.mask, partner[i].mask);
+      ++steps;
+    }
+    if (high == 0 || steps > last_step) break;
+    if (search.best && search.best->value <= enough) break;
+  }
+  return search.best;
+}
+
+}  // namespace isocost

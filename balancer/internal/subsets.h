@@ -1,0 +1,68 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "balancer/internal/partition.h"
+
+namespace isocost {
+
+/// All sub-multisets of a bin's (at most kFreeItems) free items with their loads, sorted by their
+/// load in one dimension. Built once per content of a bin, used against every partner.
+class Subsets {
+ public:
+  static constexpr std::size_t kFreeItems = 10;
+  struct Entry {
+    double key;  // load in the key dimension
+    std::uint32_t mask;
+  };
+
+  /// `items` of a bin; where there are more than kFreeItems, a spread of sizes is free and the rest
+  /// stays put.
+  void build(const Partition& problem, const std::vector<std::uint32_t>& items,
+             std::size_t key_dimension);
+
+  const std::vector<Entry>& sorted() const { return sorted_; }
+  const double* load(std::uint32_t mask) const { return &loads_[mask * dimensions_]; }
+  std::int64_t bytes(std::uint32_t mask) const { return bytes_.empty() ? 0 : bytes_[mask]; }
+  const std::vector<std::uint32_t>& free_items() const { return free_; }
+  const std::vector<std::uint32_t>& fixed_items() const { return fixed_; }
+  const std::array<double, kMaxDimensions>& fixed_load() const { return fixed_load_; }
+  std::int64_t fixed_bytes() const { return fixed_bytes_; }
+
+ private:
+  void choose_free(const Partition& problem, const std::vector<std::uint32_t>& items);
+  void tabulate(const Partition& problem);
+  void sort(const Partition& problem, std::size_t key_dimension);
+
+  std::size_t dimensions_ = 1;
+  std::vector<std::uint32_t> free_;
+  std::vector<std::uint32_t> fixed_;
+  std::array<double, kMaxDimensions> fixed_load_{};
+  std::int64_t fixed_bytes_ = 0;
+  std::vector<double> loads_;  // [mask][dimension]
+  std::vector<std::int64_t> bytes_;
+  std::vector<Entry> sorted_;
+  std::vector<Entry> merged_;
+};
+
+/// How two bins may share their items anew.
+struct Split {
+  double value;             // the larger of the two bins' largest loads
+  std::uint32_t kept_mask;  // free items of the first bin that it keeps
+  std::uint32_t got_mask;   // free items of the second bin that the first gets
+};
+
+/// The best division of two bins' items between them whose value is below `limit`, found by meeting
+/// in the middle: all 2^(n+m) divisions of the free items are covered in about 2^n + 2^m steps,
+/// because the divisions that keep the key dimension below the limit in both bins form a narrow
+/// window. Stops early at a value <= `enough`. `steps` is raised by the divisions looked at, and the
+/// search gives up beyond kMaxSteps of them (a dimension in which all are alike opens the window).
+inline constexpr std::int64_t kMaxSteps = 8192;
+std::optional<Split> best_split(const Partition& problem, const Subsets& first,
+                                const Subsets& second, std::size_t key_dimension, double limit,
+                                double enough, std::int64_t& steps);
+
+}  // namespace isocost

@@ -1,0 +1,63 @@
+// The stated default: FLOP of forward and backward over an assumed speed. docs/cost_model.md spells
+// the arithmetic out; the two change together.
+#include "costmodel/cost_model.h"
+
+namespace isocost {
+namespace {
+
+// 312 TFLOP/s (bf16 peak of an A100) at 40 % utilisation.
+constexpr double kFlopPerSecond = 312e12 * 0.40;
+// Backward costs twice the forward pass.
+constexpr double kPasses = 3;
+// Per layer, forward and backward: some 30 kernels, 5 us each to launch.
+constexpr double kLaunchesPerLayerSeconds = 30 * 5e-6;
+
+constexpr ModuleCoefficients priced(double layers, double flop_per_unit, double flop_per_pair) {
+  return {.per_microbatch = layers * kLaunchesPerLayerSeconds,
+          .per_sequence = 0,
+          .per_unit = kPasses * flop_per_unit / kFlopPerSecond,
+          .per_unit_squared = kPasses * flop_per_pair / kFlopPerSecond};
+}
+
+// SigLIP-so400m: 27 layers, width 1152, MLP 4304, patches of 14x14x3. Attention looks both ways.
+constexpr ModuleCoefficients vision() {
+  constexpr double kLayers = 27;
+  constexpr double kWidth = 1152;
+  constexpr double kMlp = 4304;
+  constexpr double kEmbed = 2.0 * 14 * 14 * 3 * kWidth;
+  return priced(kLayers, kLayers * (8 * kWidth * kWidth + 4 * kWidth * kMlp) + kEmbed,
+                kLayers * 4 * kWidth);
+}
+
+// The encoder of Whisper large-v3: 32 layers, width 1280, MLP 5120; a position is two mel frames of
+// 128 bins through two convolutions of width 3.
+constexpr ModuleCoefficients audio() {
+  constexpr double kLayers = 32;
+  constexpr double kWidth = 1280;
+  constexpr double kMlp = 5120;
+  constexpr double kStem = 2.0 * 2 * 3 * 128 * kWidth + 2.0 * 3 * kWidth * kWidth;
+  return priced(kLayers, kLayers * (8 * kWidth * kWidth + 4 * kWidth * kMlp) + kStem,
+                kLayers * 4 * kWidth);
+}
+
+// Qwen2.5-7B: 28 layers, width 3584, 4 of 28 heads for keys and values, gated MLP 18944, vocabulary
+// 152064. Causal attention touches half of the pairs.
+constexpr ModuleCoefficients llm() {
+  constexpr double kLayers = 28;
+  constexpr double kWidth = 3584;
+  constexpr double kKeyValue = 512;
+  constexpr double kMlp = 18944;
+  constexpr double kVocabulary = 152064;
+  constexpr double kProjections = 2 * (2 * kWidth * kWidth + 2 * kWidth * kKeyValue);
+  return priced(kLayers,
+                kLayers * (kProjections + 6 * kWidth * kMlp) + 2 * kWidth * kVocabulary,
+                kLayers * 2 * kWidth);
+}
+
+}  // namespace
+
+CostProfile CostProfile::stated_default() {
+  return {.modules = {vision(), audio(), llm()}, .source = "default"};
+}
+
+}  // namespace isocost
