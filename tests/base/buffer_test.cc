@@ -22,12 +22,21 @@ TEST(BufferPool, ReusesABlockOfTheSameClass) {
   BufferPool pool;
   const std::byte* first = nullptr;
   {
-    const Buffer buffer = pool.allocate(900);
+    const Buffer buffer = pool.allocate(1024);
     first = buffer.data();
   }
   EXPECT_EQ(pool.bytes_in_use(), 0);
   EXPECT_EQ(pool.bytes_kept(), 1024);
-  EXPECT_EQ(pool.allocate(600).data(), first);
+  EXPECT_EQ(pool.allocate(1000).data(), first);
+}
+
+TEST(BufferPool, WastesAtMostAnEighth) {
+  BufferPool pool;
+  for (std::int64_t size = 257; size < 3'000'000; size += size / 7 + 1) {
+    const Buffer buffer = pool.allocate(size);
+    EXPECT_GE(pool.bytes_in_use(), size);
+    EXPECT_LE(pool.bytes_in_use(), size + size / 8 + 1);
+  }
 }
 
 TEST(BufferPool, KeepsNoMoreThanItMay) {
