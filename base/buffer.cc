@@ -1,6 +1,5 @@
 #include "base/buffer.h"
 
-#include <array>
 #include <bit>
 #include <map>
 #include <new>
@@ -11,11 +10,15 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::int64_t kSmallest = 256;
-constexpr int kClasses = 48;
+constexpr std::int64_t kLargest = std::int64_t{1} << 46;
 
-int size_class(std::int64_t size) {
-  const auto wanted = static_cast<std::uint64_t>(size < kSmallest ? kSmallest : size);
-  return std::bit_width(wanted - 1);
+// Capacities keep four leading bits of the size, so that at most an eighth of a block is unused and
+// blocks of nearly equal samples are still interchangeable.
+std::int64_t capacity_for(std::int64_t size) {
+  if (size <= kSmallest) return kSmallest;
+  const int shift = std::bit_width(static_cast<std::uint64_t>(size - 1)) - 4;
+  const std::int64_t step = std::int64_t{1} << shift;
+  return (size + step - 1) / step * step;
 }
 
 void free_block(std::byte* data) { ::operator delete(data, std::align_val_t{kAlignment}); }
@@ -32,10 +35,10 @@ struct Buffer::Shelf {
 
   void drop_kept() {
     const std::lock_guard lock(mutex);
-    for (auto& blocks : free_blocks) {
+    for (const auto& [capacity, blocks] : free_blocks) {
       for (std::byte* block : blocks) free_block(block);
-      blocks.clear();
     }
+    free_blocks.clear();
     kept = 0;
   }
 
@@ -45,7 +48,7 @@ struct Buffer::Shelf {
       used.erase(data);
       in_use -= capacity;
       if (kept + capacity <= keep_bytes) {
-        free_blocks.at(static_cast<std::size_t>(size_class(capacity))).push_back(data);
+        free_blocks[capacity].push_back(data);
         kept += capacity;
         return;
       }
@@ -55,7 +58,7 @@ struct Buffer::Shelf {
 
   std::int64_t keep_bytes;
   mutable std::mutex mutex;
-  std::array<std::vector<std::byte*>, kClasses> free_blocks;
+  std::map<std::int64_t, std::vector<std::byte*>> free_blocks;  // by capacity
   std::map<const std::byte*, std::int64_t> used;
   std::int64_t in_use = 0;
   std::int64_t kept = 0;
@@ -92,15 +95,14 @@ BufferPool::BufferPool(std::int64_t keep_bytes)
 BufferPool::~BufferPool() { shelf_->drop_kept(); }
 
 Buffer BufferPool::allocate(std::int64_t size) {
-  const int index = size_class(size);
-  if (size < 0 || index >= kClasses) throw std::bad_alloc();
-  const std::int64_t capacity = std::int64_t{1} << index;
+  if (size < 0 || size > kLargest) throw std::bad_alloc();
+  const std::int64_t capacity = capacity_for(size);
   {
     const std::lock_guard lock(shelf_->mutex);
-    auto& blocks = shelf_->free_blocks.at(static_cast<std::size_t>(index));
-    if (!blocks.empty()) {
-      std::byte* data = blocks.back();
-      blocks.pop_back();
+    const auto found = shelf_->free_blocks.find(capacity);
+    if (found != shelf_->free_blocks.end() && !found->second.empty()) {
+      std::byte* data = found->second.back();
+      found->second.pop_back();
       shelf_->kept -= capacity;
       shelf_->in_use += capacity;
       shelf_->used.emplace(data, capacity);

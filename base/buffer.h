@@ -40,9 +40,9 @@ class Buffer {
   std::int64_t capacity_ = 0;
 };
 
-/// Recycles buffers by power-of-two size class and counts what is out. Internally synchronised.
-/// It limits what it keeps for reuse (`keep_bytes`), not what it hands out: admission is the
-/// caller's.
+/// Recycles buffers by size class (at most an eighth of a block is unused) and counts what is out.
+/// Internally synchronised. It limits what it keeps for reuse (`keep_bytes`), not what it hands
+/// out: admission is the caller's.
 class BufferPool {
  public:
   explicit BufferPool(std::int64_t keep_bytes = 64 << 20);

@@ -1,8 +1,7 @@
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
-#include <oneapi/tbb/task_group.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <utility>
@@ -17,7 +16,11 @@ namespace {
 class TbbExecutor final : public Executor {
  public:
   explicit TbbExecutor(std::size_t workers)
-      : workers_(workers), arena_(static_cast<int>(workers), /*reserved_for_masters=*/0) {}
+      : workers_(workers),
+        // oneTBB counts the calling thread among the cores and starts one worker fewer; nobody
+        // calls in here.
+        parallelism_(oneapi::tbb::global_control::max_allowed_parallelism, workers + 1),
+        arena_(static_cast<int>(workers), /*reserved_for_masters=*/0) {}
 
   ~TbbExecutor() override {
     std::unique_lock lock(mutex_);
@@ -43,6 +46,7 @@ class TbbExecutor final : public Executor {
   std::mutex mutex_;
   std::condition_variable idle_;
   std::size_t open_ = 0;
+  oneapi::tbb::global_control parallelism_;
   oneapi::tbb::task_arena arena_;
 };
 

@@ -1,5 +1,6 @@
-// Replays a fuzz target where no fuzzer is at hand: every corpus file as it is, then a few thousand seeded
-// mutations of each (flips, cuts, doublings, spliced lengths). A crash or a sanitizer report fails the test.
+// Replays a fuzz target where no fuzzer is at hand: every corpus file as it is, then a few thousand
+// seeded mutations of each (flips, cuts, doublings, spliced lengths). A crash or a sanitizer report
+// fails the test.
 
 #include <algorithm>
 #include <cstddef>

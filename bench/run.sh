@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs benchmarks: ./run bench [NAME ...]; without names all of them. Each checks its answers before it times.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+names=("$@")
+if [ ${#names[@]} -eq 0 ]; then
+  mapfile -t names < <(find build/release/bench -maxdepth 1 -type f -executable -printf '%f\n' | sort)
+fi
+for name in "${names[@]}"; do
+  program=build/release/bench/$name
+  [ -x "$program" ] || {
+    echo "bench: no benchmark '$name'; there are: $(ls build/release/bench 2>/dev/null | tr '\n' ' ')" >&2
+    exit 2
+  }
+  printf '\n== %s\n' "$name"
+  "$program"
+done

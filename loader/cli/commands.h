@@ -1,0 +1,16 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace isocost::cli {
+
+/// Each adds one subcommand; `run` is what it does when it is chosen, and returns the exit status.
+using Run = std::function<int()>;
+void add_serve(CLI::App& app, Run& run);
+void add_index(CLI::App& app, Run& run);
+void add_check(CLI::App& app, Run& run);
+void add_make_shards(CLI::App& app, Run& run);
+void add_keygen(CLI::App& app, Run& run);
+
+}  // namespace isocost::cli

@@ -1,0 +1,137 @@
+#include "loader/cli/console.h"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace isocost::cli {
+namespace {
+
+spdlog::level::level_enum spdlog_level(LogLevel level) {
+  switch (level) {
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarning:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+// What is drawn now, so that equal states are not drawn twice.
+struct Bar {
+  std::mutex mutex;
+  int last_permille = -1;
+  std::string last_what;
+  bool open = false;
+};
+
+Bar& bar() {
+  static Bar the_bar;
+  return the_bar;
+}
+
+void draw(std::uint64_t done, std::uint64_t total, std::string_view what) {
+  constexpr int kWidth = 30;
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const auto permille = static_cast<int>(total == 0 ? 1000 : done * 1000 / total);
+  Bar& state = bar();
+  const std::lock_guard lock(state.mutex);
+  const bool same = state.last_what == what;
+  const int step = terminal ? 5 : 100;
+  if (same && permille / step == state.last_permille / step && permille != 1000) return;
+  if (same && permille == state.last_permille) return;
+  state.last_permille = permille;
+  state.last_what = what;
+  const int filled = std::clamp(permille * kWidth / 1000, 0, kWidth);
+  std::string line(static_cast<std::size_t>(filled), '#');
+  line.resize(kWidth, '.');
+  std::fprintf(stderr, "%s%.*s [%s] %llu/%llu%s", terminal ? "\r\033[K" : "",
+               static_cast<int>(what.size()), what.data(), line.c_str(),
+               static_cast<unsigned long long>(done), static_cast<unsigned long long>(total),
+               terminal ? "" : "\n");
+  state.open = terminal;
+}
+
+// Signals are taken by a thread of their own through sigwait, so that no handler limits what may be
+// called.
+struct SignalThread {
+  std::stop_source stop;
+  std::thread thread;
+};
+SignalThread* signals = nullptr;
+
+sigset_t stop_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR2);  // our own: the owner is going
+  return set;
+}
+
+}  // namespace
+
+LogSink console_log(bool verbose) {
+  auto logger = spdlog::stderr_color_mt("isocost");
+  logger->set_pattern("%H:%M:%S %^%l%$ %v");
+  logger->set_level(verbose ? spdlog::level::debug : spdlog::level::info);
+  return [logger](LogLevel level, std::string_view text) {
+    finish_progress();
+    logger->log(spdlog_level(level), text);
+  };
+}
+
+ProgressSink progress_bar() { return draw; }
+
+void finish_progress() {
+  Bar& state = bar();
+  const std::lock_guard lock(state.mutex);
+  if (state.open) std::fputc('\n', stderr);
+  state.open = false;
+}
+
+SignalStop::SignalStop() {
+  const sigset_t set = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);  // inherited by every thread started later
+  signals = new SignalThread;
+  signals->thread = std::thread([set] {
+    for (int received = 0;;) {
+      int signal = 0;
+      sigwait(&set, &signal);
+      if (signal == SIGUSR2) return;
+      if (++received > 1) _exit(128 + signal);
+      signals->stop.request_stop();
+    }
+  });
+}
+
+SignalStop::~SignalStop() {
+  pthread_kill(signals->thread.native_handle(), SIGUSR2);
+  signals->thread.join();
+  delete signals;
+  signals = nullptr;
+}
+
+std::stop_token SignalStop::token() const { return signals->stop.get_token(); }
+
+int report(const Error& error) {
+  finish_progress();
+  std::fprintf(stderr, "isocost: %s\n", error.message().c_str());
+  const bool mendable = error.code() == ErrorCode::kInvalidArgument ||
+                        error.code() == ErrorCode::kNotFound ||
+                        error.code() == ErrorCode::kAlreadyExists;
+  return mendable ? 2 : 1;
+}
+
+}  // namespace isocost::cli

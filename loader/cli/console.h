@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "loader/dataset.h"
+
+namespace isocost::cli {
+
+/// Log lines on standard error through spdlog, FFmpeg's and others' stay silent.
+LogSink console_log(bool verbose);
+
+/// A progress bar on standard error: redrawn in place on a terminal, a line every tenth elsewhere.
+/// Call `finish_progress` before other output.
+ProgressSink progress_bar();
+void finish_progress();
+
+/// Requests a stop at SIGINT and SIGTERM; a second signal ends the process at once. One per
+/// process, made before other threads.
+class SignalStop {
+ public:
+  SignalStop();
+  ~SignalStop();
+  SignalStop(const SignalStop&) = delete;
+  SignalStop& operator=(const SignalStop&) = delete;
+  std::stop_token token() const;
+};
+
+/// Prints "isocost: <error>" on standard error; returns the exit status for the error's kind: 2
+/// where the user can mend the call, 1 else.
+int report(const Error& error);
+
+}  // namespace isocost::cli

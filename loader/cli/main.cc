@@ -1,0 +1,32 @@
+// The program `isocost`: subcommands over loader/ and transport/.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+
+#include "loader/cli/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{
+      "Isocost, a data loader that hands every rank microbatches of equal cost.\n"
+      "'isocost COMMAND --help' explains a command and shows examples.",
+      "isocost"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "isocost " ISOCOST_VERSION);
+  isocost::cli::Run run;
+  isocost::cli::add_serve(app, run);
+  isocost::cli::add_index(app, run);
+  isocost::cli::add_check(app, run);
+  isocost::cli::add_make_shards(app, run);
+  isocost::cli::add_keygen(app, run);
+  try {
+    app.parse(argc, argv);
+    return run();
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "isocost: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,108 @@
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "loader/cli/commands.h"
+#include "loader/cli/console.h"
+#include "loader/config.h"
+#include "loader/node.h"
+
+namespace isocost::cli {
+namespace {
+
+struct ServeArguments {
+  std::string config;
+  std::vector<std::pair<const OptionSpec*, std::string>> flags;  // in the order given
+  bool verbose = false;
+};
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file.is_open() || file.bad()) {
+    return Error(ErrorCode::kNotFound, path + ": cannot be read");
+  }
+  return text;
+}
+
+// The file first, then the flags: what is typed wins.
+Result<NodeOptions> read_options(const ServeArguments& arguments) {
+  NodeOptions options;
+  if (!arguments.config.empty()) {
+    ISOCOST_ASSIGN(const std::string text, read_file(arguments.config));
+    ISOCOST_TRY(apply_toml(options, text, arguments.config));
+  }
+  for (const auto& [spec, value] : arguments.flags) {
+    ISOCOST_TRY_CONTEXT(spec->set(options, value), spec->flag());
+  }
+  return options;
+}
+
+Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
+  if (options.summary.empty()) return {};
+  std::ofstream file(options.summary);
+  file << summary.to_json() << '\n';
+  if (!file.flush()) return Error(ErrorCode::kIo, "cannot write " + options.summary.string());
+  return {};
+}
+
+Status serve(const ServeArguments& arguments) {
+  const SignalStop signals;
+  ISOCOST_ASSIGN(const NodeOptions options, read_options(arguments));
+  const LogSink sink = console_log(arguments.verbose);
+  ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, progress_bar(), sink));
+  finish_progress();
+  log(sink, LogLevel::kInfo,
+      std::to_string(node->dataset().size()) + " samples in " +
+          std::to_string(node->dataset().shards()) + " shards, " +
+          std::to_string(node->dataset().bad().size()) + " bad");
+  std::printf("listening on %s\n", node->endpoint().c_str());
+  std::fflush(stdout);
+  ISOCOST_ASSIGN(const NodeSummary summary, node->run(signals.token()));
+  log(sink, LogLevel::kInfo,
+      "done: " + std::to_string(summary.steps) + " steps, " + std::to_string(summary.delivered) +
+          " samples delivered, " + std::to_string(summary.bad) + " bad, " +
+          std::to_string(summary.dropped) + " dropped");
+  return write_summary(options, summary);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("serve", "Run a loader node: plan, decode, deliver.");
+  auto arguments = std::make_shared<ServeArguments>();
+  command->add_option("--config", arguments->config, "TOML file; flags override it")
+      ->type_name("FILE");
+  command->add_flag("--verbose", arguments->verbose, "Log debug messages, too.");
+  for (const OptionSpec& spec : node_option_table()) {
+    const std::string standard = spec.get(NodeOptions{});
+    command
+        ->add_option_function<std::string>(
+            spec.flag(),
+            [arguments, &spec](const std::string& value) {
+              arguments->flags.emplace_back(&spec, value);
+            },
+            spec.text + (standard.empty() ? "" : " [" + standard + "]"))
+        ->type_name(spec.value);
+  }
+  command->footer(
+      "Examples:\n"
+      "  isocost serve --shards data/shards --ranks 2 --global-batch 64 --microbatches 4\n"
+      "  isocost serve --config node.toml --bind 'tcp://127.0.0.1:*' --summary run.json\n"
+      "  isocost serve --shards data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
+      "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
+      "acknowledged the last epoch. Stops at SIGINT or SIGTERM. Status: 0 done, 1 failed, 2 "
+      "usage.");
+  command->callback([arguments, &run] {
+    run = [arguments] {
+      const Status status = serve(*arguments);
+      return status ? 0 : report(status.error());
+    };
+  });
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,135 @@
+#include "loader/delivery_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace isocost {
+
+void DeliveryQueue::push(std::shared_ptr<SealedStep> step) {
+  entries_.push_back({std::move(step), {}});
+}
+
+void DeliveryQueue::push(const EpochEnd& end) {
+  entries_.push_back({nullptr, end});
+  last_seen_ = last_seen_ || end.last_epoch;
+}
+
+const DeliveryQueue::Entry* DeliveryQueue::entry_at(std::uint64_t number) const {
+  if (number < first_ || number - first_ >= entries_.size()) return nullptr;
+  return &entries_[static_cast<std::size_t>(number - first_)];
+}
+
+// Sets the rank's cursor to the first microbatch after `position`; to the oldest held without one.
+void DeliveryQueue::seek_after(Rank& rank, const std::optional<Position>& position) const {
+  rank.entry = first_;
+  rank.microbatch = 0;
+  if (!position) return;
+  for (; const Entry* entry = entry_at(rank.entry); ++rank.entry) {
+    if (entry->step == nullptr) {
+      // The end of a past epoch was received before anything of a later one.
+      if (entry->end.epoch >= position->epoch) return;
+      continue;
+    }
+    const Position last = entry->step->last_position();
+    if (*position < last) {
+      const bool inside = position->epoch == last.epoch && position->step == last.step;
+      rank.microbatch = inside ? position->microbatch + 1 : 0;
+      return;
+    }
+  }
+}
+
+void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& received) {
+  Rank& state = ranks_.at(static_cast<std::size_t>(rank));
+  state.present = true;
+  state.credit = 0;
+  // What was acknowledged is gone for good, whatever a client claims not to have.
+  std::optional<Position> after = state.acknowledged;
+  if (received && (!after || *after < *received)) after = received;
+  seek_after(state, after);
+}
+
+void DeliveryQueue::leave(std::int32_t rank) {
+  ranks_.at(static_cast<std::size_t>(rank)).present = false;
+}
+
+void DeliveryQueue::grant(std::int32_t rank, std::uint32_t microbatches) {
+  ranks_.at(static_cast<std::size_t>(rank)).credit += microbatches;
+}
+
+void DeliveryQueue::acknowledge(std::int32_t rank, const Position& position) {
+  Rank& state = ranks_.at(static_cast<std::size_t>(rank));
+  if (state.acknowledged && position <= *state.acknowledged) return;
+  state.acknowledged = position;
+  drop_finished();
+}
+
+std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
+  Rank* chosen = nullptr;
+  for (Rank& rank : ranks_) {
+    const Entry* entry = entry_at(rank.entry);
+    if (!rank.present || entry == nullptr) continue;
+    if (entry->step != nullptr && rank.credit == 0) continue;
+    const bool older = chosen == nullptr || std::pair(rank.entry, rank.microbatch) <
+                                                std::pair(chosen->entry, chosen->microbatch);
+    if (older) chosen = &rank;
+  }
+  if (chosen == nullptr) return std::nullopt;
+
+  const Entry& entry = *entry_at(chosen->entry);
+  Delivery delivery{static_cast<std::int32_t>(chosen - ranks_.data()), entry.step,
+                    chosen->microbatch, entry.end};
+  if (entry.step != nullptr) chosen->credit -= 1;
+  if (entry.step != nullptr && chosen->microbatch + 1 < entry.step->plan.microbatches) {
+    chosen->microbatch += 1;
+  } else {
+    chosen->entry += 1;
+    chosen->microbatch = 0;
+    if (entry.step == nullptr) drop_finished();
+  }
+  return delivery;
+}
+
+bool DeliveryQueue::done_with(const Rank& rank, std::uint64_t number, const Entry& entry) const {
+  if (entry.step == nullptr) return rank.entry > number;
+  return rank.acknowledged && *rank.acknowledged >= entry.step->last_position();
+}
+
+void DeliveryQueue::drop_finished() {
+  while (!entries_.empty()) {
+    const bool done = std::all_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) {
+      return done_with(rank, first_, entries_.front());
+    });
+    if (!done) return;
+    entries_.pop_front();
+    first_ += 1;
+    for (Rank& rank : ranks_) {
+      if (rank.entry < first_) {
+        rank.entry = first_;
+        rank.microbatch = 0;
+      }
+    }
+  }
+}
+
+std::size_t DeliveryQueue::ahead() const {
+  std::uint64_t slowest = first_ + entries_.size();
+  for (const Rank& rank : ranks_) slowest = std::min(slowest, rank.entry);
+  std::size_t steps = 0;
+  for (std::uint64_t number = slowest; const Entry* entry = entry_at(number); ++number) {
+    if (entry->step != nullptr) ++steps;
+  }
+  return steps;
+}
+
+bool DeliveryQueue::finished() const { return last_seen_ && entries_.empty(); }
+
+std::shared_ptr<const SealedStep> DeliveryQueue::find(const Position& position) const {
+  for (const Entry& entry : entries_) {
+    if (entry.step == nullptr) continue;
+    if (entry.step->epoch == position.epoch && entry.step->step == position.step) return entry.step;
+  }
+  return nullptr;
+}
+
+}  // namespace isocost

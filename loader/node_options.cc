@@ -1,0 +1,42 @@
+#include "loader/node_options.h"
+
+#include <string>
+
+namespace isocost {
+namespace {
+
+Status in_range(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value >= least && value <= most) return {};
+  return Error(ErrorCode::kInvalidArgument, std::string(name) + " = " + std::to_string(value) +
+                                                ": allowed are " + std::to_string(least) + " to " +
+                                                std::to_string(most));
+}
+
+}  // namespace
+
+Status NodeOptions::validate() const {
+  constexpr std::int64_t kMany = 1'000'000'000;
+  if (shards.empty()) {
+    return Error(ErrorCode::kInvalidArgument, "shards: name the directory that holds the shards");
+  }
+  ISOCOST_TRY(in_range("ranks", ranks, 1, 100'000));
+  ISOCOST_TRY(in_range("microbatches", microbatches, 1, 100'000));
+  ISOCOST_TRY(in_range("global_batch", global_batch, 1, 10'000'000));
+  if (global_batch < ranks * microbatches) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "global_batch = " + std::to_string(global_batch) + ": " + std::to_string(ranks) +
+                     " ranks × " + std::to_string(microbatches) + " microbatches need at least " +
+                     std::to_string(ranks * microbatches));
+  }
+  ISOCOST_TRY(in_range("epochs", epochs, 1, kMany));
+  ISOCOST_TRY(in_range("steps", steps, 0, kMany));
+  ISOCOST_TRY(in_range("plan_ahead", plan_ahead, 1, 1000));
+  ISOCOST_TRY(in_range("workers", workers, 0, 1024));
+  ISOCOST_TRY(in_range("memory", memory, kMiB, std::int64_t{1} << 50));
+  ISOCOST_TRY(in_range("microbatch_memory", microbatch_memory, 0, std::int64_t{1} << 50));
+  ISOCOST_TRY(in_range("max_pixels", max_pixels, 1, std::int64_t{1} << 40));
+  ISOCOST_TRY(in_range("timeout in ms", timeout.count(), 100, 86'400'000));
+  return recipe.validate();
+}
+
+}  // namespace isocost

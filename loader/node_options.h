@@ -1,0 +1,68 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "decode/probe.h"
+#include "decode/recipe.h"
+
+namespace isocost {
+
+enum class BalancePolicy : std::uint8_t {
+  kNone,     ///< Data-blind: samples are dealt in order, as loaders do today.
+  kIsocost,  ///< Equal predicted cost.
+};
+
+
+
+
+enum class BadSamplePolicy : std::uint8_t { kSkip, kReplace, kFail };
+
+/// Everything that `isocost serve` can be told, flags and TOML alike: see docs/config.md for each.
+struct NodeOptions {
+  // What is trained on.
+  std::filesystem::path shards;
+  std::int64_t ranks = 1;
+  std::int64_t global_batch = 64;
+  std::int64_t microbatches = 4;
+  BalancePolicy balance = BalancePolicy::kIsocost;
+  std::int64_t epochs = 1;
+  std::int64_t steps = 0;  ///< An epoch ends after this many; 0: all.
+  std::uint64_t seed = 0;
+  bool shuffle = true;
+  TailPolicy tail = TailPolicy::kDeliver;
+  RecipeOptions recipe;
+  std::filesystem::path profile;  ///< Cost profile; empty: the stated default.
+  bool correct = true;
+
+  // Bad input.
+  BadSamplePolicy on_bad_sample = BadSamplePolicy::kSkip;
+  std::string max_bad_samples = "100%";  ///< A count, or a percentage of the data set.
+  std::filesystem::path bad_samples_file = "bad_samples.jsonl";
+  std::int64_t max_pixels = ProbeLimits{}.max_pixels;
+
+  // Resources.
+  std::int64_t memory = 2 * kGiB;
+  std::int64_t microbatch_memory = 0;  ///< Cap on a microbatch's tensor bytes; 0: none.
+  std::int64_t workers = 0;            ///< 0: one per core.
+  std::int64_t plan_ahead = 2;
+  std::filesystem::path index_dir;
+
+  // The wire.
+  std::string bind = "tcp://127.0.0.1:5800";
+  bool insecure = false;
+  std::string curve_key;
+  std::string curve_clients;
+  std::chrono::milliseconds timeout{30000};
+
+  std::filesystem::path summary;  ///< JSON written at the end; empty: none.
+
+  /// Errors: kInvalidArgument with field, value and what is allowed.
+  Status validate() const;
+};
+
+}  // namespace isocost

@@ -1,0 +1,119 @@
+#include "loader/planner.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+// FNV-1a, 64 bits, over the bytes of each value from the lowest.
+class Hash {
+ public:
+  void add(std::uint64_t value) {
+    for (int i = 0; i < 8; ++i) {
+      state_ = (state_ ^ (value & 0xFF)) * 0x100000001B3ULL;
+      value >>= 8;
+    }
+  }
+  std::uint64_t value() const { return state_; }
+
+ private:
+  std::uint64_t state_ = 0xCBF29CE484222325ULL;
+};
+
+BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
+                            const CostModel& model, const NodeOptions& options) {
+  BalanceProblem problem;
+  problem.dimensions = kModules;
+  problem.ranks = static_cast<std::size_t>(options.ranks);
+  problem.microbatches = microbatches;
+  // Data-parallel ranks run their modules one after the other and meet at the end of the step.
+  problem.objective = Objective::kSlowestRank;
+  problem.costs.reserve(input.loads.size() * kModules);
+  for (const Load& load : input.loads) {
+    const ModuleSeconds seconds = model.predict_sample(load);
+    problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
+  }
+  if (options.microbatch_memory > 0) {
+    problem.microbatch_bytes = options.microbatch_memory;
+    for (const Load& load : input.loads) problem.bytes.push_back(load.tensor_bytes);
+  }
+  return problem;
+}
+
+// Fewer samples than ranks: one each, and for the ranks that are left a repeat of weight 0.
+BalanceResult one_each(const PlanInput& input, const NodeOptions& options) {
+  BalanceResult result;
+  for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
+    const auto slot = static_cast<std::size_t>(rank) % input.loads.size();
+    result.bins.push_back({static_cast<std::uint32_t>(slot)});
+  }
+  return result;
+}
+
+void fill_places(const PlanInput& input, const BalanceResult& balanced, const CostModel& model,
+                 StepPlan& plan) {
+  std::vector<bool> placed(input.loads.size(), false);
+  for (const auto& bin : balanced.bins) {
+    PlannedMicrobatch& place = plan.places.emplace_back();
+    for (const std::uint32_t slot : bin) {
+      const bool repeat = placed[slot];
+      placed[slot] = true;
+      place.samples.push_back({slot, repeat ? 0.0F : input.weights[slot]});
+      place.load += input.loads[slot];
+      if (!repeat && input.weights[slot] > 0) {
+        plan.global_label_tokens += static_cast<std::uint64_t>(input.loads[slot].label_tokens);
+      }
+    }
+    place.predicted = model.predict_microbatch(place.load);
+  }
+}
+
+std::uint64_t hash_of(const PlanInput& input, const StepPlan& plan) {
+  Hash hash;
+  hash.add(plan.microbatches);
+  for (const PlannedMicrobatch& place : plan.places) {
+    hash.add(place.samples.size());
+    for (const PlannedSample& sample : place.samples) {
+      hash.add(input.ids[sample.slot]);
+      hash.add(std::bit_cast<std::uint32_t>(sample.weight));
+    }
+  }
+  return hash.value();
+}
+
+}  // namespace
+
+std::uint32_t microbatches_for(std::int64_t samples, const NodeOptions& options) {
+  const std::int64_t wanted =
+      (samples * options.microbatches + options.global_batch - 1) / options.global_batch;
+  const std::int64_t possible = samples / options.ranks;
+  return static_cast<std::uint32_t>(
+      std::max<std::int64_t>(1, std::min({wanted, possible, options.microbatches})));
+}
+
+Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
+                           const NodeOptions& options) {
+  if (input.loads.empty()) return Error(ErrorCode::kInvalidArgument, "a step without samples");
+  StepPlan plan;
+  const auto samples = static_cast<std::int64_t>(input.loads.size());
+  plan.microbatches = microbatches_for(samples, options);
+  BalanceResult balanced;
+  if (samples < options.ranks) {
+    balanced = one_each(input, options);
+  } else {
+    const BalanceProblem problem = make_problem(input, plan.microbatches, model, options);
+    ISOCOST_ASSIGN(balanced, options.balance == BalancePolicy::kNone
+                                 ? deal_in_order(problem)
+                                 : isocost::balance(problem, BalanceOptions{}));
+  }
+  fill_places(input, balanced, model, plan);
+  plan.makespan_s = balanced.makespan;
+  plan.lower_bound_s = balanced.lower_bound;
+  plan.hash = hash_of(input, plan);
+  return plan;
+}
+
+}  // namespace isocost

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/load.h"
+#include "base/memory_budget.h"
+#include "base/tensor.h"
+#include "loader/dataset.h"
+#include "loader/planner.h"
+#include "transport/messages.h"
+
+namespace isocost {
+
+/// A decoded sample on its way out: its tensors, and the memory granted for them, which is given
+/// back when the last reader lets go.
+struct DecodedSample {
+  MemoryBudget::Grant grant;
+  std::vector<NamedTensor> tensors;
+};
+
+/// One sample of a sealed step. Its tensors are kept where memory allowed; else they are decoded
+/// once more when their turn comes.
+struct SampleSlot {
+  SampleId id = 0;
+  Load load;
+  float weight = 1.0F;
+  std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
+  std::shared_ptr<const DecodedSample> decoded;
+};
+
+/// A global batch whose samples have all been decoded once, so that what is bad is known and the
+/// count of label tokens is exact, and which is therefore planned. The plan is immutable;
+/// `slots[i].decoded` belongs to the delivering thread.
+struct SealedStep {
+  std::uint32_t epoch = 0;
+  std::uint32_t step = 0;
+  std::vector<SampleSlot> slots;
+  StepPlan plan;
+
+  Position last_position() const { return {epoch, step, plan.microbatches - 1}; }
+};
+
+}  // namespace isocost

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Formatting, include rules and clang-tidy over every tracked source. --fix formats in place; with file names,
+# only those files are looked at.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+fix=
+if [ "${1:-}" = --fix ]; then
+  fix=1
+  shift
+fi
+if [ $# -gt 0 ]; then
+  files=("$@")
+else
+  mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.h' '*.cc')
+fi
+mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep '\.cc$' || true)
+
+if [ -n "$fix" ]; then
+  clang-format-19 -i "${files[@]}"
+else
+  clang-format-19 --dry-run --Werror "${files[@]}" || {
+    echo "lint: not formatted; run ./run lint --fix" >&2
+    exit 1
+  }
+fi
+python3 setup/check_includes.py
+
+# clang-tidy costs seconds a file, so a file is looked at again only when it, a header or the rules changed.
+cache=build/lint
+mkdir -p "$cache"
+common=$(cat .clang-tidy $(git ls-files --cached --others --exclude-standard '*.h') | sha256sum | cut -c1-16)
+tidy() {
+  local source=$1 stamp
+  stamp="$cache/$(printf '%s' "$source" | tr / _)-$common-$(sha256sum <"$source" | cut -c1-16)"
+  [ -e "$stamp" ] && return 0
+  if clang-tidy-19 --quiet -p build/release --extra-arg=-Wno-unknown-warning-option "$source" \
+      >"$stamp.log" 2>&1; then
+    mv "$stamp.log" "$stamp"
+  else
+    cat "$stamp.log" >&2
+    rm "$stamp.log"
+    return 1
+  fi
+}
+export -f tidy
+export cache common
+printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} bash -c 'tidy {}'
+echo "lint: ${#files[@]} files, no findings"

@@ -1,0 +1,87 @@
+#include "base/buffer.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <new>
+#include <optional>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+TEST(BufferPool, AlignsAndCounts) {
+  BufferPool pool;
+  const Buffer buffer = pool.allocate(1000);
+  EXPECT_EQ(buffer.size(), 1000);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % 64, 0U);
+  EXPECT_EQ(pool.bytes_in_use(), 1024);
+}
+
+TEST(BufferPool, ReusesABlockOfTheSameClass) {
+  BufferPool pool;
+  const std::byte* first = nullptr;
+  {
+    const Buffer buffer = pool.allocate(1024);
+    first = buffer.data();
+  }
+  EXPECT_EQ(pool.bytes_in_use(), 0);
+  EXPECT_EQ(pool.bytes_kept(), 1024);
+  EXPECT_EQ(pool.allocate(1000).data(), first);
+}
+
+TEST(BufferPool, WastesAtMostAnEighth) {
+  BufferPool pool;
+  for (std::int64_t size = 257; size < 3'000'000; size += size / 7 + 1) {
+    const Buffer buffer = pool.allocate(size);
+    EXPECT_GE(pool.bytes_in_use(), size);
+    EXPECT_LE(pool.bytes_in_use(), size + size / 8 + 1);
+  }
+}
+
+TEST(BufferPool, KeepsNoMoreThanItMay) {
+  BufferPool pool(/*keep_bytes=*/1024);
+  {
+    const Buffer a = pool.allocate(1024);
+    const Buffer b = pool.allocate(1024);
+  }
+  EXPECT_EQ(pool.bytes_kept(), 1024);
+}
+
+TEST(BufferPool, KnowsItsBlocks) {
+  BufferPool pool;
+  const int elsewhere = 0;
+  std::optional<Buffer> buffer = pool.allocate(512);
+  const std::byte* inside = buffer->data() + 511;
+  EXPECT_TRUE(pool.owns(inside));
+  EXPECT_FALSE(pool.owns(&elsewhere));
+  buffer.reset();
+  EXPECT_FALSE(pool.owns(inside));
+}
+
+TEST(BufferPool, ABufferOutlivesItsPool) {
+  Buffer survivor;
+  {
+    BufferPool pool;
+    survivor = pool.allocate(300);
+  }
+  survivor.bytes()[299] = std::byte{7};
+  EXPECT_EQ(survivor.bytes()[299], std::byte{7});
+}
+
+TEST(BufferPool, RefusesAbsurdSizes) {
+  BufferPool pool;
+  EXPECT_THROW(pool.allocate(-1), std::bad_alloc);
+  EXPECT_THROW(pool.allocate(std::int64_t{1} << 62), std::bad_alloc);
+}
+
+TEST(Buffer, MovesLeaveTheSourceEmpty) {
+  BufferPool pool;
+  Buffer a = pool.allocate(10);
+  const Buffer b = std::move(a);
+  EXPECT_EQ(a.size(), 0);  // NOLINT(bugprone-use-after-move): that is the point.
+  EXPECT_EQ(b.size(), 10);
+}
+
+}  // namespace
+}  // namespace isocost

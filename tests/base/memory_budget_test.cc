@@ -1,0 +1,80 @@
+#include "base/memory_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+TEST(MemoryBudget, CountsWhatIsOut) {
+  MemoryBudget budget(100);
+  auto grant = budget.acquire(60, {}).value();
+  EXPECT_EQ(budget.in_use(), 60);
+  grant.shrink(20);
+  EXPECT_EQ(budget.in_use(), 20);
+  EXPECT_EQ(budget.peak(), 60);
+  MemoryBudget::Grant moved = std::move(grant);
+  moved.release();
+  EXPECT_EQ(budget.in_use(), 0);
+}
+
+TEST(MemoryBudget, RefusesWhatCanNeverFit) {
+  MemoryBudget budget(100);
+  EXPECT_EQ(budget.acquire(101, {}).error().code(), ErrorCode::kResourceExhausted);
+}
+
+TEST(MemoryBudget, TriesWithoutWaiting) {
+  MemoryBudget budget(100);
+  auto first = budget.try_acquire(70);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_FALSE(budget.try_acquire(31).has_value());
+  EXPECT_TRUE(budget.try_acquire(30).has_value());
+}
+
+TEST(MemoryBudget, AWaiterGetsWhatIsGivenBack) {
+  MemoryBudget budget(100);
+  std::optional<MemoryBudget::Grant> held = budget.try_acquire(80);
+  std::jthread waiter([&] { EXPECT_TRUE(budget.acquire(50, {}).has_value()); });
+  held.reset();
+  waiter.join();
+  EXPECT_EQ(budget.in_use(), 0);
+}
+
+TEST(MemoryBudget, AStoppedWaiterLeavesTheQueue) {
+  MemoryBudget budget(100);
+  std::optional<MemoryBudget::Grant> held = budget.try_acquire(100);
+  std::stop_source stop;
+  std::jthread waiter([&] {
+    EXPECT_EQ(budget.acquire(50, stop.get_token()).error().code(), ErrorCode::kCancelled);
+  });
+  stop.request_stop();
+  waiter.join();
+  held.reset();
+  EXPECT_TRUE(budget.acquire(100, {}).has_value());
+}
+
+TEST(MemoryBudget, NeverExceedsItsLimitUnderContention) {
+  MemoryBudget budget(100);
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&budget, t] {
+        for (int i = 0; i < 500; ++i) {
+          auto grant = budget.acquire(10 + (i * 7 + t * 13) % 60, {}).value();
+          grant.shrink(5);
+        }
+      });
+    }
+  }
+  EXPECT_LE(budget.peak(), 100);
+  EXPECT_EQ(budget.in_use(), 0);
+}
+
+}  // namespace
+}  // namespace isocost
