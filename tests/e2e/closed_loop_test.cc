@@ -1,0 +1,170 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <latch>
+#include <map>
+
+#include "tests/e2e/loop_fixture.h"
+
+namespace isocost {
+namespace {
+
+class ClosedLoop : public LoopTest {};
+
+TEST_F(ClosedLoop, DeliversEverySampleOnceAndCountsLabels) {
+  make_dataset(70);
+  const Delivered run_result = run(options(2));
+  const auto counts = run_result.counts(0);
+  EXPECT_EQ(counts.size(), 70U);
+  for (const auto& [id, times] : counts) EXPECT_EQ(times, 1) << id;
+  EXPECT_EQ(run_result.summary.delivered, 70U);
+
+  // The count that scales the loss is the number of labels that all ranks see in the step.
+  std::map<std::uint32_t, std::int64_t> labels;
+  for (const auto& rank : run_result.ranks) {
+    for (const Seen& seen : rank) labels[seen.position.step] += seen.label_positions;
+  }
+  for (const auto& rank : run_result.ranks) {
+    for (const Seen& seen : rank) {
+      EXPECT_EQ(static_cast<std::int64_t>(seen.global_label_tokens), labels[seen.position.step]);
+    }
+  }
+}
+
+TEST_F(ClosedLoop, TheSameDataWhateverWorkersRanksAndPolicy) {
+  make_dataset(70);
+  NodeOptions base = options(1);
+  base.epochs = 2;
+  base.workers = 1;
+  const auto expected = run(base).batches();
+  ASSERT_EQ(expected.size(), 10U);
+  for (const std::int64_t ranks : {1, 2, 4}) {
+    for (const BalancePolicy policy : {BalancePolicy::kNone, BalancePolicy::kIsocost}) {
+      NodeOptions other = options(ranks);
+      other.epochs = 2;
+      other.workers = 8;
+      other.balance = policy;
+      EXPECT_EQ(run(other).batches(), expected) << ranks << " ranks";
+    }
+  }
+  base.seed = 1;
+  EXPECT_NE(run(base).batches(), expected);
+}
+
+TEST_F(ClosedLoop, OneSeedOnePlan) {
+  make_dataset(48);
+  NodeOptions fixed = options(2);
+  fixed.correct = false;
+  const auto first = run(fixed).plan_hashes();
+  fixed.workers = 3;
+  EXPECT_EQ(run(fixed).plan_hashes(), first);
+  EXPECT_EQ(first.size(), 3U);
+}
+
+TEST_F(ClosedLoop, EveryRankHasTheSameNumberOfMicrobatches) {
+  make_dataset(53);  // 16 + 16 + 16 + 5
+  const Delivered run_result = run(options(4));
+  ASSERT_EQ(run_result.ranks.size(), 4U);
+  for (const auto& rank : run_result.ranks) {
+    ASSERT_EQ(rank.size(), run_result.ranks.front().size());
+    for (std::size_t i = 0; i < rank.size(); ++i) {
+      EXPECT_EQ(rank[i].position, run_result.ranks.front()[i].position);
+      EXPECT_EQ(rank[i].plan_hash, run_result.ranks.front()[i].plan_hash);
+    }
+  }
+  EXPECT_EQ(run_result.ranks.front().back().microbatches, 1U);
+}
+
+TEST_F(ClosedLoop, FewerSamplesThanRanksAreFilledWithRepeatsOfNoWeight) {
+  make_dataset(18);  // 16 + 2 for 4 ranks
+  const Delivered run_result = run(options(4));
+  float weight = 0;
+  std::size_t places = 0;
+  for (const auto& rank : run_result.ranks) {
+    for (const Seen& seen : rank) {
+      if (seen.position.step != 1) continue;
+      for (const SampleEntry& sample : seen.samples) {
+        weight += sample.weight;
+        ++places;
+      }
+    }
+  }
+  EXPECT_EQ(places, 4U);
+  EXPECT_EQ(weight, 2.0F);
+  EXPECT_EQ(run_result.summary.repeats, 2U);
+  for (const auto& [id, times] : run_result.counts(0)) EXPECT_EQ(times, 1) << id;
+}
+
+TEST_F(ClosedLoop, TheTailIsDroppedOrCarriedOnRequest) {
+  make_dataset(20);
+  NodeOptions dropping = options(2);
+  dropping.tail = TailPolicy::kDrop;
+  const Delivered dropped = run(dropping);
+  EXPECT_EQ(dropped.counts(0).size(), 16U);
+  ASSERT_EQ(dropped.epoch_ends.size(), 1U);
+  EXPECT_EQ(dropped.epoch_ends.front().dropped, 4U);
+
+  NodeOptions carrying = options(2);
+  carrying.tail = TailPolicy::kCarry;
+  carrying.epochs = 2;
+  const Delivered carried = run(carrying);
+  std::map<SampleId, int> times;
+  for (const std::uint32_t epoch : {0U, 1U}) {
+    for (const auto& [id, count] : carried.counts(epoch)) times[id] += count;
+  }
+  EXPECT_EQ(times.size(), 20U);
+  for (const auto& [id, count] : times) EXPECT_EQ(count, 2) << id;
+  EXPECT_EQ(carried.summary.dropped, 0U);
+}
+
+// A budget that holds one decoded sample or two: most samples are decoded again, none is lost.
+TEST_F(ClosedLoop, ATinyMemoryBudgetDeliversAll) {
+  make_dataset(40);
+  NodeOptions tiny = options(2);
+  tiny.memory = 24 * kMiB;
+  tiny.epochs = 2;
+  const Delivered run_result = run(tiny);
+  for (const std::uint32_t epoch : {0U, 1U}) {
+    EXPECT_EQ(run_result.counts(epoch).size(), 40U);
+    for (const auto& [id, times] : run_result.counts(epoch)) EXPECT_EQ(times, 1) << id;
+  }
+  EXPECT_LE(run_result.summary.memory_peak_bytes, tiny.memory);
+}
+
+// Rank 1 does nothing with its first microbatch until rank 0 has finished two steps: credit and the
+// plans ahead let rank 0 run, nothing is lost, nobody hangs.
+TEST_F(ClosedLoop, ASlowRankHoldsNobodyBack) {
+  make_dataset(64);
+  std::latch ahead(4);
+  const Delivered run_result =
+      run(options(2), [&](std::int64_t rank, Client& client, const Microbatch& microbatch) {
+        if (rank == 0 && microbatch.header.position.step < 2) ahead.count_down();
+        if (rank == 1 && microbatch.header.position == Position{}) ahead.wait();
+      });
+  EXPECT_EQ(run_result.counts(0).size(), 64U);
+  for (const auto& [id, times] : run_result.counts(0)) EXPECT_EQ(times, 1) << id;
+}
+
+TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
+  make_dataset(64);
+  NodeOptions correcting = options(2);
+  correcting.epochs = 8;
+  // A machine on which each module costs what the stated default says, times a thousand.
+  const CostProfile truth = CostProfile::stated_default();
+  const Delivered run_result =
+      run(correcting, [&](std::int64_t rank, Client& client, const Microbatch& microbatch) {
+        Report report{microbatch.header.position, {}};
+        for (std::size_t i = 0; i < kModules; ++i) {
+          report.seconds.at(i) =
+              1000 * predict(truth.modules.at(i), microbatch.header.load.modules.at(i)).count();
+        }
+        EXPECT_TRUE(client.report(report));
+      });
+  EXPECT_GT(run_result.summary.measurements, 100);
+  EXPECT_EQ(run_result.summary.reports_rejected, 0);
+  EXPECT_LT(run_result.summary.mape.at(static_cast<std::size_t>(Module::kLlm)), 0.05);
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,148 @@
+#include "tests/e2e/loop_fixture.h"
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "decode/recipe.h"
+
+namespace isocost {
+namespace {
+
+Seen look_at(const Microbatch& microbatch) {
+  const MicrobatchHeader& header = microbatch.header;
+  Seen seen{header.position,  header.microbatches, header.global_label_tokens,
+            header.plan_hash, header.samples,      0};
+  const SharedTensor* labels = microbatch.find("llm.labels");
+  const SharedTensor* weights = microbatch.find("llm.loss_weights");
+  EXPECT_NE(labels, nullptr);
+  EXPECT_NE(weights, nullptr);
+  if (labels == nullptr || weights == nullptr) return seen;
+  for (std::size_t i = 0; i < labels->as<std::int64_t>().size(); ++i) {
+    const bool counts = weights->as<float>()[i] > 0;
+    if (counts && labels->as<std::int64_t>()[i] != kIgnoredLabel) ++seen.label_positions;
+  }
+  return seen;
+}
+
+// A trainer's loop: takes microbatches until the last epoch has ended.
+void train(std::int64_t rank, const std::string& endpoint, const LoopTest::Step& step,
+           std::vector<Seen>& seen, std::vector<EpochEnd>& ends, std::string& told) {
+  ClientOptions options;
+  options.endpoint = endpoint;
+  options.rank = static_cast<std::int32_t>(rank);
+  auto client = Client::connect(options);
+  ASSERT_TRUE(client.has_value()) << client.error().message();
+  for (;;) {
+    auto next = (*client)->next({});
+    if (!next) {
+      told = next.error().message();
+      return;
+    }
+    if (next->has_value()) {
+      seen.push_back(look_at(**next));
+      if (step) step(rank, **client, **next);
+      continue;
+    }
+    ASSERT_TRUE((*client)->epoch_end().has_value());
+    ends.push_back(*(*client)->epoch_end());
+    if (ends.back().last_epoch) break;
+  }
+  (*client)->close();
+}
+
+}  // namespace
+
+std::map<std::pair<std::uint32_t, std::uint32_t>, std::multiset<SampleId>> Delivered::batches()
+    const {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::multiset<SampleId>> out;
+  for (const auto& rank : ranks) {
+    for (const Seen& seen : rank) {
+      auto& ids = out[{seen.position.epoch, seen.position.step}];
+      for (const SampleEntry& sample : seen.samples) {
+        if (sample.weight > 0) ids.insert(sample.id);
+      }
+    }
+  }
+  return out;
+}
+
+std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> Delivered::plan_hashes() const {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> out;
+  for (const auto& rank : ranks) {
+    for (const Seen& seen : rank) {
+      out[{seen.position.epoch, seen.position.step}] = seen.plan_hash;
+    }
+  }
+  return out;
+}
+
+std::map<SampleId, int> Delivered::counts(std::uint32_t epoch) const {
+  std::map<SampleId, int> out;
+  for (const auto& [step, ids] : batches()) {
+    if (step.first != epoch) continue;
+    for (const SampleId id : ids) ++out[id];
+  }
+  return out;
+}
+
+void LoopTest::SetUp() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "isocost-loop-XXXXXX").string();
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  directory_ = pattern;
+}
+
+void LoopTest::TearDown() {
+  std::error_code ignored;
+  std::filesystem::remove_all(directory_, ignored);
+}
+
+NodeOptions LoopTest::options(std::int64_t ranks) const {
+  NodeOptions options;
+  options.shards = shards();
+  options.ranks = ranks;
+  options.global_batch = 16;
+  options.microbatches = 2;
+  options.bind = "tcp://127.0.0.1:*";
+  options.bad_samples_file = scratch() / "bad.jsonl";
+  options.memory = 256 * kMiB;
+  return options;
+}
+
+Result<Delivered> LoopTest::try_run(const NodeOptions& options, const Step& step,
+                                    std::string* told) {
+  ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, {}));
+  Delivered delivered;
+  delivered.ranks.resize(static_cast<std::size_t>(options.ranks));
+  std::vector<std::vector<EpochEnd>> ends(delivered.ranks.size());
+  std::vector<std::string> last_words(delivered.ranks.size());
+  std::optional<Result<NodeSummary>> outcome;
+  {
+    std::vector<std::jthread> trainers;
+    for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
+      const auto at = static_cast<std::size_t>(rank);
+      trainers.emplace_back([&, rank, at] {
+        train(rank, node->endpoint(), step, delivered.ranks[at], ends[at], last_words[at]);
+      });
+    }
+    outcome = node->run({});
+  }
+  if (told != nullptr) *told = last_words.front();
+  ISOCOST_ASSIGN(delivered.summary, *std::move(outcome));
+  for (const std::string& words : last_words) EXPECT_EQ(words, "");
+  delivered.epoch_ends = ends.front();
+  return delivered;
+}
+
+Delivered LoopTest::run(const NodeOptions& options, const Step& step) {
+  auto delivered = try_run(options, step);
+  EXPECT_TRUE(delivered.has_value()) << delivered.error().message();
+  return delivered ? *std::move(delivered) : Delivered{};
+}
+
+}  // namespace isocost
