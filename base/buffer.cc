@@ -16,7 +16,7 @@ constexpr std::int64_t kLargest = std::int64_t{1} << 46;
 // blocks of nearly equal samples are still interchangeable.
 std::int64_t capacity_for(std::int64_t size) {
   if (size <= kSmallest) return kSmallest;
-  const int shift = std::bit_width(static_cast<std::uint64_t>(size - 1)) - 4;
+  const int shift = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size - 1))) - 4;
   const std::int64_t step = std::int64_t{1} << shift;
   return (size + step - 1) / step * step;
 }

@@ -84,6 +84,7 @@ using Status = Result<void>;
     }                                                                      \
   } while (false)
 
+// NOLINTBEGIN(bugprone-macro-parentheses): `declaration` may declare a variable.
 /// `ISOCOST_ASSIGN(auto x, f());` declares x from a Result's value or returns its error.
 #define ISOCOST_ASSIGN(declaration, expression) \
   ISOCOST_ASSIGN_INNER(ISOCOST_CONCAT(isocost_result_, __LINE__), declaration, expression)
@@ -91,5 +92,6 @@ using Status = Result<void>;
   auto result = (expression);                                 \
   if (!result.has_value()) return std::move(result).error();  \
   declaration = *std::move(result)
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace isocost
