@@ -193,6 +193,9 @@ Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat form
   raw->io_open = refuse_open;
   raw->flags |= AVFMT_FLAG_CUSTOM_IO;
   const int opened = avformat_open_input(&raw, nullptr, demuxer, nullptr);  // frees raw on failure
+  if (opened == AVERROR_EOF && !s.stream.error) {
+    return corrupt("its container ends before a frame: it is cut off, or has no frames");
+  }
   if (opened < 0) return input.error(opened, "its container does not open");
   s.context.reset(raw);
   s.video = av_find_best_stream(raw, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
@@ -236,7 +239,7 @@ Result<AvCodec> open_video_decoder(const AVStream& stream, std::int64_t max_pixe
   codec->pkt_timebase = stream.time_base;
   codec->thread_count = 1;  // our workers are the parallelism
   codec->max_pixels = max_pixels;
-  codec->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_EXPLODE;
+  codec->err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_EXPLODE;
   if (code >= 0) code = avcodec_open2(codec.get(), decoder, nullptr);
   if (code < 0) {
     return corrupt(std::string("its ") + avcodec_get_name(stream.codecpar->codec_id) +

@@ -94,10 +94,13 @@ class FrameFinder {
   std::int64_t end_us_ = 0;
 };
 
-/// Room for the blocks to which decoders round a frame up.
-std::int64_t decoder_pixels(const PartShape& shape) {
-  return (std::int64_t{shape.width} + 128) * (std::int64_t{shape.height} + 128);
+/// The frame with room for the blocks and edges to which decoders round it up.
+std::int64_t padded_pixels(const PartShape& shape, std::int64_t room) {
+  return (shape.width + room) * (shape.height + room);
 }
+
+/// What a decoder is allowed: its smallest scratch buffer, about 280 lines, counts as a frame.
+constexpr std::int64_t kDecoderRoom = 320;
 
 Status check_arguments(const PartShape& shape, std::span<const std::int64_t> times_us,
                        std::int32_t target_width, std::int32_t target_height) {
@@ -119,7 +122,7 @@ Status video_frames(const ByteSource& source, const PartShape& shape,
   if (times_us.empty()) return {};
   ISOCOST_TRY(check_video_container(source, shape.format));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, shape.format));
-  ISOCOST_ASSIGN(AvCodec codec, open_video_decoder(*input.video(), decoder_pixels(shape)));
+  ISOCOST_ASSIGN(AvCodec codec, open_video_decoder(*input.video(), padded_pixels(shape, kDecoderRoom)));
   FrameReader reader(input, std::move(codec));
   FrameFinder finder(reader);
   FrameScaler scaler(target_width, target_height, shape.orientation);
@@ -141,7 +144,7 @@ std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target
   // least 6, at most 16), three that are being reordered or shown, and one beside each of ours.
   constexpr std::int64_t kReferencePixels = std::int64_t{184'320} * 256;
   constexpr std::int64_t kBytesAPixel = 3;  // 4:2:0 in 10 bits
-  const std::int64_t pixels = decoder_pixels(shape);
+  const std::int64_t pixels = padded_pixels(shape, 128);
   const std::int64_t frames = std::clamp<std::int64_t>(kReferencePixels / pixels, 6, 16) + 4;
   const std::int64_t target = (std::int64_t{target_width} + 64) * (target_height + 1) * 3;
   constexpr std::int64_t kFixed = std::int64_t{8} << 20;  // tables, packets, scaler

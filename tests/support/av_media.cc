@@ -123,7 +123,7 @@ class VideoWriter {
     // "moov at the start" is made by rewriting the file at its end, for which the muxer reads it
     context_->io_open = [](AVFormatContext* s, AVIOContext** pb, const char*, int, AVDictionary**) {
       constexpr int kReadIo = 32 << 10;
-      auto* reader = new MemoryFile{file_of(s->pb->opaque)};
+      auto* reader = new MemoryFile{file_of(s->pb->opaque).bytes, 0};
       *pb = avio_alloc_context(
           static_cast<unsigned char*>(av_malloc(kReadIo)), kReadIo, 0, reader,
           [](void* u, std::uint8_t* p, int n) {
@@ -262,7 +262,9 @@ class VideoWriter {
     for (int y = 0; y < spec.height; ++y) {
       for (int x = 0; x < spec.width; ++x) {
         const int tile = y * 4 / spec.height * 4 + x * 4 / spec.width;
-        const int luma = ((number >> tile) & 1) != 0 ? 235 : 16;
+        const int tile_luma = ((number >> tile) & 1) != 0 ? 208 : 40;
+        const int luma =
+            spec.noise ? tile_luma + ((x * 7919 + y * 104'729 + number * 31) % 41) : tile_luma;
         frame_->data[0][y * frame_->linesize[0] + x] =
             spec.yuv ? (*spec.yuv)[0] : static_cast<std::uint8_t>(luma);
       }

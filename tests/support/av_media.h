@@ -37,10 +37,11 @@ struct VideoSpec {
   std::int32_t gop = 10;
   std::int32_t b_frames = 0;
   bool moov_at_start = false;
-  bool fragmented = false;                         ///< MP4
-  bool live = false;                               ///< Matroska without duration and cues.
-  std::int32_t clockwise_degrees = 0;              ///< How a player is to turn it; MP4.
-  double silence_s = 0;                            ///< A second, silent audio stream of PCM.
+  bool fragmented = false;             ///< MP4
+  bool live = false;                   ///< Matroska without duration and cues.
+  std::int32_t clockwise_degrees = 0;  ///< How a player is to turn it; MP4.
+  bool noise = false;                  ///< Fills the file: pictures that compress badly.
+  double silence_s = 0;                ///< A second, silent audio stream of PCM.
   std::optional<std::array<std::uint8_t, 3>> yuv;  ///< A plain colour instead of the number.
 };
 /// A video whose every picture shows its own number, 16 bits as 4×4 black and white tiles.
