@@ -1,0 +1,200 @@
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/internal/audio_headers.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kMaxFrame = 2881;  ///< 320 kbit/s at 16 kHz, with padding.
+constexpr std::size_t kMinFrame = 24;
+
+struct Mp3Frame {
+  std::int64_t sample_rate = 0;
+  std::int64_t channels = 0;
+  std::int64_t samples = 0;
+  std::size_t bytes = 0;
+  std::size_t side_info = 0;
+  bool operator==(const Mp3Frame&) const = default;
+};
+
+std::int64_t bit_rate(bool mpeg1, std::size_t index) {
+  constexpr std::array<std::int16_t, 16> kMpeg1 = {0,   32,  40,  48,  56,  64,  80,  96,
+                                                   112, 128, 160, 192, 224, 256, 320, 0};
+  constexpr std::array<std::int16_t, 16> kMpeg2 = {0,  8,  16, 24,  32,  40,  48,  56,
+                                                   64, 80, 96, 112, 128, 144, 160, 0};
+  return 1000 * std::int64_t{mpeg1 ? kMpeg1[index] : kMpeg2[index]};
+}
+
+/// A layer III frame header (ISO/IEC 11172-3, 13818-3, and the 2.5 extension), or nothing.
+std::optional<Mp3Frame> parse_frame(ByteView bytes, std::size_t at) {
+  if (at > bytes.size() || bytes.size() - at < 4) return std::nullopt;
+  if (bytes[at] != 0xFF || (bytes[at + 1] & 0xE0) != 0xE0) return std::nullopt;
+  const unsigned version = (bytes[at + 1] >> 3) & 3U;  // 3: MPEG-1, 2: MPEG-2, 0: 2.5
+  const unsigned layer = (bytes[at + 1] >> 1) & 3U;    // 1: layer III
+  const unsigned rate_index = (bytes[at + 2] >> 2) & 3U;
+  if (version == 1 || layer != 1 || rate_index == 3) return std::nullopt;
+  const bool mpeg1 = version == 3;
+  const std::int64_t bits = bit_rate(mpeg1, bytes[at + 2] >> 4);
+  if (bits == 0) return std::nullopt;
+  constexpr std::array<std::int64_t, 3> kRates = {44'100, 48'000, 32'000};
+  Mp3Frame frame;
+  frame.sample_rate = kRates[rate_index] / (mpeg1 ? 1 : (version == 2 ? 2 : 4));
+  frame.channels = (bytes[at + 3] >> 6) == 3 ? 1 : 2;
+  frame.samples = mpeg1 ? 1152 : 576;
+  const std::int64_t padding = (bytes[at + 2] >> 1) & 1;
+  frame.bytes = static_cast<std::size_t>(frame.samples / 8 * bits / frame.sample_rate + padding);
+  const bool mono = frame.channels == 1;
+  frame.side_info = mpeg1 ? (mono ? 17 : 32) : (mono ? 9 : 17);
+  return frame;
+}
+
+bool same_stream(const Mp3Frame& a, const Mp3Frame& b) {
+  return a.sample_rate == b.sample_rate && a.samples == b.samples;
+}
+
+struct Located {
+  std::int64_t offset = 0;
+  Mp3Frame frame;
+  std::vector<std::uint8_t> bytes;  ///< From `offset` on.
+};
+
+/// The first frame that is followed by another one (or by the end): chance bytes seldom are.
+Result<Located> first_frame(const ByteSource& source) {
+  ISOCOST_ASSIGN(const std::int64_t start, skip_id3v2(source));
+  if (start >= source.size()) return corrupt("cut off: nothing follows its ID3 tag");
+  for (const std::size_t window : {std::size_t{4} << 10, std::size_t{64} << 10}) {
+    ISOCOST_ASSIGN(auto bytes, read_some(source, start, window));
+    const bool whole = start + static_cast<std::int64_t>(bytes.size()) >= source.size();
+    for (std::size_t at = 0; at + 4 <= bytes.size(); ++at) {
+      const auto frame = parse_frame(bytes, at);
+      if (!frame || frame->bytes < kMinFrame) continue;
+      const auto next = parse_frame(bytes, at + frame->bytes);
+      const bool last = whole && at + frame->bytes == bytes.size();
+      if (!last && !(next && same_stream(*frame, *next))) continue;
+      bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
+      return Located{start + static_cast<std::int64_t>(at), *frame, std::move(bytes)};
+    }
+  }
+  return corrupt("it has no MPEG layer III frames");
+}
+
+/// Encoder delay and padding that a LAME-style tag behind the Xing fields gives; gapless players,
+/// and our decoder, leave them out.
+std::int64_t gapless_trim(ByteView bytes, std::size_t tag) {
+  if (bytes.size() < tag + 24 || bytes[tag] == 0) return 0;
+  const std::uint64_t packed = big_endian(bytes, tag + 21, 3);
+  return static_cast<std::int64_t>((packed >> 12) + (packed & 0xFFF));
+}
+
+struct VbrTag {
+  std::int64_t frames = 0;
+  std::int64_t bytes = 0;  ///< From the tag's own frame on; 0 where it does not say.
+  std::int64_t trim = 0;
+};
+
+std::optional<VbrTag> parse_xing(ByteView bytes, std::size_t at) {
+  if (!has_tag(bytes, at, "Xing") && !has_tag(bytes, at, "Info")) return std::nullopt;
+  if (bytes.size() < at + 120 + 24) return std::nullopt;
+  const std::uint64_t flags = big_endian(bytes, at + 4, 4);
+  if ((flags & 1) == 0) return std::nullopt;
+  VbrTag tag;
+  std::size_t next = at + 8;
+  tag.frames = static_cast<std::int64_t>(big_endian(bytes, next, 4));
+  next += 4;
+  if ((flags & 2) != 0) {
+    tag.bytes = static_cast<std::int64_t>(big_endian(bytes, next, 4));
+    next += 4;
+  }
+  if ((flags & 4) != 0) next += 100;
+  if ((flags & 8) != 0) next += 4;
+  tag.trim = gapless_trim(bytes, next);
+  return tag;
+}
+
+std::optional<VbrTag> parse_vbri(ByteView bytes) {
+  constexpr std::size_t kAt = 36;
+  if (!has_tag(bytes, kAt, "VBRI") || bytes.size() < kAt + 18) return std::nullopt;
+  VbrTag tag;
+  tag.bytes = static_cast<std::int64_t>(big_endian(bytes, kAt + 10, 4));
+  tag.frames = static_cast<std::int64_t>(big_endian(bytes, kAt + 14, 4));
+  return tag;
+}
+
+std::optional<VbrTag> parse_vbr_tag(const Located& first) {
+  const std::size_t at = 4 + first.frame.side_info;
+  if (auto tag = parse_xing(first.bytes, at)) return tag;
+  if (auto tag = parse_xing(first.bytes, at + 2)) return tag;  // behind a checksum
+  return parse_vbri(first.bytes);
+}
+
+bool is_trailing_tag(ByteView bytes, std::size_t at) {
+  if (has_tag(bytes, at, "TAG") || has_tag(bytes, at, "APETAGEX") ||
+      has_tag(bytes, at, "LYRICSBEGIN") || has_tag(bytes, at, "3DI")) {
+    return true;
+  }
+  return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end(),
+                     [](std::uint8_t b) { return b == 0; });
+}
+
+/// Counts whole frames, header by header, in blocks. An incomplete last frame does not count.
+Result<std::int64_t> walk_frames(const ByteSource& source, const Located& first) {
+  constexpr std::size_t kBlock = std::size_t{64} << 10;
+  std::int64_t frames = 0;
+  std::int64_t offset = first.offset;
+  while (offset < source.size()) {
+    ISOCOST_ASSIGN(const auto bytes, read_some(source, offset, kBlock));
+    const bool whole = offset + static_cast<std::int64_t>(bytes.size()) >= source.size();
+    std::size_t at = 0;
+    while (at + (whole ? 4 : kMaxFrame) <= bytes.size()) {
+      const auto frame = parse_frame(bytes, at);
+      if (!frame || !same_stream(*frame, first.frame)) {
+        if (is_trailing_tag(bytes, at)) return frames;
+        return corrupt("its MP3 frame at byte " +
+                       std::to_string(offset + static_cast<std::int64_t>(at)) + " is broken");
+      }
+      if (at + frame->bytes > bytes.size()) return frames;
+      at += frame->bytes;
+      ++frames;
+    }
+    if (whole || at == 0) break;
+    offset += static_cast<std::int64_t>(at);
+  }
+  return frames;
+}
+
+}  // namespace
+
+Result<AudioHeader> read_mp3_header(const ByteSource& source) {
+  ISOCOST_ASSIGN(const Located first, first_frame(source));
+  AudioHeader header;
+  header.format = MediaFormat::kMp3;
+  header.sample_rate = first.frame.sample_rate;
+  header.channels = first.frame.channels;
+  if (const auto tag = parse_vbr_tag(first)) {
+    const std::int64_t there = source.size() - first.offset;
+    if (tag->bytes > there) {
+      return corrupt("cut off: its MP3 header says " + std::to_string(tag->bytes) + " bytes, " +
+                     std::to_string(there) + " are there");
+    }
+    if (tag->frames > there / static_cast<std::int64_t>(kMinFrame)) {
+      return corrupt("its MP3 header says more frames than its bytes can hold");
+    }
+    header.frames = std::max<std::int64_t>(0, tag->frames * first.frame.samples - tag->trim);
+    return header;
+  }
+  ISOCOST_ASSIGN(const std::int64_t frames, walk_frames(source, first));
+  header.frames = frames * first.frame.samples;
+  return header;
+}
+
+}  // namespace isocost

@@ -1,0 +1,157 @@
+#include "decode/internal/frame_reader.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+#include "decode/internal/ffmpeg_input.h"
+#include "decode/internal/media_bytes.h"
+
+extern "C" {
+#include <libavcodec/avcodec.h>
+#include <libavcodec/packet.h>
+#include <libavformat/avformat.h>
+#include <libavutil/avutil.h>
+#include <libavutil/error.h>
+#include <libavutil/frame.h>
+#include <libavutil/mathematics.h>
+}
+
+namespace isocost {
+namespace {
+
+std::int64_t packet_time(const AVPacket& packet) {
+  return packet.pts != AV_NOPTS_VALUE ? packet.pts : packet.dts;
+}
+
+std::string at_seconds(const char* what, std::int64_t time_us) {
+  char text[96];
+  std::snprintf(text, sizeof text, "%s after %.2f s", what, static_cast<double>(time_us) / 1e6);
+  return text;
+}
+
+}  // namespace
+
+FrameReader::FrameReader(FfmpegInput& input, AvCodec codec)
+    : input_(input),
+      codec_(std::move(codec)),
+      packet_(make_av_packet()),
+      index_is_whole_(std::string_view(input.context()->iformat->name) != "matroska,webm") {}
+
+Result<bool> FrameReader::next(AVFrame* frame) {
+  for (;;) {
+    const int code = avcodec_receive_frame(codec_.get(), frame);
+    if (code == 0) {
+      if (frame->decode_error_flags != 0 || (frame->flags & AV_FRAME_FLAG_CORRUPT) != 0) {
+        return corrupt(at_seconds("its video does not decode", time_us_));
+      }
+      note_time(*frame);
+      return true;
+    }
+    if (code == AVERROR_EOF) return false;
+    if (code != AVERROR(EAGAIN)) {
+      return input_.error(code, at_seconds("its video does not decode", time_us_));
+    }
+    ISOCOST_TRY(send_packet());
+  }
+}
+
+Status FrameReader::send_packet() {
+  do {
+    if (!pending_) {
+      ISOCOST_ASSIGN(pending_, input_.read_packet(packet_.get()));
+    }
+  } while (pending_ && is_leading(*packet_));
+  draining_ = !pending_;
+  if (pending_ && first_packet_ && index_is_whole_ && packet_->pts != AV_NOPTS_VALUE &&
+      packet_->dts != AV_NOPTS_VALUE) {
+    reorder_ = std::clamp<std::int64_t>(packet_->pts - packet_->dts, 0, INT32_MAX);
+  }
+  first_packet_ = false;
+  const int code = avcodec_send_packet(codec_.get(), pending_ ? packet_.get() : nullptr);
+  pending_ = false;
+  if (code >= 0 || code == AVERROR(EAGAIN) || (draining_ && code == AVERROR_EOF)) return {};
+  return input_.error(code, at_seconds("its video does not decode", time_us_));
+}
+
+/// Pictures that are shown before the key frame we jumped to but come after it may refer to ones
+/// that we skipped. None of them is wanted: the key frame itself is not later than the target.
+bool FrameReader::is_leading(const AVPacket& packet) {
+  if (!key_ || packet.pts == AV_NOPTS_VALUE) return false;
+  if (packet.pts < *key_) {
+    pending_ = false;
+    return true;
+  }
+  if (packet.pts > *key_) key_.reset();
+  return false;
+}
+
+void FrameReader::note_time(const AVFrame& frame) {
+  const AVRational time_base = input_.video()->time_base;
+  const std::int64_t interval = av_rescale_q(interval_us_, AV_TIME_BASE_Q, time_base);
+  std::int64_t at = frame.best_effort_timestamp;
+  if (at == AV_NOPTS_VALUE) at = origin_ ? last_ + interval : 0;
+  if (!origin_) origin_ = at;
+  const std::int64_t time_us =
+      av_rescale_q_rnd(at - *origin_, time_base, AV_TIME_BASE_Q, AV_ROUND_DOWN);
+  if (frame.pkt_duration > 0) {
+    interval_us_ = av_rescale_q(frame.pkt_duration, time_base, AV_TIME_BASE_Q);
+  } else if (time_us > time_us_) {
+    interval_us_ = time_us - time_us_;
+  }
+  last_ = at;
+  time_us_ = time_us;
+}
+
+std::int64_t FrameReader::ticks(std::int64_t time_us) const {
+  return *origin_ +
+         av_rescale_q_rnd(time_us, AV_TIME_BASE_Q, input_.video()->time_base, AV_ROUND_DOWN);
+}
+
+Result<bool> FrameReader::seek(std::int64_t time_us) {
+  AVStream* stream = input_.video();
+  std::int64_t target = ticks(time_us) - reorder_;
+  for (bool jumped = false;; jumped = true) {
+    const AVIndexEntry* entry =
+        avformat_index_get_entry_from_timestamp(stream, target, AVSEEK_FLAG_BACKWARD);
+    const bool beyond = entry != nullptr && entry->timestamp + reorder_ > last_;
+    const bool blind = !beyond && !jumped && may_know_more(entry, time_us);
+    if (!beyond && !jumped && !blind) return false;
+    const std::int64_t key = blind ? target : (entry != nullptr ? entry->timestamp : 0);
+    ISOCOST_TRY(jump(key));
+    const std::int64_t landed = pending_ ? packet_time(*packet_) : key;
+    if (blind && landed <= last_) index_is_whole_ = true;
+    // An index may tell when a key frame is decoded, not when it is shown.
+    if (landed <= ticks(time_us) || entry == nullptr) return true;
+    target = key - 1;
+  }
+}
+
+/// Matroska's index is read, or made from the clusters, only when somebody seeks. Where that led
+/// nowhere once it is not tried again.
+bool FrameReader::may_know_more(const AVIndexEntry* entry, std::int64_t time_us) const {
+  constexpr std::int64_t kFarUs = 2'000'000;
+  if (index_is_whole_ || time_us - time_us_ < kFarUs) return false;
+  AVStream* stream = input_.video();
+  const int entries = avformat_index_get_entries_count(stream);
+  return entry == nullptr || entry == avformat_index_get_entry(stream, entries - 1);
+}
+
+Status FrameReader::jump(std::int64_t target) {
+  const int code =
+      av_seek_frame(input_.context(), input_.video()->index, target, AVSEEK_FLAG_BACKWARD);
+  if (code < 0) return input_.error(code, at_seconds("its video cannot be searched", time_us_));
+  avcodec_flush_buffers(codec_.get());
+  draining_ = false;
+  key_.reset();
+  ISOCOST_ASSIGN(pending_, input_.read_packet(packet_.get()));
+  if (pending_ && packet_->pts != AV_NOPTS_VALUE) key_ = packet_->pts;
+  return {};
+}
+
+}  // namespace isocost

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "decode/internal/ffmpeg_input.h"
+
+struct AVIndexEntry;
+
+namespace isocost {
+
+/// Decodes the frames of a video in display order and jumps to key frames. Times are microseconds
+/// from the first frame. Single-thread; the input must outlive it.
+class FrameReader {
+ public:
+  FrameReader(FfmpegInput& input, AvCodec codec);
+
+  /// The next frame into `frame`; false at the end. The first call must come before any `seek`: it
+  /// sets the origin of time. Errors: kCorrupt (a packet or frame that does not decode), kIo.
+  Result<bool> next(AVFrame* frame);
+
+  /// When the frame that `next` gave last starts.
+  std::int64_t time_us() const { return time_us_; }
+  /// How long it lasts, as far as packets or its neighbours tell.
+  std::int64_t interval_us() const { return interval_us_; }
+
+  /// Jumps to the last key frame at or before `time_us` where the index has one that lies beyond
+  /// the frame given last; otherwise stays, as going on costs less, and returns false. Errors: as
+  /// `next`.
+  Result<bool> seek(std::int64_t time_us);
+
+ private:
+  Status send_packet();
+  Status jump(std::int64_t target);
+  void note_time(const AVFrame& frame);
+  bool is_leading(const AVPacket& packet);
+  bool may_know_more(const AVIndexEntry* entry, std::int64_t time_us) const;
+  std::int64_t ticks(std::int64_t time_us) const;
+
+  FfmpegInput& input_;
+  AvCodec codec_;
+  AvPacket packet_;
+  bool index_is_whole_;    ///< Seeking will not find more key frames than the index now has.
+  bool pending_ = false;   ///< packet_ is read but not sent.
+  bool draining_ = false;  ///< The decoder has been told that no packet follows.
+  std::optional<std::int64_t> origin_;  ///< Ticks of the first frame.
+  std::optional<std::int64_t> key_;     ///< Ticks of the key frame jumped to, while its leading
+                                        ///< pictures may come.
+  std::int64_t last_ = 0;               ///< Ticks of the frame given last.
+  std::int64_t reorder_ = 0;            ///< Ticks from decoding to showing a key frame.
+  std::int64_t time_us_ = 0;
+  std::int64_t interval_us_ = 0;
+  bool first_packet_ = true;
+};
+
+}  // namespace isocost

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+
+struct AVFrame;
+struct SwsContext;
+
+namespace isocost {
+
+/// Decoded frames to packed RGB of one size, as displayed. Colour matrix and range are the frame's
+/// own; where it does not say, BT.709 from 720 lines on and BT.601 below, limited range.
+/// Single-thread.
+class FrameScaler {
+ public:
+  /// `width` and `height` as displayed, `orientation` as EXIF counts.
+  FrameScaler(std::int32_t width, std::int32_t height, std::uint8_t orientation);
+  ~FrameScaler();
+  FrameScaler(const FrameScaler&) = delete;
+  FrameScaler& operator=(const FrameScaler&) = delete;
+
+  /// [height, width, 3], valid until the next call. Errors: kUnsupported (pixel format).
+  Result<std::span<const std::uint8_t>> convert(const AVFrame& frame);
+
+ private:
+  struct FreeSws {
+    void operator()(SwsContext* context) const;
+  };
+
+  Status prepare(const AVFrame& frame);
+  void turn();
+
+  std::int32_t width_;
+  std::int32_t height_;
+  std::uint8_t orientation_;
+  std::int32_t stored_width_;
+  std::int32_t stored_height_;
+  std::int32_t stride_;
+  std::unique_ptr<SwsContext, FreeSws> sws_;
+  std::vector<std::uint8_t> scaled_;
+  std::vector<std::uint8_t> rgb_;
+};
+
+}  // namespace isocost

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "decode/sample_shape.h"
+
+// Audio and video made at run time with libsndfile's and FFmpeg's encoders. A failure to encode
+// throws std::runtime_error: the test machine lacks something.
+namespace isocost::test {
+
+using Bytes = std::vector<std::byte>;
+
+/// A sine of amplitude 0.5, the same in all channels, interleaved.
+std::vector<float> sine(std::int32_t rate, std::int32_t channels, std::int64_t frames, double hz);
+
+enum class WavEncoding { kPcm8, kPcm16, kPcm24, kPcm32, kFloat32, kFloat64, kALaw, kMuLaw };
+Bytes make_wav(std::span<const float> interleaved, std::int32_t rate, std::int32_t channels,
+               WavEncoding encoding = WavEncoding::kPcm16);
+/// kWav, kFlac, kOggVorbis, kOpus or kMp3.
+Bytes make_audio(MediaFormat format, std::span<const float> interleaved, std::int32_t rate,
+                 std::int32_t channels);
+
+struct VideoSpec {
+  MediaFormat container = MediaFormat::kMp4;
+  std::string encoder = "libx264";  ///< libx264, libx265, libvpx-vp9, libvpx, mpeg4, ...
+  std::int32_t width = 96;          ///< Multiples of 16.
+  std::int32_t height = 64;
+  std::int32_t fps = 10;
+  std::int32_t frames = 20;
+  std::int32_t gop = 10;
+  std::int32_t b_frames = 0;
+  bool moov_at_start = false;
+  bool fragmented = false;             ///< MP4
+  bool live = false;                   ///< Matroska without duration and cues.
+  std::int32_t clockwise_degrees = 0;  ///< How a player is to turn it; MP4.
+  bool noise = false;                  ///< Fills the file: pictures that compress badly.
+  double silence_s = 0;                ///< A second, silent audio stream of PCM.
+  std::optional<std::array<std::uint8_t, 3>> yuv;  ///< A plain colour instead of the number.
+};
+/// A video whose every picture shows its own number, 16 bits as 4×4 black and white tiles.
+Bytes make_video(const VideoSpec& spec);
+/// A container with an audio stream only.
+Bytes make_video_without_video(MediaFormat container);
+/// The number shown by an unrotated picture of make_video.
+int shown_number(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height);
+
+/// Counts the bytes that somebody reads of another source.
+class CountingByteSource final : public ByteSource {
+ public:
+  explicit CountingByteSource(const ByteSource& inner) : inner_(inner) {}
+  std::int64_t size() const override { return inner_.size(); }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
+  std::int64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  const ByteSource& inner_;
+  mutable std::int64_t bytes_read_ = 0;
+};
+
+/// Answers kIo from a position on.
+class FailingByteSource final : public ByteSource {
+ public:
+  FailingByteSource(const ByteSource& inner, std::int64_t fails_from)
+      : inner_(inner), fails_from_(fails_from) {}
+  std::int64_t size() const override { return inner_.size(); }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
+
+ private:
+  const ByteSource& inner_;
+  std::int64_t fails_from_;
+};
+
+}  // namespace isocost::test
