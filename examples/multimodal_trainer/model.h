@@ -16,8 +16,8 @@ struct ModelOptions {
   std::int64_t vision_depth = 2;
   std::int64_t audio_width = 128;
   std::int64_t audio_depth = 2;
-  std::int64_t llm_width = 256;
-  std::int64_t llm_depth = 3;
+  std::int64_t llm_width = 192;
+  std::int64_t llm_depth = 2;
   std::int64_t head_width = 64;  ///< At most; a narrower module has one head.
 };
 

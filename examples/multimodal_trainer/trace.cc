@@ -50,6 +50,7 @@ void Trace::step(const Position& position, const StepTimes& times) {
                           {"epoch", position.epoch},
                           {"step", position.step},
                           {"start_s", times.start_s},
+                          {"end_s", times.end_s},
                           {"data_wait_s", times.data_wait_s},
                           {"compute_s", times.compute_s},
                           {"wait_for_peers_s", times.wait_for_peers_s},

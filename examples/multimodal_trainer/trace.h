@@ -10,6 +10,7 @@ namespace isocost {
 
 struct StepTimes {
   double start_s = 0;  ///< Steady clock, the same for all processes of a host.
+  double end_s = 0;    ///< When the weights are updated.
   double data_wait_s = 0;
   double compute_s = 0;
   double wait_for_peers_s = 0;
