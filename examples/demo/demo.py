@@ -14,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -158,30 +157,30 @@ def train(options, policy, samples, bar):
     total = -(-samples // options.global_batch)
     total = min(total, options.steps) if options.steps else total
     what = {"none": "steps, data-blind", "isocost": "steps, balanced"}[policy]
-    with tempfile.TemporaryDirectory(prefix="isocost-demo-") as scratch:
-        directory = pathlib.Path(scratch)
-        with Processes(directory) as processes:
-            processes.start("node", serve_command(options, policy, directory / "summary.json"),
-                            options.node_niceness)
-            endpoint = wait_for(processes, lambda: listening(processes), "the node starts", 120)
-            for rank in range(options.ranks):
-                processes.start(f"trainer-{rank}",
-                                trainer_command(options, endpoint, rank, directory))
-            counter = StepCounter(directory / "trace-0.jsonl")
-            while not processes.all_done():
-                before = counter.steps
-                wait_for(processes,
-                         lambda: True if counter.update() > before or processes.all_done() else None,
-                         f"step {before + 1} of {policy}", SILENCE_S)
-                bar(min(counter.steps, total), total, what)
-            if processes.failed():
-                raise Failed(last_words(processes, processes.failed()))
-        bar.finish()
-        lines = []
+    directory = options.directory / "runs" / policy  # traces and logs stay for a closer look
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    with Processes(directory) as processes:
+        processes.start("node", serve_command(options, policy, directory / "summary.json"),
+                        options.node_niceness)
+        endpoint = wait_for(processes, lambda: listening(processes), "the node starts", 120)
         for rank in range(options.ranks):
-            lines += report.read_trace(directory / f"trace-{rank}.jsonl")
-        summary = json.loads((directory / "summary.json").read_text())
-        return report.Run(lines, summary, samples, bool(options.steps))
+            processes.start(f"trainer-{rank}", trainer_command(options, endpoint, rank, directory))
+        counter = StepCounter(directory / "trace-0.jsonl")
+        while not processes.all_done():
+            before = counter.steps
+            wait_for(processes,
+                     lambda: True if counter.update() > before or processes.all_done() else None,
+                     f"step {before + 1} of {policy}", SILENCE_S)
+            bar(min(counter.steps, total), total, what)
+        if processes.failed():
+            raise Failed(last_words(processes, processes.failed()))
+    bar.finish()
+    lines = []
+    for rank in range(options.ranks):
+        lines += report.read_trace(directory / f"trace-{rank}.jsonl")
+    summary = json.loads((directory / "summary.json").read_text())
+    return report.Run(lines, summary, samples, bool(options.steps))
 
 
 def make_shards(options, bar):
@@ -191,7 +190,8 @@ def make_shards(options, bar):
     mark = options.shards / "made-from"
     if not (mark.exists() and mark.read_text() == manifest.name):
         shutil.rmtree(options.shards, ignore_errors=True)
-        subprocess.run([options.program, "make-shards", manifest, options.shards], check=True)
+        if subprocess.run([options.program, "make-shards", manifest, options.shards]).returncode:
+            raise Failed("isocost make-shards failed")
         mark.write_text(manifest.name)
     with manifest.open("rb") as lines:
         return sum(1 for _ in lines)

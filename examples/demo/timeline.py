@@ -143,7 +143,7 @@ def draw_headline(picture, result, steps):
                        ("wait", "waits for data")):
         picture.rect(kind, x, 88, 22, 14)
         picture.text("faint", x + 29, 99.5, name)
-        x += 29 + 7.1 * len(name) + 26
+        x += 29 + 6.5 * len(name) + 30
     right = WIDTH - RIGHT
     picture.text("big good", right, 52, f"{result['speedup']:.2f}× as fast", "end")
     picture.text("faint", right, 76, f"idle {ranks_wait['none']:.0f} % → "

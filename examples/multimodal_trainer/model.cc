@@ -17,8 +17,8 @@ constexpr std::int64_t kMelBins = 128;
 
 /// [rows] positions -> [rows, width] sines and cosines (Vaswani et al. 2017).
 Tensor encode_position(const Tensor& position, std::int64_t width, torch::Dtype dtype) {
-  const Tensor rates =
-      torch::exp(torch::arange(width / 2, torch::kDouble) * (-2.0 * std::log(10000.0) / width));
+  const Tensor rates = torch::exp(torch::arange(width / 2, torch::kDouble) *
+                                  (-2.0 * std::log(10000.0) / static_cast<double>(width)));
   const Tensor angle = position.to(torch::kDouble).unsqueeze(1) * rates;
   return torch::cat({angle.sin(), angle.cos()}, 1).to(dtype);
 }

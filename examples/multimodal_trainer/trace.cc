@@ -57,7 +57,8 @@ void Trace::step(const Position& position, const StepTimes& times) {
                           {"reduce_s", times.reduce_s},
                           {"loss", times.loss}}
                .dump()
-        << std::endl;  // A step is what a reader that follows the file waits for.
+        << '\n';
+  file_.flush();  // A step is what a reader that follows the file waits for.
 }
 
 }  // namespace isocost

@@ -1,8 +1,8 @@
 #include "examples/multimodal_trainer/train_step.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <utility>
 
 namespace isocost {
 namespace {
