@@ -217,7 +217,7 @@ def parse_arguments():
     options.shards = options.directory / "shards"
     options.program = build / "release/isocost"
     options.trainer = build / "release/multimodal_trainer"
-    # With as many trainers as cores, decoding yields to computing: it runs a few steps ahead.
+    # Decoding takes less from the computing that is being timed where trainers fill the cores.
     options.node_niceness = 5
     return options
 

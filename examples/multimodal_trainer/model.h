@@ -9,8 +9,8 @@
 
 namespace isocost {
 
-/// Sizes of the three modules. The defaults make an average microbatch of the demo cost some
-/// hundred milliseconds on one core: enough for imbalance to show, far more than its decoding.
+/// Sizes of the three modules. The defaults are small, for one core: see examples/README.md for
+/// what typical samples cost.
 struct ModelOptions {
   std::int64_t vision_width = 96;
   std::int64_t vision_depth = 2;
