@@ -23,8 +23,8 @@ enum class Objective : std::uint8_t {
 struct BalanceProblem {
   std::size_t dimensions = 1;  ///< K, 1 to 8.
   std::vector<double>
-      costs;  ///< [N × K] row-major, finite, >= 0; scaled so that dimensions compare (seconds).
-  std::vector<std::int64_t> bytes;    ///< [N], or empty: no memory cap.
+      costs = {};  ///< [N × K] row-major, finite, >= 0; scaled so that dimensions compare (seconds).
+  std::vector<std::int64_t> bytes = {};  ///< [N], or empty: no memory cap.
   std::int64_t microbatch_bytes = 0;  ///< Cap on the bytes of a microbatch; 0: none.
   std::size_t ranks = 1;
   std::size_t microbatches =
