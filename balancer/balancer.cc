@@ -77,14 +77,14 @@ BalanceResult describe(const BalanceProblem& problem, Bins bins, double bound) {
   return result;
 }
 
-std::optional<Bins> plan_heuristically(const BalanceProblem& problem,
-                                       const BalanceOptions& options, double bound) {
+std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const BalanceOptions& options,
+                                       double bound) {
   if (problem.objective == Objective::kSlowestRank) return plan_ranks(problem, options);
   const Partition all = microbatch_partition(problem);
   auto bins = construct_bins(all);
   if (!bins) return std::nullopt;
-  improve_bins(
-      all, improve_limits(bound, options.enough_gap, options.improvement_rounds, all.bins), *bins);
+  improve_bins(all, improve_limits(bound, options.enough_gap, options.improvement_rounds, all.bins),
+               *bins);
   return bins;
 }
 

@@ -11,7 +11,8 @@ struct ImproveLimits {
   std::int64_t polish = 0;  ///< For the last step onto a bound that may well be met.
 };
 
-/// Limits from options: `enough_gap` above the bound is near enough, a sixteenth of the work polishes.
+/// Limits from options: `enough_gap` above the bound is near enough, a sixteenth of the work
+/// polishes.
 ImproveLimits improve_limits(double bound, double enough_gap, std::int64_t rounds,
                              std::size_t bins);
 

@@ -11,14 +11,13 @@ namespace isocost {
 namespace {
 
 // Inside a rank the makespan is settled already; evening out its microbatches is worth less work.
-constexpr std::int64_t kInnerShare = 8;
-constexpr double kInnerGap = 2e-3;
+constexpr std::int64_t kInnerShare = 32;
+constexpr double kInnerGap = 1e-2;
 
 std::optional<Bins> solve(const Partition& problem, double enough_gap, std::int64_t rounds) {
   auto bins = construct_bins(problem);
   if (!bins) return std::nullopt;
-  ImproveLimits limits =
-      improve_limits(partition_bound(problem), enough_gap, rounds, problem.bins);
+  ImproveLimits limits = improve_limits(partition_bound(problem), enough_gap, rounds, problem.bins);
   limits.polish = static_cast<std::int64_t>(problem.bins);  // Sums over a rank rarely meet a bound.
   improve_bins(problem, limits, *bins);
   return bins;
@@ -62,8 +61,7 @@ std::optional<Bins> ranks_first(const BalanceProblem& problem, const BalanceOpti
   return bins;
 }
 
-std::optional<Bins> microbatches_first(const BalanceProblem& problem,
-                                       const BalanceOptions& options,
+std::optional<Bins> microbatches_first(const BalanceProblem& problem, const BalanceOptions& options,
                                        const std::vector<double>& totals) {
   const Partition all{.dimensions = problem.dimensions,
                       .bins = problem.ranks * problem.microbatches,
@@ -79,8 +77,7 @@ std::optional<Bins> microbatches_first(const BalanceProblem& problem,
     loads.push_back(load);
   }
   // As many items as the ranks must hold: each gets exactly its microbatches.
-  const Partition whole{
-      .bins = problem.ranks, .min_items = problem.microbatches, .costs = loads};
+  const Partition whole{.bins = problem.ranks, .min_items = problem.microbatches, .costs = loads};
   const auto by_rank = solve(whole, options.enough_gap, options.improvement_rounds);
   Bins bins;
   for (const auto& rank : *by_rank) {

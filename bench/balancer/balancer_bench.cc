@@ -1,5 +1,5 @@
-// Planning time and quality. Every answer is checked before it is timed; the counters are the gap to
-// the lower bound and whether the plan is proved optimal.
+// Planning time and quality. Every answer is checked before it is timed; the counters are the gap
+// to the lower bound and whether the plan is proved optimal.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -31,7 +31,8 @@ const char* fault(const BalanceProblem& problem, const BalanceResult& result) {
     }
   }
   if (placed != problem.items()) return "a sample lost";
-  return result.makespan < result.lower_bound * (1 - 1e-12) ? "a makespan below its bound" : nullptr;
+  return result.makespan < result.lower_bound * (1 - 1e-12) ? "a makespan below its bound"
+                                                            : nullptr;
 }
 
 /// One iteration plans kSeeds problems; time is per plan.
@@ -61,9 +62,8 @@ void plan(benchmark::State& state, const std::string& name, Objective objective)
   state.counters["gap_%"] = 100 * std::max(gap, 0.0);
   state.counters["max_gap_%"] = 100 * std::max(largest_gap, 0.0);
   state.counters["optimal_of_10"] = optimal;
-  state.counters["per_plan"] =
-      benchmark::Counter(kSeeds, benchmark::Counter::kIsIterationInvariantRate |
-                                     benchmark::Counter::kInvert);
+  state.counters["per_plan"] = benchmark::Counter(
+      kSeeds, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 void sizes(benchmark::internal::Benchmark* bench) {

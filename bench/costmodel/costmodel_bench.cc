@@ -39,7 +39,8 @@ std::vector<Measurement> measurements() {
   for (std::size_t n = 0; n < kMeasurements; ++n) {
     const Load load = draw_load(random);
     Measurement measurement{load, truth.predict_microbatch(load)};
-    for (double& seconds : measurement.seconds) seconds *= kSlower * (0.95 + 0.1 * random.uniform());
+    for (double& seconds : measurement.seconds)
+      seconds *= kSlower * (0.95 + 0.1 * random.uniform());
     all.push_back(measurement);
   }
   return all;

@@ -67,8 +67,8 @@ void Correction::observe(const ModuleLoad& load, double seconds) {
     const double clipped = std::clamp(seconds, expected / limit, expected * limit);
     if (restarted(clipped != seconds, {terms, seconds})) return;
     seconds = clipped;
-    // Dividing by the prediction leaves the noise of the measurement out of its weight; far off, the
-    // measurement is the better guess of its own size.
+    // Dividing by the prediction leaves the noise of the measurement out of its weight; far off,
+    // the measurement is the better guess of its own size.
     divisor = seconds > 2 * expected || expected > 2 * seconds ? seconds : expected;
   }
   accumulate(terms, seconds, divisor);
@@ -105,9 +105,8 @@ void Correction::warm_up() {
   for (const Row& row : first_) {
     const double expected = scale_ * dot(profile_, row.terms);
     const double seconds =
-        expected > 0
-            ? std::clamp(row.seconds, expected / kWarmUpClip, expected * kWarmUpClip)
-            : row.seconds;
+        expected > 0 ? std::clamp(row.seconds, expected / kWarmUpClip, expected * kWarmUpClip)
+                     : row.seconds;
     accumulate(row.terms, seconds, seconds);
   }
   if (first_.size() > kTermCount) typical_error_ = 0.1;

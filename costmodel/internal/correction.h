@@ -45,7 +45,7 @@ class Correction {
   double prior_strength_;
   double scale_ = 1;          // this machine's seconds over the profile's
   double typical_error_ = 0;  // running median of relative errors
-  std::vector<Row> first_;            // of the warm-up; later, the latest run of clipped ones
+  std::vector<Row> first_;    // of the warm-up; later, the latest run of clipped ones
   bool warming_ = true;
   TermMatrix a_{};     // sum of terms·termsᵀ / divisor²
   TermVector b_{};     // sum of terms·seconds / divisor²

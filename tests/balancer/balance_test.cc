@@ -54,8 +54,8 @@ TEST(Balance, RefusesWhatCannotBeBalancedNamingTheItem) {
 }
 
 TEST(Balance, AnItemAboveTheCapIsNamedWithItsSize) {
-  const auto result =
-      balance({.costs = {1, 1, 1}, .bytes = {10, 900, 10}, .microbatch_bytes = 800, .ranks = 2}, {});
+  const auto result = balance(
+      {.costs = {1, 1, 1}, .bytes = {10, 900, 10}, .microbatch_bytes = 800, .ranks = 2}, {});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code(), ErrorCode::kResourceExhausted);
   EXPECT_THAT(result.error().message(), HasSubstr("item 1 has 900 bytes"));
@@ -64,10 +64,8 @@ TEST(Balance, AnItemAboveTheCapIsNamedWithItsSize) {
 
 TEST(Balance, PacksTightlyWhereGreedyByCostFindsNoRoom) {
   // By cost the two items of 6 bytes would meet two of 5; only {6,4} {5,5} {6,4} fits.
-  const BalanceProblem problem{.costs = {1, 9, 2, 8, 3, 7},
-                               .bytes = {6, 6, 5, 5, 4, 4},
-                               .microbatch_bytes = 10,
-                               .ranks = 3};
+  const BalanceProblem problem{
+      .costs = {1, 9, 2, 8, 3, 7}, .bytes = {6, 6, 5, 5, 4, 4}, .microbatch_bytes = 10, .ranks = 3};
   const auto result = balance(problem, {.exact_items = 0});
   ASSERT_TRUE(result) << result.error().to_string();
   EXPECT_EQ(plan_fault(problem, *result), "");

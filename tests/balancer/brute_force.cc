@@ -78,7 +78,8 @@ std::string plan_fault(const BalanceProblem& problem, const BalanceResult& resul
     }
   }
   for (std::size_t i = 0; i < seen.size(); ++i) {
-    if (seen[i] != 1) return "item " + std::to_string(i) + " occurs " + std::to_string(seen[i]) + " times";
+    if (seen[i] != 1)
+      return "item " + std::to_string(i) + " occurs " + std::to_string(seen[i]) + " times";
   }
   const double value = objective(problem, result.bins);
   if (std::abs(value - result.makespan) > 1e-12 * std::max(value, 1e-300)) return "wrong makespan";

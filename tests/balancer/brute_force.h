@@ -11,7 +11,8 @@ namespace isocost {
 std::optional<double> brute_force(const BalanceProblem& problem);
 
 /// The objective of given bins, computed apart from the balancer.
-double objective(const BalanceProblem& problem, const std::vector<std::vector<std::uint32_t>>& bins);
+double objective(const BalanceProblem& problem,
+                 const std::vector<std::vector<std::uint32_t>>& bins);
 
 /// Empty where the result is a plan: every item once, no bin empty, cap kept; else what is wrong.
 std::string plan_fault(const BalanceProblem& problem, const BalanceResult& result);
