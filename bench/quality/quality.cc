@@ -84,7 +84,8 @@ Score score(const BalanceProblem& problem, const std::vector<std::vector<std::ui
     result.makespan = std::max(result.makespan, seconds);
     total += by_rank ? seconds : 1;
   }
-  result.mean = total / static_cast<double>(bins.size() / group);
+  const std::size_t groups = bins.size() / group;
+  result.mean = total / static_cast<double>(groups);
   return result;
 }
 

@@ -137,5 +137,25 @@ TEST(Balance, DocumentsOverEightRanksOfEightAreWithinTwoPercentOfTheBound) {
   }
 }
 
+// FNV-1a over the plan: Debug, release, sanitizers and clang must decide alike, byte for byte.
+std::uint64_t fingerprint(const BalanceResult& result) {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001B3ULL; };
+  for (const auto& bin : result.bins) {
+    mix(bin.size());
+    for (const std::uint32_t item : bin) mix(item);
+  }
+  return hash;
+}
+
+TEST(Balance, DecidesAlikeOnEveryBuild) {
+  Random random(77);
+  BalanceProblem problem{.dimensions = 3, .ranks = 4, .microbatches = 8};
+  for (int i = 0; i < 256 * 3; ++i) problem.costs.push_back(random.uniform());
+  EXPECT_EQ(fingerprint(*balance(problem, {})), 4501963154853816645ULL);
+  problem.objective = Objective::kSlowestRank;
+  EXPECT_EQ(fingerprint(*balance(problem, {})), 12814969269293826227ULL);
+}
+
 }  // namespace
 }  // namespace isocost
