@@ -30,7 +30,7 @@ struct DeleteProblem {
 };
 
 struct NodeBudget {
-  std::int64_t nodes;
+  std::int64_t nodes = 0;
   bool spent = false;
 };
 

@@ -79,6 +79,7 @@ std::optional<Bins> microbatches_first(const BalanceProblem& problem, const Bala
   // As many items as the ranks must hold: each gets exactly its microbatches.
   const Partition whole{.bins = problem.ranks, .min_items = problem.microbatches, .costs = loads};
   const auto by_rank = solve(whole, options.enough_gap, options.improvement_rounds);
+  if (!by_rank) return std::nullopt;
   Bins bins;
   for (const auto& rank : *by_rank) {
     for (const std::uint32_t bin : rank) bins.push_back(std::move((*microbatches)[bin]));

@@ -94,7 +94,7 @@ struct SplitSearch {
   const Subsets& first;
   const Subsets& second;
   std::array<double, kMaxDimensions> sum{};  // load of both bins together
-  double limit;
+  double limit = 0;
   std::optional<Split> best;
 
   // False where even halves would not be below the limit.
@@ -110,7 +110,8 @@ struct SplitSearch {
   }
 
   bool counts_and_bytes_allow(std::uint32_t kept, std::uint32_t got) const {
-    const auto moved = static_cast<std::size_t>(std::popcount(kept) + std::popcount(got));
+    const auto moved = static_cast<std::size_t>(std::popcount(kept)) +
+                       static_cast<std::size_t>(std::popcount(got));
     const std::size_t free_items = first.free_items().size() + second.free_items().size();
     const std::size_t in_first = moved + first.fixed_items().size();
     const std::size_t in_second = free_items - moved + second.fixed_items().size();
