@@ -146,8 +146,10 @@ bool is_trailing_tag(ByteView bytes, std::size_t at) {
                      [](std::uint8_t b) { return b == 0; });
 }
 
-/// Counts whole frames, header by header, in blocks. An incomplete last frame does not count.
-Result<std::int64_t> walk_frames(const ByteSource& source, const Located& first) {
+/// Counts whole frames, header by header, in blocks, up to `most`. An incomplete last frame does
+/// not count.
+Result<std::int64_t> walk_frames(const ByteSource& source, const Located& first,
+                                 std::int64_t most) {
   constexpr std::size_t kBlock = std::size_t{64} << 10;
   std::int64_t frames = 0;
   std::int64_t offset = first.offset;
@@ -164,7 +166,7 @@ Result<std::int64_t> walk_frames(const ByteSource& source, const Located& first)
       }
       if (at + frame->bytes > bytes.size()) return frames;
       at += frame->bytes;
-      ++frames;
+      if (++frames == most) return frames;
     }
     if (whole || at == 0) break;
     offset += static_cast<std::int64_t>(at);
@@ -173,6 +175,12 @@ Result<std::int64_t> walk_frames(const ByteSource& source, const Located& first)
 }
 
 }  // namespace
+
+Status check_mp3_frames(const ByteSource& source, std::int64_t samples) {
+  ISOCOST_ASSIGN(const Located first, first_frame(source));
+  ISOCOST_TRY(walk_frames(source, first, samples / first.frame.samples + 3));
+  return {};
+}
 
 Result<AudioHeader> read_mp3_header(const ByteSource& source) {
   ISOCOST_ASSIGN(const Located first, first_frame(source));
@@ -192,7 +200,7 @@ Result<AudioHeader> read_mp3_header(const ByteSource& source) {
     header.frames = std::max<std::int64_t>(0, tag->frames * first.frame.samples - tag->trim);
     return header;
   }
-  ISOCOST_ASSIGN(const std::int64_t frames, walk_frames(source, first));
+  ISOCOST_ASSIGN(const std::int64_t frames, walk_frames(source, first, INT64_MAX));
   header.frames = frames * first.frame.samples;
   return header;
 }
