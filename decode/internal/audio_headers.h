@@ -31,8 +31,4 @@ Result<AudioHeader> read_ogg_header(const ByteSource& source);
 /// MPEG audio layer III: the Xing, Info or VBRI frame; without one, all frame headers are walked.
 Result<AudioHeader> read_mp3_header(const ByteSource& source);
 
-/// Walks the frame headers that the first `samples` samples need. A decoder would step over damage
-/// without a word (or with one, on stderr).
-Status check_mp3_frames(const ByteSource& source, std::int64_t samples);
-
 }  // namespace isocost

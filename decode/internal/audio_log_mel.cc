@@ -11,7 +11,6 @@
 #include "base/result.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/audio_decoder.h"
-#include "decode/internal/audio_headers.h"
 #include "decode/internal/log_mel.h"
 #include "decode/internal/media_bytes.h"
 #include "decode/sample_shape.h"
@@ -127,11 +126,8 @@ Status audio_log_mel(const ByteSource& source, const PartShape& shape, const Aud
                  "audio_log_mel: the plan needs " + std::to_string(frames) + " rows of 128");
   }
   if (frames == 0) return {};
-  if (shape.format == MediaFormat::kMp3) {
-    const std::int64_t seconds = plan.samples / kRecipeSampleRate + 1;
-    ISOCOST_TRY(check_mp3_frames(source, seconds * shape.sample_rate));
-  }
-  ISOCOST_ASSIGN(AudioDecoder decoder, AudioDecoder::open(source));
+  ISOCOST_ASSIGN(const auto opened, open_audio(source, shape.format));
+  AudioDecoder& decoder = *opened;
   if (decoder.channels() != shape.channels) {
     return corrupt("its audio stream has other channels than its header says");
   }

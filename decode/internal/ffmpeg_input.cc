@@ -53,11 +53,6 @@ void take_log(void* object, int level, const char*, va_list) {
   if (level <= AV_LOG_ERROR && is_demuxer(object)) ++demuxer_errors;
 }
 
-void take_over_log() {
-  static std::once_flag once;
-  std::call_once(once, [] { av_log_set_callback(take_log); });
-}
-
 struct Stream {
   const ByteSource* source = nullptr;
   std::int64_t position = 0;
@@ -152,6 +147,11 @@ const AVCodec* find_decoder(AVCodecID codec) {
 
 }  // namespace
 
+void take_over_ffmpeg_log() {
+  static std::once_flag once;
+  std::call_once(once, [] { av_log_set_callback(take_log); });
+}
+
 void FreeAvFrame::operator()(AVFrame* frame) const { av_frame_free(&frame); }
 void FreeAvPacket::operator()(AVPacket* packet) const { av_packet_free(&packet); }
 void FreeAvCodec::operator()(AVCodecContext* codec) const { avcodec_free_context(&codec); }
@@ -191,7 +191,7 @@ Error FfmpegInput::error(int code, const std::string& what) const {
 }
 
 Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat format) {
-  take_over_log();
+  take_over_ffmpeg_log();
   const char* name = demuxer_name(format);
   const AVInputFormat* demuxer = name != nullptr ? av_find_input_format(name) : nullptr;
   if (demuxer == nullptr) return Error(ErrorCode::kInvalidArgument, "not a video container");

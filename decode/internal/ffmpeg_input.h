@@ -31,6 +31,9 @@ using AvFrame = std::unique_ptr<AVFrame, FreeAvFrame>;
 using AvPacket = std::unique_ptr<AVPacket, FreeAvPacket>;
 using AvCodec = std::unique_ptr<AVCodecContext, FreeAvCodec>;
 
+/// Sends FFmpeg's messages nowhere, once for the process.
+void take_over_ffmpeg_log();
+
 AvFrame make_av_frame();
 AvPacket make_av_packet();
 
