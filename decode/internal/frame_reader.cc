@@ -96,9 +96,10 @@ void FrameReader::note_time(const AVFrame& frame) {
   const std::int64_t interval = av_rescale_q(interval_us_, AV_TIME_BASE_Q, time_base);
   std::int64_t at = frame.best_effort_timestamp;
   if (at == AV_NOPTS_VALUE) at = origin_ ? last_ + interval : 0;
-  if (!origin_) origin_ = at;
+  const std::int64_t origin = origin_.value_or(at);
+  origin_ = origin;
   const std::int64_t time_us =
-      av_rescale_q_rnd(at - *origin_, time_base, AV_TIME_BASE_Q, AV_ROUND_DOWN);
+      av_rescale_q_rnd(at - origin, time_base, AV_TIME_BASE_Q, AV_ROUND_DOWN);
   if (frame.pkt_duration > 0) {
     interval_us_ = av_rescale_q(frame.pkt_duration, time_base, AV_TIME_BASE_Q);
   } else if (time_us > time_us_) {
@@ -143,9 +144,7 @@ bool FrameReader::may_know_more(const AVIndexEntry* entry, std::int64_t time_us)
 }
 
 Status FrameReader::jump(std::int64_t target) {
-  const int code =
-      av_seek_frame(input_.context(), input_.video()->index, target, AVSEEK_FLAG_BACKWARD);
-  if (code < 0) return input_.error(code, at_seconds("its video cannot be searched", time_us_));
+  ISOCOST_TRY(input_.seek(target));
   avcodec_flush_buffers(codec_.get());
   draining_ = false;
   key_.reset();
