@@ -19,6 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kAbsurdSeconds = 3600;
+// Memory of past microbatches kept for the next: fresh pages cost more than the copy into them.
+constexpr std::int64_t kKeepBytes = std::int64_t{1} << 30;
 
 std::array<std::uint8_t, 16> random_client_id() {
   std::random_device device;
@@ -64,7 +66,7 @@ class ClientImpl final : public Client {
 
   const ClientOptions options_;
   const std::array<std::uint8_t, 16> id_;
-  BufferPool pool_;
+  BufferPool pool_{kKeepBytes};
 
   // The trainer's thread alone:
   std::optional<EpochEnd> epoch_end_;
