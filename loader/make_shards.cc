@@ -14,10 +14,11 @@
 #include <variant>
 
 #include "decode/sample_shape.h"
+#include "loader/internal/member_name.h"
 #include "loader/internal/sample_input.h"
 #include "loader/internal/shard_file.h"
 #include "loader/internal/shard_writer.h"
-#include "loader/internal/tar_name.h"
+#include "loader/internal/utf8.h"
 
 namespace isocost {
 namespace {
@@ -138,7 +139,7 @@ Status Maker::add_all(SampleInput& input) {
 Status Maker::add(const InputSample& sample) {
   std::vector<OpenPart> parts(sample.parts.size());
   if (auto refusal = refuse(sample, parts)) {
-    BadSample bad{sample.place, printable(sample.key), printable(refusal->part),
+    BadSample bad{sample.place, printable_utf8(sample.key), printable_utf8(refusal->part),
                   refusal->error.message()};
     std::string context = sample.place + ": " + bad.key;
     if (!bad.part.empty()) context += ": " + bad.part;
@@ -253,7 +254,7 @@ Status MakeShardsOptions::validate() const {
   if (name.empty() || name.starts_with('.') || refuse_member_name(name + ".tar") ||
       name.find('/') != std::string::npos) {
     return Error(ErrorCode::kInvalidArgument,
-                 "name = '" + printable(name) + "': a file name without slashes is needed");
+                 "name = '" + printable_utf8(name) + "': a file name without slashes is needed");
   }
   if (samples_per_shard < 1) {
     return Error(

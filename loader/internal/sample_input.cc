@@ -1,4 +1,6 @@
 #include "loader/internal/sample_input.h"
+#include "loader/internal/member_name.h"
+#include "loader/internal/utf8.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,8 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
-
-#include "loader/internal/tar_name.h"
 
 namespace isocost {
 namespace {
@@ -76,7 +76,7 @@ Result<InputSample> Manifest::parse(const std::string& line, const std::string& 
   InputSample sample{place, {}, {}};
   for (const auto& [name, value] : json.items()) {
     if (name != "key" && name != "parts") {
-      return line_error(place, "unknown member '" + printable(name) + "'");
+      return line_error(place, "unknown member '" + printable_utf8(name) + "'");
     }
   }
   const auto key = string_member(json, "key");
@@ -98,7 +98,7 @@ Result<InputPart> Manifest::part(const Json& json, const std::string& place) con
   const auto name = string_member(json, "name");
   if (!name) return line_error(place, "a part has no \"name\"");
   if (json.size() != 2) {
-    return line_error(place, "part " + printable(*name) +
+    return line_error(place, "part " + printable_utf8(*name) +
                                  " needs a name and one of \"file\", \"text\", \"json\"");
   }
   if (const auto file = string_member(json, "file")) {
@@ -108,7 +108,8 @@ Result<InputPart> Manifest::part(const Json& json, const std::string& place) con
   if (const auto found = json.find("json"); found != json.end()) {
     return InputPart{*name, found->dump()};
   }
-  return line_error(place, "part " + printable(*name) + R"( has none of "file", "text", "json")");
+  return line_error(place,
+                    "part " + printable_utf8(*name) + R"( has none of "file", "text", "json")");
 }
 
 class Tree final : public SampleInput {

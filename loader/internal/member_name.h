@@ -19,11 +19,4 @@ MemberName split_member_name(std::string_view name);
 /// characters, text that is not UTF-8, names without key or part, names beyond 4096 bytes.
 std::optional<std::string> refuse_member_name(std::string_view name);
 
-/// "./a.txt" names the same file as "a.txt".
-std::string_view strip_dot_slash(std::string_view name);
-
-/// Fit to be shown and to be put in JSON: control characters and bytes that are not UTF-8 become
-/// '?', and what is beyond 256 bytes "...".
-std::string printable(std::string_view name);
-
 }  // namespace isocost

@@ -1,42 +1,16 @@
-#include "loader/internal/tar_name.h"
+#include "loader/internal/member_name.h"
 
 #include <algorithm>
 #include <cstddef>
+
+#include "loader/internal/utf8.h"
 
 namespace isocost {
 namespace {
 
 constexpr std::size_t kMaxName = 4096;
-constexpr std::size_t kMaxShown = 256;
-
-// Length of the UTF-8 character at the front, 0 where there is none (overlong forms, surrogates and
-// values beyond U+10FFFF are none).
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
-  if (lead == 0xED && byte(1) > 0x9F) return 0;
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
-}
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t length = utf8_length(text);
-    if (length == 0) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
 
 bool has_parent_component(std::string_view name) {
   while (!name.empty()) {
@@ -70,27 +44,6 @@ std::optional<std::string> refuse_member_name(std::string_view name) {
   }
   if (split.part.empty()) return "no extension, so no part name";
   return std::nullopt;
-}
-
-std::string_view strip_dot_slash(std::string_view name) {
-  while (name.starts_with("./")) name.remove_prefix(2);
-  return name;
-}
-
-std::string printable(std::string_view name) {
-  std::string out;
-  while (!name.empty() && out.size() < kMaxShown) {
-    const std::size_t length = utf8_length(name);
-    const std::size_t step = std::max<std::size_t>(1, length);
-    if (length == 0 || is_control(name.front())) {
-      out += '?';
-    } else {
-      out += name.substr(0, step);
-    }
-    name.remove_prefix(step);
-  }
-  if (!name.empty()) out += "...";
-  return out;
 }
 
 }  // namespace isocost
