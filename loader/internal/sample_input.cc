@@ -1,6 +1,4 @@
 #include "loader/internal/sample_input.h"
-#include "loader/internal/member_name.h"
-#include "loader/internal/utf8.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,6 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
+
+#include "loader/internal/member_name.h"
+#include "loader/internal/utf8.h"
 
 namespace isocost {
 namespace {
