@@ -14,9 +14,9 @@
 #include <variant>
 
 #include "decode/sample_shape.h"
+#include "loader/internal/file_source.h"
 #include "loader/internal/member_name.h"
 #include "loader/internal/sample_input.h"
-#include "loader/internal/shard_file.h"
 #include "loader/internal/shard_writer.h"
 #include "loader/internal/utf8.h"
 
@@ -192,9 +192,9 @@ std::optional<Refusal> Maker::open_part(const InputSample& sample, const InputPa
     opened.text = *text;
     opened.source = std::make_unique<MemoryByteSource>(std::as_bytes(std::span(opened.text)));
   } else {
-    auto file = ShardFile::open(std::get<fs::path>(part.body));
+    auto file = FileSource::open(std::get<fs::path>(part.body));
     if (!file) return Refusal{part.name, std::move(file).error()};
-    opened.source = std::make_unique<FileRange>(*file, 0, (*file)->size());
+    opened.source = *std::move(file);
   }
   if (!format_from_extension(part.name)) return std::nullopt;  // the user's own, not ours to judge
   readable = true;

@@ -3,80 +3,101 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "base/byte_source.h"
 #include "base/result.h"
 
 namespace isocost {
 
-/// Owns a file descriptor. Move-only.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept;
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
-
-/// What tells one state of a file from the next.
+/// Which file an index or an open shard belongs to.
 struct FileStamp {
-  std::int64_t size = 0;
+  std::int64_t bytes = 0;
   std::int64_t mtime_ns = 0;
   bool operator==(const FileStamp&) const = default;
 };
+/// Errors: kNotFound, kIo.
+Result<FileStamp> stamp_of(const std::filesystem::path& path);
 
-/// Errors: kNotFound, kIo (also for what is no regular file).
-Result<FileStamp> file_stamp(const std::filesystem::path& path);
-
-/// An open regular file, read by position. Immutable; const-safe.
-class ShardFile {
+/// An open shard as the plain tar in it. A gzip one is inflated when it is opened, into a temporary
+/// file without a name, which ends with this object. Const-safe.
+class ShardFile final : public ByteSource {
  public:
-  /// Errors: kNotFound, kIo.
-  static Result<std::shared_ptr<const ShardFile>> open(const std::filesystem::path& path);
-  /// Takes over an open file; `name` is for messages.
-  static Result<std::shared_ptr<const ShardFile>> adopt(FileDescriptor file, std::string name);
+  /// A gzip shard may not become larger than this.
+  static constexpr std::int64_t kMaxInflatedBytes = std::int64_t{64} << 30;
+
+  /// Errors: kNotFound, kIo (no room for the inflated bytes), kResourceExhausted. A gzip stream
+  /// that is cut off or damaged gives the bytes before the damage and a `problem`.
+  static Result<std::shared_ptr<const ShardFile>> open(
+      const std::filesystem::path& path, std::int64_t max_inflated_bytes = kMaxInflatedBytes);
+  ~ShardFile() override;
+  ShardFile(const ShardFile&) = delete;
+  ShardFile& operator=(const ShardFile&) = delete;
+
+  std::int64_t size() const override { return bytes_; }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
+  /// Asks the operating system to read a range ahead.
+  void read_ahead(std::int64_t offset, std::int64_t bytes) const;
 
   const FileStamp& stamp() const { return stamp_; }
-  std::int64_t size() const { return stamp_.size; }
-  /// Fewer bytes than asked only at the end. Errors: kInvalidArgument, kIo.
-  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const;
-  /// Asks the operating system to read ahead; does not wait.
-  void will_need(std::int64_t offset, std::int64_t size) const;
-
-  ShardFile(FileDescriptor file, std::string name, FileStamp stamp)
-      : file_(std::move(file)), name_(std::move(name)), stamp_(stamp) {}
+  bool inflated() const { return inflated_; }
+  const std::string& problem() const { return problem_; }
 
  private:
-  FileDescriptor file_;
-  std::string name_;
+  ShardFile() = default;
+  Status inflate(const std::filesystem::path& path, std::int64_t max_bytes);
+
+  int descriptor_ = -1;
+  std::int64_t bytes_ = 0;
   FileStamp stamp_;
+  bool inflated_ = false;
+  std::string problem_;
 };
 
-/// A range of a file, which it keeps open. Immutable; const-safe.
-class FileRange final : public ByteSource {
+/// A range of a shard; keeps the shard open. Const-safe.
+class MemberSource final : public ByteSource {
  public:
-  FileRange(std::shared_ptr<const ShardFile> file, std::int64_t offset, std::int64_t size)
-      : file_(std::move(file)), offset_(offset), size_(size) {}
-  std::int64_t size() const override { return size_; }
+  MemberSource(std::shared_ptr<const ShardFile> shard, std::int64_t offset, std::int64_t bytes);
+  std::int64_t size() const override { return bytes_; }
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
 
  private:
-  std::shared_ptr<const ShardFile> file_;
+  std::shared_ptr<const ShardFile> shard_;
   std::int64_t offset_;
-  std::int64_t size_;
+  std::int64_t bytes_;
 };
 
-/// All of `source`. Errors: kCorrupt where it ends early, kResourceExhausted above `limit` bytes.
-Result<std::string> read_all(const ByteSource& source, std::int64_t limit);
+/// Keeps the shards used last open, at most `max_open` files and, of inflated ones, at most
+/// `max_inflated_bytes`; sources that still read a shard keep it beyond that. Internally
+/// synchronised; one shard is opened (and inflated) by one thread at a time while others go on.
+class ShardCache {
+ public:
+  explicit ShardCache(std::size_t max_open = 256,
+                      std::int64_t max_inflated_bytes = std::int64_t{16} << 30);
+
+  /// Errors: those of ShardFile::open; kCorrupt where the file is not the one of `stamp`.
+  Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
+                                               const FileStamp& stamp);
+  std::size_t open_shards() const;
+
+ private:
+  using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;
+  std::shared_ptr<const ShardFile> find(const std::string& name);
+  void insert(const std::string& name, std::shared_ptr<const ShardFile> file);
+
+  const std::size_t max_open_;
+  const std::int64_t max_inflated_bytes_;
+  std::vector<std::mutex> opening_;  // by hash of the name: who holds one may open
+  mutable std::mutex mutex_;
+  Files files_;  // the one used last in front
+  std::unordered_map<std::string, Files::iterator> by_name_;
+  std::int64_t inflated_bytes_ = 0;
+};
 
 }  // namespace isocost

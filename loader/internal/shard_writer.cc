@@ -15,7 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "loader/internal/shard_file.h"
+#include "loader/internal/file_source.h"
+#include "loader/internal/utf8_locale.h"
 
 namespace isocost {
 namespace {
@@ -86,7 +87,10 @@ Status TarWriter::add(std::string_view member, const ByteSource& body) {
   archive_entry_set_mtime(entry.get(), 0, 0);
   archive_entry_set_uid(entry.get(), 0);
   archive_entry_set_gid(entry.get(), 0);
-  if (archive_write_header(archive_.get(), entry.get()) < ARCHIVE_WARN) return failure();
+  {
+    const Utf8Locale locale;
+    if (archive_write_header(archive_.get(), entry.get()) < ARCHIVE_WARN) return failure();
+  }
   for (std::int64_t at = 0; at < body.size();) {
     const auto want = static_cast<std::size_t>(
         std::min<std::int64_t>(body.size() - at, static_cast<std::int64_t>(chunk_.size())));
