@@ -127,7 +127,7 @@ void Checker::check(SampleId id, std::size_t part, const PartShape& shape) {
   }
   const PartBytes bytes{&shape, source->get()};
   if (auto tensors = recipe_.tensors(std::span(&bytes, 1), pool_); !tensors) {
-    add({id, part, tensors.error().message()});
+    add({id, part, tensors.error().error.message()});
   }
 }
 

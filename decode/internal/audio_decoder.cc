@@ -3,7 +3,6 @@
 #include <sndfile.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -22,7 +21,6 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kChunkValues = std::size_t{32} << 10;
-constexpr float kLargest = 1e12F;  ///< Its power still fits a float.
 
 /// What libsndfile's callbacks see: a position, and the first error of the source.
 struct Stream {
@@ -72,78 +70,68 @@ bool is_ours(int format) {
     case SF_FORMAT_RF64:
     case SF_FORMAT_FLAC:
     case SF_FORMAT_OGG:
-    case SF_FORMAT_MPEG:
       return true;
     default:
       return false;
   }
 }
 
-}  // namespace
+class SoundFile final : public AudioDecoder {
+ public:
+  static Result<std::unique_ptr<AudioDecoder>> open(const ByteSource& source) {
+    auto sound = std::make_unique<SoundFile>();
+    sound->stream_.source = &source;
+    SF_VIRTUAL_IO io{length_of, seek, read_bytes, refuse_write, tell};
+    sound->file_.reset(sf_open_virtual(&io, SFM_READ, &sound->info_, &sound->stream_));
+    if (sound->stream_.error) return *std::move(sound->stream_.error);
+    if (!sound->file_) {
+      return corrupt("its audio does not open: " + std::string(sf_strerror(nullptr)));
+    }
+    const SF_INFO& info = sound->info_;
+    if (!is_ours(info.format) || info.channels < 1 || info.channels > 255 || info.samplerate < 1) {
+      return corrupt("its audio is not what its header says");
+    }
+    const auto channels = static_cast<std::size_t>(info.channels);
+    // At most four seconds a chunk, so that audio of a few Hz does not swell in the resampler.
+    const std::size_t frames = std::min(kChunkValues / channels,
+                                        std::size_t{4} * static_cast<std::size_t>(info.samplerate));
+    sound->mono_.resize(frames);
+    sound->values_.resize(frames * channels);
+    return sound;
+  }
 
-struct AudioDecoder::State {
-  Stream stream;
-  SF_INFO info{};
-  std::vector<float> values;  ///< Interleaved.
-  std::vector<float> mono;
-  std::int64_t position = 0;  ///< Samples handed out.
-  std::unique_ptr<SNDFILE, CloseFile> file;
+  std::int32_t sample_rate() const override { return info_.samplerate; }
+  std::int32_t channels() const override { return info_.channels; }
+
+  Result<std::span<const float>> read() override {
+    const auto channels = static_cast<std::size_t>(info_.channels);
+    const sf_count_t got =
+        sf_readf_float(file_.get(), values_.data(), static_cast<sf_count_t>(mono_.size()));
+    if (stream_.error) return *stream_.error;
+    if (sf_error(file_.get()) != SF_ERR_NO_ERROR) {
+      return corrupt("its audio does not decode: " + std::string(sf_strerror(file_.get())));
+    }
+    const auto frames = static_cast<std::size_t>(std::max<sf_count_t>(0, got));
+    ISOCOST_TRY(mix_to_mono(
+        frames, channels, position_, mono_.data(),
+        [&](std::size_t frame, std::size_t c) { return values_[frame * channels + c]; }));
+    position_ += static_cast<std::int64_t>(frames);
+    return std::span<const float>(mono_.data(), frames);
+  }
+
+ private:
+  Stream stream_;
+  SF_INFO info_{};
+  std::vector<float> values_;  ///< Interleaved.
+  std::vector<float> mono_;
+  std::int64_t position_ = 0;                 ///< Samples handed out.
+  std::unique_ptr<SNDFILE, CloseFile> file_;  // closed before what its callbacks see goes
 };
 
-AudioDecoder::AudioDecoder(std::unique_ptr<State> state) : state_(std::move(state)) {}
-AudioDecoder::AudioDecoder(AudioDecoder&&) noexcept = default;
-AudioDecoder& AudioDecoder::operator=(AudioDecoder&&) noexcept = default;
-AudioDecoder::~AudioDecoder() = default;
+}  // namespace
 
-std::int32_t AudioDecoder::sample_rate() const { return state_->info.samplerate; }
-std::int32_t AudioDecoder::channels() const { return state_->info.channels; }
-
-Result<AudioDecoder> AudioDecoder::open(const ByteSource& source) {
-  auto state = std::make_unique<State>();
-  state->stream.source = &source;
-  SF_VIRTUAL_IO io{length_of, seek, read_bytes, refuse_write, tell};
-  state->file.reset(sf_open_virtual(&io, SFM_READ, &state->info, &state->stream));
-  if (state->stream.error) return *std::move(state->stream.error);
-  if (!state->file) return corrupt("its audio does not open: " + std::string(sf_strerror(nullptr)));
-  const SF_INFO& info = state->info;
-  if (!is_ours(info.format) || info.channels < 1 || info.channels > 255 || info.samplerate < 1) {
-    return corrupt("its audio is not what its header says");
-  }
-  const auto channels = static_cast<std::size_t>(info.channels);
-  // At most four seconds a chunk, so that audio of a few Hz does not swell in the resampler.
-  const std::size_t frames =
-      std::min(kChunkValues / channels, std::size_t{4} * static_cast<std::size_t>(info.samplerate));
-  state->mono.resize(frames);
-  state->values.resize(frames * channels);
-  return AudioDecoder(std::move(state));
-}
-
-Result<std::span<const float>> AudioDecoder::read() {
-  State& s = *state_;
-  const auto channels = static_cast<std::size_t>(s.info.channels);
-  const sf_count_t got =
-      sf_readf_float(s.file.get(), s.values.data(), static_cast<sf_count_t>(s.mono.size()));
-  if (s.stream.error) return *s.stream.error;
-  if (sf_error(s.file.get()) != SF_ERR_NO_ERROR) {
-    return corrupt("its audio does not decode: " + std::string(sf_strerror(s.file.get())));
-  }
-  const auto frames = static_cast<std::size_t>(std::max<sf_count_t>(0, got));
-  const float scale = 1.0F / static_cast<float>(channels);
-  for (std::size_t i = 0; i < frames; ++i) {
-    float sum = 0;
-    for (std::size_t c = 0; c < channels; ++c) {
-      const float value = s.values[i * channels + c];
-      if (!(std::abs(value) <= kLargest)) {
-        const std::int64_t at = s.position + static_cast<std::int64_t>(i);
-        return corrupt("its audio sample " + std::to_string(at) +
-                       (std::isnan(value) ? " is NaN" : " is infinite or beyond 1e12"));
-      }
-      sum += value;
-    }
-    s.mono[i] = sum * scale;
-  }
-  s.position += static_cast<std::int64_t>(frames);
-  return std::span<const float>(s.mono.data(), frames);
+Result<std::unique_ptr<AudioDecoder>> open_audio(const ByteSource& source, MediaFormat format) {
+  return format == MediaFormat::kMp3 ? open_mp3(source) : SoundFile::open(source);
 }
 
 }  // namespace isocost

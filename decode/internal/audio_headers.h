@@ -28,6 +28,10 @@ Result<AudioHeader> read_flac_header(const ByteSource& source);
 /// position of its last page, which must end where the source ends.
 Result<AudioHeader> read_ogg_header(const ByteSource& source);
 
+/// Checks the pages that the first `samples` samples need, one after the other, with their
+/// checksums: a decoder would leave out a page that is broken without a word.
+Status check_ogg_pages(const ByteSource& source, std::int64_t samples);
+
 /// MPEG audio layer III: the Xing, Info or VBRI frame; without one, all frame headers are walked.
 Result<AudioHeader> read_mp3_header(const ByteSource& source);
 

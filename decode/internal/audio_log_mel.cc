@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/audio_decoder.h"
+#include "decode/internal/audio_headers.h"
 #include "decode/internal/log_mel.h"
 #include "decode/internal/media_bytes.h"
 #include "decode/sample_shape.h"
@@ -126,7 +127,12 @@ Status audio_log_mel(const ByteSource& source, const PartShape& shape, const Aud
                  "audio_log_mel: the plan needs " + std::to_string(frames) + " rows of 128");
   }
   if (frames == 0) return {};
-  ISOCOST_ASSIGN(AudioDecoder decoder, AudioDecoder::open(source));
+  if (shape.format == MediaFormat::kOggVorbis || shape.format == MediaFormat::kOpus) {
+    const std::int64_t seconds = plan.samples / kRecipeSampleRate + 2;
+    ISOCOST_TRY(check_ogg_pages(source, seconds * shape.sample_rate));
+  }
+  ISOCOST_ASSIGN(const auto opened, open_audio(source, shape.format));
+  AudioDecoder& decoder = *opened;
   if (decoder.channels() != shape.channels) {
     return corrupt("its audio stream has other channels than its header says");
   }

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "decode/internal/audio_headers.h"
 #include "decode/internal/media_bytes.h"
+#include "decode/internal/mp3_frames.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -88,19 +89,22 @@ Result<Located> first_frame(const ByteSource& source) {
   return corrupt("it has no MPEG layer III frames");
 }
 
-/// Encoder delay and padding that a LAME-style tag behind the Xing fields gives; gapless players,
-/// and our decoder, leave them out.
-std::int64_t gapless_trim(ByteView bytes, std::size_t tag) {
-  if (bytes.size() < tag + 24 || bytes[tag] == 0) return 0;
-  const std::uint64_t packed = big_endian(bytes, tag + 21, 3);
-  return static_cast<std::int64_t>((packed >> 12) + (packed & 0xFFF));
-}
-
 struct VbrTag {
   std::int64_t frames = 0;
   std::int64_t bytes = 0;  ///< From the tag's own frame on; 0 where it does not say.
-  std::int64_t trim = 0;
+  std::int64_t delay = 0;  ///< Samples before the first one that is heard.
+  std::int64_t trim = 0;   ///< Those, and the padding behind the last.
 };
+
+/// Encoder delay and padding that a LAME-style tag behind the Xing fields gives. A decoder adds 529
+/// samples at the start, at the cost of the padding.
+void parse_gapless(ByteView bytes, std::size_t at, VbrTag& tag) {
+  constexpr std::int64_t kDecoderDelay = 529;
+  if (bytes.size() < at + 24 || bytes[at] == 0) return;
+  const std::uint64_t packed = big_endian(bytes, at + 21, 3);
+  tag.delay = static_cast<std::int64_t>(packed >> 12) + kDecoderDelay;
+  tag.trim = static_cast<std::int64_t>((packed >> 12) + (packed & 0xFFF));
+}
 
 std::optional<VbrTag> parse_xing(ByteView bytes, std::size_t at) {
   if (!has_tag(bytes, at, "Xing") && !has_tag(bytes, at, "Info")) return std::nullopt;
@@ -117,7 +121,7 @@ std::optional<VbrTag> parse_xing(ByteView bytes, std::size_t at) {
   }
   if ((flags & 4) != 0) next += 100;
   if ((flags & 8) != 0) next += 4;
-  tag.trim = gapless_trim(bytes, next);
+  parse_gapless(bytes, next, tag);
   return tag;
 }
 
@@ -146,33 +150,41 @@ bool is_trailing_tag(ByteView bytes, std::size_t at) {
                      [](std::uint8_t b) { return b == 0; });
 }
 
-/// Counts whole frames, header by header, in blocks. An incomplete last frame does not count.
-Result<std::int64_t> walk_frames(const ByteSource& source, const Located& first) {
-  constexpr std::size_t kBlock = std::size_t{64} << 10;
-  std::int64_t frames = 0;
-  std::int64_t offset = first.offset;
-  while (offset < source.size()) {
-    ISOCOST_ASSIGN(const auto bytes, read_some(source, offset, kBlock));
-    const bool whole = offset + static_cast<std::int64_t>(bytes.size()) >= source.size();
-    std::size_t at = 0;
-    while (at + (whole ? 4 : kMaxFrame) <= bytes.size()) {
-      const auto frame = parse_frame(bytes, at);
-      if (!frame || !same_stream(*frame, first.frame)) {
-        if (is_trailing_tag(bytes, at)) return frames;
-        return corrupt("its MP3 frame at byte " +
-                       std::to_string(offset + static_cast<std::int64_t>(at)) + " is broken");
-      }
-      if (at + frame->bytes > bytes.size()) return frames;
-      at += frame->bytes;
-      ++frames;
-    }
-    if (whole || at == 0) break;
-    offset += static_cast<std::int64_t>(at);
+}  // namespace
+
+Result<Mp3Frames> Mp3Frames::open(const ByteSource& source) {
+  ISOCOST_ASSIGN(const Located first, first_frame(source));
+  Mp3Frames frames(source, first.offset);
+  frames.sample_rate_ = first.frame.sample_rate;
+  frames.channels_ = first.frame.channels;
+  frames.samples_a_frame_ = first.frame.samples;
+  if (const auto tag = parse_vbr_tag(first)) {
+    frames.offset_ += static_cast<std::int64_t>(first.frame.bytes);  // it holds no audio
+    frames.skip_ = tag->delay;
   }
   return frames;
 }
 
-}  // namespace
+Result<ByteView> Mp3Frames::next() {
+  constexpr std::size_t kBlock = std::size_t{32} << 10;
+  if (block_.size() - at_ < kMaxFrame && offset_ < source_->size()) {
+    block_.erase(block_.begin(), block_.begin() + static_cast<std::ptrdiff_t>(at_));
+    at_ = 0;
+    ISOCOST_ASSIGN(const auto more, read_some(*source_, offset_, kBlock));
+    offset_ += static_cast<std::int64_t>(more.size());
+    block_.insert(block_.end(), more.begin(), more.end());
+  }
+  if (block_.size() - at_ < 4) return ByteView();
+  const auto frame = parse_frame(block_, at_);
+  if (!frame || frame->sample_rate != sample_rate_ || frame->samples != samples_a_frame_) {
+    if (is_trailing_tag(block_, at_)) return ByteView();
+    const std::int64_t where = offset_ - static_cast<std::int64_t>(block_.size() - at_);
+    return corrupt("its MP3 frame at byte " + std::to_string(where) + " is broken");
+  }
+  if (frame->bytes > block_.size() - at_) return ByteView();  // incomplete, does not count
+  at_ += frame->bytes;
+  return ByteView(block_).subspan(at_ - frame->bytes, frame->bytes);
+}
 
 Result<AudioHeader> read_mp3_header(const ByteSource& source) {
   ISOCOST_ASSIGN(const Located first, first_frame(source));
@@ -192,9 +204,13 @@ Result<AudioHeader> read_mp3_header(const ByteSource& source) {
     header.frames = std::max<std::int64_t>(0, tag->frames * first.frame.samples - tag->trim);
     return header;
   }
-  ISOCOST_ASSIGN(const std::int64_t frames, walk_frames(source, first));
-  header.frames = frames * first.frame.samples;
-  return header;
+  ISOCOST_ASSIGN(Mp3Frames frames, Mp3Frames::open(source));
+  header.frames = 0;
+  for (;;) {
+    ISOCOST_ASSIGN(const ByteView frame, frames.next());
+    if (frame.empty()) return header;
+    header.frames += first.frame.samples;
+  }
 }
 
 }  // namespace isocost

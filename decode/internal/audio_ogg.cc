@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -81,7 +83,53 @@ Result<Identification> parse_identification(ByteView packet) {
   return Error(ErrorCode::kUnsupported, "its Ogg stream is neither Vorbis nor Opus");
 }
 
+/// The page checksum: CRC-32 of polynomial 0x04C11DB7, most significant bit first, from 0.
+std::uint32_t page_checksum(ByteView page) {
+  static const auto kTable = [] {
+    std::array<std::uint32_t, 256> table{};
+    for (std::uint32_t i = 0; i < table.size(); ++i) {
+      std::uint32_t r = i << 24;
+      for (int bit = 0; bit < 8; ++bit) r = (r << 1) ^ ((r >> 31) != 0 ? 0x04C11DB7U : 0U);
+      table[i] = r;
+    }
+    return table;
+  }();
+  std::uint32_t crc = 0;
+  for (std::size_t i = 0; i < page.size(); ++i) {
+    const std::uint8_t byte = i >= 22 && i < 26 ? 0 : page[i];  // its own field counts as zero
+    crc = (crc << 8) ^ kTable[(crc >> 24) ^ byte];
+  }
+  return crc;
+}
+
 }  // namespace
+
+Status check_ogg_pages(const ByteSource& source, std::int64_t samples) {
+  std::vector<std::uint8_t> block;
+  std::size_t at = 0;
+  std::int64_t offset = 0;
+  while (offset < source.size()) {
+    auto page = parse_page(block, at);
+    if (!page || page->bytes > block.size() - at) {
+      ISOCOST_ASSIGN(block, read_some(source, offset, kMaxPage));
+      at = 0;
+      page = parse_page(block, at);
+    }
+    const auto where = std::to_string(offset);
+    if (!page || page->bytes > block.size() - at) {
+      return corrupt("its Ogg page at byte " + where + " is broken or cut off");
+    }
+    const ByteView bytes = ByteView(block).subspan(at, page->bytes);
+    if (page_checksum(bytes) != little_endian(bytes, 22, 4)) {
+      return corrupt("its Ogg page at byte " + where + " does not fit its checksum");
+    }
+    at += page->bytes;
+    offset += static_cast<std::int64_t>(page->bytes);
+    const auto granule = static_cast<std::int64_t>(page->granule);
+    if (granule > samples) return {};  // -1 stands for a page on which no packet ends
+  }
+  return {};
+}
 
 Result<AudioHeader> read_ogg_header(const ByteSource& source) {
   ISOCOST_ASSIGN(const auto head, read_some(source, 0, 512));

@@ -34,10 +34,10 @@ Result<AudioHeader> read_header(const ByteSource& source, MediaFormat format) {
 
 /// A FLAC stream written to a pipe does not know its length: decoded once, samples dropped.
 Result<std::int64_t> measure(const ByteSource& source) {
-  ISOCOST_ASSIGN(AudioDecoder decoder, AudioDecoder::open(source));
+  ISOCOST_ASSIGN(const auto decoder, open_audio(source, MediaFormat::kFlac));
   std::int64_t frames = 0;
   for (;;) {
-    ISOCOST_ASSIGN(const auto chunk, decoder.read());
+    ISOCOST_ASSIGN(const auto chunk, decoder->read());
     if (chunk.empty()) return frames;
     frames += static_cast<std::int64_t>(chunk.size());
   }

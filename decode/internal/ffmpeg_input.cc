@@ -37,11 +37,20 @@ namespace {
 
 constexpr int kIoBuffer = 16 << 10;
 
-void discard_log(void*, int, const char*, va_list) {}
+/// Demuxers step over damage and go on behind it, and tell so in an error message only.
+thread_local std::int64_t demuxer_errors = 0;
 
-void silence_ffmpeg() {
-  static std::once_flag once;
-  std::call_once(once, [] { av_log_set_callback(discard_log); });
+bool is_demuxer(void* object) {
+  const AVClass* type = object != nullptr ? *static_cast<AVClass**>(object) : nullptr;
+  if (type == nullptr) return false;
+  const AVClassCategory category =
+      type->get_category != nullptr ? type->get_category(object) : type->category;
+  return category == AV_CLASS_CATEGORY_DEMUXER;
+}
+
+/// Messages go nowhere, but a demuxer's errors are counted.
+void take_log(void* object, int level, const char*, va_list) {
+  if (level <= AV_LOG_ERROR && is_demuxer(object)) ++demuxer_errors;
 }
 
 struct Stream {
@@ -65,7 +74,7 @@ int read_bytes(void* user, std::uint8_t* to, int size) {
   return static_cast<int>(*got);
 }
 
-std::int64_t seek(void* user, std::int64_t offset, int whence) {
+std::int64_t seek_bytes(void* user, std::int64_t offset, int whence) {
   auto& stream = *static_cast<Stream*>(user);
   const std::int64_t size = stream.source->size();
   if ((whence & AVSEEK_SIZE) != 0) return size;
@@ -138,6 +147,11 @@ const AVCodec* find_decoder(AVCodecID codec) {
 
 }  // namespace
 
+void take_over_ffmpeg_log() {
+  static std::once_flag once;
+  std::call_once(once, [] { av_log_set_callback(take_log); });
+}
+
 void FreeAvFrame::operator()(AVFrame* frame) const { av_frame_free(&frame); }
 void FreeAvPacket::operator()(AVPacket* packet) const { av_packet_free(&packet); }
 void FreeAvCodec::operator()(AVCodecContext* codec) const { avcodec_free_context(&codec); }
@@ -177,7 +191,7 @@ Error FfmpegInput::error(int code, const std::string& what) const {
 }
 
 Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat format) {
-  silence_ffmpeg();
+  take_over_ffmpeg_log();
   const char* name = demuxer_name(format);
   const AVInputFormat* demuxer = name != nullptr ? av_find_input_format(name) : nullptr;
   if (demuxer == nullptr) return Error(ErrorCode::kInvalidArgument, "not a video container");
@@ -186,7 +200,7 @@ Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat form
   s.stream.source = &source;
   auto* buffer = static_cast<unsigned char*>(av_malloc(kIoBuffer));
   if (buffer == nullptr) throw std::bad_alloc();
-  s.io.reset(avio_alloc_context(buffer, kIoBuffer, 0, &s.stream, read_bytes, nullptr, seek));
+  s.io.reset(avio_alloc_context(buffer, kIoBuffer, 0, &s.stream, read_bytes, nullptr, seek_bytes));
   AVFormatContext* raw = avformat_alloc_context();
   if (!s.io || raw == nullptr) throw std::bad_alloc();
   raw->pb = s.io.get();
@@ -211,7 +225,11 @@ Result<FfmpegInput> FfmpegInput::open(const ByteSource& source, MediaFormat form
 Result<bool> FfmpegInput::read_packet(AVPacket* packet) {
   for (;;) {
     av_packet_unref(packet);
+    const std::int64_t before = demuxer_errors;
     const int got = av_read_frame(state_->context.get(), packet);
+    if (demuxer_errors != before && !state_->stream.error) {
+      return corrupt("its container is broken between frames");
+    }
     if (got == AVERROR_EOF && !state_->stream.error) return false;
     if (got < 0) return error(got, "its video stream is broken");
     if (packet->stream_index != state_->video) continue;
@@ -220,6 +238,14 @@ Result<bool> FfmpegInput::read_packet(AVPacket* packet) {
     }
     return true;
   }
+}
+
+Status FfmpegInput::seek(std::int64_t ticks) {
+  const std::int64_t before = demuxer_errors;
+  const int code = av_seek_frame(state_->context.get(), state_->video, ticks, AVSEEK_FLAG_BACKWARD);
+  if (code < 0) return error(code, "its video cannot be searched");
+  if (demuxer_errors != before) return corrupt("its container is broken between frames");
+  return {};
 }
 
 Status check_video_codec(const AVStream& stream) {

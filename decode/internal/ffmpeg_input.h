@@ -31,12 +31,15 @@ using AvFrame = std::unique_ptr<AVFrame, FreeAvFrame>;
 using AvPacket = std::unique_ptr<AVPacket, FreeAvPacket>;
 using AvCodec = std::unique_ptr<AVCodecContext, FreeAvCodec>;
 
+/// Sends FFmpeg's messages nowhere, once for the process.
+void take_over_ffmpeg_log();
+
 AvFrame make_av_frame();
 AvPacket make_av_packet();
 
 /// A container opened over a ByteSource: libavformat reads only through it, with the demuxer that
 /// `format` names; no protocol, file or reference to another file is followed. Its messages go
-/// nowhere. Single-thread; the source must outlive it.
+/// nowhere; a damage that it only logs is an error here. Single-thread; the source must outlive it.
 class FfmpegInput {
  public:
   /// Errors: kCorrupt where the container does not parse or has no video stream, kIo.
@@ -49,8 +52,12 @@ class FfmpegInput {
   /// The video stream that players would choose; all others are discarded.
   AVStream* video() const;
 
-  /// The next packet of the video stream; false at the end. Errors: kCorrupt (cut-off packet), kIo.
+  /// The next packet of the video stream; false at the end. Errors: kCorrupt (a packet cut off,
+  /// damage that the demuxer stepped over), kIo.
   Result<bool> read_packet(AVPacket* packet);
+
+  /// Moves to the last key frame at or before `ticks` of the video stream. Errors: kCorrupt, kIo.
+  Status seek(std::int64_t ticks);
 
   /// `code` as an Error, or what the source answered when that was behind it.
   Error error(int code, const std::string& what) const;

@@ -143,9 +143,7 @@ bool FrameReader::may_know_more(const AVIndexEntry* entry, std::int64_t time_us)
 }
 
 Status FrameReader::jump(std::int64_t target) {
-  const int code =
-      av_seek_frame(input_.context(), input_.video()->index, target, AVSEEK_FLAG_BACKWARD);
-  if (code < 0) return input_.error(code, at_seconds("its video cannot be searched", time_us_));
+  ISOCOST_TRY(input_.seek(target));
   avcodec_flush_buffers(codec_.get());
   draining_ = false;
   key_.reset();

@@ -122,7 +122,8 @@ Status video_frames(const ByteSource& source, const PartShape& shape,
   if (times_us.empty()) return {};
   ISOCOST_TRY(check_video_container(source, shape.format));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, shape.format));
-  ISOCOST_ASSIGN(AvCodec codec, open_video_decoder(*input.video(), padded_pixels(shape, kDecoderRoom)));
+  ISOCOST_ASSIGN(AvCodec codec,
+                 open_video_decoder(*input.video(), padded_pixels(shape, kDecoderRoom)));
   FrameReader reader(input, std::move(codec));
   FrameFinder finder(reader);
   FrameScaler scaler(target_width, target_height, shape.orientation);

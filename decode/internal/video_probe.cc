@@ -83,8 +83,9 @@ Result<std::int64_t> measure_us(FfmpegInput& input, bool seek_near_end) {
       first = last = at;
       const std::int64_t far = input.context()->duration;
       if (seek_near_end && far > 0 && far < kMaxDurationUs) {
-        av_seek_frame(input.context(), stream.index,
-                      av_rescale_q(far, AV_TIME_BASE_Q, stream.time_base), AVSEEK_FLAG_BACKWARD);
+        const auto moved = input.seek(av_rescale_q(far, AV_TIME_BASE_Q, stream.time_base));
+        // Without an index it does not move; then all packets are read.
+        if (!moved.has_value() && moved.error().code() == ErrorCode::kIo) return moved.error();
       }
     } else if (at > last) {
       gap = gap == 0 ? at - last : std::min(gap, at - last);

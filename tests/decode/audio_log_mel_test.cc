@@ -228,6 +228,26 @@ TEST(AudioLogMel, GivesAnErrorOrRightDataForCutOffFiles) {
   }
 }
 
+TEST(AudioLogMel, RefusesAnMp3WithDamageInTheMiddle) {
+  Bytes bytes = make_audio(MediaFormat::kMp3, sine(22'050, 1, 44'100, 1000), 22'050, 1);
+  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2), 300, std::byte{0x11});
+  const auto d = decode(bytes, MediaFormat::kMp3);
+  ASSERT_FALSE(d.has_value());
+  EXPECT_EQ(d.error().code(), ErrorCode::kCorrupt);
+  EXPECT_THAT(d.error().message(), HasSubstr("MP3 frame at byte"));
+}
+
+TEST(AudioLogMel, RefusesAnOggWithDamageInTheMiddle) {
+  for (const MediaFormat format : {MediaFormat::kOggVorbis, MediaFormat::kOpus}) {
+    Bytes bytes = make_audio(format, sine(48'000, 1, 96'000, 1000), 48'000, 1);
+    bytes[bytes.size() / 2] ^= std::byte{0x10};
+    const auto d = decode(bytes, format);
+    ASSERT_FALSE(d.has_value());
+    EXPECT_EQ(d.error().code(), ErrorCode::kCorrupt);
+    EXPECT_THAT(d.error().message(), HasSubstr("does not fit its checksum"));
+  }
+}
+
 TEST(AudioLogMel, SaysThatAFlacStreamEndsEarly) {
   Bytes bytes = make_audio(MediaFormat::kFlac, sine(16'000, 1, 115'360, 1000), 16'000, 1);
   const std::uint32_t said = 160'000;
