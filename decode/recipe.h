@@ -1,10 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <string_view>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "base/buffer.h"
@@ -19,8 +19,7 @@ namespace isocost {
 /// Options of the recipe `native28`: how a model wants its media prepared.
 struct RecipeOptions {
   std::string name = "native28";
-  std::int32_t max_image_patches =
-      4096;  ///< 14-pixel patches an image; larger ones are scaled down.
+  std::int32_t max_image_patches = 4096;  ///< Of 14×14 pixels; larger images are scaled down.
   std::int32_t max_frame_patches = 1024;  ///< The same for a video frame.
   double video_fps = 1.0;                 ///< Frames sampled a second of video.
   std::int32_t max_video_frames = 32;
@@ -46,34 +45,44 @@ struct PartBytes {
   const ByteSource* source = nullptr;
 };
 
+/// Why a sample gave no tensors, and the index of the part that is to blame.
+struct PartError {
+  Error error;
+  std::size_t part = 0;
+};
+
 /// Turns shapes into loads (integer arithmetic) and bytes into tensors; both agree exactly.
 /// `native28`:
 ///
 /// - an image keeps its native resolution, each side rounded to the nearest multiple of 28 (at
-/// least 28) and
-///   scaled down, aspect kept, where it has more than `max_image_patches` patches of 14×14; EXIF
-///   orientation is applied; alpha is composed on white. A video gives min(max_video_frames, max(1,
-///   floor(duration × video_fps))) frames, evenly spaced, each treated as an image of at most
+///   least 28) and scaled down, aspect kept, where it has more than `max_image_patches` patches of
+///   14×14; EXIF orientation is applied; alpha is composed on white, and of an animation the first
+///   picture counts;
+/// - a video gives n = min(max_video_frames, max(1, floor(duration × video_fps))) frames, that at
+///   (2i + 1) / 2n of the duration for each i, each treated as an image of at most
 ///   `max_frame_patches`;
 /// - audio is mixed to mono, resampled to 16 kHz, cut into windows of at most 30 s, each a 128-bin
-/// log-mel
-///   (FFT 400, hop 160) of frames padded to a multiple of 4;
+///   log-mel (FFT 400, hop 160) of frames padded to a multiple of 4;
 /// - text is its UTF-8 bytes; the sequence is BOS, the parts in order, EOS.
 ///
 /// Tensors of a sample, rows along the first dimension; those of several samples are concatenated
 /// there:
-///   vision.patches   uint8 [patches, 588]   14×14×3 pixels (row, column, RGB) 0..255; the four
-///   patches of a
-///                                           2×2 group are neighbours, groups row by row
-///   vision.grids     int32 [images, 2]      patch rows and columns, an image or video frame each
-///   vision.lengths   int32 [images]         patches of each
-///   audio.mel        float32 [frames, 128]  log-mel, scaled like Whisper's (max - 8 floor, (x + 4)
-///   / 4) audio.lengths    int32 [windows]        frames of each window llm.input_ids    int64
-///   [tokens] llm.labels       int64 [tokens]         the token to predict at each position
-///   (already shifted), or
-///                                           kIgnoredLabel where that is no text byte and not EOS
-///   llm.position_ids int64 [tokens]         0, 1, ... within the sample
-///   llm.lengths      int32 [1]              tokens
+///
+///     vision.patches   uint8 [patches, 588]   14×14×3 pixels (row, column, RGB) 0..255; the four
+///                                             patches of a 2×2 group are neighbours, groups row by
+///                                             row
+///     vision.grids     int32 [images, 2]      patch rows and columns; an image or a video frame
+///     vision.lengths   int32 [images]         patches of each
+///     audio.mel        float32 [frames, 128]  log-mel, scaled like Whisper's: floor at the maximum
+///                                             less 8, then (x + 4) / 4
+///     audio.lengths    int32 [windows]        frames of each window
+///     llm.input_ids    int64 [tokens]
+///     llm.labels       int64 [tokens]         the token to predict at each position (already
+///                                             shifted), or kIgnoredLabel where that is no text
+///                                             byte and not EOS
+///     llm.position_ids int64 [tokens]         0, 1, ... within the sample
+///     llm.lengths      int32 [1]              tokens
+///
 /// A modality that the sample lacks has no tensor. Load: vision sequences are images, units
 /// patches; audio sequences are windows, units frames / 2; llm one sequence of `tokens`. Immutable;
 /// const-safe.
@@ -81,8 +90,8 @@ class Recipe {
  public:
   static Result<Recipe> create(const RecipeOptions& options);
 
-  /// Errors: kResourceExhausted where a product overflows; kInvalidArgument for a shape without
-  /// parts.
+  /// Errors: kResourceExhausted (more than 2^28 tokens); kInvalidArgument for a shape without
+  /// parts, or a part of impossible size.
   Result<Load> load(const SampleShape& shape) const;
 
   /// Bytes of memory that `tensors` may need at its peak, its result included.
@@ -92,8 +101,9 @@ class Recipe {
   /// their memory (from `pool`). Errors: kCorrupt (cut-off media, text that is not UTF-8, audio
   /// without samples or with NaN, a stream that ends early), kUnsupported, kIo. Nothing partial is
   /// returned.
-  Result<std::vector<NamedTensor>> tensors(std::span<const PartBytes> parts,
-                                           BufferPool& pool) const;
+  /// Where no single part is at fault, the error names part 0.
+  tl::expected<std::vector<NamedTensor>, PartError> tensors(std::span<const PartBytes> parts,
+                                                            BufferPool& pool) const;
 
   const RecipeOptions& options() const { return options_; }
   /// 64-bit hash of name and options: shapes loads, so it is part of plans' and clients'

@@ -38,7 +38,8 @@ struct PartShape {
   std::int32_t width = 0;   ///< Image, video: pixels as displayed.
   std::int32_t height = 0;  ///< Image, video: pixels as displayed.
   std::int32_t sample_rate = 0;  ///< Audio: Hz.
-  std::int32_t channels = 0;     ///< Audio.
+  std::int32_t channels = 0;     ///< Audio. JPEG: components, where its scans are decoded together
+                                 ///< (progressive), which takes their memory; other images: 0.
   std::int64_t frames = 0;       ///< Audio: samples per channel. Video: 0.
   std::int64_t duration_us = 0;  ///< Video: microseconds of the video stream.
   std::int64_t text_bytes =

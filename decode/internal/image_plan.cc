@@ -1,0 +1,57 @@
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "decode/internal/image_decoder.h"
+#include "decode/internal/patch_grid.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+std::int64_t jpeg_bytes(const PartShape& shape, PatchGrid grid) {
+  std::int32_t target_width = grid.width();
+  std::int32_t target_height = grid.height();
+  if (shape.orientation > 4) std::swap(target_width, target_height);
+  const std::int32_t width = shape.orientation > 4 ? shape.height : shape.width;
+  const std::int32_t height = shape.orientation > 4 ? shape.width : shape.height;
+  const std::int64_t divisor = jpeg_divisor(width, height, target_width, target_height);
+  const std::int64_t scaled = (width / divisor + 1) * (height / divisor + 1);
+  // Coefficients of 16 bits, sides rounded up to blocks: all of a progressive file, else some rows.
+  constexpr std::int64_t kBlocks = 32;
+  const std::int64_t held = shape.channels * (width + kBlocks) * (height + kBlocks) * 2;
+  const std::int64_t rows = (std::int64_t{width} + kBlocks) * 4 * 64;
+  return held + rows + scaled * 4;
+}
+
+}  // namespace
+
+std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
+                          std::int32_t target_height) {
+  for (const std::int32_t divisor : {8, 4, 2}) {
+    if (width / divisor >= target_width && height / divisor >= target_height) return divisor;
+  }
+  return 1;
+}
+
+std::int64_t image_working_set_bytes(const PartShape& shape, PatchGrid grid) {
+  const std::int64_t pixels = std::int64_t{shape.width} * shape.height;
+  const std::int64_t target = std::int64_t{grid.width()} * grid.height() * 3;
+  const std::int64_t common = shape.encoded_bytes + 2 * target + kMiB;  // 2: scaled in two passes
+  switch (shape.format) {
+    case MediaFormat::kJpeg:
+      return common + jpeg_bytes(shape, grid);
+    case MediaFormat::kPng:
+      return common + pixels * 4 + std::int64_t{shape.width} * 8 * 4;  // RGBA; rows of 16 bits
+    case MediaFormat::kWebp:
+      return common + pixels * (4 + 4 + 2) + std::int64_t{shape.width} * 64;  // RGBA, ARGB, alpha
+    case MediaFormat::kGif:
+      return common + pixels * 3;
+    default:
+      return common + pixels * (4 + 4);  // BMP: libavcodec's frame and RGBA
+  }
+}
+
+}  // namespace isocost

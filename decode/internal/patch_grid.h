@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "decode/sample_shape.h"
+
+namespace isocost {
+
+inline constexpr std::int32_t kPatchSide = 14;              ///< Pixels.
+inline constexpr std::int32_t kGroupSide = 2 * kPatchSide;  ///< 2×2 patches become one token.
+inline constexpr std::int64_t kPatchBytes = std::int64_t{3} * kPatchSide * kPatchSide;
+
+/// What an image becomes: rows and columns of patches, both even.
+struct PatchGrid {
+  std::int32_t rows = 0;
+  std::int32_t columns = 0;
+
+  std::int64_t patches() const { return std::int64_t{rows} * columns; }
+  std::int64_t tokens() const { return patches() / 4; }
+  std::int32_t width() const { return columns * kPatchSide; }
+  std::int32_t height() const { return rows * kPatchSide; }
+  bool operator==(const PatchGrid&) const = default;
+};
+
+/// Each side rounded to the nearest multiple of 28 pixels, at least 28; where that gives more than
+/// `max_patches` >= 4 patches, the largest grid of about the same aspect that does not. Sides are
+/// > 0. Integer arithmetic.
+PatchGrid patch_grid(std::int32_t width, std::int32_t height, std::int32_t max_patches);
+
+/// min(max_frames, max(1, floor(duration × fps))) times in the middle of as many equal slices.
+std::int64_t frame_count(std::int64_t duration_us, double fps, std::int32_t max_frames);
+std::vector<std::int64_t> frame_times_us(std::int64_t duration_us, std::int64_t count);
+
+}  // namespace isocost

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/load.h"
+#include "base/result.h"
+#include "decode/internal/audio.h"
+#include "decode/internal/patch_grid.h"
+#include "decode/recipe.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+
+/// What the recipe makes of one part; the fields of its modality are set.
+struct PartPlan {
+  PatchGrid grid;           ///< Of the image or of each video frame.
+  std::int64_t images = 0;  ///< 1, or the frames taken of a video.
+  AudioPlan audio;
+  std::int64_t text_tokens = 0;
+
+  std::int64_t mel_frames() const;
+  std::int64_t tokens() const { return images * grid.tokens() + mel_frames() / 4 + text_tokens; }
+};
+
+/// What the recipe makes of a sample. Loads and tensors both follow it, so they agree.
+struct SamplePlan {
+  std::vector<PartPlan> parts;
+  std::int64_t images = 0;
+  std::int64_t patches = 0;
+  std::int64_t windows = 0;
+  std::int64_t mel_frames = 0;
+  std::int64_t text_tokens = 0;
+  std::int64_t tokens = 2;  ///< BOS and EOS.
+
+  Load load() const;
+  std::int64_t tensor_bytes() const;
+
+  /// Errors: kInvalidArgument (a size of a part that cannot be), kResourceExhausted (more tokens
+  /// than squares of them fit in 63 bits). After an error the plan is of no use.
+  Status add(const PartShape& shape, const RecipeOptions& options);
+};
+
+}  // namespace isocost

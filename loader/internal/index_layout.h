@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+namespace isocost {
+
+inline constexpr std::array<char, 8> kIndexMagic = {'I', 'S', 'O', 'C', 'I', 'D', 'X', '\n'};
+
+/// The first bytes of an index file, little-endian, as in docs/index_format.md.
+struct IndexHeader {
+  std::array<char, 8> magic = kIndexMagic;
+  std::uint32_t version = 0;
+  std::uint32_t crc = 0;  ///< CRC-32 of the bytes from 16 on.
+  std::uint64_t file_bytes = 0;
+  std::int64_t shard_bytes = 0;
+  std::int64_t shard_mtime_ns = 0;
+  std::int64_t max_pixels = 0;
+  std::int64_t max_json_bytes = 0;
+  std::int64_t max_text_bytes = 0;
+  std::int64_t tar_bytes = 0;
+  std::uint64_t samples = 0;
+  std::uint64_t parts = 0;
+  std::uint64_t bad = 0;
+  std::uint64_t names = 0;
+  std::uint64_t text_bytes = 0;
+};
+static_assert(sizeof(IndexHeader) == 112 && std::is_trivially_copyable_v<IndexHeader>);
+
+/// Columns follow the header in order, each from a multiple of 8.
+class IndexLayout {
+ public:
+  /// Where a column of `count` entries starts.
+  std::uint64_t add(std::uint64_t count, std::uint64_t entry_bytes) {
+    const std::uint64_t begin = end_;
+    end_ = (begin + count * entry_bytes + 7) / 8 * 8;
+    return begin;
+  }
+  std::uint64_t end() const { return end_; }
+
+ private:
+  std::uint64_t end_ = sizeof(IndexHeader);
+};
+
+/// The checksum of an index file's bytes, of which there are at least a header's.
+std::uint32_t index_crc(std::span<const std::byte> bytes);
+
+}  // namespace isocost

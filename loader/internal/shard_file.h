@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+
+namespace isocost {
+
+/// Which file an index or an open shard belongs to.
+struct FileStamp {
+  std::int64_t bytes = 0;
+  std::int64_t mtime_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+/// Errors: kNotFound, kIo.
+Result<FileStamp> stamp_of(const std::filesystem::path& path);
+
+/// An open shard as the plain tar in it. A gzip one is inflated when it is opened, into a temporary
+/// file without a name, which ends with this object. Const-safe.
+class ShardFile final : public ByteSource {
+ public:
+  /// A gzip shard may not become larger than this.
+  static constexpr std::int64_t kMaxInflatedBytes = std::int64_t{64} << 30;
+
+  /// Errors: kNotFound, kIo (no room for the inflated bytes), kResourceExhausted. A gzip stream
+  /// that is cut off or damaged gives the bytes before the damage and a `problem`.
+  static Result<std::shared_ptr<const ShardFile>> open(
+      const std::filesystem::path& path, std::int64_t max_inflated_bytes = kMaxInflatedBytes);
+  ~ShardFile() override;
+  ShardFile(const ShardFile&) = delete;
+  ShardFile& operator=(const ShardFile&) = delete;
+
+  std::int64_t size() const override { return bytes_; }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
+  /// Asks the operating system to read a range ahead.
+  void read_ahead(std::int64_t offset, std::int64_t bytes) const;
+
+  const FileStamp& stamp() const { return stamp_; }
+  bool inflated() const { return inflated_; }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  ShardFile() = default;
+  Status inflate(const std::filesystem::path& path, std::int64_t max_bytes);
+
+  int descriptor_ = -1;
+  std::int64_t bytes_ = 0;
+  FileStamp stamp_;
+  bool inflated_ = false;
+  std::string problem_;
+};
+
+/// A range of a shard; keeps the shard open. Const-safe.
+class MemberSource final : public ByteSource {
+ public:
+  MemberSource(std::shared_ptr<const ShardFile> shard, std::int64_t offset, std::int64_t bytes);
+  std::int64_t size() const override { return bytes_; }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
+
+ private:
+  std::shared_ptr<const ShardFile> shard_;
+  std::int64_t offset_;
+  std::int64_t bytes_;
+};
+
+/// Keeps the shards used last open, at most `max_open` files and, of inflated ones, at most
+/// `max_inflated_bytes`; sources that still read a shard keep it beyond that. Internally
+/// synchronised; one shard is opened (and inflated) by one thread at a time while others go on.
+class ShardCache {
+ public:
+  explicit ShardCache(std::size_t max_open = 256,
+                      std::int64_t max_inflated_bytes = std::int64_t{16} << 30);
+
+  /// Errors: those of ShardFile::open; kCorrupt where the file is not the one of `stamp`.
+  Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
+                                               const FileStamp& stamp);
+  std::size_t open_shards() const;
+
+ private:
+  using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;
+  std::shared_ptr<const ShardFile> find(const std::string& name);
+  void insert(const std::string& name, std::shared_ptr<const ShardFile> file);
+
+  const std::size_t max_open_;
+  const std::int64_t max_inflated_bytes_;
+  std::vector<std::mutex> opening_;  // by hash of the name: who holds one may open
+  mutable std::mutex mutex_;
+  Files files_;  // the one used last in front
+  std::unordered_map<std::string, Files::iterator> by_name_;
+  std::int64_t inflated_bytes_ = 0;
+};
+
+}  // namespace isocost
