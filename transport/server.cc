@@ -123,7 +123,7 @@ Status ServerImpl::secure(bool local) {
     return Error(ErrorCode::kInvalidArgument,
                  options_.bind +
                      " would be open to everybody who reaches it: give --curve-key FILE (isocost "
-                     "keygen makes one), or --insecure on to accept that");
+                     "keygen makes one), or --insecure to accept that");
   }
   ISOCOST_ASSIGN(const KeyPair keys, read_secret_key(options_.curve_secret_key_file));
   if (!options_.curve_allowed_clients_file.empty()) {

@@ -65,6 +65,7 @@ class OneMicrobatchNode {
       // What follows from the lengths and weights is the client's to make.
       if (named.name.ends_with(".cu_seqlens") || named.name.ends_with(".loss_weights")) continue;
       header.tensors.push_back({named.name, named.tensor.dtype, named.tensor.shape});
+      header.rows.push_back(static_cast<std::uint32_t>(named.tensor.shape.front()));
       fragment.tensors.push_back(named);
     }
     server_->begin(0, header);
