@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "loader/internal/member_name.h"
 #include "loader/internal/tar_listing.h"
 
 namespace isocost {
@@ -37,6 +38,7 @@ class Builder {
 
  private:
   void add(const TarMember& member);
+  void add_nameless(const TarMember& member);
   void add_part(const TarMember& member, const std::string& part);
   void add_json(const TarMember& member, IndexedPart part);
   void refuse(std::string_view part, std::string reason);
@@ -70,27 +72,32 @@ BuiltIndex Builder::run() {
 }
 
 void Builder::add(const TarMember& member) {
-  const MemberName name = split_member_name(member.name);
-  if (name.key.empty()) {
-    if (member.problem.empty()) {
-      ignore(member.name);
-    } else {
-      close_sample();
-      built_.contents.bad.push_back({member.name, "", member.problem});
-    }
+  const auto [key, part] = split_member_name(member.name);
+  if (key.empty() || key.ends_with('/') || part.empty()) {
+    add_nameless(member);
     return;
   }
-  if (!current_ || current_->sample.key != name.key) {
+  if (!current_ || current_->sample.key != key) {
     close_sample();
-    open_sample(name.key);
+    open_sample(std::string(key));
   }
   if (!member.problem.empty()) {
-    refuse(name.part, member.problem);
-  } else if (format_from_extension(name.part)) {
-    add_part(member, name.part);
+    refuse(part, member.problem);
+  } else if (format_from_extension(part)) {
+    add_part(member, std::string(part));
   } else {
-    ignore(name.part);
+    ignore(part);
   }
+}
+
+// A file without a dot, or a hidden one, names no sample.
+void Builder::add_nameless(const TarMember& member) {
+  if (member.problem.empty()) {
+    ignore(member.name);
+    return;
+  }
+  close_sample();
+  built_.contents.bad.push_back({member.name, "", member.problem});
 }
 
 void Builder::open_sample(const std::string& key) {
@@ -214,14 +221,6 @@ void Builder::add_bad_shard(std::string reason) {
 }
 
 }  // namespace
-
-MemberName split_member_name(std::string_view name) {
-  const std::size_t slash = name.rfind('/');
-  const std::size_t base = slash == std::string_view::npos ? 0 : slash + 1;
-  const std::size_t dot = name.find('.', base);
-  if (dot == std::string_view::npos || dot == base) return {};
-  return {std::string(name.substr(0, dot)), std::string(name.substr(dot + 1))};
-}
 
 BuiltIndex build_index(const std::shared_ptr<const ShardFile>& shard, const std::string& name,
                        const ProbeLimits& limits, const LogSink& log) {

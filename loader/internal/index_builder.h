@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "base/log.h"
 #include "decode/probe.h"
@@ -10,15 +9,6 @@
 #include "loader/internal/shard_file.h"
 
 namespace isocost {
-
-/// Where a member belongs by the WebDataset convention: the key is the path up to the first dot of
-/// the base name, the part what follows it. Both empty where the name names no sample (no dot, or a
-/// hidden file).
-struct MemberName {
-  std::string key;
-  std::string part;
-};
-MemberName split_member_name(std::string_view name);
 
 /// What one pass over a shard found.
 struct BuiltIndex {

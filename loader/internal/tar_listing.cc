@@ -3,8 +3,6 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
-#include <locale.h>
-#include <clocale>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "loader/internal/utf8.h"
+#include "loader/internal/utf8_locale.h"
 
 namespace isocost {
 namespace {
@@ -26,26 +25,6 @@ constexpr std::size_t kMaxRead = std::size_t{128} << 10;
 constexpr std::string_view kCopyAgain = "copy the shard again";
 
 std::int64_t padded(std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
-
-// libarchive converts names to the thread's locale; a program that never called setlocale would
-// lose what is not ASCII.
-class Utf8Locale {
- public:
-  Utf8Locale() : locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
-    if (locale_ != nullptr) previous_ = uselocale(locale_);
-  }
-  Utf8Locale(const Utf8Locale&) = delete;
-  Utf8Locale& operator=(const Utf8Locale&) = delete;
-  ~Utf8Locale() {
-    if (locale_ == nullptr) return;
-    uselocale(previous_);
-    freelocale(locale_);
-  }
-
- private:
-  locale_t locale_ = nullptr;
-  locale_t previous_ = nullptr;
-};
 
 // Feeds libarchive. After a jump a small block, as only a header is wanted; the more is read in
 // sequence, the larger.
@@ -105,6 +84,7 @@ std::string name_of(archive_entry* entry) {
 std::string problem_of_name(std::string_view name) {
   if (name.empty()) return "an entry without a name";
   if (!is_utf8(name)) return "its name is not UTF-8; rename it";
+  if (printable_utf8(name) != name) return "its name has a control character; rename it";
   if (name.front() == '/') return "its name is an absolute path; pack it with a relative one";
   if (has_parent_component(name)) return "its name has a '..' component; pack it without";
   return "";

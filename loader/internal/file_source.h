@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+
+namespace isocost {
+
+/// Owns a file descriptor. Move-only.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept;
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor();
+  int get() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// A regular file's bytes as they are. Immutable; const-safe.
+class FileSource final : public ByteSource {
+ public:
+  /// Errors: kNotFound, kIo (also for what is no regular file).
+  static Result<std::unique_ptr<FileSource>> open(const std::filesystem::path& path);
+
+  std::int64_t size() const override { return bytes_; }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
+
+ private:
+  FileSource() = default;
+  FileDescriptor file_;
+  std::string name_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace isocost

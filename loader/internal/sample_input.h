@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/log.h"
+#include "base/result.h"
+
+namespace isocost {
+
+/// A part that is to be written: bytes given in place, or a file.
+struct InputPart {
+  std::string name;
+  std::variant<std::string, std::filesystem::path> body;
+};
+
+struct InputSample {
+  std::string place;  ///< Where it was named, for messages: "manifest.jsonl:17".
+  std::string key;
+  std::vector<InputPart> parts;
+};
+
+/// Samples one after the other, in an order that depends on the source alone. Single-thread.
+class SampleInput {
+ public:
+  /// Opens a manifest, or lists a directory. Errors: kNotFound, kIo.
+  static Result<std::unique_ptr<SampleInput>> open(const std::filesystem::path& source,
+                                                   const LogSink& log);
+  virtual ~SampleInput() = default;
+
+  /// The next sample, or nothing at the end. Errors: kCorrupt for a manifest line that is none,
+  /// with file, line and what is wrong; reading may go on after.
+  virtual Result<std::optional<InputSample>> next() = 0;
+
+  /// How far `next` has come, and how far it is: bytes of the manifest, or samples.
+  virtual std::uint64_t done() const = 0;
+  virtual std::uint64_t total() const = 0;
+};
+
+}  // namespace isocost

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <locale.h>
+
+namespace isocost {
+
+/// While it lives, the calling thread's characters are UTF-8: libarchive converts names to and from
+/// the thread's locale, and a program that never called setlocale would lose (or, writing, crash
+/// on) what is not ASCII.
+class Utf8Locale {
+ public:
+  Utf8Locale();
+  ~Utf8Locale();
+  Utf8Locale(const Utf8Locale&) = delete;
+  Utf8Locale& operator=(const Utf8Locale&) = delete;
+
+ private:
+  locale_t locale_ = nullptr;
+  locale_t previous_ = nullptr;
+};
+
+}  // namespace isocost
