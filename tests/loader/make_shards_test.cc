@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -132,7 +133,7 @@ TEST_F(MakeShards, SplitsBySamplesAndBytesAndGivesEqualBytes) {
     EXPECT_EQ(read_file(out() / name), read_file(scratch_ / "again" / name));
   }
 
-  options_.bytes_per_shard = 5 * (512 + 1024);
+  options_.bytes_per_shard = std::int64_t{5} * (512 + 1024);
   options_.samples_per_shard = 1000;
   made = make_shards(source, scratch_ / "bytes", options_);
   ASSERT_TRUE(made.has_value());
