@@ -77,15 +77,14 @@ BalanceResult describe(const BalanceProblem& problem, Bins bins, double bound) {
   return result;
 }
 
-std::optional<Bins> plan_heuristically(const BalanceProblem& problem,
-                                       const BalanceOptions& options, double bound) {
-  const double target = bound * (1 + options.enough_gap);
-  if (problem.objective == Objective::kSlowestRank) return plan_ranks(problem, options, target);
+std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const BalanceOptions& options,
+                                       double bound) {
+  if (problem.objective == Objective::kSlowestRank) return plan_ranks(problem, options);
   const Partition all = microbatch_partition(problem);
   auto bins = construct_bins(all);
   if (!bins) return std::nullopt;
-  const auto pairs = options.improvement_rounds * static_cast<std::int64_t>(all.bins);
-  improve_bins(all, {.target = target, .work = pairs}, *bins);
+  improve_bins(all, improve_limits(bound, options.enough_gap, options.improvement_rounds, all.bins),
+               *bins);
   return bins;
 }
 

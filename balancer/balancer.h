@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "base/result.h"
@@ -22,10 +21,10 @@ enum class Objective : std::uint8_t {
 /// N items with K-dimensional costs to be laid into ranks × microbatches bins.
 struct BalanceProblem {
   std::size_t dimensions = 1;  ///< K, 1 to 8.
-  std::vector<double>
-      costs;  ///< [N × K] row-major, finite, >= 0; scaled so that dimensions compare (seconds).
-  std::vector<std::int64_t> bytes;    ///< [N], or empty: no memory cap.
-  std::int64_t microbatch_bytes = 0;  ///< Cap on the bytes of a microbatch; 0: none.
+  std::vector<double> costs =
+      {};  ///< [N × K] row-major, finite, >= 0; scaled so that dimensions compare (seconds).
+  std::vector<std::int64_t> bytes = {};  ///< [N], or empty: no memory cap.
+  std::int64_t microbatch_bytes = 0;     ///< Cap on the bytes of a microbatch; 0: none.
   std::size_t ranks = 1;
   std::size_t microbatches =
       1;  ///< Per rank. Every bin gets at least one item: N >= ranks × microbatches.
@@ -48,9 +47,8 @@ struct BalanceResult {
   std::vector<std::vector<std::uint32_t>> bins;
   double makespan = 0;     ///< The objective's value.
   double lower_bound = 0;  ///< No plan can be below it.
-  bool optimal =
-      false;  ///< Proved: makespan equals the bound (to 1e-9), or the exact solver finished (to
-              ///< its 1e-7).
+  bool optimal = false;    ///< Proved: makespan equals the bound (to 1e-9), or the exact solver
+                         ///< finished (to its 1e-7).
   double gap() const { return lower_bound > 0 ? makespan / lower_bound - 1 : 0; }
 };
 

@@ -48,7 +48,8 @@ Status check(const Measurement& measurement) {
     }
     const ModuleLoad& load = measurement.load.modules.at(i);
     if (load.sequences < 0 || load.units < 0 || load.units_squared < 0) {
-      return Error(ErrorCode::kInvalidArgument, "measurement: the load of " + name + " is negative");
+      return Error(ErrorCode::kInvalidArgument,
+                   "measurement: the load of " + name + " is negative");
     }
   }
   return {};

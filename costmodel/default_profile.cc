@@ -49,8 +49,7 @@ constexpr ModuleCoefficients llm() {
   constexpr double kMlp = 18944;
   constexpr double kVocabulary = 152064;
   constexpr double kProjections = 2 * (2 * kWidth * kWidth + 2 * kWidth * kKeyValue);
-  return priced(kLayers,
-                kLayers * (kProjections + 6 * kWidth * kMlp) + 2 * kWidth * kVocabulary,
+  return priced(kLayers, kLayers * (kProjections + 6 * kWidth * kMlp) + 2 * kWidth * kVocabulary,
                 kLayers * 2 * kWidth);
 }
 

@@ -27,7 +27,7 @@ constexpr int kMaxDepth = 8;
 
 struct Term {
   const char* name;
-  double ModuleCoefficients::*field;
+  double ModuleCoefficients::* field;
 };
 constexpr Term kTerms[] = {{"per_microbatch", &ModuleCoefficients::per_microbatch},
                            {"per_sequence", &ModuleCoefficients::per_sequence},
@@ -66,10 +66,9 @@ Result<json> parse_strictly(std::string_view text) {
   Watch watch;
   json document;
   try {
-    document = json::parse(
-        text, [&watch](int depth, json::parse_event_t event, json& value) {
-          return watch(depth, event, value);
-        });
+    document = json::parse(text, [&watch](int depth, json::parse_event_t event, json& value) {
+      return watch(depth, event, value);
+    });
   } catch (const json::exception& error) {
     const std::string after = watch.last_key.empty() ? "" : "after '" + watch.last_key + "': ";
     return Error(ErrorCode::kCorrupt, "profile: " + after + error.what());

@@ -58,6 +58,13 @@ std::vector<TensorSpec> combined_specs(const SealedStep& step, const PlannedMicr
   return specs;
 }
 
+std::uint32_t rows_of(const SampleSlot& slot, const std::string& tensor) {
+  for (const TensorSpec& spec : slot.specs) {
+    if (spec.name == tensor) return static_cast<std::uint32_t>(spec.shape.front());
+  }
+  return 0;
+}
+
 MicrobatchHeader header_of(const SealedStep& step, std::int32_t rank, std::uint32_t microbatch) {
   const PlannedMicrobatch& place = step.plan.place(rank, microbatch);
   MicrobatchHeader header;
@@ -73,6 +80,11 @@ MicrobatchHeader header_of(const SealedStep& step, std::int32_t rank, std::uint3
         {slot.id, sample.weight, static_cast<std::uint32_t>(slot.load.label_tokens)});
   }
   header.tensors = combined_specs(step, place);
+  for (const PlannedSample& sample : place.samples) {
+    for (const TensorSpec& whole : header.tensors) {
+      header.rows.push_back(rows_of(step.slots[sample.slot], whole.name));
+    }
+  }
   return header;
 }
 
@@ -92,7 +104,8 @@ class NodeImpl final : public Node {
       : parts_(std::move(parts)),
         budget_(parts_.options.memory),
         queue_(static_cast<std::int32_t>(parts_.options.ranks)),
-        present_(static_cast<std::size_t>(parts_.options.ranks), false) {}
+        present_(static_cast<std::size_t>(parts_.options.ranks), false),
+        seen_(present_) {}
 
   Status start();
   const std::string& endpoint() const override { return server_->endpoint(); }
@@ -116,6 +129,7 @@ class NodeImpl final : public Node {
   void decode_and_send(std::int32_t rank, const Position& position, std::uint32_t index,
                        SampleId id, MemoryBudget::Grant grant);
   void fail(Error error);
+  void wait_until_told();
   void wait_for_farewells();
   NodeSummary summary();
 
@@ -127,6 +141,7 @@ class NodeImpl final : public Node {
   std::condition_variable_any changed_;
   DeliveryQueue queue_;
   std::vector<bool> present_;
+  std::vector<bool> seen_;  // ever joined, or told of the failure
   NodeSummary counts_;
   std::optional<Error> failure_;
 
@@ -184,9 +199,11 @@ void NodeImpl::on_event(const ServerEvent& event) {
     if (const auto* joined = std::get_if<ClientJoined>(&event)) {
       queue_.join(joined->rank, joined->received);
       present_.at(static_cast<std::size_t>(joined->rank)) = true;
+      seen_.at(static_cast<std::size_t>(joined->rank)) = true;
     } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
       queue_.leave(left->rank);
       present_.at(static_cast<std::size_t>(left->rank)) = false;
+      seen_.at(static_cast<std::size_t>(left->rank)) = true;
     } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
       queue_.grant(credit->rank, credit->microbatches);
     } else if (const auto* done = std::get_if<Acknowledged>(&event)) {
@@ -226,6 +243,7 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
     return summary();
   }
   server_->fail(status.error());
+  if (status.error().code() != ErrorCode::kCancelled) wait_until_told();
   return std::move(status).error();
 }
 
@@ -381,6 +399,15 @@ void NodeImpl::fail(Error error) {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = std::move(error);
   changed_.notify_all();
+}
+
+// A failure in the first step comes before slow trainers have joined; they should learn why, not
+// time out.
+void NodeImpl::wait_until_told() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kFarewell, [this] {
+    return std::all_of(seen_.begin(), seen_.end(), [](bool seen) { return seen; });
+  });
 }
 
 void NodeImpl::wait_for_farewells() {

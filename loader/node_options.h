@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
+#include "loader/cursor.h"
 
 namespace isocost {
 

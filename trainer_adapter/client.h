@@ -25,6 +25,8 @@ struct ClientOptions {
   std::chrono::milliseconds connect_timeout{30000};
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
   std::string curve_secret_key_file;  ///< This client's; empty: a fresh pair.
+  std::int64_t max_microbatch_bytes = std::int64_t{16}
+                                      << 30;  ///< A node that announces more is not believed.
   LogSink log;
 };
 
@@ -51,7 +53,9 @@ class Client {
   /// (kInvalidArgument: rank out of range, world size; kAlreadyExists: rank taken; kUnsupported:
   /// protocol version).
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
-  virtual ~Client() = default;  ///< As close().
+  /// Leaves without acknowledging the microbatch in use: the next client of this rank gets it
+  /// again.
+  virtual ~Client() = default;
 
   virtual const Welcome& welcome() const = 0;
 
@@ -67,7 +71,8 @@ class Client {
   /// seconds.
   virtual Status report(const Report& report) = 0;
 
-  /// Acknowledges, says goodbye and joins the thread; idempotent.
+  /// Acknowledges the microbatch in use, says goodbye and joins the thread; idempotent. Takes at
+  /// most a second.
   virtual void close() = 0;
 
   /// Bytes copied from socket buffers into tensors so far: tests hold it against the bytes

@@ -72,7 +72,17 @@ struct MicrobatchHeader {
   Load load;
   std::vector<SampleEntry> samples;
   std::vector<TensorSpec> tensors;
+  /// [samples × tensors], sample by sample: the rows that each sample has in each tensor. They say
+  /// where a fragment's rows go, and add up to the tensors' first dimensions.
+  std::vector<std::uint32_t> rows;
   bool last_of_step() const { return position.microbatch + 1 == microbatches; }
+};
+
+/// Announces the tensors of one sample; their bytes follow, a frame each.
+struct FragmentHeader {
+  Position position;
+  std::uint32_t sample = 0;  ///< Index into MicrobatchHeader::samples.
+  std::vector<TensorSpec> tensors;
 };
 
 /// One sample's tensors; every fragment of a microbatch comes once, in any order.
@@ -98,5 +108,33 @@ struct Report {
   std::array<double, kModules> seconds{-1, -1,
                                        -1};  ///< Forward and backward; negative: not measured.
 };
+
+/// Lets the node send so many microbatches more.
+struct Credit {
+  std::uint32_t microbatches = 0;
+};
+
+/// Everything up to here is trained on, and need not be kept.
+struct Acknowledgement {
+  Position position;
+};
+
+/// The node does not let a client in, or not any more.
+struct Refusal {
+  ErrorCode code = ErrorCode::kInternal;
+  std::string message;
+};
+
+/// The node has failed, and why; nothing follows.
+struct Failure {
+  ErrorCode code = ErrorCode::kInternal;
+  std::string message;
+};
+
+/// Sign of life, both ways.
+struct Heartbeat {};
+
+/// A client leaves for good.
+struct Goodbye {};
 
 }  // namespace isocost

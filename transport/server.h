@@ -61,7 +61,8 @@ class Server {
   static Result<std::unique_ptr<Server>> create(const ServerOptions& options,
                                                 std::function<void(const ServerEvent&)> on_event,
                                                 LogSink log);
-  virtual ~Server() = default;  ///< Says goodbye, waits at most a second for what is queued, joins.
+  /// Gives what is queued a second to leave, lets go of every `keep`, joins.
+  virtual ~Server() = default;
 
   /// The endpoint that clients connect to, the port filled in.
   virtual const std::string& endpoint() const = 0;
@@ -72,7 +73,7 @@ class Server {
   virtual void begin(std::int32_t rank, const MicrobatchHeader& header) = 0;
   virtual void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep) = 0;
   virtual void epoch_end(std::int32_t rank, const EpochEnd& end) = 0;
-  /// Tells every client why the node stops.
+  /// Tells every client why the node stops, and those that join later.
   virtual void fail(const Error& error) = 0;
 };
 

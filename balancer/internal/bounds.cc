@@ -40,7 +40,8 @@ double bound_with_tile(const std::vector<double>& descending, double tile, std::
     tiles += static_cast<std::int64_t>(n);
   }
   const auto divisor = static_cast<std::int64_t>(bins);
-  return smallest_tile * static_cast<double>((tiles + divisor - 1) / divisor);
+  const std::int64_t most_tiles = (tiles + divisor - 1) / divisor;
+  return smallest_tile * static_cast<double>(most_tiles);
 }
 
 }  // namespace

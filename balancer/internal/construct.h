@@ -7,7 +7,8 @@
 namespace isocost {
 
 /// LPT for vectors: items in descending order of their largest dimension, each into the bin whose
-/// largest load it leaves smallest. Nothing where an item finds no bin under the cap. O(items·bins).
+/// largest load it leaves smallest. Nothing where an item finds no bin under the cap.
+/// O(items·bins).
 std::optional<Bins> greedy_bins(const Partition& problem);
 
 /// First-fit-decreasing by bytes, which packs tighter; costs are left to the local search. Nothing

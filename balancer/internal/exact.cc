@@ -30,7 +30,7 @@ struct DeleteProblem {
 };
 
 struct NodeBudget {
-  std::int64_t nodes;
+  std::int64_t nodes = 0;
   bool spent = false;
 };
 
@@ -193,7 +193,7 @@ class Model {
   std::unique_ptr<glp_prob, DeleteProblem> lp_;
   std::vector<std::size_t> order_;  // items, largest first
   double scale_ = 1;
-  std::vector<int> columns_;    // of the row under construction; GLPK counts from one
+  std::vector<int> columns_;  // of the row under construction; GLPK counts from one
   std::vector<double> values_;
 };
 

@@ -21,7 +21,9 @@ class Search {
   Search(const Partition& problem, const ImproveLimits& limits, Bins& bins)
       : problem_(problem),
         target_(limits.target),
+        enough_(limits.enough),
         work_(limits.work),
+        polish_(limits.polish),
         bins_(bins),
         states_(bins.size()) {
     choose_key_dimension();
@@ -34,7 +36,12 @@ class Search {
 
   void run() {
     if (bins_.size() < 2) return;
+    bool polishing = false;
     while (work_ > 0 && order_.back().first > target_) {
+      if (!polishing && order_.back().first <= enough_) {
+        polishing = true;
+        work_ = std::min(work_, polish_);
+      }
       if (!relieve_worst() && !shake()) return;
     }
   }
@@ -191,7 +198,9 @@ class Search {
 
   const Partition& problem_;
   double target_;
+  double enough_;
   std::int64_t work_;
+  std::int64_t polish_;
   Bins& bins_;
   std::vector<State> states_;
   std::vector<std::pair<double, std::size_t>> order_;  // bins by largest load, ascending
@@ -199,7 +208,20 @@ class Search {
   Random random_{0x15c057};  // a fixed seed: one problem, one plan
 };
 
+// A makespan this near the bound meets it: the rest is rounding.
+constexpr double kMeetsBound = 1e-9;
+constexpr std::int64_t kPolishShare = 16;
+
 }  // namespace
+
+ImproveLimits improve_limits(double bound, double enough_gap, std::int64_t rounds,
+                             std::size_t bins) {
+  const std::int64_t work = rounds * static_cast<std::int64_t>(bins);
+  return {.target = bound * (1 + kMeetsBound),
+          .enough = bound * (1 + enough_gap),
+          .work = work,
+          .polish = work / kPolishShare};
+}
 
 void improve_bins(const Partition& problem, const ImproveLimits& limits, Bins& bins) {
   Search(problem, limits, bins).run();

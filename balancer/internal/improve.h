@@ -5,9 +5,16 @@
 namespace isocost {
 
 struct ImproveLimits {
-  double target = 0;      ///< Stops at a makespan <= this: the lower bound, or near it.
-  std::int64_t work = 0;  ///< Pairs of bins looked at, so that one input gives one plan.
+  double target = 0;        ///< Stops at a makespan <= this: the lower bound.
+  double enough = 0;        ///< At a makespan <= this, `polish` is all the work left.
+  std::int64_t work = 0;    ///< Pairs of bins looked at, so that one input gives one plan.
+  std::int64_t polish = 0;  ///< For the last step onto a bound that may well be met.
 };
+
+/// Limits from options: `enough_gap` above the bound is near enough, a sixteenth of the work
+/// polishes.
+ImproveLimits improve_limits(double bound, double enough_gap, std::int64_t rounds,
+                             std::size_t bins);
 
 /// Local search. The worst bin and a partner divide their items anew, exactly (which covers every
 /// move, swap and longer exchange between the two); where no partner helps, other pairs exchange

@@ -11,13 +11,15 @@ namespace isocost {
 namespace {
 
 // Inside a rank the makespan is settled already; evening out its microbatches is worth less work.
-constexpr std::int64_t kInnerShare = 8;
+constexpr std::int64_t kInnerShare = 32;
+constexpr double kInnerGap = 1e-2;
 
-std::optional<Bins> solve(const Partition& problem, double target, std::int64_t rounds) {
+std::optional<Bins> solve(const Partition& problem, double enough_gap, std::int64_t rounds) {
   auto bins = construct_bins(problem);
   if (!bins) return std::nullopt;
-  const auto pairs = rounds * static_cast<std::int64_t>(problem.bins);
-  improve_bins(problem, {.target = target, .work = pairs}, *bins);
+  ImproveLimits limits = improve_limits(partition_bound(problem), enough_gap, rounds, problem.bins);
+  limits.polish = static_cast<std::int64_t>(problem.bins);  // Sums over a rank rarely meet a bound.
+  improve_bins(problem, limits, *bins);
   return bins;
 }
 
@@ -37,8 +39,8 @@ std::optional<Bins> plan_microbatches(const BalanceProblem& problem, const Balan
                        .costs = costs,
                        .bytes = bytes,
                        .bytes_cap = capped ? problem.microbatch_bytes : kNoCap};
-  const double target = partition_bound(part) * (1 + options.enough_gap);
-  auto bins = solve(part, target, options.improvement_rounds / kInnerShare);
+  auto bins = solve(part, std::max(options.enough_gap, kInnerGap),
+                    options.improvement_rounds / kInnerShare);
   if (!bins) return std::nullopt;
   for (auto& bin : *bins) {
     for (std::uint32_t& item : bin) item = items[item];
@@ -47,8 +49,8 @@ std::optional<Bins> plan_microbatches(const BalanceProblem& problem, const Balan
 }
 
 std::optional<Bins> ranks_first(const BalanceProblem& problem, const BalanceOptions& options,
-                                const Partition& ranks, double target) {
-  const auto by_rank = solve(ranks, target, options.improvement_rounds);
+                                const Partition& ranks) {
+  const auto by_rank = solve(ranks, options.enough_gap, options.improvement_rounds);
   if (!by_rank) return std::nullopt;
   Bins bins;
   for (const auto& items : *by_rank) {
@@ -59,15 +61,14 @@ std::optional<Bins> ranks_first(const BalanceProblem& problem, const BalanceOpti
   return bins;
 }
 
-std::optional<Bins> microbatches_first(const BalanceProblem& problem,
-                                       const BalanceOptions& options,
-                                       const std::vector<double>& totals, double target) {
+std::optional<Bins> microbatches_first(const BalanceProblem& problem, const BalanceOptions& options,
+                                       const std::vector<double>& totals) {
   const Partition all{.dimensions = problem.dimensions,
                       .bins = problem.ranks * problem.microbatches,
                       .costs = problem.costs,
                       .bytes = problem.bytes,
                       .bytes_cap = problem.microbatch_bytes};
-  auto microbatches = solve(all, partition_bound(all), options.improvement_rounds);
+  auto microbatches = solve(all, options.enough_gap, options.improvement_rounds);
   if (!microbatches) return std::nullopt;
   std::vector<double> loads;
   for (const auto& bin : *microbatches) {
@@ -76,9 +77,9 @@ std::optional<Bins> microbatches_first(const BalanceProblem& problem,
     loads.push_back(load);
   }
   // As many items as the ranks must hold: each gets exactly its microbatches.
-  const Partition whole{
-      .bins = problem.ranks, .min_items = problem.microbatches, .costs = loads};
-  const auto by_rank = solve(whole, target, options.improvement_rounds);
+  const Partition whole{.bins = problem.ranks, .min_items = problem.microbatches, .costs = loads};
+  const auto by_rank = solve(whole, options.enough_gap, options.improvement_rounds);
+  if (!by_rank) return std::nullopt;
   Bins bins;
   for (const auto& rank : *by_rank) {
     for (const std::uint32_t bin : rank) bins.push_back(std::move((*microbatches)[bin]));
@@ -109,12 +110,11 @@ Partition rank_partition(const BalanceProblem& problem, const std::vector<double
   return ranks;
 }
 
-std::optional<Bins> plan_ranks(const BalanceProblem& problem, const BalanceOptions& options,
-                               double target) {
+std::optional<Bins> plan_ranks(const BalanceProblem& problem, const BalanceOptions& options) {
   const std::vector<double> totals = item_totals(problem);
   const Partition ranks = rank_partition(problem, totals);
-  if (auto bins = ranks_first(problem, options, ranks, target)) return bins;
-  return microbatches_first(problem, options, totals, target);
+  if (auto bins = ranks_first(problem, options, ranks)) return bins;
+  return microbatches_first(problem, options, totals);
 }
 
 }  // namespace isocost

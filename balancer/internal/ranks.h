@@ -17,7 +17,6 @@ Partition rank_partition(const BalanceProblem& problem, const std::vector<double
 /// Plans for Objective::kSlowestRank: items to ranks by their totals, then each rank's items to its
 /// microbatches. Where a rank's items do not fit its microbatches' caps: items to microbatches
 /// first, then whole microbatches to ranks. Nothing where no packing is found.
-std::optional<Bins> plan_ranks(const BalanceProblem& problem, const BalanceOptions& options,
-                               double target);
+std::optional<Bins> plan_ranks(const BalanceProblem& problem, const BalanceOptions& options);
 
 }  // namespace isocost

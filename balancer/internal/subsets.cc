@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace isocost {
 
@@ -23,9 +24,8 @@ void Subsets::choose_free(const Partition& problem, const std::vector<std::uint3
     const double* cost = problem.cost(item);
     return *std::max_element(cost, cost + problem.dimensions);
   };
-  std::stable_sort(free_.begin(), free_.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return size_of(a) > size_of(b);
-  });
+  std::stable_sort(free_.begin(), free_.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return size_of(a) > size_of(b); });
   std::vector<std::uint32_t> spread;
   std::size_t next = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
@@ -58,28 +58,32 @@ void Subsets::tabulate(const Partition& problem) {
 }
 
 // Each item doubles the list: the subsets without it and those with it are both sorted, and merge.
+// An endless entry behind the list, and no branch on the keys: which is next cannot be foretold.
 void Subsets::sort(const Partition& problem, std::size_t key_dimension) {
+  constexpr Entry kEnd = {std::numeric_limits<double>::infinity(), 0};
   const std::size_t masks = std::size_t{1} << free_.size();
-  sorted_.resize(masks);
-  merged_.resize(masks);
+  sorted_.resize(masks + 1);
+  merged_.resize(masks + 1);
   sorted_[0] = {0.0, 0};
   for (std::size_t i = 0; i < free_.size(); ++i) {
     const std::uint32_t bit = 1U << i;
     const double cost = problem.cost(free_[i])[key_dimension];
+    sorted_[bit] = kEnd;
     std::size_t without = 0;
     std::size_t with = 0;
     for (std::size_t out = 0; out < std::size_t{2} * bit; ++out) {
-      const bool take_without =
-          without < bit && (with == bit || sorted_[without].key <= sorted_[with].key + cost);
-      if (take_without) {
-        merged_[out] = sorted_[without++];
-      } else {
-        merged_[out] = {sorted_[with].key + cost, sorted_[with].mask | bit};
-        ++with;
-      }
+      const double key = sorted_[without].key;
+      const double key_with = sorted_[with].key + cost;
+      const bool take = key <= key_with;
+      const auto mask = static_cast<std::uint32_t>(-static_cast<std::int32_t>(take));
+      merged_[out].key = take ? key : key_with;
+      merged_[out].mask = (sorted_[without].mask & mask) | ((sorted_[with].mask | bit) & ~mask);
+      without += take ? 1 : 0;
+      with += take ? 0 : 1;
     }
     sorted_.swap(merged_);
   }
+  sorted_.resize(masks);
 }
 
 namespace {
@@ -90,7 +94,7 @@ struct SplitSearch {
   const Subsets& first;
   const Subsets& second;
   std::array<double, kMaxDimensions> sum{};  // load of both bins together
-  double limit;
+  double limit = 0;
   std::optional<Split> best;
 
   // False where even halves would not be below the limit.
@@ -106,7 +110,8 @@ struct SplitSearch {
   }
 
   bool counts_and_bytes_allow(std::uint32_t kept, std::uint32_t got) const {
-    const auto moved = static_cast<std::size_t>(std::popcount(kept) + std::popcount(got));
+    const auto moved = static_cast<std::size_t>(std::popcount(kept)) +
+                       static_cast<std::size_t>(std::popcount(got));
     const std::size_t free_items = first.free_items().size() + second.free_items().size();
     const std::size_t in_first = moved + first.fixed_items().size();
     const std::size_t in_second = free_items - moved + second.fixed_items().size();
@@ -139,7 +144,8 @@ struct SplitSearch {
 std::optional<Split> best_split(const Partition& problem, const Subsets& first,
                                 const Subsets& second, std::size_t key_dimension, double limit,
                                 double enough, std::int64_t& steps) {
-  SplitSearch search{.problem = problem, .first = first, .second = second, .limit = limit, .best = {}};
+  SplitSearch search{
+      .problem = problem, .first = first, .second = second, .limit = limit, .best = {}};
   if (!search.prepare()) return std::nullopt;
   const auto& partner = second.sorted();
   const double fixed = first.fixed_load()[key_dimension];

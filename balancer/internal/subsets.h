@@ -13,7 +13,7 @@ namespace isocost {
 /// load in one dimension. Built once per content of a bin, used against every partner.
 class Subsets {
  public:
-  static constexpr std::size_t kFreeItems = 10;
+  static constexpr std::size_t kFreeItems = 8;
   struct Entry {
     double key;  // load in the key dimension
     std::uint32_t mask;
@@ -58,8 +58,9 @@ struct Split {
 /// The best division of two bins' items between them whose value is below `limit`, found by meeting
 /// in the middle: all 2^(n+m) divisions of the free items are covered in about 2^n + 2^m steps,
 /// because the divisions that keep the key dimension below the limit in both bins form a narrow
-/// window. Stops early at a value <= `enough`. `steps` is raised by the divisions looked at, and the
-/// search gives up beyond kMaxSteps of them (a dimension in which all are alike opens the window).
+/// window. Stops early at a value <= `enough`. `steps` is raised by the divisions looked at, and
+/// the search gives up beyond kMaxSteps of them (a dimension in which all are alike opens the
+/// window).
 inline constexpr std::int64_t kMaxSteps = 8192;
 std::optional<Split> best_split(const Partition& problem, const Subsets& first,
                                 const Subsets& second, std::size_t key_dimension, double limit,

@@ -81,11 +81,11 @@ Status check_cap(const BalanceProblem& problem) {
   if (problem.microbatch_bytes == 0) return {};
   for (std::size_t i = 0; i < problem.bytes.size(); ++i) {
     if (problem.bytes[i] > problem.microbatch_bytes) {
-      return Error(ErrorCode::kResourceExhausted,
-                   "balance: item " + std::to_string(i) + " has " +
-                       std::to_string(problem.bytes[i]) + " bytes, a microbatch may hold " +
-                       std::to_string(problem.microbatch_bytes) +
-                       ": raise the cap or leave the sample out");
+      return Error(ErrorCode::kResourceExhausted, "balance: item " + std::to_string(i) + " has " +
+                                                      std::to_string(problem.bytes[i]) +
+                                                      " bytes, a microbatch may hold " +
+                                                      std::to_string(problem.microbatch_bytes) +
+                                                      ": raise the cap or leave the sample out");
     }
   }
   return {};

@@ -11,8 +11,7 @@ namespace {
 constexpr double kPriorError = 0.5;
 // Measurements beyond this many typical errors are clipped to it.
 constexpr double kClip = 4;
-// Steps of the running median: a change of the model passes the clip after some 25 measurements,
-// a burst of three outliers moves it by 15 %.
+// Steps of the running median: a burst of three outliers moves it by 15 %.
 constexpr double kErrorStep = 1.05;
 constexpr double kSmallestError = 0.005;
 constexpr double kLargestError = 1.0;
@@ -65,13 +64,30 @@ void Correction::observe(const ModuleLoad& load, double seconds) {
   if (expected > 0) {
     track_error(std::abs(seconds / expected - 1));
     const double limit = 1 + kClip * typical_error_;
-    seconds = std::clamp(seconds, expected / limit, expected * limit);
-    // Dividing by the prediction leaves the noise of the measurement out of its weight; far off, the
-    // measurement is the better guess of its own size.
+    const double clipped = std::clamp(seconds, expected / limit, expected * limit);
+    if (restarted(clipped != seconds, {terms, seconds})) return;
+    seconds = clipped;
+    // Dividing by the prediction leaves the noise of the measurement out of its weight; far off,
+    // the measurement is the better guess of its own size.
     divisor = seconds > 2 * expected || expected > 2 * seconds ? seconds : expected;
   }
   accumulate(terms, seconds, divisor);
   solve();
+}
+
+// Outliers come alone. Where many measurements in a row are clipped the model has changed: the
+// evidence is forgotten, and those measurements begin a new warm-up from what was known last.
+bool Correction::restarted(bool clipped, const Row& row) {
+  if (!clipped) {
+    first_.clear();
+    return false;
+  }
+  first_.push_back(row);
+  if (first_.size() < kRestart) return false;
+  profile_ = vector_of(coefficients_);
+  warming_ = true;
+  warm_up();
+  return true;
 }
 
 // Refits all measurements so far. The scale is the median ratio to the profile.
@@ -89,9 +105,8 @@ void Correction::warm_up() {
   for (const Row& row : first_) {
     const double expected = scale_ * dot(profile_, row.terms);
     const double seconds =
-        expected > 0
-            ? std::clamp(row.seconds, expected / kWarmUpClip, expected * kWarmUpClip)
-            : row.seconds;
+        expected > 0 ? std::clamp(row.seconds, expected / kWarmUpClip, expected * kWarmUpClip)
+                     : row.seconds;
     accumulate(row.terms, seconds, seconds);
   }
   if (first_.size() > kTermCount) typical_error_ = 0.1;
@@ -107,7 +122,7 @@ void Correction::finish_warm_up() {
   // Errors of a fit to few points flatter; twice the median is closer to what comes.
   typical_error_ = std::clamp(2 * median(std::move(errors)), 4 * kSmallestError, kPriorError);
   warming_ = false;
-  first_ = {};
+  first_.clear();
 }
 
 void Correction::accumulate(const TermVector& terms, double seconds, double divisor) {

@@ -14,8 +14,8 @@ namespace isocost {
 /// The first kWarmUp measurements are kept and refitted together, because a profile of another
 /// machine may be wrong by a factor of a thousand and only several measurements tell its scale from
 /// an outlier. After that, normal equations with forgetting, and measurements are clipped to a few
-/// typical errors around their prediction (Huber). Where all measurements leave the prediction, as
-/// when a model changes, the typical error widens and they pass.
+/// typical errors around their prediction (Huber). kRestart clipped ones in a row are no outliers:
+/// the model has changed, and learning starts anew from them.
 class Correction {
  public:
   Correction(const ModuleCoefficients& profile, double half_life, double prior_strength);
@@ -30,7 +30,9 @@ class Correction {
     double seconds;
   };
   static constexpr std::size_t kWarmUp = 16;
+  static constexpr std::size_t kRestart = 12;
 
+  bool restarted(bool clipped, const Row& row);
   void warm_up();
   void finish_warm_up();
   void accumulate(const TermVector& terms, double seconds, double divisor);
@@ -43,7 +45,7 @@ class Correction {
   double prior_strength_;
   double scale_ = 1;          // this machine's seconds over the profile's
   double typical_error_ = 0;  // running median of relative errors
-  std::vector<Row> first_;
+  std::vector<Row> first_;    // of the warm-up; later, the latest run of clipped ones
   bool warming_ = true;
   TermMatrix a_{};     // sum of terms·termsᵀ / divisor²
   TermVector b_{};     // sum of terms·seconds / divisor²

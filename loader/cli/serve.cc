@@ -80,14 +80,14 @@ void add_serve(CLI::App& app, Run& run) {
   command->add_flag("--verbose", arguments->verbose, "Log debug messages, too.");
   for (const OptionSpec& spec : node_option_table()) {
     const std::string standard = spec.get(NodeOptions{});
-    command
-        ->add_option_function<std::string>(
-            spec.flag(),
-            [arguments, &spec](const std::string& value) {
-              arguments->flags.emplace_back(&spec, value);
-            },
-            spec.text + (standard.empty() ? "" : " [" + standard + "]"))
-        ->type_name(spec.value);
+    CLI::Option* option = command->add_option_function<std::string>(
+        spec.flag(),
+        [arguments, &spec](const std::string& value) {
+          arguments->flags.emplace_back(&spec, value);
+        },
+        spec.text + (standard.empty() ? "" : " [" + standard + "]"));
+    option->type_name(spec.value);
+    if (spec.value == "off|on") option->expected(0, 1)->default_str("on");  // --insecure alone
   }
   command->footer(
       "Examples:\n"

@@ -84,6 +84,7 @@ std::string name_of(archive_entry* entry) {
 std::string problem_of_name(std::string_view name) {
   if (name.empty()) return "an entry without a name";
   if (!is_utf8(name)) return "its name is not UTF-8; rename it";
+  if (printable_utf8(name) != name) return "its name has a control character; rename it";
   if (name.front() == '/') return "its name is an absolute path; pack it with a relative one";
   if (has_parent_component(name)) return "its name has a '..' component; pack it without";
   return "";

@@ -1,0 +1,195 @@
+// How much of what a bare ZeroMQ pair moves does a node's transport move, bytes assembled into
+// tensors included?
+//
+// In one run, for each message size and endpoint: a DEALER/ROUTER pair that sends messages of one
+// frame and drops them, and Server -> Client with microbatches of eight fragments of that size.
+// Both answers are checked: all bytes came, and the last microbatch holds what was sent. Medians of
+// several rounds with their spread; the ratio is taken within a round, since the machine's speed
+// drifts.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+#include <zmq.hpp>
+
+#include "base/buffer.h"
+#include "trainer_adapter/client.h"
+#include "transport/server.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kFragments = 8;
+constexpr int kRounds = 7;
+constexpr std::int64_t kBytesARound = std::int64_t{1} << 30;
+
+[[noreturn]] void give_up(const std::string& what) {
+  std::fprintf(stderr, "transport_bench: %s\n", what.c_str());
+  std::exit(1);
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// GB/s of a bare pair: frames over the sender's memory, without a copy, received and dropped. The
+// receiver grants credit as ours does, so that queues do not grow without bound.
+double bare_pair(const std::string& endpoint, std::int64_t size, std::int64_t messages) {
+  zmq::context_t context(1);
+  zmq::context_t other(1);
+  zmq::socket_t sender(context, zmq::socket_type::dealer);
+  zmq::socket_t receiver(other, zmq::socket_type::dealer);
+  for (zmq::socket_t* socket : {&sender, &receiver}) {
+    socket->set(zmq::sockopt::sndhwm, 0);
+    socket->set(zmq::sockopt::rcvhwm, 0);
+    socket->set(zmq::sockopt::linger, 0);
+  }
+  sender.bind(endpoint);
+  receiver.connect(sender.get(zmq::sockopt::last_endpoint));
+  const std::vector<char> bytes(static_cast<std::size_t>(size), 'x');
+  constexpr std::int64_t kWindow = 2 * kFragments;
+
+  std::jthread sending([&] {
+    for (std::int64_t i = 0; i < messages; ++i) {
+      if (i >= kWindow) {
+        zmq::message_t credit;
+        static_cast<void>(sender.recv(credit));
+      }
+      zmq::message_t message(
+          const_cast<char*>(bytes.data()), bytes.size(), [](void*, void*) {}, nullptr);
+      sender.send(message, zmq::send_flags::none);
+    }
+  });
+  const auto start = Clock::now();
+  std::int64_t received = 0;
+  for (std::int64_t i = 0; i < messages; ++i) {
+    zmq::message_t message;
+    static_cast<void>(receiver.recv(message));
+    received += static_cast<std::int64_t>(message.size());
+    receiver.send(zmq::message_t(), zmq::send_flags::none);
+  }
+  const double seconds = seconds_since(start);
+  if (received != messages * size) give_up("the bare pair lost bytes");
+  return static_cast<double>(received) / seconds / 1e9;
+}
+
+// The node's side: one tensor, sent again and again as credit allows.
+class Sender {
+ public:
+  Sender(const std::string& endpoint, std::int64_t size, std::uint32_t microbatches)
+      : size_(size), microbatches_(microbatches) {
+    isocost::Buffer buffer = pool_.allocate(size);
+    std::memset(buffer.data(), 'x', static_cast<std::size_t>(size));
+    tensor_ = isocost::make_tensor(std::move(buffer), isocost::DType::kUInt8, {1, size}).value();
+    isocost::ServerOptions options;
+    options.bind = endpoint;
+    const std::lock_guard lock(mutex_);
+    auto server = isocost::Server::create(
+        options, [this](const isocost::ServerEvent& event) { on_event(event); }, {});
+    if (!server) give_up(server.error().message());
+    server_ = *std::move(server);
+  }
+  const std::string& endpoint() const { return server_->endpoint(); }
+
+ private:
+  void on_event(const isocost::ServerEvent& event) {
+    const std::lock_guard lock(mutex_);
+    const auto* credit = std::get_if<isocost::CreditGranted>(&event);
+    if (credit == nullptr) return;
+    for (std::uint32_t i = 0; i < credit->microbatches; ++i) send();
+  }
+
+  void send() {
+    if (next_ == microbatches_) return;
+    isocost::MicrobatchHeader header;
+    header.position = {0, next_++, 0};
+    header.tensors = {{"vision.patches", isocost::DType::kUInt8, {kFragments, size_}}};
+    for (std::uint32_t i = 0; i < kFragments; ++i) {
+      header.samples.push_back({i, 1.0F, 1});
+      header.rows.push_back(1);
+    }
+    server_->begin(0, header);
+    for (std::uint32_t i = 0; i < kFragments; ++i) {
+      server_->fragment(0, {header.position, i, {{"vision.patches", tensor_}}}, nullptr);
+    }
+    if (next_ == microbatches_) server_->epoch_end(0, {0, next_, 0, 0, 0, true});
+  }
+
+  const std::int64_t size_;
+  const std::uint32_t microbatches_;
+  isocost::BufferPool pool_;
+  isocost::SharedTensor tensor_;
+  std::mutex mutex_;
+  std::uint32_t next_ = 0;
+  std::unique_ptr<isocost::Server> server_;
+};
+
+double ours(const std::string& endpoint, std::int64_t size, std::int64_t messages) {
+  const auto microbatches = static_cast<std::uint32_t>(messages / kFragments);
+  Sender sender(endpoint, size, microbatches);
+  isocost::ClientOptions options;
+  options.endpoint = sender.endpoint();
+  auto client = isocost::Client::connect(options);
+  if (!client) give_up(client.error().message());
+  const auto start = Clock::now();
+  std::uint32_t received = 0;
+  for (;;) {
+    auto next = (*client)->next({});
+    if (!next) give_up(next.error().message());
+    if (!next->has_value()) break;
+    ++received;
+    const auto bytes = (*next)->find("vision.patches")->bytes();
+    if (bytes.size() != static_cast<std::size_t>(size) * kFragments ||
+        bytes.back() != std::byte{'x'} || bytes[bytes.size() / 2] != std::byte{'x'}) {
+      give_up("a microbatch came with other bytes");
+    }
+  }
+  const double seconds = seconds_since(start);
+  if (received != microbatches) give_up("microbatches were lost");
+  return static_cast<double>((*client)->bytes_copied()) / seconds / 1e9;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void compare(const std::string& name, const std::string& endpoint, std::int64_t size) {
+  const std::int64_t messages =
+      std::max<std::int64_t>(kBytesARound / size, 4 * kFragments) / kFragments * kFragments;
+  std::vector<double> bare;
+  std::vector<double> isocost_rate;
+  std::vector<double> ratio;
+  for (int round = 0; round < kRounds; ++round) {
+    bare.push_back(bare_pair(endpoint, size, messages));
+    isocost_rate.push_back(ours(endpoint, size, messages));
+    ratio.push_back(isocost_rate.back() / bare.back());
+  }
+  const auto [least, most] = std::minmax_element(ratio.begin(), ratio.end());
+  std::printf(
+      "%-4s %8lld KiB   bare %6.2f GB/s   isocost %6.2f GB/s   ratio %5.2f  (%.2f to %.2f)\n",
+      name.c_str(), static_cast<long long>(size / 1024), median(bare), median(isocost_rate),
+      median(ratio), *least, *most);
+}
+
+}  // namespace
+
+int main() {
+  std::printf("medians of %d rounds; the ratio's spread in brackets\n", kRounds);
+  const std::string socket_file = "ipc:///tmp/isocost-transport-bench-" + std::to_string(getpid());
+  for (const std::int64_t size : {64 << 10, 1 << 20, 16 << 20}) {
+    compare("tcp", "tcp://127.0.0.1:*", size);
+    compare("ipc", socket_file, size);
+  }
+}

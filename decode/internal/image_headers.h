@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "decode/internal/header_window.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+
+/// Header -> shape for kJpeg, kPng, kWebp, kGif, kBmp, whose first bytes have already been seen to
+/// be of that format. A few reads of 4 KiB, no allocation. Errors: kCorrupt, kUnsupported,
+/// kResourceExhausted (more pixels), kIo.
+Result<PartShape> read_image_header(HeaderWindow& window, MediaFormat format,
+                                    std::int64_t max_pixels);
+
+/// The readers of each format: width and height are those stored, and still to be turned.
+Result<PartShape> read_jpeg_header(HeaderWindow& window);
+Result<PartShape> read_png_header(HeaderWindow& window, std::int64_t max_pixels);
+Result<PartShape> read_webp_header(HeaderWindow& window);
+Result<PartShape> read_gif_header(HeaderWindow& window);
+Result<PartShape> read_bmp_header(HeaderWindow& window);
+
+/// kResourceExhausted where it has more.
+Status check_pixels(const PartShape& shape, std::int64_t max_pixels);
+
+/// Of the EXIF block (a small TIFF) within [begin, end): its orientation, 1 where it has none or is
+/// broken, as viewers do. Errors: kIo.
+Result<std::uint8_t> exif_orientation(HeaderWindow& window, std::int64_t begin, std::int64_t end);
+
+}  // namespace isocost

@@ -1,0 +1,128 @@
+// JPEG, ITU-T T.81: markers and segments up to the first scan.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "decode/internal/header_window.h"
+#include "decode/internal/image_headers.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::uint8_t kSof0 = 0xC0;
+constexpr std::uint8_t kSof2 = 0xC2;
+constexpr std::uint8_t kSof9 = 0xC9;
+constexpr std::uint8_t kSof10 = 0xCA;
+constexpr std::uint8_t kDht = 0xC4;
+constexpr std::uint8_t kJpg = 0xC8;
+constexpr std::uint8_t kDac = 0xCC;
+constexpr std::uint8_t kSoi = 0xD8;
+constexpr std::uint8_t kEoi = 0xD9;
+constexpr std::uint8_t kSos = 0xDA;
+constexpr std::uint8_t kApp1 = 0xE1;
+
+bool is_frame_header(std::uint8_t marker) {
+  return marker >= kSof0 && marker <= 0xCF && marker != kDht && marker != kJpg && marker != kDac;
+}
+
+bool stands_alone(std::uint8_t marker) {
+  return marker == 0x01 || (marker >= 0xD0 && marker <= kSoi);
+}
+
+class JpegHeader {
+ public:
+  explicit JpegHeader(HeaderWindow& window) : window_(window) {}
+
+  Result<PartShape> run() {
+    for (;;) {
+      ISOCOST_ASSIGN(const std::uint8_t marker, next_marker());
+      if (marker == kEoi) return corrupt("it ends before a picture");
+      if (stands_alone(marker)) continue;
+      ISOCOST_ASSIGN(const ByteView head, window_.all(at_, 2, "a JPEG segment"));
+      const auto length = static_cast<std::int64_t>(big_endian(head, 0, 2));
+      if (length < 2) return corrupt("it has a JPEG segment of an impossible length");
+      const std::int64_t end = at_ + length;
+      if (end > window_.size()) return corrupt("cut off within a JPEG segment");
+      if (marker == kSos) return scan(end);
+      ISOCOST_TRY(segment(marker, end));
+      at_ = end;
+    }
+  }
+
+ private:
+  Result<std::uint8_t> next_marker() {
+    ISOCOST_ASSIGN(ByteView bytes, window_.all(at_, 2, "its JPEG header"));
+    if (bytes[0] != 0xFF) return corrupt("its JPEG header is damaged");
+    while (bytes[1] == 0xFF) {  // any number of them may fill up
+      ++at_;
+      ISOCOST_ASSIGN(bytes, window_.all(at_, 2, "its JPEG header"));
+    }
+    const std::uint8_t marker = bytes[1];
+    at_ += 2;
+    return marker;
+  }
+
+  Status segment(std::uint8_t marker, std::int64_t end) {
+    if (is_frame_header(marker)) return frame(marker, end);
+    if (marker != kApp1 || seen_exif_) return {};
+    constexpr std::int64_t kName = 6;  // "Exif", two zeros
+    ISOCOST_ASSIGN(const ByteView name, window_.some(at_ + 2, kName));
+    if (at_ + 2 + kName > end || !has_tag(name, 0, "Exif")) return {};
+    seen_exif_ = true;
+    ISOCOST_ASSIGN(shape_.orientation, exif_orientation(window_, at_ + 2 + kName, end));
+    return {};
+  }
+
+  Status frame(std::uint8_t marker, std::int64_t end) {
+    if (components_ != 0) return corrupt("it has two JPEG frame headers");
+    if (marker > kSof2 && marker != kSof9 && marker != kSof10) {
+      return Error(ErrorCode::kUnsupported, "lossless or hierarchical JPEG is not decoded");
+    }
+    constexpr std::int64_t kFixed = 8;
+    ISOCOST_ASSIGN(const ByteView bytes, window_.all(at_, kFixed, "its JPEG frame header"));
+    components_ = bytes[7];
+    if (end - at_ != kFixed + 3 * components_) return corrupt("its JPEG frame header is damaged");
+    if (bytes[2] != 8) {
+      return Error(ErrorCode::kUnsupported,
+                   "JPEG of " + std::to_string(bytes[2]) + " bits a component is not decoded");
+    }
+    if (components_ != 1 && components_ != 3 && components_ != 4) {
+      return Error(ErrorCode::kUnsupported,
+                   "JPEG of " + std::to_string(components_) + " components is not decoded");
+    }
+    shape_.height = static_cast<std::int32_t>(big_endian(bytes, 3, 2));
+    shape_.width = static_cast<std::int32_t>(big_endian(bytes, 5, 2));
+    progressive_ = marker == kSof2 || marker == kSof10;
+    return {};
+  }
+
+  Result<PartShape> scan(std::int64_t end) {
+    if (components_ == 0) return corrupt("it has no JPEG frame header");
+    ISOCOST_ASSIGN(const ByteView bytes, window_.all(at_, 3, "its JPEG scan header"));
+    if (end - at_ != 6 + 2 * std::int64_t{bytes[2]}) {
+      return corrupt("its JPEG scan header is damaged");
+    }
+    if (end >= window_.size()) return corrupt("cut off before its JPEG picture");
+    // Otherwise rows are decoded as they come, and no more than a few are held.
+    const bool together = progressive_ || bytes[2] < components_;
+    shape_.channels = together ? components_ : 0;
+    return shape_;
+  }
+
+  HeaderWindow& window_;
+  PartShape shape_;
+  std::int64_t at_ = 2;  ///< Behind the start-of-image marker.
+  std::int32_t components_ = 0;
+  bool progressive_ = false;
+  bool seen_exif_ = false;
+};
+
+}  // namespace
+
+Result<PartShape> read_jpeg_header(HeaderWindow& window) { return JpegHeader(window).run(); }
+
+}  // namespace isocost

@@ -1,0 +1,54 @@
+#include "decode/internal/utf8.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "decode/internal/media_bytes.h"
+
+namespace isocost {
+namespace {
+
+bool in(std::uint8_t byte, std::uint8_t least, std::uint8_t most) {
+  return byte >= least && byte <= most;
+}
+
+/// Bytes of the character at the front of `rest`, 0 where it is none; RFC 3629, section 4.
+std::size_t character_bytes(ByteView rest) {
+  const std::uint8_t lead = rest[0];
+  if (lead < 0x80) return 1;
+  std::size_t length = 0;
+  if (in(lead, 0xC2, 0xDF)) length = 2;
+  if (in(lead, 0xE0, 0xEF)) length = 3;
+  if (in(lead, 0xF0, 0xF4)) length = 4;
+  if (length == 0 || rest.size() < length) return 0;
+  const std::uint8_t least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const std::uint8_t most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (!in(rest[1], least, most)) return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if (!in(rest[i], 0x80, 0xBF)) return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
+std::size_t valid_utf8_prefix(ByteView bytes) {
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    constexpr std::uint64_t kHighBits = 0x8080808080808080ULL;
+    std::uint64_t word = 0;
+    while (bytes.size() - at >= sizeof word) {
+      std::memcpy(&word, bytes.data() + at, sizeof word);
+      if ((word & kHighBits) != 0) break;
+      at += sizeof word;
+    }
+    if (at == bytes.size()) break;
+    const std::size_t length = character_bytes(bytes.subspan(at));
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
+}  // namespace isocost

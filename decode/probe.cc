@@ -1,0 +1,98 @@
+#include "decode/probe.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/internal/audio.h"
+#include "decode/internal/header_window.h"
+#include "decode/internal/image_headers.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/internal/sniff.h"
+#include "decode/internal/utf8.h"
+#include "decode/internal/video.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+Status check_bytes(std::int64_t size, std::int64_t most) {
+  if (size <= most) return {};
+  return Error(ErrorCode::kResourceExhausted,
+               std::to_string(size) + " bytes are over the limit of " + std::to_string(most));
+}
+
+PartShape text_shape(MediaFormat format, std::int64_t encoded_bytes, std::int64_t text_bytes) {
+  PartShape shape;
+  shape.modality = Modality::kText;
+  shape.format = format;
+  shape.encoded_bytes = encoded_bytes;
+  shape.text_bytes = text_bytes;
+  return shape;
+}
+
+/// Reads no further than the first 4 KiB: what lies beyond is checked when it is decoded.
+Result<PartShape> probe_text(HeaderWindow& window, std::int64_t max_bytes) {
+  ISOCOST_TRY(check_bytes(window.size(), max_bytes));
+  ISOCOST_ASSIGN(const ByteView head, window.some(0, HeaderWindow::kBytes));
+  const std::size_t valid = valid_utf8_prefix(head);
+  constexpr std::size_t kLongest = 4;  // the window may cut a character
+  const bool whole = static_cast<std::int64_t>(head.size()) == window.size();
+  if (valid < head.size() && (whole || head.size() - valid >= kLongest)) {
+    if (sniff(head)) ISOCOST_TRY(check_marks(head, MediaFormat::kUtf8));
+    return corrupt("is not UTF-8 at byte " + std::to_string(valid));
+  }
+  return text_shape(MediaFormat::kUtf8, window.size(), window.size());
+}
+
+Result<PartShape> probe_json(const ByteSource& source, std::int64_t max_bytes) {
+  ISOCOST_TRY(check_bytes(source.size(), max_bytes));
+  ISOCOST_ASSIGN(const std::vector<std::uint8_t> bytes,
+                 read_some(source, 0, static_cast<std::size_t>(source.size())));
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  auto json = parse_sample_json(text);
+  if (!json.has_value()) {
+    if (sniff(bytes)) ISOCOST_TRY(check_marks(bytes, MediaFormat::kJson));
+    return std::move(json).error();
+  }
+  return text_shape(MediaFormat::kJson, source.size(),
+                    static_cast<std::int64_t>(json->text.size()));
+}
+
+Result<PartShape> probe_media(const ByteSource& source, HeaderWindow& window, MediaFormat claimed,
+                              const ProbeLimits& limits) {
+  constexpr std::size_t kMarks = 64;
+  ISOCOST_ASSIGN(const ByteView head, window.some(0, kMarks));
+  ISOCOST_TRY(check_marks(head, claimed));
+  switch (modality_of(claimed)) {
+    case Modality::kImage:
+      return read_image_header(window, claimed, limits.max_pixels);
+    case Modality::kAudio:
+      return probe_audio(source, claimed);
+    default:
+      return probe_video(source, claimed, limits.max_pixels);
+  }
+}
+
+}  // namespace
+
+Result<PartShape> probe(const ByteSource& source, std::string_view part_name,
+                        const ProbeLimits& limits) {
+  const auto claimed = format_from_extension(part_name);
+  if (!claimed) {
+    return Error(ErrorCode::kUnsupported,
+                 std::string(part_name).append(": files of this extension are not read"));
+  }
+  if (source.size() <= 0) return corrupt("it has zero bytes");
+  if (*claimed == MediaFormat::kJson) return probe_json(source, limits.max_json_bytes);
+  HeaderWindow window(source);
+  if (*claimed == MediaFormat::kUtf8) return probe_text(window, limits.max_text_bytes);
+  return probe_media(source, window, *claimed, limits);
+}
+
+}  // namespace isocost

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Trains a small multimodal model on real media, data-blind and balanced, and compares the two.
+
+One `isocost serve` feeds two trainers over loopback. Prints a table, writes a JSON report and a
+picture (SVG).
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import prepare_media  # noqa: E402
+import report  # noqa: E402
+import timeline  # noqa: E402
+
+SILENCE_S = 120  # a run that makes no step for so long has failed
+GRACE_S = 5  # between asking a process to stop and killing it
+
+
+class Bar:
+    """Progress on stderr: one line that is redrawn on a terminal, a line every tenth elsewhere."""
+
+    def __init__(self):
+        self.tty = sys.stderr.isatty()
+        self.last = None
+
+    def __call__(self, done, total, what):
+        tenth = (what, 10 * done // max(1, total))
+        if not self.tty and tenth == self.last:
+            return
+        self.last = tenth
+        filled = 30 * done // max(1, total)
+        line = f"[{'#' * filled}{'.' * (30 - filled)}] {done}/{total} {what}"
+        print(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}" if self.tty else line,
+              end="" if self.tty else "\n", file=sys.stderr, flush=True)
+
+    def finish(self):
+        if self.tty and self.last:
+            print(file=sys.stderr)
+        self.last = None
+
+
+def end_with_parent():
+    """In the child: SIGKILL when the demo dies, even where it is killed itself."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+class Processes:
+    """What a run starts; nothing of it outlives the block."""
+
+    def __init__(self, logs):
+        self.logs = logs
+        self.running = {}
+
+    def start(self, name, command, niceness=0):
+        log = open(self.logs / f"{name}.log", "w+b")
+        self.running[name] = subprocess.Popen(
+            [str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log,
+            stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=lambda: (end_with_parent(), os.nice(niceness)))
+        log.close()
+
+    def log(self, name):
+        return (self.logs / f"{name}.log").read_text(errors="replace")
+
+    def failed(self):
+        return [n for n, p in self.running.items() if p.poll() not in (None, 0)]
+
+    def all_done(self):
+        return all(p.poll() is not None for p in self.running.values())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in self.running.values():
+                if process.poll() is None:
+                    os.killpg(process.pid, number)
+            deadline = time.monotonic() + GRACE_S
+            while not self.all_done() and time.monotonic() < deadline:
+                time.sleep(0.05)
+
+
+class Failed(Exception):
+    """A run that did not end well; the message holds what the processes said last."""
+
+
+def last_words(processes, names):
+    return "\n".join(f"--- {name}\n{processes.log(name)[-2000:].strip()}" for name in names)
+
+
+def wait_for(processes, condition, what, seconds):
+    """Until the condition gives something; fails with a process or at the deadline."""
+    deadline = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value is not None:
+            return value
+        if processes.failed() or time.monotonic() > deadline:
+            why = "a process failed" if processes.failed() else f"nothing after {seconds} s"
+            raise Failed(f"{what}: {why}\n{last_words(processes, processes.running)}")
+        time.sleep(0.1)
+
+
+def listening(processes):
+    for line in processes.log("node").splitlines():
+        if line.startswith("listening on "):
+            return line.split()[-1]
+    return None
+
+
+class StepCounter:
+    """Counts the steps in a trace that is still being written, reading only what is new."""
+
+    def __init__(self, file):
+        self.file = file
+        self.offset = 0
+        self.steps = 0
+
+    def update(self):
+        if self.file.exists():
+            with self.file.open("rb") as trace:
+                trace.seek(self.offset)
+                new = trace.read()
+            new = new[:new.rfind(b"\n") + 1]
+            self.offset += len(new)
+            self.steps += new.count(b'"type":"step"')
+        return self.steps
+
+
+def serve_command(options, policy, summary):
+    return [options.program, "serve", "--shards", options.shards, "--ranks", options.ranks,
+            "--global-batch", options.global_batch, "--microbatches", options.microbatches,
+            "--balance", policy, "--epochs", 1, "--steps", options.steps, "--seed", options.seed,
+            "--max-frame-patches", 512, "--bind", "tcp://127.0.0.1:*", "--summary", summary,
+            "--bad-samples-file", summary.with_name("bad_samples.jsonl")]
+
+
+def trainer_command(options, endpoint, rank, directory):
+    return [options.trainer, "--endpoint", endpoint, "--rank", rank, "--world-size", options.ranks,
+            "--store", directory / "peers", "--seed", options.seed, "--threads", 1,
+            "--report", directory / f"trace-{rank}.jsonl"]
+
+
+def train(options, policy, samples, bar):
+    """Trains one epoch under one policy. Returns its report.Run."""
+    total = -(-samples // options.global_batch)
+    total = min(total, options.steps) if options.steps else total
+    what = {"none": "steps, data-blind", "isocost": "steps, balanced"}[policy]
+    directory = options.directory / "runs" / policy  # traces and logs stay for a closer look
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    with Processes(directory) as processes:
+        processes.start("node", serve_command(options, policy, directory / "summary.json"),
+                        options.node_niceness)
+        endpoint = wait_for(processes, lambda: listening(processes), "the node starts", 120)
+        for rank in range(options.ranks):
+            processes.start(f"trainer-{rank}", trainer_command(options, endpoint, rank, directory))
+        counter = StepCounter(directory / "trace-0.jsonl")
+        while not processes.all_done():
+            before = counter.steps
+            wait_for(processes,
+                     lambda: True if counter.update() > before or processes.all_done() else None,
+                     f"step {before + 1} of {policy}", SILENCE_S)
+            bar(min(counter.steps, total), total, what)
+        if processes.failed():
+            raise Failed(last_words(processes, processes.failed()))
+    bar.finish()
+    lines = []
+    for rank in range(options.ranks):
+        lines += report.read_trace(directory / f"trace-{rank}.jsonl")
+    summary = json.loads((directory / "summary.json").read_text())
+    return report.Run(lines, summary, samples, bool(options.steps))
+
+
+def make_shards(options, bar):
+    """Media, manifest and shards, where they are missing. Returns the number of samples."""
+    manifest = prepare_media.prepare(options.directory, options.samples, options.seed, bar)
+    bar.finish()
+    mark = options.shards / "made-from"
+    if not (mark.exists() and mark.read_text() == manifest.name):
+        shutil.rmtree(options.shards, ignore_errors=True)
+        if subprocess.run([options.program, "make-shards", manifest, options.shards]).returncode:
+            raise Failed("isocost make-shards failed")
+        mark.write_text(manifest.name)
+    with manifest.open("rb") as lines:
+        return sum(1 for _ in lines)
+
+
+def parse_arguments():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    build = root / "build"
+    parser = argparse.ArgumentParser(prog="./run demo", description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--json", type=pathlib.Path, default=build / "demo/report.json", metavar="FILE",
+        help="report to write (%(default)s)")
+    add("--picture", type=pathlib.Path, default=build / "demo/timeline.svg", metavar="FILE",
+        help="picture to write (%(default)s)")
+    add("--steps", type=int, default=0, help="stop after so many steps (0: the whole epoch)")
+    add("--samples", type=int, default=2048, help="samples in the data set (%(default)s)")
+    add("--global-batch", type=int, default=32, help="samples a step (%(default)s)")
+    add("--microbatches", type=int, default=4, help="of each rank, a step (%(default)s)")
+    add("--ranks", type=int, default=2, help="trainers (%(default)s)")
+    add("--seed", type=int, default=0, help="of data order and weights (%(default)s)")
+    options = parser.parse_args()
+    options.directory = build / "demo"
+    options.shards = options.directory / "shards"
+    options.program = build / "release/isocost"
+    options.trainer = build / "release/multimodal_trainer"
+    # Decoding takes less from the computing that is being timed where trainers fill the cores.
+    options.node_niceness = 5
+    return options
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    options = parse_arguments()
+    bar = Bar()
+    try:
+        samples = make_shards(options, bar)
+        runs = {policy: train(options, policy, samples, bar) for policy in ("none", "isocost")}
+    except Failed as failure:
+        bar.finish()
+        sys.exit(f"demo: {failure}")
+    except KeyboardInterrupt:
+        bar.finish()
+        sys.exit(130)
+    result = report.compare(runs)
+    options.json.write_text(json.dumps(result, indent=2) + "\n")
+    options.picture.write_text(timeline.draw(runs, result), encoding="utf-8")
+    print(report.table(result))
+    print(f"report:  {options.json}\npicture: {options.picture}")
+    broken = report.problems(runs, result)
+    if broken:
+        sys.exit("demo: " + "; ".join(broken))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "trainer_adapter/torch/loader.h"
+
+namespace isocost {
+
+/// Sizes of the three modules. The defaults are small, for one core: see examples/README.md for
+/// what typical samples cost.
+struct ModelOptions {
+  std::int64_t vision_width = 96;
+  std::int64_t vision_depth = 2;
+  std::int64_t audio_width = 128;
+  std::int64_t audio_depth = 2;
+  std::int64_t llm_width = 192;
+  std::int64_t llm_depth = 2;
+  std::int64_t head_width = 64;  ///< At most; a narrower module has one head.
+};
+
+/// Sequences that lie one after another in the rows of a tensor. Neighbours of equal length (the
+/// frames of a video) are one run, so that they are computed in one batch.
+struct Run {
+  std::int64_t length = 0;
+  std::int64_t count = 0;
+};
+/// From a `<module>.lengths` tensor (int32).
+std::vector<Run> runs_of(const torch::Tensor& lengths);
+
+/// Pre-norm transformer over packed sequences: attention stays within each sequence.
+class TransformerImpl : public torch::nn::Module {
+ public:
+  TransformerImpl(std::int64_t width, std::int64_t depth, std::int64_t head_width, bool causal);
+  /// [rows, width] -> [rows, width]; the runs cover all rows.
+  torch::Tensor forward(torch::Tensor rows, const std::vector<Run>& runs);
+
+ private:
+  torch::Tensor attend(const torch::Tensor& qkv, const std::vector<Run>& runs) const;
+
+  std::int64_t heads_;
+  bool causal_;
+  torch::nn::ModuleList blocks_;
+  torch::nn::LayerNorm last_norm_{nullptr};
+};
+TORCH_MODULE(Transformer);
+
+/// 14-pixel patches -> one LLM token for each 2x2 of them.
+class VisionEncoderImpl : public torch::nn::Module {
+ public:
+  explicit VisionEncoderImpl(const ModelOptions& options);
+  torch::Tensor forward(const TorchMicrobatch& microbatch);
+
+ private:
+  torch::nn::Linear patch_{nullptr}, merge_{nullptr};
+  Transformer transformer_{nullptr};
+};
+TORCH_MODULE(VisionEncoder);
+
+/// Log-mel frames -> 50 positions a second -> one LLM token for each two of them.
+class AudioEncoderImpl : public torch::nn::Module {
+ public:
+  explicit AudioEncoderImpl(const ModelOptions& options);
+  torch::Tensor forward(const TorchMicrobatch& microbatch);
+
+ private:
+  torch::nn::Conv1d conv_{nullptr};
+  torch::nn::Linear merge_{nullptr};
+  Transformer transformer_{nullptr};
+};
+TORCH_MODULE(AudioEncoder);
+
+/// Causal language model over packed samples; the encoders' tokens stand where the ids say so.
+class LanguageModelImpl : public torch::nn::Module {
+ public:
+  explicit LanguageModelImpl(const ModelOptions& options);
+  /// Undefined `vision` or `audio`: none. Returns logits [tokens, kVocabulary].
+  torch::Tensor forward(const TorchMicrobatch& microbatch, const torch::Tensor& vision,
+                        const torch::Tensor& audio);
+
+ private:
+  torch::nn::Embedding embedding_{nullptr};
+  Transformer transformer_{nullptr};
+  torch::nn::Linear head_{nullptr};
+};
+TORCH_MODULE(LanguageModel);
+
+struct MultimodalModelImpl : torch::nn::Module {
+  explicit MultimodalModelImpl(const ModelOptions& options);
+  VisionEncoder vision{nullptr};
+  AudioEncoder audio{nullptr};
+  LanguageModel llm{nullptr};
+};
+TORCH_MODULE(MultimodalModel);
+
+}  // namespace isocost

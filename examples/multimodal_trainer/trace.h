@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+#include "examples/multimodal_trainer/train_step.h"
+
+namespace isocost {
+
+struct StepTimes {
+  double start_s = 0;  ///< Steady clock, the same for all processes of a host.
+  double end_s = 0;    ///< When the weights are updated.
+  double data_wait_s = 0;
+  double compute_s = 0;
+  double wait_for_peers_s = 0;
+  double reduce_s = 0;
+  double loss = 0;  ///< Of the global batch.
+};
+
+/// JSON lines that say what a rank did and when; examples/demo reads them.
+class Trace {
+ public:
+  Trace(const std::string& file, std::int32_t rank) : file_(file), rank_(rank) {}
+
+  bool good() const { return file_.good(); }
+  void microbatch(const MicrobatchHeader& header, const MicrobatchResult& result, double start_s,
+                  double data_wait_s, double compute_s);
+  void step(const Position& position, const StepTimes& times);
+
+ private:
+  std::ofstream file_;
+  std::int32_t rank_;
+};
+
+}  // namespace isocost

@@ -1,0 +1,155 @@
+// Random problems of every degeneracy, against what must hold for each.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "balancer/internal/construct.h"
+#include "base/random.h"
+#include "tests/balancer/brute_force.h"
+
+namespace isocost {
+namespace {
+
+enum class Kind : std::uint8_t { kUniform, kEqual, kZero, kGiant, kTiles, kSparse, kHeavyTail };
+constexpr int kKinds = 7;
+
+double draw_cost(Kind kind, std::size_t item, Random& random) {
+  switch (kind) {
+    case Kind::kUniform:
+      return random.uniform();
+    case Kind::kEqual:
+      return 3.7;
+    case Kind::kZero:
+      return 0;
+    case Kind::kGiant:
+      return item == 0 ? 100 : random.uniform();
+    case Kind::kTiles:
+      return 0.1 * static_cast<double>(1 + random.below(6));
+    case Kind::kSparse:
+      return random.below(3) == 0 ? random.uniform() : 0;
+    case Kind::kHeavyTail:
+      return 1 / (0.02 + random.uniform());
+  }
+  return 0;
+}
+
+BalanceProblem random_problem(std::size_t max_items, std::size_t max_bins, Random& random) {
+  BalanceProblem problem;
+  problem.dimensions = 1 + random.below(4);
+  problem.ranks = 1 + random.below(max_bins);
+  problem.microbatches = 1 + random.below(max_bins / problem.ranks);
+  const std::size_t bins = problem.ranks * problem.microbatches;
+  const bool as_many_as_bins = random.below(8) == 0;
+  const std::size_t items =
+      as_many_as_bins || max_items <= bins ? bins : bins + random.below(max_items - bins + 1);
+  const auto kind = static_cast<Kind>(random.below(kKinds));
+  for (std::size_t i = 0; i < items; ++i) {
+    for (std::size_t k = 0; k < problem.dimensions; ++k) {
+      problem.costs.push_back(draw_cost(kind, i, random));
+    }
+  }
+  problem.objective =
+      random.below(2) == 0 ? Objective::kLargestMicrobatch : Objective::kSlowestRank;
+  return problem;
+}
+
+// A cap around what an even spread needs: loose, tight, or too tight.
+void add_cap(BalanceProblem& problem, Random& random) {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i < problem.items(); ++i) {
+    problem.bytes.push_back(static_cast<std::int64_t>(random.below(1000)));
+    largest = std::max(largest, problem.bytes.back());
+  }
+  const std::int64_t sum =
+      std::accumulate(problem.bytes.begin(), problem.bytes.end(), std::int64_t{0});
+  const auto bins = static_cast<std::int64_t>(problem.ranks * problem.microbatches);
+  const std::int64_t spread = sum / bins + static_cast<std::int64_t>(random.below(400));
+  problem.microbatch_bytes = std::max<std::int64_t>({spread, largest, 1});
+}
+
+Partition as_partition(const BalanceProblem& problem) {
+  return {.dimensions = problem.dimensions,
+          .bins = problem.ranks * problem.microbatches,
+          .costs = problem.costs};
+}
+
+void expect_sound(const BalanceProblem& problem, const BalanceResult& result, int round) {
+  EXPECT_EQ(plan_fault(problem, result), "") << "round " << round;
+  EXPECT_GE(result.makespan, result.lower_bound * (1 - 1e-12)) << "round " << round;
+  EXPECT_GE(result.lower_bound, lower_bound(problem) * (1 - 1e-12)) << "round " << round;
+}
+
+TEST(Properties, PlansAreSoundRepeatableAndNeverWorseThanDealingOrGreedy) {
+  Random random(11);
+  const BalanceOptions options{.exact_items = 0};
+  for (int round = 0; round < 10000; ++round) {
+    const BalanceProblem problem = random_problem(60, 12, random);
+    const auto result = balance(problem, options);
+    ASSERT_TRUE(result) << result.error().to_string();
+    expect_sound(problem, *result, round);
+    const auto again = balance(problem, options);
+    EXPECT_EQ(again->bins, result->bins);
+    EXPECT_LE(result->makespan, deal_in_order(problem)->makespan) << "round " << round;
+    if (problem.objective == Objective::kLargestMicrobatch) {
+      const auto greedy = greedy_bins(as_partition(problem));
+      EXPECT_LE(result->makespan, objective(problem, *greedy)) << "round " << round;
+    }
+  }
+}
+
+TEST(Properties, TheCapIsKeptOrRefused) {
+  Random random(12);
+  int planned = 0;
+  int refused = 0;
+  for (int round = 0; round < 2000; ++round) {
+    BalanceProblem problem = random_problem(40, 10, random);
+    add_cap(problem, random);
+    const auto result = balance(problem, {.exact_items = 0});
+    if (result) {
+      expect_sound(problem, *result, round);
+      ++planned;
+    } else {
+      EXPECT_EQ(result.error().code(), ErrorCode::kResourceExhausted);
+      ++refused;
+    }
+  }
+  EXPECT_GT(planned, 1000);
+  EXPECT_GT(refused, 10);
+}
+
+TEST(Properties, SmallProblemsAreSolvedToTheOptimum) {
+  Random random(13);
+  for (int round = 0; round < 3000; ++round) {
+    const BalanceProblem problem = random_problem(7, 3, random);
+    const auto result = balance(problem, {});
+    ASSERT_TRUE(result) << result.error().to_string();
+    expect_sound(problem, *result, round);
+    EXPECT_TRUE(result->optimal) << "round " << round;
+    EXPECT_NEAR(result->makespan, *brute_force(problem), 1e-7 * result->makespan)
+        << "round " << round;
+  }
+}
+
+TEST(Properties, SmallCappedProblemsAreSolvedExactlyWhenTheyCanBe) {
+  Random random(14);
+  int impossible = 0;
+  for (int round = 0; round < 1000; ++round) {
+    BalanceProblem problem = random_problem(7, 3, random);
+    add_cap(problem, random);
+    const auto best = brute_force(problem);
+    const auto result = balance(problem, {});
+    ASSERT_EQ(result.has_value(), best.has_value()) << "round " << round;
+    if (!best) {
+      ++impossible;
+      continue;
+    }
+    expect_sound(problem, *result, round);
+    EXPECT_NEAR(result->makespan, *best, 1e-7 * *best) << "round " << round;
+  }
+  EXPECT_GT(impossible, 0);
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,129 @@
+#include "costmodel/cost_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "tests/costmodel/support.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Predict, SumsTheTermsAndChargesNothingForNothing) {
+  const ModuleCoefficients coefficients{1, 10, 100, 1000};
+  ModuleLoad load;
+  EXPECT_EQ(predict(coefficients, load).count(), 0);
+  load.add_sequence(2);
+  load.add_sequence(3);
+  EXPECT_EQ(predict(coefficients, load).count(), 1 + 20 + 500 + 13'000);
+}
+
+TEST(CostModel, SamplesAddUpToTheirMicrobatchButForTheLaunch) {
+  const CostModel model(CostProfile::stated_default(), {});
+  Random random(1);
+  const Load a = random_microbatch(random);
+  const Load b = random_microbatch(random);
+  Load both = a;
+  both += b;
+  const auto whole = model.predict_microbatch(both);
+  for (std::size_t i = 0; i < kModules; ++i) {
+    const double parts = model.predict_sample(a)[i] + model.predict_sample(b)[i];
+    EXPECT_NEAR(whole[i], parts + model.coefficients()[i].per_microbatch, 1e-12);
+  }
+}
+
+TEST(CostModel, DropsAndCountsWhatIsNoMeasurement) {
+  CostModel model(CostProfile::stated_default(), {});
+  Random random(2);
+  const Load load = random_microbatch(random);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double bad : {nan, infinity, -infinity, 1e9}) {
+    const auto refused = model.observe({load, {1, bad, 1}});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(refused.error().message(), HasSubstr("audio"));
+  }
+  Load negative = load;
+  negative[Module::kLlm].units = -1;
+  EXPECT_FALSE(model.observe({negative, {1, 1, 1}}));
+  EXPECT_EQ(model.rejected(), 5);
+  EXPECT_EQ(model.measurements(), 0);
+  EXPECT_EQ(model.coefficients()[0].per_unit, CostProfile::stated_default().modules[0].per_unit);
+}
+
+TEST(CostModel, ModulesThatWereNotMeasuredLearnNothing) {
+  CostModel model(CostProfile::stated_default(), {});
+  Random random(3);
+  for (int n = 0; n < 20; ++n) {
+    Load load = random_microbatch(random);
+    load[Module::kAudio] = {};  // idle: whatever it took was not its cost
+    ASSERT_TRUE(model.observe({load, {-1, 0.5, 2}}));
+  }
+  const auto expected = CostProfile::stated_default().modules;
+  EXPECT_EQ(model.coefficients()[0].per_unit, expected[0].per_unit);
+  EXPECT_EQ(model.coefficients()[1].per_unit, expected[1].per_unit);
+  EXPECT_NE(model.coefficients()[2].per_unit, expected[2].per_unit);
+  EXPECT_TRUE(std::isnan(model.mape()[0]));
+  EXPECT_TRUE(std::isnan(model.mape()[1]));
+  EXPECT_FALSE(std::isnan(model.mape()[2]));
+  EXPECT_EQ(model.measurements(), 20);
+}
+
+TEST(CostModel, WithoutCorrectionTheProfileStandsAndErrorsAreStillReported) {
+  Machine machine{.hidden = CostProfile::stated_default().modules, .spread = 0};
+  for (ModuleCoefficients& module : machine.hidden) {
+    module.per_microbatch *= 2;
+    module.per_unit *= 2;
+    module.per_unit_squared *= 2;
+  }
+  CostModel model(CostProfile::stated_default(), {.correct = false});
+  Random random(4);
+  for (int n = 0; n < 300; ++n) {
+    ASSERT_TRUE(model.observe(machine.measure(random_microbatch(random), random)));
+  }
+  for (const double error : model.mape()) EXPECT_NEAR(error, 0.5, 1e-12);
+  EXPECT_EQ(model.coefficients()[0].per_unit, CostProfile::stated_default().modules[0].per_unit);
+}
+
+TEST(CostModel, ReportsTheErrorOfPredictionsMadeBefore) {
+  const Machine machine = slow_machine();
+  CostModel model(CostProfile::stated_default(), {});
+  Random random(5);
+  ASSERT_TRUE(model.observe(machine.measure(random_microbatch(random), random)));
+  for (const double error : model.mape()) EXPECT_GT(error, 0.9);
+  for (int n = 0; n < 400; ++n) {
+    ASSERT_TRUE(model.observe(machine.measure(random_microbatch(random), random)));
+  }
+  // The cold start has left the window; what remains is the noise of the measurements.
+  for (const double error : model.mape()) EXPECT_NEAR(error, 0.024, 0.006);
+}
+
+TEST(CostModel, TheSameMeasurementsGiveTheSameCoefficients) {
+  const auto learn = [] {
+    CostModel model(CostProfile::stated_default(), {});
+    Random random(6);
+    const Machine machine = slow_machine();
+    for (int n = 0; n < 100; ++n) {
+      EXPECT_TRUE(model.observe(machine.measure(random_microbatch(random), random)));
+    }
+    return model.predict_microbatch(random_microbatch(random));
+  };
+  EXPECT_EQ(learn(), learn());
+}
+
+TEST(CostModel, AProfileOfZerosStillLearns) {
+  const Machine machine = slow_machine();
+  CostModel model(CostProfile{}, {});
+  Random random(7);
+  for (int n = 0; n < 100; ++n) {
+    ASSERT_TRUE(model.observe(machine.measure(random_microbatch(random), random)));
+  }
+  EXPECT_LE(worst_error(model, machine, 99), 0.05);
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,16 @@
+// Whatever the bytes: a profile that prints and reads back as itself, or an error.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "costmodel/cost_model.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto profile = isocost::CostProfile::parse(text);
+  if (!profile) return 0;
+  const auto again = isocost::CostProfile::parse(profile->to_json());
+  if (!again || again->to_json() != profile->to_json()) std::abort();
+  return 0;
+}

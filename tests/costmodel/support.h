@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "base/random.h"
+#include "costmodel/cost_model.h"
+
+namespace isocost {
+
+/// A microbatch of images of many sizes, audio of up to 30 s and the text that goes with them.
+inline Load random_microbatch(Random& random) {
+  Load load;
+  const std::uint64_t samples = 1 + random.below(12);
+  for (std::uint64_t i = 0; i < samples; ++i) {
+    const auto patches = static_cast<std::int64_t>(64 + random.below(4000));
+    const auto positions = static_cast<std::int64_t>(50 + random.below(1500));
+    load[Module::kVision].add_sequence(patches);
+    load[Module::kAudio].add_sequence(positions);
+    load[Module::kLlm].add_sequence(patches / 4 + positions / 2 +
+                                    static_cast<std::int64_t>(random.below(800)));
+  }
+  return load;
+}
+
+/// Roughly normal with deviation one: the sum of 12 uniform numbers.
+inline double noise(Random& random) {
+  double sum = -6;
+  for (int i = 0; i < 12; ++i) sum += random.uniform();
+  return sum;
+}
+
+/// A machine with hidden coefficients whose clock errs by `spread`, relatively.
+struct Machine {
+  std::array<ModuleCoefficients, kModules> hidden;
+  double spread = 0.03;
+
+  ModuleSeconds exact(const Load& load) const {
+    ModuleSeconds seconds{};
+    for (std::size_t i = 0; i < kModules; ++i) {
+      seconds.at(i) = predict(hidden.at(i), load.modules.at(i)).count();
+    }
+    return seconds;
+  }
+  Measurement measure(const Load& load, Random& random) const {
+    Measurement measurement{load, exact(load)};
+    for (double& seconds : measurement.seconds) seconds *= 1 + spread * noise(random);
+    return measurement;
+  }
+};
+
+/// Mean absolute error of predictions relative to the hidden truth, the worst module's.
+inline double worst_error(const CostModel& model, const Machine& machine, std::uint64_t seed) {
+  Random random(seed);
+  ModuleSeconds sums{};
+  constexpr int kMicrobatches = 200;
+  for (int n = 0; n < kMicrobatches; ++n) {
+    const Load load = random_microbatch(random);
+    const ModuleSeconds exact = machine.exact(load);
+    const ModuleSeconds predicted = model.predict_microbatch(load);
+    for (std::size_t i = 0; i < kModules; ++i) {
+      sums.at(i) += std::abs(predicted.at(i) / exact.at(i) - 1) / kMicrobatches;
+    }
+  }
+  return std::max({sums[0], sums[1], sums[2]});
+}
+
+/// Slower by a thousand than the default profile, and of other proportions.
+inline Machine slow_machine() {
+  Machine machine{.hidden = CostProfile::stated_default().modules};
+  for (ModuleCoefficients& module : machine.hidden) {
+    module.per_microbatch *= 500;
+    module.per_sequence = 2e-3;
+    module.per_unit *= 1000;
+    module.per_unit_squared *= 2500;
+  }
+  return machine;
+}
+
+}  // namespace isocost

@@ -1,0 +1,119 @@
+#include "trainer_adapter/internal/assembly.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+// Two samples: 2 and 1 tokens; only the first has a picture, of 4 patches with 3 values each.
+MicrobatchHeader example() {
+  MicrobatchHeader header;
+  header.microbatches = 1;
+  header.samples = {{10, 1.0F, 1}, {11, 0.5F, 1}};
+  header.tensors = {{"vision.patches", DType::kUInt8, {4, 3}},
+                    {"llm.input_ids", DType::kInt64, {3}},
+                    {"llm.lengths", DType::kInt32, {2}}};
+  header.rows = {4, 2, 1, 0, 1, 1};
+  return header;
+}
+
+template <typename T>
+std::vector<std::byte> raw(const std::vector<T>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+struct Sample {
+  FragmentHeader header;
+  std::vector<std::vector<std::byte>> bytes;
+
+  std::vector<std::span<const std::byte>> frames() const { return {bytes.begin(), bytes.end()}; }
+};
+
+Sample first_sample() {
+  return {{{},
+           0,
+           {{"vision.patches", DType::kUInt8, {4, 3}},
+            {"llm.input_ids", DType::kInt64, {2}},
+            {"llm.lengths", DType::kInt32, {1}}}},
+          {raw<std::uint8_t>({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}), raw<std::int64_t>({256, 65}),
+           raw<std::int32_t>({2})}};
+}
+
+Sample second_sample() {
+  return {{{}, 1, {{"llm.input_ids", DType::kInt64, {1}}, {"llm.lengths", DType::kInt32, {1}}}},
+          {raw<std::int64_t>({66}), raw<std::int32_t>({1})}};
+}
+
+TEST(Assembly, PutsRowsInTheOrderOfTheSamples) {
+  BufferPool pool;
+  Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
+  const Sample first = first_sample();
+  const Sample second = second_sample();
+  EXPECT_EQ(assembly.add(second.header, second.frames()).value(), 12);
+  EXPECT_FALSE(assembly.whole());
+  EXPECT_EQ(assembly.add(first.header, first.frames()).value(), 32);
+  ASSERT_TRUE(assembly.whole());
+  const Microbatch microbatch = assembly.finish(pool).value();
+  const auto ids = microbatch.find("llm.input_ids")->as<std::int64_t>();
+  EXPECT_EQ(std::vector(ids.begin(), ids.end()), (std::vector<std::int64_t>{256, 65, 66}));
+  const auto sums = microbatch.find("llm.cu_seqlens")->as<std::int32_t>();
+  EXPECT_EQ(std::vector(sums.begin(), sums.end()), (std::vector<std::int32_t>{0, 2, 3}));
+  const auto weights = microbatch.find("llm.loss_weights")->as<float>();
+  EXPECT_EQ(std::vector(weights.begin(), weights.end()), (std::vector<float>{1, 1, 0.5F}));
+  EXPECT_TRUE(pool.owns(microbatch.find("vision.patches")->data));
+}
+
+TEST(Assembly, IgnoresASampleThatComesTwice) {
+  BufferPool pool;
+  Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
+  const Sample first = first_sample();
+  EXPECT_GT(assembly.add(first.header, first.frames()).value(), 0);
+  EXPECT_EQ(assembly.add(first.header, first.frames()).value(), 0);
+  EXPECT_FALSE(assembly.whole());
+}
+
+TEST(Assembly, RefusesWhatContradictsTheAnnouncement) {
+  BufferPool pool;
+  const auto refused = [&](auto change) {
+    Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
+    Sample sample = first_sample();
+    change(sample);
+    const auto added = assembly.add(sample.header, sample.frames());
+    return !added.has_value() && added.error().code() == ErrorCode::kCorrupt;
+  };
+  EXPECT_TRUE(refused([](Sample& s) { s.header.sample = 2; }));
+  EXPECT_TRUE(refused([](Sample& s) { s.bytes.pop_back(); }));
+  EXPECT_TRUE(refused([](Sample& s) { s.bytes[0].pop_back(); }));
+  EXPECT_TRUE(refused([](Sample& s) { s.header.tensors[0].shape = {3, 4}; }));
+  EXPECT_TRUE(refused([](Sample& s) { s.header.tensors[1].dtype = DType::kFloat32; }));
+  EXPECT_TRUE(refused([](Sample& s) { s.header.tensors[0].name = "vision.other"; }));
+}
+
+TEST(Assembly, RefusesAnnouncementsThatCannotBe) {
+  BufferPool pool;
+  MicrobatchHeader header = example();
+  EXPECT_FALSE(Assembly::begin(header, pool, 10).has_value()) << "more bytes than allowed";
+  header.rows[0] = 5;
+  EXPECT_FALSE(Assembly::begin(header, pool, 1 << 20).has_value()) << "rows do not add up";
+}
+
+TEST(Assembly, RefusesLengthsThatDoNotCoverTheTokens) {
+  for (const std::int32_t length : {-1, 1, 3}) {
+    BufferPool pool;
+    Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
+    Sample first = first_sample();
+    first.bytes[2] = raw<std::int32_t>({length});
+    const Sample second = second_sample();
+    ASSERT_TRUE(assembly.add(first.header, first.frames()));
+    ASSERT_TRUE(assembly.add(second.header, second.frames()));
+    EXPECT_FALSE(assembly.finish(pool).has_value()) << length;
+  }
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,367 @@
+#include "trainer_adapter/client.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+#include <zmq.hpp>
+
+#include "tests/trainer_adapter/scripted_node.h"
+#include "tests/trainer_adapter/tcp_proxy.h"
+#include "transport/keys.h"
+#include "transport/wire.h"
+
+namespace isocost {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kBytes = 50'000;
+
+ServerOptions server_options(std::int32_t ranks) {
+  ServerOptions options;
+  options.bind = "tcp://127.0.0.1:*";
+  options.heartbeat = milliseconds(50);
+  options.timeout = milliseconds(400);
+  options.welcome.ranks = ranks;
+  options.welcome.heartbeat_ms = 50;
+  options.welcome.timeout_ms = 400;
+  return options;
+}
+
+ClientOptions client_options(const std::string& endpoint, std::int32_t rank = 0) {
+  ClientOptions options;
+  options.endpoint = endpoint;
+  options.rank = rank;
+  options.connect_timeout = milliseconds(5000);
+  return options;
+}
+
+// Reads the rest of the epoch; the steps in the order in which they came, each with the right
+// bytes.
+std::vector<std::uint32_t> read_all(Client& client) {
+  std::vector<std::uint32_t> steps;
+  for (;;) {
+    auto next = client.next({});
+    if (!next) {
+      ADD_FAILURE() << next.error().message();
+      return steps;
+    }
+    if (!next->has_value()) return steps;
+    const Microbatch& microbatch = **next;
+    steps.push_back(microbatch.header.position.step);
+    const SharedTensor* patches = microbatch.find("vision.patches");
+    for (std::size_t i = 0; i < microbatch.header.samples.size(); ++i) {
+      const auto expected = ScriptedNode::content(microbatch.header.samples[i].id, kBytes);
+      const auto row = patches->as<std::uint8_t>().subspan(i * kBytes, kBytes);
+      EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin()));
+    }
+  }
+}
+
+std::vector<std::uint32_t> first_steps(std::uint32_t count) {
+  std::vector<std::uint32_t> steps(count);
+  for (std::uint32_t i = 0; i < count; ++i) steps[i] = i;
+  return steps;
+}
+
+TEST(Client, ReceivesEveryMicrobatchOnceInOrder) {
+  ScriptedNode node(server_options(1), 30, kBytes);
+  const auto client = Client::connect(client_options(node.endpoint())).value();
+  EXPECT_EQ(read_all(*client), first_steps(30));
+  EXPECT_EQ(client->bytes_copied(), 30 * 2 * kBytes);
+  ASSERT_TRUE(client->epoch_end().has_value());
+  EXPECT_TRUE(client->epoch_end()->last_epoch);
+  EXPECT_FALSE(client->next({}).value().has_value()) << "the end is the end";
+  client->close();
+  EXPECT_TRUE(node.wait([](const auto& counts) { return counts.finished.contains(0); }));
+  EXPECT_EQ(node.counts().acknowledged[0].size(), 30U);
+}
+
+TEST(Client, IsNeverSentMoreThanItAskedFor) {
+  ScriptedNode node(server_options(1), 20, kBytes);
+  ClientOptions options = client_options(node.endpoint());
+  options.prefetch = 3;
+  const auto client = Client::connect(options).value();
+  EXPECT_TRUE(node.wait([](const auto& counts) { return counts.sent.contains(0); }));
+  read_all(*client);
+  // What is prefetched, the one in use, and one whose acknowledgement is still on its way.
+  EXPECT_LE(node.counts().most_in_flight, 5U);
+}
+
+TEST(Client, ATensorOutlivesItsMicrobatchAndClientAndGivesItsMemoryBack) {
+  ScriptedNode node(server_options(1), 3, kBytes);
+  std::optional<SharedTensor> kept;
+  {
+    const auto client = Client::connect(client_options(node.endpoint())).value();
+    std::optional<Microbatch> microbatch = client->next({}).value();
+    kept = *microbatch->find("vision.patches");
+    EXPECT_TRUE(client->pool().owns(kept->data));
+    microbatch.reset();
+    read_all(*client);
+    EXPECT_GE(client->pool().bytes_in_use(), 2 * kBytes);
+    EXPECT_LT(client->pool().bytes_in_use(), 3 * kBytes);
+  }
+  const auto expected = ScriptedNode::content(0, kBytes);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), kept->as<std::uint8_t>().begin()));
+}
+
+TEST(Client, TheNodeLetsGoOfWhatWasSent) {
+  ScriptedNode node(server_options(1), 10, kBytes);
+  {
+    const auto client = Client::connect(client_options(node.endpoint())).value();
+    read_all(*client);
+    client->close();
+  }
+  EXPECT_TRUE(node.wait([](const auto& counts) { return counts.finished.contains(0); }));
+  // ZeroMQ frees a frame on its own thread a moment after the peer has it.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (node.bytes_held() > 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_EQ(node.bytes_held(), 0);
+}
+
+// The connection is cut again and again, in the middle of messages: still once each, in order.
+TEST(Client, ReconnectsAndLosesNothing) {
+  constexpr std::uint32_t kSteps = 60;
+  ScriptedNode node(server_options(1), kSteps, kBytes);
+  TcpProxy proxy(node.port());
+  const auto client = Client::connect(client_options(proxy.endpoint())).value();
+  std::vector<std::uint32_t> steps;
+  for (int cuts = 0;;) {
+    auto next = client->next({});
+    ASSERT_TRUE(next.has_value()) << next.error().message();
+    if (!next->has_value()) break;
+    steps.push_back((*next)->header.position.step);
+    if (steps.size() % 15 == 0 && cuts < 3) {
+      ++cuts;
+      proxy.cut();
+      ASSERT_TRUE(node.wait([&](const auto& counts) { return counts.joined.at(0) > cuts; }));
+    }
+  }
+  EXPECT_EQ(steps, first_steps(kSteps));
+  EXPECT_EQ(node.counts().rejoined_as_same[0], 3);
+}
+
+TEST(Client, ANewProcessOfTheSameRankGetsWhatWasNotAcknowledged) {
+  ScriptedNode node(server_options(1), 10, kBytes);
+  {
+    const auto first = Client::connect(client_options(node.endpoint())).value();
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(first->next({}).value().has_value());
+  }  // steps 0 to 2 are acknowledged, step 3 was in use
+  ASSERT_TRUE(node.wait([](const auto& counts) { return counts.finished.contains(0); }));
+  const auto second = Client::connect(client_options(node.endpoint())).value();
+  EXPECT_EQ(read_all(*second), (std::vector<std::uint32_t>{3, 4, 5, 6, 7, 8, 9}));
+}
+
+TEST(Client, IsRefusedWithTheReason) {
+  ScriptedNode node(server_options(2), 1, kBytes);
+  const auto refusal = [&](std::int32_t rank, std::int32_t world_size) {
+    ClientOptions options = client_options(node.endpoint(), rank);
+    options.world_size = world_size;
+    const auto client = Client::connect(options);
+    return client ? "let in" : client.error().message();
+  };
+  EXPECT_NE(refusal(2, 0).find("serves ranks 0 to 1"), std::string::npos) << refusal(2, 0);
+  EXPECT_NE(refusal(-1, 0).find("out of range"), std::string::npos);
+  EXPECT_NE(refusal(0, 4).find("--ranks 2"), std::string::npos) << refusal(0, 4);
+  const auto holder = Client::connect(client_options(node.endpoint(), 1)).value();
+  EXPECT_NE(refusal(1, 2).find("taken"), std::string::npos) << refusal(1, 2);
+}
+
+TEST(Client, OfAnotherVersionIsToldSo) {
+  ScriptedNode node(server_options(1), 1, kBytes);
+  zmq::context_t context;
+  zmq::socket_t dealer(context, zmq::socket_type::dealer);
+  dealer.set(zmq::sockopt::linger, 0);
+  dealer.set(zmq::sockopt::rcvtimeo, 5000);
+  dealer.connect(node.endpoint());
+  auto bytes = encode(Hello{});
+  bytes[4] = std::byte{2};
+  dealer.send(zmq::message_t(bytes.data(), bytes.size()), zmq::send_flags::none);
+  zmq::message_t reply;
+  ASSERT_TRUE(dealer.recv(reply).has_value());
+  const auto message = decode({static_cast<const std::byte*>(reply.data()), reply.size()}).value();
+  const auto& refused = std::get<Refusal>(message);
+  EXPECT_EQ(refused.code, ErrorCode::kUnsupported);
+  EXPECT_NE(refused.message.find("version 2"), std::string::npos) << refused.message;
+}
+
+TEST(Client, IsToldWhyTheNodeFailedAlsoWhenItComesLate) {
+  ScriptedNode node(server_options(2), 5, kBytes);
+  const auto client = Client::connect(client_options(node.endpoint())).value();
+  node.server().fail(Error(ErrorCode::kCorrupt, "cat.png is broken"));
+  Result<std::optional<Microbatch>> next = std::optional<Microbatch>();
+  do next = client->next({});
+  while (next && next->has_value());
+  ASSERT_FALSE(next.has_value());
+  EXPECT_EQ(next.error().code(), ErrorCode::kCorrupt);
+  EXPECT_NE(next.error().message().find("cat.png is broken"), std::string::npos);
+  const auto late = Client::connect(client_options(node.endpoint(), 1));
+  ASSERT_FALSE(late.has_value());
+  EXPECT_NE(late.error().message().find("cat.png is broken"), std::string::npos);
+}
+
+TEST(Client, NoticesADeadNode) {
+  auto node = std::make_unique<ScriptedNode>(server_options(1), 5, kBytes);
+  const auto client = Client::connect(client_options(node->endpoint())).value();
+  ASSERT_TRUE(client->next({}).has_value());
+  node.reset();
+  Result<std::optional<Microbatch>> next = std::optional<Microbatch>();
+  do next = client->next({});
+  while (next && next->has_value());
+  ASSERT_FALSE(next.has_value());
+  EXPECT_EQ(next.error().code(), ErrorCode::kUnavailable);
+}
+
+TEST(Client, NoticesANodeThatWasRestarted) {
+  auto node = std::make_unique<ScriptedNode>(server_options(1), 50, kBytes);
+  TcpProxy proxy(node->port());
+  const auto client = Client::connect(client_options(proxy.endpoint())).value();
+  ASSERT_TRUE(client->next({}).has_value());
+  ServerOptions again = server_options(1);
+  again.bind = node->endpoint();
+  node.reset();
+  proxy.cut();
+  ScriptedNode successor(again, 50, kBytes);
+  Result<std::optional<Microbatch>> next = std::optional<Microbatch>();
+  do next = client->next({});
+  while (next && next->has_value());
+  ASSERT_FALSE(next.has_value());
+  EXPECT_EQ(next.error().code(), ErrorCode::kUnavailable);
+  EXPECT_NE(next.error().message().find("restarted"), std::string::npos) << next.error().message();
+}
+
+TEST(Client, StopsWaitingWhenAsked) {
+  ScriptedNode node(server_options(1), 0, kBytes);
+  ServerOptions quiet = server_options(1);
+  quiet.bind = "tcp://127.0.0.1:*";
+  const auto server = Server::create(quiet, [](const ServerEvent&) {}, {}).value();
+  const auto client = Client::connect(client_options(server->endpoint())).value();
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(client->next(stop.get_token()).error().code(), ErrorCode::kCancelled);
+  const auto started = std::chrono::steady_clock::now();
+  client->close();
+  client->close();
+  EXPECT_LT(std::chrono::steady_clock::now() - started, std::chrono::seconds(2));
+  EXPECT_EQ(client->next({}).error().code(), ErrorCode::kCancelled);
+}
+
+TEST(Client, SaysWhereNobodyAnswers) {
+  ClientOptions options = client_options("tcp://127.0.0.1:9");
+  options.connect_timeout = milliseconds(200);
+  const auto client = Client::connect(options);
+  EXPECT_EQ(client.error().code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_NE(client.error().message().find("tcp://127.0.0.1:9"), std::string::npos);
+}
+
+TEST(Client, ReportsArriveAndNonsenseDoesNot) {
+  ScriptedNode node(server_options(1), 1, kBytes);
+  const auto client = Client::connect(client_options(node.endpoint())).value();
+  EXPECT_FALSE(client->report({{}, {std::nan(""), 0, 0}}).has_value());
+  EXPECT_FALSE(client->report({{}, {0, std::numeric_limits<double>::infinity(), 0}}).has_value());
+  EXPECT_FALSE(client->report({{}, {0, 0, 7200}}).has_value());
+  EXPECT_TRUE(client->report({{0, 0, 0}, {0.5, -1, 0.25}}));
+  ASSERT_TRUE(node.wait([](const auto& counts) { return !counts.reports.empty(); }));
+  EXPECT_EQ(node.counts().reports.front().seconds[0], 0.5);
+}
+
+TEST(Server, GivesUpASilentClientAndItsRankMayBeTaken) {
+  ScriptedNode node(server_options(1), 5, kBytes);
+  zmq::context_t context;
+  zmq::socket_t silent(context, zmq::socket_type::dealer);
+  silent.set(zmq::sockopt::linger, 0);
+  silent.connect(node.endpoint());
+  Hello hello;
+  hello.client_id.fill(7);
+  const auto bytes = encode(hello);
+  silent.send(zmq::message_t(bytes.data(), bytes.size()), zmq::send_flags::none);
+  ASSERT_TRUE(node.wait([](const auto& counts) { return counts.joined.contains(0); }));
+  ASSERT_TRUE(node.wait([](const auto& counts) { return counts.left.contains(0); }));
+  EXPECT_EQ(node.counts().finished[0], 0);
+  const auto client = Client::connect(client_options(node.endpoint())).value();
+  EXPECT_EQ(read_all(*client), first_steps(5));
+}
+
+TEST(Server, SaysWhatIsWrongWithAnAddress) {
+  const auto failure = [](ServerOptions options) {
+    const auto server = Server::create(options, [](const ServerEvent&) {}, {});
+    return server ? Error(ErrorCode::kInternal, "bound") : server.error();
+  };
+  ScriptedNode node(server_options(1), 1, kBytes);
+  ServerOptions options = server_options(1);
+  options.bind = node.endpoint();
+  EXPECT_EQ(failure(options).code(), ErrorCode::kAlreadyExists) << failure(options).message();
+  options.bind = "tcp://0.0.0.0:*";
+  EXPECT_NE(failure(options).message().find("--curve-key"), std::string::npos);
+  options.bind = "nonsense";
+  EXPECT_EQ(failure(options).code(), ErrorCode::kInvalidArgument);
+  options.bind = "tcp://127.0.0.1:*";
+  options.curve_secret_key_file = "/nonexistent.secret";
+  EXPECT_NE(failure(options).message().find("/nonexistent.secret"), std::string::npos);
+}
+
+class Curve : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "isocost-curve-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    for (const char* name : {"node", "trainer", "stranger"}) {
+      ASSERT_TRUE(write_keys(generate_keys().value(), directory_ / name));
+    }
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  ServerOptions guarded(bool listed_only) const {
+    ServerOptions options = server_options(1);
+    options.curve_secret_key_file = directory_ / "node.secret";
+    if (listed_only) options.curve_allowed_clients_file = directory_ / "trainer.public";
+    return options;
+  }
+  ClientOptions keyed(const std::string& endpoint, const std::string& own,
+                      const std::string& server) const {
+    ClientOptions options = client_options(endpoint);
+    options.connect_timeout = milliseconds(700);
+    if (!own.empty()) options.curve_secret_key_file = directory_ / (own + ".secret");
+    if (!server.empty()) options.curve_server_key_file = directory_ / (server + ".public");
+    return options;
+  }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(Curve, LetsInWhoKnowsTheNodesKey) {
+  ScriptedNode node(guarded(false), 5, kBytes);
+  const auto client = Client::connect(keyed(node.endpoint(), "", "node")).value();
+  EXPECT_EQ(read_all(*client), first_steps(5));
+}
+
+TEST_F(Curve, KeepsOutWrongKeysAndPlainClients) {
+  ScriptedNode node(guarded(false), 5, kBytes);
+  EXPECT_FALSE(Client::connect(keyed(node.endpoint(), "", "stranger")).has_value());
+  const auto plain = Client::connect(keyed(node.endpoint(), "", ""));
+  EXPECT_NE(plain.error().message().find("key"), std::string::npos);
+  EXPECT_TRUE(node.counts().joined.empty());
+}
+
+TEST_F(Curve, AnAllowListLetsInOnlyWhoIsOnIt) {
+  ScriptedNode node(guarded(true), 5, kBytes);
+  EXPECT_FALSE(Client::connect(keyed(node.endpoint(), "stranger", "node")).has_value());
+  const auto client = Client::connect(keyed(node.endpoint(), "trainer", "node")).value();
+  EXPECT_EQ(read_all(*client), first_steps(5));
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace isocost {
+
+/// A TCP relay on loopback whose connections a test can cut. Owns its threads and sockets.
+class TcpProxy {
+ public:
+  /// Relays to 127.0.0.1:`port`.
+  explicit TcpProxy(std::uint16_t port);
+  ~TcpProxy();
+  TcpProxy(const TcpProxy&) = delete;
+  TcpProxy& operator=(const TcpProxy&) = delete;
+
+  std::string endpoint() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
+  /// Cuts every connection; new ones are taken at once.
+  void cut() { ++generation_; }
+  std::uint64_t bytes_to_client() const { return bytes_to_client_; }
+
+ private:
+  void run(const std::stop_token& stop);
+
+  std::uint16_t target_;
+  std::uint16_t port_ = 0;
+  int listener_ = -1;
+  std::atomic<std::uint64_t> generation_ = 0;
+  std::atomic<std::uint64_t> bytes_to_client_ = 0;
+  std::jthread thread_;
+};
+
+}  // namespace isocost

@@ -1,0 +1,170 @@
+"""The demo's numbers and picture, from traces whose truth is known."""
+
+import copy
+import pathlib
+import sys
+import unittest
+import xml.etree.ElementTree
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[2] / "examples/demo")]
+
+import demo_traces  # noqa: E402
+import prepare_media  # noqa: E402
+import report  # noqa: E402
+import timeline  # noqa: E402
+
+BLIND = [[3.0, 1.0], [1.0, 0.5], [0.5, 1.5], [2.0, 2.0]]
+EVEN = [[2.0, 2.0], [0.75, 0.75], [1.0, 1.0], [2.0, 2.0]]
+SAMPLES = 4 * 2 * 2 * 2
+
+
+def make_run(seconds=BLIND, lines=None, delivered=SAMPLES, in_dataset=SAMPLES, **counts):
+    return report.Run(lines or demo_traces.trace(seconds), demo_traces.summary(delivered, **counts),
+                      in_dataset, limited=False)
+
+
+class Statistics(unittest.TestCase):
+    def test_times_leave_the_first_step_out(self):
+        numbers = report.summarise(make_run())
+        self.assertEqual(numbers["steps"], 4)
+        # steps 2 to 4 take 1.03, 1.53 and 2.03 s
+        self.assertAlmostEqual(numbers["step_seconds"]["mean"], 1.53)
+        self.assertAlmostEqual(numbers["step_seconds"]["p50"], 1.53)
+        self.assertAlmostEqual(numbers["step_seconds"]["p95"], 1.98)
+        self.assertAlmostEqual(numbers["idle_fraction"], (0.5 + 1.0) / (2 * 3 * 1.53))
+        self.assertAlmostEqual(numbers["data_wait_fraction"], 6 * 0.01 / (2 * 3 * 1.53))
+        self.assertAlmostEqual(numbers["max_over_mean"], (1 / 0.75 + 1.5 / 1.0 + 1.0) / 3)
+
+    def test_balanced_ranks_do_not_idle(self):
+        numbers = report.summarise(make_run(EVEN))
+        self.assertAlmostEqual(numbers["idle_fraction"], 0)
+        self.assertEqual(numbers["max_over_mean"], 1)
+
+    def test_prediction_errors_by_module(self):
+        errors = report.mape(make_run().microbatches)
+        self.assertAlmostEqual(errors["vision"], 0.1)
+        self.assertEqual(errors["llm"], 0)
+        self.assertIsNone(errors["audio"])  # never measured
+
+    def test_only_the_latest_predictions_count(self):
+        lines = demo_traces.trace([[1.0, 1.0]] * 100)
+        for line in lines:
+            if line["type"] == "microbatch" and line["step"] < 30:
+                line["predicted"]["llm"] = 50.0
+        self.assertEqual(report.mape(make_run(lines=lines).microbatches)["llm"], 0)
+
+    def test_losses_are_means_of_four_steps(self):
+        run = make_run([[1.0, 1.0]] * 10)
+        self.assertEqual(report.losses(run.steps), {"first": 3.5, "last": -2.5})
+
+    def test_percentiles_interpolate(self):
+        self.assertEqual(report.percentile([4, 1, 3, 2], 0.5), 2.5)
+        self.assertEqual(report.percentile([7], 0.95), 7)
+        self.assertEqual(report.percentile([1, 2, 3], 1), 3)
+
+    def test_speedup_compares_mean_steps(self):
+        result = report.compare({"none": make_run(), "isocost": make_run(EVEN)})
+        self.assertAlmostEqual(result["speedup"], 1.53 / 1.28)
+        self.assertEqual(set(result), {"policies", "speedup"})
+        self.assertEqual(set(result["policies"]["none"]),
+                         {"steps", "step_seconds", "idle_fraction", "max_over_mean",
+                          "data_wait_fraction", "mape", "samples", "loss"})
+
+
+class Counting(unittest.TestCase):
+    def test_all_delivered(self):
+        self.assertEqual(report.count_samples(make_run()),
+                         {"delivered": SAMPLES, "lost": 0, "duplicated": 0, "bad": 0})
+
+    def test_a_sample_that_never_came_is_lost(self):
+        run = make_run(delivered=SAMPLES + 1, in_dataset=SAMPLES + 1)
+        self.assertEqual(report.count_samples(run)["lost"], 1)
+
+    def test_a_sample_that_the_node_forgot_is_lost(self):
+        self.assertEqual(report.count_samples(make_run(in_dataset=SAMPLES + 3))["lost"], 3)
+
+    def test_bad_and_dropped_samples_are_not_lost(self):
+        run = make_run(in_dataset=SAMPLES + 5, bad=2, dropped=3)
+        self.assertEqual(report.count_samples(run)["lost"], 0)
+        self.assertEqual(report.count_samples(run)["bad"], 2)
+
+    def test_a_second_delivery_is_a_duplicate(self):
+        lines = demo_traces.trace(BLIND)
+        again = copy.deepcopy(lines[0])
+        lines.append(again)
+        self.assertEqual(report.count_samples(make_run(lines=lines))["duplicated"], 2)
+
+    def test_a_repeat_without_weight_is_none(self):
+        lines = demo_traces.trace(BLIND)
+        lines[0]["samples"].append([5, 0.0])
+        self.assertEqual(report.count_samples(make_run(lines=lines))["duplicated"], 0)
+
+    def test_problems_are_named(self):
+        runs = {"none": make_run(), "isocost": make_run(EVEN)}
+        self.assertEqual(report.problems(runs, report.compare(runs)), [])
+        lines = demo_traces.trace(EVEN)
+        lines[0]["samples"][0][0] = 999
+        runs["isocost"] = make_run(lines=lines, delivered=SAMPLES + 1)
+        words = report.problems(runs, report.compare(runs))
+        self.assertTrue(any("lost" in w for w in words), words)
+        self.assertTrue(any("different global batches" in w for w in words), words)
+
+
+class Picture(unittest.TestCase):
+    def setUp(self):
+        runs = {"none": make_run(), "isocost": make_run(EVEN)}
+        self.text = timeline.draw(runs, report.compare(runs))
+        self.root = xml.etree.ElementTree.fromstring(self.text)
+
+    def of_class(self, name):
+        return [e for e in self.root.iter("{http://www.w3.org/2000/svg}rect")
+                if e.get("class") == name]
+
+    def test_stands_alone(self):
+        for word in ("<script", "href", "url(http", "@import"):
+            self.assertNotIn(word, self.text)
+
+    def test_idle_is_as_wide_as_it_was_long(self):
+        idle = [float(e.get("width")) + 1 for e in self.of_class("idle")][1:]  # first: the legend
+        vision = {float(e.get("width")) for e in self.of_class("vision")}
+        self.assertEqual(len(idle), 2)
+        # Rank 0 waits 1 s in step 3, rank 1 half a second in step 2; a block of 0.5 s has half of
+        # a microbatch of 1 s, its vision.
+        self.assertAlmostEqual(max(idle) / min(idle), 2, places=1)
+        self.assertAlmostEqual(max(vision) / min(idle), 1, places=1)
+
+    def test_blocks_lie_within_the_page(self):
+        for rect in self.root.iter("{http://www.w3.org/2000/svg}rect"):
+            if rect.get("x"):
+                self.assertLessEqual(float(rect.get("x")) + float(rect.get("width")),
+                                     timeline.WIDTH + 0.5)
+
+
+class Media(unittest.TestCase):
+    def test_captions_by_language(self):
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "cat.txt"
+            file.write_text("A cat.\nde.utf8=Eine Katze = ein Tier.\nfr.utf8=\nnonsense\n")
+            self.assertEqual(prepare_media.read_captions(file),
+                             {"en": "A cat.", "de": "Eine Katze = ein Tier."})
+
+    def test_clips_fit_their_videos_and_follow_from_the_seed(self):
+        import random
+        clips = prepare_media.choose_clips(random.Random(0))
+        self.assertEqual(clips, prepare_media.choose_clips(random.Random(0)))
+        self.assertNotEqual(clips, prepare_media.choose_clips(random.Random(1)))
+        for video, start, length, _, _ in clips:
+            self.assertGreaterEqual(start, 0)
+            self.assertLessEqual(start + length, prepare_media.VIDEOS[video][0])
+            self.assertGreaterEqual(length, 1)
+        lengths = sorted(c[2] for c in clips)
+        self.assertGreater(lengths[-1], 4 * lengths[len(lengths) // 2])  # a heavy tail
+
+    def test_shares_of_kinds_make_a_whole(self):
+        self.assertEqual(sum(prepare_media.KINDS.values()), 100)
+
+
+if __name__ == "__main__":
+    unittest.main()

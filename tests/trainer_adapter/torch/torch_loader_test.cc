@@ -1,0 +1,128 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "decode/recipe.h"
+#include "tests/trainer_adapter/torch/hand_made.h"
+#include "trainer_adapter/torch/loader.h"
+
+namespace isocost {
+namespace {
+
+std::vector<HandMadeSample> two_samples() {
+  Random random(5);
+  std::vector<HandMadeSample> samples;
+  samples.push_back(make_sample(7, {{2, 4}, {4, 2}}, {8}, 5, random));
+  samples.push_back(make_sample(9, {}, {}, 3, random));
+  samples[0].weight = 0.5F;
+  samples[1].weight = 2.0F;
+  return samples;
+}
+
+TEST(TorchLoader, TensorsViewTheBytesOfThePool) {
+  BufferPool pool;
+  const Microbatch microbatch = assemble(two_samples(), 13, pool);
+  const TorchMicrobatch torch = to_torch(microbatch);
+  ASSERT_EQ(torch.tensors.size(), microbatch.tensors.size());
+  for (const NamedTensor& named : microbatch.tensors) {
+    const at::Tensor tensor = torch.find(named.name);
+    ASSERT_TRUE(tensor.defined()) << named.name;
+    EXPECT_EQ(tensor.data_ptr(), named.tensor.data) << named.name;
+    EXPECT_TRUE(pool.owns(tensor.data_ptr())) << named.name;
+    EXPECT_EQ(tensor.sizes().vec(), named.tensor.shape) << named.name;
+    EXPECT_TRUE(tensor.is_contiguous());
+  }
+  EXPECT_EQ(torch.find("vision.patches").scalar_type(), at::kByte);
+  EXPECT_EQ(torch.find("vision.grids").scalar_type(), at::kInt);
+  EXPECT_EQ(torch.find("audio.mel").scalar_type(), at::kFloat);
+  EXPECT_EQ(torch.find("llm.labels").scalar_type(), at::kLong);
+  EXPECT_FALSE(torch.find("llm.nothing").defined());
+}
+
+TEST(TorchLoader, ATensorOutlivesTheMicrobatchAndGivesItsBytesBack) {
+  BufferPool pool;
+  at::Tensor ids;
+  std::vector<std::int64_t> expected;
+  {
+    const std::vector<HandMadeSample> samples = two_samples();
+    const Microbatch microbatch = assemble(samples, 13, pool);
+    for (const HandMadeSample& sample : samples) append(expected, sample.input_ids);
+    ids = to_torch(microbatch).find("llm.input_ids");
+  }
+  EXPECT_TRUE(pool.owns(ids.data_ptr()));
+  EXPECT_TRUE(ids.equal(at::tensor(expected, at::kLong)));
+  ids.reset();
+  EXPECT_EQ(pool.bytes_in_use(), 0);
+}
+
+TEST(TorchLoader, AnAbsentModalityHasNoTensor) {
+  BufferPool pool;
+  const std::vector<HandMadeSample> samples = two_samples();
+  const TorchMicrobatch torch = to_torch(assemble({&samples[1], 1}, 4, pool));
+  EXPECT_FALSE(torch.find("vision.patches").defined());
+  EXPECT_FALSE(torch.find("audio.cu_seqlens").defined());
+  EXPECT_TRUE(torch.find("llm.cu_seqlens").defined());
+}
+
+/// -log softmax(row)[label], spelt out.
+double cross_entropy(const at::Tensor& row, std::int64_t label) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < row.size(0); ++i) sum += std::exp(row[i].item<double>());
+  return std::log(sum) - row[label].item<double>();
+}
+
+TEST(TorchLoader, TokenLossIsTheWeightedSumOverTheGlobalCount) {
+  BufferPool pool;
+  const std::vector<HandMadeSample> samples = two_samples();
+  const TorchMicrobatch torch = to_torch(assemble(samples, 40, pool));
+  const std::int64_t tokens = torch.find("llm.labels").size(0);
+  at::manual_seed(3);
+  const at::Tensor logits = at::randn({tokens, kVocabulary}, at::kDouble);
+
+  double expected = 0;
+  std::int64_t row = 0;
+  for (const HandMadeSample& sample : samples) {
+    for (const std::int64_t label : sample.labels) {
+      if (label != kIgnoredLabel) expected += sample.weight * cross_entropy(logits[row], label);
+      ++row;
+    }
+  }
+  EXPECT_NEAR(token_loss(logits, torch).item<double>(), expected / 40, 1e-12 * expected);
+}
+
+TEST(TorchLoader, AZeroWeightRepeatCountsForNothing) {
+  BufferPool pool;
+  std::vector<HandMadeSample> samples = two_samples();
+  samples[1].weight = 0;
+  const TorchMicrobatch both = to_torch(assemble(samples, 40, pool));
+  const TorchMicrobatch first = to_torch(assemble({&samples[0], 1}, 40, pool));
+  at::manual_seed(3);
+  const at::Tensor logits = at::randn({both.find("llm.labels").size(0), kVocabulary});
+  const at::Tensor own = logits.narrow(0, 0, first.find("llm.labels").size(0));
+  EXPECT_FLOAT_EQ(token_loss(logits, both).item<float>(), token_loss(own, first).item<float>());
+}
+
+TEST(TorchLoader, AGlobalBatchWithoutLabelsHasNoLoss) {
+  BufferPool pool;
+  std::vector<HandMadeSample> samples = two_samples();
+  for (HandMadeSample& sample : samples) {
+    sample.labels.assign(sample.labels.size(), kIgnoredLabel);
+  }
+  const TorchMicrobatch torch = to_torch(assemble(samples, 0, pool));
+  const at::Tensor logits = at::zeros({torch.find("llm.labels").size(0), kVocabulary});
+  EXPECT_EQ(token_loss(logits, torch).item<float>(), 0.0F);
+}
+
+TEST(TorchLoader, LogitsOfAnotherLengthAreRefused) {
+  BufferPool pool;
+  const TorchMicrobatch torch = to_torch(assemble(two_samples(), 40, pool));
+  EXPECT_THROW(token_loss(at::zeros({3, kVocabulary}), torch), c10::Error);
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,65 @@
+#include "transport/keys.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace isocost {
+namespace {
+
+class Keys : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "isocost-keys-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ / name) << text;
+    return directory_ / name;
+  }
+
+  std::filesystem::path directory_;
+};
+
+TEST_F(Keys, AreReadBackAndKeptPrivate) {
+  const KeyPair keys = generate_keys().value();
+  ASSERT_TRUE(write_keys(keys, directory_ / "node"));
+  const KeyPair read = read_secret_key(directory_ / "node.secret").value();
+  EXPECT_EQ(read.public_key, keys.public_key);
+  EXPECT_EQ(read.secret_key, keys.secret_key);
+  EXPECT_EQ(read_public_key(directory_ / "node.public").value(), keys.public_key);
+  struct stat status{};
+  ASSERT_EQ(stat((directory_ / "node.secret").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+}
+
+TEST_F(Keys, AreNotOverwritten) {
+  const KeyPair keys = generate_keys().value();
+  ASSERT_TRUE(write_keys(keys, directory_ / "node"));
+  EXPECT_EQ(write_keys(keys, directory_ / "node").error().code(), ErrorCode::kAlreadyExists);
+}
+
+TEST_F(Keys, APublicFileIsNoSecretKey) {
+  ASSERT_TRUE(write_keys(generate_keys().value(), directory_ / "node"));
+  const auto read = read_secret_key(directory_ / "node.public");
+  EXPECT_EQ(read.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(read.error().message().find("node.public"), std::string::npos);
+}
+
+TEST_F(Keys, AnAllowListTakesKeysWithOrWithoutName) {
+  const std::string a = generate_keys().value().public_key;
+  const std::string b = generate_keys().value().public_key;
+  const auto file = write("allowed", "# trainers\npublic " + a + "\n\n" + b + "\r\n");
+  EXPECT_EQ(read_allowed_keys(file).value(), (std::vector<std::string>{a, b}));
+  EXPECT_FALSE(read_allowed_keys(write("bad", "hello\n")).has_value());
+  EXPECT_FALSE(read_allowed_keys(directory_ / "none").has_value());
+}
+
+}  // namespace
+}  // namespace isocost

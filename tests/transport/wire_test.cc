@@ -1,0 +1,181 @@
+#include "transport/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+MicrobatchHeader example_header() {
+  MicrobatchHeader header;
+  header.position = {1, 2, 3};
+  header.microbatches = 4;
+  header.global_label_tokens = 1234;
+  header.plan_hash = 0xFEEDFACECAFEBEEF;
+  header.predicted_seconds = {0.5, 0, 2.25};
+  header.load[Module::kVision].add_sequence(64);
+  header.load[Module::kLlm].add_sequence(90);
+  header.load.label_tokens = 73;
+  header.load.tensor_bytes = 50000;
+  header.samples = {{7, 1.0F, 40}, {9, 0.0F, 33}};
+  header.tensors = {{"vision.patches", DType::kUInt8, {64, 588}},
+                    {"llm.input_ids", DType::kInt64, {90}}};
+  header.rows = {64, 50, 0, 40};
+  return header;
+}
+
+// One of each, with every field away from its default.
+std::vector<Message> examples() {
+  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}};
+  Welcome welcome{8, 11, 22, 33, 44, 55, 66, 77, 88};
+  EpochEnd end{1, 20, 300, 4, 5, true};
+  Report report{{1, 2, 3}, {0.25, -1, 1.5}};
+  FragmentHeader fragment{{1, 2, 3}, 1, {{"audio.mel", DType::kFloat32, {12, 128}}}};
+  return {hello,
+          Credit{3},
+          Acknowledgement{{7, 8, 9}},
+          report,
+          Heartbeat{},
+          Goodbye{},
+          welcome,
+          Refusal{ErrorCode::kAlreadyExists, "rank 3 is taken"},
+          example_header(),
+          fragment,
+          end,
+          Failure{ErrorCode::kCorrupt, "bad sample"}};
+}
+
+std::string hex(const std::vector<std::byte>& bytes) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += kDigits[std::to_integer<int>(byte) >> 4];
+    text += kDigits[std::to_integer<int>(byte) & 15];
+  }
+  return text;
+}
+
+TEST(Wire, EveryMessageReadsBack) {
+  for (const Message& message : examples()) {
+    const auto bytes = encode(message);
+    const auto read = decode(bytes);
+    ASSERT_TRUE(read.has_value()) << message.index() << ": " << read.error().message();
+    EXPECT_EQ(read->index(), message.index());
+    EXPECT_EQ(encode(*read), bytes) << message.index();
+  }
+}
+
+TEST(Wire, AMicrobatchKeepsEveryField) {
+  const MicrobatchHeader header = example_header();
+  const auto read = std::get<MicrobatchHeader>(decode(encode(header)).value());
+  EXPECT_EQ(read.position, header.position);
+  EXPECT_EQ(read.predicted_seconds, header.predicted_seconds);
+  EXPECT_EQ(read.load, header.load);
+  EXPECT_EQ(read.rows, header.rows);
+  ASSERT_EQ(read.samples.size(), 2U);
+  EXPECT_EQ(read.samples[1].id, 9U);
+  EXPECT_EQ(read.samples[1].weight, 0.0F);
+  EXPECT_EQ(read.tensors[0].name, "vision.patches");
+  EXPECT_EQ(read.tensors[0].shape, (std::vector<std::int64_t>{64, 588}));
+}
+
+// The examples of docs/wire_format.md.
+TEST(Wire, IsWhatTheDocumentShows) {
+  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4301000500");
+  EXPECT_EQ(hex(encode(Credit{2})), "49534f430100020002000000");
+  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4301000300000000000700000001000000");
+  EXPECT_EQ(hex(encode(Refusal{ErrorCode::kAlreadyExists, "rank 0 is taken"})),
+            "49534f4301004100020f00000072616e6b20302069732074616b656e");
+}
+
+TEST(Wire, EveryCutIsCorrupt) {
+  for (const Message& message : examples()) {
+    const auto bytes = encode(message);
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      const auto read = decode(std::span(bytes).first(size));
+      ASSERT_FALSE(read.has_value()) << message.index() << " cut to " << size;
+      EXPECT_EQ(read.error().code(), ErrorCode::kCorrupt);
+    }
+  }
+}
+
+TEST(Wire, WhatIsTooLongIsCorrupt) {
+  for (const Message& message : examples()) {
+    auto bytes = encode(message);
+    bytes.push_back(std::byte{0});
+    EXPECT_FALSE(decode(bytes).has_value()) << message.index();
+  }
+}
+
+TEST(Wire, AnotherVersionIsNamedButItsRefusalIsRead) {
+  auto bytes = encode(Hello{});
+  bytes[4] = std::byte{9};
+  const auto read = decode(bytes);
+  EXPECT_EQ(read.error().code(), ErrorCode::kUnsupported);
+  EXPECT_NE(read.error().message().find("version 9"), std::string::npos);
+  bytes = encode(Refusal{ErrorCode::kUnsupported, "too old"});
+  bytes[4] = std::byte{9};
+  EXPECT_EQ(std::get<Refusal>(decode(bytes).value()).message, "too old");
+}
+
+TEST(Wire, LimitsHold) {
+  MicrobatchHeader header = example_header();
+  header.tensors[0].name = "Vision Patches";
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "name";
+  header = example_header();
+  header.tensors[0].shape = {std::numeric_limits<std::int64_t>::max(), 588};
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "overflow";
+  header = example_header();
+  header.tensors[0].shape = {-1, 588};
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "negative";
+  header = example_header();
+  header.position.microbatch = header.microbatches;
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "position";
+  header = example_header();
+  header.samples[0].weight = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "weight";
+  header = example_header();
+  header.samples.clear();
+  header.rows.clear();
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "no samples";
+}
+
+TEST(Wire, AnUnknownModuleIsSkipped) {
+  auto bytes = encode(Report{{0, 0, 0}, {1, 2, 3}});
+  // "audio" stands behind the position, the count, and the first module.
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  bytes[text.find("audio")] = std::byte{'z'};
+  const auto report = std::get<Report>(decode(bytes).value());
+  EXPECT_EQ(report.seconds[0], 1);
+  EXPECT_EQ(report.seconds[1], -1);
+  EXPECT_EQ(report.seconds[2], 3);
+}
+
+// The corpus of the fuzz target is one file a message; kept equal to the code by this test.
+TEST(Wire, TheFuzzCorpusIsUpToDate) {
+  for (const Message& message : examples()) {
+    const std::filesystem::path file = std::filesystem::path(ISOCOST_SOURCE_DIR) /
+                                       "tests/transport/corpus/wire_fuzz" /
+                                       ("message-" + std::to_string(message.index()));
+    const auto bytes = encode(message);
+    const std::string expected(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (std::getenv("ISOCOST_WRITE_CORPUS") != nullptr) {
+      std::ofstream(file, std::ios::binary) << expected;
+    }
+    std::ifstream in(file, std::ios::binary);
+    const std::string read((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(read, expected) << file << ": run this test with ISOCOST_WRITE_CORPUS=1";
+  }
+}
+
+}  // namespace
+}  // namespace isocost

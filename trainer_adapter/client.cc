@@ -1,0 +1,314 @@
+#include "trainer_adapter/client.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <utility>
+#include <variant>
+
+#include "trainer_adapter/internal/assembly.h"
+#include "transport/connection.h"
+
+namespace isocost {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kAbsurdSeconds = 3600;
+// Memory of past microbatches kept for the next: fresh pages cost more than the copy into them.
+constexpr std::int64_t kKeepBytes = std::int64_t{1} << 30;
+
+std::array<std::uint8_t, 16> random_client_id() {
+  std::random_device device;
+  std::array<std::uint8_t, 16> id{};
+  for (std::uint8_t& byte : id) byte = static_cast<std::uint8_t>(device());
+  return id;
+}
+
+// States: joining (no welcome yet) -> running -> done (the last epoch's end was received) or
+// failed. The connection's thread moves it on; the trainer's thread waits for what becomes ready.
+class ClientImpl final : public Client {
+ public:
+  explicit ClientImpl(const ClientOptions& options) : options_(options), id_(random_client_id()) {}
+  ~ClientImpl() override { leave(/*acknowledge=*/false); }
+
+  Status join();
+
+  const Welcome& welcome() const override { return welcome_; }
+  Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
+  const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
+  Status report(const Report& report) override;
+  void close() override { leave(/*acknowledge=*/true); }
+  std::int64_t bytes_copied() const override { return bytes_copied_; }
+  const BufferPool& pool() const override { return pool_; }
+
+ private:
+  using Ready = std::variant<Microbatch, EpochEnd>;
+
+  Hello hello();
+  void on_message(Message message, std::span<const std::span<const std::byte>> frames);
+  void on_welcome(const Welcome& welcome);
+  void on_header(MicrobatchHeader header);
+  void on_fragment(const FragmentHeader& header,
+                   std::span<const std::span<const std::byte>> frames);
+  void on_epoch_end(const EpochEnd& end);
+  void on_tick(std::chrono::nanoseconds silence);
+  void finish_if_whole();
+  void fail(Error error);
+  void top_up();  // with mutex_ held
+  void acknowledge();
+  void leave(bool acknowledge_last);
+  Result<std::optional<Microbatch>> hand_out(Ready ready, Clock::time_point asked);
+
+  const ClientOptions options_;
+  const std::array<std::uint8_t, 16> id_;
+  BufferPool pool_{kKeepBytes};
+
+  // The trainer's thread alone:
+  std::optional<EpochEnd> epoch_end_;
+  std::optional<Position> in_use_;
+  bool left_ = false;
+
+  // The connection's thread alone:
+  std::optional<Assembly> assembly_;
+
+  mutable std::mutex mutex_;  // guards all down to failure_
+  std::condition_variable_any changed_;
+  Welcome welcome_;
+  bool welcomed_ = false;
+  bool done_ = false;
+  std::deque<Ready> ready_;
+  std::uint32_t microbatches_ready_ = 0;
+  std::uint32_t credit_out_ = 0;  // granted on this connection, not yet come
+  std::optional<Position> received_;
+  std::optional<std::uint32_t> last_epoch_end_;
+  std::optional<Error> failure_;
+
+  std::atomic<std::int64_t> bytes_copied_ = 0;
+  std::unique_ptr<Connection> connection_;
+};
+
+Status ClientImpl::join() {
+  ConnectionHandlers handlers;
+  handlers.hello = [this] { return hello(); };
+  handlers.on_message = [this](Message message,
+                               std::span<const std::span<const std::byte>> frames) {
+    on_message(std::move(message), frames);
+  };
+  handlers.on_error = [this](Error error) { fail(std::move(error)); };
+  handlers.on_tick = [this](std::chrono::nanoseconds silence) { on_tick(silence); };
+  std::unique_lock lock(mutex_);  // the connection's thread may call before `connection_` is there
+  ISOCOST_ASSIGN(connection_, Connection::open({options_.endpoint, options_.curve_server_key_file,
+                                                options_.curve_secret_key_file},
+                                               std::move(handlers)));
+  changed_.wait_for(lock, options_.connect_timeout,
+                    [this] { return welcomed_ || failure_.has_value(); });
+  if (failure_) return *failure_;
+  if (welcomed_) return {};
+  return Error(ErrorCode::kDeadlineExceeded,
+               "no answer from " + options_.endpoint + " within " +
+                   std::to_string(options_.connect_timeout.count() / 1000.0) +
+                   " s: is the node up, the endpoint right, and the key (if any) the node's?");
+}
+
+Hello ClientImpl::hello() {
+  const std::lock_guard lock(mutex_);
+  Hello hello;
+  hello.rank = options_.rank;
+  hello.world_size = options_.world_size;
+  hello.client_id = id_;
+  hello.has_position = received_.has_value();
+  if (received_) hello.position = *received_;
+  return hello;
+}
+
+void ClientImpl::on_message(Message message, std::span<const std::span<const std::byte>> frames) {
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    on_welcome(*welcome);
+  } else if (auto* header = std::get_if<MicrobatchHeader>(&message)) {
+    on_header(std::move(*header));
+  } else if (const auto* fragment = std::get_if<FragmentHeader>(&message)) {
+    on_fragment(*fragment, frames);
+  } else if (const auto* end = std::get_if<EpochEnd>(&message)) {
+    on_epoch_end(*end);
+  } else if (const auto* refusal = std::get_if<Refusal>(&message)) {
+    fail(Error(refusal->code, "the node refused: " + refusal->message));
+  } else if (const auto* failure = std::get_if<Failure>(&message)) {
+    fail(Error(failure->code, "the node failed: " + failure->message));
+  }
+}
+
+void ClientImpl::on_welcome(const Welcome& welcome) {
+  std::unique_lock lock(mutex_);
+  if (welcomed_ && welcome.node_id != welcome_.node_id) {
+    lock.unlock();
+    fail(Error(ErrorCode::kUnavailable,
+               options_.endpoint +
+                   " is another node process than before: it was restarted and starts from its "
+                   "beginning; restart training from a checkpoint"));
+    return;
+  }
+  welcome_ = welcome;
+  welcomed_ = true;
+  assembly_.reset();  // what was under way comes again
+  credit_out_ = 0;
+  top_up();
+  connection_->set_heartbeat(std::chrono::milliseconds(welcome.heartbeat_ms));
+  changed_.notify_all();
+}
+
+void ClientImpl::on_header(MicrobatchHeader header) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (received_ && header.position <= *received_) return;  // held already
+  }
+  auto assembly = Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes);
+  if (!assembly) {
+    fail(std::move(assembly).error());
+    return;
+  }
+  assembly_ = *std::move(assembly);
+}
+
+void ClientImpl::on_fragment(const FragmentHeader& header,
+                             std::span<const std::span<const std::byte>> frames) {
+  // A fragment of another microbatch is left from before a reconnect.
+  if (!assembly_ || header.position != assembly_->position()) return;
+  const auto copied = assembly_->add(header, frames);
+  if (!copied) {
+    fail(copied.error());
+    return;
+  }
+  bytes_copied_ += *copied;
+  if (assembly_->whole()) finish_if_whole();
+}
+
+void ClientImpl::finish_if_whole() {
+  auto microbatch = assembly_->finish(pool_);
+  assembly_.reset();
+  if (!microbatch) {
+    fail(std::move(microbatch).error());
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  received_ = microbatch->header.position;
+  if (credit_out_ > 0) credit_out_ -= 1;
+  microbatches_ready_ += 1;
+  ready_.emplace_back(*std::move(microbatch));
+  changed_.notify_all();
+}
+
+void ClientImpl::on_epoch_end(const EpochEnd& end) {
+  const std::lock_guard lock(mutex_);
+  if (last_epoch_end_ && end.epoch <= *last_epoch_end_) return;  // repeated after a reconnect
+  last_epoch_end_ = end.epoch;
+  done_ = end.last_epoch;
+  ready_.emplace_back(end);
+  changed_.notify_all();
+}
+
+void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
+  const std::lock_guard lock(mutex_);
+  if (!welcomed_ || done_ || failure_) return;
+  if (silence <= std::chrono::milliseconds(welcome_.timeout_ms)) return;
+  failure_ = Error(ErrorCode::kUnavailable, options_.endpoint + " has been silent for " +
+                                                std::to_string(welcome_.timeout_ms / 1000.0) +
+                                                " s: the node or the way to it is gone");
+  changed_.notify_all();
+}
+
+void ClientImpl::fail(Error error) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = std::move(error);
+  changed_.notify_all();
+}
+
+// Asks for as many microbatches as may be ready ahead of the one in use.
+void ClientImpl::top_up() {
+  const std::uint32_t covered = credit_out_ + microbatches_ready_;
+  const std::uint32_t wanted = std::max<std::uint32_t>(1, options_.prefetch);
+  if (covered >= wanted) return;
+  connection_->send(Credit{wanted - covered});
+  credit_out_ += wanted - covered;
+}
+
+void ClientImpl::acknowledge() {
+  if (in_use_) connection_->send(Acknowledgement{*in_use_});
+  in_use_.reset();
+}
+
+Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) {
+  const auto asked = Clock::now();
+  if (left_) return Error(ErrorCode::kCancelled, "the client is closed");
+  acknowledge();
+  std::unique_lock lock(mutex_);
+  const bool woken = changed_.wait(
+      lock, stop, [this] { return !ready_.empty() || done_ || failure_.has_value(); });
+  if (!ready_.empty()) {
+    Ready ready = std::move(ready_.front());
+    ready_.pop_front();
+    if (std::holds_alternative<Microbatch>(ready)) {
+      microbatches_ready_ -= 1;
+      top_up();
+    }
+    lock.unlock();
+    return hand_out(std::move(ready), asked);
+  }
+  if (failure_) return *failure_;
+  if (!woken) return Error(ErrorCode::kCancelled, "stopped while waiting for a microbatch");
+  return std::optional<Microbatch>();
+}
+
+Result<std::optional<Microbatch>> ClientImpl::hand_out(Ready ready, Clock::time_point asked) {
+  if (auto* end = std::get_if<EpochEnd>(&ready)) {
+    epoch_end_ = *end;
+    return std::optional<Microbatch>();
+  }
+  auto& microbatch = std::get<Microbatch>(ready);
+  in_use_ = microbatch.header.position;
+  microbatch.waited = Clock::now() - asked;
+  return std::optional(std::move(microbatch));
+}
+
+Status ClientImpl::report(const Report& report) {
+  for (std::size_t i = 0; i < kModules; ++i) {
+    const double seconds = report.seconds.at(i);
+    if (!std::isfinite(seconds) || seconds > kAbsurdSeconds) {
+      return Error(ErrorCode::kInvalidArgument, std::string(module_name(static_cast<Module>(i))) +
+                                                    ": " + std::to_string(seconds) +
+                                                    " seconds is no time that a microbatch takes");
+    }
+  }
+  if (!left_) connection_->send(report);
+  return {};
+}
+
+void ClientImpl::leave(bool acknowledge_last) {
+  if (left_) return;
+  left_ = true;
+  if (connection_ == nullptr) return;
+  if (acknowledge_last) acknowledge();
+  connection_->send(Goodbye{});
+  connection_.reset();
+}
+
+}  // namespace
+
+const SharedTensor* Microbatch::find(std::string_view name) const {
+  for (const NamedTensor& named : tensors) {
+    if (named.name == name) return &named.tensor;
+  }
+  return nullptr;
+}
+
+Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {
+  auto client = std::make_unique<ClientImpl>(options);
+  ISOCOST_TRY(client->join());
+  return std::unique_ptr<Client>(std::move(client));
+}
+
+}  // namespace isocost

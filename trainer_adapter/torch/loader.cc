@@ -1,0 +1,86 @@
+#include "trainer_adapter/torch/loader.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace isocost {
+namespace {
+
+/// Positions with this label do not count: decode's kIgnoredLabel, by the contract of the tensors.
+constexpr std::int64_t kIgnoredLabel = -100;
+
+at::ScalarType scalar_type(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return at::kByte;
+    case DType::kInt32:
+      return at::kInt;
+    case DType::kInt64:
+      return at::kLong;
+    case DType::kFloat32:
+      return at::kFloat;
+  }
+  TORCH_CHECK(false, "unknown dtype ", static_cast<int>(dtype));
+}
+
+}  // namespace
+
+at::Tensor to_torch(const SharedTensor& tensor) {
+  // libtorch has no read-only tensors; that nobody writes is the contract of the header.
+  auto* data =
+      const_cast<std::byte*>(tensor.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  return at::from_blob(
+      data, tensor.shape, [owner = tensor.owner](void*) mutable { owner.reset(); },
+      at::TensorOptions().dtype(scalar_type(tensor.dtype)));
+}
+
+at::Tensor TorchMicrobatch::find(std::string_view name) const {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](const auto& t) { return t.first == name; });
+  return found == tensors.end() ? at::Tensor() : found->second;
+}
+
+TorchMicrobatch to_torch(const Microbatch& microbatch) {
+  TorchMicrobatch result{microbatch.header, {}, microbatch.waited};
+  result.tensors.reserve(microbatch.tensors.size());
+  for (const NamedTensor& named : microbatch.tensors) {
+    result.tensors.emplace_back(named.name, to_torch(named.tensor));
+  }
+  return result;
+}
+
+at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatch) {
+  const at::Tensor labels = microbatch.find("llm.labels");
+  const at::Tensor weights = microbatch.find("llm.loss_weights");
+  TORCH_CHECK(labels.defined() && weights.defined(), "a microbatch without llm.labels");
+  const at::Tensor losses =
+      at::cross_entropy_loss(logits, labels, /*weight=*/{}, at::Reduction::None, kIgnoredLabel);
+  // A global batch of unlabelled samples has a loss of 0, not 0/0.
+  const auto count = std::max<std::uint64_t>(1, microbatch.header.global_label_tokens);
+  return (losses * weights.to(losses.dtype())).sum() / static_cast<double>(count);
+}
+
+Result<TorchLoader> TorchLoader::connect(const ClientOptions& options) {
+  ISOCOST_ASSIGN(std::unique_ptr<Client> client, Client::connect(options));
+  return TorchLoader(std::move(client));
+}
+
+Result<std::optional<TorchMicrobatch>> TorchLoader::next(const std::stop_token& stop) {
+  ISOCOST_ASSIGN(const std::optional<Microbatch> microbatch, client_->next(stop));
+  if (!microbatch) return std::optional<TorchMicrobatch>();
+  return std::optional<TorchMicrobatch>(to_torch(*microbatch));
+}
+
+Status TorchLoader::report(const TorchMicrobatch& microbatch,
+                           const std::array<double, kModules>& seconds) {
+  return client_->report(Report{microbatch.header.position, seconds});
+}
+
+}  // namespace isocost

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/load.h"
+#include "base/result.h"
+#include "base/tensor.h"
+#include "trainer_adapter/client.h"
+#include "transport/messages.h"
+
+namespace isocost {
+
+/// A view of the tensor's bytes as a libtorch tensor on the CPU; no copy. It keeps the bytes alive,
+/// so it may outlive the microbatch and the client. The bytes are shared: do not write in place.
+at::Tensor to_torch(const SharedTensor& tensor);
+
+/// A microbatch whose tensors are libtorch's, by the names of trainer_adapter/client.h and
+/// decode/recipe.h. Value type; copies share tensors.
+struct TorchMicrobatch {
+  MicrobatchHeader header;
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  std::chrono::nanoseconds waited{0};  ///< How long `next` blocked for it.
+
+  /// Undefined where this microbatch has no such tensor (no audio in it, say).
+  at::Tensor find(std::string_view name) const;
+};
+
+TorchMicrobatch to_torch(const Microbatch& microbatch);
+
+/// Next-token loss of a microbatch: the sum over its label tokens of weight x cross entropy, over
+/// the label tokens of the whole global batch. Sums over microbatches and ranks are thus the global
+/// batch's weighted mean, whatever the plan; so gradients are to be summed, not averaged.
+/// `logits` is [tokens, vocabulary]; the result is a scalar of its dtype. Throws c10::Error where
+/// the shapes disagree, as every libtorch function.
+at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatch);
+
+/// The libtorch face of a Client: one rank's microbatches, in place of a DataLoader.
+///
+///   ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(options));
+///   while (true) {
+///     ISOCOST_ASSIGN(std::optional<TorchMicrobatch> microbatch, loader.next(stop));
+///     if (!microbatch) break;  // end of epoch
+///     token_loss(model(*microbatch), *microbatch).backward();
+///     ISOCOST_TRY(loader.report(*microbatch, seconds));
+///     if (microbatch->header.last_of_step()) { /* all-reduce (sum), optimizer step */ }
+///   }
+///
+/// Blocking, errors and threads as for Client. Move-only.
+class TorchLoader {
+ public:
+  static Result<TorchLoader> connect(const ClientOptions& options);
+
+  Result<std::optional<TorchMicrobatch>> next(const std::stop_token& stop);
+
+  /// Sends the measured seconds of each module (forward and backward; negative: not measured).
+  Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds);
+
+  Client& client() { return *client_; }
+
+ private:
+  explicit TorchLoader(std::unique_ptr<Client> client) : client_(std::move(client)) {}
+
+  std::unique_ptr<Client> client_;
+};
+
+}  // namespace isocost

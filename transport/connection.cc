@@ -1,0 +1,210 @@
+#include "transport/connection.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+#include <zmq.hpp>
+
+#include "transport/internal/endpoint.h"
+#include "transport/internal/frames.h"
+#include "transport/internal/wake.h"
+#include "transport/keys.h"
+
+namespace isocost {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kMonitorAddress = "inproc://connection-events";
+constexpr int kLingerMs = 200;
+constexpr int kReconnectMs = 50;
+constexpr int kReconnectMostMs = 1000;
+
+class ConnectionImpl final : public Connection {
+ public:
+  explicit ConnectionImpl(ConnectionHandlers handlers) : handlers_(std::move(handlers)) {}
+  ~ConnectionImpl() override;
+
+  Status start(const ConnectionOptions& options);
+  void send(const Message& message) override;
+  void set_heartbeat(std::chrono::milliseconds interval) override {
+    heartbeat_ms_ = interval.count();
+  }
+
+ private:
+  Status secure(const ConnectionOptions& options);
+  void loop(const std::stop_token& stop);
+  void take_events();
+  void receive_all();
+  void send_queued();
+  void keep_alive();
+  void send_now(const Message& message);
+
+  ConnectionHandlers handlers_;
+  std::atomic<std::int64_t> heartbeat_ms_ = 1000;
+
+  std::mutex mutex_;  // guards outgoing_
+  std::deque<std::vector<std::byte>> outgoing_;
+
+  Wake wake_;
+  zmq::context_t context_{1};
+  zmq::socket_t dealer_;
+  zmq::socket_t events_;
+  std::atomic<bool> up_ = false;
+  Clock::time_point heard_ = Clock::now();
+  Clock::time_point next_beat_;
+  std::jthread thread_;  // last: joined first
+};
+
+ConnectionImpl::~ConnectionImpl() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  wake_.notify();
+  thread_.join();
+}
+
+Status ConnectionImpl::start(const ConnectionOptions& options) {
+  ISOCOST_TRY(is_local_endpoint(options.endpoint));
+  dealer_ = zmq::socket_t(context_, zmq::socket_type::dealer);
+  ISOCOST_TRY(secure(options));
+  dealer_.set(zmq::sockopt::sndhwm, 0);
+  dealer_.set(zmq::sockopt::rcvhwm, 0);
+  dealer_.set(zmq::sockopt::linger, kLingerMs);
+  dealer_.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
+  dealer_.set(zmq::sockopt::reconnect_ivl_max, kReconnectMostMs);
+  // Nothing is queued for a connection that is down: it would arrive before the greeting of the
+  // next one.
+  dealer_.set(zmq::sockopt::immediate, true);
+  dealer_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
+  if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress,
+                         ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0) {
+    return Error(ErrorCode::kInternal, zmq_strerror(zmq_errno()));
+  }
+  events_ = zmq::socket_t(context_, zmq::socket_type::pair);
+  events_.set(zmq::sockopt::linger, 0);
+  events_.connect(kMonitorAddress);
+  dealer_.connect(options.endpoint);
+  thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
+  return {};
+}
+
+Status ConnectionImpl::secure(const ConnectionOptions& options) {
+  if (options.curve_server_key_file.empty()) return {};
+  ISOCOST_ASSIGN(const std::string server, read_public_key(options.curve_server_key_file));
+  auto own = options.curve_secret_key_file.empty() ? generate_keys()
+                                                   : read_secret_key(options.curve_secret_key_file);
+  if (!own) return std::move(own).error();
+  dealer_.set(zmq::sockopt::curve_serverkey, server);
+  dealer_.set(zmq::sockopt::curve_publickey, own->public_key);
+  dealer_.set(zmq::sockopt::curve_secretkey, own->secret_key);
+  return {};
+}
+
+void ConnectionImpl::send(const Message& message) {
+  // Credit belongs to the connection that it was granted on; the rest keeps its meaning on the next
+  // one.
+  if (!up_ && std::holds_alternative<Credit>(message)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    outgoing_.push_back(encode(message));
+  }
+  wake_.notify();
+}
+
+void ConnectionImpl::loop(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    std::array<zmq::pollitem_t, 3> items = {{{dealer_.handle(), 0, ZMQ_POLLIN, 0},
+                                             {events_.handle(), 0, ZMQ_POLLIN, 0},
+                                             {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0}}};
+    zmq::poll(items.data(), items.size(),
+              std::chrono::milliseconds(std::min<std::int64_t>(100, heartbeat_ms_)));
+    wake_.drain();
+    take_events();
+    receive_all();
+    send_queued();
+    keep_alive();
+    handlers_.on_tick(Clock::now() - heard_);
+  }
+  send_queued();
+  zmq_socket_monitor(dealer_.handle(), nullptr, 0);
+  events_.close();
+  dealer_.close();
+}
+
+void ConnectionImpl::take_events() {
+  for (;;) {
+    // First frame: a 16-bit event and its 32-bit value; second: the address.
+    const std::vector<zmq::message_t> frames = receive_frames(events_);
+    if (frames.empty() || frames.front().size() < sizeof(std::uint16_t)) return;
+    std::uint16_t event = 0;
+    std::memcpy(&event, frames.front().data(), sizeof(event));
+    up_ = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+    if (up_) send_now(handlers_.hello());
+  }
+}
+
+void ConnectionImpl::receive_all() {
+  for (;;) {
+    const std::vector<zmq::message_t> frames = receive_frames(dealer_);
+    if (frames.empty()) return;
+    heard_ = Clock::now();
+    auto message = decode(bytes_of(frames.front()));
+    if (!message) {
+      handlers_.on_error(std::move(message).error());
+      continue;
+    }
+    std::vector<std::span<const std::byte>> rest;
+    for (std::size_t i = 1; i < frames.size(); ++i) rest.push_back(bytes_of(frames[i]));
+    handlers_.on_message(*std::move(message), rest);
+  }
+}
+
+void ConnectionImpl::send_queued() {
+  if (!up_) return;
+  std::deque<std::vector<std::byte>> ready;
+  {
+    const std::lock_guard lock(mutex_);
+    ready.swap(outgoing_);
+  }
+  for (const std::vector<std::byte>& bytes : ready) {
+    std::vector<zmq::message_t> frames;
+    frames.push_back(copied_frame(bytes));
+    send_frames(dealer_, frames);
+  }
+}
+
+void ConnectionImpl::keep_alive() {
+  const auto now = Clock::now();
+  const std::chrono::milliseconds interval(heartbeat_ms_.load());
+  if (!up_ || now < next_beat_) return;
+  next_beat_ = now + interval;
+  send_now(Heartbeat{});
+}
+
+void ConnectionImpl::send_now(const Message& message) {
+  std::vector<zmq::message_t> frames;
+  frames.push_back(copied_frame(encode(message)));
+  send_frames(dealer_, frames);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Connection>> Connection::open(const ConnectionOptions& options,
+                                                     ConnectionHandlers handlers) {
+  try {
+    auto connection = std::make_unique<ConnectionImpl>(std::move(handlers));
+    ISOCOST_TRY(connection->start(options));
+    return std::unique_ptr<Connection>(std::move(connection));
+  } catch (const zmq::error_t& error) {
+    return Error(ErrorCode::kInvalidArgument, options.endpoint + ": " + error.what());
+  }
+}
+
+}  // namespace isocost

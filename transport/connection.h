@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "transport/wire.h"
+
+namespace isocost {
+
+struct ConnectionOptions {
+  std::string endpoint;
+  std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
+  std::string curve_secret_key_file;  ///< Ours; empty: a fresh pair.
+};
+
+/// What a connection's owner does; each is called on the connection's thread and must not block.
+struct ConnectionHandlers {
+  /// The greeting for a connection that has just come up, for the first time or again.
+  std::function<Hello()> hello;
+  /// A message from the node; `frames` are those that follow the first, valid during the call.
+  std::function<void(Message message, std::span<const std::span<const std::byte>> frames)>
+      on_message;
+  /// What came could not be read.
+  std::function<void(Error error)> on_error;
+  /// Now and then, with the time since anything came from the node.
+  std::function<void(std::chrono::nanoseconds silence)> on_tick;
+};
+
+/// A client's socket on a thread of its own: connects, reconnects, greets each time, keeps
+/// heartbeats. `send` from any thread.
+class Connection {
+ public:
+  /// Returns at once; the node may come up later. Errors: kInvalidArgument for a bad endpoint or
+  /// key file.
+  static Result<std::unique_ptr<Connection>> open(const ConnectionOptions& options,
+                                                  ConnectionHandlers handlers);
+  /// Gives what was sent 200 ms to leave, and joins.
+  virtual ~Connection() = default;
+
+  virtual void send(const Message& message) = 0;
+  /// How often heartbeats leave; the node says so in its welcome.
+  virtual void set_heartbeat(std::chrono::milliseconds interval) = 0;
+};
+
+}  // namespace isocost

@@ -1,0 +1,110 @@
+#include "transport/keys.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <array>
+#include <cstdint>
+#include <fstream>
+#include <string_view>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kKeyCharacters = 40;
+
+bool is_key(const std::string& text) {
+  std::array<std::uint8_t, 32> raw{};
+  return text.size() == kKeyCharacters && zmq_z85_decode(raw.data(), text.c_str()) != nullptr;
+}
+
+// Lines that hold something. A comment is a line that starts with '# ': '#' alone is a letter of
+// Z85.
+Result<std::vector<std::string>> lines_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  if (!in) return Error(ErrorCode::kInvalidArgument, file.string() + ": cannot be read");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty() && !line.starts_with("# ")) lines.push_back(line);
+  }
+  return lines;
+}
+
+Result<std::string> value_of(const std::filesystem::path& file, std::string_view name) {
+  ISOCOST_ASSIGN(const auto lines, lines_of(file));
+  const std::string prefix = std::string(name) + " ";
+  for (const std::string& line : lines) {
+    if (!line.starts_with(prefix)) continue;
+    std::string key = line.substr(prefix.size());
+    if (is_key(key)) return key;
+  }
+  return Error(ErrorCode::kInvalidArgument, file.string() + ": holds no line '" + prefix +
+                                                "KEY'; isocost keygen writes such files");
+}
+
+Status write_file(const std::filesystem::path& file, const std::string& text, mode_t mode) {
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (descriptor < 0) {
+    const bool there = errno == EEXIST;
+    return Error(
+        there ? ErrorCode::kAlreadyExists : ErrorCode::kIo,
+        file.string() + (there ? ": exists; keys are not overwritten" : ": cannot be written"));
+  }
+  const bool written =
+      write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (close(descriptor) != 0 || !written) {
+    return Error(ErrorCode::kIo, file.string() + ": cannot be written");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<KeyPair> generate_keys() {
+  std::array<char, kKeyCharacters + 1> public_key{};
+  std::array<char, kKeyCharacters + 1> secret_key{};
+  if (zmq_curve_keypair(public_key.data(), secret_key.data()) != 0) {
+    return Error(ErrorCode::kUnsupported, "this libzmq was built without CURVE");
+  }
+  return KeyPair{public_key.data(), secret_key.data()};
+}
+
+Status write_keys(const KeyPair& keys, const std::filesystem::path& name) {
+  ISOCOST_TRY(
+      write_file(name.string() + ".secret",
+                 "# Isocost secret key: keep it to the node or client that owns it\npublic " +
+                     keys.public_key + "\nsecret " + keys.secret_key + "\n",
+                 0600));
+  return write_file(name.string() + ".public",
+                    "# Isocost public key: give it to peers\npublic " + keys.public_key + "\n",
+                    0644);
+}
+
+Result<KeyPair> read_secret_key(const std::filesystem::path& file) {
+  ISOCOST_ASSIGN(std::string public_key, value_of(file, "public"));
+  ISOCOST_ASSIGN(std::string secret_key, value_of(file, "secret"));
+  return KeyPair{std::move(public_key), std::move(secret_key)};
+}
+
+Result<std::string> read_public_key(const std::filesystem::path& file) {
+  return value_of(file, "public");
+}
+
+Result<std::vector<std::string>> read_allowed_keys(const std::filesystem::path& file) {
+  ISOCOST_ASSIGN(const auto lines, lines_of(file));
+  std::vector<std::string> keys;
+  for (const std::string& line : lines) {
+    std::string key = line.starts_with("public ") ? line.substr(7) : line;
+    if (!is_key(key)) {
+      return Error(ErrorCode::kInvalidArgument,
+                   file.string() + ": '" + line + "' is no public key");
+    }
+    keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+}  // namespace isocost

@@ -1,0 +1,386 @@
+#include "transport/server.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <random>
+#include <span>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+#include <zmq.hpp>
+
+#include "transport/internal/endpoint.h"
+#include "transport/internal/frames.h"
+#include "transport/internal/wake.h"
+#include "transport/internal/zap.h"
+#include "transport/keys.h"
+#include "transport/wire.h"
+
+namespace isocost {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kLargestRequest = std::int64_t{64} << 10;  // clients send small messages
+constexpr std::size_t kCopyBelow = 1024;  // bytes; a small frame is cheaper copied than shared
+constexpr std::chrono::milliseconds kLinger{1000};
+
+struct Outgoing {
+  std::int32_t rank = 0;
+  std::vector<zmq::message_t> frames;
+};
+
+std::uint64_t random_id() {
+  std::random_device device;
+  return (static_cast<std::uint64_t>(device()) << 32) | device();
+}
+
+class ServerImpl final : public Server {
+ public:
+  ServerImpl(const ServerOptions& options, std::function<void(const ServerEvent&)> on_event,
+             LogSink log)
+      : options_(options), on_event_(std::move(on_event)), log_(std::move(log)) {
+    options_.welcome.node_id = random_id();
+  }
+  ~ServerImpl() override;
+
+  Status start();
+  const std::string& endpoint() const override { return endpoint_; }
+
+  void begin(std::int32_t rank, const MicrobatchHeader& header) override;
+  void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep) override;
+  void epoch_end(std::int32_t rank, const EpochEnd& end) override;
+  void fail(const Error& error) override;
+
+ private:
+  struct Client {
+    std::string address;  // ZeroMQ's routing id; empty: nobody holds the rank
+    std::array<std::uint8_t, 16> id{};
+    Clock::time_point heard;
+  };
+
+  Status secure(bool local);
+  Status bind();
+  void loop(const std::stop_token& stop);
+  void send_queued();
+  void receive_all();
+  void handle(const std::string& address, std::span<const std::byte> frame);
+  void hello(const std::string& address, const Hello& hello);
+  std::optional<Refusal> refuse(const Hello& hello) const;
+  void take(std::int32_t rank, const Message& message);
+  void keep_alive();
+  void send_to(const std::string& address, const Message& message);
+  void leave(std::int32_t rank, bool finished);
+  void queue(std::int32_t rank, std::vector<zmq::message_t> frames);
+  std::optional<Failure> failure();
+
+  ServerOptions options_;
+  std::function<void(const ServerEvent&)> on_event_;
+  LogSink log_;
+  std::string endpoint_;
+
+  std::mutex mutex_;  // guards the two below
+  std::deque<Outgoing> outgoing_;
+  std::optional<Failure> failure_;
+
+  Wake wake_;
+  zmq::context_t context_{1};
+  std::optional<KeyGate> gate_;
+  zmq::socket_t router_;
+  // The thread's own:
+  std::map<std::int32_t, Client> clients_;
+  std::unordered_map<std::string, std::int32_t> addresses_;  // of those that hold a rank
+  Clock::time_point next_beat_;
+  std::jthread thread_;  // last: joined first
+};
+
+ServerImpl::~ServerImpl() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  wake_.notify();
+  thread_.join();
+}
+
+Status ServerImpl::start() {
+  ISOCOST_ASSIGN(const bool local, is_local_endpoint(options_.bind));
+  router_ = zmq::socket_t(context_, zmq::socket_type::router);
+  ISOCOST_TRY(secure(local));
+  ISOCOST_TRY(bind());
+  thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
+  return {};
+}
+
+Status ServerImpl::secure(bool local) {
+  if (options_.curve_secret_key_file.empty()) {
+    if (local || options_.insecure) return {};
+    return Error(ErrorCode::kInvalidArgument,
+                 options_.bind +
+                     " would be open to everybody who reaches it: give --curve-key FILE (isocost "
+                     "keygen makes one), or --insecure to accept that");
+  }
+  ISOCOST_ASSIGN(const KeyPair keys, read_secret_key(options_.curve_secret_key_file));
+  if (!options_.curve_allowed_clients_file.empty()) {
+    ISOCOST_ASSIGN(const auto allowed, read_allowed_keys(options_.curve_allowed_clients_file));
+    gate_.emplace(context_, allowed);
+    router_.set(zmq::sockopt::zap_domain, "isocost");
+  }
+  router_.set(zmq::sockopt::curve_server, true);
+  router_.set(zmq::sockopt::curve_publickey, keys.public_key);
+  router_.set(zmq::sockopt::curve_secretkey, keys.secret_key);
+  return {};
+}
+
+Status ServerImpl::bind() {
+  router_.set(zmq::sockopt::sndhwm, 0);  // credits bound what is queued
+  router_.set(zmq::sockopt::rcvhwm, 0);
+  router_.set(zmq::sockopt::router_mandatory, true);
+  router_.set(zmq::sockopt::maxmsgsize, kLargestRequest);
+  router_.set(zmq::sockopt::linger, static_cast<int>(kLinger.count()));
+  router_.set(zmq::sockopt::ipv6, options_.bind.find('[') != std::string::npos);
+  try {
+    router_.bind(options_.bind);
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EADDRINUSE) {
+      return Error(ErrorCode::kAlreadyExists,
+                   options_.bind +
+                       " is in use: stop what listens there, or choose another --bind "
+                       "(port * picks a free one)");
+    }
+    return Error(ErrorCode::kInvalidArgument,
+                 "cannot listen on " + options_.bind + ": " + error.what());
+  }
+  endpoint_ = router_.get(zmq::sockopt::last_endpoint);
+  return {};
+}
+
+void ServerImpl::loop(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    std::array<zmq::pollitem_t, 3> items = {{{router_.handle(), 0, ZMQ_POLLIN, 0},
+                                             {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0},
+                                             {nullptr, -1, 0, 0}}};
+    const std::size_t count = gate_ ? 3 : 2;
+    if (gate_) items[2] = {gate_->socket().handle(), 0, ZMQ_POLLIN, 0};
+    const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::max(Clock::duration::zero(), next_beat_ - Clock::now()));
+    zmq::poll(items.data(), count, wait + std::chrono::milliseconds(1));
+    if (count == 3 && (items[2].revents & ZMQ_POLLIN) != 0) gate_->answer();
+    wake_.drain();
+    receive_all();
+    send_queued();
+    keep_alive();
+  }
+  send_queued();
+  router_.close();
+}
+
+void ServerImpl::receive_all() {
+  // Bounded, so that a flood of requests does not keep microbatches from leaving.
+  for (int i = 0; i < 1000; ++i) {
+    const std::vector<zmq::message_t> frames = receive_frames(router_);
+    if (frames.empty()) return;
+    if (frames.size() != 2) continue;  // no client of ours sends more than one frame
+    handle(frames[0].to_string(), bytes_of(frames[1]));
+  }
+}
+
+void ServerImpl::handle(const std::string& address, std::span<const std::byte> frame) {
+  const auto message = decode(frame);
+  if (!message) {
+    send_to(address, Refusal{message.error().code(), message.error().message()});
+    log(log_, LogLevel::kWarning, "a client's message was refused: " + message.error().message());
+    return;
+  }
+  if (const auto* greeting = std::get_if<Hello>(&*message)) {
+    hello(address, *greeting);
+    return;
+  }
+  // What a client sent before it noticed that its connection was cut comes from an address that
+  // holds no rank; it says hello again and repeats what still matters.
+  const auto holder = addresses_.find(address);
+  if (holder == addresses_.end()) return;
+  const std::int32_t rank = holder->second;
+  clients_[rank].heard = Clock::now();
+  take(rank, *message);
+}
+
+void ServerImpl::hello(const std::string& address, const Hello& hello) {
+  if (const auto refusal = refuse(hello)) {
+    send_to(address, *refusal);
+    log(log_, LogLevel::kWarning, "a client was refused: " + refusal->message);
+    return;
+  }
+  if (const auto failed = failure()) {
+    send_to(address, *failed);
+    on_event_(ClientLeft{hello.rank, false});
+    return;
+  }
+  Client& client = clients_[hello.rank];
+  const bool same = client.id == hello.client_id;
+  addresses_.erase(client.address);
+  addresses_[address] = hello.rank;
+  client = {address, hello.client_id, Clock::now()};
+  send_to(address, options_.welcome);
+  std::optional<Position> received;
+  if (hello.has_position) received = hello.position;
+  on_event_(ClientJoined{hello.rank, same, received});
+}
+
+std::optional<Refusal> ServerImpl::refuse(const Hello& hello) const {
+  const std::string rank = "rank " + std::to_string(hello.rank);
+  const std::int32_t ranks = options_.welcome.ranks;
+  if (hello.rank < 0 || hello.rank >= ranks) {
+    return Refusal{
+        ErrorCode::kInvalidArgument,
+        rank + " is out of range: this node serves ranks 0 to " + std::to_string(ranks - 1)};
+  }
+  if (hello.world_size != 0 && hello.world_size != ranks) {
+    return Refusal{ErrorCode::kInvalidArgument,
+                   rank + " says that there are " + std::to_string(hello.world_size) +
+                       " ranks, the node was started with --ranks " + std::to_string(ranks)};
+  }
+  const auto found = clients_.find(hello.rank);
+  if (found != clients_.end() && !found->second.address.empty() &&
+      found->second.id != hello.client_id) {
+    return Refusal{
+        ErrorCode::kAlreadyExists,
+        rank + " is taken by another client that is alive: give each process its own rank"};
+  }
+  return std::nullopt;
+}
+
+void ServerImpl::take(std::int32_t rank, const Message& message) {
+  if (const auto* credit = std::get_if<Credit>(&message)) {
+    on_event_(CreditGranted{rank, credit->microbatches});
+  } else if (const auto* done = std::get_if<Acknowledgement>(&message)) {
+    on_event_(Acknowledged{rank, done->position});
+  } else if (const auto* report = std::get_if<Report>(&message)) {
+    on_event_(Reported{rank, *report});
+  } else if (std::holds_alternative<Goodbye>(message)) {
+    leave(rank, true);
+  }
+}
+
+void ServerImpl::keep_alive() {
+  const auto now = Clock::now();
+  if (now < next_beat_) return;
+  next_beat_ = now + options_.heartbeat;
+  for (auto& [rank, client] : clients_) {
+    if (client.address.empty()) continue;
+    if (now - client.heard > options_.timeout) {
+      log(log_, LogLevel::kWarning,
+          "rank " + std::to_string(rank) +
+              " fell silent; its microbatches wait for it to come back");
+      leave(rank, false);
+    } else {
+      send_to(client.address, Heartbeat{});
+    }
+  }
+}
+
+void ServerImpl::leave(std::int32_t rank, bool finished) {
+  addresses_.erase(clients_[rank].address);
+  clients_[rank].address.clear();
+  on_event_(ClientLeft{rank, finished});
+}
+
+void ServerImpl::send_to(const std::string& address, const Message& message) {
+  std::vector<zmq::message_t> frames;
+  frames.emplace_back(address);
+  frames.push_back(copied_frame(encode(message)));
+  send_frames(router_, frames);
+}
+
+std::optional<Failure> ServerImpl::failure() {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void ServerImpl::send_queued() {
+  std::deque<Outgoing> ready;
+  {
+    const std::lock_guard lock(mutex_);
+    ready.swap(outgoing_);
+  }
+  for (Outgoing& message : ready) {
+    const auto client = clients_.find(message.rank);
+    if (client == clients_.end() || client->second.address.empty()) continue;  // asked for again
+    message.frames.insert(message.frames.begin(), zmq::message_t(client->second.address));
+    send_frames(router_, message.frames);
+  }
+}
+
+void ServerImpl::queue(std::int32_t rank, std::vector<zmq::message_t> frames) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    first = outgoing_.empty();
+    outgoing_.push_back({rank, std::move(frames)});
+  }
+  if (first) wake_.notify();
+}
+
+void ServerImpl::begin(std::int32_t rank, const MicrobatchHeader& header) {
+  std::vector<zmq::message_t> frames;
+  frames.push_back(copied_frame(encode(header)));
+  queue(rank, std::move(frames));
+}
+
+void ServerImpl::fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep) {
+  FragmentHeader header{fragment.position, fragment.sample, {}};
+  std::vector<zmq::message_t> frames(1);
+  for (NamedTensor& named : fragment.tensors) {
+    const SharedTensor& tensor = named.tensor;
+    header.tensors.push_back({std::move(named.name), tensor.dtype, tensor.shape});
+    if (tensor.bytes().size() < kCopyBelow) {
+      frames.push_back(copied_frame(tensor.bytes()));
+    } else {
+      using Both = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
+      frames.push_back(
+          shared_frame(tensor.bytes(), std::make_shared<const Both>(tensor.owner, keep)));
+    }
+  }
+  frames.front() = copied_frame(encode(header));
+  queue(rank, std::move(frames));
+}
+
+void ServerImpl::epoch_end(std::int32_t rank, const EpochEnd& end) {
+  std::vector<zmq::message_t> frames;
+  frames.push_back(copied_frame(encode(end)));
+  queue(rank, std::move(frames));
+}
+
+void ServerImpl::fail(const Error& error) {
+  const Failure failure{error.code(), error.message()};
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = failure;
+  }
+  for (std::int32_t rank = 0; rank < options_.welcome.ranks; ++rank) {
+    std::vector<zmq::message_t> frames;
+    frames.push_back(copied_frame(encode(failure)));
+    queue(rank, std::move(frames));
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options,
+                                               std::function<void(const ServerEvent&)> on_event,
+                                               LogSink log) {
+  try {
+    auto server = std::make_unique<ServerImpl>(options, std::move(on_event), std::move(log));
+    ISOCOST_TRY(server->start());
+    return std::unique_ptr<Server>(std::move(server));
+  } catch (const zmq::error_t& error) {
+    return Error(ErrorCode::kInvalidArgument, options.bind + ": " + error.what());
+  }
+}
+
+}  // namespace isocost

@@ -1,0 +1,391 @@
+#include "transport/wire.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/checked.h"
+#include "base/load.h"
+#include "transport/internal/byte_codec.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::array<std::uint8_t, 4> kMagic = {'I', 'S', 'O', 'C'};
+
+// Types below 64 go from client to node, the others from node to client; a heartbeat goes both
+// ways.
+enum class Type : std::uint8_t {
+  kHello = 1,
+  kCredit = 2,
+  kAcknowledgement = 3,
+  kReport = 4,
+  kHeartbeat = 5,
+  kGoodbye = 6,
+  kWelcome = 64,
+  kRefusal = 65,
+  kMicrobatch = 66,
+  kFragment = 67,
+  kEpochEnd = 68,
+  kFailure = 69,
+};
+
+void put_position(ByteWriter& out, const Position& position) {
+  out.put(position.epoch);
+  out.put(position.step);
+  out.put(position.microbatch);
+}
+
+Position get_position(ByteReader& in) {
+  Position position;
+  position.epoch = in.get<std::uint32_t>();
+  position.step = in.get<std::uint32_t>();
+  position.microbatch = in.get<std::uint32_t>();
+  return position;
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
+  });
+}
+
+std::string get_name(ByteReader& in) {
+  std::string name = in.get_text<std::uint8_t>(kMaxNameBytes);
+  if (!is_name(name)) in.fail();
+  return name;
+}
+
+void put_tensors(ByteWriter& out, const std::vector<TensorSpec>& tensors) {
+  out.put(static_cast<std::uint8_t>(tensors.size()));
+  for (const TensorSpec& spec : tensors) {
+    out.put_text<std::uint8_t>(spec.name);
+    out.put(static_cast<std::uint8_t>(spec.dtype));
+    out.put(static_cast<std::uint8_t>(spec.shape.size()));
+    for (const std::int64_t extent : spec.shape) out.put(extent);
+  }
+}
+
+std::vector<TensorSpec> get_tensors(ByteReader& in) {
+  const auto count = in.get<std::uint8_t>();
+  if (count > kMaxTensors) in.fail();
+  std::vector<TensorSpec> tensors;
+  for (std::size_t i = 0; in.ok() && i < count; ++i) {
+    TensorSpec spec;
+    spec.name = get_name(in);
+    const auto dtype = in.get<std::uint8_t>();
+    if (dtype > static_cast<std::uint8_t>(DType::kFloat32)) in.fail();
+    spec.dtype = static_cast<DType>(dtype);
+    const auto dimensions = in.get<std::uint8_t>();
+    if (dimensions == 0 || dimensions > kMaxDimensions) in.fail();
+    for (std::size_t d = 0; in.ok() && d < dimensions; ++d) {
+      spec.shape.push_back(in.get<std::int64_t>());
+    }
+    if (in.ok() && !tensor_bytes(spec)) in.fail();
+    tensors.push_back(std::move(spec));
+  }
+  return tensors;
+}
+
+template <typename T>
+void put_error(ByteWriter& out, const T& error) {
+  out.put(static_cast<std::uint8_t>(error.code));
+  out.put_text<std::uint32_t>(std::string_view(error.message).substr(0, kMaxTextBytes));
+}
+
+template <typename T>
+T get_error(ByteReader& in) {
+  T error;
+  const auto code = in.get<std::uint8_t>();
+  if (code > static_cast<std::uint8_t>(ErrorCode::kInternal)) in.fail();
+  error.code = static_cast<ErrorCode>(code);
+  error.message = in.get_text<std::uint32_t>(kMaxTextBytes);
+  return error;
+}
+
+// One `put` and one `get` a message, in the order of docs/wire_format.md.
+
+Type put(ByteWriter& out, const Hello& hello) {
+  out.put(hello.rank);
+  out.put(hello.world_size);
+  out.put_bytes(hello.client_id);
+  out.put(static_cast<std::uint8_t>(hello.has_position));
+  put_position(out, hello.position);
+  return Type::kHello;
+}
+
+Hello get_hello(ByteReader& in) {
+  Hello hello;
+  hello.rank = in.get<std::int32_t>();
+  hello.world_size = in.get<std::int32_t>();
+  in.get_bytes(hello.client_id);
+  hello.has_position = in.get<std::uint8_t>() != 0;
+  hello.position = get_position(in);
+  return hello;
+}
+
+Type put(ByteWriter& out, const Credit& credit) {
+  out.put(credit.microbatches);
+  return Type::kCredit;
+}
+
+Type put(ByteWriter& out, const Acknowledgement& acknowledgement) {
+  put_position(out, acknowledgement.position);
+  return Type::kAcknowledgement;
+}
+
+Type put(ByteWriter& out, const Report& report) {
+  put_position(out, report.position);
+  out.put(static_cast<std::uint8_t>(kModules));
+  for (std::size_t i = 0; i < kModules; ++i) {
+    out.put_text<std::uint8_t>(module_name(static_cast<Module>(i)));
+    out.put(report.seconds.at(i));
+  }
+  return Type::kReport;
+}
+
+Report get_report(ByteReader& in) {
+  Report report;
+  report.position = get_position(in);
+  const auto count = in.get<std::uint8_t>();
+  for (std::size_t i = 0; in.ok() && i < count; ++i) {
+    const auto module = module_from_name(get_name(in));
+    const auto seconds = in.get<double>();
+    // A module that this build does not know is somebody's newer model: its time is not ours to
+    // use.
+    if (module) report.seconds.at(static_cast<std::size_t>(*module)) = seconds;
+  }
+  return report;
+}
+
+Type put(ByteWriter&, const Heartbeat&) { return Type::kHeartbeat; }
+Type put(ByteWriter&, const Goodbye&) { return Type::kGoodbye; }
+
+Type put(ByteWriter& out, const Welcome& welcome) {
+  out.put(welcome.ranks);
+  out.put(welcome.node_id);
+  out.put(welcome.dataset_fingerprint);
+  out.put(welcome.recipe_fingerprint);
+  out.put(welcome.samples_per_epoch);
+  out.put(welcome.steps_per_epoch);
+  out.put(welcome.epochs);
+  out.put(welcome.heartbeat_ms);
+  out.put(welcome.timeout_ms);
+  return Type::kWelcome;
+}
+
+Welcome get_welcome(ByteReader& in) {
+  Welcome welcome;
+  welcome.ranks = in.get<std::int32_t>();
+  welcome.node_id = in.get<std::uint64_t>();
+  welcome.dataset_fingerprint = in.get<std::uint64_t>();
+  welcome.recipe_fingerprint = in.get<std::uint64_t>();
+  welcome.samples_per_epoch = in.get<std::uint64_t>();
+  welcome.steps_per_epoch = in.get<std::uint32_t>();
+  welcome.epochs = in.get<std::uint32_t>();
+  welcome.heartbeat_ms = in.get<std::uint32_t>();
+  welcome.timeout_ms = in.get<std::uint32_t>();
+  if (welcome.ranks < 1 || welcome.heartbeat_ms == 0 || welcome.timeout_ms == 0) in.fail();
+  return welcome;
+}
+
+Type put(ByteWriter& out, const Refusal& refusal) {
+  put_error(out, refusal);
+  return Type::kRefusal;
+}
+
+Type put(ByteWriter& out, const Failure& failure) {
+  put_error(out, failure);
+  return Type::kFailure;
+}
+
+Type put(ByteWriter& out, const MicrobatchHeader& header) {
+  put_position(out, header.position);
+  out.put(header.microbatches);
+  out.put(header.global_label_tokens);
+  out.put(header.plan_hash);
+  out.put(static_cast<std::uint8_t>(kModules));
+  for (std::size_t i = 0; i < kModules; ++i) {
+    const ModuleLoad& load = header.load.modules.at(i);
+    out.put_text<std::uint8_t>(module_name(static_cast<Module>(i)));
+    out.put(header.predicted_seconds.at(i));
+    out.put(load.sequences);
+    out.put(load.units);
+    out.put(load.units_squared);
+  }
+  out.put(header.load.label_tokens);
+  out.put(header.load.tensor_bytes);
+  out.put(static_cast<std::uint32_t>(header.samples.size()));
+  for (const SampleEntry& sample : header.samples) {
+    out.put(sample.id);
+    out.put(sample.weight);
+    out.put(sample.label_tokens);
+  }
+  put_tensors(out, header.tensors);
+  for (const std::uint32_t rows : header.rows) out.put(rows);
+  return Type::kMicrobatch;
+}
+
+void get_modules(ByteReader& in, MicrobatchHeader& header) {
+  const auto count = in.get<std::uint8_t>();
+  for (std::size_t i = 0; in.ok() && i < count; ++i) {
+    const auto module = module_from_name(get_name(in));
+    const auto seconds = in.get<double>();
+    ModuleLoad load;
+    load.sequences = in.get<std::int64_t>();
+    load.units = in.get<std::int64_t>();
+    load.units_squared = in.get<std::int64_t>();
+    if (!module) continue;
+    header.predicted_seconds.at(static_cast<std::size_t>(*module)) = seconds;
+    header.load[*module] = load;
+  }
+}
+
+MicrobatchHeader get_microbatch(ByteReader& in) {
+  MicrobatchHeader header;
+  header.position = get_position(in);
+  header.microbatches = in.get<std::uint32_t>();
+  if (header.position.microbatch >= header.microbatches) in.fail();
+  header.global_label_tokens = in.get<std::uint64_t>();
+  header.plan_hash = in.get<std::uint64_t>();
+  get_modules(in, header);
+  header.load.label_tokens = in.get<std::int64_t>();
+  header.load.tensor_bytes = in.get<std::int64_t>();
+  const auto samples = in.get<std::uint32_t>();
+  if (samples == 0 || samples > kMaxSamples) in.fail();
+  for (std::size_t i = 0; in.ok() && i < samples; ++i) {
+    SampleEntry sample;
+    sample.id = in.get<std::uint64_t>();
+    sample.weight = in.get<float>();
+    sample.label_tokens = in.get<std::uint32_t>();
+    if (!(sample.weight >= 0 && sample.weight <= 3e38F)) in.fail();
+    header.samples.push_back(sample);
+  }
+  header.tensors = get_tensors(in);
+  const std::size_t rows = header.samples.size() * header.tensors.size();
+  if (in.left() != rows * sizeof(std::uint32_t)) in.fail();
+  for (std::size_t i = 0; in.ok() && i < rows; ++i) header.rows.push_back(in.get<std::uint32_t>());
+  return header;
+}
+
+Type put(ByteWriter& out, const FragmentHeader& fragment) {
+  put_position(out, fragment.position);
+  out.put(fragment.sample);
+  put_tensors(out, fragment.tensors);
+  return Type::kFragment;
+}
+
+FragmentHeader get_fragment(ByteReader& in) {
+  FragmentHeader fragment;
+  fragment.position = get_position(in);
+  fragment.sample = in.get<std::uint32_t>();
+  fragment.tensors = get_tensors(in);
+  return fragment;
+}
+
+Type put(ByteWriter& out, const EpochEnd& end) {
+  out.put(end.epoch);
+  out.put(end.steps);
+  out.put(end.delivered);
+  out.put(end.bad);
+  out.put(end.dropped);
+  out.put(static_cast<std::uint8_t>(end.last_epoch));
+  return Type::kEpochEnd;
+}
+
+EpochEnd get_epoch_end(ByteReader& in) {
+  EpochEnd end;
+  end.epoch = in.get<std::uint32_t>();
+  end.steps = in.get<std::uint32_t>();
+  end.delivered = in.get<std::uint64_t>();
+  end.bad = in.get<std::uint64_t>();
+  end.dropped = in.get<std::uint64_t>();
+  end.last_epoch = in.get<std::uint8_t>() != 0;
+  return end;
+}
+
+Result<Message> get_body(Type type, ByteReader& in) {
+  switch (type) {
+    case Type::kHello:
+      return Message(get_hello(in));
+    case Type::kCredit:
+      return Message(Credit{in.get<std::uint32_t>()});
+    case Type::kAcknowledgement:
+      return Message(Acknowledgement{get_position(in)});
+    case Type::kReport:
+      return Message(get_report(in));
+    case Type::kHeartbeat:
+      return Message(Heartbeat{});
+    case Type::kGoodbye:
+      return Message(Goodbye{});
+    case Type::kWelcome:
+      return Message(get_welcome(in));
+    case Type::kRefusal:
+      return Message(get_error<Refusal>(in));
+    case Type::kMicrobatch:
+      return Message(get_microbatch(in));
+    case Type::kFragment:
+      return Message(get_fragment(in));
+    case Type::kEpochEnd:
+      return Message(get_epoch_end(in));
+    case Type::kFailure:
+      return Message(get_error<Failure>(in));
+  }
+  return Error(ErrorCode::kCorrupt,
+               "message of unknown type " + std::to_string(static_cast<int>(type)));
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Message& message) {
+  ByteWriter body;
+  const Type type = std::visit([&](const auto& value) { return put(body, value); }, message);
+  ByteWriter frame;
+  frame.put_bytes(kMagic);
+  frame.put(kProtocolVersion);
+  frame.put(static_cast<std::uint8_t>(type));
+  frame.put(std::uint8_t{0});
+  std::vector<std::byte> bytes = frame.take();
+  const std::vector<std::byte> rest = body.take();
+  bytes.insert(bytes.end(), rest.begin(), rest.end());
+  return bytes;
+}
+
+Result<Message> decode(std::span<const std::byte> frame) {
+  ByteReader in(frame);
+  std::array<std::uint8_t, 4> magic{};
+  in.get_bytes(magic);
+  const auto version = in.get<std::uint16_t>();
+  const auto type = static_cast<Type>(in.get<std::uint8_t>());
+  in.get<std::uint8_t>();  // reserved
+  if (!in.ok() || magic != kMagic) {
+    return Error(ErrorCode::kCorrupt, "not a message of the Isocost protocol");
+  }
+  // A refusal reads the same in every version, so that both sides can say what separates them.
+  if (version != kProtocolVersion && type != Type::kRefusal) {
+    return Error(ErrorCode::kUnsupported,
+                 "peer speaks protocol version " + std::to_string(version) + ", this side " +
+                     std::to_string(kProtocolVersion) + ": install the same Isocost on both");
+  }
+  ISOCOST_ASSIGN(Message message, get_body(type, in));
+  if (!in.at_end()) {
+    return Error(ErrorCode::kCorrupt, "message of type " + std::to_string(static_cast<int>(type)) +
+                                          ", " + std::to_string(frame.size()) +
+                                          " bytes: cut off, too long or out of range");
+  }
+  return message;
+}
+
+Result<std::int64_t> tensor_bytes(const TensorSpec& spec) {
+  std::int64_t bytes = dtype_size(spec.dtype);
+  for (const std::int64_t extent : spec.shape) {
+    const auto product = checked_product(bytes, extent);
+    if (!product) return Error(ErrorCode::kCorrupt, spec.name + ": impossible shape");
+    bytes = *product;
+  }
+  return bytes;
+}
+
+}  // namespace isocost
