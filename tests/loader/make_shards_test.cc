@@ -70,7 +70,7 @@ TEST_F(MakeShards, WritesAManifestInItsOrder) {
       R"({"key": "b/zwei", "parts": [{"name": "txt", "text": "Grüße"},)"
       R"( {"name": "png", "file": "media/x.png"}, {"name": "json", "json": {"weight": 0.5}}]})"
       "\n\n"
-      R"({"key": "Bär", "parts": [{"name": "0.txt", "text": ""}]})"
+      R"({"key": "Bär", "parts": [{"name": "0.txt", "text": "y"}]})"
       "\n"
       R"({"key": ")" +
       long_name + R"(/last", "parts": [{"name": "txt", "text": "x"}]})");
@@ -88,7 +88,7 @@ TEST_F(MakeShards, WritesAManifestInItsOrder) {
   EXPECT_EQ(members_of(out() / "shard-000000.tar"), (Members{{"b/zwei.txt", "Grüße"},
                                                              {"b/zwei.png", tiny_png(7, 5)},
                                                              {"b/zwei.json", R"({"weight":0.5})"},
-                                                             {"Bär.0.txt", ""},
+                                                             {"Bär.0.txt", "y"},
                                                              {long_name + "/last.txt", "x"}}));
 }
 
