@@ -130,8 +130,9 @@ Status Maker::add_all(SampleInput& input) {
           take_bad({sample.error().message(), "", "", "not a manifest line"}, sample.error()));
       continue;
     }
-    if (!sample->has_value()) return {};
-    ISOCOST_TRY(add(**sample));
+    const std::optional<InputSample>& read = *sample;
+    if (!read) return {};
+    ISOCOST_TRY(add(*read));
     if (options_.progress) options_.progress(input.done(), input.total(), "writing shards");
   }
 }

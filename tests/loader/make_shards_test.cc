@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <span>
@@ -69,7 +70,7 @@ TEST_F(MakeShards, WritesAManifestInItsOrder) {
       R"({"key": "b/zwei", "parts": [{"name": "txt", "text": "Grüße"},)"
       R"( {"name": "png", "file": "media/x.png"}, {"name": "json", "json": {"weight": 0.5}}]})"
       "\n\n"
-      R"({"key": "Bär", "parts": [{"name": "0.txt", "text": ""}]})"
+      R"({"key": "Bär", "parts": [{"name": "0.txt", "text": "y"}]})"
       "\n"
       R"({"key": ")" +
       long_name + R"(/last", "parts": [{"name": "txt", "text": "x"}]})");
@@ -87,7 +88,7 @@ TEST_F(MakeShards, WritesAManifestInItsOrder) {
   EXPECT_EQ(members_of(out() / "shard-000000.tar"), (Members{{"b/zwei.txt", "Grüße"},
                                                              {"b/zwei.png", tiny_png(7, 5)},
                                                              {"b/zwei.json", R"({"weight":0.5})"},
-                                                             {"Bär.0.txt", ""},
+                                                             {"Bär.0.txt", "y"},
                                                              {long_name + "/last.txt", "x"}}));
 }
 
@@ -132,7 +133,7 @@ TEST_F(MakeShards, SplitsBySamplesAndBytesAndGivesEqualBytes) {
     EXPECT_EQ(read_file(out() / name), read_file(scratch_ / "again" / name));
   }
 
-  options_.bytes_per_shard = 5 * (512 + 1024);
+  options_.bytes_per_shard = std::int64_t{5} * (512 + 1024);
   options_.samples_per_shard = 1000;
   made = make_shards(source, scratch_ / "bytes", options_);
   ASSERT_TRUE(made.has_value());
