@@ -53,16 +53,17 @@ Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, Side t
   }
 }
 
-/// One pass; OpenCV's area mean where the picture shrinks, linear where it grows.
-Status resize_pass(Pixels& pixels, Side to) {
+/// True where linear interpolation would leave out pixels.
+bool shrinks(std::int32_t from, std::int32_t to) { return to < from / 4 * 3; }
+
+Status resize_pass(Pixels& pixels, Side to, cv::InterpolationFlags how) {
   if (pixels.width == to.width && pixels.height == to.height) return {};
-  const bool shrinks = to.width <= pixels.width && to.height <= pixels.height;
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(to.width, to.height, 3));
   std::vector<std::uint8_t> rgb(bytes);
   try {
     const cv::Mat from(pixels.height, pixels.width, CV_8UC3, pixels.rgb.data());
     cv::Mat into(to.height, to.width, CV_8UC3, rgb.data());
-    cv::resize(from, into, into.size(), 0, 0, shrinks ? cv::INTER_AREA : cv::INTER_LINEAR);
+    cv::resize(from, into, into.size(), 0, 0, how);
   } catch (const cv::Exception& error) {
     return Error(ErrorCode::kInternal, std::string("OpenCV does not resize: ") + error.what());
   }
@@ -70,14 +71,18 @@ Status resize_pass(Pixels& pixels, Side to) {
   return {};
 }
 
-/// A side that shrinks does so first, so that its pixels are all averaged.
+/// Sides that shrink much are averaged first; the rest (most pictures are only rounded to patches)
+/// is linear, which is ten times as fast.
 Status resize(Pixels& pixels, Side target) {
   static std::once_flag once;
   std::call_once(once, [] { cv::setNumThreads(0); });  // our workers are the parallelism
-  const Side smaller = {std::min(pixels.width, target.width),
-                        std::min(pixels.height, target.height)};
-  ISOCOST_TRY(resize_pass(pixels, smaller));
-  return resize_pass(pixels, target);
+  const bool both = target.width <= pixels.width && target.height <= pixels.height;
+  Side smaller = {pixels.width, pixels.height};
+  if (shrinks(pixels.width, target.width)) smaller.width = target.width;
+  if (shrinks(pixels.height, target.height)) smaller.height = target.height;
+  const bool any = smaller.width != pixels.width || smaller.height != pixels.height;
+  if (any) ISOCOST_TRY(resize_pass(pixels, both ? target : smaller, cv::INTER_AREA));
+  return resize_pass(pixels, target, cv::INTER_LINEAR);
 }
 
 }  // namespace
