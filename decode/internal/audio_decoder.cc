@@ -83,7 +83,7 @@ class SoundFile final : public AudioDecoder {
     sound->stream_.source = &source;
     SF_VIRTUAL_IO io{length_of, seek, read_bytes, refuse_write, tell};
     sound->file_.reset(sf_open_virtual(&io, SFM_READ, &sound->info_, &sound->stream_));
-    if (sound->stream_.error) return *std::move(sound->stream_.error);
+    if (auto& error = sound->stream_.error) return *error;
     if (!sound->file_) {
       return corrupt("its audio does not open: " + std::string(sf_strerror(nullptr)));
     }

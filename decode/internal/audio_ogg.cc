@@ -83,21 +83,23 @@ Result<Identification> parse_identification(ByteView packet) {
   return Error(ErrorCode::kUnsupported, "its Ogg stream is neither Vorbis nor Opus");
 }
 
+constexpr std::array<std::uint32_t, 256> make_checksum_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < table.size(); ++i) {
+    std::uint32_t r = i << 24;
+    for (int bit = 0; bit < 8; ++bit) r = (r << 1) ^ ((r >> 31) != 0 ? 0x04C11DB7U : 0U);
+    table[i] = r;
+  }
+  return table;
+}
+constexpr auto kChecksumTable = make_checksum_table();
+
 /// The page checksum: CRC-32 of polynomial 0x04C11DB7, most significant bit first, from 0.
 std::uint32_t page_checksum(ByteView page) {
-  static const auto kTable = [] {
-    std::array<std::uint32_t, 256> table{};
-    for (std::uint32_t i = 0; i < table.size(); ++i) {
-      std::uint32_t r = i << 24;
-      for (int bit = 0; bit < 8; ++bit) r = (r << 1) ^ ((r >> 31) != 0 ? 0x04C11DB7U : 0U);
-      table[i] = r;
-    }
-    return table;
-  }();
   std::uint32_t crc = 0;
   for (std::size_t i = 0; i < page.size(); ++i) {
     const std::uint8_t byte = i >= 22 && i < 26 ? 0 : page[i];  // its own field counts as zero
-    crc = (crc << 8) ^ kTable[(crc >> 24) ^ byte];
+    crc = (crc << 8) ^ kChecksumTable[(crc >> 24) ^ byte];
   }
   return crc;
 }

@@ -104,7 +104,7 @@ int refuse_open(AVFormatContext*, AVIOContext**, const char*, int, AVDictionary*
 
 struct FreeIo {
   void operator()(AVIOContext* io) const {
-    av_freep(&io->buffer);
+    av_free(io->buffer);
     avio_context_free(&io);
   }
 };
@@ -184,7 +184,8 @@ AVFormatContext* FfmpegInput::context() const { return state_->context.get(); }
 AVStream* FfmpegInput::video() const { return state_->context->streams[state_->video]; }
 
 Error FfmpegInput::error(int code, const std::string& what) const {
-  if (state_->stream.error) return *state_->stream.error;
+  const std::optional<Error>& behind = state_->stream.error;
+  if (behind) return *behind;
   std::array<char, AV_ERROR_MAX_STRING_SIZE> text{};
   av_strerror(code, text.data(), text.size());
   return corrupt(what + ": " + text.data());

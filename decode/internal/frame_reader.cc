@@ -96,9 +96,10 @@ void FrameReader::note_time(const AVFrame& frame) {
   const std::int64_t interval = av_rescale_q(interval_us_, AV_TIME_BASE_Q, time_base);
   std::int64_t at = frame.best_effort_timestamp;
   if (at == AV_NOPTS_VALUE) at = origin_ ? last_ + interval : 0;
-  if (!origin_) origin_ = at;
+  const std::int64_t origin = origin_.value_or(at);
+  origin_ = origin;
   const std::int64_t time_us =
-      av_rescale_q_rnd(at - *origin_, time_base, AV_TIME_BASE_Q, AV_ROUND_DOWN);
+      av_rescale_q_rnd(at - origin, time_base, AV_TIME_BASE_Q, AV_ROUND_DOWN);
   if (frame.pkt_duration > 0) {
     interval_us_ = av_rescale_q(frame.pkt_duration, time_base, AV_TIME_BASE_Q);
   } else if (time_us > time_us_) {

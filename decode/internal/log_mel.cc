@@ -74,8 +74,8 @@ struct Tables {
 };
 
 const Tables& tables() {
-  static const Tables kTables;
-  return kTables;
+  static const Tables instance;
+  return instance;
 }
 
 /// `samples` with 200 reflected ones before and behind; the edge sample itself is not repeated.
