@@ -193,8 +193,8 @@ void Builder::close_sample() {
   if (!current_->bad && !std::isfinite(current_->sample.weight)) {
     refuse("", "the product of its JSON weights is beyond the largest number");
   }
-  if (current_->bad) {
-    built_.contents.bad.push_back(*std::move(current_->bad));
+  if (auto& bad = current_->bad) {
+    built_.contents.bad.push_back(*std::move(bad));
   } else {
     built_.contents.samples.push_back(std::move(current_->sample));
   }
