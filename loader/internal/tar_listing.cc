@@ -231,7 +231,8 @@ std::optional<TarMember> TarListing::next() {
   State& state = *state_;
   state.read_ahead();
   if (!state.ahead) return std::nullopt;
-  TarMember member = *std::exchange(state.ahead, std::nullopt);
+  TarMember member = *std::move(state.ahead);
+  state.ahead.reset();
   state.last_name = member.name;
   if (state.ended) return member;
   // The next header must follow the bytes: else they are not where libarchive's position says.
