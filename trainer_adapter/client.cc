@@ -56,8 +56,11 @@ class ClientImpl final : public Client {
   void on_fragment(const FragmentHeader& header,
                    std::span<const std::span<const std::byte>> frames);
   void on_epoch_end(const EpochEnd& end);
+  Assembly* find_pending(const Position& position);
   void on_tick(std::chrono::nanoseconds silence);
+  void take_what_is_whole();
   void finish(Assembly& assembly);
+  void finish(const EpochEnd& end);
   void fail(Error error);
   void top_up();  // with mutex_ held
   void acknowledge();
@@ -73,8 +76,9 @@ class ClientImpl final : public Client {
   std::optional<Position> in_use_;
   bool left_ = false;
 
-  // The connection's thread alone:
-  std::optional<Assembly> assembly_;
+  // The connection's thread alone: what was announced and is not ready yet, in order. Fragments of
+  // several microbatches may come interleaved, and an end of epoch before the last fragment.
+  std::deque<std::variant<Assembly, EpochEnd>> pending_;
 
   mutable std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
@@ -154,7 +158,7 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
   }
   welcome_ = welcome;
   welcomed_ = true;
-  assembly_.reset();  // what was under way comes again
+  pending_.clear();  // what was under way comes again
   credit_out_ = 0;
   top_up();
   connection_->set_heartbeat(std::chrono::milliseconds(welcome.heartbeat_ms));
@@ -166,30 +170,55 @@ void ClientImpl::on_header(MicrobatchHeader header) {
     const std::lock_guard lock(mutex_);
     if (received_ && header.position <= *received_) return;  // held already
   }
+  if (find_pending(header.position) != nullptr) return;
   auto assembly = Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes);
   if (!assembly) {
     fail(std::move(assembly).error());
     return;
   }
-  assembly_ = *std::move(assembly);
+  pending_.emplace_back(*std::move(assembly));
+}
+
+Assembly* ClientImpl::find_pending(const Position& position) {
+  for (auto& pending : pending_) {
+    auto* assembly = std::get_if<Assembly>(&pending);
+    if (assembly != nullptr && assembly->position() == position) return assembly;
+  }
+  return nullptr;
 }
 
 void ClientImpl::on_fragment(const FragmentHeader& header,
                              std::span<const std::span<const std::byte>> frames) {
-  // A fragment of another microbatch is left from before a reconnect.
-  if (!assembly_ || header.position != assembly_->position()) return;
-  const auto copied = assembly_->add(header, frames);
+  Assembly* assembly = find_pending(header.position);
+  if (assembly == nullptr) return;  // left from before a reconnect
+  const auto copied = assembly->add(header, frames);
   if (!copied) {
     fail(copied.error());
     return;
   }
   bytes_copied_ += *copied;
-  if (assembly_->whole()) finish(*assembly_);
+  take_what_is_whole();
+}
+
+void ClientImpl::on_epoch_end(const EpochEnd& end) {
+  pending_.emplace_back(end);
+  take_what_is_whole();
+}
+
+void ClientImpl::take_what_is_whole() {
+  while (!pending_.empty()) {
+    if (auto* assembly = std::get_if<Assembly>(&pending_.front())) {
+      if (!assembly->whole()) return;
+      finish(*assembly);
+    } else {
+      finish(std::get<EpochEnd>(pending_.front()));
+    }
+    pending_.pop_front();
+  }
 }
 
 void ClientImpl::finish(Assembly& assembly) {
   auto microbatch = assembly.finish(pool_);
-  assembly_.reset();
   if (!microbatch) {
     fail(std::move(microbatch).error());
     return;
@@ -202,7 +231,7 @@ void ClientImpl::finish(Assembly& assembly) {
   changed_.notify_all();
 }
 
-void ClientImpl::on_epoch_end(const EpochEnd& end) {
+void ClientImpl::finish(const EpochEnd& end) {
   const std::lock_guard lock(mutex_);
   if (last_epoch_end_ && end.epoch <= *last_epoch_end_) return;  // repeated after a reconnect
   last_epoch_end_ = end.epoch;
