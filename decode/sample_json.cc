@@ -45,7 +45,8 @@ class SampleReader final : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == 1) {
       key_ = std::move(name);
       bool* seen = key_ == "text" ? &seen_text_ : key_ == "weight" ? &seen_weight_ : nullptr;
-      if (seen != nullptr && std::exchange(*seen, true)) return fail("has the member " + key_ + " twice");
+      if (seen != nullptr && std::exchange(*seen, true))
+        return fail("has the member " + key_ + " twice");
     }
     return true;
   }

@@ -76,7 +76,7 @@ Status BadSampleList::write(const BadSample& bad) {
     file_.open(file_name_, std::ios::trunc);
     log(log_, LogLevel::kWarning, "bad samples are listed in " + file_name_.string());
   }
-  file_ << to_json_line(bad) << std::endl;  // flushed: a crash must not take the list along
+  file_ << to_json_line(bad) << '\n' << std::flush;  // a crash must not take the list along
   if (!file_) {
     return Error(ErrorCode::kIo, "cannot write " + file_name_.string() +
                                      ": name another place with bad_samples_file");

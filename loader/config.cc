@@ -251,14 +251,14 @@ std::string OptionSpec::flag() const {
 }
 
 const std::vector<OptionSpec>& node_option_table() {
-  static const std::vector<OptionSpec> kTable = [] {
+  static const std::vector<OptionSpec> the_table = [] {
     std::vector<OptionSpec> table = data_options();
     for (auto* part : {&recipe_options, &service_options}) {
       for (OptionSpec& spec : part()) table.push_back(std::move(spec));
     }
     return table;
   }();
-  return kTable;
+  return the_table;
 }
 
 Status apply_toml(NodeOptions& options, std::string_view toml, std::string_view file_name) {

@@ -465,7 +465,7 @@ std::string NodeSummary::to_json() const {
 }
 
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
-                                           LogSink log) {
+                                           const LogSink& log) {
   ISOCOST_TRY(options.validate());
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));

@@ -42,7 +42,7 @@ class Node {
   /// Opens the data set and binds the socket; planning starts with `run`. Errors: those of
   /// NodeOptions::validate, Dataset::open, the profile and Server::create.
   static Result<std::unique_ptr<Node>> create(const NodeOptions& options, ProgressSink progress,
-                                              LogSink log);
+                                              const LogSink& log);
   virtual ~Node() = default;
 
   /// Where clients connect, the port filled in.

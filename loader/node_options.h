@@ -18,9 +18,6 @@ enum class BalancePolicy : std::uint8_t {
   kIsocost,  ///< Equal predicted cost.
 };
 
-
-
-
 enum class BadSamplePolicy : std::uint8_t { kSkip, kReplace, kFail };
 
 /// Everything that `isocost serve` can be told, flags and TOML alike: see docs/config.md for each.

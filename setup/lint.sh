@@ -14,7 +14,11 @@ if [ $# -gt 0 ]; then
 else
   mapfile -t files < <(git ls-files --cached --others --exclude-standard '*.h' '*.cc')
 fi
-mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep '\.cc$' || true)
+# clang-tidy looks at what ships; tests and benchmarks are compiled with all warnings and run. It cannot parse
+# libtorch 1.13's headers as C++20.
+shipped='^(base|costmodel|balancer|decode|transport|loader|trainer_adapter)/.*\.cc$'
+mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep -E "$shipped" |
+  grep -v -e '^trainer_adapter/torch/' -e '^base/executor_thread.cc$' || true)
 
 if [ -n "$fix" ]; then
   clang-format-19 -i "${files[@]}"

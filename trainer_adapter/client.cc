@@ -34,7 +34,7 @@ std::array<std::uint8_t, 16> random_client_id() {
 class ClientImpl final : public Client {
  public:
   explicit ClientImpl(const ClientOptions& options) : options_(options), id_(random_client_id()) {}
-  ~ClientImpl() override { leave(/*acknowledge=*/false); }
+  ~ClientImpl() override { leave(false); }
 
   Status join();
 
@@ -42,7 +42,7 @@ class ClientImpl final : public Client {
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
   Status report(const Report& report) override;
-  void close() override { leave(/*acknowledge=*/true); }
+  void close() override { leave(true); }
   std::int64_t bytes_copied() const override { return bytes_copied_; }
   const BufferPool& pool() const override { return pool_; }
 
@@ -57,7 +57,7 @@ class ClientImpl final : public Client {
                    std::span<const std::span<const std::byte>> frames);
   void on_epoch_end(const EpochEnd& end);
   void on_tick(std::chrono::nanoseconds silence);
-  void finish_if_whole();
+  void finish(Assembly& assembly);
   void fail(Error error);
   void top_up();  // with mutex_ held
   void acknowledge();
@@ -111,7 +111,7 @@ Status ClientImpl::join() {
   if (welcomed_) return {};
   return Error(ErrorCode::kDeadlineExceeded,
                "no answer from " + options_.endpoint + " within " +
-                   std::to_string(options_.connect_timeout.count() / 1000.0) +
+                   std::to_string(std::chrono::duration<double>(options_.connect_timeout).count()) +
                    " s: is the node up, the endpoint right, and the key (if any) the node's?");
 }
 
@@ -184,11 +184,11 @@ void ClientImpl::on_fragment(const FragmentHeader& header,
     return;
   }
   bytes_copied_ += *copied;
-  if (assembly_->whole()) finish_if_whole();
+  if (assembly_->whole()) finish(*assembly_);
 }
 
-void ClientImpl::finish_if_whole() {
-  auto microbatch = assembly_->finish(pool_);
+void ClientImpl::finish(Assembly& assembly) {
+  auto microbatch = assembly.finish(pool_);
   assembly_.reset();
   if (!microbatch) {
     fail(std::move(microbatch).error());

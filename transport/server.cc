@@ -165,12 +165,11 @@ void ServerImpl::loop(const std::stop_token& stop) {
     std::array<zmq::pollitem_t, 3> items = {{{router_.handle(), 0, ZMQ_POLLIN, 0},
                                              {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0},
                                              {nullptr, -1, 0, 0}}};
-    const std::size_t count = gate_ ? 3 : 2;
     if (gate_) items[2] = {gate_->socket().handle(), 0, ZMQ_POLLIN, 0};
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::max(Clock::duration::zero(), next_beat_ - Clock::now()));
-    zmq::poll(items.data(), count, wait + std::chrono::milliseconds(1));
-    if (count == 3 && (items[2].revents & ZMQ_POLLIN) != 0) gate_->answer();
+    zmq::poll(items.data(), gate_ ? 3 : 2, wait + std::chrono::milliseconds(1));
+    if (gate_ && (items[2].revents & ZMQ_POLLIN) != 0) gate_->answer();
     wake_.drain();
     receive_all();
     send_queued();

@@ -14,6 +14,13 @@ namespace isocost {
 Result<PartShape> read_image_header(HeaderWindow& window, MediaFormat format,
                                     std::int64_t max_pixels);
 
+struct JpegFrame {
+  PartShape shape;              ///< As read_jpeg_header gives it.
+  std::int32_t components = 0;  ///< 1, 3 or 4.
+  std::int64_t scan = 0;        ///< Where the first scan's bytes begin.
+};
+Result<JpegFrame> read_jpeg_frame(HeaderWindow& window);
+
 /// The readers of each format: width and height are those stored, and still to be turned.
 Result<PartShape> read_jpeg_header(HeaderWindow& window);
 Result<PartShape> read_png_header(HeaderWindow& window, std::int64_t max_pixels);

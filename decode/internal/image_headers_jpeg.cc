@@ -37,7 +37,7 @@ class JpegHeader {
  public:
   explicit JpegHeader(HeaderWindow& window) : window_(window) {}
 
-  Result<PartShape> run() {
+  Result<JpegFrame> run() {
     for (;;) {
       ISOCOST_ASSIGN(const std::uint8_t marker, next_marker());
       if (marker == kEoi) return corrupt("it ends before a picture");
@@ -100,7 +100,7 @@ class JpegHeader {
     return {};
   }
 
-  Result<PartShape> scan(std::int64_t end) {
+  Result<JpegFrame> scan(std::int64_t end) {
     if (components_ == 0) return corrupt("it has no JPEG frame header");
     ISOCOST_ASSIGN(const ByteView bytes, window_.all(at_, 3, "its JPEG scan header"));
     if (end - at_ != 6 + 2 * std::int64_t{bytes[2]}) {
@@ -110,7 +110,7 @@ class JpegHeader {
     // Otherwise rows are decoded as they come, and no more than a few are held.
     const bool together = progressive_ || bytes[2] < components_;
     shape_.channels = together ? components_ : 0;
-    return shape_;
+    return JpegFrame{shape_, components_, end};
   }
 
   HeaderWindow& window_;
@@ -123,6 +123,11 @@ class JpegHeader {
 
 }  // namespace
 
-Result<PartShape> read_jpeg_header(HeaderWindow& window) { return JpegHeader(window).run(); }
+Result<JpegFrame> read_jpeg_frame(HeaderWindow& window) { return JpegHeader(window).run(); }
+
+Result<PartShape> read_jpeg_header(HeaderWindow& window) {
+  ISOCOST_ASSIGN(const JpegFrame frame, read_jpeg_frame(window));
+  return frame.shape;
+}
 
 }  // namespace isocost

@@ -46,11 +46,12 @@ std::int64_t image_working_set_bytes(const PartShape& shape, PatchGrid grid) {
     case MediaFormat::kPng:
       return common + pixels * 4 + std::int64_t{shape.width} * 8 * 4;  // RGBA; rows of 16 bits
     case MediaFormat::kWebp:
-      return common + pixels * (4 + 4 + 2) + std::int64_t{shape.width} * 64;  // RGBA, ARGB, alpha
+      return common + pixels * (4 + 4 + 4 + 2) +
+             std::int64_t{shape.width} * 64;  // animated: two canvases
     case MediaFormat::kGif:
-      return common + pixels * 3;
+      return common + pixels * (3 + 1);  // and colour indices
     default:
-      return common + pixels * (4 + 4);  // BMP: libavcodec's frame and RGBA
+      return common + shape.encoded_bytes + pixels * (4 + 4);  // BMP: packet, frame, RGBA
   }
 }
 

@@ -27,11 +27,11 @@ PatchGrid patch_grid(std::int32_t width, std::int32_t height, std::int32_t max_p
   std::int64_t across = groups_along(width);
   std::int64_t down = groups_along(height);
   if (across * down > most) {
-    // across / down = width / height and across × down = most, both rounded down
-    across = std::clamp<std::int64_t>(integer_sqrt(most * width / height), 1, across);
-    down = std::clamp<std::int64_t>(integer_sqrt(most * height / width), 1, down);
-    across = std::min(across, most / down);
-    down = std::min(down, most / across);
+    // across / down = width / height and across × down = most, both rounded down; where one comes
+    // out below 1, the other is the rest of `most`
+    across =
+        std::clamp<std::int64_t>(integer_sqrt(most * width / height), 1, std::min(across, most));
+    down = std::clamp<std::int64_t>(integer_sqrt(most * height / width), 1, std::min(down, most));
   }
   return {static_cast<std::int32_t>(2 * down), static_cast<std::int32_t>(2 * across)};
 }

@@ -19,7 +19,7 @@ zmq::message_t shared_frame(std::span<const std::byte> bytes, Keep keep) {
   auto hint = std::make_unique<Keep>(std::move(keep));
   // ZeroMQ does not write to what it sends; its interface is older than const.
   zmq::message_t frame(const_cast<std::byte*>(bytes.data()), bytes.size(), let_go, hint.get());
-  static_cast<void>(hint.release());  // the frame's now
+  [[maybe_unused]] const Keep* frames_own = hint.release();
   return frame;
 }
 

@@ -1,0 +1,238 @@
+// Bytes to tensors: each is allocated once, at the size that the plan says, and filled part by
+// part.
+
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "base/tensor.h"
+#include "decode/internal/audio.h"
+#include "decode/internal/image_decoder.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/internal/patch_grid.h"
+#include "decode/internal/patchify.h"
+#include "decode/internal/sample_plan.h"
+#include "decode/internal/utf8.h"
+#include "decode/internal/video.h"
+#include "decode/probe.h"
+#include "decode/recipe.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+/// A tensor being filled front to back.
+template <typename T>
+class Column {
+ public:
+  Column(BufferPool& pool, std::int64_t rows, std::int64_t width)
+      : width_(width),
+        buffer_(pool.allocate(rows * width * static_cast<std::int64_t>(sizeof(T)))),
+        room_(reinterpret_cast<T*>(buffer_.data()), static_cast<std::size_t>(rows * width)) {}
+
+  /// The next `rows` rows. The plan has counted them.
+  std::span<T> take(std::int64_t rows) {
+    const auto values = static_cast<std::size_t>(rows * width_);
+    const std::span<T> front = room_.first(values);
+    room_ = room_.subspan(values);
+    return front;
+  }
+  void push(T value) { take(1).front() = value; }
+
+  Status publish(std::string_view name, DType dtype, std::vector<std::int64_t> shape,
+                 std::vector<NamedTensor>& to) {
+    if (!room_.empty()) return Error(ErrorCode::kInternal, "a tensor is not filled");
+    ISOCOST_ASSIGN(SharedTensor tensor, make_tensor(std::move(buffer_), dtype, std::move(shape)));
+    to.push_back({std::string(name), std::move(tensor)});
+    return {};
+  }
+
+ private:
+  std::int64_t width_;
+  Buffer buffer_;
+  std::span<T> room_;
+};
+
+Status check_size(const PartBytes& part) {
+  if (part.source->size() == part.shape->encoded_bytes) return {};
+  return corrupt("it has other bytes than when it was probed");
+}
+
+/// The whole text, of which the recipe may use less.
+Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
+  ISOCOST_TRY(check_size(part));
+  ISOCOST_ASSIGN(std::vector<std::uint8_t> bytes,
+                 read_some(*part.source, 0, static_cast<std::size_t>(part.source->size())));
+  if (part.shape->format == MediaFormat::kJson) {
+    ISOCOST_ASSIGN(const SampleJson json,
+                   parse_sample_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    bytes.assign(json.text.begin(), json.text.end());
+  } else if (const std::size_t valid = valid_utf8_prefix(bytes); valid < bytes.size()) {
+    return corrupt("is not UTF-8 at byte " + std::to_string(valid));
+  }
+  if (static_cast<std::int64_t>(bytes.size()) != part.shape->text_bytes) {
+    return corrupt("it has another text than when it was probed");
+  }
+  return bytes;
+}
+
+class SampleTensors {
+ public:
+  SampleTensors(const SamplePlan& plan, BufferPool& pool)
+      : plan_(plan),
+        patches_(pool, plan.patches, kPatchBytes),
+        grids_(pool, plan.images, 2),
+        image_lengths_(pool, plan.images, 1),
+        mel_(pool, plan.mel_frames, kMelBins),
+        window_lengths_(pool, plan.windows, 1),
+        ids_(pool, plan.tokens, 1),
+        labels_(pool, plan.tokens, 1),
+        positions_(pool, plan.tokens, 1),
+        tokens_(pool, 1, 1),
+        all_ids_(ids_.take(plan.tokens)) {
+    append(kTokenBos, 1);
+  }
+
+  Status add(const PartBytes& bytes, const PartPlan& plan) {
+    switch (bytes.shape->modality) {
+      case Modality::kText:
+        return add_text(bytes, plan);
+      case Modality::kImage:
+        return add_image(bytes, plan);
+      case Modality::kVideo:
+        return add_video(bytes, plan);
+      case Modality::kAudio:
+        return add_audio(bytes, plan);
+    }
+    return Error(ErrorCode::kInvalidArgument, "a part of no known modality");
+  }
+
+  Result<std::vector<NamedTensor>> finish() {
+    append(kTokenEos, 1);
+    fill_labels();
+    tokens_.push(static_cast<std::int32_t>(plan_.tokens));
+    std::vector<NamedTensor> out;
+    if (plan_.images > 0) {
+      ISOCOST_TRY(
+          patches_.publish("vision.patches", DType::kUInt8, {plan_.patches, kPatchBytes}, out));
+      ISOCOST_TRY(grids_.publish("vision.grids", DType::kInt32, {plan_.images, 2}, out));
+      ISOCOST_TRY(image_lengths_.publish("vision.lengths", DType::kInt32, {plan_.images}, out));
+    }
+    if (plan_.windows > 0) {
+      ISOCOST_TRY(mel_.publish("audio.mel", DType::kFloat32, {plan_.mel_frames, kMelBins}, out));
+      ISOCOST_TRY(window_lengths_.publish("audio.lengths", DType::kInt32, {plan_.windows}, out));
+    }
+    ISOCOST_TRY(ids_.publish("llm.input_ids", DType::kInt64, {plan_.tokens}, out));
+    ISOCOST_TRY(labels_.publish("llm.labels", DType::kInt64, {plan_.tokens}, out));
+    ISOCOST_TRY(positions_.publish("llm.position_ids", DType::kInt64, {plan_.tokens}, out));
+    ISOCOST_TRY(tokens_.publish("llm.lengths", DType::kInt32, {1}, out));
+    return out;
+  }
+
+ private:
+  void append(std::int64_t token, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) all_ids_[filled_++] = token;
+  }
+
+  Status add_text(const PartBytes& bytes, const PartPlan& plan) {
+    ISOCOST_ASSIGN(const std::vector<std::uint8_t> text, read_text(bytes));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(plan.text_tokens); ++i) {
+      append(text[i], 1);
+    }
+    return {};
+  }
+
+  std::span<std::byte> next_image(PatchGrid grid) {
+    const auto sides = grids_.take(1);
+    sides[0] = grid.rows;
+    sides[1] = grid.columns;
+    image_lengths_.push(static_cast<std::int32_t>(grid.patches()));
+    append(kTokenVision, grid.tokens());
+    return std::as_writable_bytes(patches_.take(grid.patches()));
+  }
+
+  Status add_image(const PartBytes& bytes, const PartPlan& plan) {
+    return image_patches(*bytes.source, *bytes.shape, plan.grid, next_image(plan.grid));
+  }
+
+  Status add_video(const PartBytes& bytes, const PartPlan& plan) {
+    ISOCOST_TRY(check_size(bytes));
+    const auto times = frame_times_us(bytes.shape->duration_us, plan.images);
+    const auto sink = [&](std::size_t, std::span<const std::uint8_t> rgb) -> Status {
+      constexpr std::uint8_t kUpright = 1;  // frames come turned
+      patchify(rgb, kUpright, plan.grid, next_image(plan.grid));
+      return {};
+    };
+    return video_frames(*bytes.source, *bytes.shape, times, plan.grid.width(), plan.grid.height(),
+                        sink);
+  }
+
+  Status add_audio(const PartBytes& bytes, const PartPlan& plan) {
+    ISOCOST_TRY(check_size(bytes));
+    for (const std::int32_t frames : plan.audio.window_frames) window_lengths_.push(frames);
+    append(kTokenAudio, plan.mel_frames() / 4);
+    return audio_log_mel(*bytes.source, *bytes.shape, plan.audio, mel_.take(plan.mel_frames()));
+  }
+
+  /// Shifted here, so that trainers need not know where samples meet.
+  void fill_labels() {
+    const auto labels = labels_.take(plan_.tokens);
+    const auto positions = positions_.take(plan_.tokens);
+    std::iota(positions.begin(), positions.end(), std::int64_t{0});
+    for (std::size_t i = 0; i + 1 < labels.size(); ++i) {
+      const std::int64_t next = all_ids_[i + 1];
+      labels[i] = next < kTokenBos || next == kTokenEos ? next : kIgnoredLabel;
+    }
+    labels.back() = kIgnoredLabel;
+  }
+
+  const SamplePlan& plan_;
+  Column<std::uint8_t> patches_;
+  Column<std::int32_t> grids_;
+  Column<std::int32_t> image_lengths_;
+  Column<float> mel_;
+  Column<std::int32_t> window_lengths_;
+  Column<std::int64_t> ids_;
+  Column<std::int64_t> labels_;
+  Column<std::int64_t> positions_;
+  Column<std::int32_t> tokens_;
+  std::span<std::int64_t> all_ids_;
+  std::size_t filled_ = 0;
+};
+
+tl::unexpected<PartError> failed(Error error, std::size_t part) {
+  return tl::make_unexpected(PartError{std::move(error), part});
+}
+
+}  // namespace
+
+tl::expected<std::vector<NamedTensor>, PartError> Recipe::tensors(std::span<const PartBytes> parts,
+                                                                  BufferPool& pool) const {
+  if (parts.empty()) {
+    return failed({ErrorCode::kInvalidArgument, "a sample needs at least one part"}, 0);
+  }
+  SamplePlan plan;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    auto added = plan.add(*parts[i].shape, options_);
+    if (!added.has_value()) return failed(std::move(added).error(), i);
+  }
+  SampleTensors sample(plan, pool);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    auto added = sample.add(parts[i], plan.parts[i]);
+    if (!added.has_value()) return failed(std::move(added).error(), i);
+  }
+  auto tensors = sample.finish();
+  if (!tensors.has_value()) return failed(std::move(tensors).error(), 0);
+  return *std::move(tensors);
+}
+
+}  // namespace isocost

@@ -1,0 +1,30 @@
+// Any bytes that probe as a picture: tensors of the size that the load says, or an error.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "base/buffer.h"
+#include "base/byte_source.h"
+#include "decode/probe.h"
+#include "decode/recipe.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const auto recipe = isocost::Recipe::create({});
+  static isocost::BufferPool pool;
+  const isocost::MemoryByteSource source(std::as_bytes(std::span(data, size)));
+  isocost::ProbeLimits limits;
+  limits.max_pixels = 1 << 16;
+  for (const char* name : {"jpg", "png", "webp", "gif", "bmp"}) {
+    const auto shape = isocost::probe(source, name, limits);
+    if (!shape.has_value()) continue;
+    const isocost::PartBytes part{&*shape, &source};
+    const auto tensors = recipe->tensors(std::span(&part, 1), pool);
+    if (!tensors.has_value()) continue;
+    std::int64_t bytes = 0;
+    for (const auto& tensor : *tensors) bytes += tensor.tensor.size_bytes();
+    if (bytes != recipe->load({{*shape}, 1})->tensor_bytes) std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,253 @@
+#include "decode/probe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/media.h"
+
+namespace isocost {
+namespace {
+
+using test::Bytes;
+using ::testing::HasSubstr;
+
+Result<PartShape> probe_bytes(const Bytes& bytes, std::string_view name,
+                              const ProbeLimits& limits = {}) {
+  return probe(MemoryByteSource(bytes), name, limits);
+}
+
+Bytes text(std::string_view value) { return test::text_bytes(value); }
+
+const std::vector<std::pair<MediaFormat, std::string>> kImages = {{MediaFormat::kJpeg, "jpg"},
+                                                                  {MediaFormat::kPng, "0.png"},
+                                                                  {MediaFormat::kWebp, "WEBP"},
+                                                                  {MediaFormat::kGif, "a.b.gif"},
+                                                                  {MediaFormat::kBmp, "bmp"}};
+
+void append_be32(Bytes& bytes, std::uint32_t value) {
+  for (const int shift : {24, 16, 8, 0}) bytes.push_back(static_cast<std::byte>(value >> shift));
+}
+
+/// Signature and header only, as a bomb would begin.
+Bytes png_header(std::uint32_t width, std::uint32_t height) {
+  Bytes bytes = text(std::string_view("\x89PNG\r\n\x1A\n\0\0\0\x0DIHDR", 16));
+  append_be32(bytes, width);
+  append_be32(bytes, height);
+  const Bytes rest = text(std::string_view("\x08\x02\0\0\0", 5));
+  bytes.insert(bytes.end(), rest.begin(), rest.end());
+  append_be32(bytes, static_cast<std::uint32_t>(
+                         crc32(0, reinterpret_cast<const Bytef*>(bytes.data() + 12), 17)));
+  const Bytes data = text(std::string_view("\0\0\0\0IDAT", 8));
+  bytes.insert(bytes.end(), data.begin(), data.end());
+  return bytes;
+}
+
+TEST(ProbeImage, GivesFormatAndSize) {
+  for (const auto& [format, name] : kImages) {
+    const auto shape = probe_bytes(test::make_image(format, 123, 45), name);
+    ASSERT_TRUE(shape.has_value()) << name << shape.error().to_string();
+    EXPECT_EQ(shape->format, format);
+    EXPECT_EQ(shape->modality, Modality::kImage);
+    EXPECT_EQ(shape->width, 123);
+    EXPECT_EQ(shape->height, 45);
+    EXPECT_EQ(shape->orientation, 1);
+  }
+}
+
+TEST(ProbeImage, ReadsEveryWebpKind) {
+  const auto picture = test::gradient(123, 45, 1);
+  std::vector<std::uint8_t> alpha(std::size_t{123} * 45, 90);
+  for (const Bytes& bytes : {test::make_webp(picture, false), test::make_webp(picture, true),
+                             test::make_webp(picture, alpha)}) {
+    const auto shape = probe_bytes(bytes, "webp");
+    ASSERT_TRUE(shape.has_value());
+    EXPECT_EQ(shape->width, 123);
+    EXPECT_EQ(shape->height, 45);
+  }
+}
+
+TEST(ProbeImage, TellsWhichJpegsAreHeldWhole) {
+  test::JpegSpec spec;
+  EXPECT_EQ(probe_bytes(test::make_jpeg(test::gradient(60, 50, 1), spec), "jpg")->channels, 0);
+  spec.progressive = true;
+  EXPECT_EQ(probe_bytes(test::make_jpeg(test::gradient(60, 50, 1), spec), "jpg")->channels, 3);
+}
+
+TEST(ProbeImage, TurnsBySidesOfExifInEitherByteOrder) {
+  for (int orientation = 2; orientation <= 8; ++orientation) {
+    for (const bool big : {false, true}) {
+      test::JpegSpec spec;
+      spec.orientation = orientation;
+      spec.big_endian_exif = big;
+      const auto shape = probe_bytes(test::make_jpeg(test::gradient(60, 50, 1), spec), "jpg");
+      ASSERT_TRUE(shape.has_value());
+      EXPECT_EQ(shape->orientation, orientation);
+      EXPECT_EQ(shape->width, orientation > 4 ? 50 : 60);
+    }
+  }
+}
+
+TEST(ProbeImage, StepsOverLargeSegmentsWithoutReadingThem) {
+  test::JpegSpec spec;
+  spec.app_bytes = 10 << 20;
+  const Bytes bytes = test::make_jpeg(test::gradient(60, 50, 1), spec);
+  const MemoryByteSource memory(bytes);
+  const test::CountingByteSource source(memory);
+  ASSERT_TRUE(probe(source, "jpg", {}).has_value());
+  EXPECT_LT(source.bytes_read(), 1 << 20);
+}
+
+TEST(ProbeImage, RefusesABombBeforeAnythingIsAllocated) {
+  const auto huge = probe_bytes(png_header(60'000, 60'000), "png");
+  ASSERT_FALSE(huge.has_value());
+  EXPECT_EQ(huge.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(huge.error().message(), HasSubstr("60000x60000"));
+  ProbeLimits limits;
+  limits.max_pixels = 60'000LL * 60'000;
+  EXPECT_TRUE(probe_bytes(png_header(60'000, 60'000), "png", limits).has_value());
+  limits.max_pixels = 99;
+  for (const auto& [format, name] : kImages) {
+    EXPECT_EQ(probe_bytes(test::make_image(format, 10, 10), name, limits).error().code(),
+              ErrorCode::kResourceExhausted);
+  }
+}
+
+TEST(ProbeImage, RefusesSizesThatCannotBe) {
+  EXPECT_EQ(probe_bytes(png_header(0, 5), "png").error().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(probe_bytes(png_header(0x80000000U, 5), "png").error().code(), ErrorCode::kCorrupt);
+}
+
+TEST(ProbeImage, APrefixGivesTheSameShapeOrAnErrorOfOurs) {
+  for (const auto& [format, name] : kImages) {
+    const Bytes bytes = test::make_image(format, 40, 30);
+    const PartShape whole = *probe_bytes(bytes, name);
+    for (std::size_t n = 0; n < std::min<std::size_t>(bytes.size(), 2000); ++n) {
+      const auto shape =
+          probe_bytes(Bytes(bytes.begin(), bytes.begin() + static_cast<long>(n)), name);
+      if (shape.has_value()) {
+        EXPECT_EQ(shape->width, whole.width);
+        EXPECT_EQ(shape->height, whole.height);
+      } else {
+        EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt) << name << " " << n;
+      }
+    }
+  }
+}
+
+TEST(Probe, RefusesBytesOfAnotherFormatThanTheName) {
+  const auto message = [](const Bytes& bytes, std::string_view name) {
+    const auto shape = probe_bytes(bytes, name);
+    if (shape.has_value()) return std::string();
+    EXPECT_EQ(shape.error().code(), ErrorCode::kCorrupt);
+    return shape.error().message();
+  };
+  const Bytes wav = test::make_wav(test::sine(16'000, 1, 100, 440), 16'000, 1);
+  EXPECT_EQ(message(test::make_png(9, 9), "cat.jpg"),
+            "is PNG, not JPEG as its name says: rename it");
+  EXPECT_THAT(message(test::make_jpeg(9, 9), "png"), HasSubstr("is JPEG, not PNG"));
+  EXPECT_THAT(message(test::make_png(9, 9), "txt"), HasSubstr("is PNG, not UTF-8 text"));
+  EXPECT_THAT(message(test::make_gif(9, 9), "json"), HasSubstr("is GIF, not JSON"));
+  EXPECT_THAT(message(wav, "mp3"), HasSubstr("is WAV, not MP3"));
+  EXPECT_THAT(message(wav, "mp4"), HasSubstr("is WAV, not MP4"));
+  EXPECT_THAT(message(test::make_bmp(9, 9), "wav"), HasSubstr("is BMP, not WAV"));
+  EXPECT_THAT(message(test::make_video({}), "mkv"), HasSubstr("is MP4, not Matroska"));
+  EXPECT_THAT(message(text("not a picture at all, and longer than any header"), "jpg"),
+              HasSubstr("is no JPEG"));
+}
+
+TEST(Probe, RefusesZeroBytesAndUnknownExtensions) {
+  for (const std::string name : {"jpg", "png", "webp", "gif", "bmp", "wav", "flac", "ogg", "opus",
+                                 "mp3", "mp4", "mkv", "avi", "txt", "json"}) {
+    EXPECT_EQ(probe_bytes({}, name).error().code(), ErrorCode::kCorrupt) << name;
+  }
+  EXPECT_EQ(probe_bytes(text("x"), "exe").error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(probe_bytes(text("x"), "").error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(Probe, PassesOnWhatReadingAnswers) {
+  const Bytes bytes = test::make_png(9, 9);
+  const MemoryByteSource memory(bytes);
+  const test::FailingByteSource source(memory, 0);
+  EXPECT_EQ(probe(source, "png", {}).error().code(), ErrorCode::kIo);
+}
+
+TEST(ProbeText, CountsBytesAndChecksWhatItSees) {
+  EXPECT_EQ(probe_bytes(text("naïve"), "caption.txt")->text_bytes, 6);
+  EXPECT_THAT(probe_bytes(text("ab\xFFzz"), "txt").error().message(), HasSubstr("at byte 2"));
+  EXPECT_FALSE(probe_bytes(text("\xC0\x80"), "txt").has_value());      // overlong
+  EXPECT_FALSE(probe_bytes(text("\xED\xA0\x80"), "txt").has_value());  // a surrogate
+  EXPECT_FALSE(probe_bytes(text("\xF4\x90\x80\x80"), "txt").has_value());
+  EXPECT_FALSE(probe_bytes(text("abc\xE2\x82"), "txt").has_value());  // cut off
+  EXPECT_TRUE(probe_bytes(text("\xE2\x82\xAC \xF0\x9F\x98\x80"), "txt").has_value());
+  EXPECT_TRUE(probe_bytes(text("BMW: a car, longer than a header"), "txt").has_value());
+  EXPECT_TRUE(probe_bytes(text(std::string(4095, 'a') + "é and more"), "txt").has_value());
+  ProbeLimits limits;
+  limits.max_text_bytes = 3;
+  EXPECT_EQ(probe_bytes(text("four"), "txt", limits).error().code(), ErrorCode::kResourceExhausted);
+}
+
+TEST(ProbeJson, CountsTheTextOnly) {
+  EXPECT_EQ(probe_bytes(text(R"({"text": "h\u00e9", "other": [1, 2]})"), "json")->text_bytes, 3);
+  EXPECT_EQ(probe_bytes(text("{}"), "json")->text_bytes, 0);
+  ProbeLimits limits;
+  limits.max_json_bytes = 3;
+  EXPECT_EQ(probe_bytes(text("{   }"), "json", limits).error().code(),
+            ErrorCode::kResourceExhausted);
+}
+
+TEST(SampleJson, TakesItsMembersAndLeavesOthersAlone) {
+  const auto json = parse_sample_json(
+      R"({"text": "a b", "weight": 0.25, "deep": {"text": 1, "weight": "x"}, "n": null})");
+  ASSERT_TRUE(json.has_value()) << json.error().to_string();
+  EXPECT_EQ(json->text, "a b");
+  EXPECT_EQ(json->weight, 0.25F);
+  EXPECT_EQ(parse_sample_json("{\"weight\": 3}")->weight, 3.0F);
+  EXPECT_EQ(parse_sample_json("{}")->weight, 1.0F);
+}
+
+TEST(SampleJson, SaysWhatIsWrong) {
+  const auto message = [](std::string_view value) {
+    const auto json = parse_sample_json(value);
+    if (json.has_value()) return std::string("accepted");
+    EXPECT_EQ(json.error().code(), ErrorCode::kCorrupt);
+    return json.error().message();
+  };
+  EXPECT_THAT(message(""), HasSubstr("not valid"));
+  EXPECT_THAT(message("[]"), HasSubstr("is no object"));
+  EXPECT_THAT(message("3"), HasSubstr("is no object"));
+  EXPECT_THAT(message("{\"a\": 1"), HasSubstr("not valid"));
+  EXPECT_THAT(message("{} x"), HasSubstr("not valid"));
+  EXPECT_THAT(message("{\"a\": NaN}"), HasSubstr("not valid"));
+  EXPECT_THAT(message("{\"a\": 1e999}"), HasSubstr("not valid"));
+  EXPECT_THAT(message("{\"a\": \"\xFF\"}"), HasSubstr("not valid"));
+  EXPECT_THAT(message("{\"text\": \"\\ud800\"}"), HasSubstr("not valid"));
+  EXPECT_THAT(message("{\"text\": 1}"), HasSubstr("'text'"));
+  EXPECT_THAT(message("{\"text\": null}"), HasSubstr("'text'"));
+  EXPECT_THAT(message("{\"text\": [\"a\"]}"), HasSubstr("'text'"));
+  EXPECT_THAT(message("{\"weight\": \"1\"}"), HasSubstr("'weight'"));
+  EXPECT_THAT(message("{\"weight\": -1}"), HasSubstr("negative"));
+  EXPECT_THAT(message("{\"weight\": 1e300}"), HasSubstr("too large"));
+  EXPECT_THAT(message("{\"text\": \"a\", \"text\": \"b\"}"), HasSubstr("twice"));
+  const std::string deep = "{\"a\": " + std::string(1'000'000, '[');
+  EXPECT_THAT(message(deep), HasSubstr("deep"));
+}
+
+TEST(SampleShape, ExtensionsAreReadWithoutCase) {
+  EXPECT_EQ(format_from_extension("JPG"), MediaFormat::kJpeg);
+  EXPECT_EQ(format_from_extension("0.left.jpeg"), MediaFormat::kJpeg);
+  EXPECT_EQ(format_from_extension("webm"), MediaFormat::kMatroska);
+  EXPECT_FALSE(format_from_extension("jpg.").has_value());
+  EXPECT_FALSE(format_from_extension("tiff").has_value());
+  EXPECT_EQ(modality_of(MediaFormat::kJson), Modality::kText);
+  EXPECT_EQ(modality_of(MediaFormat::kBmp), Modality::kImage);
+  EXPECT_EQ(modality_of(MediaFormat::kMp3), Modality::kAudio);
+  EXPECT_EQ(modality_of(MediaFormat::kAvi), Modality::kVideo);
+}
+
+}  // namespace
+}  // namespace isocost
