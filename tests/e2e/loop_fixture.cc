@@ -1,15 +1,16 @@
 #include "tests/e2e/loop_fixture.h"
 
-#include <algorithm>
-#include <atomic>
+#include <cmath>
 #include <fstream>
 #include <memory>
 #include <optional>
-#include <stop_token>
+#include <span>
 #include <thread>
 #include <utility>
 
 #include "decode/recipe.h"
+#include "loader/make_shards.h"
+#include "tests/support/media.h"
 
 namespace isocost {
 namespace {
@@ -91,6 +92,65 @@ std::map<SampleId, int> Delivered::counts(std::uint32_t epoch) const {
   return out;
 }
 
+namespace {
+
+void write_file(const std::filesystem::path& file, std::span<const std::byte> bytes) {
+  std::ofstream out(file, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
+}
+
+// A tone of `seconds`, mono.
+test::Bytes tone(double seconds) {
+  std::vector<float> samples(static_cast<std::size_t>(16000 * seconds));
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i] = 0.3F * std::sin(0.05F * static_cast<float>(i));
+  }
+  return test::make_audio(MediaFormat::kFlac, samples, 16000, 1);
+}
+
+std::string text_of(int i) { return "sample " + std::to_string(i) + std::string(i % 37, '.'); }
+
+std::string key_of(int i) {
+  std::string digits = std::to_string(i);
+  return "s" + std::string(4 - digits.size(), '0') + digits;
+}
+
+// Five kinds in turn: PNG and text, JPEG and text, sound and text, text, and an interleaved sample
+// whose last in forty is a video.
+void write_sample(const std::filesystem::path& stem, int i) {
+  const std::string body = text_of(i);
+  const auto text = std::as_bytes(std::span(body));
+  const auto part = [&](const std::string& name, std::span<const std::byte> bytes) {
+    write_file(stem.string() + "." + name, bytes);
+  };
+  switch (i % 5) {
+    case 0:
+      part("png", test::make_png(60 + i % 50, 45 + i % 31, static_cast<std::uint64_t>(i)));
+      part("txt", text);
+      return;
+    case 1:
+      part("jpg", test::make_jpeg(200 + i % 90, 150, static_cast<std::uint64_t>(i), 1 + i % 8));
+      part("txt", text);
+      return;
+    case 2:
+      part("flac", tone(0.5 + i % 3));
+      part("txt", text);
+      return;
+    case 3:
+      part("txt", text);
+      return;
+    default:
+      part("0.txt", text);
+      part("1.webp", test::make_webp(40, 90, static_cast<std::uint64_t>(i)));
+      part("2.txt", text);
+      if (i % 40 == 39) part("3.mp4", test::make_video({}));
+      return;
+  }
+}
+
+}  // namespace
+
 void LoopTest::SetUp() {
   std::string pattern = (std::filesystem::temp_directory_path() / "isocost-loop-XXXXXX").string();
   ASSERT_NE(mkdtemp(pattern.data()), nullptr);
@@ -101,6 +161,19 @@ void LoopTest::TearDown() {
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
 }
+
+void LoopTest::make_dataset(int samples) {
+  const std::filesystem::path files = directory_ / "files";
+  std::filesystem::create_directories(files);
+  for (int i = 0; i < samples; ++i) write_sample(files / key_of(i), i);
+  MakeShardsOptions making;
+  making.samples_per_shard = 16;
+  const auto made = make_shards(files, shards(), making);
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  ASSERT_EQ(made->samples, static_cast<std::uint64_t>(samples));
+}
+
+std::string LoopTest::png_key(int n) { return key_of(5 * n); }
 
 NodeOptions LoopTest::options(std::int64_t ranks) const {
   NodeOptions options;
