@@ -43,7 +43,7 @@ std::int64_t audio_working_set_bytes(const PartShape& shape, double max_seconds)
   // rate.
   constexpr std::int64_t kCodecs = std::int64_t{4} << 20;
   constexpr std::int64_t kChunks = std::int64_t{1} << 20;
-  return std::int64_t{2 * 4} * window + kCodecs + kChunks + std::int64_t{12} * shape.sample_rate;
+  return std::int64_t{8} * window + kCodecs + kChunks + std::int64_t{12} * shape.sample_rate;
 }
 
 }  // namespace isocost

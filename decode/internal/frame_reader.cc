@@ -110,7 +110,7 @@ void FrameReader::note_time(const AVFrame& frame) {
 }
 
 std::int64_t FrameReader::ticks(std::int64_t time_us) const {
-  return *origin_ +
+  return origin_.value_or(0) +
          av_rescale_q_rnd(time_us, AV_TIME_BASE_Q, input_.video()->time_base, AV_ROUND_DOWN);
 }
 
