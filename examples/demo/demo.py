@@ -25,6 +25,10 @@ import timeline  # noqa: E402
 SILENCE_S = 120  # a run that makes no step for so long has failed
 GRACE_S = 5  # between asking a process to stop and killing it
 
+# A rank is one thread, its BLAS included: OpenBLAS otherwise starts a thread a core in every process, and ranks
+# that fight for cores measure each other.
+ONE_THREAD = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
 
 class Bar:
     """Progress on stderr: one line that is redrawn on a terminal, a line every tenth elsewhere."""
@@ -66,7 +70,7 @@ class Processes:
         self.running[name] = subprocess.Popen(
             [str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log,
             stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=lambda: (end_with_parent(), os.nice(niceness)))
+            env=ONE_THREAD, preexec_fn=lambda: (end_with_parent(), os.nice(niceness)))
         log.close()
 
     def log(self, name):
