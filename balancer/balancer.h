@@ -48,7 +48,7 @@ struct BalanceResult {
   double makespan = 0;     ///< The objective's value.
   double lower_bound = 0;  ///< No plan can be below it.
   bool optimal = false;    ///< Proved: makespan equals the bound (to 1e-9), or the exact solver
-                         ///< finished (to its 1e-7).
+                           ///< finished (to its 1e-7).
   double gap() const { return lower_bound > 0 ? makespan / lower_bound - 1 : 0; }
 };
 

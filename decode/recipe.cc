@@ -121,7 +121,8 @@ Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {
     scratch = std::max(scratch, bytes);
   }
   const std::int64_t tensors = sample.tensor_bytes();
-  constexpr std::int64_t kEach = 9 * 128;  // nine tensors, each with some slack of the pool
+  constexpr std::int64_t kEach =
+      std::int64_t{9} * 128;  // nine tensors, each with some slack of the pool
   const auto sum = checked_sum(tensors + tensors / 8 + kEach, scratch);
   if (!sum) return Error(ErrorCode::kResourceExhausted, "the sample is too large");
   return *sum;

@@ -187,8 +187,11 @@ class IndexedDataset final : public Dataset {
   Place at(SampleId id) const;
   Result<std::shared_ptr<const ShardFile>> open(const Place& place) const;
   std::vector<KeyPlace> sorted_keys() const;
+  std::optional<KeyPlace> first_with_key(const std::vector<KeyPlace>& places, std::size_t begin,
+                                         std::size_t i) const;
   void collect_bad();
   void drop_repeated_keys();
+  void keep_all_but(const std::vector<std::vector<std::uint32_t>>& dropped);
   void number_samples();
 
   std::vector<Shard> shards_;
@@ -227,20 +230,27 @@ std::vector<KeyPlace> IndexedDataset::sorted_keys() const {
   return places;
 }
 
+// The first of places[begin .. i) with the key of places[i]; all of them have its hash.
+std::optional<KeyPlace> IndexedDataset::first_with_key(const std::vector<KeyPlace>& places,
+                                                       std::size_t begin, std::size_t i) const {
+  const auto key_of = [&](const KeyPlace& place) {
+    return shards_[place.shard].index->view().key(place.sample);
+  };
+  for (std::size_t k = begin; k < i; ++k) {
+    if (key_of(places[k]) == key_of(places[i])) return places[k];
+  }
+  return std::nullopt;
+}
+
 // Indexing a shard saw to repeats within it; here are those across shards.
 void IndexedDataset::drop_repeated_keys() {
   const auto places = sorted_keys();
   std::vector<std::pair<KeyPlace, KeyPlace>> repeats;  // the repeat, the first
+  std::size_t begin = 0;                               // of those with one hash
   for (std::size_t i = 1; i < places.size(); ++i) {
-    for (std::size_t k = i; k-- > 0 && places[k].hash == places[i].hash;) {
-      const auto key_of = [&](const KeyPlace& p) {
-        return shards_[p.shard].index->view().key(p.sample);
-      };
-      if (key_of(places[k]) != key_of(places[i])) continue;
-      const bool again = !repeats.empty() && repeats.back().first == places[k];
-      repeats.emplace_back(places[i], again ? repeats.back().second : places[k]);
-      break;
-    }
+    if (places[begin].hash != places[i].hash) begin = i;
+    if (const auto first = first_with_key(places, begin, i))
+      repeats.emplace_back(places[i], *first);
   }
   std::sort(repeats.begin(), repeats.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.shard, a.first.sample) < std::pair(b.first.shard, b.first.sample);
@@ -254,6 +264,10 @@ void IndexedDataset::drop_repeated_keys() {
                                 shards_[first.shard].name)});
     dropped[repeat.shard].push_back(repeat.sample);
   }
+  keep_all_but(dropped);
+}
+
+void IndexedDataset::keep_all_but(const std::vector<std::vector<std::uint32_t>>& dropped) {
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     if (dropped[s].empty()) continue;
     shards_[s].all_kept = false;

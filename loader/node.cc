@@ -477,11 +477,12 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
   dataset_options.log = log;
   ISOCOST_ASSIGN(auto dataset, Dataset::open(options.shards, dataset_options));
   ISOCOST_ASSIGN(auto bad, BadSampleList::create(options, dataset->size(), log));
-  for (const BadSample& sample : dataset->bad()) ISOCOST_TRY(bad->add(sample));
   if (dataset->size() == 0) {
-    return Error(ErrorCode::kNotFound,
-                 options.shards.string() + " holds no usable sample: isocost check lists why");
+    const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
+    return Error(ErrorCode::kNotFound, options.shards.string() + " holds no usable sample (" +
+                                           first + "): isocost check lists why");
   }
+  for (const BadSample& sample : dataset->bad()) ISOCOST_TRY(bad->add(sample));
 
   CostModel::Options model_options;
   model_options.correct = options.correct;

@@ -50,6 +50,9 @@ class ClientImpl final : public Client {
  private:
   using Ready = std::variant<Microbatch, EpochEnd>;
 
+  std::uint32_t prefetch() const {
+    return std::clamp<std::uint32_t>(options_.prefetch, 1, kMaxCredit);
+  }
   Hello hello();
   void on_message(Message message, std::span<const std::span<const std::byte>> frames);
   void on_welcome(const Welcome& welcome);
@@ -58,8 +61,11 @@ class ClientImpl final : public Client {
   void on_fragment(const FragmentHeader& header,
                    std::span<const std::span<const std::byte>> frames);
   void on_epoch_end(const EpochEnd& end);
+  Assembly* find_pending(const Position& position);
   void on_tick(std::chrono::nanoseconds silence);
+  void take_what_is_whole();
   void finish(Assembly& assembly);
+  void finish(const EpochEnd& end);
   void fail(Error error);
   // With mutex_ held:
   void top_up();
@@ -75,7 +81,9 @@ class ClientImpl final : public Client {
 
   std::optional<EpochEnd> epoch_end_;  // the trainer's thread alone
 
-  std::optional<Assembly> assembly_;  // the connection's thread alone
+  // The connection's thread alone: what was announced and is not ready yet, in order. Fragments of
+  // several microbatches may come interleaved, and an end of epoch before the last fragment.
+  std::deque<std::variant<Assembly, EpochEnd>> pending_;
 
   mutable std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
@@ -162,7 +170,7 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
   if (!welcomed_) welcome_ = welcome;  // once: the trainer holds a reference
   welcomed_ = true;
   greeting_ = false;
-  assembly_.reset();  // what was under way comes again
+  pending_.clear();  // what was under way comes again
   // May have been lost with the last connection, and the node waits for it.
   if (acknowledged_) connection_->send(Acknowledgement{*acknowledged_});
   credit_out_ = 0;
@@ -175,21 +183,25 @@ void ClientImpl::on_header(MicrobatchHeader header) {
   {
     const std::lock_guard lock(mutex_);
     if (received_ && header.position <= *received_) {  // held already, and its credit spent
-      assembly_.reset();
       return_credit();
       return;
     }
   }
+  if (find_pending(header.position) != nullptr) return;
   auto assembly = begin(std::move(header));
   if (!assembly) {
     fail(std::move(assembly).error());
     return;
   }
-  assembly_ = *std::move(assembly);
-  if (assembly_->whole()) finish(*assembly_);  // all of its tensors are empty
+  pending_.emplace_back(*std::move(assembly));
+  take_what_is_whole();  // it is at once where all of its tensors are empty
 }
 
 Result<Assembly> ClientImpl::begin(MicrobatchHeader header) {
+  // A node may have been granted twice the prefetch where two greetings crossed, and never more.
+  if (pending_.size() > 2 * std::size_t{prefetch()} + 1) {
+    return Error(ErrorCode::kCorrupt, "the node announces more microbatches than it was asked for");
+  }
   const std::string bytes = std::to_string(header.load.tensor_bytes);
   try {
     return Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes);
@@ -200,22 +212,46 @@ Result<Assembly> ClientImpl::begin(MicrobatchHeader header) {
   }
 }
 
+Assembly* ClientImpl::find_pending(const Position& position) {
+  for (auto& pending : pending_) {
+    auto* assembly = std::get_if<Assembly>(&pending);
+    if (assembly != nullptr && assembly->position() == position) return assembly;
+  }
+  return nullptr;
+}
+
 void ClientImpl::on_fragment(const FragmentHeader& header,
                              std::span<const std::span<const std::byte>> frames) {
-  // A fragment of another microbatch is left from before a reconnect.
-  if (!assembly_ || header.position != assembly_->position()) return;
-  const auto copied = assembly_->add(header, frames);
+  Assembly* assembly = find_pending(header.position);
+  if (assembly == nullptr) return;  // left from before a reconnect
+  const auto copied = assembly->add(header, frames);
   if (!copied) {
     fail(copied.error());
     return;
   }
   bytes_copied_ += *copied;
-  if (assembly_->whole()) finish(*assembly_);
+  take_what_is_whole();
+}
+
+void ClientImpl::on_epoch_end(const EpochEnd& end) {
+  pending_.emplace_back(end);
+  take_what_is_whole();
+}
+
+void ClientImpl::take_what_is_whole() {
+  while (!pending_.empty()) {
+    if (auto* assembly = std::get_if<Assembly>(&pending_.front())) {
+      if (!assembly->whole()) return;
+      finish(*assembly);
+    } else {
+      finish(std::get<EpochEnd>(pending_.front()));
+    }
+    pending_.pop_front();
+  }
 }
 
 void ClientImpl::finish(Assembly& assembly) {
   auto microbatch = assembly.finish(pool_);
-  assembly_.reset();
   if (!microbatch) {
     fail(std::move(microbatch).error());
     return;
@@ -228,7 +264,7 @@ void ClientImpl::finish(Assembly& assembly) {
   changed_.notify_all();
 }
 
-void ClientImpl::on_epoch_end(const EpochEnd& end) {
+void ClientImpl::finish(const EpochEnd& end) {
   const std::lock_guard lock(mutex_);
   if (last_epoch_end_ && end.epoch <= *last_epoch_end_) return;  // repeated after a reconnect
   last_epoch_end_ = end.epoch;
@@ -256,10 +292,10 @@ void ClientImpl::fail(Error error) {
 // Asks for as many microbatches as may be ready ahead of the one in use.
 void ClientImpl::top_up() {
   const std::uint32_t covered = credit_out_ + microbatches_ready_;
-  const std::uint32_t wanted = std::clamp<std::uint32_t>(options_.prefetch, 1, kMaxCredit);
-  if (greeting_ || covered >= wanted) return;
-  connection_->send(Credit{wanted - covered});
-  credit_out_ += wanted - covered;
+  if (greeting_ || covered >= prefetch()) return;
+  const std::uint32_t more = prefetch() - covered;
+  connection_->send(Credit{more});
+  credit_out_ += more;
 }
 
 // A microbatch has come: whether it was wanted or not, the node counts it.

@@ -123,7 +123,7 @@ void open_or_skip(benchmark::State& state, const fs::path& shards, std::int64_t 
 void index_shard(benchmark::State& state) {
   const Scratch scratch;
   write_shard(scratch.path() / "shard.tar", state.range(0), state.range(1));
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     state.PauseTiming();
     fs::remove_all(scratch.path() / ".isocost");
     state.ResumeTiming();
@@ -136,7 +136,7 @@ void open_indexed(benchmark::State& state) {
   const Scratch scratch;
   write_shard(scratch.path() / "shard.tar", state.range(0), state.range(1));
   open_or_skip(state, scratch.path(), state.range(0));
-  for (auto _ : state) open_or_skip(state, scratch.path(), state.range(0));
+  while (state.KeepRunning()) open_or_skip(state, scratch.path(), state.range(0));
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 

@@ -16,6 +16,7 @@ class HeaderWindow {
  public:
   static constexpr std::size_t kBytes = 4096;
 
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): bytes_ counts only once read
   explicit HeaderWindow(const ByteSource& source) : source_(source), size_(source.size()) {}
 
   std::int64_t size() const { return size_; }
@@ -32,7 +33,7 @@ class HeaderWindow {
   std::int64_t size_;
   std::int64_t start_ = 0;
   std::size_t filled_ = 0;
-  std::array<std::uint8_t, kBytes> bytes_;  // uninitialised until read
+  std::array<std::uint8_t, kBytes> bytes_;
 };
 
 }  // namespace isocost

@@ -85,7 +85,8 @@ class JpegHeader {
     constexpr std::int64_t kFixed = 8;
     ISOCOST_ASSIGN(const ByteView bytes, window_.all(at_, kFixed, "its JPEG frame header"));
     components_ = bytes[7];
-    if (end - at_ != kFixed + 3 * components_) return corrupt("its JPEG frame header is damaged");
+    if (end - at_ != kFixed + std::int64_t{3} * components_)
+      return corrupt("its JPEG frame header is damaged");
     if (bytes[2] != 8) {
       return Error(ErrorCode::kUnsupported,
                    "JPEG of " + std::to_string(bytes[2]) + " bits a component is not decoded");

@@ -49,7 +49,7 @@ std::vector<std::int64_t> frame_times_us(std::int64_t duration_us, std::int64_t 
   std::vector<std::int64_t> times;
   times.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
-    const Wide at = static_cast<Wide>(duration_us) * (2 * i + 1) / (2 * count);
+    const Wide at = static_cast<Wide>(duration_us) * (2 * i + 1) / (static_cast<Wide>(2) * count);
     times.push_back(static_cast<std::int64_t>(at));
   }
   return times;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -54,7 +55,7 @@ class Builder {
   const ProbeLimits limits_;
   const LogSink& log_;
   BuiltIndex built_;
-  std::optional<OpenSample> current_;
+  std::unique_ptr<OpenSample> current_;
   std::unordered_set<std::string> keys_;
   std::set<std::string, std::less<>> ignored_;
 };
@@ -101,7 +102,7 @@ void Builder::add_nameless(const TarMember& member) {
 }
 
 void Builder::open_sample(const std::string& key) {
-  current_.emplace();
+  current_ = std::make_unique<OpenSample>();
   current_->sample.key = key;
   if (keys_.insert(key).second) return;
   refuse("", fmt::format("the key '{}' stands earlier in {}; give each sample its own key, and "
@@ -192,8 +193,8 @@ void Builder::close_sample() {
   if (!current_->bad && !std::isfinite(current_->sample.weight)) {
     refuse("", "the product of its JSON weights is beyond the largest number");
   }
-  if (current_->bad) {
-    built_.contents.bad.push_back(*std::move(current_->bad));
+  if (auto& bad = current_->bad) {
+    built_.contents.bad.push_back(*std::move(bad));
   } else {
     built_.contents.samples.push_back(std::move(current_->sample));
   }

@@ -118,7 +118,8 @@ Status IndexView::check_parts() const {
       return broken("a part beyond its shard");
     }
     if (shape.modality > Modality::kVideo || shape.format > MediaFormat::kAvi ||
-        shape.orientation < 1 || shape.orientation > 8) {
+        modality_of(shape.format) != shape.modality || shape.orientation < 1 ||
+        shape.orientation > 8) {
       return broken("an unknown kind of part");
     }
     if (shape.width < 0 || shape.height < 0 || shape.sample_rate < 0 || shape.channels < 0 ||

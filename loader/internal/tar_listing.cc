@@ -231,15 +231,16 @@ std::optional<TarMember> TarListing::next() {
   State& state = *state_;
   state.read_ahead();
   if (!state.ahead) return std::nullopt;
-  std::optional<TarMember> member = std::exchange(state.ahead, std::nullopt);
-  state.last_name = member->name;
+  TarMember member = *std::move(state.ahead);
+  state.ahead.reset();
+  state.last_name = member.name;
   if (state.ended) return member;
   // The next header must follow the bytes: else they are not where libarchive's position says.
   state.following.reset();
   state.read_ahead();
-  const bool follows = state.following == padded(member->offset + member->size);
-  if (member->problem.empty() && !follows && !state.broke_off) {
-    member->problem = "its bytes do not lie in one piece; pack it as a plain file";
+  const bool follows = state.following == padded(member.offset + member.size);
+  if (member.problem.empty() && !follows && !state.broke_off) {
+    member.problem = "its bytes do not lie in one piece; pack it as a plain file";
   }
   return member;
 }

@@ -195,6 +195,18 @@ TEST(ImagePatches, ProgressiveAndSubsampledJpegsDecode) {
   }
 }
 
+TEST(ImagePatches, AHarmlessWarningOfJpegHidesNoCut) {
+  Bytes bytes = test::make_jpeg(test::gradient(200, 140, 3));
+  const auto clean = decode(bytes, "jpg");
+  const std::array<std::byte, 2> junk = {std::byte{0x12}, std::byte{0x34}};
+  bytes.insert(bytes.end() - 2, junk.begin(), junk.end());
+  const auto padded = decode(bytes, "jpg");
+  ASSERT_TRUE(padded.has_value()) << padded.error().to_string();
+  EXPECT_EQ(padded->patches, clean->patches);
+  bytes.resize(bytes.size() - 2);
+  EXPECT_EQ(decode(bytes, "jpg").error().code(), ErrorCode::kCorrupt);
+}
+
 /// A prefix must fail, or (where only bytes behind the pixels are missing) give the same picture.
 TEST(ImagePatches, CutOffFilesAreErrorsNotPictures) {
   const Picture picture = test::gradient(200, 140, 3);

@@ -140,8 +140,11 @@ TEST_F(BadInput, ABadProfileNamesItsField) {
   make_dataset(16);
   NodeOptions profiled = options(1);
   profiled.profile = scratch() / "profile.json";
-  std::ofstream(profiled.profile) << R"({"version": 1, "modules": {}})";
-  EXPECT_NE(try_run(profiled, {}).error().message().find("vision"), std::string::npos);
+  std::ofstream(profiled.profile) << R"({"version": 1, "unit": "seconds", "modules": {}})";
+  const auto outcome = try_run(profiled, {});
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_NE(outcome.error().message().find("vision"), std::string::npos)
+      << outcome.error().message();
 }
 
 }  // namespace

@@ -138,7 +138,7 @@ TEST_F(ClosedLoop, ASlowRankHoldsNobodyBack) {
   make_dataset(64);
   std::latch ahead(4);
   const Delivered run_result =
-      run(options(2), [&](std::int64_t rank, Client& client, const Microbatch& microbatch) {
+      run(options(2), [&](std::int64_t rank, Client&, const Microbatch& microbatch) {
         if (rank == 0 && microbatch.header.position.step < 2) ahead.count_down();
         if (rank == 1 && microbatch.header.position == Position{}) ahead.wait();
       });
@@ -153,7 +153,7 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   // A machine on which each module costs what the stated default says, times a thousand.
   const CostProfile truth = CostProfile::stated_default();
   const Delivered run_result =
-      run(correcting, [&](std::int64_t rank, Client& client, const Microbatch& microbatch) {
+      run(correcting, [&](std::int64_t, Client& client, const Microbatch& microbatch) {
         Report report{microbatch.header.position, {}};
         for (std::size_t i = 0; i < kModules; ++i) {
           report.seconds.at(i) =

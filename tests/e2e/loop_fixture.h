@@ -41,6 +41,9 @@ struct Delivered {
   std::map<SampleId, int> counts(std::uint32_t epoch) const;
 };
 
+/// What a trainer does with each microbatch before it asks for the next; on its own thread.
+using TrainerStep = std::function<void(std::int64_t rank, Client&, const Microbatch&)>;
+
 /// A scratch directory with shards of real media: pictures of several formats and sizes, sounds,
 /// texts, interleaved samples. One per test, removed with it.
 class LoopTest : public testing::Test {
@@ -57,12 +60,10 @@ class LoopTest : public testing::Test {
   /// Defaults for a small job on a free loopback port.
   NodeOptions options(std::int64_t ranks) const;
 
-  /// What a trainer does with each microbatch before it asks for the next; on its own thread.
-  using Step = std::function<void(std::int64_t rank, Client&, const Microbatch&)>;
   /// Runs a node and one client a rank until the last epoch ends. Fails the test on any error.
-  Delivered run(const NodeOptions& options, const Step& step = {});
+  Delivered run(const NodeOptions& options, const TrainerStep& step = {});
   /// The same where the node may fail; `told` takes what rank 0's client was told then.
-  Result<Delivered> try_run(const NodeOptions& options, const Step& step,
+  Result<Delivered> try_run(const NodeOptions& options, const TrainerStep& step,
                             std::string* told = nullptr);
 
   /// Key of the n-th sample that is a PNG and a text.
