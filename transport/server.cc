@@ -204,6 +204,7 @@ void ServerImpl::loop(const std::stop_token& stop) {
     keep_alive();
   }
   send_queued();
+  remove_path(options_.bind);
   router_.close();
 }
 

@@ -5,7 +5,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string>
 
 namespace isocost {
@@ -13,6 +15,15 @@ namespace {
 
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kIpc = "ipc://";
+
+// The endpoint's socket file; nothing where it has none of a name that we know ('*' lets ZeroMQ
+// choose, '@' is a name without a file).
+std::optional<std::string> path_of(std::string_view endpoint) {
+  if (!endpoint.starts_with(kIpc)) return std::nullopt;
+  std::string path(endpoint.substr(kIpc.size()));
+  if (path.empty() || path == "*" || path.front() == '@') return std::nullopt;
+  return path;
+}
 
 bool somebody_listens(const std::string& path) {
   sockaddr_un address{};
@@ -43,22 +54,25 @@ Result<bool> is_local_endpoint(std::string_view endpoint) {
 }
 
 Status check_path_is_free(std::string_view endpoint) {
-  if (!endpoint.starts_with(kIpc)) return {};
-  const std::string path(endpoint.substr(kIpc.size()));
-  // '*' lets ZeroMQ choose, '@' is a name without a file.
-  if (path.empty() || path == "*" || path.front() == '@') return {};
+  const auto path = path_of(endpoint);
   struct stat status{};
-  if (lstat(path.c_str(), &status) != 0) return {};
+  if (!path || lstat(path->c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
     return Error(ErrorCode::kAlreadyExists,
-                 path + " is there already and is no socket: choose another path for --bind");
+                 *path + " is there already and is no socket: choose another path for --bind");
   }
-  if (status.st_uid != geteuid() || somebody_listens(path)) {
+  if (status.st_uid != geteuid() || somebody_listens(*path)) {
     return Error(ErrorCode::kAlreadyExists,
                  std::string(endpoint) +
                      " is in use: stop what listens there, or choose another path for --bind");
   }
   return {};
+}
+
+void remove_path(std::string_view endpoint) {
+  const auto path = path_of(endpoint);
+  struct stat status{};
+  if (path && lstat(path->c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) unlink(path->c_str());
 }
 
 }  // namespace isocost

@@ -16,4 +16,7 @@ Result<bool> is_local_endpoint(std::string_view endpoint);
 /// on may go. Errors: kAlreadyExists.
 Status check_path_is_free(std::string_view endpoint);
 
+/// Removes the socket file of an endpoint that was bound here; ZeroMQ leaves it behind.
+void remove_path(std::string_view endpoint);
+
 }  // namespace isocost
