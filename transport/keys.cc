@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <fstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace isocost {
@@ -82,7 +83,8 @@ Status write_keys(const KeyPair& keys, const std::filesystem::path& name) {
   auto written =
       write_file(name.string() + ".public",
                  "# Isocost public key: give it to peers\npublic " + keys.public_key + "\n", 0644);
-  if (!written) std::filesystem::remove(secret);  // half a pair is of no use
+  std::error_code ignored;
+  if (!written) std::filesystem::remove(secret, ignored);  // half a pair is of no use
   return written;
 }
 

@@ -4,8 +4,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "transport/wire.h"
 
 namespace isocost {
 namespace {
@@ -192,6 +199,29 @@ TEST(Assembly, RefusesLengthsThatDoNotCoverTheTokens) {
     ASSERT_TRUE(assembly.add(second.header, second.frames()));
     EXPECT_FALSE(assembly.finish(pool).has_value()) << length;
   }
+}
+
+// The seed of the fuzz target: an announcement and its two fragments, as that target reads them.
+TEST(Assembly, TheFuzzCorpusIsUpToDate) {
+  std::string expected;
+  const auto put = [&expected](std::span<const std::byte> bytes) {
+    const auto size = static_cast<std::uint32_t>(bytes.size());
+    expected.append(reinterpret_cast<const char*>(&size), sizeof(size));
+    expected.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  put(encode(example()));
+  for (const Sample& sample : {first_sample(), second_sample()}) {
+    put(encode(sample.header));
+    for (const auto frame : sample.frames()) put(frame);
+  }
+  const std::filesystem::path file = std::filesystem::path(ISOCOST_SOURCE_DIR) /
+                                     "tests/trainer_adapter/corpus/assembly_fuzz/two-samples";
+  if (std::getenv("ISOCOST_WRITE_CORPUS") != nullptr) {
+    std::ofstream(file, std::ios::binary) << expected;
+  }
+  std::ifstream in(file, std::ios::binary);
+  const std::string read((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(read, expected) << file << ": run this test with ISOCOST_WRITE_CORPUS=1";
 }
 
 }  // namespace
