@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <new>
 #include <random>
 #include <utility>
 #include <variant>
@@ -49,10 +50,14 @@ class ClientImpl final : public Client {
  private:
   using Ready = std::variant<Microbatch, EpochEnd>;
 
+  std::uint32_t prefetch() const {
+    return std::clamp<std::uint32_t>(options_.prefetch, 1, kMaxCredit);
+  }
   Hello hello();
   void on_message(Message message, std::span<const std::span<const std::byte>> frames);
   void on_welcome(const Welcome& welcome);
   void on_header(MicrobatchHeader header);
+  Result<Assembly> begin(MicrobatchHeader header);
   void on_fragment(const FragmentHeader& header,
                    std::span<const std::span<const std::byte>> frames);
   void on_epoch_end(const EpochEnd& end);
@@ -62,19 +67,19 @@ class ClientImpl final : public Client {
   void finish(Assembly& assembly);
   void finish(const EpochEnd& end);
   void fail(Error error);
-  void top_up();  // with mutex_ held
+  // With mutex_ held:
+  void top_up();
+  void return_credit();
   void acknowledge();
+  std::optional<Microbatch> hand_out(Clock::time_point asked);
+
   void leave(bool acknowledge_last);
-  Result<std::optional<Microbatch>> hand_out(Ready ready, Clock::time_point asked);
 
   const ClientOptions options_;
   const std::array<std::uint8_t, 16> id_;
   BufferPool pool_{kKeepBytes};
 
-  // The trainer's thread alone:
-  std::optional<EpochEnd> epoch_end_;
-  std::optional<Position> in_use_;
-  bool left_ = false;
+  std::optional<EpochEnd> epoch_end_;  // the trainer's thread alone
 
   // The connection's thread alone: what was announced and is not ready yet, in order. Fragments of
   // several microbatches may come interleaved, and an end of epoch before the last fragment.
@@ -84,6 +89,10 @@ class ClientImpl final : public Client {
   std::condition_variable_any changed_;
   Welcome welcome_;
   bool welcomed_ = false;
+  bool greeting_ = true;  // said hello, not yet answered: credit would count for nothing
+  bool left_ = false;
+  std::optional<Position> in_use_;
+  std::optional<Position> acknowledged_;
   bool done_ = false;
   std::deque<Ready> ready_;
   std::uint32_t microbatches_ready_ = 0;
@@ -106,9 +115,10 @@ Status ClientImpl::join() {
   handlers.on_error = [this](Error error) { fail(std::move(error)); };
   handlers.on_tick = [this](std::chrono::nanoseconds silence) { on_tick(silence); };
   std::unique_lock lock(mutex_);  // the connection's thread may call before `connection_` is there
-  ISOCOST_ASSIGN(connection_, Connection::open({options_.endpoint, options_.curve_server_key_file,
-                                                options_.curve_secret_key_file},
-                                               std::move(handlers)));
+  ISOCOST_ASSIGN(connection_,
+                 Connection::open({options_.endpoint, options_.curve_server_key_file,
+                                   options_.curve_secret_key_file, options_.max_microbatch_bytes},
+                                  std::move(handlers)));
   changed_.wait_for(lock, options_.connect_timeout,
                     [this] { return welcomed_ || failure_.has_value(); });
   if (failure_) return *failure_;
@@ -121,6 +131,7 @@ Status ClientImpl::join() {
 
 Hello ClientImpl::hello() {
   const std::lock_guard lock(mutex_);
+  greeting_ = true;
   Hello hello;
   hello.rank = options_.rank;
   hello.world_size = options_.world_size;
@@ -156,9 +167,12 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
                    "beginning; restart training from a checkpoint"));
     return;
   }
-  welcome_ = welcome;
+  if (!welcomed_) welcome_ = welcome;  // once: the trainer holds a reference
   welcomed_ = true;
+  greeting_ = false;
   pending_.clear();  // what was under way comes again
+  // May have been lost with the last connection, and the node waits for it.
+  if (acknowledged_) connection_->send(Acknowledgement{*acknowledged_});
   credit_out_ = 0;
   top_up();
   connection_->set_heartbeat(std::chrono::milliseconds(welcome.heartbeat_ms));
@@ -168,15 +182,34 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
 void ClientImpl::on_header(MicrobatchHeader header) {
   {
     const std::lock_guard lock(mutex_);
-    if (received_ && header.position <= *received_) return;  // held already
+    if (received_ && header.position <= *received_) {  // held already, and its credit spent
+      return_credit();
+      return;
+    }
   }
   if (find_pending(header.position) != nullptr) return;
-  auto assembly = Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes);
+  auto assembly = begin(std::move(header));
   if (!assembly) {
     fail(std::move(assembly).error());
     return;
   }
   pending_.emplace_back(*std::move(assembly));
+  take_what_is_whole();  // it is at once where all of its tensors are empty
+}
+
+Result<Assembly> ClientImpl::begin(MicrobatchHeader header) {
+  // A node may have been granted twice the prefetch where two greetings crossed, and never more.
+  if (pending_.size() > 2 * std::size_t{prefetch()} + 1) {
+    return Error(ErrorCode::kCorrupt, "the node announces more microbatches than it was asked for");
+  }
+  const std::string bytes = std::to_string(header.load.tensor_bytes);
+  try {
+    return Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes);
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kResourceExhausted,
+                 "no memory for a microbatch of " + bytes +
+                     " bytes: lower the prefetch, or give the node a smaller microbatch");
+  }
 }
 
 Assembly* ClientImpl::find_pending(const Position& position) {
@@ -225,8 +258,8 @@ void ClientImpl::finish(Assembly& assembly) {
   }
   const std::lock_guard lock(mutex_);
   received_ = microbatch->header.position;
-  if (credit_out_ > 0) credit_out_ -= 1;
   microbatches_ready_ += 1;
+  return_credit();
   ready_.emplace_back(*std::move(microbatch));
   changed_.notify_all();
 }
@@ -259,48 +292,50 @@ void ClientImpl::fail(Error error) {
 // Asks for as many microbatches as may be ready ahead of the one in use.
 void ClientImpl::top_up() {
   const std::uint32_t covered = credit_out_ + microbatches_ready_;
-  const std::uint32_t wanted = std::max<std::uint32_t>(1, options_.prefetch);
-  if (covered >= wanted) return;
-  connection_->send(Credit{wanted - covered});
-  credit_out_ += wanted - covered;
+  if (greeting_ || covered >= prefetch()) return;
+  const std::uint32_t more = prefetch() - covered;
+  connection_->send(Credit{more});
+  credit_out_ += more;
+}
+
+// A microbatch has come: whether it was wanted or not, the node counts it.
+void ClientImpl::return_credit() {
+  if (credit_out_ > 0) credit_out_ -= 1;
+  top_up();
 }
 
 void ClientImpl::acknowledge() {
-  if (in_use_) connection_->send(Acknowledgement{*in_use_});
-  in_use_.reset();
+  if (!in_use_) return;
+  acknowledged_ = std::exchange(in_use_, std::nullopt);
+  connection_->send(Acknowledgement{*acknowledged_});
 }
 
 Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) {
   const auto asked = Clock::now();
-  if (left_) return Error(ErrorCode::kCancelled, "the client is closed");
-  acknowledge();
   std::unique_lock lock(mutex_);
+  if (!left_) acknowledge();
   const bool woken = changed_.wait(
-      lock, stop, [this] { return !ready_.empty() || done_ || failure_.has_value(); });
-  if (!ready_.empty()) {
-    Ready ready = std::move(ready_.front());
-    ready_.pop_front();
-    if (std::holds_alternative<Microbatch>(ready)) {
-      microbatches_ready_ -= 1;
-      top_up();
-    }
-    lock.unlock();
-    return hand_out(std::move(ready), asked);
-  }
+      lock, stop, [this] { return left_ || !ready_.empty() || done_ || failure_.has_value(); });
+  if (left_) return Error(ErrorCode::kCancelled, "the client is closed");
+  if (!ready_.empty()) return hand_out(asked);
   if (failure_) return *failure_;
   if (!woken) return Error(ErrorCode::kCancelled, "stopped while waiting for a microbatch");
   return std::optional<Microbatch>();
 }
 
-Result<std::optional<Microbatch>> ClientImpl::hand_out(Ready ready, Clock::time_point asked) {
-  if (auto* end = std::get_if<EpochEnd>(&ready)) {
+std::optional<Microbatch> ClientImpl::hand_out(Clock::time_point asked) {
+  Ready ready = std::move(ready_.front());
+  ready_.pop_front();
+  if (const auto* end = std::get_if<EpochEnd>(&ready)) {
     epoch_end_ = *end;
-    return std::optional<Microbatch>();
+    return std::nullopt;
   }
+  microbatches_ready_ -= 1;
+  top_up();
   auto& microbatch = std::get<Microbatch>(ready);
   in_use_ = microbatch.header.position;
   microbatch.waited = Clock::now() - asked;
-  return std::optional(std::move(microbatch));
+  return std::move(microbatch);
 }
 
 Status ClientImpl::report(const Report& report) {
@@ -312,17 +347,22 @@ Status ClientImpl::report(const Report& report) {
                                                     " seconds is no time that a microbatch takes");
     }
   }
+  const std::lock_guard lock(mutex_);
   if (!left_) connection_->send(report);
   return {};
 }
 
 void ClientImpl::leave(bool acknowledge_last) {
-  if (left_) return;
-  left_ = true;
-  if (connection_ == nullptr) return;
-  if (acknowledge_last) acknowledge();
-  connection_->send(Goodbye{});
-  connection_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    if (connection_ == nullptr) return;
+    if (!std::exchange(left_, true)) {
+      if (acknowledge_last) acknowledge();
+      connection_->send(Goodbye{});
+      changed_.notify_all();
+    }
+  }
+  connection_->stop();
 }
 
 }  // namespace

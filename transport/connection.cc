@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 
 #include "transport/internal/endpoint.h"
 #include "transport/internal/frames.h"
+#include "transport/internal/polling.h"
 #include "transport/internal/wake.h"
 #include "transport/keys.h"
 
@@ -27,13 +29,19 @@ constexpr int kLingerMs = 200;
 constexpr int kReconnectMs = 50;
 constexpr int kReconnectMostMs = 1000;
 
+struct Outgoing {
+  std::vector<std::byte> bytes;
+  bool is_credit = false;
+};
+
 class ConnectionImpl final : public Connection {
  public:
   explicit ConnectionImpl(ConnectionHandlers handlers) : handlers_(std::move(handlers)) {}
-  ~ConnectionImpl() override;
+  ~ConnectionImpl() override { stop(); }
 
   Status start(const ConnectionOptions& options);
   void send(const Message& message) override;
+  void stop() override;
   void set_heartbeat(std::chrono::milliseconds interval) override {
     heartbeat_ms_ = interval.count();
   }
@@ -45,13 +53,14 @@ class ConnectionImpl final : public Connection {
   void receive_all();
   void send_queued();
   void keep_alive();
-  void send_now(const Message& message);
+  void greet();
+  bool send_now(std::span<const std::byte> bytes);
 
   ConnectionHandlers handlers_;
   std::atomic<std::int64_t> heartbeat_ms_ = 1000;
 
   std::mutex mutex_;  // guards outgoing_
-  std::deque<std::vector<std::byte>> outgoing_;
+  std::deque<Outgoing> outgoing_;
 
   Wake wake_;
   zmq::context_t context_{1};
@@ -59,15 +68,20 @@ class ConnectionImpl final : public Connection {
   zmq::socket_t events_;
   std::atomic<bool> up_ = false;
   Clock::time_point heard_ = Clock::now();
+  Clock::time_point greeted_;
   Clock::time_point next_beat_;
+  std::once_flag stopped_;
   std::jthread thread_;  // last: joined first
 };
 
-ConnectionImpl::~ConnectionImpl() {
-  if (!thread_.joinable()) return;
-  thread_.request_stop();
-  wake_.notify();
-  thread_.join();
+void ConnectionImpl::stop() {
+  std::call_once(stopped_, [this] {
+    if (!thread_.joinable()) return;
+    thread_.request_stop();
+    wake_.notify();
+    thread_.join();
+    context_.close();  // waits for what lingers
+  });
 }
 
 Status ConnectionImpl::start(const ConnectionOptions& options) {
@@ -82,6 +96,7 @@ Status ConnectionImpl::start(const ConnectionOptions& options) {
   // Nothing is queued for a connection that is down: it would arrive before the greeting of the
   // next one.
   dealer_.set(zmq::sockopt::immediate, true);
+  dealer_.set(zmq::sockopt::maxmsgsize, options.max_frame_bytes);
   dealer_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
   if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress,
                          ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0) {
@@ -111,20 +126,22 @@ void ConnectionImpl::send(const Message& message) {
   // Credit belongs to the connection that it was granted on; the rest keeps its meaning on the next
   // one.
   if (!up_ && std::holds_alternative<Credit>(message)) return;
+  bool first = false;
   {
     const std::lock_guard lock(mutex_);
-    outgoing_.push_back(encode(message));
+    first = outgoing_.empty();
+    outgoing_.push_back({encode(message), std::holds_alternative<Credit>(message)});
   }
-  wake_.notify();
+  if (first) wake_.notify();
 }
 
 void ConnectionImpl::loop(const std::stop_token& stop) {
+  block_signals();
   while (!stop.stop_requested()) {
     std::array<zmq::pollitem_t, 3> items = {{{dealer_.handle(), 0, ZMQ_POLLIN, 0},
                                              {events_.handle(), 0, ZMQ_POLLIN, 0},
                                              {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0}}};
-    zmq::poll(items.data(), items.size(),
-              std::chrono::milliseconds(std::min<std::int64_t>(100, heartbeat_ms_)));
+    poll_items(items, std::chrono::milliseconds(std::min<std::int64_t>(100, heartbeat_ms_)));
     wake_.drain();
     take_events();
     receive_all();
@@ -146,7 +163,7 @@ void ConnectionImpl::take_events() {
     std::uint16_t event = 0;
     std::memcpy(&event, frames.front().data(), sizeof(event));
     up_ = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
-    if (up_) send_now(handlers_.hello());
+    if (up_) greet();
   }
 }
 
@@ -167,31 +184,46 @@ void ConnectionImpl::receive_all() {
 }
 
 void ConnectionImpl::send_queued() {
-  if (!up_) return;
-  std::deque<std::vector<std::byte>> ready;
-  {
+  while (up_) {
+    Outgoing next;
+    {
+      const std::lock_guard lock(mutex_);
+      if (outgoing_.empty()) return;
+      next = std::move(outgoing_.front());
+      outgoing_.pop_front();
+    }
+    if (send_now(next.bytes) || next.is_credit) continue;
+    // The connection is gone and its end not yet reported: the next one takes it.
     const std::lock_guard lock(mutex_);
-    ready.swap(outgoing_);
-  }
-  for (const std::vector<std::byte>& bytes : ready) {
-    std::vector<zmq::message_t> frames;
-    frames.push_back(copied_frame(bytes));
-    send_frames(dealer_, frames);
+    outgoing_.push_front(std::move(next));
+    return;
   }
 }
 
 void ConnectionImpl::keep_alive() {
   const auto now = Clock::now();
   const std::chrono::milliseconds interval(heartbeat_ms_.load());
-  if (!up_ || now < next_beat_) return;
+  if (!up_) return;
+  if (now - std::max(heard_, greeted_) > 2 * interval) greet();
+  if (now < next_beat_) return;
   next_beat_ = now + interval;
-  send_now(Heartbeat{});
+  static_cast<void>(send_now(encode(Heartbeat{})));
 }
 
-void ConnectionImpl::send_now(const Message& message) {
+void ConnectionImpl::greet() {
+  greeted_ = Clock::now();
+  {
+    // What was granted before counts no more once the node has read this greeting.
+    const std::lock_guard lock(mutex_);
+    std::erase_if(outgoing_, [](const Outgoing& waiting) { return waiting.is_credit; });
+  }
+  static_cast<void>(send_now(encode(handlers_.hello())));
+}
+
+bool ConnectionImpl::send_now(std::span<const std::byte> bytes) {
   std::vector<zmq::message_t> frames;
-  frames.push_back(copied_frame(encode(message)));
-  send_frames(dealer_, frames);
+  frames.push_back(copied_frame(bytes));
+  return send_frames(dealer_, frames);
 }
 
 }  // namespace
@@ -204,6 +236,8 @@ Result<std::unique_ptr<Connection>> Connection::open(const ConnectionOptions& op
     return std::unique_ptr<Connection>(std::move(connection));
   } catch (const zmq::error_t& error) {
     return Error(ErrorCode::kInvalidArgument, options.endpoint + ": " + error.what());
+  } catch (const std::system_error& error) {
+    return Error(ErrorCode::kUnavailable, options.endpoint + ": " + error.what());
   }
 }
 

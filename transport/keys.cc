@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <fstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace isocost {
@@ -73,19 +74,28 @@ Result<KeyPair> generate_keys() {
 }
 
 Status write_keys(const KeyPair& keys, const std::filesystem::path& name) {
+  const std::filesystem::path secret = name.string() + ".secret";
   ISOCOST_TRY(
-      write_file(name.string() + ".secret",
+      write_file(secret,
                  "# Isocost secret key: keep it to the node or client that owns it\npublic " +
                      keys.public_key + "\nsecret " + keys.secret_key + "\n",
                  0600));
-  return write_file(name.string() + ".public",
-                    "# Isocost public key: give it to peers\npublic " + keys.public_key + "\n",
-                    0644);
+  auto written =
+      write_file(name.string() + ".public",
+                 "# Isocost public key: give it to peers\npublic " + keys.public_key + "\n", 0644);
+  std::error_code ignored;
+  if (!written) std::filesystem::remove(secret, ignored);  // half a pair is of no use
+  return written;
 }
 
 Result<KeyPair> read_secret_key(const std::filesystem::path& file) {
   ISOCOST_ASSIGN(std::string public_key, value_of(file, "public"));
   ISOCOST_ASSIGN(std::string secret_key, value_of(file, "secret"));
+  std::array<char, kKeyCharacters + 1> derived{};
+  if (zmq_curve_public(derived.data(), secret_key.c_str()) != 0 || public_key != derived.data()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 file.string() + ": its public key does not belong to its secret key");
+  }
   return KeyPair{std::move(public_key), std::move(secret_key)};
 }
 

@@ -78,11 +78,18 @@ struct MicrobatchHeader {
   bool last_of_step() const { return position.microbatch + 1 == microbatches; }
 };
 
-/// Announces the tensors of one sample; their bytes follow, a frame each.
+/// Bytes of one sample's tensor that travel as one frame: the whole tensor, or, where it is large,
+/// a piece of it.
+struct FragmentPiece {
+  TensorSpec tensor;        ///< All of the sample's rows, whatever the piece holds of them.
+  std::int64_t offset = 0;  ///< Of the frame's first byte in that tensor; pieces come in order.
+};
+
+/// Announces pieces of one sample's tensors; their bytes follow, a frame each.
 struct FragmentHeader {
   Position position;
   std::uint32_t sample = 0;  ///< Index into MicrobatchHeader::samples.
-  std::vector<TensorSpec> tensors;
+  std::vector<FragmentPiece> pieces;
 };
 
 /// One sample's tensors; every fragment of a microbatch comes once, in any order.

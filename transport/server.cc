@@ -10,6 +10,7 @@
 #include <random>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -17,7 +18,9 @@
 #include <zmq.hpp>
 
 #include "transport/internal/endpoint.h"
+#include "transport/internal/fragment_messages.h"
 #include "transport/internal/frames.h"
+#include "transport/internal/polling.h"
 #include "transport/internal/wake.h"
 #include "transport/internal/zap.h"
 #include "transport/keys.h"
@@ -29,13 +32,22 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kLargestRequest = std::int64_t{64} << 10;  // clients send small messages
-constexpr std::size_t kCopyBelow = 1024;  // bytes; a small frame is cheaper copied than shared
 constexpr std::chrono::milliseconds kLinger{1000};
+constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill our log
+
+using Messages = std::vector<std::vector<zmq::message_t>>;
 
 struct Outgoing {
   std::int32_t rank = 0;
+  std::uint64_t session = 0;  // 0: whoever holds the rank
   std::vector<zmq::message_t> frames;
 };
+
+Messages one_message(const Message& message) {
+  Messages messages(1);
+  messages.front().push_back(copied_frame(encode(message)));
+  return messages;
+}
 
 std::uint64_t random_id() {
   std::random_device device;
@@ -48,21 +60,25 @@ class ServerImpl final : public Server {
              LogSink log)
       : options_(options), on_event_(std::move(on_event)), log_(std::move(log)) {
     options_.welcome.node_id = random_id();
+    options_.welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
+    options_.welcome.timeout_ms = static_cast<std::uint32_t>(options_.timeout.count());
   }
   ~ServerImpl() override;
 
   Status start();
   const std::string& endpoint() const override { return endpoint_; }
 
-  void begin(std::int32_t rank, const MicrobatchHeader& header) override;
-  void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep) override;
-  void epoch_end(std::int32_t rank, const EpochEnd& end) override;
+  void begin(std::int32_t rank, const MicrobatchHeader& header, std::uint64_t session) override;
+  void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
+                std::uint64_t session) override;
+  void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session) override;
   void fail(const Error& error) override;
 
  private:
   struct Client {
     std::string address;  // ZeroMQ's routing id; empty: nobody holds the rank
     std::array<std::uint8_t, 16> id{};
+    std::uint64_t session = 0;
     Clock::time_point heard;
   };
 
@@ -74,11 +90,13 @@ class ServerImpl final : public Server {
   void handle(const std::string& address, std::span<const std::byte> frame);
   void hello(const std::string& address, const Hello& hello);
   std::optional<Refusal> refuse(const Hello& hello) const;
+  bool is_taken(const Hello& hello);
   void take(std::int32_t rank, const Message& message);
   void keep_alive();
-  void send_to(const std::string& address, const Message& message);
+  bool send_to(const std::string& address, const Message& message);
   void leave(std::int32_t rank, bool finished);
-  void queue(std::int32_t rank, std::vector<zmq::message_t> frames);
+  void queue(std::int32_t rank, std::uint64_t session, Messages messages);
+  void warn(const std::string& text);
   std::optional<Failure> failure();
 
   ServerOptions options_;
@@ -97,7 +115,9 @@ class ServerImpl final : public Server {
   // The thread's own:
   std::map<std::int32_t, Client> clients_;
   std::unordered_map<std::string, std::int32_t> addresses_;  // of those that hold a rank
+  std::uint64_t sessions_ = 0;
   Clock::time_point next_beat_;
+  Clock::time_point next_warning_;
   std::jthread thread_;  // last: joined first
 };
 
@@ -109,7 +129,14 @@ ServerImpl::~ServerImpl() {
 }
 
 Status ServerImpl::start() {
+  if (options_.heartbeat.count() < 1 || options_.timeout < options_.heartbeat) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "a client cannot be given up before its heartbeat is due: heartbeat " +
+                     std::to_string(options_.heartbeat.count()) + " ms, time-out " +
+                     std::to_string(options_.timeout.count()) + " ms");
+  }
   ISOCOST_ASSIGN(const bool local, is_local_endpoint(options_.bind));
+  ISOCOST_TRY(check_path_is_free(options_.bind));
   router_ = zmq::socket_t(context_, zmq::socket_type::router);
   ISOCOST_TRY(secure(local));
   ISOCOST_TRY(bind());
@@ -161,6 +188,7 @@ Status ServerImpl::bind() {
 }
 
 void ServerImpl::loop(const std::stop_token& stop) {
+  block_signals();
   while (!stop.stop_requested()) {
     std::array<zmq::pollitem_t, 3> items = {{{router_.handle(), 0, ZMQ_POLLIN, 0},
                                              {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0},
@@ -168,7 +196,7 @@ void ServerImpl::loop(const std::stop_token& stop) {
     if (gate_) items[2] = {gate_->socket().handle(), 0, ZMQ_POLLIN, 0};
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::max(Clock::duration::zero(), next_beat_ - Clock::now()));
-    zmq::poll(items.data(), gate_ ? 3 : 2, wait + std::chrono::milliseconds(1));
+    poll_items(std::span(items).first(gate_ ? 3 : 2), wait + std::chrono::milliseconds(1));
     if (gate_ && (items[2].revents & ZMQ_POLLIN) != 0) gate_->answer();
     wake_.drain();
     receive_all();
@@ -176,6 +204,7 @@ void ServerImpl::loop(const std::stop_token& stop) {
     keep_alive();
   }
   send_queued();
+  remove_path(options_.bind);
   router_.close();
 }
 
@@ -193,7 +222,7 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
   const auto message = decode(frame);
   if (!message) {
     send_to(address, Refusal{message.error().code(), message.error().message()});
-    log(log_, LogLevel::kWarning, "a client's message was refused: " + message.error().message());
+    warn("a client's message was refused: " + message.error().message());
     return;
   }
   if (const auto* greeting = std::get_if<Hello>(&*message)) {
@@ -210,9 +239,15 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
 }
 
 void ServerImpl::hello(const std::string& address, const Hello& hello) {
-  if (const auto refusal = refuse(hello)) {
+  std::optional<Refusal> refusal = refuse(hello);
+  if (!refusal && is_taken(hello)) {
+    refusal = Refusal{ErrorCode::kAlreadyExists, "rank " + std::to_string(hello.rank) +
+                                                     " is taken by another client that is alive: "
+                                                     "give each process its own rank"};
+  }
+  if (refusal) {
     send_to(address, *refusal);
-    log(log_, LogLevel::kWarning, "a client was refused: " + refusal->message);
+    warn("a client was refused: " + refusal->message);
     return;
   }
   if (const auto failed = failure()) {
@@ -220,15 +255,17 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
     on_event_(ClientLeft{hello.rank, false});
     return;
   }
+  const auto held = addresses_.find(address);
+  if (held != addresses_.end() && held->second != hello.rank) leave(held->second, false);
   Client& client = clients_[hello.rank];
-  const bool same = client.id == hello.client_id;
+  const bool same = client.session != 0 && client.id == hello.client_id;
   addresses_.erase(client.address);
   addresses_[address] = hello.rank;
-  client = {address, hello.client_id, Clock::now()};
+  client = {address, hello.client_id, ++sessions_, Clock::now()};
   send_to(address, options_.welcome);
   std::optional<Position> received;
   if (hello.has_position) received = hello.position;
-  on_event_(ClientJoined{hello.rank, same, received});
+  on_event_(ClientJoined{hello.rank, same, received, client.session});
 }
 
 std::optional<Refusal> ServerImpl::refuse(const Hello& hello) const {
@@ -244,14 +281,18 @@ std::optional<Refusal> ServerImpl::refuse(const Hello& hello) const {
                    rank + " says that there are " + std::to_string(hello.world_size) +
                        " ranks, the node was started with --ranks " + std::to_string(ranks)};
   }
-  const auto found = clients_.find(hello.rank);
-  if (found != clients_.end() && !found->second.address.empty() &&
-      found->second.id != hello.client_id) {
-    return Refusal{
-        ErrorCode::kAlreadyExists,
-        rank + " is taken by another client that is alive: give each process its own rank"};
-  }
   return std::nullopt;
+}
+
+// A trainer that was killed leaves a rank whose connection is gone: its successor need not wait for
+// the time-out.
+bool ServerImpl::is_taken(const Hello& hello) {
+  const auto found = clients_.find(hello.rank);
+  if (found == clients_.end() || found->second.address.empty()) return false;
+  if (found->second.id == hello.client_id) return false;
+  if (send_to(found->second.address, Heartbeat{})) return true;
+  leave(hello.rank, false);
+  return false;
 }
 
 void ServerImpl::take(std::int32_t rank, const Message& message) {
@@ -289,11 +330,19 @@ void ServerImpl::leave(std::int32_t rank, bool finished) {
   on_event_(ClientLeft{rank, finished});
 }
 
-void ServerImpl::send_to(const std::string& address, const Message& message) {
+// False where the connection with that address is gone.
+bool ServerImpl::send_to(const std::string& address, const Message& message) {
   std::vector<zmq::message_t> frames;
   frames.emplace_back(address);
   frames.push_back(copied_frame(encode(message)));
-  send_frames(router_, frames);
+  return send_frames(router_, frames);
+}
+
+void ServerImpl::warn(const std::string& text) {
+  const auto now = Clock::now();
+  if (now < next_warning_) return;
+  next_warning_ = now + kBetweenWarnings;
+  log(log_, LogLevel::kWarning, text);
 }
 
 std::optional<Failure> ServerImpl::failure() {
@@ -310,49 +359,35 @@ void ServerImpl::send_queued() {
   for (Outgoing& message : ready) {
     const auto client = clients_.find(message.rank);
     if (client == clients_.end() || client->second.address.empty()) continue;  // asked for again
+    if (message.session != 0 && message.session != client->second.session) continue;
     message.frames.insert(message.frames.begin(), zmq::message_t(client->second.address));
     send_frames(router_, message.frames);
   }
 }
 
-void ServerImpl::queue(std::int32_t rank, std::vector<zmq::message_t> frames) {
+// Messages of one call stay together: pieces of a fragment must not mix with those of another copy
+// of it.
+void ServerImpl::queue(std::int32_t rank, std::uint64_t session, Messages messages) {
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
     first = outgoing_.empty();
-    outgoing_.push_back({rank, std::move(frames)});
+    for (auto& frames : messages) outgoing_.push_back({rank, session, std::move(frames)});
   }
   if (first) wake_.notify();
 }
 
-void ServerImpl::begin(std::int32_t rank, const MicrobatchHeader& header) {
-  std::vector<zmq::message_t> frames;
-  frames.push_back(copied_frame(encode(header)));
-  queue(rank, std::move(frames));
+void ServerImpl::begin(std::int32_t rank, const MicrobatchHeader& header, std::uint64_t session) {
+  queue(rank, session, one_message(header));
 }
 
-void ServerImpl::fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep) {
-  FragmentHeader header{fragment.position, fragment.sample, {}};
-  std::vector<zmq::message_t> frames(1);
-  for (NamedTensor& named : fragment.tensors) {
-    const SharedTensor& tensor = named.tensor;
-    header.tensors.push_back({std::move(named.name), tensor.dtype, tensor.shape});
-    if (tensor.bytes().size() < kCopyBelow) {
-      frames.push_back(copied_frame(tensor.bytes()));
-    } else {
-      using Both = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
-      frames.push_back(
-          shared_frame(tensor.bytes(), std::make_shared<const Both>(tensor.owner, keep)));
-    }
-  }
-  frames.front() = copied_frame(encode(header));
-  queue(rank, std::move(frames));
+void ServerImpl::fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
+                          std::uint64_t session) {
+  queue(rank, session, fragment_messages(fragment, keep));
 }
 
-void ServerImpl::epoch_end(std::int32_t rank, const EpochEnd& end) {
-  std::vector<zmq::message_t> frames;
-  frames.push_back(copied_frame(encode(end)));
-  queue(rank, std::move(frames));
+void ServerImpl::epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session) {
+  queue(rank, session, one_message(end));
 }
 
 void ServerImpl::fail(const Error& error) {
@@ -362,9 +397,7 @@ void ServerImpl::fail(const Error& error) {
     failure_ = failure;
   }
   for (std::int32_t rank = 0; rank < options_.welcome.ranks; ++rank) {
-    std::vector<zmq::message_t> frames;
-    frames.push_back(copied_frame(encode(failure)));
-    queue(rank, std::move(frames));
+    queue(rank, 0, one_message(failure));
   }
 }
 
@@ -379,6 +412,8 @@ Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options,
     return std::unique_ptr<Server>(std::move(server));
   } catch (const zmq::error_t& error) {
     return Error(ErrorCode::kInvalidArgument, options.bind + ": " + error.what());
+  } catch (const std::system_error& error) {
+    return Error(ErrorCode::kUnavailable, options.bind + ": " + error.what());
   }
 }
 

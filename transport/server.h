@@ -22,7 +22,8 @@ struct ServerOptions {
                                            ///< knows ours.
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::milliseconds timeout{30000};  ///< A silent client is given up after this.
-  Welcome welcome;                           ///< Sent to each client that is let in.
+  /// Sent to each client that is let in; node id, heartbeat and time-out are filled in here.
+  Welcome welcome;
 };
 
 /// What clients do, as the server's owner sees it.
@@ -30,6 +31,7 @@ struct ClientJoined {
   std::int32_t rank;
   bool same_client;                  ///< A reconnect of the client that had this rank.
   std::optional<Position> received;  ///< Last microbatch that it holds whole.
+  std::uint64_t session = 0;         ///< Of this join, never 0 and never the same again.
 };
 struct ClientLeft {
   std::int32_t rank;
@@ -51,8 +53,9 @@ using ServerEvent = std::variant<ClientJoined, ClientLeft, CreditGranted, Acknow
 
 /// The node's socket: lets in one client a rank, keeps heartbeats, carries microbatches. It owns
 /// one thread. A rank out of range, a rank already taken by a live client, another protocol version
-/// or world size is answered with a refusal that says why. A client that reconnects must join
-/// again, and its credit starts anew. Internally synchronised.
+/// or world size is answered with a refusal that says why. A client is alive while its connection
+/// stands and it is not silent for the time-out. A client that reconnects must join again, and its
+/// credit starts anew. Internally synchronised.
 class Server {
  public:
   /// `on_event` is called on the server's thread; it must not block, and may call the send
@@ -69,10 +72,15 @@ class Server {
 
   /// These queue a message and return; the tensors are sent without a copy and `keep` is released
   /// once ZeroMQ has no use for them (on any thread). Sending to a rank without a client drops the
-  /// message.
-  virtual void begin(std::int32_t rank, const MicrobatchHeader& header) = 0;
-  virtual void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep) = 0;
-  virtual void epoch_end(std::int32_t rank, const EpochEnd& end) = 0;
+  /// message. `session` is that of the ClientJoined on which the decision to send rests: where the
+  /// rank has been joined anew since, the message is dropped, too, for the new client is served
+  /// from another position, and one microbatch too early would make it take those before for
+  /// received. 0 sends to whoever holds the rank, and leaves that order to the caller.
+  virtual void begin(std::int32_t rank, const MicrobatchHeader& header,
+                     std::uint64_t session = 0) = 0;
+  virtual void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
+                        std::uint64_t session = 0) = 0;
+  virtual void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session = 0) = 0;
   /// Tells every client why the node stops, and those that join later.
   virtual void fail(const Error& error) = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,35 +59,32 @@ std::string get_name(ByteReader& in) {
   return name;
 }
 
-void put_tensors(ByteWriter& out, const std::vector<TensorSpec>& tensors) {
-  out.put(static_cast<std::uint8_t>(tensors.size()));
-  for (const TensorSpec& spec : tensors) {
-    out.put_text<std::uint8_t>(spec.name);
-    out.put(static_cast<std::uint8_t>(spec.dtype));
-    out.put(static_cast<std::uint8_t>(spec.shape.size()));
-    for (const std::int64_t extent : spec.shape) out.put(extent);
-  }
+void put_tensor(ByteWriter& out, const TensorSpec& spec) {
+  out.put_text<std::uint8_t>(spec.name);
+  out.put(static_cast<std::uint8_t>(spec.dtype));
+  out.put(static_cast<std::uint8_t>(spec.shape.size()));
+  for (const std::int64_t extent : spec.shape) out.put(extent);
 }
 
-std::vector<TensorSpec> get_tensors(ByteReader& in) {
+TensorSpec get_tensor(ByteReader& in) {
+  TensorSpec spec;
+  spec.name = get_name(in);
+  const auto dtype = in.get<std::uint8_t>();
+  if (dtype > static_cast<std::uint8_t>(DType::kFloat32)) in.fail();
+  spec.dtype = static_cast<DType>(dtype);
+  const auto dimensions = in.get<std::uint8_t>();
+  if (dimensions == 0 || dimensions > kMaxDimensions) in.fail();
+  for (std::size_t d = 0; in.ok() && d < dimensions; ++d) {
+    spec.shape.push_back(in.get<std::int64_t>());
+  }
+  if (in.ok() && !tensor_bytes(spec)) in.fail();
+  return spec;
+}
+
+std::size_t get_tensor_count(ByteReader& in) {
   const auto count = in.get<std::uint8_t>();
   if (count > kMaxTensors) in.fail();
-  std::vector<TensorSpec> tensors;
-  for (std::size_t i = 0; in.ok() && i < count; ++i) {
-    TensorSpec spec;
-    spec.name = get_name(in);
-    const auto dtype = in.get<std::uint8_t>();
-    if (dtype > static_cast<std::uint8_t>(DType::kFloat32)) in.fail();
-    spec.dtype = static_cast<DType>(dtype);
-    const auto dimensions = in.get<std::uint8_t>();
-    if (dimensions == 0 || dimensions > kMaxDimensions) in.fail();
-    for (std::size_t d = 0; in.ok() && d < dimensions; ++d) {
-      spec.shape.push_back(in.get<std::int64_t>());
-    }
-    if (in.ok() && !tensor_bytes(spec)) in.fail();
-    tensors.push_back(std::move(spec));
-  }
-  return tensors;
+  return in.ok() ? count : 0;
 }
 
 template <typename T>
@@ -131,6 +129,12 @@ Type put(ByteWriter& out, const Credit& credit) {
   return Type::kCredit;
 }
 
+Credit get_credit(ByteReader& in) {
+  const auto microbatches = in.get<std::uint32_t>();
+  if (microbatches == 0 || microbatches > kMaxCredit) in.fail();
+  return {microbatches};
+}
+
 Type put(ByteWriter& out, const Acknowledgement& acknowledgement) {
   put_position(out, acknowledgement.position);
   return Type::kAcknowledgement;
@@ -153,6 +157,7 @@ Report get_report(ByteReader& in) {
   for (std::size_t i = 0; in.ok() && i < count; ++i) {
     const auto module = module_from_name(get_name(in));
     const auto seconds = in.get<double>();
+    if (!std::isfinite(seconds)) in.fail();
     // A module that this build does not know is somebody's newer model: its time is not ours to
     // use.
     if (module) report.seconds.at(static_cast<std::size_t>(*module)) = seconds;
@@ -223,7 +228,8 @@ Type put(ByteWriter& out, const MicrobatchHeader& header) {
     out.put(sample.weight);
     out.put(sample.label_tokens);
   }
-  put_tensors(out, header.tensors);
+  out.put(static_cast<std::uint8_t>(header.tensors.size()));
+  for (const TensorSpec& spec : header.tensors) put_tensor(out, spec);
   for (const std::uint32_t rows : header.rows) out.put(rows);
   return Type::kMicrobatch;
 }
@@ -263,7 +269,8 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
     if (!(sample.weight >= 0 && sample.weight <= 3e38F)) in.fail();
     header.samples.push_back(sample);
   }
-  header.tensors = get_tensors(in);
+  const std::size_t tensors = get_tensor_count(in);
+  for (std::size_t i = 0; in.ok() && i < tensors; ++i) header.tensors.push_back(get_tensor(in));
   const std::size_t rows = header.samples.size() * header.tensors.size();
   if (in.left() != rows * sizeof(std::uint32_t)) in.fail();
   for (std::size_t i = 0; in.ok() && i < rows; ++i) header.rows.push_back(in.get<std::uint32_t>());
@@ -273,7 +280,11 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
 Type put(ByteWriter& out, const FragmentHeader& fragment) {
   put_position(out, fragment.position);
   out.put(fragment.sample);
-  put_tensors(out, fragment.tensors);
+  out.put(static_cast<std::uint8_t>(fragment.pieces.size()));
+  for (const FragmentPiece& piece : fragment.pieces) {
+    put_tensor(out, piece.tensor);
+    out.put(piece.offset);
+  }
   return Type::kFragment;
 }
 
@@ -281,7 +292,14 @@ FragmentHeader get_fragment(ByteReader& in) {
   FragmentHeader fragment;
   fragment.position = get_position(in);
   fragment.sample = in.get<std::uint32_t>();
-  fragment.tensors = get_tensors(in);
+  const std::size_t pieces = get_tensor_count(in);
+  for (std::size_t i = 0; in.ok() && i < pieces; ++i) {
+    FragmentPiece piece;
+    piece.tensor = get_tensor(in);
+    piece.offset = in.get<std::int64_t>();
+    if (piece.offset < 0) in.fail();
+    fragment.pieces.push_back(std::move(piece));
+  }
   return fragment;
 }
 
@@ -311,7 +329,7 @@ Result<Message> get_body(Type type, ByteReader& in) {
     case Type::kHello:
       return Message(get_hello(in));
     case Type::kCredit:
-      return Message(Credit{in.get<std::uint32_t>()});
+      return Message(get_credit(in));
     case Type::kAcknowledgement:
       return Message(Acknowledgement{get_position(in)});
     case Type::kReport:

@@ -21,6 +21,7 @@ inline constexpr std::size_t kMaxTextBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxTensors = 64;
 inline constexpr std::size_t kMaxDimensions = 8;
 inline constexpr std::size_t kMaxSamples = std::size_t{1} << 16;
+inline constexpr std::uint32_t kMaxCredit = 1024;  ///< Microbatches in one message.
 
 /// The first frame of a message. Pure.
 std::vector<std::byte> encode(const Message& message);

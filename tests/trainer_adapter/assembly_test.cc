@@ -2,9 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "transport/wire.h"
 
 namespace isocost {
 namespace {
@@ -37,15 +45,17 @@ struct Sample {
 Sample first_sample() {
   return {{{},
            0,
-           {{"vision.patches", DType::kUInt8, {4, 3}},
-            {"llm.input_ids", DType::kInt64, {2}},
-            {"llm.lengths", DType::kInt32, {1}}}},
+           {{{"vision.patches", DType::kUInt8, {4, 3}}, 0},
+            {{"llm.input_ids", DType::kInt64, {2}}, 0},
+            {{"llm.lengths", DType::kInt32, {1}}, 0}}},
           {raw<std::uint8_t>({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}), raw<std::int64_t>({256, 65}),
            raw<std::int32_t>({2})}};
 }
 
 Sample second_sample() {
-  return {{{}, 1, {{"llm.input_ids", DType::kInt64, {1}}, {"llm.lengths", DType::kInt32, {1}}}},
+  return {{{},
+           1,
+           {{{"llm.input_ids", DType::kInt64, {1}}, 0}, {{"llm.lengths", DType::kInt32, {1}}, 0}}},
           {raw<std::int64_t>({66}), raw<std::int32_t>({1})}};
 }
 
@@ -88,18 +98,94 @@ TEST(Assembly, RefusesWhatContradictsTheAnnouncement) {
   };
   EXPECT_TRUE(refused([](Sample& s) { s.header.sample = 2; }));
   EXPECT_TRUE(refused([](Sample& s) { s.bytes.pop_back(); }));
-  EXPECT_TRUE(refused([](Sample& s) { s.bytes[0].pop_back(); }));
-  EXPECT_TRUE(refused([](Sample& s) { s.header.tensors[0].shape = {3, 4}; }));
-  EXPECT_TRUE(refused([](Sample& s) { s.header.tensors[1].dtype = DType::kFloat32; }));
-  EXPECT_TRUE(refused([](Sample& s) { s.header.tensors[0].name = "vision.other"; }));
+  EXPECT_TRUE(refused([](Sample& s) { s.bytes[0].push_back(std::byte{0}); }));
+  EXPECT_TRUE(refused([](Sample& s) { s.header.pieces[0].offset = 1; })) << "a gap before it";
+  EXPECT_TRUE(refused([](Sample& s) { s.header.pieces[0].offset = INT64_MAX; }));
+  EXPECT_TRUE(refused([](Sample& s) { s.header.pieces[0].tensor.shape = {4}; }));
+  EXPECT_TRUE(refused([](Sample& s) { s.header.pieces[0].tensor.shape = {3, 4}; }));
+  EXPECT_TRUE(refused([](Sample& s) { s.header.pieces[1].tensor.dtype = DType::kFloat32; }));
+  EXPECT_TRUE(refused([](Sample& s) { s.header.pieces[0].tensor.name = "vision.other"; }));
+}
+
+// A large tensor comes in pieces; until the last byte is there nothing is handed out.
+TEST(Assembly, JoinsPiecesOfATensor) {
+  BufferPool pool;
+  Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
+  const Sample second = second_sample();
+  ASSERT_TRUE(assembly.add(second.header, second.frames()));
+  Sample head = first_sample();
+  const std::vector<std::byte> patches = head.bytes[0];
+  head.bytes[0].resize(5);
+  EXPECT_EQ(assembly.add(head.header, head.frames()).value(), 5 + 16 + 4);
+  EXPECT_FALSE(assembly.whole());
+  FragmentHeader tail{{}, 0, {{head.header.pieces[0].tensor, 5}}};
+  const std::span<const std::byte> rest = std::span(patches).subspan(5);
+  EXPECT_EQ(assembly.add(tail, {&rest, 1}).value(), 7);
+  ASSERT_TRUE(assembly.whole());
+  const Microbatch microbatch = assembly.finish(pool).value();
+  const auto bytes = microbatch.find("vision.patches")->bytes();
+  EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), patches.begin(), patches.end()));
+}
+
+TEST(Assembly, IsNotWholeWhereAFragmentLeavesATensorOut) {
+  BufferPool pool;
+  Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
+  Sample first = first_sample();
+  first.header.pieces.pop_back();
+  first.bytes.pop_back();
+  const Sample second = second_sample();
+  ASSERT_TRUE(assembly.add(first.header, first.frames()));
+  ASSERT_TRUE(assembly.add(second.header, second.frames()));
+  EXPECT_FALSE(assembly.whole());
 }
 
 TEST(Assembly, RefusesAnnouncementsThatCannotBe) {
   BufferPool pool;
+  const auto refused = [&](auto change) {
+    MicrobatchHeader header = example();
+    change(header);
+    const auto assembly = Assembly::begin(header, pool, 1 << 20);
+    return !assembly.has_value() && assembly.error().code() == ErrorCode::kCorrupt;
+  };
+  EXPECT_FALSE(refused([](MicrobatchHeader&) {}));
+  EXPECT_FALSE(Assembly::begin(example(), pool, 10).has_value()) << "more bytes than allowed";
+  EXPECT_TRUE(refused([](MicrobatchHeader& h) { h.rows[0] = 5; })) << "rows do not add up";
+  EXPECT_TRUE(refused([](MicrobatchHeader& h) { h.rows.pop_back(); }));
+  EXPECT_TRUE(refused([](MicrobatchHeader& h) { h.tensors[2].name = "llm.input_ids"; }));
+  EXPECT_TRUE(refused([](MicrobatchHeader& h) { h.tensors[2].name = "llm.cu_seqlens"; }));
+  EXPECT_TRUE(refused([](MicrobatchHeader& h) { h.tensors[2].name = "llm.loss_weights"; }));
+  EXPECT_EQ(pool.bytes_in_use(), 0) << "what is refused is not allocated";
+}
+
+// Lengths of another type are no lengths: reading them as int32 would read past their end.
+TEST(Assembly, RefusesLengthsOfAnotherType) {
+  BufferPool pool;
   MicrobatchHeader header = example();
-  EXPECT_FALSE(Assembly::begin(header, pool, 10).has_value()) << "more bytes than allowed";
-  header.rows[0] = 5;
-  EXPECT_FALSE(Assembly::begin(header, pool, 1 << 20).has_value()) << "rows do not add up";
+  header.tensors[2].dtype = DType::kUInt8;
+  Assembly assembly = Assembly::begin(header, pool, 1 << 20).value();
+  for (Sample sample : {first_sample(), second_sample()}) {
+    sample.header.pieces.back().tensor.dtype = DType::kUInt8;
+    sample.bytes.back() = raw<std::uint8_t>({1});
+    ASSERT_TRUE(assembly.add(sample.header, sample.frames()));
+  }
+  ASSERT_TRUE(assembly.whole());
+  EXPECT_EQ(assembly.finish(pool).error().code(), ErrorCode::kCorrupt);
+}
+
+TEST(Assembly, RefusesLengthsThatDoNotCoverThePatches) {
+  for (const std::int32_t length : {3, 4, 5}) {
+    BufferPool pool;
+    MicrobatchHeader header = example();
+    header.tensors = {{"vision.patches", DType::kUInt8, {4, 3}},
+                      {"vision.lengths", DType::kInt32, {1}}};
+    header.samples.pop_back();
+    header.rows = {4, 1};
+    Assembly assembly = Assembly::begin(header, pool, 1 << 20).value();
+    const Sample sample = {{{}, 0, {{header.tensors[0], 0}, {header.tensors[1], 0}}},
+                           {std::vector<std::byte>(12), raw<std::int32_t>({length})}};
+    ASSERT_TRUE(assembly.add(sample.header, sample.frames()));
+    EXPECT_EQ(assembly.finish(pool).has_value(), length == 4) << length;
+  }
 }
 
 TEST(Assembly, RefusesLengthsThatDoNotCoverTheTokens) {
@@ -113,6 +199,29 @@ TEST(Assembly, RefusesLengthsThatDoNotCoverTheTokens) {
     ASSERT_TRUE(assembly.add(second.header, second.frames()));
     EXPECT_FALSE(assembly.finish(pool).has_value()) << length;
   }
+}
+
+// The seed of the fuzz target: an announcement and its two fragments, as that target reads them.
+TEST(Assembly, TheFuzzCorpusIsUpToDate) {
+  std::string expected;
+  const auto put = [&expected](std::span<const std::byte> bytes) {
+    const auto size = static_cast<std::uint32_t>(bytes.size());
+    expected.append(reinterpret_cast<const char*>(&size), sizeof(size));
+    expected.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  put(encode(example()));
+  for (const Sample& sample : {first_sample(), second_sample()}) {
+    put(encode(sample.header));
+    for (const auto frame : sample.frames()) put(frame);
+  }
+  const std::filesystem::path file = std::filesystem::path(ISOCOST_SOURCE_DIR) /
+                                     "tests/trainer_adapter/corpus/assembly_fuzz/two-samples";
+  if (std::getenv("ISOCOST_WRITE_CORPUS") != nullptr) {
+    std::ofstream(file, std::ios::binary) << expected;
+  }
+  std::ifstream in(file, std::ios::binary);
+  const std::string read((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(read, expected) << file << ": run this test with ISOCOST_WRITE_CORPUS=1";
 }
 
 }  // namespace

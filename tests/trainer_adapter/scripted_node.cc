@@ -45,6 +45,7 @@ void ScriptedNode::on_event(const ServerEvent& event) {
     counts_.joined[joined->rank] += 1;
     counts_.rejoined_as_same[joined->rank] += joined->same_client ? 1 : 0;
     counts_.credit[joined->rank] = 0;
+    session_[joined->rank] = joined->session;
     const auto& done = counts_.acknowledged[joined->rank];
     std::uint32_t next = done.empty() ? 0 : done.back().step + 1;
     if (joined->received) next = std::max(next, joined->received->step + 1);
@@ -74,7 +75,7 @@ void ScriptedNode::send_more(std::int32_t rank) {
   }
   if (next_[rank] == steps_ && !ended_[rank]) {
     ended_[rank] = true;
-    server_->epoch_end(rank, {0, steps_, 2ULL * steps_, 0, 0, true});
+    server_->epoch_end(rank, {0, steps_, 2ULL * steps_, 0, 0, true}, session_[rank]);
   }
 }
 
@@ -85,13 +86,14 @@ void ScriptedNode::send_step(std::int32_t rank, std::uint32_t step) {
   header.tensors = {{"vision.patches", DType::kUInt8, {kSamples, sample_bytes_}}};
   header.rows = {1, 1};
   for (std::uint32_t i = 0; i < kSamples; ++i) header.samples.push_back({step * 10 + i, 1.0F, 1});
-  server_->begin(rank, header);
+  server_->begin(rank, header, session_[rank]);
   for (std::uint32_t i = 0; i < kSamples; ++i) {
     Buffer buffer = pool_->allocate(sample_bytes_);
     const auto bytes = content(header.samples[i].id, sample_bytes_);
     std::memcpy(buffer.data(), bytes.data(), bytes.size());
     auto tensor = make_tensor(std::move(buffer), DType::kUInt8, {1, sample_bytes_}).value();
-    server_->fragment(rank, {header.position, i, {{"vision.patches", tensor}}}, nullptr);
+    server_->fragment(rank, {header.position, i, {{"vision.patches", tensor}}}, nullptr,
+                      session_[rank]);
   }
 }
 

@@ -57,6 +57,7 @@ class ScriptedNode {
   Counts counts_;
   std::map<std::int32_t, std::uint32_t> next_;
   std::map<std::int32_t, bool> ended_;
+  std::map<std::int32_t, std::uint64_t> session_;
   std::unique_ptr<Server> server_;
 };
 

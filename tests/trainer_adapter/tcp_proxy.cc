@@ -71,7 +71,7 @@ void TcpProxy::run(const std::stop_token& stop) {
     }
     std::vector<pollfd> polled = {{listener_, POLLIN, 0}};
     for (const auto& [client, node] : pairs) {
-      polled.push_back({client, POLLIN, 0});
+      polled.push_back({client, static_cast<short>(held_ ? 0 : POLLIN), 0});
       polled.push_back({node, POLLIN, 0});
     }
     if (poll(polled.data(), polled.size(), 5) <= 0) continue;
@@ -85,6 +85,11 @@ void TcpProxy::run(const std::stop_token& stop) {
         break;
       }
       if (from_node) bytes_to_client_ += static_cast<std::uint64_t>(size);
+      if (bytes_to_client_ >= cut_at_) {
+        cut_at_ = UINT64_MAX;
+        drop_all();
+        break;
+      }
     }
     if ((polled.front().revents & POLLIN) != 0) {
       const int client = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);

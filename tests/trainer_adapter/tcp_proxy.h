@@ -20,7 +20,10 @@ class TcpProxy {
   std::string endpoint() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
   /// Cuts every connection; new ones are taken at once.
   void cut() { ++generation_; }
-  std::uint64_t bytes_to_client() const { return bytes_to_client_; }
+  /// Cuts every connection when so many bytes more have gone to clients.
+  void cut_after(std::uint64_t bytes) { cut_at_ = bytes_to_client_ + bytes; }
+  /// While held, nothing goes from clients to the node; the other way stays open.
+  void hold_to_node(bool held) { held_ = held; }
 
  private:
   void run(const std::stop_token& stop);
@@ -30,6 +33,8 @@ class TcpProxy {
   int listener_ = -1;
   std::atomic<std::uint64_t> generation_ = 0;
   std::atomic<std::uint64_t> bytes_to_client_ = 0;
+  std::atomic<std::uint64_t> cut_at_ = UINT64_MAX;
+  std::atomic<bool> held_ = false;
   std::jthread thread_;
 };
 

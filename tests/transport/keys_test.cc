@@ -45,6 +45,20 @@ TEST_F(Keys, AreNotOverwritten) {
   EXPECT_EQ(write_keys(keys, directory_ / "node").error().code(), ErrorCode::kAlreadyExists);
 }
 
+TEST_F(Keys, AreWrittenBothOrNot) {
+  write("node.public", "someone else's");
+  EXPECT_FALSE(write_keys(generate_keys().value(), directory_ / "node").has_value());
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "node.secret"));
+}
+
+TEST_F(Keys, HalvesOfTwoPairsAreRefused) {
+  const KeyPair one = generate_keys().value();
+  const KeyPair other = generate_keys().value();
+  const auto file =
+      write("mixed.secret", "public " + one.public_key + "\nsecret " + other.secret_key + "\n");
+  EXPECT_EQ(read_secret_key(file).error().code(), ErrorCode::kInvalidArgument);
+}
+
 TEST_F(Keys, APublicFileIsNoSecretKey) {
   ASSERT_TRUE(write_keys(generate_keys().value(), directory_ / "node"));
   const auto read = read_secret_key(directory_ / "node.public");

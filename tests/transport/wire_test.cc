@@ -39,7 +39,7 @@ std::vector<Message> examples() {
   Welcome welcome{8, 11, 22, 33, 44, 55, 66, 77, 88};
   EpochEnd end{1, 20, 300, 4, 5, true};
   Report report{{1, 2, 3}, {0.25, -1, 1.5}};
-  FragmentHeader fragment{{1, 2, 3}, 1, {{"audio.mel", DType::kFloat32, {12, 128}}}};
+  FragmentHeader fragment{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}};
   return {hello,
           Credit{3},
           Acknowledgement{{7, 8, 9}},

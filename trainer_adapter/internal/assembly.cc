@@ -1,8 +1,10 @@
 #include "trainer_adapter/internal/assembly.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -61,72 +63,131 @@ Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedT
   return NamedTensor{"llm.loss_weights", std::move(tensor)};
 }
 
+// Where lengths say how the rows of another tensor are cut, they must cover all of them: a trainer
+// indexes with their sums.
+Status check_cover(const Microbatch& microbatch) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kCuts = {
+      {{"vision.cu_seqlens", "vision.patches"},
+       {"audio.cu_seqlens", "audio.mel"},
+       {"llm.cu_seqlens", "llm.input_ids"}}};
+  for (const auto& [sums, rows] : kCuts) {
+    const SharedTensor* cuts = microbatch.find(sums);
+    const SharedTensor* cut = microbatch.find(rows);
+    if (cuts == nullptr || cut == nullptr) continue;
+    if (cuts->as<std::int32_t>().back() != cut->shape.front()) {
+      return corrupt(microbatch.header.position,
+                     std::string(sums) + ": does not end at the rows of " + std::string(rows));
+    }
+  }
+  return {};
+}
+
+bool is_derived(std::string_view name) {
+  return name.ends_with(".cu_seqlens") || name == "llm.loss_weights";
+}
+
+Status check_names(const MicrobatchHeader& header) {
+  std::set<std::string_view> names;
+  for (const TensorSpec& spec : header.tensors) {
+    if (is_derived(spec.name)) {
+      return corrupt(header.position, spec.name + ": is derived here, not sent");
+    }
+    if (!names.insert(spec.name).second) {
+      return corrupt(header.position, spec.name + ": announced twice");
+    }
+  }
+  return {};
+}
+
 }  // namespace
+
+Result<Assembly::Target> Assembly::place(const MicrobatchHeader& header, std::size_t tensor) {
+  const std::size_t samples = header.samples.size();
+  Target target;
+  target.spec = header.tensors[tensor];
+  target.first_row.reserve(samples + 1);
+  target.first_row.push_back(0);
+  for (std::size_t s = 0; s < samples; ++s) {
+    target.first_row.push_back(target.first_row.back() +
+                               header.rows[s * header.tensors.size() + tensor]);
+  }
+  const std::int64_t rows = target.first_row.back();
+  if (rows != target.spec.shape.front()) {
+    return corrupt(header.position, target.spec.name + ": rows do not add up");
+  }
+  ISOCOST_ASSIGN(const std::int64_t bytes, tensor_bytes(target.spec));
+  target.row_bytes = rows > 0 ? bytes / rows : 0;
+  target.filled.assign(samples, 0);
+  return target;
+}
 
 Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
                                  std::int64_t max_bytes) {
+  if (header.rows.size() != header.samples.size() * header.tensors.size()) {
+    return corrupt(header.position, "not one number of rows for each sample and tensor");
+  }
+  ISOCOST_TRY(check_names(header));
   Assembly assembly;
-  const std::size_t tensors = header.tensors.size();
-  const std::size_t samples = header.samples.size();
-  std::int64_t total = 0;
-  for (std::size_t t = 0; t < tensors; ++t) {
-    Target target;
-    target.spec = header.tensors[t];
-    target.offsets.push_back(0);
-    for (std::size_t s = 0; s < samples; ++s) {
-      target.offsets.push_back(target.offsets.back() + header.rows[s * tensors + t]);
-    }
-    if (target.offsets.back() != target.spec.shape.front()) {
-      return corrupt(header.position, target.spec.name + ": rows do not add up");
-    }
-    ISOCOST_ASSIGN(const std::int64_t bytes, tensor_bytes(target.spec));
-    const auto sum = checked_sum(total, bytes);
+  for (std::size_t t = 0; t < header.tensors.size(); ++t) {
+    ISOCOST_ASSIGN(Target target, place(header, t));
+    const std::int64_t bytes = target.first_row.back() * target.row_bytes;
+    const auto sum = checked_sum(assembly.missing_bytes_, bytes);
     if (!sum || *sum > max_bytes) {
       return corrupt(header.position,
                      "announces more than " + std::to_string(max_bytes) + " bytes");
     }
-    total = *sum;
-    target.row_bytes = target.offsets.back() > 0 ? bytes / target.offsets.back() : 0;
-    target.buffer = pool.allocate(bytes);
+    assembly.missing_bytes_ = *sum;
     assembly.targets_.push_back(std::move(target));
   }
-  assembly.present_.assign(samples, false);
-  assembly.missing_ = samples;
+  // Only now, when all of it is known to be within the limit.
+  for (Target& target : assembly.targets_) {
+    target.buffer = pool.allocate(target.first_row.back() * target.row_bytes);
+  }
   assembly.header_ = std::move(header);
   return assembly;
 }
 
 Result<std::int64_t> Assembly::add(const FragmentHeader& header,
                                    std::span<const std::span<const std::byte>> frames) {
-  if (header.sample >= present_.size() || frames.size() != header.tensors.size()) {
+  if (header.sample >= header_.samples.size() || frames.size() != header.pieces.size()) {
     return corrupt(header_.position, "a fragment of no sample, or without its frames");
   }
-  if (present_[header.sample]) return std::int64_t{0};
   std::int64_t copied = 0;
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    const TensorSpec& spec = header.tensors[i];
-    const auto target = std::find_if(targets_.begin(), targets_.end(), [&](const Target& other) {
-      return other.spec.name == spec.name;
-    });
-    if (target == targets_.end()) return corrupt(header_.position, spec.name + ": not announced");
-    const std::int64_t first = target->offsets[header.sample];
-    const std::int64_t rows = target->offsets[header.sample + 1] - first;
-    const bool alike = spec.dtype == target->spec.dtype && spec.shape.front() == rows &&
-                       std::equal(spec.shape.begin() + 1, spec.shape.end(),
-                                  target->spec.shape.begin() + 1, target->spec.shape.end());
-    const std::int64_t bytes = rows * target->row_bytes;
-    if (!alike || static_cast<std::int64_t>(frames[i].size()) != bytes) {
-      return corrupt(header_.position, spec.name + ": not the rows that were announced");
-    }
-    if (bytes > 0) {
-      std::memcpy(target->buffer.data() + first * target->row_bytes, frames[i].data(),
-                  frames[i].size());
-    }
+    ISOCOST_ASSIGN(const std::int64_t bytes, add_piece(header.pieces[i], header.sample, frames[i]));
     copied += bytes;
   }
-  present_[header.sample] = true;
-  missing_ -= 1;
   return copied;
+}
+
+Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t sample,
+                                         std::span<const std::byte> bytes) {
+  const TensorSpec& spec = piece.tensor;
+  const auto target = std::find_if(targets_.begin(), targets_.end(), [&](const Target& other) {
+    return other.spec.name == spec.name;
+  });
+  if (target == targets_.end()) return corrupt(header_.position, spec.name + ": not announced");
+  const std::vector<std::int64_t>& shape = target->spec.shape;
+  const std::int64_t first = target->first_row[sample];
+  const std::int64_t rows = target->first_row[sample + 1] - first;
+  const bool alike = spec.dtype == target->spec.dtype && spec.shape.size() == shape.size() &&
+                     spec.shape.front() == rows &&
+                     std::equal(shape.begin() + 1, shape.end(), spec.shape.begin() + 1);
+  const std::int64_t whole = rows * target->row_bytes;
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  if (!alike || piece.offset > whole || size > whole - piece.offset) {
+    return corrupt(header_.position, spec.name + ": not the rows that were announced");
+  }
+  std::int64_t& filled = target->filled[sample];
+  if (piece.offset + size <= filled) return std::int64_t{0};  // came already, or is empty
+  if (piece.offset != filled) {
+    return corrupt(header_.position, spec.name + ": a piece does not follow the one before");
+  }
+  std::memcpy(target->buffer.data() + first * target->row_bytes + filled, bytes.data(),
+              bytes.size());
+  filled += size;
+  missing_bytes_ -= size;
+  return size;
 }
 
 Result<Microbatch> Assembly::finish(BufferPool& pool) {
@@ -145,11 +206,15 @@ Result<Microbatch> Assembly::finish(BufferPool& pool) {
     microbatch.tensors.push_back(std::move(named));
   }
   if (const SharedTensor* lengths = microbatch.find("llm.lengths")) {
+    if (lengths->dtype != DType::kInt32) {
+      return corrupt(header_.position, "llm.lengths: is not int32");
+    }
     ISOCOST_ASSIGN(NamedTensor weights, spread_weights(header_, *lengths, tokens, pool));
     derived.push_back(std::move(weights));
   }
   for (NamedTensor& named : derived) microbatch.tensors.push_back(std::move(named));
   microbatch.header = std::move(header_);
+  ISOCOST_TRY(check_cover(microbatch));
   return microbatch;
 }
 

@@ -13,23 +13,24 @@
 
 namespace isocost {
 
-/// A microbatch under way: its tensors are allocated when it is announced, each fragment is copied
-/// to its rows, and when all have come it is whole. What the node says is checked as if it were
-/// hostile. Single-thread.
+/// A microbatch under way: its tensors are allocated when it is announced, each piece of a fragment
+/// is copied to its place, and when every byte has come it is whole. What the node says is checked
+/// as if it were hostile; no byte is handed out that did not come. Single-thread.
 class Assembly {
  public:
-  /// Errors: kCorrupt (tensors that contradict each other, or more than `max_bytes`).
+  /// Errors: kCorrupt (tensors that contradict each other, a name twice or one that is derived
+  /// here, more than `max_bytes`).
   static Result<Assembly> begin(MicrobatchHeader header, BufferPool& pool, std::int64_t max_bytes);
 
   const Position& position() const { return header_.position; }
 
-  /// Copies one sample's tensors in; `frames[i]` are the bytes of header.tensors[i]. A sample that
-  /// came already is ignored. Returns the bytes copied. Errors: kCorrupt (rows that do not fit,
-  /// wrong sizes, an unknown tensor).
+  /// Copies pieces of one sample's tensors in; `frames[i]` are the bytes of header.pieces[i]. A
+  /// piece that came already is ignored. Returns the bytes copied. Errors: kCorrupt (rows that do
+  /// not fit, wrong sizes, a gap between pieces, an unknown tensor).
   Result<std::int64_t> add(const FragmentHeader& header,
                            std::span<const std::span<const std::byte>> frames);
 
-  bool whole() const { return missing_ == 0; }
+  bool whole() const { return missing_bytes_ == 0; }
   /// The finished microbatch with its derived tensors; only where whole(). Errors: kCorrupt where
   /// lengths do not add up to the rows.
   Result<Microbatch> finish(BufferPool& pool);
@@ -39,14 +40,18 @@ class Assembly {
     TensorSpec spec;
     Buffer buffer;
     std::int64_t row_bytes = 0;
-    std::vector<std::int64_t> offsets;  // [samples + 1]: first row of each sample
+    std::vector<std::int64_t> first_row;  // [samples + 1]: first row of each sample
+    std::vector<std::int64_t> filled;     // [samples]: bytes that came of each sample's rows
   };
   Assembly() = default;
 
+  static Result<Target> place(const MicrobatchHeader& header, std::size_t tensor);
+  Result<std::int64_t> add_piece(const FragmentPiece& piece, std::size_t sample,
+                                 std::span<const std::byte> bytes);
+
   MicrobatchHeader header_;
   std::vector<Target> targets_;
-  std::vector<bool> present_;
-  std::size_t missing_ = 0;
+  std::int64_t missing_bytes_ = 0;
 };
 
 }  // namespace isocost

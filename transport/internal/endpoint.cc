@@ -1,10 +1,48 @@
 #include "transport/internal/endpoint.h"
 
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+
 namespace isocost {
+namespace {
+
+constexpr std::string_view kTcp = "tcp://";
+constexpr std::string_view kIpc = "ipc://";
+
+// The endpoint's socket file; nothing where it has none of a name that we know ('*' lets ZeroMQ
+// choose, '@' is a name without a file).
+std::optional<std::string> path_of(std::string_view endpoint) {
+  if (!endpoint.starts_with(kIpc)) return std::nullopt;
+  std::string path(endpoint.substr(kIpc.size()));
+  if (path.empty() || path == "*" || path.front() == '@') return std::nullopt;
+  return path;
+}
+
+bool somebody_listens(const std::string& path) {
+  sockaddr_un address{};
+  if (path.size() >= sizeof(address.sun_path)) return false;  // no socket has such a path
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return true;  // unknown: rather leave it
+  const bool refused =
+      connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
+      errno == ECONNREFUSED;
+  close(descriptor);
+  return !refused;
+}
+
+}  // namespace
 
 Result<bool> is_local_endpoint(std::string_view endpoint) {
-  constexpr std::string_view kTcp = "tcp://";
-  if (endpoint.starts_with("ipc://") && endpoint.size() > 6) return true;
+  if (endpoint.starts_with(kIpc) && endpoint.size() > kIpc.size()) return true;
   const auto colon = endpoint.rfind(':');
   if (!endpoint.starts_with(kTcp) || colon <= kTcp.size() || colon + 1 == endpoint.size()) {
     return Error(ErrorCode::kInvalidArgument, "'" + std::string(endpoint) +
@@ -13,6 +51,28 @@ Result<bool> is_local_endpoint(std::string_view endpoint) {
   }
   const std::string_view host = endpoint.substr(kTcp.size(), colon - kTcp.size());
   return host == "localhost" || host == "[::1]" || host == "lo" || host.starts_with("127.");
+}
+
+Status check_path_is_free(std::string_view endpoint) {
+  const auto path = path_of(endpoint);
+  struct stat status{};
+  if (!path || lstat(path->c_str(), &status) != 0) return {};
+  if (!S_ISSOCK(status.st_mode)) {
+    return Error(ErrorCode::kAlreadyExists,
+                 *path + " is there already and is no socket: choose another path for --bind");
+  }
+  if (status.st_uid != geteuid() || somebody_listens(*path)) {
+    return Error(ErrorCode::kAlreadyExists,
+                 std::string(endpoint) +
+                     " is in use: stop what listens there, or choose another path for --bind");
+  }
+  return {};
+}
+
+void remove_path(std::string_view endpoint) {
+  const auto path = path_of(endpoint);
+  struct stat status{};
+  if (path && lstat(path->c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) unlink(path->c_str());
 }
 
 }  // namespace isocost

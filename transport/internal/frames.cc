@@ -37,11 +37,15 @@ bool send_frames(zmq::socket_t& socket, std::vector<zmq::message_t>& frames) {
 
 std::vector<zmq::message_t> receive_frames(zmq::socket_t& socket) {
   std::vector<zmq::message_t> frames;
-  for (bool more = true; more;) {
-    zmq::message_t frame;
-    if (!socket.recv(frame, zmq::recv_flags::dontwait)) return {};
-    more = frame.more();
-    frames.push_back(std::move(frame));
+  try {
+    for (bool more = true; more;) {
+      zmq::message_t frame;
+      if (!socket.recv(frame, zmq::recv_flags::dontwait)) return {};
+      more = frame.more();
+      frames.push_back(std::move(frame));
+    }
+  } catch (const zmq::error_t&) {
+    return {};  // EINTR: the next poll finds the message again
   }
   return frames;
 }

@@ -1,0 +1,20 @@
+#include "transport/internal/polling.h"
+
+#include <csignal>
+
+namespace isocost {
+
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+void poll_items(std::span<zmq::pollitem_t> items, std::chrono::milliseconds most) {
+  for (zmq::pollitem_t& item : items) item.revents = 0;
+  // The only failure that sockets of ours can meet is EINTR, which a stopped and continued program
+  // may see even where signals are blocked.
+  static_cast<void>(zmq_poll(items.data(), static_cast<int>(items.size()), most.count()));
+}
+
+}  // namespace isocost
