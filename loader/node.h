@@ -50,7 +50,9 @@ class Node {
   virtual const Dataset& dataset() const = 0;
 
   /// Serves until every rank has acknowledged the last epoch, `stop` is requested, or something
-  /// fails; clients are told which. Call once. Errors: kCancelled; what the bad-sample policy or
+  /// fails; clients are told which. Where all clients of a job go before its end, the next ones may
+  /// begin another: from another step, and, where the options leave it open, with another number of
+  /// ranks. Call once. Errors: kCancelled; what the bad-sample policy or
   /// planning failed with.
   virtual Result<NodeSummary> run(const std::stop_token& stop) = 0;
 };
