@@ -69,6 +69,9 @@ class Client {
   /// come exactly once all the same. Errors: kCancelled; kUnavailable where the node is silent
   /// beyond the time-out or was restarted; what the node failed with.
   virtual Result<std::optional<Microbatch>> next(const std::stop_token& stop) = 0;
+  /// Waits until `next` would not block, at most so long; whether that came about. Acknowledges the
+  /// microbatch in use, as `next` does. For callers that have to look after other things meanwhile.
+  virtual bool wait(std::chrono::milliseconds limit) = 0;
   virtual const std::optional<EpochEnd>& epoch_end() const = 0;
 
   /// Sends measured seconds back. Errors: kInvalidArgument for NaN, infinity or absurd (> 1 h)
