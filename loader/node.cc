@@ -48,6 +48,7 @@ struct Parts {
   CostModel model;
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
+  LoadHook load_hook;
 };
 
 std::uint64_t steps_of(const Parts& parts, std::uint64_t epoch) {
@@ -144,7 +145,7 @@ Status NodeImpl::start() {
   executor_ = make_executor(static_cast<std::size_t>(options.workers));
   decoder_ = std::make_unique<StepDecoder>(
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, executor_.get(), &budget_, &pool_,
-                           parts_.bad.get()},
+                           parts_.bad.get(), parts_.load_hook},
       options);
   return {};
 }
@@ -469,7 +470,7 @@ Result<CostProfile> starting_profile(const NodeOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
-                                           const LogSink& log) {
+                                           const LogSink& log, LoadHook load_hook) {
   ISOCOST_TRY(options.validate());
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
@@ -491,10 +492,10 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
   CostModel::Options model_options;
   model_options.correct = options.correct;
   const std::uint64_t size = dataset->size();
-  auto node =
-      std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
-                                       CostModel(std::move(profile), model_options),
-                                       Cursor(cursor_options(options, size)), std::move(bad)});
+  auto node = std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
+                                               CostModel(std::move(profile), model_options),
+                                               Cursor(cursor_options(options, size)),
+                                               std::move(bad), std::move(load_hook)});
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));
 }

@@ -10,6 +10,7 @@
 #include "costmodel/cost_model.h"
 #include "loader/dataset.h"
 #include "loader/node_options.h"
+#include "loader/step_decoder.h"
 
 namespace isocost {
 
@@ -42,7 +43,7 @@ class Node {
   /// Opens the data set and binds the socket; planning starts with `run`. Errors: those of
   /// NodeOptions::validate, Dataset::open, the profile and Server::create.
   static Result<std::unique_ptr<Node>> create(const NodeOptions& options, ProgressSink progress,
-                                              const LogSink& log);
+                                              const LogSink& log, LoadHook load_hook = {});
   virtual ~Node() = default;
 
   /// Where clients connect, the port filled in.

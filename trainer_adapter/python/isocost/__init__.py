@@ -19,6 +19,7 @@ from isocost.loader import DataLoader
 from isocost.loss import token_loss
 from isocost.microbatch import Microbatch
 from isocost.timing import attach
+from isocost.transform import Sample
 
 __all__ = ["ClosedError", "DataLoader", "IsocostError", "KeywordNote", "Microbatch", "NodeUnavailableError",
-           "ProtocolError", "ShardError", "attach", "token_loss"]
+           "ProtocolError", "Sample", "ShardError", "attach", "token_loss"]

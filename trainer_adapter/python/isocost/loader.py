@@ -6,11 +6,12 @@ import os
 import shutil
 import tempfile
 import weakref
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from isocost import _isocost, keywords, rendezvous, timing
 from isocost.microbatch import MODULES, Microbatch, torch_tensors
 from isocost.state import State
+from isocost.transform import Pipeline, Sample
 
 _LOG = logging.getLogger("isocost")
 _LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
@@ -27,6 +28,7 @@ class _Resources:
 
     def __init__(self) -> None:
         self.client: Optional[Any] = None
+        self.pipeline: Optional[Pipeline] = None
         self.node: Optional[Any] = None
         self.directory: Optional[str] = None
         self.pid = os.getpid()
@@ -35,15 +37,22 @@ class _Resources:
     def close(self, grace_s: float) -> None:
         if self.pid != os.getpid():
             return  # the parent's
-        client, self.client = self.client, None
-        if client is not None:
-            client.close()
+        self.leave()
         node, self.node = self.node, None
         if node is not None:
             node.stop(grace_s)
         directory, self.directory = self.directory, None
         if directory is not None:
             shutil.rmtree(directory, ignore_errors=True)
+
+    def leave(self) -> None:
+        """Closes the client and ends what uses it."""
+        client, self.client = self.client, None
+        pipeline, self.pipeline = self.pipeline, None
+        if client is not None:
+            client.close()
+        if pipeline is not None:
+            pipeline.close()
 
     def forget(self) -> None:
         """In a forked child: threads and sockets are the parent's; joining or freeing them would hang."""
@@ -85,6 +94,15 @@ class DataLoader:
             before this one. Default 120.
         timeout: seconds without a sign of life after which the node gives a rank up, and a rank the
             node. Default 30.
+        transform: called with each `Sample` (id, weight, text, tensors) in background threads, order
+            kept; returns None or a dict of tensors that replace or join the sample's, rows along the
+            first dimension. From new `input_ids` follow labels (shifted), position_ids and lengths
+            where it returns none. An exception names the sample.
+        collate: called with each Microbatch in a background thread; what it returns is handed out.
+        lengths: called by the embedded node with what is known of a sample before it is planned, a
+            dict {"id", "shard", "key", "parts": [{"name", "modality", "text_bytes" | "width" |
+            ...}], "llm_tokens", "label_tokens"}; returns None or a dict that replaces the last two:
+            what `transform` will make of it.
         curve_server_key, curve_secret_key: key files, where the node uses CURVE.
         **options: further settings of an embedded node, by their names in docs/config.md (recipe,
             balance, tail, memory, workers, profile, on_bad_sample, ...), and every keyword of
@@ -119,6 +137,9 @@ class DataLoader:
                  global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
                  seed: Optional[int] = None, epochs: int = 0, endless: bool = False, prefetch: Optional[int] = None,
                  device: Any = None, connect_timeout: float = 120.0, timeout: Optional[float] = None,
+                 transform: Optional[Callable[[Sample], Optional[Mapping[str, Any]]]] = None,
+                 collate: Optional[Callable[[Microbatch], Any]] = None,
+                 lengths: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **options: Any):
         self._resources = _Resources()
         self._closer = weakref.finalize(self, self._resources.close, 10.0)
@@ -131,6 +152,7 @@ class DataLoader:
         self._connect_timeout = float(connect_timeout)
         self._keys = (curve_server_key, curve_secret_key)
         self._endless = endless
+        self._transform, self._collate, self._lengths = transform, collate, lengths
         self._start = State(0, 0, 0)  # of the connection
         self._next = State(0, 0, 0)  # what state_dict() tells
         self._iterator: Optional["weakref.ref[_Epoch]"] = None
@@ -139,11 +161,12 @@ class DataLoader:
         self._timers: Optional[timing.ModuleTimers] = None
         self._pending = timing.Pending(self._send_report)
         self._counts = {"microbatches": 0, "waited_s": 0.0, "reports": 0}
-        self._lost: Optional[Dict[str, Any]] = None
+        self._ended = False  # after the last epoch
         text = os.fspath(source)
         if "://" in text:
             self._endpoint = text
             given = dict(settings, **_numbers(global_batch_size, microbatches, seed, torch_options, 1))
+            given.update({"lengths": ""} if lengths is not None else {})
             if given:
                 raise ValueError(f"{', '.join(sorted(given))}: these are the node's settings; give them to "
                                  f"`isocost serve`, not to a loader that connects to {text}")
@@ -270,7 +293,7 @@ class DataLoader:
         settings["shards"] = shards
         settings["ranks"] = str(self._place.world_size)
         settings["bind"] = f"ipc://{self._resources.directory}/node"
-        self._resources.node = _isocost.Node(settings, _log)
+        self._resources.node = _isocost.Node(settings, _log, self._lengths)
         return self._resources.node.endpoint
 
     def _client(self) -> Any:
@@ -287,6 +310,9 @@ class DataLoader:
             cursor = self._resources.client.welcome()["cursor"]
             self._start = self._start._replace(cursor=cursor)
             self._next = self._next._replace(cursor=cursor)
+            if self._transform is not None or self._collate is not None:
+                self._resources.pipeline = Pipeline(self._resources.client, self._transform, self._collate,
+                                                    self._pin_here(), self._prefetch)
         return self._resources.client
 
     def _restart(self, start: State) -> None:
@@ -295,31 +321,39 @@ class DataLoader:
         self._start = self._next = start
         self._finished = True
         self._last = None
-        client, self._resources.client = self._resources.client, None
-        if client is not None:
-            client.abandon()
+        self._resources.leave()
 
-    def _take(self) -> Optional[Microbatch]:
-        """The next microbatch; None at the end of an epoch."""
+    def _take(self) -> Optional[Any]:
+        """The next microbatch, or what `collate` made of it; None at the end of an epoch."""
         self._report_timers()
         self._last = None
-        client = self._client()
-        raw = client.next()
-        if raw is None:
-            end = client.epoch_end()
-            last = end is None or (end["last_epoch"] and self._next.epoch > end["epoch"])
-            epoch = self._next.epoch if end is None else end["epoch"]
-            self._next = self._next._replace(epoch=max(epoch + 1, self._next.epoch), step=0)
-            if last or end["last_epoch"]:
-                self._lost = end
+        microbatch, item = self._receive()
+        if microbatch is None:
+            self._next = self._next._replace(epoch=max(item["epoch"] + 1, self._next.epoch), step=0)
+            self._ended = item["last_epoch"]
             return None
-        microbatch = Microbatch(raw, torch_tensors(raw, self._pin and self._device is None))
         step = microbatch.step + 1 if microbatch.last_of_step else microbatch.step
         self._next = self._next._replace(epoch=microbatch.epoch, step=step)
         self._last = microbatch
         self._counts["microbatches"] += 1
         self._counts["waited_s"] += microbatch.waited_s
-        return microbatch if self._device is None else microbatch.to(self._device)
+        if self._device is not None:
+            microbatch.to(self._device)
+        return item
+
+    def _receive(self) -> Tuple[Optional[Microbatch], Any]:
+        """A microbatch and what is handed out for it, or None and the end of an epoch."""
+        client = self._client()
+        if self._resources.pipeline is not None:
+            return self._resources.pipeline.next()
+        raw = client.next()
+        if raw is None:
+            return None, client.epoch_end()
+        microbatch = Microbatch(raw, torch_tensors(raw, self._pin_here()))
+        return microbatch, microbatch
+
+    def _pin_here(self) -> bool:
+        return self._pin and self._device is None
 
     def _report_timers(self) -> None:
         if self._timers is not None and self._last is not None:
@@ -368,7 +402,7 @@ class _Epoch:
             microbatch = self._loader._take()
             if microbatch is not None:
                 return microbatch
-            if not self._loader._endless or self._loader._lost is not None:
+            if not self._loader._endless or self._loader._ended:
                 self.finished = self._loader._finished = True
         raise StopIteration
 
