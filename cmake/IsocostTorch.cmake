@@ -14,7 +14,7 @@ endif()
 
 # Not by the wheel's CMake package: where Debian's libtorch is installed, it finds that one's libraries beside the
 # wheel's headers, and the program aborts at its start.
-foreach(file version.py include/torch/torch.h lib/libtorch.so lib/libtorch_cpu.so lib/libc10.so)
+foreach(file version.py include/torch/csrc/api/include/torch/torch.h lib/libtorch.so lib/libtorch_cpu.so lib/libc10.so)
   if(NOT EXISTS ${ISOCOST_TORCH_ROOT}/${file})
     message(FATAL_ERROR "ISOCOST_TORCH_ROOT=${ISOCOST_TORCH_ROOT}: no ${file} there. Give the folder `torch` of an "
                         "installed wheel: python -c 'import torch; print(torch.__path__[0])'")
