@@ -4,6 +4,20 @@ set(ISOCOST_TORCH_ROOT "" CACHE PATH
     "Folder of an installed PyTorch 2.x wheel, .../site-packages/torch, instead of Debian's libtorch")
 add_library(isocost_libtorch INTERFACE)
 
+set_property(GLOBAL APPEND PROPERTY JOB_POOLS torch=1)  # see trainer_adapter/torch/CMakeLists.txt
+
+# isocost_torch_test(NAME ...): isocost_test of what links libtorch; one of those that `./run test --torch2` builds, by
+# the target torch_tests, and runs, by their label.
+add_custom_target(torch_tests)
+function(isocost_torch_test name)
+  isocost_test(${name} ${ARGN})
+  add_dependencies(torch_tests ${name})
+  set_target_properties(${name} PROPERTIES JOB_POOL_COMPILE torch)
+  set_property(TEST ${name} APPEND PROPERTY LABELS torch)
+  # OpenBLAS starts a thread a core and spins for them; with tests side by side that costs more than it gives.
+  set_tests_properties(${name} PROPERTIES ENVIRONMENT "OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1")
+endfunction()
+
 if(NOT ISOCOST_TORCH_ROOT)
   set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # the tests and examples link them, too
   find_package(Torch REQUIRED)
