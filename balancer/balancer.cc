@@ -21,11 +21,21 @@ bool is_capped(const BalanceProblem& problem) {
   return problem.microbatch_bytes > 0 && !problem.bytes.empty();
 }
 
-// Every microbatch a bin of its own.
-Partition microbatch_partition(const BalanceProblem& problem) {
+// [bins], empty where all are 1: every rank's microbatches run at its speed.
+std::vector<double> bin_speeds(const BalanceProblem& problem) {
+  std::vector<double> speeds;
+  for (const double speed : problem.rank_speeds) {
+    speeds.insert(speeds.end(), problem.microbatches, speed);
+  }
+  return speeds;
+}
+
+// Every microbatch a bin of its own. `speeds` is that of bin_speeds, and outlives the partition.
+Partition microbatch_partition(const BalanceProblem& problem, const std::vector<double>& speeds) {
   Partition all{.dimensions = problem.dimensions,
                 .bins = problem.ranks * problem.microbatches,
-                .costs = problem.costs};
+                .costs = problem.costs,
+                .speeds = speeds};
   if (is_capped(problem)) {
     all.bytes = problem.bytes;
     all.bytes_cap = problem.microbatch_bytes;
@@ -35,7 +45,7 @@ Partition microbatch_partition(const BalanceProblem& problem) {
 
 double objective_of(const BalanceProblem& problem, const Bins& bins) {
   if (problem.objective == Objective::kLargestMicrobatch) {
-    return makespan_of(microbatch_partition(problem), bins);
+    return makespan_of(microbatch_partition(problem, bin_speeds(problem)), bins);
   }
   const std::vector<double> totals = item_totals(problem);
   double largest = 0;
@@ -48,7 +58,7 @@ double objective_of(const BalanceProblem& problem, const Bins& bins) {
     std::sort(items.begin(), items.end());
     double load = 0;
     for (const std::uint32_t item : items) load += totals[item];
-    largest = std::max(largest, load);
+    largest = std::max(largest, problem.speed_of(rank) * load);
   }
   return largest;
 }
@@ -80,7 +90,8 @@ BalanceResult describe(const BalanceProblem& problem, Bins bins, double bound) {
 std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const BalanceOptions& options,
                                        double bound) {
   if (problem.objective == Objective::kSlowestRank) return plan_ranks(problem, options);
-  const Partition all = microbatch_partition(problem);
+  const std::vector<double> speeds = bin_speeds(problem);
+  const Partition all = microbatch_partition(problem, speeds);
   auto bins = construct_bins(all);
   if (!bins) return std::nullopt;
   improve_bins(all, improve_limits(bound, options.enough_gap, options.improvement_rounds, all.bins),
@@ -93,7 +104,8 @@ std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const Bala
 bool finish_exactly(const BalanceProblem& problem, const BalanceOptions& options,
                     std::optional<Bins>& plan) {
   const std::vector<double> totals = item_totals(problem);
-  Partition model = microbatch_partition(problem);
+  const std::vector<double> speeds = bin_speeds(problem);
+  Partition model = microbatch_partition(problem, speeds);
   ExactLimits limits{.nodes = options.exact_nodes};
   if (plan) limits.below = objective_of(problem, *plan);
   if (problem.objective == Objective::kSlowestRank) {
@@ -111,7 +123,7 @@ bool finish_exactly(const BalanceProblem& problem, const BalanceOptions& options
 // How loaders deal today is a plan too: the answer is never worse.
 void consider_dealt(const BalanceProblem& problem, std::optional<Bins>& plan) {
   Bins dealt = dealt_bins(problem);
-  if (!is_feasible(microbatch_partition(problem), dealt)) return;
+  if (!is_feasible(microbatch_partition(problem, {}), dealt)) return;
   if (!plan || objective_of(problem, dealt) < objective_of(problem, *plan)) plan = std::move(dealt);
 }
 
@@ -143,7 +155,8 @@ Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOption
 double lower_bound(const BalanceProblem& problem) {
   if (problem.items() == 0) return 0;
   if (problem.objective == Objective::kLargestMicrobatch) {
-    return partition_bound(microbatch_partition(problem));
+    const std::vector<double> speeds = bin_speeds(problem);
+    return partition_bound(microbatch_partition(problem, speeds));
   }
   const std::vector<double> totals = item_totals(problem);
   return partition_bound(rank_partition(problem, totals));

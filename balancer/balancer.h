@@ -8,13 +8,14 @@
 
 namespace isocost {
 
-/// What "slowest" means, and so what is minimised.
+/// What "slowest" means, and so what is minimised. Loads are seconds on the rank that runs them:
+/// costs times its `rank_speeds`.
 enum class Objective : std::uint8_t {
   /// The largest load of any microbatch in any dimension: modules run side by side (a pipeline).
   kLargestMicrobatch,
   /// First the largest rank, where a rank's load is the sum over its microbatches and dimensions
-  /// (modules run
-  /// one after the other, ranks meet at the end of the step), then the largest microbatch.
+  /// (modules run one after the other, ranks meet at the end of the step), then the largest
+  /// microbatch.
   kSlowestRank,
 };
 
@@ -28,9 +29,13 @@ struct BalanceProblem {
   std::size_t ranks = 1;
   std::size_t microbatches =
       1;  ///< Per rank. Every bin gets at least one item: N >= ranks × microbatches.
+  std::vector<double> rank_speeds =
+      {};  ///< [ranks], what a rank's seconds are multiplied by, 0.01 to 100: 1.2 is a rank that
+           ///< takes 20 % longer. Empty: all 1.
   Objective objective = Objective::kLargestMicrobatch;
 
   std::size_t items() const { return dimensions == 0 ? 0 : costs.size() / dimensions; }
+  double speed_of(std::size_t rank) const { return rank_speeds.empty() ? 1 : rank_speeds[rank]; }
 };
 
 struct BalanceOptions {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 
+#include "balancer/internal/speed_bounds.h"
+
 namespace isocost {
 namespace {
 
@@ -26,22 +28,28 @@ bool are_multiples(const std::vector<double>& descending, double tile) {
   });
 }
 
-// The bound that a tile gives. It needs no tolerance: for whatever whole numbers n_i, with
-// g = min cost_i / n_i over n_i > 0, cost_i >= g·n_i; some bin holds at least ceil(sum n_i / bins)
-// of the numbers, hence at least g times that. Only its strength depends on how whole the
-// multiples are.
-double bound_with_tile(const std::vector<double>& descending, double tile, std::size_t bins) {
-  double smallest_tile = tile;
-  std::int64_t tiles = 0;
+// Bounds by tiles need no tolerance: for whatever whole numbers n_i, with g = min cost_i / n_i over
+// n_i > 0, cost_i >= g·n_i. Only their strength depends on how whole the multiples are.
+Tiles count_tiles(const std::vector<double>& descending, double tile) {
+  Tiles tiles{.tile = tile};
   for (const double cost : descending) {
     const double n = std::round(cost / tile);
     if (n < 1) continue;
-    smallest_tile = std::min(smallest_tile, cost / n);
-    tiles += static_cast<std::int64_t>(n);
+    tiles.tile = std::min(tiles.tile, cost / n);
+    tiles.count += static_cast<std::int64_t>(n);
   }
-  const auto divisor = static_cast<std::int64_t>(bins);
-  const std::int64_t most_tiles = (tiles + divisor - 1) / divisor;
-  return smallest_tile * static_cast<double>(most_tiles);
+  return tiles;
+}
+
+double column_bound(const std::vector<double>& descending, double sum, const Partition& problem) {
+  if (problem.speeds.empty()) {
+    return std::max({mean_bound(sum, problem.bins),
+                     pigeonhole_bound(descending, problem.bins, problem.min_items),
+                     granularity_bound(descending, problem.bins)});
+  }
+  return std::max({speed_mean_bound(descending, problem.speeds),
+                   speed_pigeonhole_bound(descending, problem.speeds, problem.min_items),
+                   speed_granularity_bound(descending, problem.speeds)});
 }
 
 }  // namespace
@@ -67,19 +75,26 @@ double pigeonhole_bound(const std::vector<double>& descending, std::size_t bins,
   return best;
 }
 
-double granularity_bound(const std::vector<double>& descending, std::size_t bins) {
+std::optional<Tiles> find_tiles(const std::vector<double>& descending, std::size_t bins) {
   const auto last_positive =
       std::find_if(descending.rbegin(), descending.rend(), [](double cost) { return cost > 0; });
-  if (last_positive == descending.rend()) return 0;
+  if (last_positive == descending.rend()) return std::nullopt;
   const double smallest = *last_positive;
   double sum = 0;
   for (const double cost : descending) sum += cost;
   for (int divisor = 1; divisor <= kMaxDivisor; ++divisor) {
     const double tile = smallest / divisor;
-    if (sum / tile > kMaxTilesPerBin * static_cast<double>(bins)) return 0;
-    if (are_multiples(descending, tile)) return bound_with_tile(descending, tile, bins);
+    if (sum / tile > kMaxTilesPerBin * static_cast<double>(bins)) return std::nullopt;
+    if (are_multiples(descending, tile)) return count_tiles(descending, tile);
   }
-  return 0;
+  return std::nullopt;
+}
+
+double granularity_bound(const std::vector<double>& descending, std::size_t bins) {
+  const auto tiles = find_tiles(descending, bins);
+  if (!tiles) return 0;
+  const auto divisor = static_cast<std::int64_t>(bins);
+  return tiles->tile * static_cast<double>((tiles->count + divisor - 1) / divisor);
 }
 
 double partition_bound(const Partition& problem) {
@@ -92,10 +107,7 @@ double partition_bound(const Partition& problem) {
       sum += column[i];
     }
     std::sort(column.begin(), column.end(), std::greater<>());
-    const double bound = std::max({mean_bound(sum, problem.bins),
-                                   pigeonhole_bound(column, problem.bins, problem.min_items),
-                                   granularity_bound(column, problem.bins)});
-    best = std::max(best, rounded_down(bound, column.size()));
+    best = std::max(best, rounded_down(column_bound(column, sum, problem), column.size()));
   }
   return best;
 }

@@ -74,7 +74,7 @@ class Search {
     for (const std::uint32_t item : bins_[bin]) {
       for (std::size_t k = 0; k < problem_.dimensions; ++k) state.load[k] += problem_.cost(item)[k];
     }
-    state.largest = *std::max_element(state.load.begin(), state.load.end());
+    state.largest = problem_.speed(bin) * *std::max_element(state.load.begin(), state.load.end());
     state.built = false;
   }
 
@@ -86,8 +86,9 @@ class Search {
   }
 
   bool hopeless(std::size_t a, std::size_t b, double limit) const {
+    const double room = limit / problem_.speed(a) + limit / problem_.speed(b);
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
-      if (states_[a].load[k] + states_[b].load[k] >= 2 * limit) return true;
+      if (states_[a].load[k] + states_[b].load[k] >= room) return true;
     }
     return false;
   }
@@ -96,7 +97,8 @@ class Search {
     --work_;
     if (hopeless(a, b, limit)) return std::nullopt;
     std::int64_t steps = 0;
-    auto found = best_split(problem_, subsets(a), subsets(b), key_dimension_, limit, enough, steps);
+    const Pair pair{subsets(a), subsets(b), problem_.speed(a), problem_.speed(b)};
+    auto found = best_split(problem_, pair, key_dimension_, limit, enough, steps);
     work_ -= steps / kStepsPerWork;
     return found;
   }
@@ -153,7 +155,8 @@ class Search {
                     double limit) const {
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
       const double change = problem_.cost(in_b)[k] - problem_.cost(in_a)[k];
-      if (states_[a].load[k] + change >= limit || states_[b].load[k] - change >= limit) {
+      if (problem_.speed(a) * (states_[a].load[k] + change) >= limit ||
+          problem_.speed(b) * (states_[b].load[k] - change) >= limit) {
         return false;
       }
     }

@@ -77,7 +77,10 @@ std::optional<Bins> microbatches_first(const BalanceProblem& problem, const Bala
     loads.push_back(load);
   }
   // As many items as the ranks must hold: each gets exactly its microbatches.
-  const Partition whole{.bins = problem.ranks, .min_items = problem.microbatches, .costs = loads};
+  const Partition whole{.bins = problem.ranks,
+                        .min_items = problem.microbatches,
+                        .costs = loads,
+                        .speeds = problem.rank_speeds};
   const auto by_rank = solve(whole, options.enough_gap, options.improvement_rounds);
   if (!by_rank) return std::nullopt;
   Bins bins;
@@ -100,7 +103,10 @@ std::vector<double> item_totals(const BalanceProblem& problem) {
 }
 
 Partition rank_partition(const BalanceProblem& problem, const std::vector<double>& totals) {
-  Partition ranks{.bins = problem.ranks, .min_items = problem.microbatches, .costs = totals};
+  Partition ranks{.bins = problem.ranks,
+                  .min_items = problem.microbatches,
+                  .costs = totals,
+                  .speeds = problem.rank_speeds};
   const auto microbatches = static_cast<std::int64_t>(problem.microbatches);
   const bool capped = problem.microbatch_bytes > 0 && !problem.bytes.empty();
   if (capped && problem.microbatch_bytes < kNoCap / microbatches) {

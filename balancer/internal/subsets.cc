@@ -93,18 +93,21 @@ struct SplitSearch {
   const Partition& problem;
   const Subsets& first;
   const Subsets& second;
+  double first_speed;
+  double second_speed;
   std::array<double, kMaxDimensions> sum{};  // load of both bins together
   double limit = 0;
   std::optional<Split> best;
 
-  // False where even halves would not be below the limit.
+  // False where no way to share what there is would bring both bins below the limit.
   bool prepare() {
     const std::uint32_t all_first = (1U << first.free_items().size()) - 1;
     const std::uint32_t all_second = (1U << second.free_items().size()) - 1;
+    const double room = limit / first_speed + limit / second_speed;
     for (std::size_t k = 0; k < problem.dimensions; ++k) {
       sum[k] = first.fixed_load()[k] + first.load(all_first)[k] + second.fixed_load()[k] +
                second.load(all_second)[k];
-      if (sum[k] >= 2 * limit) return false;
+      if (sum[k] >= room) return false;
     }
     return true;
   }
@@ -130,7 +133,7 @@ struct SplitSearch {
     const double* got_load = second.load(got);
     for (std::size_t k = 0; k < problem.dimensions; ++k) {
       const double load = first.fixed_load()[k] + kept_load[k] + got_load[k];
-      value = std::max({value, load, sum[k] - load});
+      value = std::max({value, first_speed * load, second_speed * (sum[k] - load)});
       if (value >= limit) return;
     }
     if (!counts_and_bytes_allow(kept, got)) return;
@@ -141,23 +144,30 @@ struct SplitSearch {
 
 }  // namespace
 
-std::optional<Split> best_split(const Partition& problem, const Subsets& first,
-                                const Subsets& second, std::size_t key_dimension, double limit,
-                                double enough, std::int64_t& steps) {
-  SplitSearch search{
-      .problem = problem, .first = first, .second = second, .limit = limit, .best = {}};
+std::optional<Split> best_split(const Partition& problem, const Pair& pair,
+                                std::size_t key_dimension, double limit, double enough,
+                                std::int64_t& steps) {
+  SplitSearch search{.problem = problem,
+                     .first = pair.first,
+                     .second = pair.second,
+                     .first_speed = pair.first_speed,
+                     .second_speed = pair.second_speed,
+                     .limit = limit,
+                     .best = {}};
   if (!search.prepare()) return std::nullopt;
-  const auto& partner = second.sorted();
-  const double fixed = first.fixed_load()[key_dimension];
+  const auto& partner = pair.second.sorted();
+  const double fixed = pair.first.fixed_load()[key_dimension];
   const double sum = search.sum[key_dimension];
   const std::int64_t last_step = steps + kMaxSteps;
   // partner[low, high) is the window; both ends fall as the first bin keeps more.
   std::size_t low = partner.size();
   std::size_t high = partner.size();
-  for (const Subsets::Entry& kept : first.sorted()) {
+  for (const Subsets::Entry& kept : pair.first.sorted()) {
     const double base = fixed + kept.key;
-    while (high > 0 && base + partner[high - 1].key >= search.limit) --high;
-    while (low > 0 && sum - (base + partner[low - 1].key) < search.limit) --low;
+    while (high > 0 && pair.first_speed * (base + partner[high - 1].key) >= search.limit) --high;
+    while (low > 0 && pair.second_speed * (sum - (base + partner[low - 1].key)) < search.limit) {
+      --low;
+    }
     steps += 1;
     for (std::size_t i = low; i < high; ++i) {
       search.consider(kept.mask, partner[i].mask);

@@ -48,9 +48,17 @@ class Subsets {
   std::vector<Entry> merged_;
 };
 
+/// Two bins that share their items anew.
+struct Pair {
+  const Subsets& first;
+  const Subsets& second;
+  double first_speed = 1;  ///< Multiplies the load.
+  double second_speed = 1;
+};
+
 /// How two bins may share their items anew.
 struct Split {
-  double value;             // the larger of the two bins' largest loads
+  double value;             // the larger of the two bins' largest loads, speeds applied
   std::uint32_t kept_mask;  // free items of the first bin that it keeps
   std::uint32_t got_mask;   // free items of the second bin that the first gets
 };
@@ -62,8 +70,8 @@ struct Split {
 /// the search gives up beyond kMaxSteps of them (a dimension in which all are alike opens the
 /// window).
 inline constexpr std::int64_t kMaxSteps = 8192;
-std::optional<Split> best_split(const Partition& problem, const Subsets& first,
-                                const Subsets& second, std::size_t key_dimension, double limit,
-                                double enough, std::int64_t& steps);
+std::optional<Split> best_split(const Partition& problem, const Pair& pair,
+                                std::size_t key_dimension, double limit, double enough,
+                                std::int64_t& steps);
 
 }  // namespace isocost

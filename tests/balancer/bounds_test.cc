@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "balancer/balancer.h"
+#include "balancer/internal/speed_bounds.h"
 
 namespace isocost {
 namespace {
@@ -39,6 +40,30 @@ TEST(Bounds, RanksAreBoundedByTheSumOverDimensions) {
   EXPECT_NEAR(lower_bound(problem), 9, 1e-12);
   problem.objective = Objective::kLargestMicrobatch;
   EXPECT_NEAR(lower_bound(problem), 4, 1e-12);
+}
+
+TEST(SpeedBounds, TheSumIsSharedByRate) {
+  // A bin at half the pace of the other: 9 are shared 6 to 3.
+  EXPECT_DOUBLE_EQ(speed_mean_bound({3, 3, 2, 1}, std::vector<double>{1, 2}), 6);
+  // The largest lies in one bin, at best in the fastest.
+  EXPECT_DOUBLE_EQ(speed_mean_bound({10, 1, 1}, std::vector<double>{1, 1, 4}), 10);
+}
+
+TEST(SpeedBounds, PigeonholeCountsWhatFitsAtEachPace) {
+  // Three of 5: the fast bin takes two in 10, the slow one a single one in 10.
+  EXPECT_NEAR(speed_pigeonhole_bound({5, 5, 5}, std::vector<double>{1, 2}, 1), 10, 1e-9);
+  // As with like bins, at every k.
+  const std::vector<double> costs = {9, 6, 5, 5, 4, 4, 4, 1};
+  EXPECT_NEAR(speed_pigeonhole_bound(costs, std::vector<double>{1, 1, 1}, 1),
+              pigeonhole_bound(costs, 3, 1), 1e-9);
+  // The slowest bin must hold something: 1 at a pace of 50.
+  EXPECT_NEAR(speed_pigeonhole_bound(costs, std::vector<double>{1, 1, 50}, 1), 50, 1e-9);
+}
+
+TEST(SpeedBounds, TilesFillBinsInWholeNumbers) {
+  // Seven tiles of a quarter: 5 and 2 in 1.25, for 4 and 2 leave one over.
+  EXPECT_NEAR(speed_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 2}), 1.25, 1e-9);
+  EXPECT_NEAR(speed_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 1}), 1, 1e-9);
 }
 
 }  // namespace

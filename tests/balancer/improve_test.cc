@@ -34,7 +34,7 @@ TEST(Split, IsTheBestOfAllDivisions) {
     first.build(problem, {0, 1, 2, 3, 4}, 0);
     second.build(problem, {5, 6, 7, 8, 9}, 0);
     std::int64_t steps = 0;
-    const auto split = best_split(problem, first, second, 0, 1e9, 0, steps);
+    const auto split = best_split(problem, {first, second}, 0, 1e9, 0, steps);
     ASSERT_TRUE(split);
     EXPECT_NEAR(split->value, best_by_trying(problem), 1e-12);
   }
