@@ -94,7 +94,8 @@ double granularity_bound(const std::vector<double>& descending, std::size_t bins
   const auto tiles = find_tiles(descending, bins);
   if (!tiles) return 0;
   const auto divisor = static_cast<std::int64_t>(bins);
-  return tiles->tile * static_cast<double>((tiles->count + divisor - 1) / divisor);
+  const std::int64_t most = (tiles->count + divisor - 1) / divisor;
+  return tiles->tile * static_cast<double>(most);
 }
 
 double partition_bound(const Partition& problem) {
