@@ -17,7 +17,8 @@ constexpr double kInnerGap = 1e-2;
 std::optional<Bins> solve(const Partition& problem, double enough_gap, std::int64_t rounds) {
   auto bins = construct_bins(problem);
   if (!bins) return std::nullopt;
-  ImproveLimits limits = improve_limits(partition_bound(problem), enough_gap, rounds, problem.bins);
+  const LowerBound bound = partition_bound(problem);
+  ImproveLimits limits = improve_limits(bound.value, enough_gap, rounds, problem.bins);
   limits.polish = static_cast<std::int64_t>(problem.bins);  // Sums over a rank rarely meet a bound.
   improve_bins(problem, limits, *bins);
   return bins;

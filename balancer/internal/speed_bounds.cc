@@ -81,15 +81,23 @@ std::vector<double> needs_of(const std::vector<double>& descending, std::size_t 
 }  // namespace
 
 double speed_mean_bound(const std::vector<double>& descending, std::span<const double> speeds) {
+  double sum = 0;
+  for (const double cost : descending) sum += cost;
+  double rate = 0;
+  for (const double speed : speeds) rate += 1 / speed;
+  return sum / rate;
+}
+
+double speed_giant_bound(const std::vector<double>& descending, std::span<const double> speeds) {
   std::vector<double> fastest(speeds.begin(), speeds.end());
   std::sort(fastest.begin(), fastest.end());
   double best = 0;
   double sum = 0;
   double rate = 0;
-  for (std::size_t j = 0; j < descending.size(); ++j) {
+  for (std::size_t j = 0; j < std::min(descending.size(), fastest.size()); ++j) {
     sum += descending[j];
-    if (j < fastest.size()) rate += 1 / fastest[j];
-    if (j < fastest.size() || j + 1 == descending.size()) best = std::max(best, sum / rate);
+    rate += 1 / fastest[j];
+    best = std::max(best, sum / rate);
   }
   return best;
 }
@@ -100,6 +108,7 @@ double speed_pigeonhole_bound(const std::vector<double>& descending, std::span<c
   const double high = ample(descending, classes);
   const std::size_t items = descending.size();
   std::vector<double> smallest(std::min(min_items, items) + 1, 0.0);
+  min_items = smallest.size() - 1;
   for (std::size_t n = 1; n < smallest.size(); ++n) {
     smallest[n] = smallest[n - 1] + descending[items - n];
   }

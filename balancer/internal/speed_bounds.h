@@ -8,9 +8,11 @@ namespace isocost {
 /// The bounds of bounds.h for bins of unlike speeds (a bin's load is multiplied by its speed). Each
 /// asks for the least makespan T at which the bins have room, a bin of speed s for T / s.
 
-/// Some bin holds its share of the sum, T >= sum / Σ 1/s; and the j largest items lie in at most j
-/// bins, at best in the j fastest.
+/// Some bin holds its share of the sum: T >= sum / Σ 1/s.
 double speed_mean_bound(const std::vector<double>& descending, std::span<const double> speeds);
+
+/// The j largest items lie in at most j bins, at best in the j fastest.
+double speed_giant_bound(const std::vector<double>& descending, std::span<const double> speeds);
 
 /// The j largest items need room: a bin has room for as many of them as the smallest of these, one
 /// by one, fit into T / s, together with the smallest items overall that min_items asks for
