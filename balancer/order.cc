@@ -69,20 +69,14 @@ BalanceProblem make_problem(const PipelineModel& model, std::vector<double> cost
           .objective = Objective::kLargestMicrobatch};
 }
 
-void shuffle_within_replicas(const PipelineModel& model, std::uint64_t seed, MicrobatchBins& bins) {
-  Random random(seed);
-  for (std::size_t r = 0; r < model.llm.replicas; ++r) {
-    shuffle(std::span(bins).subspan(r * model.microbatches, model.microbatches), random);
-  }
-}
-
 // Vector greedy over all microbatches, which knows neither ends nor order.
 MicrobatchBins greedy_bins_in_random_order(const PipelineModel& model,
                                            const std::vector<double>& costs, std::uint64_t seed) {
   std::vector<std::uint32_t> all(costs.size() / 2);
   std::iota(all.begin(), all.end(), 0U);
   MicrobatchBins bins = weighted_greedy(costs, all, std::vector<double>(model.places(), 1.0), 1);
-  shuffle_within_replicas(model, seed, bins);
+  Random random(seed);
+  shuffle(std::span(bins), random);
   return bins;
 }
 

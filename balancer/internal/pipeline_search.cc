@@ -7,8 +7,9 @@
 namespace isocost {
 namespace {
 
-// Steps back of up to this share of the step are allowed when a search starts, none at its end.
-constexpr double kFirstStepBack = 0.1;
+// Steps back of up to this share of the step, over the places squared, are allowed when a search
+// starts, none at its end: one microbatch of few weighs more than one of many.
+constexpr double kFirstStepBack = 2.5;
 
 }  // namespace
 
@@ -149,6 +150,8 @@ bool GroupSearch::change(bool move_samples, std::size_t a, std::size_t b, Random
 void GroupSearch::improve(std::int64_t evaluations, bool move_samples, Random& random) {
   if (bins_.size() < 2) return;
   StepScore best = score_;
+  const auto places = static_cast<double>(bins_.size());
+  const double back = kFirstStepBack / (places * places);
   MicrobatchBins best_bins = bins_;
   for (std::int64_t look_number = 0; look_number < evaluations; ++look_number) {
     const std::size_t a = random.below(bins_.size());
@@ -160,7 +163,7 @@ void GroupSearch::improve(std::int64_t evaluations, bool move_samples, Random& r
     write(b);
     const StepScore score = look();
     const double left = 1 - static_cast<double>(look_number) / static_cast<double>(evaluations);
-    const double allowed = score_.step_s + best.step_s * kFirstStepBack * left * left * random.uniform();
+    const double allowed = score_.step_s + best.step_s * back * left * left * random.uniform();
     if (!(StepScore{score_.excess_bytes, allowed} < score)) {
       score_ = score;
       if (score < best) {
