@@ -111,7 +111,7 @@ class StepSearch {
     for (std::size_t g = 0; g < groups.count(); ++g) {
       MicrobatchBins own(groups.places());
       for (std::size_t p = 0; p < own.size(); ++p) own[p] = bins[groups.global_place(g, p)];
-      searches_.emplace_back(groups, samples, std::move(own), options.activation_bytes);
+      searches_.emplace_back(groups, samples, std::move(own), options.caps);
     }
   }
 
@@ -133,8 +133,9 @@ class StepSearch {
   }
 
   void improve(bool move_samples) {
+    const std::int64_t each = options_.evaluations / static_cast<std::int64_t>(searches_.size());
     for (GroupSearch& search : searches_) {
-      search.improve(options_.evaluations, move_samples, random_);
+      search.improve(each, move_samples, random_);
     }
   }
 

@@ -12,9 +12,9 @@ namespace isocost {
 
 /// Budgets are looks at the simulator: counts, so that one input gives one plan.
 struct OrderOptions {
-  std::int64_t evaluations = 4000;    ///< For each group of pipelines that wait for each other.
+  std::int64_t evaluations = 32'000;  ///< Over all groups of pipelines that wait for each other.
   std::int64_t exchanges = 1000;      ///< Of samples between the slowest group and others.
-  std::int64_t activation_bytes = 0;  ///< Cap on every stage's activations in flight; 0: none.
+  ActivationCaps caps = {};
   std::uint64_t seed = 0;
 };
 

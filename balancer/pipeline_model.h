@@ -59,6 +59,14 @@ struct PipelineModel {
   Status validate() const;
 };
 
+/// What activations in flight may take on any stage; 0: no cap.
+struct ActivationCaps {
+  std::int64_t encoder_bytes = 0;
+  std::int64_t llm_bytes = 0;
+
+  bool any() const { return encoder_bytes > 0 || llm_bytes > 0; }
+};
+
 /// Which samples each microbatch holds, in the order in which it runs: [replicas × microbatches],
 /// replica by replica.
 using MicrobatchBins = std::vector<std::vector<std::uint32_t>>;

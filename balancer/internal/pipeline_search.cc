@@ -60,26 +60,30 @@ void PipelineGroups::set(PassTable& table, std::size_t place, const PipelineLoad
       static_cast<std::int64_t>(load.llm_units * model_.feed_bytes_per_llm_unit);
 }
 
-std::int64_t PipelineGroups::peak_bytes(const PassTable& table,
-                                        std::vector<std::int64_t>& held) const {
+std::int64_t PipelineGroups::excess_bytes(const PassTable& table, const ActivationCaps& caps,
+                                          std::vector<std::int64_t>& held) const {
   const PassKind freeing =
       model_.schedule == Schedule::kZbH1 ? PassKind::kWeights : PassKind::kBackward;
   held.assign(graph_.devices(), 0);
-  std::int64_t peak = 0;
+  std::int64_t excess = 0;
   for (const PipelineGraph::Operation& operation : graph_.operations()) {
     const std::int64_t bytes = table.rows[operation.row].activation_bytes;
+    const std::int64_t cap = operation.encoder ? caps.encoder_bytes : caps.llm_bytes;
     std::int64_t& now = held[operation.device];
-    if (operation.pass.kind == PassKind::kForward) peak = std::max(peak, now += bytes);
+    if (operation.pass.kind == PassKind::kForward) {
+      now += bytes;
+      if (cap > 0) excess = std::max(excess, now - cap);
+    }
     if (operation.pass.kind == freeing) now -= bytes;
   }
-  return peak;
+  return excess;
 }
 
 GroupSearch::GroupSearch(const PipelineGroups& groups, std::span<const PipelineLoad> samples,
-                         MicrobatchBins bins, std::int64_t activation_bytes)
+                         MicrobatchBins bins, const ActivationCaps& caps)
     : groups_(&groups),
       samples_(samples),
-      cap_(activation_bytes),
+      caps_(caps),
       bins_(std::move(bins)),
       table_(groups.empty_table()),
       ends_(groups.graph().operations().size()) {
@@ -100,9 +104,7 @@ void GroupSearch::write_all() {
 StepScore GroupSearch::look() {
   StepScore score;
   score.step_s = groups_->graph().run(table_, ends_);
-  if (cap_ > 0) {
-    score.excess_bytes = std::max<std::int64_t>(0, groups_->peak_bytes(table_, held_) - cap_);
-  }
+  if (caps_.any()) score.excess_bytes = groups_->excess_bytes(table_, caps_, held_);
   return score;
 }
 

@@ -32,7 +32,9 @@ class PipelineGroups {
   PassTable empty_table() const { return PassTable(shape_); }
   /// Writes the passes of the microbatch at a group's place.
   void set(PassTable& table, std::size_t place, const PipelineLoad& load) const;
-  std::int64_t peak_bytes(const PassTable& table, std::vector<std::int64_t>& held) const;
+  /// Bytes by which the worst stage is above its cap. `held` is scratch.
+  std::int64_t excess_bytes(const PassTable& table, const ActivationCaps& caps,
+                            std::vector<std::int64_t>& held) const;
 
  private:
   explicit PipelineGroups(const PipelineModel& model) : model_(model) {}
@@ -60,10 +62,9 @@ struct StepScore {
 /// One group's microbatches, and the search for a better division and order of them.
 class GroupSearch {
  public:
-  /// `activation_bytes` caps every stage's peak; 0: no cap. `groups` and `samples` stay with the
-  /// caller.
+  /// `groups` and `samples` stay with the caller.
   GroupSearch(const PipelineGroups& groups, std::span<const PipelineLoad> samples,
-              MicrobatchBins bins, std::int64_t activation_bytes);
+              MicrobatchBins bins, const ActivationCaps& caps);
 
   const MicrobatchBins& bins() const { return bins_; }
   const StepScore& score() const { return score_; }
@@ -86,7 +87,7 @@ class GroupSearch {
 
   const PipelineGroups* groups_;
   std::span<const PipelineLoad> samples_;
-  std::int64_t cap_;
+  ActivationCaps caps_;
   MicrobatchBins bins_;
   PassTable table_;
   std::vector<double> ends_;

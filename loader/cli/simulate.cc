@@ -318,7 +318,7 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
       ->capture_default_str();
   command
       .add_option("--search", arguments.order.evaluations,
-                  "Looks at the simulator that isocost spends on each pipeline")
+                  "Looks at the simulator that isocost spends on a step")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{100'000'000}))
       ->capture_default_str();
   command.add_option("--svg", arguments.svg, "Draw the first step of every policy")

@@ -150,12 +150,13 @@ TEST(Plan, KeepsTheCapOnActivations) {
     return simulate(make_step(model, microbatch_loads(samples, bins)))->peak_activation_bytes();
   };
   OrderOptions capped;
-  capped.activation_bytes = peak(free->bins) * 97 / 100;
+  const std::int64_t cap = peak(free->bins) * 97 / 100;
+  capped.caps = {.encoder_bytes = cap, .llm_bytes = cap};
   const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, capped);
   ASSERT_TRUE(plan.has_value());
   EXPECT_TRUE(plan->fits);
-  EXPECT_LE(peak(plan->bins), capped.activation_bytes);
-  capped.activation_bytes = 1;
+  EXPECT_LE(peak(plan->bins), cap);
+  capped.caps.llm_bytes = 1;
   const auto hopeless = plan_pipeline(model, samples, PipelinePolicy::kIsocost, capped);
   ASSERT_TRUE(hopeless.has_value());
   EXPECT_FALSE(hopeless->fits);
