@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "base/checked.h"
+#include "base/fingerprint.h"
 #include "base/load.h"
 #include "base/result.h"
 #include "decode/internal/audio.h"
@@ -37,25 +37,6 @@ Status check(std::string_view field, double value, double least, double most) {
                                                 number(value) + "; it must be " + number(least) +
                                                 " to " + number(most));
 }
-
-/// FNV-1a over 8-byte words and the name: the same on every machine.
-class Fingerprint {
- public:
-  void add(std::uint64_t word) {
-    for (int i = 0; i < 8; ++i) add_byte(static_cast<std::uint8_t>(word >> (8 * i)));
-  }
-  void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
-  void add(std::int32_t value) { add(static_cast<std::uint64_t>(value)); }
-  void add(std::string_view text) {
-    add(std::uint64_t{text.size()});
-    for (const char c : text) add_byte(static_cast<std::uint8_t>(c));
-  }
-  std::uint64_t value() const { return value_; }
-
- private:
-  void add_byte(std::uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001B3ULL; }
-  std::uint64_t value_ = 0xCBF29CE484222325ULL;
-};
 
 Result<SamplePlan> plan(const SampleShape& shape, const RecipeOptions& options) {
   if (shape.parts.empty()) {

@@ -56,15 +56,15 @@ Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const NodeOptions& 
 
 Status BadSampleList::add(const BadSample& bad) {
   const std::lock_guard lock(mutex_);
-  ++count_;
+  if (!seen_.insert(bad.shard + '\0' + bad.key + '\0' + bad.part).second) return {};
   ISOCOST_TRY(write(bad));
   if (policy_ == BadSamplePolicy::kFail) {
     return Error(ErrorCode::kCorrupt,
                  describe(bad) + " (on_bad_sample = fail; skip leaves such samples out)");
   }
-  if (count_ > limit_) {
+  if (seen_.size() > limit_) {
     return Error(ErrorCode::kResourceExhausted,
-                 std::to_string(count_) + " bad samples, " + std::to_string(limit_) +
+                 std::to_string(seen_.size()) + " bad samples, " + std::to_string(limit_) +
                      " are allowed (max_bad_samples); the last one: " + describe(bad));
   }
   return {};
@@ -86,7 +86,7 @@ Status BadSampleList::write(const BadSample& bad) {
 
 std::uint64_t BadSampleList::count() const {
   const std::lock_guard lock(mutex_);
-  return count_;
+  return seen_.size();
 }
 
 }  // namespace isocost

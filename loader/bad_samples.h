@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "base/log.h"
@@ -13,8 +15,9 @@
 
 namespace isocost {
 
-/// Counts bad samples, lists each once in a JSON-lines file (opened when the first one comes) and
-/// says when the policy ends training. Internally synchronised.
+/// Counts bad samples, whatever the number of epochs that meet them, and lists each once in a
+/// JSON-lines file (opened when the first one comes) and says when the policy ends training.
+/// Internally synchronised.
 class BadSampleList {
  public:
   /// `dataset_size` is what a percentage refers to. Errors: kInvalidArgument for a limit that is no
@@ -38,7 +41,7 @@ class BadSampleList {
   const LogSink log_;
   mutable std::mutex mutex_;
   std::ofstream file_;
-  std::uint64_t count_ = 0;
+  std::set<std::string, std::less<>> seen_;  // shard, key and part
 };
 
 /// {"shard": ..., "key": ..., "part": ..., "reason": ...}, one line without its end.

@@ -138,12 +138,13 @@ std::vector<OptionSpec> data_options() {
   using O = NodeOptions;
   return {
       text_option("shards", &O::shards, "DIR", "Directory of WebDataset shards (*.tar, *.tar.gz)."),
-      number("ranks", &O::ranks, "Data-parallel ranks of the training job."),
+      number("ranks", &O::ranks,
+             "Data-parallel ranks of the training job; 0: as many as the first trainer says."),
       number("global_batch", &O::global_batch, "Samples of one optimizer step, over all ranks."),
       number("microbatches", &O::microbatches, "Microbatches per rank and step."),
       choice("balance", &O::balance, {"none", "isocost"},
              "none deals samples in order, as loaders do; isocost equalises predicted cost."),
-      number("epochs", &O::epochs, "Passes over the data."),
+      number("epochs", &O::epochs, "Passes over the data; 0: without end."),
       number("steps", &O::steps, "An epoch ends after this many steps; 0 takes all samples."),
       number("seed", &O::seed,
              "Order of the samples; with the epoch it decides every global batch."),

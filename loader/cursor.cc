@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/fingerprint.h"
 #include "loader/internal/permutation.h"
 
 namespace isocost {
@@ -28,7 +29,8 @@ std::uint64_t Cursor::available(std::uint64_t epoch) const {
 
 bool Cursor::delivers_rest(std::uint64_t epoch) const {
   return options_.tail == TailPolicy::kDeliver ||
-         (options_.tail == TailPolicy::kCarry && epoch + 1 >= options_.epochs);
+         (options_.tail == TailPolicy::kCarry && options_.epochs > 0 &&
+          epoch + 1 >= options_.epochs);
 }
 
 std::uint64_t Cursor::steps(std::uint64_t epoch) const {
@@ -41,6 +43,17 @@ std::uint64_t Cursor::steps(std::uint64_t epoch) const {
 std::uint64_t Cursor::dropped(std::uint64_t epoch) const {
   if (options_.tail != TailPolicy::kDrop) return 0;
   return available(epoch) % options_.global_batch_size;
+}
+
+std::uint64_t Cursor::fingerprint(std::uint64_t dataset) const {
+  Fingerprint hash;
+  hash.add(dataset);
+  hash.add(options_.size);
+  hash.add(options_.shuffle ? options_.seed : 0);
+  hash.add(options_.shuffle);
+  hash.add(options_.global_batch_size);
+  hash.add(static_cast<std::uint8_t>(options_.tail));
+  return std::max<std::uint64_t>(hash.value(), 1);
 }
 
 std::vector<SampleId> Cursor::batch(std::uint64_t epoch, std::uint64_t step) const {

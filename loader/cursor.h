@@ -20,7 +20,7 @@ struct CursorOptions {
   std::uint64_t global_batch_size = 1;  ///< Samples; 0 counts as 1.
   TailPolicy tail = TailPolicy::kDeliver;
   bool shuffle = true;
-  std::uint64_t epochs = 1;  ///< Tells kCarry which epoch is the last.
+  std::uint64_t epochs = 1;  ///< Tells kCarry which epoch is the last; 0: none is.
 };
 
 /// Which samples make up global batch `step` of an epoch. The order of an epoch depends on (seed,
@@ -35,6 +35,8 @@ class Cursor {
   std::vector<SampleId> batch(std::uint64_t epoch, std::uint64_t step) const;
   /// Samples of the epoch that kDrop leaves out.
   std::uint64_t dropped(std::uint64_t epoch) const;
+  /// Equal where step k of any epoch has the same samples; not 0. `dataset` tells data sets apart.
+  std::uint64_t fingerprint(std::uint64_t dataset) const;
 
  private:
   std::uint64_t carried_into(std::uint64_t epoch) const;

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/fingerprint.h"
 #include "loader/internal/index_file.h"
 #include "loader/internal/shard_file.h"
 
@@ -132,22 +133,6 @@ void Indexing::fail(Error error) {
 }
 
 // FNV-1a over integers and texts.
-class Fingerprint {
- public:
-  void add(std::uint64_t value) {
-    for (int i = 0; i < 8; ++i) add_byte(static_cast<std::uint8_t>(value >> (8 * i)));
-  }
-  void add(std::string_view text) {
-    add(text.size());
-    for (const char c : text) add_byte(static_cast<std::uint8_t>(c));
-  }
-  std::uint64_t value() const { return hash_; }
-
- private:
-  void add_byte(std::uint8_t byte) { hash_ = (hash_ ^ byte) * 0x100000001B3ULL; }
-  std::uint64_t hash_ = 0xCBF29CE484222325ULL;
-};
-
 std::uint64_t hash_of(std::string_view text) {
   Fingerprint hash;
   hash.add(text);

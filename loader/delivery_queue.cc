@@ -79,7 +79,10 @@ std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
   const Entry& entry = *entry_at(chosen->entry);
   Delivery delivery{static_cast<std::int32_t>(chosen - ranks_.data()), entry.step,
                     chosen->microbatch, entry.end};
-  if (entry.step != nullptr) chosen->credit -= 1;
+  if (entry.step != nullptr) {
+    chosen->credit -= 1;
+    chosen->begun = true;
+  }
   if (entry.step != nullptr && chosen->microbatch + 1 < entry.step->plan.microbatches) {
     chosen->microbatch += 1;
   } else {
@@ -110,6 +113,11 @@ void DeliveryQueue::drop_finished() {
       }
     }
   }
+}
+
+bool DeliveryQueue::acknowledged_any() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return rank.acknowledged.has_value(); });
 }
 
 std::size_t DeliveryQueue::ahead() const {

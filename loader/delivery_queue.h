@@ -42,6 +42,11 @@ class DeliveryQueue {
   /// needs no credit.
   std::optional<Delivery> next();
 
+  /// A client of the rank was sent a microbatch.
+  bool begun(std::int32_t rank) const { return ranks_.at(static_cast<std::size_t>(rank)).begun; }
+  /// Some rank has trained on a microbatch.
+  bool acknowledged_any() const;
+
   /// Steps that the rank furthest behind has not been sent whole: how far planning is ahead.
   std::size_t ahead() const;
   /// The last epoch's end was sent to every rank and every microbatch acknowledged.
@@ -56,6 +61,7 @@ class DeliveryQueue {
   };
   struct Rank {
     bool present = false;
+    bool begun = false;
     std::uint32_t credit = 0;
     std::uint64_t entry = 0;       // the next thing to send: an entry ...
     std::uint32_t microbatch = 0;  // ... and a microbatch in it

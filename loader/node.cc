@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -17,6 +15,8 @@
 #include "loader/bad_samples.h"
 #include "loader/cursor.h"
 #include "loader/delivery_queue.h"
+#include "loader/internal/microbatch_header.h"
+#include "loader/job.h"
 #include "loader/planner.h"
 #include "loader/step_decoder.h"
 #include "transport/server.h"
@@ -40,54 +40,6 @@ CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size) {
   return cursor;
 }
 
-// The microbatch's tensors: those of its samples, rows added up, in the order of first appearance.
-std::vector<TensorSpec> combined_specs(const SealedStep& step, const PlannedMicrobatch& place) {
-  std::vector<TensorSpec> specs;
-  for (const PlannedSample& sample : place.samples) {
-    for (const TensorSpec& spec : step.slots[sample.slot].specs) {
-      const auto found = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& other) {
-        return other.name == spec.name;
-      });
-      if (found == specs.end()) {
-        specs.push_back(spec);
-      } else {
-        found->shape.front() += spec.shape.front();
-      }
-    }
-  }
-  return specs;
-}
-
-std::uint32_t rows_of(const SampleSlot& slot, const std::string& tensor) {
-  for (const TensorSpec& spec : slot.specs) {
-    if (spec.name == tensor) return static_cast<std::uint32_t>(spec.shape.front());
-  }
-  return 0;
-}
-
-MicrobatchHeader header_of(const SealedStep& step, std::int32_t rank, std::uint32_t microbatch) {
-  const PlannedMicrobatch& place = step.plan.place(rank, microbatch);
-  MicrobatchHeader header;
-  header.position = {step.epoch, step.step, microbatch};
-  header.microbatches = step.plan.microbatches;
-  header.global_label_tokens = step.plan.global_label_tokens;
-  header.plan_hash = step.plan.hash;
-  header.predicted_seconds = place.predicted;
-  header.load = place.load;
-  for (const PlannedSample& sample : place.samples) {
-    const SampleSlot& slot = step.slots[sample.slot];
-    header.samples.push_back(
-        {slot.id, sample.weight, static_cast<std::uint32_t>(slot.load.label_tokens)});
-  }
-  header.tensors = combined_specs(step, place);
-  for (const PlannedSample& sample : place.samples) {
-    for (const TensorSpec& whole : header.tensors) {
-      header.rows.push_back(rows_of(step.slots[sample.slot], whole.name));
-    }
-  }
-  return header;
-}
-
 struct Parts {
   NodeOptions options;
   LogSink log;
@@ -96,52 +48,71 @@ struct Parts {
   CostModel model;
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
+  LoadHook load_hook;
 };
+
+std::uint64_t steps_of(const Parts& parts, std::uint64_t epoch) {
+  const std::uint64_t steps = parts.cursor.steps(epoch);
+  if (parts.options.steps == 0) return steps;
+  return std::min(steps, static_cast<std::uint64_t>(parts.options.steps));
+}
+
+// One job's planning.
+struct Run {
+  std::uint64_t job;
+  StartPoint start;
+  NodeOptions options;  // with the job's ranks
+  std::stop_token stop;
+};
+
+Error superseded() { return {ErrorCode::kCancelled, "another job has begun"}; }
 
 class NodeImpl final : public Node {
  public:
   explicit NodeImpl(Parts parts)
       : parts_(std::move(parts)),
-        budget_(parts_.options.memory),
-        queue_(static_cast<std::int32_t>(parts_.options.ranks)),
-        present_(static_cast<std::size_t>(parts_.options.ranks), false),
-        seen_(present_) {}
+        cursor_fingerprint_(parts_.cursor.fingerprint(parts_.dataset->fingerprint())),
+        budget_(parts_.options.memory) {}
 
   Status start();
   const std::string& endpoint() const override { return server_->endpoint(); }
   const Dataset& dataset() const override { return *parts_.dataset; }
   Result<NodeSummary> run(const std::stop_token& stop) override;
+  bool wait_until_left(std::chrono::milliseconds limit) override;
+  NodeSummary summary() override;
 
  private:
-  Welcome welcome() const;
+  tl::expected<Welcome, Refusal> admit(const Applicant& applicant);
+  Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
   void take_report(std::int32_t rank, const Report& report);
 
-  void plan_all(const std::stop_token& stop);
-  Status plan_epoch(std::uint32_t epoch, const std::stop_token& stop);
-  Status plan_one(std::uint32_t epoch, std::uint32_t step, std::vector<SampleId> ids,
-                  const std::stop_token& stop);
-  Status wait_for_room(const std::stop_token& stop);
+  Result<Run> wait_for_job(const std::stop_token& stop);
+  void plan_all(const Run& run);
+  Status plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t first_step);
+  Status plan_one(const Run& run, std::uint32_t epoch, std::uint32_t step);
+  Status wait_for_room(const Run& run);
+  Status push(const Run& run, std::shared_ptr<SealedStep> step);
+  Status push(const Run& run, const EpochEnd& end);
   void count(const SealedStep& step, double plan_seconds);
 
-  Status deliver_all(const std::stop_token& stop);
-  Status deliver(const DeliveryQueue::Delivery& delivery, const std::stop_token& stop);
-  void decode_and_send(std::int32_t rank, const Position& position, std::uint32_t index,
-                       SampleId id, MemoryBudget::Grant grant);
+  Status deliver_all(std::uint64_t job, const std::stop_token& stop);
+  Status deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t session,
+                 const std::stop_token& stop);
+  void decode_and_send(std::int32_t rank, std::uint64_t session, Fragment fragment, SampleId id,
+                       MemoryBudget::Grant grant);
   void fail(Error error);
+  bool serves(std::uint64_t job) const { return job_ && job_->id() == job; }  // with mutex_ held
   void wait_until_told();
-  void wait_for_farewells();
-  NodeSummary summary();
 
   Parts parts_;
+  const std::uint64_t cursor_fingerprint_;
   BufferPool pool_;
   MemoryBudget budget_;
 
   std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
-  DeliveryQueue queue_;
-  std::vector<bool> present_;
-  std::vector<bool> seen_;  // ever joined, or told of the failure
+  std::optional<Job> job_;  // made and replaced by the socket's thread
   NodeSummary counts_;
   std::optional<Error> failure_;
 
@@ -163,29 +134,60 @@ Status NodeImpl::start() {
   server.curve_allowed_clients_file = options.curve_clients;
   server.timeout = options.timeout;
   server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
-  server.welcome = welcome();
-  ISOCOST_ASSIGN(
-      server_,
-      Server::create(server, [this](const ServerEvent& event) { on_event(event); }, parts_.log));
+  // With the ranks known, planning need not wait for the first of them.
+  if (options.ranks > 0) {
+    ISOCOST_ASSIGN(job_, new_job(Hello{}, 1, options));
+  }
+  ISOCOST_ASSIGN(server_,
+                 Server::create(
+                     server, [this](const Applicant& applicant) { return admit(applicant); },
+                     [this](const ServerEvent& event) { on_event(event); }, parts_.log));
   executor_ = make_executor(static_cast<std::size_t>(options.workers));
   decoder_ = std::make_unique<StepDecoder>(
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, executor_.get(), &budget_, &pool_,
-                           parts_.bad.get()},
+                           parts_.bad.get(), parts_.load_hook},
       options);
   return {};
 }
 
-Welcome NodeImpl::welcome() const {
+tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
+  const Hello& hello = applicant.hello;
+  tl::expected<Verdict, Refusal> verdict;
+  {
+    const std::lock_guard lock(mutex_);
+    const Job* job = job_ ? &*job_ : nullptr;
+    verdict = judge(hello, applicant.same_client, job, parts_.options, cursor_fingerprint_);
+    if (!verdict) return tl::unexpected(verdict.error());
+    if (*verdict == Verdict::kJoin) return welcome(*job_);
+  }
+  // Without the lock: those that are found to have gone are reported meanwhile.
+  if (*verdict == Verdict::kBeginAgain && applicant.taken()) return tl::unexpected(taken(hello));
+  const bool alone = applicant.alone();
+  const std::lock_guard lock(mutex_);
+  if (job_ && !alone) {
+    const auto now = Clock::now();
+    return tl::unexpected(not_yet(hello, *job_, now - job_->disputed_since(now)));
+  }
+  auto job = new_job(hello, job_ ? job_->id() + 1 : 1, parts_.options);
+  if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
+  job_ = *std::move(job);
+  changed_.notify_all();
+  return welcome(*job_);
+}
+
+Welcome NodeImpl::welcome(const Job& job) const {
   Welcome welcome;
-  welcome.ranks = static_cast<std::int32_t>(parts_.options.ranks);
+  welcome.ranks = job.ranks();
+  welcome.job = job.id();
+  welcome.start = job.start();
+  welcome.start.cursor = cursor_fingerprint_;
   welcome.dataset_fingerprint = parts_.dataset->fingerprint();
   welcome.recipe_fingerprint = parts_.recipe.fingerprint();
   welcome.samples_per_epoch = parts_.dataset->size();
-  welcome.steps_per_epoch = static_cast<std::uint32_t>(parts_.cursor.steps(0));
+  welcome.steps_per_epoch = static_cast<std::uint32_t>(steps_of(parts_, 0));
   welcome.epochs = static_cast<std::uint32_t>(parts_.options.epochs);
-  welcome.heartbeat_ms =
-      static_cast<std::uint32_t>(std::min<std::int64_t>(1000, parts_.options.timeout.count() / 4));
-  welcome.timeout_ms = static_cast<std::uint32_t>(parts_.options.timeout.count());
+  welcome.global_batch = static_cast<std::uint32_t>(parts_.options.global_batch);
+  welcome.microbatches = static_cast<std::uint32_t>(parts_.options.microbatches);
   return welcome;
 }
 
@@ -197,17 +199,13 @@ void NodeImpl::on_event(const ServerEvent& event) {
   {
     const std::lock_guard lock(mutex_);
     if (const auto* joined = std::get_if<ClientJoined>(&event)) {
-      queue_.join(joined->rank, joined->received);
-      present_.at(static_cast<std::size_t>(joined->rank)) = true;
-      seen_.at(static_cast<std::size_t>(joined->rank)) = true;
+      job_->join(*joined);
     } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
-      queue_.leave(left->rank);
-      present_.at(static_cast<std::size_t>(left->rank)) = false;
-      seen_.at(static_cast<std::size_t>(left->rank)) = true;
+      if (job_) job_->leave(left->rank);
     } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
-      queue_.grant(credit->rank, credit->microbatches);
+      job_->queue().grant(credit->rank, credit->microbatches);
     } else if (const auto* done = std::get_if<Acknowledged>(&event)) {
-      queue_.acknowledge(done->rank, done->position);
+      job_->queue().acknowledge(done->rank, done->position);
     }
   }
   changed_.notify_all();
@@ -218,7 +216,7 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   measurement.seconds = report.seconds;
   {
     const std::lock_guard lock(mutex_);
-    const auto step = queue_.find(report.position);
+    const auto step = job_->queue().find(report.position);
     if (step == nullptr || report.position.microbatch >= step->plan.microbatches) {
       counts_.reports_rejected += 1;  // of a step that every rank has left behind
       return;
@@ -232,14 +230,18 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
 
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
   Status status;
-  {
-    std::jthread planner([this](const std::stop_token& own) { plan_all(own); });
-    const std::stop_callback forward(stop, [&planner] { planner.request_stop(); });
-    status = deliver_all(stop);
-    planner.request_stop();
-  }
+  do {
+    ISOCOST_ASSIGN(Run run, wait_for_job(stop));
+    const std::uint64_t job = run.job;
+    std::stop_source planning;
+    run.stop = planning.get_token();
+    const std::stop_callback forward(stop, [&planning] { planning.request_stop(); });
+    const std::jthread planner([this, &run] { plan_all(run); });
+    status = deliver_all(job, stop);
+    planning.request_stop();
+  } while (!status && status.error().code() == ErrorCode::kCancelled && !stop.stop_requested());
   if (status) {
-    wait_for_farewells();
+    wait_until_left(kFarewell);
     return summary();
   }
   server_->fail(status.error());
@@ -247,61 +249,89 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
   return std::move(status).error();
 }
 
-void NodeImpl::plan_all(const std::stop_token& stop) {
-  for (std::int64_t epoch = 0; epoch < parts_.options.epochs; ++epoch) {
-    if (auto status = plan_epoch(static_cast<std::uint32_t>(epoch), stop); !status) {
-      fail(std::move(status).error());
-      return;
-    }
+Result<Run> NodeImpl::wait_for_job(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait(lock, stop, [this] { return job_.has_value(); })) {
+    return Error(ErrorCode::kCancelled, "the node was asked to stop");
   }
+  Run run{job_->id(), job_->start(), parts_.options, {}};
+  run.options.ranks = job_->ranks();
+  return run;
 }
 
-Status NodeImpl::plan_epoch(std::uint32_t epoch, const std::stop_token& stop) {
-  std::uint64_t steps = parts_.cursor.steps(epoch);
-  if (parts_.options.steps > 0) {
-    steps = std::min(steps, static_cast<std::uint64_t>(parts_.options.steps));
+void NodeImpl::plan_all(const Run& run) {
+  const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
+  Status status;
+  std::uint32_t epoch = run.start.epoch;
+  for (; status && (epochs == 0 || epoch < epochs); ++epoch) {
+    status = plan_epoch(run, epoch, epoch == run.start.epoch ? run.start.step : 0);
   }
+  // A job that was saved after its last epoch has nothing left to do, and is told so.
+  if (status && epoch == run.start.epoch) {
+    EpochEnd end;
+    end.epoch = epoch;
+    end.last_epoch = true;
+    status = push(run, end);
+  }
+  // To be stopped, or to make way for another job, is no failure.
+  if (!status && status.error().code() != ErrorCode::kCancelled) fail(std::move(status).error());
+}
+
+Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t first_step) {
+  const std::uint64_t steps = steps_of(parts_, epoch);
   EpochEnd end;
   end.epoch = epoch;
   end.last_epoch = epoch + 1 == static_cast<std::uint64_t>(parts_.options.epochs);
   const std::uint64_t delivered_before = counts_.delivered;
-  for (std::uint64_t step = 0; step < steps; ++step) {
-    ISOCOST_TRY(wait_for_room(stop));
-    ISOCOST_TRY(
-        plan_one(epoch, static_cast<std::uint32_t>(step), parts_.cursor.batch(epoch, step), stop));
+  for (std::uint64_t step = first_step; step < steps; ++step) {
+    ISOCOST_TRY(wait_for_room(run));
+    ISOCOST_TRY(plan_one(run, epoch, static_cast<std::uint32_t>(step)));
   }
   end.steps = static_cast<std::uint32_t>(steps);
   end.dropped = parts_.cursor.dropped(epoch);
   end.bad = parts_.bad->count();
+  end.delivered = counts_.delivered - delivered_before;
   if (end.dropped > 0) {
     log(parts_.log, LogLevel::kInfo,
         "epoch " + std::to_string(epoch) + ": " + std::to_string(end.dropped) +
             " samples of the tail dropped (tail = drop)");
   }
+  return push(run, end);
+}
+
+Status NodeImpl::wait_for_room(const Run& run) {
+  std::unique_lock lock(mutex_);
+  const bool room = changed_.wait(lock, run.stop, [&] {
+    return !serves(run.job) ||
+           job_->queue().ahead() <= static_cast<std::size_t>(parts_.options.plan_ahead);
+  });
+  return room && serves(run.job) ? Status() : superseded();
+}
+
+Status NodeImpl::push(const Run& run, std::shared_ptr<SealedStep> step) {
   const std::lock_guard lock(mutex_);
-  end.delivered = counts_.delivered - delivered_before;
-  counts_.epochs += 1;
-  counts_.dropped += end.dropped;
-  queue_.push(end);
+  if (!serves(run.job)) return superseded();
+  job_->queue().push(std::move(step));
   changed_.notify_all();
   return {};
 }
 
-Status NodeImpl::wait_for_room(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  const bool room = changed_.wait(lock, stop, [this] {
-    return queue_.ahead() <= static_cast<std::size_t>(parts_.options.plan_ahead);
-  });
-  if (!room) return Error(ErrorCode::kCancelled, "the node was asked to stop");
+Status NodeImpl::push(const Run& run, const EpochEnd& end) {
+  const std::lock_guard lock(mutex_);
+  if (!serves(run.job)) return superseded();
+  counts_.epochs += 1;
+  counts_.dropped += end.dropped;
+  job_->queue().push(end);
+  changed_.notify_all();
   return {};
 }
 
-Status NodeImpl::plan_one(std::uint32_t epoch, std::uint32_t step, std::vector<SampleId> ids,
-                          const std::stop_token& stop) {
+Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t step) {
   auto sealed = std::make_shared<SealedStep>();
   sealed->epoch = epoch;
   sealed->step = step;
-  ISOCOST_ASSIGN(sealed->slots, decoder_->decode_step(ids, stop));
+  const std::vector<SampleId> ids = parts_.cursor.batch(epoch, step);
+  ISOCOST_ASSIGN(sealed->slots, decoder_->decode_step(ids, run.stop));
   if (sealed->slots.empty()) return {};  // every sample was bad, and is listed
 
   PlanInput input;
@@ -313,13 +343,10 @@ Status NodeImpl::plan_one(std::uint32_t epoch, std::uint32_t step, std::vector<S
   const auto started = Clock::now();
   {
     const std::lock_guard lock(model_mutex_);
-    ISOCOST_ASSIGN(sealed->plan, plan_step(input, parts_.model, parts_.options));
+    ISOCOST_ASSIGN(sealed->plan, plan_step(input, parts_.model, run.options));
   }
   count(*sealed, std::chrono::duration<double>(Clock::now() - started).count());
-  const std::lock_guard lock(mutex_);
-  queue_.push(std::move(sealed));
-  changed_.notify_all();
-  return {};
+  return push(run, std::move(sealed));
 }
 
 void NodeImpl::count(const SealedStep& step, double plan_seconds) {
@@ -337,60 +364,66 @@ void NodeImpl::count(const SealedStep& step, double plan_seconds) {
   counts_.gap_mean += (gap - counts_.gap_mean) / n;
 }
 
-Status NodeImpl::deliver_all(const std::stop_token& stop) {
+// kCancelled where the node is to stop, or to go on with another job.
+Status NodeImpl::deliver_all(std::uint64_t job, const std::stop_token& stop) {
   for (;;) {
     DeliveryQueue::Delivery delivery;
+    std::uint64_t session = 0;
     {
       std::unique_lock lock(mutex_);
       std::optional<DeliveryQueue::Delivery> next;
       const bool woken = changed_.wait(lock, stop, [&] {
-        if (failure_ || queue_.finished()) return true;
-        next = queue_.next();
+        if (failure_ || !serves(job) || job_->queue().finished()) return true;
+        next = job_->queue().next();
         return next.has_value();
       });
       if (failure_) return *failure_;
       if (!woken) return Error(ErrorCode::kCancelled, "the node was asked to stop");
+      if (!serves(job)) return superseded();
       if (!next) return {};
       delivery = *std::move(next);
+      session = job_->session(delivery.rank);
     }
     changed_.notify_all();  // something was sent: planning may go on
-    ISOCOST_TRY(deliver(delivery, stop));
+    ISOCOST_TRY(deliver(delivery, session, stop));
   }
 }
 
-Status NodeImpl::deliver(const DeliveryQueue::Delivery& delivery, const std::stop_token& stop) {
+Status NodeImpl::deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t session,
+                         const std::stop_token& stop) {
+  const std::int32_t rank = delivery.rank;
   if (delivery.step == nullptr) {
-    server_->epoch_end(delivery.rank, delivery.end);
+    server_->epoch_end(rank, delivery.end, session);
     return {};
   }
   SealedStep& step = *delivery.step;
-  const PlannedMicrobatch& place = step.plan.place(delivery.rank, delivery.microbatch);
+  const PlannedMicrobatch& place = step.plan.place(rank, delivery.microbatch);
   const Position position{step.epoch, step.step, delivery.microbatch};
-  server_->begin(delivery.rank, header_of(step, delivery.rank, delivery.microbatch));
+  server_->begin(rank, header_of(step, rank, delivery.microbatch), session);
   for (std::uint32_t i = 0; i < place.samples.size(); ++i) {
     SampleSlot& slot = step.slots[place.samples[i].slot];
     if (auto decoded = std::exchange(slot.decoded, nullptr)) {
-      server_->fragment(delivery.rank, {position, i, decoded->tensors}, decoded);
+      server_->fragment(rank, {position, i, decoded->tensors}, decoded, session);
       continue;
     }
     ISOCOST_ASSIGN(MemoryBudget::Grant grant, decoder_->admit(slot.id, stop));
     auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
-    executor_->submit([this, rank = delivery.rank, position, i, id = slot.id, shared] {
-      decode_and_send(rank, position, i, id, std::move(*shared));
+    executor_->submit([this, rank, session, position, i, id = slot.id, shared] {
+      decode_and_send(rank, session, {position, i, {}}, id, std::move(*shared));
     });
   }
   return {};
 }
 
-void NodeImpl::decode_and_send(std::int32_t rank, const Position& position, std::uint32_t index,
+void NodeImpl::decode_and_send(std::int32_t rank, std::uint64_t session, Fragment fragment,
                                SampleId id, MemoryBudget::Grant grant) {
   auto decoded = decoder_->decode(id, std::move(grant));
   if (!decoded) {
     fail(Error(ErrorCode::kCorrupt, "sample changed while training: " + describe(decoded.error())));
     return;
   }
-  const auto& tensors = (*decoded)->tensors;
-  server_->fragment(rank, {position, index, tensors}, *decoded);
+  fragment.tensors = (*decoded)->tensors;
+  server_->fragment(rank, std::move(fragment), *decoded, session);
   const std::lock_guard lock(mutex_);
   counts_.decoded_again += 1;
 }
@@ -405,16 +438,12 @@ void NodeImpl::fail(Error error) {
 // time out.
 void NodeImpl::wait_until_told() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kFarewell, [this] {
-    return std::all_of(seen_.begin(), seen_.end(), [](bool seen) { return seen; });
-  });
+  changed_.wait_for(lock, kFarewell, [this] { return job_->all_seen(); });
 }
 
-void NodeImpl::wait_for_farewells() {
+bool NodeImpl::wait_until_left(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kFarewell, [this] {
-    return std::none_of(present_.begin(), present_.end(), [](bool here) { return here; });
-  });
+  return changed_.wait_for(lock, limit, [this] { return !job_ || job_->all_gone(); });
 }
 
 NodeSummary NodeImpl::summary() {
@@ -440,32 +469,8 @@ Result<CostProfile> starting_profile(const NodeOptions& options) {
 
 }  // namespace
 
-std::string NodeSummary::to_json() const {
-  nlohmann::ordered_json mape_json = nlohmann::ordered_json::object();
-  for (std::size_t i = 0; i < kModules; ++i) {
-    const std::string name(module_name(static_cast<Module>(i)));
-    if (std::isfinite(mape.at(i))) mape_json[name] = mape.at(i);
-  }
-  const nlohmann::ordered_json json = {{"epochs", epochs},
-                                       {"steps", steps},
-                                       {"samples",
-                                        {{"delivered", delivered},
-                                         {"bad", bad},
-                                         {"replaced", replaced},
-                                         {"repeats", repeats},
-                                         {"dropped", dropped},
-                                         {"decoded_again", decoded_again}}},
-                                       {"plan_seconds_mean", plan_seconds_mean},
-                                       {"gap_mean", gap_mean},
-                                       {"memory_peak_bytes", memory_peak_bytes},
-                                       {"measurements", measurements},
-                                       {"reports_rejected", reports_rejected},
-                                       {"mape", mape_json}};
-  return json.dump(2);
-}
-
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
-                                           const LogSink& log) {
+                                           const LogSink& log, LoadHook load_hook) {
   ISOCOST_TRY(options.validate());
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
@@ -487,10 +492,10 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
   CostModel::Options model_options;
   model_options.correct = options.correct;
   const std::uint64_t size = dataset->size();
-  auto node =
-      std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
-                                       CostModel(std::move(profile), model_options),
-                                       Cursor(cursor_options(options, size)), std::move(bad)});
+  auto node = std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
+                                               CostModel(std::move(profile), model_options),
+                                               Cursor(cursor_options(options, size)),
+                                               std::move(bad), std::move(load_hook)});
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));
 }

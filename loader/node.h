@@ -10,6 +10,7 @@
 #include "costmodel/cost_model.h"
 #include "loader/dataset.h"
 #include "loader/node_options.h"
+#include "loader/step_decoder.h"
 
 namespace isocost {
 
@@ -42,7 +43,7 @@ class Node {
   /// Opens the data set and binds the socket; planning starts with `run`. Errors: those of
   /// NodeOptions::validate, Dataset::open, the profile and Server::create.
   static Result<std::unique_ptr<Node>> create(const NodeOptions& options, ProgressSink progress,
-                                              const LogSink& log);
+                                              const LogSink& log, LoadHook load_hook = {});
   virtual ~Node() = default;
 
   /// Where clients connect, the port filled in.
@@ -50,9 +51,17 @@ class Node {
   virtual const Dataset& dataset() const = 0;
 
   /// Serves until every rank has acknowledged the last epoch, `stop` is requested, or something
-  /// fails; clients are told which. Call once. Errors: kCancelled; what the bad-sample policy or
+  /// fails; clients are told which. Where all clients of a job go before its end, the next ones may
+  /// begin another: from another step, and, where the options leave it open, with another number of
+  /// ranks. Call once. Errors: kCancelled; what the bad-sample policy or
   /// planning failed with.
   virtual Result<NodeSummary> run(const std::stop_token& stop) = 0;
+
+  /// Waits until no client is connected, at most so long; whether that came about. From any thread:
+  /// who embeds a node lets the other ranks finish before it stops.
+  virtual bool wait_until_left(std::chrono::milliseconds limit) = 0;
+  /// What it did so far. From any thread.
+  virtual NodeSummary summary() = 0;
 };
 
 }  // namespace isocost

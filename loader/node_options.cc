@@ -1,5 +1,6 @@
 #include "loader/node_options.h"
 
+#include <algorithm>
 #include <string>
 
 namespace isocost {
@@ -19,16 +20,17 @@ Status NodeOptions::validate() const {
   if (shards.empty()) {
     return Error(ErrorCode::kInvalidArgument, "shards: name the directory that holds the shards");
   }
-  ISOCOST_TRY(in_range("ranks", ranks, 1, 100'000));
+  ISOCOST_TRY(in_range("ranks", ranks, 0, 100'000));
   ISOCOST_TRY(in_range("microbatches", microbatches, 1, 100'000));
   ISOCOST_TRY(in_range("global_batch", global_batch, 1, 10'000'000));
-  if (global_batch < ranks * microbatches) {
+  const std::int64_t least = std::max<std::int64_t>(ranks, 1) * microbatches;
+  if (global_batch < least) {
     return Error(ErrorCode::kInvalidArgument,
                  "global_batch = " + std::to_string(global_batch) + ": " + std::to_string(ranks) +
                      " ranks × " + std::to_string(microbatches) + " microbatches need at least " +
-                     std::to_string(ranks * microbatches));
+                     std::to_string(least));
   }
-  ISOCOST_TRY(in_range("epochs", epochs, 1, kMany));
+  ISOCOST_TRY(in_range("epochs", epochs, 0, kMany));
   ISOCOST_TRY(in_range("steps", steps, 0, kMany));
   ISOCOST_TRY(in_range("plan_ahead", plan_ahead, 1, 1000));
   ISOCOST_TRY(in_range("workers", workers, 0, 1024));

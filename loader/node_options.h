@@ -24,12 +24,12 @@ enum class BadSamplePolicy : std::uint8_t { kSkip, kReplace, kFail };
 struct NodeOptions {
   // What is trained on.
   std::filesystem::path shards;
-  std::int64_t ranks = 1;
+  std::int64_t ranks = 0;  ///< 0: as many as the clients say.
   std::int64_t global_batch = 64;
   std::int64_t microbatches = 4;
   BalancePolicy balance = BalancePolicy::kIsocost;
-  std::int64_t epochs = 1;
-  std::int64_t steps = 0;  ///< An epoch ends after this many; 0: all.
+  std::int64_t epochs = 1;  ///< 0: without end.
+  std::int64_t steps = 0;   ///< An epoch ends after this many; 0: all.
   std::uint64_t seed = 0;
   bool shuffle = true;
   TailPolicy tail = TailPolicy::kDeliver;

@@ -5,23 +5,10 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/fingerprint.h"
+
 namespace isocost {
 namespace {
-
-// FNV-1a, 64 bits, over the bytes of each value from the lowest.
-class Hash {
- public:
-  void add(std::uint64_t value) {
-    for (int i = 0; i < 8; ++i) {
-      state_ = (state_ ^ (value & 0xFF)) * 0x100000001B3ULL;
-      value >>= 8;
-    }
-  }
-  std::uint64_t value() const { return state_; }
-
- private:
-  std::uint64_t state_ = 0xCBF29CE484222325ULL;
-};
 
 BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
                             const CostModel& model, const NodeOptions& options) {
@@ -72,7 +59,7 @@ void fill_places(const PlanInput& input, const BalanceResult& balanced, const Co
 }
 
 std::uint64_t hash_of(const PlanInput& input, const StepPlan& plan) {
-  Hash hash;
+  Fingerprint hash;
   hash.add(plan.microbatches);
   for (const PlannedMicrobatch& place : plan.places) {
     hash.add(place.samples.size());

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <new>
 #include <random>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -19,6 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Where the node is still busy with a job whose clients are leaving.
+constexpr std::chrono::milliseconds kAskAgain{500};
 constexpr double kAbsurdSeconds = 3600;
 // Memory of past microbatches kept for the next: fresh pages cost more than the copy into them.
 constexpr std::int64_t kKeepBytes = std::int64_t{1} << 30;
@@ -40,6 +43,7 @@ class ClientImpl final : public Client {
   Status join();
 
   const Welcome& welcome() const override { return welcome_; }
+  bool wait(std::chrono::milliseconds limit) override;
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
   Status report(const Report& report) override;
@@ -55,6 +59,7 @@ class ClientImpl final : public Client {
   }
   Hello hello();
   void on_message(Message message, std::span<const std::span<const std::byte>> frames);
+  void on_refusal(const Refusal& refusal);
   void on_welcome(const Welcome& welcome);
   void on_header(MicrobatchHeader header);
   Result<Assembly> begin(MicrobatchHeader header);
@@ -68,6 +73,7 @@ class ClientImpl final : public Client {
   void finish(const EpochEnd& end);
   void fail(Error error);
   // With mutex_ held:
+  bool has_news() const { return left_ || !ready_.empty() || done_ || failure_.has_value(); }
   void top_up();
   void return_credit();
   void acknowledge();
@@ -89,6 +95,7 @@ class ClientImpl final : public Client {
   std::condition_variable_any changed_;
   Welcome welcome_;
   bool welcomed_ = false;
+  std::string not_yet_;   // why the node does not let us in now
   bool greeting_ = true;  // said hello, not yet answered: credit would count for nothing
   bool left_ = false;
   std::optional<Position> in_use_;
@@ -123,6 +130,7 @@ Status ClientImpl::join() {
                     [this] { return welcomed_ || failure_.has_value(); });
   if (failure_) return *failure_;
   if (welcomed_) return {};
+  if (!not_yet_.empty()) return Error(ErrorCode::kDeadlineExceeded, not_yet_);
   return Error(ErrorCode::kDeadlineExceeded,
                "no answer from " + options_.endpoint + " within " +
                    std::to_string(std::chrono::duration<double>(options_.connect_timeout).count()) +
@@ -138,6 +146,9 @@ Hello ClientImpl::hello() {
   hello.client_id = id_;
   hello.has_position = received_.has_value();
   if (received_) hello.position = *received_;
+  hello.job = welcome_.job;
+  hello.has_start = options_.start.has_value();
+  if (options_.start) hello.start = *options_.start;
   return hello;
 }
 
@@ -151,10 +162,22 @@ void ClientImpl::on_message(Message message, std::span<const std::span<const std
   } else if (const auto* end = std::get_if<EpochEnd>(&message)) {
     on_epoch_end(*end);
   } else if (const auto* refusal = std::get_if<Refusal>(&message)) {
-    fail(Error(refusal->code, "the node refused: " + refusal->message));
+    on_refusal(*refusal);
   } else if (const auto* failure = std::get_if<Failure>(&message)) {
     fail(Error(failure->code, "the node failed: " + failure->message));
   }
+}
+
+void ClientImpl::on_refusal(const Refusal& refusal) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!welcomed_ && refusal.code == ErrorCode::kUnavailable) {
+      not_yet_ = refusal.message;
+      connection_->set_heartbeat(kAskAgain / 2);  // it greets again after two without a welcome
+      return;
+    }
+  }
+  fail(Error(refusal.code, "the node refused: " + refusal.message));
 }
 
 void ClientImpl::on_welcome(const Welcome& welcome) {
@@ -310,12 +333,17 @@ void ClientImpl::acknowledge() {
   connection_->send(Acknowledgement{*acknowledged_});
 }
 
+bool ClientImpl::wait(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  if (!left_) acknowledge();
+  return changed_.wait_for(lock, limit, [this] { return has_news(); });
+}
+
 Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) {
   const auto asked = Clock::now();
   std::unique_lock lock(mutex_);
   if (!left_) acknowledge();
-  const bool woken = changed_.wait(
-      lock, stop, [this] { return left_ || !ready_.empty() || done_ || failure_.has_value(); });
+  const bool woken = changed_.wait(lock, stop, [this] { return has_news(); });
   if (left_) return Error(ErrorCode::kCancelled, "the client is closed");
   if (!ready_.empty()) return hand_out(asked);
   if (failure_) return *failure_;

@@ -22,6 +22,9 @@ struct ClientOptions {
   std::int32_t rank = 0;
   std::int32_t world_size = 0;  ///< 0: whatever the node has.
   std::uint32_t prefetch = 2;   ///< Microbatches asked for ahead of the one in use.
+  /// Where training begins, the same on all ranks: from a saved state, or {} for the first step.
+  /// Empty: the rank goes on where its last client stopped.
+  std::optional<StartPoint> start;
   std::chrono::milliseconds connect_timeout{30000};
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
   std::string curve_secret_key_file;  ///< This client's; empty: a fresh pair.
@@ -49,9 +52,10 @@ struct Microbatch {
 /// from socket to tensor. `next`, `report` from one thread at a time; `close` from any.
 class Client {
  public:
-  /// Joins the node. Errors: kDeadlineExceeded naming the endpoint; what the node refuses with
-  /// (kInvalidArgument: rank out of range, world size; kAlreadyExists: rank taken; kUnsupported:
-  /// protocol version).
+  /// Joins the node; where clients of a job before this one have not gone yet, waits for that, too.
+  /// Errors: kDeadlineExceeded naming the endpoint, and what it waited for; what the node refuses
+  /// with (kInvalidArgument: rank out of range, world size or start unlike the other ranks', a
+  /// start in other data; kAlreadyExists: rank taken; kUnsupported: protocol version).
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
   /// Leaves without acknowledging the microbatch in use: the next client of this rank gets it
   /// again.
@@ -65,6 +69,9 @@ class Client {
   /// come exactly once all the same. Errors: kCancelled; kUnavailable where the node is silent
   /// beyond the time-out or was restarted; what the node failed with.
   virtual Result<std::optional<Microbatch>> next(const std::stop_token& stop) = 0;
+  /// Waits until `next` would not block, at most so long; whether that came about. Acknowledges the
+  /// microbatch in use, as `next` does. For callers that have to look after other things meanwhile.
+  virtual bool wait(std::chrono::milliseconds limit) = 0;
   virtual const std::optional<EpochEnd>& epoch_end() const = 0;
 
   /// Sends measured seconds back. Errors: kInvalidArgument for NaN, infinity or absurd (> 1 h)

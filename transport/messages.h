@@ -23,6 +23,15 @@ struct Position {
   auto operator<=>(const Position&) const = default;
 };
 
+/// Where a job begins: the first step that it has not trained on yet.
+struct StartPoint {
+  std::uint64_t cursor = 0;  ///< Fingerprint of what the steps are counted in: data set, seed,
+                             ///< shuffle, global batch, tail; 0: whatever the node has.
+  std::uint32_t epoch = 0;
+  std::uint32_t step = 0;  ///< The epoch's number of steps, too: then its end comes first.
+  bool operator==(const StartPoint&) const = default;
+};
+
 /// First message of a client.
 struct Hello {
   std::int32_t rank = 0;
@@ -30,18 +39,26 @@ struct Hello {
   std::array<std::uint8_t, 16>
       client_id{};  ///< Random; the same after a reconnect of the same client.
   bool has_position = false;
-  Position position;  ///< Last microbatch received whole, where has_position.
+  Position position;      ///< Last microbatch received whole, where has_position.
+  std::uint64_t job = 0;  ///< Welcome::job of the connection before; 0 on the first.
+  bool has_start = false;
+  StartPoint start;  ///< Where has_start: the rank is to begin here, with all the others; else it
+                     ///< goes on where the last client of this rank stopped.
 };
 
 /// The node's answer.
 struct Welcome {
   std::int32_t ranks = 1;
   std::uint64_t node_id = 0;  ///< Random per node process: a client sees a restarted node.
+  std::uint64_t job = 0;      ///< Counts the jobs that this node process has served; from 1.
+  StartPoint start;           ///< Of the job; its cursor is what a saved state refers to.
   std::uint64_t dataset_fingerprint = 0;
   std::uint64_t recipe_fingerprint = 0;
   std::uint64_t samples_per_epoch = 0;
   std::uint32_t steps_per_epoch = 0;
-  std::uint32_t epochs = 1;
+  std::uint32_t epochs = 1;           ///< 0: without end.
+  std::uint32_t global_batch = 0;     ///< Samples of a whole step.
+  std::uint32_t microbatches = 1;     ///< Of a whole step, for each rank.
   std::uint32_t heartbeat_ms = 1000;  ///< Both sides send at least this often ...
   std::uint32_t timeout_ms = 30000;   ///< ... and give the other up after this silence.
 };

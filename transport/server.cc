@@ -33,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kLargestRequest = std::int64_t{64} << 10;  // clients send small messages
 constexpr std::chrono::milliseconds kLinger{1000};
+constexpr std::int32_t kEveryRank = -1;
 constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill our log
 
 using Messages = std::vector<std::vector<zmq::message_t>>;
@@ -56,13 +57,12 @@ std::uint64_t random_id() {
 
 class ServerImpl final : public Server {
  public:
-  ServerImpl(const ServerOptions& options, std::function<void(const ServerEvent&)> on_event,
-             LogSink log)
-      : options_(options), on_event_(std::move(on_event)), log_(std::move(log)) {
-    options_.welcome.node_id = random_id();
-    options_.welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
-    options_.welcome.timeout_ms = static_cast<std::uint32_t>(options_.timeout.count());
-  }
+  ServerImpl(const ServerOptions& options, Admission admit,
+             std::function<void(const ServerEvent&)> on_event, LogSink log)
+      : options_(options),
+        admit_(std::move(admit)),
+        on_event_(std::move(on_event)),
+        log_(std::move(log)) {}
   ~ServerImpl() override;
 
   Status start();
@@ -89,17 +89,22 @@ class ServerImpl final : public Server {
   void receive_all();
   void handle(const std::string& address, std::span<const std::byte> frame);
   void hello(const std::string& address, const Hello& hello);
-  std::optional<Refusal> refuse(const Hello& hello) const;
+  void let_in(const std::string& address, const Hello& hello, Welcome welcome);
   bool is_taken(const Hello& hello);
+  bool has_left(std::int32_t rank, Client& client);
+  bool is_alone(const Hello& hello);
   void take(std::int32_t rank, const Message& message);
   void keep_alive();
   bool send_to(const std::string& address, const Message& message);
+  void send_to_all(std::vector<zmq::message_t>& frames);
   void leave(std::int32_t rank, bool finished);
   void queue(std::int32_t rank, std::uint64_t session, Messages messages);
   void warn(const std::string& text);
   std::optional<Failure> failure();
 
-  ServerOptions options_;
+  const ServerOptions options_;
+  const std::uint64_t node_id_ = random_id();
+  const Admission admit_;
   std::function<void(const ServerEvent&)> on_event_;
   LogSink log_;
   std::string endpoint_;
@@ -239,22 +244,26 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
 }
 
 void ServerImpl::hello(const std::string& address, const Hello& hello) {
-  std::optional<Refusal> refusal = refuse(hello);
-  if (!refusal && is_taken(hello)) {
-    refusal = Refusal{ErrorCode::kAlreadyExists, "rank " + std::to_string(hello.rank) +
-                                                     " is taken by another client that is alive: "
-                                                     "give each process its own rank"};
-  }
-  if (refusal) {
-    send_to(address, *refusal);
-    warn("a client was refused: " + refusal->message);
-    return;
-  }
   if (const auto failed = failure()) {
     send_to(address, *failed);
     on_event_(ClientLeft{hello.rank, false});
     return;
   }
+  const auto found = clients_.find(hello.rank);
+  const bool same =
+      found != clients_.end() && found->second.session != 0 && found->second.id == hello.client_id;
+  auto welcome =
+      admit_({hello, same, [&] { return is_taken(hello); }, [&] { return is_alone(hello); }});
+  if (welcome && is_taken(hello)) welcome = tl::unexpected(taken(hello));
+  if (welcome) {
+    let_in(address, hello, *std::move(welcome));
+  } else {
+    send_to(address, welcome.error());
+    warn("a client was refused: " + welcome.error().message);
+  }
+}
+
+void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome welcome) {
   const auto held = addresses_.find(address);
   if (held != addresses_.end() && held->second != hello.rank) leave(held->second, false);
   Client& client = clients_[hello.rank];
@@ -262,37 +271,35 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
   addresses_.erase(client.address);
   addresses_[address] = hello.rank;
   client = {address, hello.client_id, ++sessions_, Clock::now()};
-  send_to(address, options_.welcome);
+  welcome.node_id = node_id_;
+  welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
+  welcome.timeout_ms = static_cast<std::uint32_t>(options_.timeout.count());
+  send_to(address, welcome);
   std::optional<Position> received;
   if (hello.has_position) received = hello.position;
   on_event_(ClientJoined{hello.rank, same, received, client.session});
 }
 
-std::optional<Refusal> ServerImpl::refuse(const Hello& hello) const {
-  const std::string rank = "rank " + std::to_string(hello.rank);
-  const std::int32_t ranks = options_.welcome.ranks;
-  if (hello.rank < 0 || hello.rank >= ranks) {
-    return Refusal{
-        ErrorCode::kInvalidArgument,
-        rank + " is out of range: this node serves ranks 0 to " + std::to_string(ranks - 1)};
-  }
-  if (hello.world_size != 0 && hello.world_size != ranks) {
-    return Refusal{ErrorCode::kInvalidArgument,
-                   rank + " says that there are " + std::to_string(hello.world_size) +
-                       " ranks, the node was started with --ranks " + std::to_string(ranks)};
-  }
-  return std::nullopt;
+bool ServerImpl::is_taken(const Hello& hello) {
+  const auto found = clients_.find(hello.rank);
+  if (found == clients_.end() || found->second.id == hello.client_id) return false;
+  return !has_left(hello.rank, found->second);
 }
 
 // A trainer that was killed leaves a rank whose connection is gone: its successor need not wait for
 // the time-out.
-bool ServerImpl::is_taken(const Hello& hello) {
-  const auto found = clients_.find(hello.rank);
-  if (found == clients_.end() || found->second.address.empty()) return false;
-  if (found->second.id == hello.client_id) return false;
-  if (send_to(found->second.address, Heartbeat{})) return true;
-  leave(hello.rank, false);
-  return false;
+bool ServerImpl::has_left(std::int32_t rank, Client& client) {
+  if (client.address.empty()) return true;
+  if (send_to(client.address, Heartbeat{})) return false;
+  leave(rank, false);
+  return true;
+}
+
+bool ServerImpl::is_alone(const Hello& hello) {
+  return std::all_of(clients_.begin(), clients_.end(), [&](auto& entry) {
+    auto& [rank, client] = entry;
+    return client.id == hello.client_id || has_left(rank, client);
+  });
 }
 
 void ServerImpl::take(std::int32_t rank, const Message& message) {
@@ -338,6 +345,15 @@ bool ServerImpl::send_to(const std::string& address, const Message& message) {
   return send_frames(router_, frames);
 }
 
+void ServerImpl::send_to_all(std::vector<zmq::message_t>& frames) {
+  for (const auto& [address, rank] : addresses_) {
+    std::vector<zmq::message_t> copies(1 + frames.size());
+    copies.front() = zmq::message_t(address);
+    for (std::size_t i = 0; i < frames.size(); ++i) copies[i + 1].copy(frames[i]);
+    send_frames(router_, copies);
+  }
+}
+
 void ServerImpl::warn(const std::string& text) {
   const auto now = Clock::now();
   if (now < next_warning_) return;
@@ -357,6 +373,10 @@ void ServerImpl::send_queued() {
     ready.swap(outgoing_);
   }
   for (Outgoing& message : ready) {
+    if (message.rank == kEveryRank) {
+      send_to_all(message.frames);
+      continue;
+    }
     const auto client = clients_.find(message.rank);
     if (client == clients_.end() || client->second.address.empty()) continue;  // asked for again
     if (message.session != 0 && message.session != client->second.session) continue;
@@ -396,18 +416,47 @@ void ServerImpl::fail(const Error& error) {
     const std::lock_guard lock(mutex_);
     failure_ = failure;
   }
-  for (std::int32_t rank = 0; rank < options_.welcome.ranks; ++rank) {
-    queue(rank, 0, one_message(failure));
-  }
+  queue(kEveryRank, 0, one_message(failure));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options,
+Admission admit_ranks(const Welcome& welcome) {
+  return [welcome](const Applicant& applicant) -> tl::expected<Welcome, Refusal> {
+    if (auto refusal = check_rank(applicant.hello, welcome.ranks)) {
+      return tl::unexpected(*std::move(refusal));
+    }
+    return welcome;
+  };
+}
+
+Refusal taken(const Hello& hello) {
+  return {ErrorCode::kAlreadyExists,
+          "rank " + std::to_string(hello.rank) +
+              " is taken by another client that is alive: give each process its own rank"};
+}
+
+std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {
+  const std::string rank = "rank " + std::to_string(hello.rank);
+  if (hello.rank < 0 || hello.rank >= ranks) {
+    return Refusal{
+        ErrorCode::kInvalidArgument,
+        rank + " is out of range: this node serves ranks 0 to " + std::to_string(ranks - 1)};
+  }
+  if (hello.world_size != 0 && hello.world_size != ranks) {
+    return Refusal{ErrorCode::kInvalidArgument,
+                   rank + " says that there are " + std::to_string(hello.world_size) +
+                       " ranks, the node serves " + std::to_string(ranks)};
+  }
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Admission admit,
                                                std::function<void(const ServerEvent&)> on_event,
                                                LogSink log) {
   try {
-    auto server = std::make_unique<ServerImpl>(options, std::move(on_event), std::move(log));
+    auto server = std::make_unique<ServerImpl>(options, std::move(admit), std::move(on_event),
+                                               std::move(log));
     ISOCOST_TRY(server->start());
     return std::unique_ptr<Server>(std::move(server));
   } catch (const zmq::error_t& error) {

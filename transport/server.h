@@ -22,9 +22,29 @@ struct ServerOptions {
                                            ///< knows ours.
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::milliseconds timeout{30000};  ///< A silent client is given up after this.
-  /// Sent to each client that is let in; node id, heartbeat and time-out are filled in here.
-  Welcome welcome;
 };
+
+/// A client that says hello.
+struct Applicant {
+  const Hello& hello;
+  bool same_client;             ///< Holds the rank already: a reconnect.
+  std::function<bool()> taken;  ///< Whether another client that is alive holds the rank.
+  std::function<bool()> alone;  ///< Whether no other client is alive. Costs a message to each.
+};
+
+/// Who may join, and as what, is the owner's to say; that a rank is held by one live client only is
+/// seen to by the server. Node id, heartbeat and time-out of the welcome are filled in there.
+using Admission = std::function<tl::expected<Welcome, Refusal>(const Applicant& applicant)>;
+
+/// Why a client cannot be one of `ranks`: its number is out of range, or its world size another
+/// one.
+std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks);
+
+/// What a client hears whose rank another one holds that is alive.
+Refusal taken(const Hello& hello);
+
+/// Lets in ranks 0 to welcome.ranks - 1 of a job of as many.
+Admission admit_ranks(const Welcome& welcome);
 
 /// What clients do, as the server's owner sees it.
 struct ClientJoined {
@@ -52,16 +72,16 @@ struct Reported {
 using ServerEvent = std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported>;
 
 /// The node's socket: lets in one client a rank, keeps heartbeats, carries microbatches. It owns
-/// one thread. A rank out of range, a rank already taken by a live client, another protocol version
-/// or world size is answered with a refusal that says why. A client is alive while its connection
+/// one thread. A rank already taken by a live client, another protocol version, or whom `admit`
+/// refuses is answered with a refusal that says why. A client is alive while its connection
 /// stands and it is not silent for the time-out. A client that reconnects must join again, and its
 /// credit starts anew. Internally synchronised.
 class Server {
  public:
-  /// `on_event` is called on the server's thread; it must not block, and may call the send
-  /// functions. Errors: kAlreadyExists for a busy port, kInvalidArgument for a bad endpoint, an
-  /// address beyond loopback without keys, or unreadable keys.
-  static Result<std::unique_ptr<Server>> create(const ServerOptions& options,
+  /// `admit` and `on_event` are called on the server's thread; they must not block, and may call
+  /// the send functions. Errors: kAlreadyExists for a busy port, kInvalidArgument for a bad
+  /// endpoint, an address beyond loopback without keys, or unreadable keys.
+  static Result<std::unique_ptr<Server>> create(const ServerOptions& options, Admission admit,
                                                 std::function<void(const ServerEvent&)> on_event,
                                                 LogSink log);
   /// Gives what is queued a second to leave, lets go of every `keep`, joins.

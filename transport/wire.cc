@@ -103,6 +103,20 @@ T get_error(ByteReader& in) {
   return error;
 }
 
+void put_start(ByteWriter& out, const StartPoint& start) {
+  out.put(start.cursor);
+  out.put(start.epoch);
+  out.put(start.step);
+}
+
+StartPoint get_start(ByteReader& in) {
+  StartPoint start;
+  start.cursor = in.get<std::uint64_t>();
+  start.epoch = in.get<std::uint32_t>();
+  start.step = in.get<std::uint32_t>();
+  return start;
+}
+
 // One `put` and one `get` a message, in the order of docs/wire_format.md.
 
 Type put(ByteWriter& out, const Hello& hello) {
@@ -111,6 +125,9 @@ Type put(ByteWriter& out, const Hello& hello) {
   out.put_bytes(hello.client_id);
   out.put(static_cast<std::uint8_t>(hello.has_position));
   put_position(out, hello.position);
+  out.put(hello.job);
+  out.put(static_cast<std::uint8_t>(hello.has_start));
+  put_start(out, hello.start);
   return Type::kHello;
 }
 
@@ -121,6 +138,9 @@ Hello get_hello(ByteReader& in) {
   in.get_bytes(hello.client_id);
   hello.has_position = in.get<std::uint8_t>() != 0;
   hello.position = get_position(in);
+  hello.job = in.get<std::uint64_t>();
+  hello.has_start = in.get<std::uint8_t>() != 0;
+  hello.start = get_start(in);
   return hello;
 }
 
@@ -171,11 +191,15 @@ Type put(ByteWriter&, const Goodbye&) { return Type::kGoodbye; }
 Type put(ByteWriter& out, const Welcome& welcome) {
   out.put(welcome.ranks);
   out.put(welcome.node_id);
+  out.put(welcome.job);
+  put_start(out, welcome.start);
   out.put(welcome.dataset_fingerprint);
   out.put(welcome.recipe_fingerprint);
   out.put(welcome.samples_per_epoch);
   out.put(welcome.steps_per_epoch);
   out.put(welcome.epochs);
+  out.put(welcome.global_batch);
+  out.put(welcome.microbatches);
   out.put(welcome.heartbeat_ms);
   out.put(welcome.timeout_ms);
   return Type::kWelcome;
@@ -185,11 +209,15 @@ Welcome get_welcome(ByteReader& in) {
   Welcome welcome;
   welcome.ranks = in.get<std::int32_t>();
   welcome.node_id = in.get<std::uint64_t>();
+  welcome.job = in.get<std::uint64_t>();
+  welcome.start = get_start(in);
   welcome.dataset_fingerprint = in.get<std::uint64_t>();
   welcome.recipe_fingerprint = in.get<std::uint64_t>();
   welcome.samples_per_epoch = in.get<std::uint64_t>();
   welcome.steps_per_epoch = in.get<std::uint32_t>();
   welcome.epochs = in.get<std::uint32_t>();
+  welcome.global_batch = in.get<std::uint32_t>();
+  welcome.microbatches = in.get<std::uint32_t>();
   welcome.heartbeat_ms = in.get<std::uint32_t>();
   welcome.timeout_ms = in.get<std::uint32_t>();
   if (welcome.ranks < 1 || welcome.heartbeat_ms == 0 || welcome.timeout_ms == 0) in.fail();

@@ -2,10 +2,14 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <mutex>
@@ -63,21 +67,34 @@ void draw(std::uint64_t done, std::uint64_t total, std::string_view what) {
   state.open = terminal;
 }
 
-// Signals are taken by a thread of their own through sigwait, so that no handler limits what may be
-// called.
+// A handler, and not sigwait with the signals blocked: libraries start threads before main
+// (OpenBLAS does), which would not block them. The handler only writes; a thread reads and may call
+// anything.
 struct SignalThread {
+  int event = eventfd(0, EFD_CLOEXEC);
   std::stop_source stop;
   std::thread thread;
 };
 SignalThread* signals = nullptr;
+std::atomic<int> signal_event = -1;
+std::atomic<int> signals_seen = 0;
 
-sigset_t stop_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGUSR2);  // our own: the owner is going
-  return set;
+constexpr std::uint64_t kStop = 1;
+constexpr std::uint64_t kOwnerGoes = std::uint64_t{1} << 32;
+
+extern "C" void on_stop_signal(int signal) {
+  if (signals_seen.fetch_add(1) > 0) _exit(128 + signal);
+  const int kept_errno = errno;
+  [[maybe_unused]] const auto written = write(signal_event, &kStop, sizeof(kStop));
+  errno = kept_errno;
+}
+
+void handle_stop_signals(void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
 }
 
 }  // namespace
@@ -102,23 +119,22 @@ void finish_progress() {
 }
 
 SignalStop::SignalStop() {
-  const sigset_t set = stop_signals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);  // inherited by every thread started later
   signals = new SignalThread;
-  signals->thread = std::thread([set] {
-    for (int received = 0;;) {
-      int signal = 0;
-      sigwait(&set, &signal);
-      if (signal == SIGUSR2) return;
-      if (++received > 1) _exit(128 + signal);
-      signals->stop.request_stop();
+  signal_event = signals->event;
+  signals->thread = std::thread([] {
+    for (std::uint64_t events = 0; read(signals->event, &events, sizeof(events)) > 0;) {
+      if (events % kOwnerGoes >= kStop) signals->stop.request_stop();
+      if (events >= kOwnerGoes) return;
     }
   });
+  handle_stop_signals(on_stop_signal);
 }
 
 SignalStop::~SignalStop() {
-  pthread_kill(signals->thread.native_handle(), SIGUSR2);
+  handle_stop_signals(SIG_DFL);
+  [[maybe_unused]] const auto written = write(signals->event, &kOwnerGoes, sizeof(kOwnerGoes));
   signals->thread.join();
+  close(signals->event);
   delete signals;
   signals = nullptr;
 }

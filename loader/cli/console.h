@@ -20,7 +20,7 @@ ProgressSink progress_bar();
 void finish_progress();
 
 /// Requests a stop at SIGINT and SIGTERM; a second signal ends the process at once. One per
-/// process, made before other threads.
+/// process.
 class SignalStop {
  public:
   SignalStop();

@@ -86,8 +86,8 @@ TEST(NodeOptions, NamesFieldValueAndRange) {
   EXPECT_TRUE(options.validate().error().message().starts_with("shards: "));
   options.shards = "x";
   EXPECT_TRUE(options.validate().has_value());
-  options.ranks = 0;
-  EXPECT_EQ(options.validate().error().message(), "ranks = 0: allowed are 1 to 100000");
+  options.ranks = -1;
+  EXPECT_EQ(options.validate().error().message(), "ranks = -1: allowed are 0 to 100000");
   options.ranks = 32;
   EXPECT_EQ(options.validate().error().message(),
             "global_batch = 64: 32 ranks × 4 microbatches need at least 128");

@@ -27,14 +27,11 @@ using std::chrono::milliseconds;
 
 constexpr std::int64_t kBytes = 50'000;
 
-ServerOptions server_options(std::int32_t ranks) {
+ServerOptions server_options() {
   ServerOptions options;
   options.bind = "tcp://127.0.0.1:*";
   options.heartbeat = milliseconds(50);
   options.timeout = milliseconds(400);
-  options.welcome.ranks = ranks;
-  options.welcome.heartbeat_ms = 50;
-  options.welcome.timeout_ms = 400;
   return options;
 }
 
@@ -75,7 +72,7 @@ std::vector<std::uint32_t> first_steps(std::uint32_t count) {
 }
 
 TEST(Client, ReceivesEveryMicrobatchOnceInOrder) {
-  ScriptedNode node(server_options(1), 30, kBytes);
+  ScriptedNode node(server_options(), 30, kBytes);
   const auto client = Client::connect(client_options(node.endpoint())).value();
   EXPECT_EQ(read_all(*client), first_steps(30));
   EXPECT_EQ(client->bytes_copied(), 30 * 2 * kBytes);
@@ -88,7 +85,7 @@ TEST(Client, ReceivesEveryMicrobatchOnceInOrder) {
 }
 
 TEST(Client, IsNeverSentMoreThanItAskedFor) {
-  ScriptedNode node(server_options(1), 20, kBytes);
+  ScriptedNode node(server_options(), 20, kBytes);
   ClientOptions options = client_options(node.endpoint());
   options.prefetch = 3;
   const auto client = Client::connect(options).value();
@@ -99,7 +96,7 @@ TEST(Client, IsNeverSentMoreThanItAskedFor) {
 }
 
 TEST(Client, ATensorOutlivesItsMicrobatchAndClientAndGivesItsMemoryBack) {
-  ScriptedNode node(server_options(1), 3, kBytes);
+  ScriptedNode node(server_options(), 3, kBytes);
   std::optional<SharedTensor> kept;
   {
     const auto client = Client::connect(client_options(node.endpoint())).value();
@@ -116,7 +113,7 @@ TEST(Client, ATensorOutlivesItsMicrobatchAndClientAndGivesItsMemoryBack) {
 }
 
 TEST(Client, TheNodeLetsGoOfWhatWasSent) {
-  ScriptedNode node(server_options(1), 10, kBytes);
+  ScriptedNode node(server_options(), 10, kBytes);
   {
     const auto client = Client::connect(client_options(node.endpoint())).value();
     read_all(*client);
@@ -133,7 +130,7 @@ TEST(Client, TheNodeLetsGoOfWhatWasSent) {
 // The connection is cut again and again, in the middle of messages: still once each, in order.
 TEST(Client, ReconnectsAndLosesNothing) {
   constexpr std::uint32_t kSteps = 60;
-  ScriptedNode node(server_options(1), kSteps, kBytes);
+  ScriptedNode node(server_options(), kSteps, kBytes);
   TcpProxy proxy(node.port());
   const auto client = Client::connect(client_options(proxy.endpoint())).value();
   std::vector<std::uint32_t> steps;
@@ -153,7 +150,7 @@ TEST(Client, ReconnectsAndLosesNothing) {
 }
 
 TEST(Client, ANewProcessOfTheSameRankGetsWhatWasNotAcknowledged) {
-  ScriptedNode node(server_options(1), 10, kBytes);
+  ScriptedNode node(server_options(), 10, kBytes);
   {
     const auto first = Client::connect(client_options(node.endpoint())).value();
     for (int i = 0; i < 4; ++i) ASSERT_TRUE(first->next({}).value().has_value());
@@ -164,7 +161,7 @@ TEST(Client, ANewProcessOfTheSameRankGetsWhatWasNotAcknowledged) {
 }
 
 TEST(Client, IsRefusedWithTheReason) {
-  ScriptedNode node(server_options(2), 1, kBytes);
+  ScriptedNode node(server_options(), 1, kBytes, 2);
   const auto refusal = [&](std::int32_t rank, std::int32_t world_size) {
     ClientOptions options = client_options(node.endpoint(), rank);
     options.world_size = world_size;
@@ -173,13 +170,13 @@ TEST(Client, IsRefusedWithTheReason) {
   };
   EXPECT_NE(refusal(2, 0).find("serves ranks 0 to 1"), std::string::npos) << refusal(2, 0);
   EXPECT_NE(refusal(-1, 0).find("out of range"), std::string::npos);
-  EXPECT_NE(refusal(0, 4).find("--ranks 2"), std::string::npos) << refusal(0, 4);
+  EXPECT_NE(refusal(0, 4).find("4 ranks, the node serves 2"), std::string::npos) << refusal(0, 4);
   const auto holder = Client::connect(client_options(node.endpoint(), 1)).value();
   EXPECT_NE(refusal(1, 2).find("taken"), std::string::npos) << refusal(1, 2);
 }
 
 TEST(Client, OfAnotherVersionIsToldSo) {
-  ScriptedNode node(server_options(1), 1, kBytes);
+  ScriptedNode node(server_options(), 1, kBytes);
   zmq::context_t context;
   zmq::socket_t dealer(context, zmq::socket_type::dealer);
   dealer.set(zmq::sockopt::linger, 0);
@@ -197,7 +194,7 @@ TEST(Client, OfAnotherVersionIsToldSo) {
 }
 
 TEST(Client, IsToldWhyTheNodeFailedAlsoWhenItComesLate) {
-  ScriptedNode node(server_options(2), 5, kBytes);
+  ScriptedNode node(server_options(), 5, kBytes, 2);
   const auto client = Client::connect(client_options(node.endpoint())).value();
   node.server().fail(Error(ErrorCode::kCorrupt, "cat.png is broken"));
   Result<std::optional<Microbatch>> next = std::optional<Microbatch>();
@@ -212,7 +209,7 @@ TEST(Client, IsToldWhyTheNodeFailedAlsoWhenItComesLate) {
 }
 
 TEST(Client, NoticesADeadNode) {
-  auto node = std::make_unique<ScriptedNode>(server_options(1), 5, kBytes);
+  auto node = std::make_unique<ScriptedNode>(server_options(), 5, kBytes);
   const auto client = Client::connect(client_options(node->endpoint())).value();
   ASSERT_TRUE(client->next({}).has_value());
   node.reset();
@@ -224,11 +221,11 @@ TEST(Client, NoticesADeadNode) {
 }
 
 TEST(Client, NoticesANodeThatWasRestarted) {
-  auto node = std::make_unique<ScriptedNode>(server_options(1), 50, kBytes);
+  auto node = std::make_unique<ScriptedNode>(server_options(), 50, kBytes);
   TcpProxy proxy(node->port());
   const auto client = Client::connect(client_options(proxy.endpoint())).value();
   ASSERT_TRUE(client->next({}).has_value());
-  ServerOptions again = server_options(1);
+  ServerOptions again = server_options();
   again.bind = node->endpoint();
   node.reset();
   proxy.cut();
@@ -242,10 +239,10 @@ TEST(Client, NoticesANodeThatWasRestarted) {
 }
 
 TEST(Client, StopsWaitingWhenAsked) {
-  ScriptedNode node(server_options(1), 0, kBytes);
-  ServerOptions quiet = server_options(1);
+  ScriptedNode node(server_options(), 0, kBytes);
+  ServerOptions quiet = server_options();
   quiet.bind = "tcp://127.0.0.1:*";
-  const auto server = Server::create(quiet, [](const ServerEvent&) {}, {}).value();
+  const auto server = Server::create(quiet, admit_ranks({}), [](const ServerEvent&) {}, {}).value();
   const auto client = Client::connect(client_options(server->endpoint())).value();
   std::stop_source stop;
   stop.request_stop();
@@ -266,7 +263,7 @@ TEST(Client, SaysWhereNobodyAnswers) {
 }
 
 TEST(Client, ReportsArriveAndNonsenseDoesNot) {
-  ScriptedNode node(server_options(1), 1, kBytes);
+  ScriptedNode node(server_options(), 1, kBytes);
   const auto client = Client::connect(client_options(node.endpoint())).value();
   EXPECT_FALSE(client->report({{}, {std::nan(""), 0, 0}}).has_value());
   EXPECT_FALSE(client->report({{}, {0, std::numeric_limits<double>::infinity(), 0}}).has_value());
@@ -277,7 +274,7 @@ TEST(Client, ReportsArriveAndNonsenseDoesNot) {
 }
 
 TEST(Server, GivesUpASilentClientAndItsRankMayBeTaken) {
-  ScriptedNode node(server_options(1), 5, kBytes);
+  ScriptedNode node(server_options(), 5, kBytes);
   zmq::context_t context;
   zmq::socket_t silent(context, zmq::socket_type::dealer);
   silent.set(zmq::sockopt::linger, 0);
@@ -295,11 +292,11 @@ TEST(Server, GivesUpASilentClientAndItsRankMayBeTaken) {
 
 TEST(Server, SaysWhatIsWrongWithAnAddress) {
   const auto failure = [](ServerOptions options) {
-    const auto server = Server::create(options, [](const ServerEvent&) {}, {});
+    const auto server = Server::create(options, admit_ranks({}), [](const ServerEvent&) {}, {});
     return server ? Error(ErrorCode::kInternal, "bound") : server.error();
   };
-  ScriptedNode node(server_options(1), 1, kBytes);
-  ServerOptions options = server_options(1);
+  ScriptedNode node(server_options(), 1, kBytes);
+  ServerOptions options = server_options();
   options.bind = node.endpoint();
   EXPECT_EQ(failure(options).code(), ErrorCode::kAlreadyExists) << failure(options).message();
   options.bind = "tcp://0.0.0.0:*";
@@ -325,7 +322,7 @@ class Curve : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
   ServerOptions guarded(bool listed_only) const {
-    ServerOptions options = server_options(1);
+    ServerOptions options = server_options();
     options.curve_secret_key_file = directory_ / "node.secret";
     if (listed_only) options.curve_allowed_clients_file = directory_ / "trainer.public";
     return options;

@@ -9,10 +9,13 @@
 namespace isocost {
 
 ScriptedNode::ScriptedNode(const ServerOptions& options, std::uint32_t steps,
-                           std::int64_t sample_bytes)
+                           std::int64_t sample_bytes, std::int32_t ranks)
     : steps_(steps), sample_bytes_(sample_bytes) {
   const std::lock_guard lock(mutex_);  // events wait until the server is there
-  auto server = Server::create(options, [this](const ServerEvent& event) { on_event(event); }, {});
+  Welcome welcome;
+  welcome.ranks = ranks;
+  auto server = Server::create(options, admit_ranks(welcome),
+                               [this](const ServerEvent& event) { on_event(event); }, {});
   if (!server) throw std::runtime_error(server.error().message());
   server_ = *std::move(server);
 }

@@ -19,7 +19,8 @@ namespace isocost {
 /// holds, and keeps count of everything, so that tests may look.
 class ScriptedNode {
  public:
-  ScriptedNode(const ServerOptions& options, std::uint32_t steps, std::int64_t sample_bytes);
+  ScriptedNode(const ServerOptions& options, std::uint32_t steps, std::int64_t sample_bytes,
+               std::int32_t ranks = 1);
 
   const std::string& endpoint() const { return server_->endpoint(); }
   std::uint16_t port() const;

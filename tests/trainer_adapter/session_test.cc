@@ -123,7 +123,8 @@ TEST(Session, AClientThatWasGivenUpJoinsAgain) {
 class Waiting : public testing::Test {
  protected:
   void SetUp() override {
-    server_ = Server::create(server_options(), [](const ServerEvent&) {}, {}).value();
+    server_ =
+        Server::create(server_options(), admit_ranks({}), [](const ServerEvent&) {}, {}).value();
     client_ = Client::connect(client_options(server_->endpoint())).value();
   }
   // Runs `next` on a thread, does `action` once that has begun, and says how `next` ended and when.
@@ -235,7 +236,7 @@ TEST(Session, EpochsEndOneByOne) {
   };
   {
     const std::lock_guard lock(mutex);
-    server = Server::create(server_options(), on_event, {}).value();
+    server = Server::create(server_options(), admit_ranks({}), on_event, {}).value();
   }
   const auto client = Client::connect(client_options(server->endpoint())).value();
   std::vector<int> epochs;  // of microbatches; -1: an end

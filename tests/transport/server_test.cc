@@ -28,12 +28,17 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+Welcome two_ranks() {
+  Welcome welcome;
+  welcome.ranks = 2;
+  return welcome;
+}
+
 ServerOptions quick() {
   ServerOptions options;
   options.bind = "tcp://127.0.0.1:*";
   options.heartbeat = milliseconds(50);
   options.timeout = milliseconds(60'000);
-  options.welcome.ranks = 2;
   return options;
 }
 
@@ -41,7 +46,8 @@ ServerOptions quick() {
 class Recorded {
  public:
   explicit Recorded(const ServerOptions& options)
-      : server_(Server::create(options, [this](const ServerEvent& event) { take(event); }, {})
+      : server_(Server::create(options, admit_ranks(two_ranks()),
+                               [this](const ServerEvent& event) { take(event); }, {})
                     .value()) {}
 
   Server& operator*() { return *server_; }
@@ -262,7 +268,7 @@ class IpcPath : public testing::Test {
     return options;
   }
   static ErrorCode failure(const ServerOptions& options) {
-    const auto server = Server::create(options, [](const ServerEvent&) {}, {});
+    const auto server = Server::create(options, admit_ranks({}), [](const ServerEvent&) {}, {});
     return server ? ErrorCode::kInternal : server.error().code();
   }
 

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+
+namespace isocost {
+
+/// FNV-1a over 64 bits (Fowler, Noll, Vo; RFC 9923 describes it): tells whether two things are the
+/// same on every machine. Not for secrets, nor against somebody who wants a collision.
+class Fingerprint {
+ public:
+  template <std::integral T>
+  void add(T value) {
+    const auto word = static_cast<std::uint64_t>(value);
+    for (int i = 0; i < 8; ++i) add_byte(static_cast<std::uint8_t>(word >> (8 * i)));
+  }
+  void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
+  /// With its length, so that "ab", "c" and "a", "bc" differ.
+  void add(std::string_view text) {
+    add(text.size());
+    for (const char c : text) add_byte(static_cast<std::uint8_t>(c));
+  }
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  void add_byte(std::uint8_t byte) { hash_ = (hash_ ^ byte) * 0x100000001B3ULL; }
+  std::uint64_t hash_ = 0xCBF29CE484222325ULL;
+};
+
+}  // namespace isocost

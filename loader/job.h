@@ -1,0 +1,78 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "loader/delivery_queue.h"
+#include "loader/node_options.h"
+#include "transport/server.h"
+
+namespace isocost {
+
+/// A training job that a node serves: so many ranks, from a starting point on. A node serves one at
+/// a time, and begins another when all clients of the last have gone and the next ones ask for
+/// something else: a restart from a checkpoint, perhaps with another number of ranks.
+/// Single-thread.
+class Job {
+ public:
+  Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start);
+
+  std::uint64_t id() const { return id_; }
+  std::int32_t ranks() const { return ranks_; }
+  const StartPoint& start() const { return start_; }
+
+  DeliveryQueue& queue() { return queue_; }
+  const DeliveryQueue& queue() const { return queue_; }
+
+  void join(const ClientJoined& joined);
+  void leave(std::int32_t rank);
+  /// Of the client that holds the rank now; 0 where nobody ever did.
+  std::uint64_t session(std::int32_t rank) const { return at(rank).session; }
+  /// Every rank has joined once, or was told of a failure.
+  bool all_seen() const;
+  bool all_gone() const;
+  /// When somebody first asked for another job while this one's clients were alive.
+  std::chrono::steady_clock::time_point disputed_since(std::chrono::steady_clock::time_point now);
+
+ private:
+  struct Rank {
+    bool present = false;
+    bool seen = false;
+    std::uint64_t session = 0;
+  };
+  const Rank& at(std::int32_t rank) const { return state_.at(static_cast<std::size_t>(rank)); }
+  Rank& at(std::int32_t rank) { return state_.at(static_cast<std::size_t>(rank)); }
+
+  std::uint64_t id_;
+  std::int32_t ranks_;
+  StartPoint start_;
+  DeliveryQueue queue_;
+  std::vector<Rank> state_;
+  std::optional<std::chrono::steady_clock::time_point> disputed_since_;
+};
+
+enum class Verdict : std::uint8_t {
+  kJoin,        ///< It belongs to the job.
+  kNewJob,      ///< It asks for another one, which may begin once no other client is alive.
+  kBeginAgain,  ///< The same, but from the start of the very job in which its rank was served.
+};
+
+/// Whether a client that says hello belongs to `job` (null: there is none yet). Pure. `ranks` of
+/// the options says how many there must be, 0 leaves it to the clients.
+tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const Job* job,
+                                     const NodeOptions& options, std::uint64_t cursor);
+
+/// What a client hears that asks for another job while clients of this one are alive: to ask again.
+/// Where none of them has trained on anything in all the time since the first one asked, they are
+/// not the rest of an old job: the ranks disagree, and waiting would not help.
+Refusal not_yet(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked);
+
+/// Ranks and start of the job that a client asks for. Errors: what NodeOptions::validate says of
+/// that many ranks.
+Result<Job> new_job(const Hello& hello, std::uint64_t id, const NodeOptions& options);
+
+}  // namespace isocost

@@ -1,0 +1,127 @@
+"""The program as a user types it: help, exit status, messages, signals. Argument: the program."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv.pop()
+COMMANDS = ["serve", "index", "check", "make-shards", "keygen"]
+SECONDS = 30
+
+
+def isocost(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS)
+
+
+class Help(unittest.TestCase):
+    def test_lists_every_command(self):
+        shown = isocost("--help")
+        self.assertEqual(shown.returncode, 0)
+        for command in COMMANDS:
+            self.assertIn(command, shown.stdout)
+
+    def test_every_command_has_an_example(self):
+        for command in COMMANDS:
+            shown = isocost(command, "--help")
+            self.assertEqual(shown.returncode, 0, command)
+            self.assertIn(f"isocost {command} ", shown.stdout)
+
+    def test_wrong_usage_is_status_2(self):
+        for arguments in ([], ["surve"], ["serve", "--rnaks", "2"], ["check"], ["keygen"]):
+            self.assertEqual(isocost(*arguments).returncode, 2, arguments)
+
+
+class WithShards(unittest.TestCase):
+    def setUp(self):
+        self._directory = tempfile.TemporaryDirectory(prefix="isocost-cli-")
+        self.directory = pathlib.Path(self._directory.name)
+        self.addCleanup(self._directory.cleanup)
+        self.shards = self.directory / "shards"
+        manifest = self.directory / "manifest.jsonl"
+        with manifest.open("w") as out:
+            for i in range(40):
+                sample = {"key": f"s{i:03}", "parts": [{"name": "txt", "text": f"sample {i}"}]}
+                out.write(json.dumps(sample) + "\n")
+        made = isocost("make-shards", manifest, self.shards, "--samples-per-shard", "16", "--json")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertEqual(json.loads(made.stdout)["samples"], 40)
+
+    def serve(self, *arguments):
+        """A running node and its endpoint."""
+        node = subprocess.Popen(
+            [PROGRAM, "serve", "--shards", self.shards, "--bind", "tcp://127.0.0.1:*", "--bad-samples-file",
+             self.directory / "bad.jsonl", *arguments],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(node.communicate)
+        self.addCleanup(node.kill)
+        line = node.stdout.readline()
+        self.assertTrue(line.startswith("listening on tcp://127.0.0.1:"), line)
+        return node, line.split()[-1]
+
+
+class Check(WithShards):
+    def test_all_good_is_status_0(self):
+        checked = isocost("check", "--json", self.shards)
+        self.assertEqual(checked.returncode, 0, checked.stderr)
+        self.assertEqual(json.loads(checked.stdout)["bad"], [])
+
+    def test_a_cut_shard_is_status_1_and_named(self):
+        shard = self.shards / "shard-000001.tar"
+        shard.write_bytes(shard.read_bytes()[:3000])
+        checked = isocost("check", "--json", self.shards)
+        self.assertEqual(checked.returncode, 1, checked.stderr)
+        self.assertIn("shard-000001.tar", {bad["shard"] for bad in json.loads(checked.stdout)["bad"]})
+
+    def test_a_directory_without_shards_is_named(self):
+        for command in ("check", "index"):
+            failed = isocost(command, self.directory)
+            self.assertNotEqual(failed.returncode, 0)
+            self.assertIn(str(self.directory), failed.stderr)
+
+
+class Serve(WithShards):
+    def failure(self, *arguments):
+        failed = isocost("serve", "--shards", self.shards, *arguments)
+        self.assertNotEqual(failed.returncode, 0)
+        self.assertEqual(failed.stdout, "")
+        return failed.stderr
+
+    def test_a_busy_port_is_named(self):
+        _, endpoint = self.serve()
+        self.assertIn(f"{endpoint} is in use", self.failure("--bind", endpoint))
+
+    def test_stops_at_a_signal(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            node, _ = self.serve("--ranks", "2")
+            node.send_signal(number)
+            node.communicate(timeout=SECONDS)
+            self.assertNotEqual(node.returncode, -number, "died of the signal")
+
+    def test_needs_keys_beyond_loopback(self):
+        self.assertIn("--curve-key", self.failure("--bind", "tcp://0.0.0.0:*"))
+
+    def test_serves_with_keys_that_keygen_made(self):
+        self.assertEqual(isocost("keygen", self.directory / "node").returncode, 0)
+        self.serve("--curve-key", self.directory / "node.secret")
+        self.assertIn("node.public", self.failure("--curve-key", self.directory / "node.public"))
+
+    def test_a_config_error_is_named_with_file_and_line(self):
+        config = self.directory / "job.toml"
+        config.write_text("ranks = 2\nrnaks = 3\n")
+        self.assertIn(f"{config}:2: rnaks", self.failure("--config", config))
+        config.write_text("ranks = \n")
+        self.assertIn(f"{config}:1", self.failure("--config", config))
+        self.assertIn("no/such.toml", self.failure("--config", "no/such.toml"))
+
+    def test_a_bad_value_is_named_with_its_flag(self):
+        self.assertIn("--memory", self.failure("--memory", "much"))
+        self.assertIn("global_batch = 4", self.failure("--ranks", "2", "--microbatches", "4", "--global-batch", "4"))
+        self.assertIn("no/such.json", self.failure("--profile", "no/such.json"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,212 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/e2e/loop_fixture.h"
+
+namespace isocost {
+namespace {
+
+using Step = std::pair<std::uint32_t, std::uint32_t>;  // epoch, step
+using Batches = std::map<Step, std::multiset<SampleId>>;
+
+// One node over several jobs, as where trainers are restarted beside it.
+class Resume : public LoopTest {
+ protected:
+  void serve(const NodeOptions& options) {
+    node_ = Node::create(options, {}, {}).value();
+    serving_ = std::jthread([this](const std::stop_token& stop) { summary_ = node_->run(stop); });
+  }
+  void finish() { serving_.join(); }
+  const std::optional<Result<NodeSummary>>& summary() const { return summary_; }
+
+  ClientOptions client(std::int32_t rank, std::int32_t ranks,
+                       std::optional<StartPoint> start) const {
+    ClientOptions options;
+    options.endpoint = node_->endpoint();
+    options.rank = rank;
+    options.world_size = ranks;
+    options.start = start;
+    return options;
+  }
+
+  // All ranks of a job train the steps from `start` up to `stop`, exclusive (everything without
+  // it), look at the microbatch after that, and vanish without a goodbye. Returns what was trained.
+  Batches train(std::int32_t ranks, const StartPoint& start, std::optional<Step> stop) const {
+    std::vector<Batches> seen(static_cast<std::size_t>(ranks));
+    {
+      std::vector<std::jthread> threads;
+      for (std::int32_t rank = 0; rank < ranks; ++rank) {
+        threads.emplace_back([&, rank] {
+          train_rank(client(rank, ranks, start), stop, seen[static_cast<std::size_t>(rank)]);
+        });
+      }
+    }
+    Batches all;
+    for (const Batches& of_rank : seen) {
+      for (const auto& [step, ids] : of_rank) all[step].insert(ids.begin(), ids.end());
+    }
+    return all;
+  }
+
+ private:
+  static void train_rank(const ClientOptions& options, std::optional<Step> stop, Batches& seen) {
+    const auto connected = Client::connect(options);
+    ASSERT_TRUE(connected.has_value()) << connected.error().message();
+    Client& client = **connected;
+    for (;;) {
+      const auto next = client.next({});
+      ASSERT_TRUE(next.has_value()) << next.error().message();
+      if (!next->has_value()) {
+        if (client.epoch_end()->last_epoch) {
+          client.close();
+          return;
+        }
+        continue;
+      }
+      const MicrobatchHeader& header = (*next)->header;
+      const Step step{header.position.epoch, header.position.step};
+      if (stop && step >= *stop) return;
+      for (const SampleEntry& sample : header.samples) {
+        if (sample.weight > 0) seen[step].insert(sample.id);
+      }
+    }
+  }
+
+  std::unique_ptr<Node> node_;
+  std::optional<Result<NodeSummary>> summary_;
+  std::jthread serving_;
+};
+
+TEST_F(Resume, AnywhereWithAnotherWorldSizeGivesTheSameBatches) {
+  make_dataset(70);  // 5 steps an epoch
+  NodeOptions base = options(1);
+  base.epochs = 3;
+  const Batches expected = run(base).batches();
+  ASSERT_EQ(expected.size(), 15U);
+
+  base.ranks = 0;
+  serve(base);
+  Batches trained;
+  Random random(7);
+  Step at{0, 0};
+  for (int job = 0; job < 12; ++job) {
+    const std::int32_t ranks = job % 2 == 0 ? 2 : 1 + static_cast<std::int32_t>(random.below(4));
+    Step stop{at.first, at.second + static_cast<std::uint32_t>(random.below(3))};
+    if (stop.second >= 5) stop = {stop.first + 1, stop.second - 5};
+    if (stop.first >= 3) break;
+    for (auto& [step, ids] : train(ranks, {0, at.first, at.second}, stop)) trained[step] = ids;
+    at = stop;
+  }
+  for (auto& [step, ids] : train(3, {0, at.first, at.second}, {})) trained[step] = ids;
+  finish();
+  EXPECT_EQ(trained, expected);
+  EXPECT_TRUE(summary()->has_value());
+}
+
+TEST_F(Resume, ManyJobsFromTheSameStep) {
+  make_dataset(48);
+  serve(options(0));
+  for (int job = 0; job < 50; ++job) {
+    const auto client = Client::connect(this->client(0, 1, StartPoint{})).value();
+    const auto first = client->next({});
+    ASSERT_TRUE(first.has_value() && first->has_value());
+    EXPECT_EQ((*first)->header.position, (Position{0, 0, 0}));
+  }
+  EXPECT_EQ(train(1, {}, {}).size(), 3U);
+  finish();
+}
+
+TEST_F(Resume, AtTheEndOfAnEpochItsEndComesFirst) {
+  make_dataset(40);
+  NodeOptions two = options(0);
+  two.epochs = 2;
+  serve(two);
+  const auto client = Client::connect(this->client(0, 1, StartPoint{0, 0, 3})).value();
+  const auto nothing = client->next({});
+  ASSERT_TRUE(nothing.has_value());
+  EXPECT_FALSE(nothing->has_value());
+  EXPECT_EQ(client->epoch_end()->epoch, 0U);
+  const auto first = client->next({});
+  ASSERT_TRUE(first.has_value() && first->has_value());
+  EXPECT_EQ((*first)->header.position, (Position{1, 0, 0}));
+  while (client->next({}).value().has_value()) {
+  }
+  client->close();
+  finish();
+}
+
+TEST_F(Resume, AfterTheLastEpochThereIsNothingAndNobodyHangs) {
+  make_dataset(20);
+  serve(options(2));
+  EXPECT_TRUE(train(2, {0, 1, 0}, {}).empty());
+  finish();
+  EXPECT_TRUE(summary()->has_value());
+}
+
+TEST_F(Resume, RefusesAStateOfOtherData) {
+  make_dataset(20);
+  serve(options(0));
+  const auto good = Client::connect(client(0, 1, StartPoint{})).value();
+  const StartPoint mine{good->welcome().start.cursor, 0, 1};
+  EXPECT_NE(mine.cursor, 0U);
+  good->close();
+  const auto other = Client::connect(client(0, 1, StartPoint{mine.cursor + 1, 0, 1}));
+  ASSERT_FALSE(other.has_value());
+  EXPECT_EQ(other.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_NE(other.error().message().find("seed, shuffle, global_batch"), std::string::npos);
+  train(1, mine, {});
+  finish();
+}
+
+TEST_F(Resume, RanksThatDisagreeAreTold) {
+  make_dataset(20);
+  serve(options(0));
+  const auto first = Client::connect(client(0, 2, StartPoint{})).value();
+  const auto reason = [&](std::int32_t ranks, const StartPoint& start) {
+    const auto other = Client::connect(client(1, ranks, start));
+    return other ? "let in" : other.error().message();
+  };
+  EXPECT_NE(reason(4, {}).find("job of 4 ranks"), std::string::npos) << reason(4, {});
+  EXPECT_NE(reason(2, {0, 0, 1}).find("from epoch 0, step 1"), std::string::npos);
+  first->close();
+  EXPECT_NE(reason(100'001, {}).find("allowed are"), std::string::npos);
+  train(1, {}, {});
+  finish();
+}
+
+TEST_F(Resume, ARestartWaitsUntilTheOldJobHasGone) {
+  make_dataset(40);
+  serve(options(0));
+  auto old_job = Client::connect(client(0, 1, StartPoint{})).value();
+  ASSERT_TRUE(old_job->next({}).value().has_value());
+  ASSERT_TRUE(old_job->next({}).value().has_value());  // acknowledges the first
+
+  ClientOptions impatient = client(1, 2, StartPoint{0, 0, 1});
+  impatient.connect_timeout = std::chrono::milliseconds(100);
+  const auto early = Client::connect(impatient);
+  ASSERT_FALSE(early.has_value());
+  EXPECT_EQ(early.error().code(), ErrorCode::kDeadlineExceeded);
+  EXPECT_NE(early.error().message().find("still connected"), std::string::npos);
+
+  std::optional<Batches> trained;
+  std::jthread restarted([&] { trained = train(2, {0, 0, 1}, {}); });
+  old_job.reset();
+  restarted.join();
+  finish();
+  EXPECT_EQ(trained->size(), 2U);
+}
+
+}  // namespace
+}  // namespace isocost
