@@ -31,8 +31,8 @@ enum class EncoderPlace : std::uint8_t {
 /// How a job spreads encoder and LLM over its ranks. A file of it is JSON, see docs/layout.md.
 struct Layout {
   EncoderPlace encoder_place = EncoderPlace::kOwnRanks;
-  ModuleDegrees encoder;  ///< With kLlmRanks equal to `llm`.
-  ModuleDegrees llm;
+  ModuleDegrees encoder = {};  ///< With kLlmRanks equal to `llm`.
+  ModuleDegrees llm = {};
   std::size_t microbatches = 1;  ///< Of each LLM replica.
   std::size_t chunks = 1;        ///< Model chunks per LLM stage; above one with `interleaved`.
   Schedule schedule = Schedule::k1F1B;

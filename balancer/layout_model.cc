@@ -190,7 +190,10 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   ISOCOST_TRY(layout.validate());
   ISOCOST_TRY(check_module(job.shape.llm, layout.llm, layout.chunks, "llm"));
   const bool own = layout.encoder_place == EncoderPlace::kOwnRanks;
-  ISOCOST_TRY(check_module(job.shape.encoder, layout.encoder, 1, "encoder"));
+  // In one pipeline with the LLM a stage may hold no encoder layer; tensor ranks split heads still.
+  ModuleDegrees encoder = layout.encoder;
+  if (!own) encoder.pipeline = 1;
+  ISOCOST_TRY(check_module(job.shape.encoder, encoder, 1, "encoder"));
   const auto fixed = [&job](Module module) {
     return job.profile.modules.at(static_cast<std::size_t>(module)).per_microbatch;
   };

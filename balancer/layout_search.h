@@ -19,7 +19,7 @@ namespace isocost {
 
 /// What a layout makes of sampled global batches, each planned as at run time (plan_pipeline).
 struct LayoutScore {
-  Layout layout;
+  Layout layout = {};
   double step_s = 0;              ///< Mean over the batches, simulated.
   double idle_share = 0;          ///< Mean.
   double work_s = 0;              ///< Mean: the busiest stage's passes ...
