@@ -83,6 +83,7 @@ class NodeImpl final : public Node {
 
  private:
   tl::expected<Welcome, Refusal> admit(const Applicant& applicant);
+  std::optional<Refusal> check_start(const Hello& hello) const;
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
   void take_report(std::int32_t rank, const Report& report);
@@ -118,11 +119,11 @@ class NodeImpl final : public Node {
 
   std::mutex model_mutex_;  // guards parts_.model; taken alone
 
-  // Destroyed in reverse: workers first, since they send; then the socket, which lets go of what it
-  // holds.
+  // Destroyed in reverse: workers first, since they decode and send; the socket last, which lets go
+  // of what it holds.
   std::unique_ptr<Server> server_;
-  std::unique_ptr<Executor> executor_;
   std::unique_ptr<StepDecoder> decoder_;
+  std::unique_ptr<Executor> executor_;
 };
 
 Status NodeImpl::start() {
@@ -160,6 +161,7 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
     if (!verdict) return tl::unexpected(verdict.error());
     if (*verdict == Verdict::kJoin) return welcome(*job_);
   }
+  if (auto refusal = check_start(hello)) return tl::unexpected(*std::move(refusal));
   // Without the lock: those that are found to have gone are reported meanwhile.
   if (*verdict == Verdict::kBeginAgain && applicant.taken()) return tl::unexpected(taken(hello));
   const bool alone = applicant.alone();
@@ -173,6 +175,21 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   job_ = *std::move(job);
   changed_.notify_all();
   return welcome(*job_);
+}
+
+std::optional<Refusal> NodeImpl::check_start(const Hello& hello) const {
+  if (!hello.has_start) return std::nullopt;
+  const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
+  const std::uint64_t steps = steps_of(parts_, hello.start.epoch);
+  const bool after_the_last = epochs > 0 && hello.start.epoch >= epochs;
+  const bool possible = after_the_last ? hello.start.epoch == epochs && hello.start.step == 0
+                                       : hello.start.step <= steps;
+  if (possible) return std::nullopt;
+  return Refusal{ErrorCode::kInvalidArgument,
+                 "there is no epoch " + std::to_string(hello.start.epoch) + ", step " +
+                     std::to_string(hello.start.step) + " to start from: the node has " +
+                     (epochs == 0 ? "endless" : std::to_string(epochs)) + " epochs of " +
+                     std::to_string(steps) + " steps"};
 }
 
 Welcome NodeImpl::welcome(const Job& job) const {
@@ -203,9 +220,9 @@ void NodeImpl::on_event(const ServerEvent& event) {
     } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
       if (job_) job_->leave(left->rank);
     } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
-      job_->queue().grant(credit->rank, credit->microbatches);
+      if (credit->rank < job_->ranks()) job_->queue().grant(credit->rank, credit->microbatches);
     } else if (const auto* done = std::get_if<Acknowledged>(&event)) {
-      job_->queue().acknowledge(done->rank, done->position);
+      if (done->rank < job_->ranks()) job_->queue().acknowledge(done->rank, done->position);
     }
   }
   changed_.notify_all();
@@ -217,7 +234,8 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   {
     const std::lock_guard lock(mutex_);
     const auto step = job_->queue().find(report.position);
-    if (step == nullptr || report.position.microbatch >= step->plan.microbatches) {
+    if (rank >= job_->ranks() || step == nullptr ||
+        report.position.microbatch >= step->plan.microbatches) {
       counts_.reports_rejected += 1;  // of a step that every rank has left behind
       return;
     }
@@ -291,6 +309,13 @@ Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t f
   end.dropped = parts_.cursor.dropped(epoch);
   end.bad = parts_.bad->count();
   end.delivered = counts_.delivered - delivered_before;
+  if (end.delivered == 0 && first_step == 0 && steps > 0) {
+    return Error(ErrorCode::kCorrupt,
+                 "every sample of epoch " + std::to_string(epoch) + " is bad" +
+                     (parts_.options.bad_samples_file.empty()
+                          ? std::string()
+                          : ": " + parts_.options.bad_samples_file.string() + " lists why"));
+  }
   if (end.dropped > 0) {
     log(parts_.log, LogLevel::kInfo,
         "epoch " + std::to_string(epoch) + ": " + std::to_string(end.dropped) +
@@ -482,7 +507,8 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   ISOCOST_ASSIGN(auto dataset, Dataset::open(options.shards, dataset_options));
-  ISOCOST_ASSIGN(auto bad, BadSampleList::create(options, dataset->size(), log));
+  ISOCOST_ASSIGN(auto bad,
+                 BadSampleList::create(options, dataset->size() + dataset->bad().size(), log));
   if (dataset->size() == 0) {
     const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
     return Error(ErrorCode::kNotFound, options.shards.string() + " holds no usable sample (" +
@@ -493,9 +519,14 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
   CostModel::Options model_options;
   model_options.correct = options.correct;
   const std::uint64_t size = dataset->size();
+  const Cursor cursor(cursor_options(options, size));
+  if (cursor.steps(0) == 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "an epoch has no step: " + std::to_string(size) + " samples, global_batch = " +
+                     std::to_string(options.global_batch) + ", tail = drop or carry");
+  }
   auto node = std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
-                                               CostModel(std::move(profile), model_options),
-                                               Cursor(cursor_options(options, size)),
+                                               CostModel(std::move(profile), model_options), cursor,
                                                std::move(bad), std::move(load_hook)});
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));

@@ -151,6 +151,11 @@ Status ServerImpl::start() {
 
 Status ServerImpl::secure(bool local) {
   if (options_.curve_secret_key_file.empty()) {
+    if (!options_.curve_allowed_clients_file.empty()) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--curve-clients names who may connect, which only keys can tell: give "
+                   "--curve-key, too");
+    }
     if (local || options_.insecure) return {};
     return Error(ErrorCode::kInvalidArgument,
                  options_.bind +
@@ -175,6 +180,10 @@ Status ServerImpl::bind() {
   router_.set(zmq::sockopt::router_mandatory, true);
   router_.set(zmq::sockopt::maxmsgsize, kLargestRequest);
   router_.set(zmq::sockopt::linger, static_cast<int>(kLinger.count()));
+  // ZeroMQ's own heartbeats close the connection of a peer that stands still or vanished, and free
+  // what was queued for it; ours would only let its rank go.
+  router_.set(zmq::sockopt::heartbeat_ivl, static_cast<int>(options_.heartbeat.count()));
+  router_.set(zmq::sockopt::heartbeat_timeout, static_cast<int>(options_.timeout.count()));
   router_.set(zmq::sockopt::ipv6, options_.bind.find('[') != std::string::npos);
   try {
     router_.bind(options_.bind);
@@ -271,14 +280,14 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   addresses_.erase(client.address);
   addresses_[address] = hello.rank;
   client = {address, hello.client_id, ++sessions_, Clock::now()};
+  std::optional<Position> received;
+  if (hello.has_position) received = hello.position;
+  on_event_(ClientJoined{hello.rank, same, received, client.session});
   welcome.node_id = node_id_;
   welcome.session = client.session;
   welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
   welcome.timeout_ms = static_cast<std::uint32_t>(options_.timeout.count());
   send_to(address, welcome);
-  std::optional<Position> received;
-  if (hello.has_position) received = hello.position;
-  on_event_(ClientJoined{hello.rank, same, received, client.session});
 }
 
 bool ServerImpl::is_taken(const Hello& hello) {
@@ -299,7 +308,8 @@ bool ServerImpl::has_left(std::int32_t rank, Client& client) {
 bool ServerImpl::is_alone(const Hello& hello) {
   return std::all_of(clients_.begin(), clients_.end(), [&](auto& entry) {
     auto& [rank, client] = entry;
-    return client.id == hello.client_id || has_left(rank, client);
+    const bool itself = rank == hello.rank && client.id == hello.client_id;
+    return itself || has_left(rank, client);
   });
 }
 
