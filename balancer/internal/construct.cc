@@ -4,9 +4,12 @@
 #include <limits>
 #include <numeric>
 
+#include "balancer/internal/improve.h"
+
 namespace isocost {
 namespace {
 
+constexpr std::int64_t kPackingRounds = 1000;
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
 template <typename Key>
@@ -197,9 +200,27 @@ std::optional<Bins> first_fit_bins(const Partition& problem) {
   return bins;
 }
 
+std::optional<Bins> packed_bins(const Partition& problem) {
+  if (problem.bytes.empty()) return std::nullopt;
+  const std::vector<double> sizes(problem.bytes.begin(), problem.bytes.end());
+  const Partition packing{.bins = problem.bins, .min_items = problem.min_items, .costs = sizes};
+  auto bins = greedy_bins(packing);
+  if (!bins) return std::nullopt;
+  const auto cap = static_cast<double>(problem.bytes_cap);
+  improve_bins(packing,
+               {.target = cap,
+                .enough = cap,
+                .work = kPackingRounds * static_cast<std::int64_t>(problem.bins),
+                .polish = 0},
+               *bins);
+  if (!is_feasible(problem, *bins)) return std::nullopt;
+  return bins;
+}
+
 std::optional<Bins> construct_bins(const Partition& problem) {
   if (auto bins = greedy_bins(problem)) return bins;
-  return first_fit_bins(problem);
+  if (auto bins = first_fit_bins(problem)) return bins;
+  return packed_bins(problem);
 }
 
 }  // namespace isocost
