@@ -96,7 +96,7 @@ void expect_sound(const BalanceProblem& problem, const BalanceResult& result, in
 
 TEST(Properties, PlansAreSoundRepeatableAndNeverWorseThanDealingOrGreedy) {
   Random random(11);
-  const BalanceOptions options{.exact_items = 0};
+  const BalanceOptions options{.improvement_rounds = 200, .exact_items = 0};
   for (int round = 0; round < 10000; ++round) {
     const BalanceProblem problem = random_problem(60, 12, random);
     const auto result = balance(problem, options);
