@@ -85,7 +85,7 @@ tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const
   const bool alike = ranks == job->ranks() && start_asked(hello, job) == job->start();
   if (!alike) return Verdict::kNewJob;
   const bool fresh = continues || !hello.has_start || !job->queue().begun(hello.rank);
-  return fresh ? Verdict::kJoin : Verdict::kNewJob;
+  return fresh ? Verdict::kJoin : Verdict::kBeginAgain;
 }
 
 Refusal not_yet(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked) {

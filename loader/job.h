@@ -56,8 +56,9 @@ class Job {
 };
 
 enum class Verdict : std::uint8_t {
-  kJoin,    ///< It belongs to the job.
-  kNewJob,  ///< It asks for another one, which may begin once no other client is alive.
+  kJoin,        ///< It belongs to the job.
+  kNewJob,      ///< It asks for another one, which may begin once no other client is alive.
+  kBeginAgain,  ///< The same, but from the start of the very job in which its rank was served.
 };
 
 /// Whether a client that says hello belongs to `job` (null: there is none yet). Pure. `ranks` of

@@ -48,6 +48,7 @@ struct Parts {
   CostModel model;
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
+  LoadHook load_hook;
 };
 
 std::uint64_t steps_of(const Parts& parts, std::uint64_t epoch) {
@@ -77,6 +78,8 @@ class NodeImpl final : public Node {
   const std::string& endpoint() const override { return server_->endpoint(); }
   const Dataset& dataset() const override { return *parts_.dataset; }
   Result<NodeSummary> run(const std::stop_token& stop) override;
+  bool wait_until_left(std::chrono::milliseconds limit) override;
+  NodeSummary summary() override;
 
  private:
   tl::expected<Welcome, Refusal> admit(const Applicant& applicant);
@@ -101,8 +104,6 @@ class NodeImpl final : public Node {
   void fail(Error error);
   bool serves(std::uint64_t job) const { return job_ && job_->id() == job; }  // with mutex_ held
   void wait_until_told();
-  void wait_for_farewells();
-  NodeSummary summary();
 
   Parts parts_;
   const std::uint64_t cursor_fingerprint_;
@@ -144,22 +145,23 @@ Status NodeImpl::start() {
   executor_ = make_executor(static_cast<std::size_t>(options.workers));
   decoder_ = std::make_unique<StepDecoder>(
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, executor_.get(), &budget_, &pool_,
-                           parts_.bad.get()},
+                           parts_.bad.get(), parts_.load_hook},
       options);
   return {};
 }
 
 tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   const Hello& hello = applicant.hello;
+  tl::expected<Verdict, Refusal> verdict;
   {
     const std::lock_guard lock(mutex_);
     const Job* job = job_ ? &*job_ : nullptr;
-    const auto verdict =
-        judge(hello, applicant.same_client, job, parts_.options, cursor_fingerprint_);
+    verdict = judge(hello, applicant.same_client, job, parts_.options, cursor_fingerprint_);
     if (!verdict) return tl::unexpected(verdict.error());
     if (*verdict == Verdict::kJoin) return welcome(*job_);
   }
   // Without the lock: those that are found to have gone are reported meanwhile.
+  if (*verdict == Verdict::kBeginAgain && applicant.taken()) return tl::unexpected(taken(hello));
   const bool alone = applicant.alone();
   const std::lock_guard lock(mutex_);
   if (job_ && !alone) {
@@ -239,7 +241,7 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
     planning.request_stop();
   } while (!status && status.error().code() == ErrorCode::kCancelled && !stop.stop_requested());
   if (status) {
-    wait_for_farewells();
+    wait_until_left(kFarewell);
     return summary();
   }
   server_->fail(status.error());
@@ -271,7 +273,8 @@ void NodeImpl::plan_all(const Run& run) {
     end.last_epoch = true;
     status = push(run, end);
   }
-  if (!status && !run.stop.stop_requested()) fail(std::move(status).error());
+  // To be stopped, or to make way for another job, is no failure.
+  if (!status && status.error().code() != ErrorCode::kCancelled) fail(std::move(status).error());
 }
 
 Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t first_step) {
@@ -438,9 +441,10 @@ void NodeImpl::wait_until_told() {
   changed_.wait_for(lock, kFarewell, [this] { return job_->all_seen(); });
 }
 
-void NodeImpl::wait_for_farewells() {
+bool NodeImpl::wait_until_left(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kFarewell, [this] { return job_->all_gone(); });
+  return changed_.wait_for(lock, limit,
+                           [this] { return !job_ || (job_->all_seen() && job_->all_gone()); });
 }
 
 NodeSummary NodeImpl::summary() {
@@ -467,7 +471,7 @@ Result<CostProfile> starting_profile(const NodeOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
-                                           const LogSink& log) {
+                                           const LogSink& log, LoadHook load_hook) {
   ISOCOST_TRY(options.validate());
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
@@ -489,10 +493,10 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
   CostModel::Options model_options;
   model_options.correct = options.correct;
   const std::uint64_t size = dataset->size();
-  auto node =
-      std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
-                                       CostModel(std::move(profile), model_options),
-                                       Cursor(cursor_options(options, size)), std::move(bad)});
+  auto node = std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
+                                               CostModel(std::move(profile), model_options),
+                                               Cursor(cursor_options(options, size)),
+                                               std::move(bad), std::move(load_hook)});
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));
 }

@@ -10,6 +10,7 @@
 #include "costmodel/cost_model.h"
 #include "loader/dataset.h"
 #include "loader/node_options.h"
+#include "loader/step_decoder.h"
 
 namespace isocost {
 
@@ -42,7 +43,7 @@ class Node {
   /// Opens the data set and binds the socket; planning starts with `run`. Errors: those of
   /// NodeOptions::validate, Dataset::open, the profile and Server::create.
   static Result<std::unique_ptr<Node>> create(const NodeOptions& options, ProgressSink progress,
-                                              const LogSink& log);
+                                              const LogSink& log, LoadHook load_hook = {});
   virtual ~Node() = default;
 
   /// Where clients connect, the port filled in.
@@ -55,6 +56,12 @@ class Node {
   /// ranks. Call once. Errors: kCancelled; what the bad-sample policy or
   /// planning failed with.
   virtual Result<NodeSummary> run(const std::stop_token& stop) = 0;
+
+  /// Waits until every rank has come and gone, at most so long; whether that came about. From any
+  /// thread: who embeds a node lets the other ranks finish before it stops.
+  virtual bool wait_until_left(std::chrono::milliseconds limit) = 0;
+  /// What it did so far. From any thread.
+  virtual NodeSummary summary() = 0;
 };
 
 }  // namespace isocost

@@ -61,6 +61,7 @@ Status StepDecoder::run(std::span<Attempt> attempts, const std::stop_token& stop
     if (i + 1 < attempts.size()) context_.dataset->read_ahead(attempts[i + 1].slot.id);
     Attempt& attempt = attempts[i];
     attempt.bad = refuse(attempt.slot.id, attempt.slot);
+    if (!attempt.bad && status) status = apply_hook(attempt.slot);
     if (attempt.bad || !status) {
       open.count_down();
       continue;
@@ -108,6 +109,12 @@ std::optional<BadSample> StepDecoder::refuse(SampleId id, SampleSlot& slot) cons
   slot.load = *load;
   slot.weight = shape.weight;
   return std::nullopt;
+}
+
+Status StepDecoder::apply_hook(SampleSlot& slot) const {
+  if (!context_.load_hook) return {};
+  ISOCOST_ASSIGN(slot.load, context_.load_hook(slot.id, *context_.dataset, slot.load));
+  return {};
 }
 
 Result<MemoryBudget::Grant> StepDecoder::admit(SampleId id, const std::stop_token& stop) const {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +20,11 @@
 
 namespace isocost {
 
+/// Has the last word on what a model will see of a sample, before its step is planned: a trainer
+/// that tokenises by itself knows other lengths. Called on the planning thread. An error ends
+/// training.
+using LoadHook = std::function<Result<Load>(SampleId id, const Dataset& dataset, const Load& load)>;
+
 /// Decodes the samples of a global batch on the workers, and finds out which are bad. All memory
 /// goes through the budget: half of it may hold decoded samples that wait to be sent, the other
 /// half is always free for decoding, so that neither can starve the other; a sample that decoded
@@ -33,6 +39,7 @@ class StepDecoder {
     MemoryBudget* budget;
     BufferPool* pool;
     BadSampleList* bad;
+    LoadHook load_hook;  ///< Empty: the recipe's loads stand.
   };
   StepDecoder(const Context& context, const NodeOptions& options)
       : context_(context),
@@ -64,6 +71,7 @@ class StepDecoder {
     std::optional<BadSample> bad;
   };
   std::optional<BadSample> refuse(SampleId id, SampleSlot& slot) const;
+  Status apply_hook(SampleSlot& slot) const;
   Status run(std::span<Attempt> attempts, const std::stop_token& stop);
   void finish(Attempt& attempt, MemoryBudget::Grant grant);
   Result<std::optional<SampleSlot>> replacement(SampleId bad, std::span<const SampleId> taken,

@@ -43,6 +43,7 @@ class ClientImpl final : public Client {
   Status join();
 
   const Welcome& welcome() const override { return welcome_; }
+  bool wait(std::chrono::milliseconds limit) override;
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
   Status report(const Report& report) override;
@@ -72,6 +73,7 @@ class ClientImpl final : public Client {
   void finish(const EpochEnd& end);
   void fail(Error error);
   // With mutex_ held:
+  bool has_news() const { return left_ || !ready_.empty() || done_ || failure_.has_value(); }
   void top_up();
   void return_credit();
   void acknowledge();
@@ -331,12 +333,17 @@ void ClientImpl::acknowledge() {
   connection_->send(Acknowledgement{*acknowledged_});
 }
 
+bool ClientImpl::wait(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  if (!left_) acknowledge();
+  return changed_.wait_for(lock, limit, [this] { return has_news(); });
+}
+
 Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) {
   const auto asked = Clock::now();
   std::unique_lock lock(mutex_);
   if (!left_) acknowledge();
-  const bool woken = changed_.wait(
-      lock, stop, [this] { return left_ || !ready_.empty() || done_ || failure_.has_value(); });
+  const bool woken = changed_.wait(lock, stop, [this] { return has_news(); });
   if (left_) return Error(ErrorCode::kCancelled, "the client is closed");
   if (!ready_.empty()) return hand_out(asked);
   if (failure_) return *failure_;

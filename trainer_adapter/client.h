@@ -54,8 +54,8 @@ class Client {
  public:
   /// Joins the node; where clients of a job before this one have not gone yet, waits for that, too.
   /// Errors: kDeadlineExceeded naming the endpoint, and what it waited for; what the node refuses
-  /// with (kInvalidArgument: rank out of range, world size or start unlike the other ranks', a start
-  /// in other data; kAlreadyExists: rank taken; kUnsupported: protocol version).
+  /// with (kInvalidArgument: rank out of range, world size or start unlike the other ranks', a
+  /// start in other data; kAlreadyExists: rank taken; kUnsupported: protocol version).
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
   /// Leaves without acknowledging the microbatch in use: the next client of this rank gets it
   /// again.
@@ -69,6 +69,9 @@ class Client {
   /// come exactly once all the same. Errors: kCancelled; kUnavailable where the node is silent
   /// beyond the time-out or was restarted; what the node failed with.
   virtual Result<std::optional<Microbatch>> next(const std::stop_token& stop) = 0;
+  /// Waits until `next` would not block, at most so long; whether that came about. Acknowledges the
+  /// microbatch in use, as `next` does. For callers that have to look after other things meanwhile.
+  virtual bool wait(std::chrono::milliseconds limit) = 0;
   virtual const std::optional<EpochEnd>& epoch_end() const = 0;
 
   /// Sends measured seconds back. Errors: kInvalidArgument for NaN, infinity or absurd (> 1 h)

@@ -252,13 +252,9 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
   const auto found = clients_.find(hello.rank);
   const bool same =
       found != clients_.end() && found->second.session != 0 && found->second.id == hello.client_id;
-  auto welcome = admit_({hello, same, [&] { return is_alone(hello); }});
-  if (welcome && is_taken(hello)) {
-    welcome = tl::unexpected(
-        Refusal{ErrorCode::kAlreadyExists, "rank " + std::to_string(hello.rank) +
-                                               " is taken by another client that is alive: give "
-                                               "each process its own rank"});
-  }
+  auto welcome =
+      admit_({hello, same, [&] { return is_taken(hello); }, [&] { return is_alone(hello); }});
+  if (welcome && is_taken(hello)) welcome = tl::unexpected(taken(hello));
   if (welcome) {
     let_in(address, hello, *std::move(welcome));
   } else {
@@ -432,6 +428,12 @@ Admission admit_ranks(const Welcome& welcome) {
     }
     return welcome;
   };
+}
+
+Refusal taken(const Hello& hello) {
+  return {ErrorCode::kAlreadyExists,
+          "rank " + std::to_string(hello.rank) +
+              " is taken by another client that is alive: give each process its own rank"};
 }
 
 std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {

@@ -28,6 +28,7 @@ struct ServerOptions {
 struct Applicant {
   const Hello& hello;
   bool same_client;             ///< Holds the rank already: a reconnect.
+  std::function<bool()> taken;  ///< Whether another client that is alive holds the rank.
   std::function<bool()> alone;  ///< Whether no other client is alive. Costs a message to each.
 };
 
@@ -38,6 +39,9 @@ using Admission = std::function<tl::expected<Welcome, Refusal>(const Applicant& 
 /// Why a client cannot be one of `ranks`: its number is out of range, or its world size another
 /// one.
 std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks);
+
+/// What a client hears whose rank another one holds that is alive.
+Refusal taken(const Hello& hello);
 
 /// Lets in ranks 0 to welcome.ranks - 1 of a job of as many.
 Admission admit_ranks(const Welcome& welcome);

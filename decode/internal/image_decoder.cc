@@ -15,6 +15,7 @@
 #include "base/byte_source.h"
 #include "base/checked.h"
 #include "base/result.h"
+#include "decode/internal/area_resize.h"
 #include "decode/internal/image_codecs.h"
 #include "decode/internal/media_bytes.h"
 #include "decode/internal/patch_grid.h"
@@ -56,14 +57,22 @@ Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, Side t
 /// True where linear interpolation would leave out pixels.
 bool shrinks(std::int32_t from, std::int32_t to) { return to < from / 4 * 3; }
 
-Status resize_pass(Pixels& pixels, Side to, cv::InterpolationFlags how) {
+Status average(Pixels& pixels, Side to) {
+  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(to.width, to.height, 3));
+  std::vector<std::uint8_t> rgb(bytes);
+  area_resize(pixels.rgb, pixels.width, pixels.height, rgb, to.width, to.height);
+  pixels = {to.width, to.height, std::move(rgb)};
+  return {};
+}
+
+Status interpolate(Pixels& pixels, Side to) {
   if (pixels.width == to.width && pixels.height == to.height) return {};
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(to.width, to.height, 3));
   std::vector<std::uint8_t> rgb(bytes);
   try {
     const cv::Mat from(pixels.height, pixels.width, CV_8UC3, pixels.rgb.data());
     cv::Mat into(to.height, to.width, CV_8UC3, rgb.data());
-    cv::resize(from, into, into.size(), 0, 0, how);
+    cv::resize(from, into, into.size(), 0, 0, cv::INTER_LINEAR);
   } catch (const cv::Exception& error) {
     return Error(ErrorCode::kInternal, std::string("OpenCV does not resize: ") + error.what());
   }
@@ -81,8 +90,8 @@ Status resize(Pixels& pixels, Side target) {
   if (shrinks(pixels.width, target.width)) smaller.width = target.width;
   if (shrinks(pixels.height, target.height)) smaller.height = target.height;
   const bool any = smaller.width != pixels.width || smaller.height != pixels.height;
-  if (any) ISOCOST_TRY(resize_pass(pixels, both ? target : smaller, cv::INTER_AREA));
-  return resize_pass(pixels, target, cv::INTER_LINEAR);
+  if (any) ISOCOST_TRY(average(pixels, both ? target : smaller));
+  return interpolate(pixels, target);
 }
 
 }  // namespace

@@ -39,7 +39,9 @@ std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t 
 std::int64_t image_working_set_bytes(const PartShape& shape, PatchGrid grid) {
   const std::int64_t pixels = std::int64_t{shape.width} * shape.height;
   const std::int64_t target = std::int64_t{grid.width()} * grid.height() * 3;
-  const std::int64_t common = shape.encoded_bytes + 2 * target + kMiB;  // 2: scaled in two passes
+  // Scaled in two passes; the averaging one keeps a row of sums, and weights.
+  const std::int64_t sums = (std::int64_t{shape.width} + shape.height) * 24;
+  const std::int64_t common = shape.encoded_bytes + 2 * target + sums + kMiB;
   switch (shape.format) {
     case MediaFormat::kJpeg:
       return common + jpeg_bytes(shape, grid);

@@ -115,6 +115,19 @@ TEST_F(Resume, AnywhereWithAnotherWorldSizeGivesTheSameBatches) {
   EXPECT_TRUE(summary()->has_value());
 }
 
+TEST_F(Resume, ManyJobsFromTheSameStep) {
+  make_dataset(48);
+  serve(options(0));
+  for (int job = 0; job < 50; ++job) {
+    const auto client = Client::connect(this->client(0, 1, StartPoint{})).value();
+    const auto first = client->next({});
+    ASSERT_TRUE(first.has_value() && first->has_value());
+    EXPECT_EQ((*first)->header.position, (Position{0, 0, 0}));
+  }
+  EXPECT_EQ(train(1, {}, {}).size(), 3U);
+  finish();
+}
+
 TEST_F(Resume, AtTheEndOfAnEpochItsEndComesFirst) {
   make_dataset(40);
   NodeOptions two = options(0);

@@ -28,7 +28,8 @@ class OneMicrobatchNode {
   explicit OneMicrobatchNode(const Microbatch& microbatch) : microbatch_(microbatch) {
     ServerOptions options;
     options.bind = "tcp://127.0.0.1:*";
-    auto server = Server::create(options, admit_ranks({}), [this](const ServerEvent& event) { on(event); }, {});
+    auto server = Server::create(options, admit_ranks({}),
+                                 [this](const ServerEvent& event) { on(event); }, {});
     server_ = std::move(server).value();
     const std::lock_guard lock(mutex_);
     ready_ = true;

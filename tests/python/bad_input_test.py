@@ -1,0 +1,110 @@
+"""Wrong calls and broken data: the fitting exception, whose first line says what to change."""
+
+import pathlib
+import tempfile
+import unittest
+
+from support import ShardTest
+
+import isocost
+
+
+class BadInput(ShardTest):
+    def loader(self, source=None, **options):
+        return isocost.DataLoader(source or self.shards, **{"global_batch_size": 16, "microbatches": 2, **options})
+
+    def assertRefused(self, kind, pattern, source=None, **options):
+        with self.assertRaisesRegex(kind, pattern):
+            loader = self.loader(source, **options)
+            try:
+                next(iter(loader))
+            finally:
+                loader.close()
+
+    def test_wrong_numbers(self):
+        self.assertRefused(ValueError, "rank = 2: must be from 0 to world_size - 1 = 1", rank=2, world_size=2)
+        self.assertRefused(ValueError, "rank = -1", rank=-1, world_size=2)
+        self.assertRefused(ValueError, "belong together", rank=1)
+        self.assertRefused(ValueError, "world_size = 0", rank=0, world_size=0)
+        self.assertRefused(ValueError, "global_batch = 0: must be", global_batch_size=0)
+        self.assertRefused(ValueError, "microbatches = 1.5", microbatches=1.5)
+        self.assertRefused(ValueError, "global_batch = 3: .* at least 4", global_batch_size=3, microbatches=4)
+        self.assertRefused(ValueError, "prefetch = -1", prefetch=-1)
+
+    def test_wrong_settings(self):
+        self.assertRefused(ValueError, "recipe.*native29", recipe="native29")
+        self.assertRefused(ValueError, "balance: 'equal' is not one of none|isocost", balance="equal")
+        self.assertRefused(ValueError, "memory: 'much' is not a size", memory="much")
+        self.assertRefused(TypeError, "no keyword 'global_batchsize'", global_batchsize=4)
+        self.assertRefused(FileNotFoundError, "no/such.json", profile="no/such.json")
+
+    def test_no_shards(self):
+        with tempfile.TemporaryDirectory() as empty:
+            self.assertRefused(FileNotFoundError, empty, source=empty)
+            self.assertRefused(FileNotFoundError, "nowhere", source=f"{empty}/nowhere")
+            (pathlib.Path(empty) / "cut.tar").write_bytes(b"no shard at all")
+            self.assertRefused(FileNotFoundError, "no usable sample .*cut.tar", source=empty)
+
+    def test_bad_samples_end_training_where_asked(self):
+        with tempfile.TemporaryDirectory() as directory:
+            cut = pathlib.Path(directory) / "cut.tar"
+            cut.write_bytes((self.shards / "shard-000000.tar").read_bytes()[:4096])
+            self.assertRefused(isocost.ShardError, "cut.tar.*on_bad_sample", source=directory, on_bad_sample="fail")
+            with self.loader(directory, global_batch_size=2) as loader:
+                self.assertGreaterEqual(sum(len(m.sample_ids) for m in loader), 1)
+
+    def test_endpoints(self):
+        self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 .*is the node up", connect_timeout=0.2,
+                           source="tcp://127.0.0.1:1", global_batch_size=None, microbatches=None)
+        self.assertRefused(ValueError, "global_batch, microbatches: these are the node's settings",
+                           source="tcp://127.0.0.1:1")
+        self.assertRefused(ValueError, "'tcp://127.0.0.1'", source="tcp://127.0.0.1", global_batch_size=None,
+                           microbatches=None)
+
+    def test_a_rank_that_is_taken_or_too_many(self):
+        _, endpoint = self.serve("--ranks", 2)
+        options = {"source": endpoint, "global_batch_size": None, "microbatches": None}
+        with isocost.DataLoader(endpoint, rank=0, world_size=2) as first:
+            len(first)  # joins
+            self.assertRefused(FileExistsError, "rank 0 is taken", rank=0, world_size=2, **options)
+            self.assertRefused(ValueError, "rank 1 says that there are 4 ranks", rank=1, world_size=4, **options)
+
+    def test_states(self):
+        with self.loader() as loader:
+            next(iter(loader))
+            good = loader.state_dict()
+            for state, pattern in (({}, "no state"), (dict(good, version=2), "version 2"), (dict(good, step=-1), "range"),
+                                   ({"version": 1, "epoch": 0}, "damaged"), (dict(good, cursor="xyz"), "damaged"),
+                                   (dict(good, epoch="one"), "damaged")):
+                with self.assertRaisesRegex(ValueError, pattern):
+                    loader.load_state_dict(state)
+            self.assertEqual(loader.state_dict(), good)
+        with self.loader(seed=1) as other:
+            other.load_state_dict(good)
+            with self.assertRaisesRegex(ValueError, "state of other data or another order"):
+                next(iter(other))
+
+    def test_a_node_that_goes(self):
+        node, endpoint = self.serve("--ranks", 1, "--timeout", 1)
+        with isocost.DataLoader(endpoint) as loader:
+            iterator = iter(loader)
+            next(iterator)
+            node.kill()
+            node.wait()
+            with self.assertRaisesRegex(isocost.NodeUnavailableError, "silent"):
+                for _ in iterator:
+                    pass
+
+    def test_a_closed_loader(self):
+        loader = self.loader()
+        iterator = iter(loader)
+        next(iterator)
+        loader.close()
+        loader.close()
+        for use in (lambda: next(iterator), lambda: len(loader)):
+            with self.assertRaisesRegex(isocost.ClosedError, "closed"):
+                use()
+
+
+if __name__ == "__main__":
+    unittest.main()

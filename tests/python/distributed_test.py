@@ -1,0 +1,181 @@
+"""Several ranks under torchrun: the examples, the swap of the loader, ranks that are slow or leave."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import unittest
+
+import torch
+import torch.distributed
+from support import PROGRAM, SAMPLES, TIMEOUT, ShardTest
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
+
+JOB = """
+import os, signal, sys, time
+import isocost
+rank = int(os.environ["RANK"])
+"""
+
+
+class Run:
+    """What the ranks printed, and their exit statuses."""
+
+    def __init__(self, outputs, errors, statuses):
+        self.stdout, self.stderr, self.statuses = "".join(outputs), "".join(errors), statuses
+
+
+def torchrun(arguments, ranks=2, expect=0):
+    """Debian's torchrun 1.13 does not start under Python 3.11 (its enumeration of redirections), so
+    the ranks are started here as torchrun starts them: its environment, and its agent's store."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    store = torch.distributed.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
+    processes = [subprocess.Popen(
+        [sys.executable, "-B", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
+             "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+             "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}) for rank in range(ranks)]
+    try:
+        outputs = [process.communicate(timeout=2 * TIMEOUT) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    del store
+    run = Run([out for out, _ in outputs], [error for _, error in outputs], [p.returncode for p in processes])
+    if expect is not None and run.statuses != [expect] * ranks:
+        raise AssertionError(f"{run.statuses}: {run.stderr}")
+    return run
+
+
+class Swap(ShardTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        files = cls.directory / "texts"
+        files.mkdir()
+        for i in range(67):
+            (files / f"t{i:03}.txt").write_text(f"text {i} " + "la" * (i * i % 61))
+        cls.texts = cls.directory / "text_shards"
+        subprocess.run([PROGRAM, "make-shards", files, cls.texts, "--samples-per-shard", "20"], check=True,
+                       capture_output=True)
+
+    def losses(self, script, *arguments):
+        run = torchrun([EXAMPLES / script, self.texts, *arguments])
+        return [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+
+    def assertClose(self, ours, theirs, relative):
+        self.assertEqual(len(ours), 4)
+        self.assertEqual(len(theirs), 4)
+        for our, their in zip(ours, theirs):
+            for name in ("loss", "gradient_norm"):
+                self.assertLessEqual(abs(our[name] - their[name]), relative * their[name], (name, our, their))
+
+    def test_losses_and_gradients_are_those_of_torchs_loader(self):
+        before = self.losses("train_ddp.py")
+        blind = self.losses("train_ddp_isocost.py", "balance=none")
+        self.assertClose(blind, before, 1e-6)
+        self.assertClose(self.losses("train_ddp_isocost.py", "balance=isocost"), before, 1e-6)
+
+
+class Ranks(ShardTest):
+    def job(self, script, ranks=2, expect=0):
+        file = self.directory / f"{self.id()}.py"
+        file.write_text(JOB + script)
+        return torchrun([file, self.shards], ranks, expect)
+
+    def test_embedded_without_a_process_group(self):
+        run = self.job("""
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as loader:
+    print("counts", len(list(loader)), len(loader), flush=True)
+""", ranks=3)
+        self.assertEqual(run.stdout.count("counts 7 7"), 3, run.stdout)  # 3 whole steps, a tail of 2
+
+    def test_a_slow_rank_holds_only_itself_up(self):
+        self.job("""
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as loader:
+    for microbatch in loader:
+        time.sleep(0.1 if rank == 1 else 0.01)
+""")
+
+    def test_a_rank_that_leaves_is_noticed_by_nobody_who_needs_nothing_of_it(self):
+        self.job("""
+loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, plan_ahead=50, epochs=1)
+for microbatch in loader:
+    if rank == 1:
+        break
+loader.close()
+""")
+
+    def test_rank_0_that_dies_ends_the_others_with_the_reason(self):
+        run = self.job("""
+loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, timeout=1, plan_ahead=1)
+iterator = iter(loader)
+next(iterator)
+if rank == 0:
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    for microbatch in iterator:
+        pass
+except isocost.NodeUnavailableError as error:
+    print("told:", error, flush=True)
+""", expect=None)
+        self.assertEqual(run.statuses, [-9, 0], run.stderr)
+        self.assertIn("told: ", run.stdout)
+
+    def test_ranks_of_a_replica_group_get_the_same_microbatch(self):
+        run = self.job("""
+import json, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+data = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
+replicas = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, process_group=data,
+                        replica_group=replicas) as loader:
+    for microbatch in loader:
+        total = int(microbatch.tensors["input_ids"].sum())
+        print(json.dumps([rank, microbatch.step, microbatch.index, microbatch.sample_ids, total]), flush=True)
+        loader.report(microbatch, 0.1)
+    state = loader.state_dict()
+""", ranks=4)
+        seen = {rank: [] for rank in range(4)}
+        for line in run.stdout.splitlines():
+            rank, *rest = json.loads(line)
+            seen[rank].append(rest)
+        self.assertEqual(seen[0], seen[1])
+        self.assertEqual(seen[2], seen[3])
+        self.assertNotEqual(seen[0], seen[2])
+        ids = [sample for rank in (0, 2) for _, _, ids, _ in seen[rank] for sample in ids]
+        self.assertEqual(set(ids), set(range(SAMPLES)))
+
+    @unittest.skipUnless(hasattr(torch.distributed, "device_mesh"), "this torch has no DeviceMesh")
+    def test_a_device_mesh_says_who_is_who(self):
+        run = self.job("""
+import json, torch.distributed as dist
+dist.init_process_group("gloo")
+mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, device_mesh=mesh) as loader:
+    print(json.dumps([rank, [microbatch.sample_ids for microbatch in loader]]), flush=True)
+""", ranks=4)
+        seen = dict(json.loads(line) for line in run.stdout.splitlines())
+        self.assertEqual(seen[0], seen[1])
+        self.assertEqual(seen[2], seen[3])
+        self.assertNotEqual(seen[0], seen[2])
+
+    def test_world_sizes_that_differ(self):
+        run = self.job("""
+try:
+    isocost.DataLoader(sys.argv[1], global_batch_size=16, rank=rank, world_size=2 + rank)
+except ValueError as error:
+    print("refused:", error, flush=True)
+""")
+        self.assertIn("refused: world_size = 3 at rank 1, but 2 at rank 0", run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,260 @@
+"""The loader, embedded and from a node, in one process."""
+
+import gc
+import itertools
+import unittest
+import warnings
+
+import numpy
+import torch
+from support import SAMPLES, ShardTest
+
+import isocost
+
+
+class Iterating(ShardTest):
+    def loader(self, **options):
+        loader = isocost.DataLoader(self.shards, **{"global_batch_size": 16, "microbatches": 2, **options})
+        self.addCleanup(loader.close)
+        return loader
+
+    def test_an_epoch_has_every_sample_once(self):
+        loader = self.loader()
+        ids = [sample for microbatch in loader for sample in microbatch.sample_ids]
+        self.assertEqual(sorted(ids), list(range(SAMPLES)))
+
+    def test_len_is_the_number_of_microbatches(self):
+        for options in ({}, {"microbatches": 4}, {"tail": "drop"}, {"global_batch_size": 25}):
+            loader = self.loader(**options)
+            self.assertEqual(len(loader), sum(1 for _ in loader), options)
+
+    def test_an_endless_loader_has_no_length_and_goes_on(self):
+        loader = self.loader(endless=True)
+        with self.assertRaises(TypeError):
+            len(loader)
+        epochs = {microbatch.epoch for microbatch in itertools.islice(loader, 20)}
+        self.assertEqual(epochs, {0, 1, 2})
+
+    def test_epochs_differ_and_repeat_with_the_seed(self):
+        def order(loader):
+            return [tuple(microbatch.sample_ids) for microbatch in loader]
+
+        first = self.loader(correct=False)
+        second = self.loader(correct=False)
+        epochs = [order(first), order(first)]
+        self.assertNotEqual(epochs[0], epochs[1])
+        self.assertEqual(epochs, [order(second), order(second)])
+        self.assertNotEqual(order(self.loader(seed=1, correct=False)), epochs[0])
+
+    def test_set_epoch_chooses_the_epoch(self):
+        loader = self.loader(correct=False)
+        epochs = [[microbatch.sample_ids for microbatch in loader] for _ in range(3)]
+        loader.set_epoch(1)
+        self.assertEqual([microbatch.sample_ids for microbatch in loader], epochs[1])
+        loader.set_epoch(2)  # the next one anyway
+        self.assertEqual([microbatch.sample_ids for microbatch in loader], epochs[2])
+
+    def test_an_epoch_left_by_break_begins_anew(self):
+        loader = self.loader(correct=False)
+        whole = [microbatch.sample_ids for microbatch in loader]
+        loader.set_epoch(0)
+        for microbatch in loader:
+            if microbatch.step == 1:
+                break
+        del microbatch
+        self.assertEqual([microbatch.sample_ids for microbatch in loader], whole)
+
+    def test_two_iterations_at_once_are_refused(self):
+        loader = self.loader()
+        first = iter(loader)
+        next(first)
+        with self.assertRaisesRegex(RuntimeError, "being iterated already"):
+            iter(loader)
+        self.assertEqual(next(first).index, 1)
+
+    def test_describes_microbatches(self):
+        loader = self.loader()
+        for expected, microbatch in enumerate(loader):
+            self.assertEqual((microbatch.step, microbatch.index), divmod(expected, 2))
+            # The tail, 2 of 50 samples, is one microbatch.
+            self.assertEqual(microbatch.last_of_step, microbatch.index == 1 or microbatch.step == 3)
+            tensors = microbatch.tensors
+            tokens = tensors["input_ids"].numel()
+            self.assertEqual(tensors["input_ids"].dtype, torch.int64)
+            self.assertEqual(int(tensors["cu_seqlens"][-1]), tokens)
+            self.assertEqual(len(tensors["lengths"]), len(microbatch.sample_ids))
+            self.assertEqual(int((tensors["labels"] != -100).sum()), microbatch.label_tokens)
+            self.assertGreaterEqual(microbatch.global_label_tokens, microbatch.label_tokens)
+            self.assertGreater(microbatch.predicted["llm"], 0)
+            self.assertEqual("vision_patches" in tensors, microbatch.predicted["vision"] > 0)
+            self.assertEqual(set(microbatch.cu_seqlens) - {"vision", "audio"}, {"llm"})
+            if "vision_patches" in tensors:
+                self.assertEqual(tensors["vision_patches"].shape[1], 588)
+                self.assertEqual(int(microbatch.cu_seqlens["vision"][-1]), len(tensors["vision_patches"]))
+
+    def test_text_and_pixels_are_those_of_the_shards(self):
+        for microbatch in self.loader(shuffle=False, global_batch_size=2, microbatches=1, balance="none"):
+            ids, sums = microbatch.tensors["input_ids"].numpy(), microbatch.tensors["cu_seqlens"].numpy()
+            for i, sample in enumerate(microbatch.sample_ids):
+                tokens = ids[sums[i]:sums[i + 1]]
+                text = bytes(tokens[tokens < 256].astype(numpy.uint8)).decode()
+                self.assertTrue(text.startswith(f"sample {sample} "), text)
+
+    def test_a_loader_from_a_node_gives_the_same(self):
+        node, endpoint = self.serve("--ranks", 1, "--global-batch", 16, "--microbatches", 2, "--correct", "off")
+        with isocost.DataLoader(endpoint) as remote:
+            there = [(m.sample_ids, m.plan_hash) for m in remote]
+        self.assertEqual(there, [(m.sample_ids, m.plan_hash) for m in self.loader(correct=False)])
+        self.assertEqual(node.wait(timeout=10), 0)
+
+
+class Memory(ShardTest):
+    def test_no_copy_between_the_clients_memory_and_torch(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1) as loader:
+            announced = 0
+            for microbatch in loader:
+                client = loader._resources.client
+                for name, tensor in microbatch.tensors.items():
+                    self.assertTrue(client.owns(tensor.data_ptr()), name)
+                    if not name.endswith("cu_seqlens") and name != "loss_weights":
+                        announced += tensor.numel() * tensor.element_size()
+            self.assertEqual(loader.stats()["bytes_copied"], announced)
+
+    def test_a_kept_tensor_outlives_microbatch_and_loader_and_gives_its_memory_back(self):
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1)
+        iterator = iter(loader)
+        microbatch = next(iterator)
+        kept = microbatch.tensors["input_ids"]
+        copy = kept.clone()
+        del microbatch
+        for microbatch in iterator:
+            pass
+        del microbatch, iterator
+        gc.collect()
+        held = loader.stats()["bytes_in_use"]
+        self.assertGreaterEqual(held, kept.numel() * 8)
+        self.assertLess(held, 2 * kept.numel() * 8 + 1024)
+        loader.close()
+        self.assertTrue(torch.equal(kept, copy))
+
+    def test_numpy_reads_without_torch(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16) as loader:
+            raw = loader._client().next()
+            for name, tensor in raw.tensors:
+                array = numpy.asarray(tensor)
+                self.assertEqual(array.__array_interface__["data"][0], tensor.data_ptr, name)
+                self.assertFalse(array.flags.writeable)
+                self.assertEqual(list(array.shape), tensor.shape)
+
+    def test_thousands_of_steps_stay_flat(self):
+        def resident():
+            with open("/proc/self/statm") as statm:
+                return int(statm.read().split()[1]) * 4096
+
+        with isocost.DataLoader(self.shards, global_batch_size=4, microbatches=1, endless=True, memory="64MiB") as loader:
+            iterator = iter(loader)
+            for microbatch in itertools.islice(iterator, 1000):
+                loader.report(microbatch, 0.001)
+            before = resident()
+            for microbatch in itertools.islice(iterator, 9000):
+                loader.report(microbatch, 0.001)
+            self.assertLess(resident() - before, 8 << 20)
+            self.assertEqual(loader.stats()["node"]["reports_rejected"], 0)
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.vision_tower = torch.nn.Linear(588, 8)
+        self.language_model = torch.nn.Sequential(torch.nn.Embedding(260, 8), torch.nn.Linear(8, 260))
+
+    def forward(self, input_ids, vision_patches=None, **_):
+        logits = self.language_model(input_ids)
+        if vision_patches is not None:
+            logits = logits + self.vision_tower(vision_patches.float()).mean()
+        return logits
+
+
+class Measuring(ShardTest):
+    def setUp(self):
+        self.loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
+        self.addCleanup(self.loader.close)
+
+    def measurements(self):
+        return self.loader.stats()["node"]["measurements"]
+
+    def test_timed_blocks_are_reported(self):
+        model = Model()
+        for microbatch in self.loader:
+            with self.loader.timed(microbatch):
+                isocost.token_loss(model(**microbatch.tensors), microbatch).backward()
+        self.assertEqual(self.loader.stats()["reports"], len(self.loader))
+
+    def test_a_block_that_fails_is_not_reported(self):
+        for microbatch in self.loader:
+            with self.assertRaises(KeyError), self.loader.timed(microbatch):
+                raise KeyError
+        self.assertEqual(self.loader.stats()["reports"], 0)
+
+    def test_attached_modules_are_timed_forward_and_backward(self):
+        model = Model()
+        timers = isocost.attach(model, encoder="vision_tower", llm="language_model")
+        for microbatch in itertools.islice(self.loader, 4):
+            isocost.token_loss(model(**microbatch.tensors), microbatch).backward()
+            taken = {name: len(watches) for name, watches in timers._watches.items()}
+            self.assertEqual(taken["llm"], 2)  # forward and backward
+        self.assertGreaterEqual(self.loader.stats()["reports"], 3)
+        timers.remove()
+        with self.assertRaisesRegex(ValueError, "it has: .*language_model"):
+            isocost.attach(model, llm="decoder")
+
+    def test_reports_are_checked(self):
+        iterator = iter(self.loader)
+        first = next(iterator)
+        self.loader.report(first, {"llm": 0.1})
+        for seconds in (float("nan"), -1.0, 1e9, {"llm": float("inf")}, {"decoder": 1.0}):
+            with self.assertRaisesRegex(ValueError, "report: "):
+                self.loader.report(first, seconds)
+        for _ in range(4):
+            next(iterator)
+        with self.assertRaisesRegex(ValueError, "stale"):
+            self.loader.report(first, 0.1)
+
+
+class Keywords(ShardTest):
+    def test_each_of_torchs_keywords_is_taken_or_refused_with_a_reason(self):
+        import inspect
+
+        from isocost import keywords
+
+        theirs = set(inspect.signature(torch.utils.data.DataLoader.__init__).parameters) - {"self", "dataset"}
+        self.assertEqual(theirs - keywords.KEYWORDS, set())
+
+    def test_what_is_used_has_its_effect(self):
+        with warnings.catch_warnings(record=True):
+            warnings.simplefilter("always")
+            with isocost.DataLoader(self.shards, batch_size=8, shuffle=False, num_workers=2, drop_last=True,
+                                    pin_memory=True, worker_init_fn=print) as loader:
+                microbatches = list(loader)
+        self.assertEqual(len(microbatches), SAMPLES // 8)
+        self.assertEqual([sorted(m.sample_ids) for m in microbatches][0], list(range(8)))
+
+    def test_is_said_once(self):
+        from isocost import keywords
+
+        keywords._said.discard("persistent_workers")
+        with self.assertWarnsRegex(isocost.KeywordNote, "persistent_workers= is not needed"):
+            isocost.DataLoader(self.shards, persistent_workers=True).close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            isocost.DataLoader(self.shards, persistent_workers=True).close()
+
+    def test_others_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "sampler= is refused: the order follows"):
+            isocost.DataLoader(self.shards, sampler=[1, 2])
+        with self.assertRaisesRegex(TypeError, "no keyword 'batchsize'"):
+            isocost.DataLoader(self.shards, batchsize=8)
+
+
+if __name__ == "__main__":
+    unittest.main()

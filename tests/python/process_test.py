@@ -1,0 +1,117 @@
+"""Signals, forks, threads and the interpreter's exit, each in a process of its own."""
+
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from support import TIMEOUT, ShardTest
+
+PRELUDE = """
+import gc, os, signal, sys, threading, time
+import isocost
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+def make(**options):
+    return isocost.DataLoader(sys.argv[1], **{"global_batch_size": 16, "microbatches": 2, **options})
+"""
+
+
+class Processes(ShardTest):
+    def start(self, script):
+        return subprocess.Popen([sys.executable, "-B", "-c", PRELUDE + script, self.shards], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def run_script(self, script):
+        process = self.start(script)
+        try:
+            output, errors = process.communicate(timeout=TIMEOUT)
+        finally:
+            process.kill()
+        self.assertEqual(process.returncode, 0, errors)
+        return output
+
+    def test_exit_with_an_open_iterator_does_not_hang(self):
+        for ending in ("", "sys.exit(0)", "del loader", "iterator = None; gc.collect()"):
+            self.run_script(f"loader = make()\niterator = iter(loader)\nnext(iterator)\n{ending}")
+
+    def test_no_thread_and_no_file_survives_close(self):
+        self.run_script("""
+import tempfile, torch
+before, files = threads(), set(os.listdir(tempfile.gettempdir()))
+for _ in range(3):
+    loader = make()
+    next(iter(loader))
+    assert threads() > before
+    loader.close()
+    # oneTBB keeps its workers for the next loader.
+    assert threads() - before <= os.cpu_count(), (threads(), before)
+    names = {open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")}
+    assert not any(name.startswith("ZMQbg") for name in names), names
+left = {name for name in set(os.listdir(tempfile.gettempdir())) - files if name.startswith("isocost-")}
+assert not left, left
+""")
+
+    def interrupt(self, script):
+        """Sends SIGINT to the script once it has printed "waiting"; what it prints after that."""
+        process = self.start(script)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        line = process.stdout.readline()
+        self.assertEqual(line, "waiting\n", line or process.stderr.read())
+        time.sleep(0.3)  # into the wait that follows; too early is an interrupt all the same
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=TIMEOUT)
+        self.assertIn("interrupted", output, errors)
+        self.assertEqual(process.returncode, 0, errors)
+
+    def test_ctrl_c_ends_a_wait_for_data(self):
+        # Rank 1 never comes, and planning stays at most so far ahead of the slowest rank.
+        _, endpoint = self.serve("--ranks", 2, "--global-batch", 4, "--microbatches", 1, "--plan-ahead", 1)
+        self.interrupt(f"""
+loader = isocost.DataLoader("{endpoint}", rank=0, world_size=2)
+iterator = iter(loader)
+next(iterator), next(iterator)
+try:
+    print("waiting", flush=True)
+    next(iterator)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+loader.close()
+""")
+
+    def test_ctrl_c_ends_connecting(self):
+        self.interrupt("""
+loader = isocost.DataLoader("tcp://127.0.0.1:1", rank=0, world_size=1, connect_timeout=30)
+try:
+    print("waiting", flush=True)
+    next(iter(loader))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+loader.close()
+""")
+
+    def test_a_forked_child_is_told_and_exits(self):
+        output = self.run_script("""
+loader = make()
+iterator = iter(loader)
+next(iterator)
+child = os.fork()
+if child == 0:
+    try:
+        next(iterator)
+    except RuntimeError as error:
+        print(error, flush=True)
+    loader.close()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert sum(1 for _ in iterator) > 0
+""")
+        self.assertIn("made before the process forked", output)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,117 @@
+"""Exactly once through kills, restarts and changes of the number of ranks."""
+
+import json
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+from support import SAMPLES, TIMEOUT, ShardTest
+
+import isocost
+
+TRAIN = pathlib.Path(__file__).with_name("train.py")
+EPOCHS = 6
+KILLS = 20
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Resume(ShardTest):
+    def start(self, state, world_size):
+        port = free_port()
+        return [subprocess.Popen(
+            [sys.executable, "-B", TRAIN, self.shards, state, str(EPOCHS)], stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "RANK": str(rank), "WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size),
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}) for rank in range(world_size)]
+
+    def steps(self, state):
+        return json.loads(state.read_text())["steps"] if state.exists() else []
+
+    def run_until(self, state, world_size, steps):
+        """Runs a job and kills it once `steps` steps are saved; None: to its end."""
+        ranks = self.start(state, world_size)
+        try:
+            deadline = time.monotonic() + TIMEOUT
+            while any(rank.poll() is None for rank in ranks):
+                if steps is not None and len(self.steps(state)) >= steps:
+                    break
+                self.assertLess(time.monotonic(), deadline, "the job does not come forward")
+                time.sleep(0.002)
+        finally:
+            for rank in ranks:
+                rank.kill()
+            ends = [rank.communicate()[1] for rank in ranks]
+        if steps is None:
+            self.assertEqual([rank.returncode for rank in ranks], [0] * world_size, ends)
+
+    def test_killed_twenty_times_with_changing_world_sizes(self):
+        choices = random.Random(5)
+        state = self.directory / "state.json"
+        per_epoch = -(-SAMPLES // 8)
+        for kill in range(KILLS):
+            done = len(self.steps(state))
+            self.run_until(state, 2 if kill % 2 else 1, min(done + 1 + choices.randrange(3), EPOCHS * per_epoch - 1))
+        self.run_until(state, 2, None)
+
+        trained = {(epoch, step): sorted(ids) for epoch, step, ids in self.steps(state)}
+        self.assertEqual(len(trained), len(self.steps(state)), "a step was trained twice")
+        with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2) as loader:
+            for epoch in range(EPOCHS):
+                expected = {}
+                for microbatch in loader:
+                    expected.setdefault((epoch, microbatch.step), []).extend(microbatch.sample_ids)
+                self.assertEqual(sorted(sample for ids in expected.values() for sample in ids), list(range(SAMPLES)))
+                for at, ids in expected.items():
+                    self.assertEqual(trained[at], sorted(ids), at)
+
+    def test_saved_at_the_start_in_the_middle_at_the_end_and_after_it(self):
+        def loader():
+            made = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=2, correct=False)
+            self.addCleanup(made.close)
+            return made
+
+        def seen(microbatch):
+            return microbatch.epoch, microbatch.step, microbatch.index, microbatch.sample_ids
+
+        first = loader()
+        states, whole = [(0, first.state_dict())], []
+        for _ in range(2):
+            for microbatch in first:
+                whole.append(seen(microbatch))
+                if microbatch.last_of_step:
+                    states.append((len(whole), first.state_dict()))
+            states.append((len(whole), first.state_dict()))
+        for position, state in states:
+            second = loader()
+            second.load_state_dict(state)
+            rest = []
+            for _ in range(2 - state["epoch"]):
+                rest += [seen(microbatch) for microbatch in second]
+            self.assertEqual(rest, whole[position:], state)
+
+    def test_a_state_in_the_middle_of_a_step_is_that_step(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
+            iterator = iter(loader)
+            for _ in range(3):
+                microbatch = next(iterator)
+            self.assertEqual((microbatch.step, microbatch.index), (1, 0))
+            self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["step"]), (0, 1))
+
+    def test_the_state_is_small_and_constant(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16) as loader:
+            sizes = {len(json.dumps(loader.state_dict())) for _ in loader}
+        self.assertEqual(len(sizes), 1)
+        self.assertLess(sizes.pop(), 200)
+
+
+if __name__ == "__main__":
+    unittest.main()

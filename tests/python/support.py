@@ -1,0 +1,82 @@
+"""What the tests of the Python package share: small shards of real media, made by the program itself."""
+
+import json
+import math
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+import wave
+import zlib
+
+PROGRAM = os.environ["ISOCOST_PROGRAM"]
+SAMPLES = 50
+TIMEOUT = 60
+
+
+def png(width, height, seed):
+    """An RGB picture."""
+    rows = b"".join(b"\0" + bytes((x * 7 + y * 3 + c * 50 + seed) % 256 for x in range(width) for c in range(3))
+                    for y in range(height))
+
+    def chunk(kind, body):
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def write_tone(file, seconds):
+    with wave.open(str(file), "wb") as out:
+        out.setnchannels(1)
+        out.setsampwidth(2)
+        out.setframerate(16000)
+        frames = (int(8000 * math.sin(i / 10)) for i in range(int(16000 * seconds)))
+        out.writeframes(b"".join(struct.pack("<h", frame) for frame in frames))
+
+
+def make_shards(directory, samples=SAMPLES):
+    """Texts, pictures with captions, sounds with text, in turn; returns the shards' directory."""
+    directory = pathlib.Path(directory)
+    files = directory / "files"
+    files.mkdir(parents=True)
+    for i in range(samples):
+        stem = files / f"s{i:04}"
+        stem.with_suffix(".txt").write_text(f"sample {i} " + "x" * (i * 7 % 60))
+        if i % 3 == 1:
+            stem.with_suffix(".png").write_bytes(png(28 + i % 90, 28 + i * 5 % 60, i))
+        if i % 3 == 2:
+            write_tone(stem.with_suffix(".wav"), 0.2 + i % 4 / 10)
+    shards = directory / "shards"
+    subprocess.run([PROGRAM, "make-shards", files, shards, "--samples-per-shard", "16"], check=True,
+                   capture_output=True, timeout=TIMEOUT)
+    return shards
+
+
+class ShardTest(unittest.TestCase):
+    """Shards that all tests of a class share."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-python-"))
+        cls.shards = make_shards(cls.directory)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.directory)
+
+    def serve(self, *arguments):
+        """A node in a process of its own; (process, endpoint)."""
+        node = subprocess.Popen([PROGRAM, "serve", "--shards", self.shards, "--bind", "tcp://127.0.0.1:*",
+                                 "--bad-samples-file", self.directory / "bad.jsonl", *map(str, arguments)],
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.addCleanup(node.communicate)
+        self.addCleanup(node.kill)
+        return node, node.stdout.readline().split()[-1]
+
+
+def summary(lines):
+    return [json.loads(line) for line in lines.splitlines() if line.startswith("{")]

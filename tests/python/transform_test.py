@@ -1,0 +1,113 @@
+"""The user's functions between the client and the loop."""
+
+import threading
+import unittest
+
+import torch
+from support import SAMPLES, ShardTest
+
+import isocost
+
+
+def words(text):
+    """A tokeniser of fewer tokens than bytes."""
+    return [256, *(len(word) for word in text.split()), 257]
+
+
+def tokenise(sample):
+    return {"input_ids": torch.tensor(words(sample.text))}
+
+
+def lengths(sample):
+    # The node knows headers alone; the texts of these samples follow from their number.
+    i = int(sample["key"][1:])
+    count = len(words(f"sample {i} " + "x" * (i * 7 % 60)))
+    return {"llm_tokens": count, "label_tokens": count - 1}
+
+
+class Transform(ShardTest):
+    def loader(self, **options):
+        loader = isocost.DataLoader(self.shards, **{"global_batch_size": 16, "microbatches": 2, **options})
+        self.addCleanup(loader.close)
+        return loader
+
+    def test_a_tokeniser_that_announces_its_lengths(self):
+        seen = []
+        for microbatch in self.loader(transform=tokenise, lengths=lengths):
+            tensors = microbatch.tensors
+            sums = tensors["cu_seqlens"].tolist()
+            self.assertEqual(sums[-1], len(tensors["input_ids"]))
+            self.assertEqual(tensors["loss_weights"].tolist(), [1.0] * sums[-1])
+            self.assertEqual(int((tensors["labels"] != -100).sum()), microbatch.label_tokens)
+            for i, sample in enumerate(microbatch.sample_ids):
+                own = slice(sums[i], sums[i + 1])
+                self.assertEqual(tensors["position_ids"][own].tolist(), list(range(sums[i + 1] - sums[i])))
+                self.assertEqual(tensors["labels"][own].tolist(), tensors["input_ids"][own].tolist()[1:] + [-100])
+                seen.append(sample)
+        self.assertEqual(sorted(seen), list(range(SAMPLES)))
+
+    def test_announced_lengths_reach_the_plan(self):
+        with self.loader(transform=tokenise, lengths=lengths, balance="none", correct=False) as with_lengths, \
+                self.loader(balance="none", correct=False) as without:
+            for ours, theirs in zip(with_lengths, without):
+                self.assertEqual(ours.sample_ids, theirs.sample_ids)
+                self.assertLess(ours.global_label_tokens, theirs.global_label_tokens)
+                self.assertLess(ours.predicted["llm"], theirs.predicted["llm"])
+
+    def test_lengths_that_were_not_announced_are_refused_with_the_sample(self):
+        with self.assertRaisesRegex(ValueError, r"sample \d+ \d+ label tokens where the plan counts .* lengths="):
+            list(self.loader(transform=tokenise))
+
+    def test_new_tensors_join_in_order(self):
+        def add(sample):
+            return {"length_of_text": torch.tensor([len(sample.text)]), "id": torch.tensor([sample.id])}
+
+        for microbatch in self.loader(transform=add):
+            self.assertEqual(microbatch.tensors["id"].tolist(), microbatch.sample_ids)
+
+    def test_runs_beside_the_loop(self):
+        threads = set()
+        for _ in self.loader(transform=lambda sample: threads.add(threading.current_thread().name)):
+            pass
+        self.assertTrue(all(name.startswith("isocost-transform") for name in threads), threads)
+
+    def test_what_fails_names_the_sample(self):
+        def fail(sample):
+            if sample.id == 7:
+                raise KeyError("no such word")
+
+        with self.assertRaisesRegex(RuntimeError, "sample 7: KeyError: 'no such word'"):
+            list(self.loader(transform=fail))
+
+    def test_lengths_that_fail_name_the_sample(self):
+        def fail(sample):
+            return {"tokens": 1} if sample["id"] == 7 else None
+
+        with self.assertRaisesRegex(Exception, "lengths= failed for shard-000000.tar: s0007: 'tokens' is neither"):
+            list(self.loader(lengths=fail))
+
+    def test_collate_hands_out_what_it_likes(self):
+        handed = list(self.loader(collate=lambda microbatch: (microbatch.step, microbatch.index)))
+        self.assertEqual(handed, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)])
+        with self.assertRaisesRegex(RuntimeError, "collate= failed for Microbatch.*ZeroDivisionError"):
+            list(self.loader(collate=lambda microbatch: 1 // 0))
+
+    def test_state_counts_what_was_handed_out(self):
+        loader = self.loader(transform=lambda sample: None, prefetch=8)
+        iterator = iter(loader)
+        next(iterator), next(iterator)
+        self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["step"]), (0, 1))
+        again = self.loader(transform=lambda sample: None)
+        again.load_state_dict(loader.state_dict())
+        self.assertEqual(next(iter(again)).step, 1)
+
+    def test_no_thread_survives_close(self):
+        loader = self.loader(transform=lambda sample: None)
+        next(iter(loader))
+        loader.close()
+        names = [thread.name for thread in threading.enumerate()]
+        self.assertFalse([name for name in names if name.startswith("isocost")], names)
+
+
+if __name__ == "__main__":
+    unittest.main()

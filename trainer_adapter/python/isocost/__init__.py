@@ -1,0 +1,25 @@
+"""Isocost: a data loader that hands every rank microbatches of equal cost.
+
+    >>> import isocost
+    >>> loader = isocost.DataLoader("shards/", global_batch_size=64, microbatches=4)
+    >>> for microbatch in loader:
+    ...     loss = isocost.token_loss(model(**microbatch.tensors), microbatch)
+    ...     with loader.timed(microbatch):
+    ...         loss.backward()
+    ...     if microbatch.last_of_step:
+    ...         optimizer.step()
+    ...         optimizer.zero_grad()
+
+`help(isocost.DataLoader)` tells the rest.
+"""
+
+from isocost.errors import ClosedError, IsocostError, NodeUnavailableError, ProtocolError, ShardError
+from isocost.keywords import KeywordNote
+from isocost.loader import DataLoader
+from isocost.loss import token_loss
+from isocost.microbatch import Microbatch
+from isocost.timing import attach
+from isocost.transform import Sample
+
+__all__ = ["ClosedError", "DataLoader", "IsocostError", "KeywordNote", "Microbatch", "NodeUnavailableError",
+           "ProtocolError", "Sample", "ShardError", "attach", "token_loss"]

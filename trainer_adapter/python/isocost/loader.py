@@ -1,0 +1,505 @@
+"""The loader: in place of torch.utils.data.DataLoader."""
+
+import logging
+import math
+import os
+import shutil
+import tempfile
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+from isocost import _isocost, keywords, rendezvous, timing
+from isocost.microbatch import MODULES, Microbatch, torch_tensors
+from isocost.replicas import Replicas, is_first, mesh_place
+from isocost.state import State
+from isocost.transform import Pipeline, Sample
+
+_LOG = logging.getLogger("isocost")
+_GRACE_S = 10.0  # in which a closing host lets the other ranks finish
+_LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
+
+_SETTINGS = {name: text for name, _value, text, _default in _isocost.option_table()}
+# What the loader says itself to the node that it embeds.
+_OWN_SETTINGS = {"shards", "ranks", "bind", "insecure", "curve_key", "curve_clients", "summary", "global_batch"}
+
+
+class _Resources:
+    """What outlives the loader object until it is closed: client, node, a directory for its socket."""
+
+    live: "weakref.WeakSet[_Resources]" = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        self.client: Optional[Any] = None
+        self.pipeline: Optional[Pipeline] = None
+        self.node: Optional[Any] = None
+        self.directory: Optional[str] = None
+        self.pid = os.getpid()
+        _Resources.live.add(self)
+
+    def close(self, grace_s: float) -> None:
+        if self.pid != os.getpid():
+            return  # the parent's
+        self.leave()
+        node, self.node = self.node, None
+        if node is not None:
+            node.stop(grace_s)
+        directory, self.directory = self.directory, None
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def leave(self) -> None:
+        """Closes the client and ends what uses it."""
+        client, self.client = self.client, None
+        pipeline, self.pipeline = self.pipeline, None
+        if client is not None:
+            client.close()
+        if pipeline is not None:
+            pipeline.close()
+
+    def forget(self) -> None:
+        """In a forked child: threads and sockets are the parent's; joining or freeing them would hang."""
+        if self.client is not None:
+            self.client.forget()
+        if self.node is not None:
+            self.node.forget()
+
+
+def _forget_all() -> None:
+    for resources in list(_Resources.live):
+        resources.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+class DataLoader:
+    """Hands a rank its microbatches of every global batch, equal in cost to those of all other ranks.
+
+    Args:
+        source: a directory of WebDataset shards: a loader node runs inside this process (with
+            several ranks, inside that of rank 0). Or the endpoint of a node that `isocost serve`
+            runs, "tcp://HOST:PORT" or "ipc://PATH".
+        rank, world_size: data-parallel rank and number of ranks; default: those of the initialised
+            process group, else torchrun's environment, else one process.
+        process_group: the torch.distributed group of data-parallel ranks; default: all processes.
+        replica_group: the group of ranks that need the same microbatch (tensor or context
+            parallel). Its first member loads and sends the tensors to the others.
+        device_mesh: a torch DeviceMesh with named dimensions, in place of the four above: ranks
+            that differ along dp, ddp, fsdp, data, dp_replicate or dp_shard get different
+            microbatches, those that differ along other dimensions the same.
+        global_batch_size: samples of one optimizer step, over all ranks. Default 64.
+        microbatches: microbatches per rank and step. Default 4, or 1 where batch_size is given.
+        seed: with the epoch it decides the samples of every step. Default 0.
+        epochs: passes that the node prepares; 0 (default): as many as are asked for.
+        endless: one iteration runs through all epochs; len() raises TypeError.
+        prefetch: microbatches that wait ready for this rank. Default 2.
+        device: where the tensors are to be, e.g. "cuda"; default: on the CPU.
+        connect_timeout: seconds to wait for the node, and for the other ranks to leave a job
+            before this one. Default 120.
+        timeout: seconds without a sign of life after which the node gives a rank up, and a rank the
+            node. Default 30.
+        transform: called with each `Sample` (id, weight, text, tensors) in background threads, order
+            kept; returns None or a dict of tensors that replace or join the sample's, rows along the
+            first dimension. From new `input_ids` follow labels (shifted), position_ids and lengths
+            where it returns none. An exception names the sample.
+        collate: called with each Microbatch in a background thread; what it returns is handed out.
+        lengths: called by the embedded node with what is known of a sample before it is planned, a
+            dict {"id", "shard", "key", "parts": [{"name", "modality", "text_bytes" | "width" |
+            ...}], "llm_tokens", "label_tokens"}; returns None or a dict that replaces the last two:
+            what `transform` will make of it.
+        curve_server_key, curve_secret_key: key files, where the node uses CURVE.
+        **options: further settings of an embedded node, by their names in docs/config.md (recipe,
+            balance, tail, memory, workers, profile, on_bad_sample, ...), and every keyword of
+            torch.utils.data.DataLoader; once for each of the latter a `KeywordNote` warning says
+            whether it is used, or not needed. sampler, batch_sampler and collate_fn are refused.
+
+    Iterating gives the rank's microbatches (`isocost.Microbatch`) of one epoch, in order, the same
+    number at every rank. The next iteration is the next epoch. One that was left by `break` begins
+    its epoch anew; `load_state_dict` and `set_epoch` begin elsewhere; all ranks must do the same.
+
+    One thread at a time uses a loader; Ctrl-C interrupts a wait within 100 ms. Close it, or use it
+    as a context manager; at exit it closes by itself. It cannot be used after a fork.
+
+    Raises: ValueError (an argument, a state of other data, ranks that disagree), TypeError (an
+        unknown keyword), FileNotFoundError (no shards), ShardError (too many bad samples, damaged
+        shards), ProtocolError (a node of another version), NodeUnavailableError (the node has gone
+        or failed), TimeoutError (no answer), ClosedError.
+
+    Example:
+        >>> with isocost.DataLoader("shards/", global_batch_size=64, microbatches=4) as loader:
+        ...     for microbatch in loader:
+        ...         loss = isocost.token_loss(model(**microbatch.tensors), microbatch)
+        ...         with loader.timed(microbatch):
+        ...             loss.backward()
+        ...         if microbatch.last_of_step:
+        ...             optimizer.step()
+        ...             optimizer.zero_grad()
+    """
+
+    def __init__(self, source: Union[str, "os.PathLike[str]"], *, rank: Optional[int] = None,
+                 world_size: Optional[int] = None, process_group: Any = None,
+                 replica_group: Any = None, device_mesh: Any = None, global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
+                 seed: Optional[int] = None, epochs: int = 0, endless: bool = False, prefetch: Optional[int] = None,
+                 device: Any = None, connect_timeout: float = 120.0, timeout: Optional[float] = None,
+                 transform: Optional[Callable[[Sample], Optional[Mapping[str, Any]]]] = None,
+                 collate: Optional[Callable[[Microbatch], Any]] = None,
+                 lengths: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
+                 curve_server_key: str = "", curve_secret_key: str = "", **options: Any):
+        self._resources = _Resources()
+        if device_mesh is not None:
+            if any(given is not None for given in (rank, world_size, process_group, replica_group)):
+                raise ValueError("device_mesh says who is who: leave rank, world_size, process_group and "
+                                 "replica_group out")
+            rank, world_size, replica_group = mesh_place(device_mesh)
+        self._place = rendezvous.place(rank, world_size, process_group)
+        self._replica_group = replica_group
+        self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._place.world_size > 1 else 0.0)
+        settings, torch_options = _split(options)
+        torch_options.update({"timeout": timeout} if timeout else {})
+        self._device = device
+        self._pin = bool(torch_options.get("pin_memory", False))
+        self._prefetch = _at_least("prefetch", prefetch or torch_options.get("prefetch_factor", 2), 1)
+        self._connect_timeout = float(connect_timeout)
+        self._keys = (curve_server_key, curve_secret_key)
+        self._endless = endless
+        self._transform, self._collate, self._lengths = transform, collate, lengths
+        self._start = State(0, 0, 0)  # of the connection
+        self._next = State(0, 0, 0)  # what state_dict() tells
+        self._iterator: Optional["weakref.ref[_Epoch]"] = None
+        self._finished = True  # no iteration is under way
+        self._last: Optional[Microbatch] = None
+        self._timers: Optional[timing.ModuleTimers] = None
+        self._pending = timing.Pending(self._send_report)
+        self._counts = {"microbatches": 0, "waited_s": 0.0, "reports": 0}
+        self._ended = False  # after the last epoch
+        text = os.fspath(source)
+        if "://" in text:
+            self._endpoint = text
+            given = dict(settings, **_numbers(global_batch_size, microbatches, seed, torch_options, 1))
+            given.update({"lengths": ""} if lengths is not None else {})
+            if given:
+                raise ValueError(f"{', '.join(sorted(given))}: these are the node's settings; give them to "
+                                 f"`isocost serve`, not to a loader that connects to {text}")
+        else:
+            settings.update(_numbers(global_batch_size, microbatches, seed, torch_options, self._place.world_size))
+            settings.update(_from_torch(torch_options))
+            settings["epochs"] = str(epochs)
+            self._endpoint = ""
+            if replica_group is None or is_first(replica_group):
+                self._endpoint = rendezvous.share_endpoint(self._place, self._connect_timeout,
+                                                           lambda: self._host(text, settings))
+        timing.set_current(self)
+
+    # Iterating.
+
+    def __iter__(self) -> Iterator[Microbatch]:
+        self._check_process()
+        active = self._iterator() if self._iterator is not None else None
+        if active is not None and not active.finished:
+            raise RuntimeError("this DataLoader is being iterated already: finish that iteration, or make a second "
+                               "loader")
+        if self._iterator is not None and not self._finished:
+            self._restart(State(self._start.cursor, self._next.epoch, 0))  # left by break
+        self._finished = False
+        epoch = _Epoch(self)
+        self._iterator = weakref.ref(epoch)
+        return epoch
+
+    def __len__(self) -> int:
+        """Microbatches of a whole epoch for this rank; bad samples that decoding finds may make the
+        last step shorter. Raises TypeError where the loader is endless."""
+        if self._endless:
+            raise TypeError("an endless isocost.DataLoader has no length")
+        welcome = self._client().welcome()
+        steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch"], welcome["microbatches"]
+        rest = welcome["samples_per_epoch"] - max(0, steps - 1) * batch
+        if steps == 0 or rest >= batch:
+            return steps * full
+        last = max(1, min(math.ceil(rest * full / batch), rest // welcome["ranks"], full))
+        return (steps - 1) * full + last
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration is this epoch's, from its beginning. Costs nothing where it would be
+        anyway."""
+        _at_least("epoch", epoch, 0)
+        if (self._next.epoch, self._next.step) != (epoch, 0) or not self._finished:
+            self._restart(State(self._start.cursor, epoch, 0))
+
+    # State.
+
+    def state_dict(self) -> Dict[str, Any]:
+        """The first step that is not trained yet: a handful of numbers, the same at every rank and
+        for any number of ranks. Taken in the middle of a step it is that step, since its gradient
+        was not applied."""
+        return self._next.to_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iteration goes on there; on all ranks alike. Raises ValueError for what is no
+        state; one of other data is refused when the node is asked."""
+        loaded = State.from_dict(dict(state))
+        if loaded != self._next or not self._finished:
+            self._restart(loaded)
+
+    # Measuring.
+
+    def timed(self, microbatch: Microbatch) -> "_Timed":
+        """Context manager that measures the block and reports its seconds for the microbatch, spread
+        over its modules as predicted. On a CUDA device by events: the stream is never waited for.
+        Put forward and backward inside, or always the same part of them."""
+        return _Timed(self._pending, microbatch)
+
+    def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> None:
+        """Sends measured seconds of forward and backward back to the cost model.
+
+        Args:
+            microbatch: of the current or the previous step.
+            seconds: {module: seconds} with modules "vision", "audio", "llm", or "encoder" for vision
+                and audio together; or one number for all of them.
+        Raises: ValueError for NaN, negative or absurd (over an hour) seconds, an unknown module, or
+            a stale microbatch.
+        """
+        last = self._last
+        current = (last.epoch, last.step) if last is not None else (0, -1)
+        at = (microbatch.epoch, microbatch.step)
+        if last is None or at > current or at < (current[0] - (current[1] == 0), max(0, current[1] - 1)):
+            raise ValueError(f"report: {microbatch!r} is stale: the loader is at epoch {current[0]}, step "
+                             f"{current[1]}; report a microbatch before the next step ends")
+        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, _by_module(microbatch, seconds))
+        self._counts["reports"] += 1
+
+    def stats(self) -> Dict[str, Any]:
+        """Counts since the loader was made: microbatches, seconds waited, reports, bytes copied from
+        the socket into tensors, bytes of tensors that are held; where this process hosts the node,
+        its summary under "node"."""
+        import json
+
+        stats: Dict[str, Any] = dict(self._counts)
+        client = self._resources.client
+        stats["bytes_copied"] = client.bytes_copied() if client is not None else 0
+        stats["bytes_in_use"] = client.bytes_in_use() if client is not None else 0
+        if self._resources.node is not None:
+            stats["node"] = json.loads(self._resources.node.summary())
+        return stats
+
+    # The end.
+
+    def close(self) -> None:
+        """Leaves the job and stops what runs in this process; where it hosts the node of several
+        ranks, that serves until the others have left, at most 10 seconds. Idempotent."""
+        self._closer()
+
+    def __enter__(self) -> "DataLoader":
+        return self
+
+    def __exit__(self, *_exception: Any) -> None:
+        self.close()
+
+    # Inside.
+
+    def _host(self, shards: str, settings: Dict[str, str]) -> str:
+        if int(os.environ.get("LOCAL_WORLD_SIZE", self._place.world_size)) < self._place.world_size:
+            raise RuntimeError("an embedded node serves the ranks of one host: for several hosts run `isocost serve` "
+                               "and give its endpoint instead of a directory")
+        self._resources.directory = tempfile.mkdtemp(prefix="isocost-")
+        settings = {"bad_samples_file": "", "max_bad_samples": "100%", **settings}
+        settings["shards"] = shards
+        settings["ranks"] = str(self._place.world_size)
+        settings["bind"] = f"ipc://{self._resources.directory}/node"
+        self._resources.node = _isocost.Node(settings, _log, self._lengths)
+        return self._resources.node.endpoint
+
+    def _client(self) -> Any:
+        self._check_process()
+        if not self._closer.alive:
+            from isocost.errors import ClosedError
+            raise ClosedError("the loader is closed")
+        if self._resources.client is None:
+            group = self._replica_group
+            self._resources.client = self._connect() if group is None else Replicas(group, self._connect)
+            cursor = self._resources.client.welcome()["cursor"]
+            self._start = self._start._replace(cursor=cursor)
+            self._next = self._next._replace(cursor=cursor)
+            if self._transform is not None or self._collate is not None:
+                self._resources.pipeline = Pipeline(self._resources.client, self._transform, self._collate,
+                                                    self._pin_here(), self._prefetch)
+        return self._resources.client
+
+    def _connect(self) -> Any:
+        server_key, secret_key = self._keys
+        return _isocost.Client(endpoint=self._endpoint, rank=self._place.rank, world_size=self._place.world_size,
+                               prefetch=self._prefetch, connect_timeout_s=self._connect_timeout,
+                               start=tuple(self._start), server_key_file=server_key, secret_key_file=secret_key)
+
+    def _restart(self, start: State) -> None:
+        """The next connection begins at `start`."""
+        self._check_process()
+        self._start = self._next = start
+        self._finished = True
+        self._last = None
+        self._resources.leave()
+
+    def _take(self) -> Optional[Any]:
+        """The next microbatch, or what `collate` made of it; None at the end of an epoch."""
+        self._report_timers()
+        self._last = None
+        microbatch, item = self._receive()
+        if microbatch is None:
+            self._next = self._next._replace(epoch=max(item["epoch"] + 1, self._next.epoch), step=0)
+            self._ended = item["last_epoch"]
+            return None
+        step = microbatch.step + 1 if microbatch.last_of_step else microbatch.step
+        self._next = self._next._replace(epoch=microbatch.epoch, step=step)
+        self._last = microbatch
+        self._counts["microbatches"] += 1
+        self._counts["waited_s"] += microbatch.waited_s
+        if self._device is not None:
+            microbatch.to(self._device)
+        return item
+
+    def _receive(self) -> Tuple[Optional[Microbatch], Any]:
+        """A microbatch and what is handed out for it, or None and the end of an epoch."""
+        client = self._client()
+        if self._resources.pipeline is not None:
+            return self._resources.pipeline.next()
+        raw = client.next()
+        if raw is None:
+            return None, client.epoch_end()
+        microbatch = Microbatch(raw, torch_tensors(raw, self._pin_here()))
+        return microbatch, microbatch
+
+    def _pin_here(self) -> bool:
+        return self._pin and self._device is None
+
+    def _report_timers(self) -> None:
+        if self._timers is not None and self._last is not None:
+            self._pending.add(self._last, self._timers.take())
+        self._pending.flush()
+
+    def _send_report(self, microbatch: Microbatch, seconds: Dict[str, float]) -> None:
+        measured = seconds.get(_ALL, seconds)
+        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, _by_module(microbatch, measured))
+        self._counts["reports"] += 1
+
+    def _check_process(self) -> None:
+        if self._resources.pid != os.getpid():
+            raise RuntimeError("this isocost.DataLoader was made before the process forked: make it in the process "
+                               "that uses it")
+
+
+_ALL = "all"
+
+
+class _Timed:
+    def __init__(self, pending: timing.Pending, microbatch: Microbatch):
+        self._pending = pending
+        self._microbatch = microbatch
+
+    def __enter__(self) -> None:
+        self._watch = timing.Stopwatch()
+
+    def __exit__(self, kind: Any, *_exception: Any) -> None:
+        if kind is None:
+            self._pending.add(self._microbatch, {_ALL: [self._watch.stop()]})
+
+
+class _Epoch:
+    """One iteration."""
+
+    def __init__(self, loader: DataLoader):
+        self._loader = loader
+        self.finished = False
+
+    def __iter__(self) -> "_Epoch":
+        return self
+
+    def __next__(self) -> Microbatch:
+        while not self.finished:
+            microbatch = self._loader._take()
+            if microbatch is not None:
+                return microbatch
+            if not self._loader._endless or self._loader._ended:
+                self.finished = self._loader._finished = True
+        raise StopIteration
+
+
+def _split(options: Dict[str, Any]) -> Tuple[Dict[str, str], Dict[str, Any]]:
+    """Settings of the node as text, and torch's keywords that are used."""
+    settings, others = {}, {}
+    for name, value in options.items():
+        setting = "recipe.name" if name == "recipe" else name if name in _SETTINGS else f"recipe.{name}"
+        if name in keywords.KEYWORDS or setting not in _SETTINGS or name in _OWN_SETTINGS:
+            others[name] = value
+        else:
+            settings[setting] = {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) \
+                else str(value)
+    return settings, keywords.take(others)
+
+
+def _numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed: Optional[int],
+             torch_options: Dict[str, Any], world_size: int) -> Dict[str, str]:
+    """What decides the global batches, where it was given."""
+    numbers: Dict[str, str] = {}
+    batch_size = torch_options.get("batch_size")
+    if microbatches is None and batch_size is not None:
+        microbatches = 1
+    if global_batch_size is None and batch_size is not None:
+        global_batch_size = _at_least("batch_size", batch_size, 1) * world_size * (microbatches or 1)
+    if seed is None and "generator" in torch_options:
+        seed = torch_options["generator"].initial_seed() % 2**64
+    for name, number, least in (("global_batch", global_batch_size, 1), ("microbatches", microbatches, 1),
+                                ("seed", seed, 0)):
+        if number is not None:
+            numbers[name] = str(_at_least(name, number, least))
+    return numbers
+
+
+def _from_torch(torch_options: Dict[str, Any]) -> Dict[str, str]:
+    settings = {}
+    if "shuffle" in torch_options:
+        settings["shuffle"] = "on" if torch_options["shuffle"] else "off"
+    if torch_options.get("num_workers"):
+        settings["workers"] = str(_at_least("num_workers", torch_options["num_workers"], 0))
+    if torch_options.get("drop_last"):
+        settings["tail"] = "drop"
+    if torch_options.get("timeout"):
+        settings["timeout"] = str(float(torch_options["timeout"]))
+    return settings
+
+
+def _at_least(name: str, number: Any, least: int) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__") or number.__index__() < least:
+        raise ValueError(f"{name} = {number!r}: must be a whole number of at least {least}")
+    return number.__index__()
+
+
+def _by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
+    """Seconds in the order of MODULES; -1: not measured."""
+    if not isinstance(seconds, Mapping):
+        spread = _spread(microbatch, MODULES, _checked("seconds", seconds))
+        return [spread.get(module, -1.0) for module in MODULES]
+    result = dict.fromkeys(MODULES, -1.0)
+    for name, value in seconds.items():
+        if name == "encoder":
+            result.update(_spread(microbatch, MODULES[:-1], _checked(name, value)))
+        elif name in result:
+            result[name] = _checked(name, value)
+        else:
+            raise ValueError(f"report: '{name}' is no module; there are {', '.join(MODULES)}, and encoder")
+    return list(result.values())
+
+
+def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> Dict[str, float]:
+    """One measured sum over those of the modules that have work, in their predicted proportions: it
+    corrects the scale."""
+    predicted = {module: microbatch.predicted[module] for module in modules if microbatch.predicted[module] > 0}
+    return {module: seconds * value / sum(predicted.values()) for module, value in predicted.items()}
+
+
+def _checked(name: str, seconds: float) -> float:
+    if not 0 <= seconds <= 3600:  # NaN, too, is not
+        raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")
+    return float(seconds)
+
+
+def _log(level: int, text: str) -> None:
+    _LOG.log(_LOG_LEVELS[min(level, len(_LOG_LEVELS) - 1)], text)

@@ -1,0 +1,98 @@
+"""Which rank this process is, and where the job's node listens: from torchrun's environment or the
+initialised process group, so that there is nothing to configure."""
+
+import datetime
+import os
+from typing import Any, Callable, NamedTuple, Optional
+
+_counter = 0
+
+
+class Place(NamedTuple):
+    """This process among those that train together."""
+
+    rank: int
+    world_size: int
+
+
+def place(rank: Optional[int], world_size: Optional[int], group: Any = None) -> Place:
+    """The given numbers, else those of the process group (default group where it is initialised),
+    else torchrun's RANK and WORLD_SIZE, else a single process. Raises ValueError."""
+    if (rank is None) != (world_size is None):
+        raise ValueError("rank and world_size belong together: give both or neither")
+    if rank is None:
+        rank, world_size = _found(group)
+    if world_size < 1:
+        raise ValueError(f"world_size = {world_size}: must be at least 1")
+    if not 0 <= rank < world_size:
+        raise ValueError(f"rank = {rank}: must be from 0 to world_size - 1 = {world_size - 1}")
+    return Place(int(rank), int(world_size))
+
+
+def _found(group: Any) -> Place:
+    distributed = _distributed()
+    if distributed is not None and distributed.is_initialized():
+        return Place(distributed.get_rank(group), distributed.get_world_size(group))
+    return Place(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+
+
+def _distributed() -> Any:
+    try:
+        import torch.distributed
+    except ImportError:
+        return None
+    return torch.distributed if torch.distributed.is_available() else None
+
+
+def share_endpoint(here: Place, timeout_s: float, host: Callable[[], str]) -> str:
+    """Rank 0 calls `host`, which starts a node and returns its endpoint; the others learn it through
+    the process group's store, or a store at MASTER_ADDR. All ranks call it, in the same order.
+
+    Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 does
+    not show up, RuntimeError where no store can be found.
+    """
+    global _counter
+    if here.world_size == 1:
+        return host()
+    _counter += 1
+    key = f"isocost/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{_counter}"
+    store = _store(here, timeout_s)
+    if here.rank == 0:
+        try:
+            endpoint = host()
+        except Exception as error:
+            store.set(key, f"0 {error}")
+            raise
+        store.set(key, f"{here.world_size} {endpoint}")
+        return endpoint
+    try:
+        store.wait([key], datetime.timedelta(seconds=timeout_s))
+    except RuntimeError as error:
+        raise TimeoutError(f"rank 0 did not start its loader within {timeout_s:g} s: does every rank make one?") \
+            from error
+    world_size, _, endpoint = store.get(key).decode().partition(" ")
+    if world_size == "0":
+        raise RuntimeError(f"rank 0 could not start the loader node: {endpoint}")
+    if int(world_size) != here.world_size:
+        raise ValueError(f"world_size = {here.world_size} at rank {here.rank}, but {world_size} at rank 0: "
+                         "all ranks must give the same")
+    return endpoint
+
+
+def _store(here: Place, timeout_s: float) -> Any:
+    distributed = _distributed()
+    if distributed is None:
+        raise RuntimeError("several ranks need torch.distributed to find their node; or run `isocost serve` and "
+                           "give its endpoint instead of a directory")
+    if distributed.is_initialized():
+        return distributed.distributed_c10d._get_default_store()
+    if "MASTER_ADDR" not in os.environ or "MASTER_PORT" not in os.environ:
+        raise RuntimeError("several ranks without a process group: start them with torchrun, call "
+                           "torch.distributed.init_process_group first, or set MASTER_ADDR and MASTER_PORT")
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    # torchrun's agent runs the store at MASTER_PORT; without one that port is left to
+    # init_process_group.
+    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return distributed.TCPStore(address, port if agent else port + 1, here.world_size,
+                                is_master=here.rank == 0 and not agent, timeout=datetime.timedelta(seconds=timeout_s),
+                                wait_for_workers=False)

@@ -1,0 +1,37 @@
+"""Where training stands: one small state for the whole job, not one a rank."""
+
+from typing import Any, Dict, NamedTuple
+
+VERSION = 1
+
+
+class State(NamedTuple):
+    """The first step that is not trained yet.
+
+    `cursor` is the fingerprint of what steps are counted in: data set, seed, shuffle, global batch
+    size, tail. A node that has another one refuses the state.
+    """
+
+    cursor: int
+    epoch: int
+    step: int
+
+    def to_dict(self) -> Dict[str, Any]:
+        return {"version": VERSION, "cursor": f"{self.cursor:016x}", "epoch": self.epoch, "step": self.step}
+
+    @staticmethod
+    def from_dict(state: Dict[str, Any]) -> "State":
+        """Raises ValueError that names the field."""
+        if not isinstance(state, dict) or "version" not in state:
+            raise ValueError("load_state_dict: this is no state of an isocost.DataLoader (it has no 'version')")
+        if state["version"] != VERSION:
+            raise ValueError(
+                f"load_state_dict: version {state['version']!r} of the state is not read by this Isocost, "
+                f"which reads version {VERSION}")
+        try:
+            result = State(int(state["cursor"], 16), int(state["epoch"]), int(state["step"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"load_state_dict: the state is damaged: {error!r}") from None
+        if not (0 <= result.cursor < 2**64 and 0 <= result.epoch < 2**32 and 0 <= result.step < 2**32):
+            raise ValueError(f"load_state_dict: the state is damaged: {result} is out of range")
+        return result

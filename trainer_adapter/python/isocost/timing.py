@@ -1,0 +1,175 @@
+"""Measured seconds, without ever making the host wait for the device."""
+
+import time
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+Finish = Callable[[], Optional[float]]
+
+
+class Stopwatch:
+    """One stretch of work: a monotonic clock, or CUDA events on the current stream.
+
+    `stop` ends it; `seconds` is None until the device has passed the second event.
+    """
+
+    def __init__(self) -> None:
+        self._cuda = _cuda()
+        self._start = self._mark()
+        self._end: Any = None
+
+    def stop(self) -> "Stopwatch":
+        if self._end is None:
+            self._end = self._mark()
+        return self
+
+    def seconds(self) -> Optional[float]:
+        if self._end is None:
+            return None
+        if self._cuda is None:
+            return self._end - self._start
+        if not self._end.query():
+            return None
+        return self._start.elapsed_time(self._end) / 1e3
+
+    def _mark(self) -> Any:
+        if self._cuda is None:
+            return time.perf_counter()
+        event = self._cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+
+def _cuda() -> Any:
+    import torch
+
+    return torch.cuda if torch.cuda.is_initialized() else None
+
+
+class Pending:
+    """Stretches of microbatches that are not all measured yet, in order."""
+
+    def __init__(self, send: Callable[[Any, Dict[str, float]], None]):
+        self._send = send
+        self._waiting: List[Tuple[Any, Dict[str, List[Stopwatch]]]] = []
+
+    def add(self, microbatch: Any, watches: Dict[str, List[Stopwatch]]) -> None:
+        if watches:
+            self._waiting.append((microbatch, watches))
+
+    def flush(self) -> None:
+        """Reports what the device has finished; the rest waits for the next call."""
+        while self._waiting:
+            microbatch, watches = self._waiting[0]
+            seconds = {name: [watch.seconds() for watch in parts] for name, parts in watches.items()}
+            if any(value is None for values in seconds.values() for value in values):
+                return
+            self._waiting.pop(0)
+            self._send(microbatch, {name: sum(values) for name, values in seconds.items()})
+
+
+class ModuleTimers:
+    """Hooks that time the modules of a model: see `attach`."""
+
+    def __init__(self) -> None:
+        self._watches: Dict[str, List[Stopwatch]] = {}
+        self._backward: Optional[Stopwatch] = None  # of the module whose backward runs now
+        self._handles: List[Any] = []
+
+    def watch(self, module: Any, name: str) -> None:
+        running: List[Stopwatch] = []
+
+        def before(_module: Any, _inputs: Any) -> None:
+            running.append(Stopwatch())
+
+        def after(_module: Any, _inputs: Any, outputs: Any) -> None:
+            self._add(name, running.pop().stop())
+            for tensor in _tensors(outputs):
+                if tensor.requires_grad:
+                    tensor.register_hook(lambda _gradient: self._begin_backward(name))
+                    break
+
+        self._handles.append(module.register_forward_pre_hook(before))
+        self._handles.append(module.register_forward_hook(after))
+
+    def _begin_backward(self, name: str) -> None:
+        # Modules run one after the other: where one begins, the one before has ended.
+        self._end_backward()
+        self._backward = Stopwatch()
+        self._add(name, self._backward)
+
+    def _end_backward(self) -> None:
+        if self._backward is not None:
+            self._backward.stop()
+        self._backward = None
+
+    def _add(self, name: str, watch: Stopwatch) -> None:
+        self._watches.setdefault(name, []).append(watch)
+
+    def take(self) -> Dict[str, List[Stopwatch]]:
+        """What was measured since the last call; ends a backward pass that runs."""
+        self._end_backward()
+        taken, self._watches = self._watches, {}
+        return taken
+
+    def remove(self) -> None:
+        """Takes the hooks off the model."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+
+def _tensors(outputs: Any) -> List[Any]:
+    import torch
+
+    if isinstance(outputs, torch.Tensor):
+        return [outputs]
+    if isinstance(outputs, dict):
+        outputs = list(outputs.values())
+    if isinstance(outputs, (list, tuple)):
+        return [tensor for output in outputs for tensor in _tensors(output)]
+    return []
+
+
+_loader: Optional[weakref.ref] = None
+
+
+def set_current(loader: Any) -> None:
+    global _loader
+    _loader = weakref.ref(loader)
+
+
+def attach(model: Any, loader: Any = None, **modules: str) -> ModuleTimers:
+    """Times parts of a model and reports their seconds, without touching the training script.
+
+    Hooks on the named submodules measure forward and backward of each microbatch; the loader sends
+    the sums back when the next microbatch is asked for. On a CUDA device events are used and the
+    stream is never waited for.
+
+    Args:
+        model: a torch.nn.Module; a DistributedDataParallel wrapper is looked through.
+        loader: the isocost.DataLoader; default: the one that was made last.
+        **modules: name of the submodule for each module of the cost model: `vision`, `audio`,
+            `llm`, or `encoder` for vision and audio together.
+
+    Returns: the timers; `remove()` takes the hooks off.
+    Raises: ValueError for a submodule that the model lacks, RuntimeError without a loader.
+
+    Example:
+        >>> isocost.attach(model, encoder="vision_tower", llm="language_model")
+    """
+    if loader is None:
+        loader = _loader() if _loader is not None else None
+    if loader is None:
+        raise RuntimeError("attach: make the isocost.DataLoader first, or pass loader=")
+    if not modules:
+        raise ValueError("attach: name a submodule, e.g. llm='language_model'")
+    known = dict(getattr(model, "module", model).named_modules())
+    timers = ModuleTimers()
+    for name, path in modules.items():
+        if path not in known:
+            raise ValueError(f"attach: {name}='{path}': the model has no such submodule; it has: "
+                             + ", ".join(sorted(part for part in known if part and "." not in part)))
+        timers.watch(known[path], name)
+    loader._timers = timers
+    return timers

@@ -1,0 +1,204 @@
+#include "trainer_adapter/python/node.h"
+
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "loader/config.h"
+#include "loader/node.h"
+#include "trainer_adapter/python/errors.h"
+#include "trainer_adapter/python/waiting.h"
+#include "transport/keys.h"
+
+namespace isocost::python {
+namespace {
+
+namespace py = pybind11;
+
+// Settings by the names of docs/config.md, as text: one table for flags, files and Python.
+Result<NodeOptions> node_options(const std::map<std::string, std::string>& settings) {
+  NodeOptions options;
+  for (const auto& [name, text] : settings) {
+    const OptionSpec* found = nullptr;
+    for (const OptionSpec& spec : node_option_table()) {
+      if (spec.name == name) found = &spec;
+    }
+    if (found == nullptr) {
+      return Error(ErrorCode::kInvalidArgument,
+                   name + ": no such setting; docs/config.md lists them");
+    }
+    ISOCOST_TRY_CONTEXT(found->set(options, text), name);
+  }
+  return options;
+}
+
+class PyNode {
+ public:
+  explicit PyNode(std::unique_ptr<Node> node) : node_(std::move(node)) {
+    serving_ = std::jthread([this](const std::stop_token& stop) { outcome_ = node_->run(stop); });
+  }
+  ~PyNode() { stop(0); }
+  PyNode(const PyNode&) = delete;
+  PyNode& operator=(const PyNode&) = delete;
+
+  std::string endpoint() const { return node_->endpoint(); }
+  std::string summary() const { return node_->summary().to_json(); }
+
+  /// Lets clients finish, at most so long; then stops and joins.
+  void stop(double grace_s) {
+    if (!serving_.joinable()) return;
+    const py::gil_scoped_release released;
+    node_->wait_until_left(std::chrono::milliseconds(static_cast<std::int64_t>(grace_s * 1e3)));
+    serving_.request_stop();
+    serving_.join();
+  }
+  void forget() {
+    serving_.detach();
+    static_cast<void>(node_.release());
+  }
+
+ private:
+  std::unique_ptr<Node> node_;
+  std::optional<Result<NodeSummary>> outcome_;
+  std::jthread serving_;
+};
+
+// A Python function that the node's threads hold; they let go of it with the GIL.
+std::shared_ptr<py::function> hold(const py::function& function) {
+  return {new py::function(function), [](py::function* held) {
+            const py::gil_scoped_acquire acquired;
+            delete held;
+          }};
+}
+
+LogSink log_sink(const py::function& on_log) {
+  return [callback = hold(on_log)](LogLevel level, std::string_view text) {
+    if (Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire acquired;
+    try {
+      (*callback)(static_cast<int>(level), std::string(text));
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("isocost log");
+    }
+  };
+}
+
+py::dict describe(const PartShape& part, std::string_view name) {
+  py::dict result;
+  result["name"] = std::string(name);
+  result["modality"] = std::string(modality_name(part.modality));
+  result["format"] = std::string(format_name(part.format));
+  result["encoded_bytes"] = part.encoded_bytes;
+  switch (part.modality) {
+    case Modality::kText:
+      result["text_bytes"] = part.text_bytes;
+      break;
+    case Modality::kVideo:
+      result["duration_s"] = static_cast<double>(part.duration_us) * 1e-6;
+      [[fallthrough]];
+    case Modality::kImage:
+      result["width"] = part.width;
+      result["height"] = part.height;
+      break;
+    case Modality::kAudio:
+      result["frames"] = part.frames;
+      result["sample_rate"] = part.sample_rate;
+      result["channels"] = part.channels;
+      break;
+  }
+  return result;
+}
+
+py::dict describe(SampleId id, const Dataset& dataset, const Load& load) {
+  const SampleShape shape = dataset.shape(id);
+  py::list parts;
+  for (std::size_t i = 0; i < shape.parts.size(); ++i) {
+    parts.append(describe(shape.parts[i], dataset.part_name(id, i)));
+  }
+  py::dict result;
+  result["id"] = id;
+  result["shard"] = std::string(dataset.shard(id));
+  result["key"] = std::string(dataset.key(id));
+  result["parts"] = parts;
+  result["llm_tokens"] = load[Module::kLlm].units;
+  result["label_tokens"] = load.label_tokens;
+  return result;
+}
+
+// What `lengths` says of a sample in place of the recipe: {"llm_tokens": n, "label_tokens": m}.
+Load changed_load(const py::object& said, Load load) {
+  if (said.is_none()) return load;
+  const auto lengths = said.cast<std::map<std::string, std::int64_t>>();
+  for (const auto& [name, count] : lengths) {
+    if (count < (name == "llm_tokens" ? 1 : 0))
+      throw py::value_error(name + " must not be negative");
+    if (name == "llm_tokens") {
+      load[Module::kLlm] = {};
+      load[Module::kLlm].add_sequence(std::min(count, std::int64_t{1} << 28));
+    } else if (name == "label_tokens") {
+      load.label_tokens = count;
+    } else {
+      throw py::value_error("'" + name + "' is neither llm_tokens nor label_tokens");
+    }
+  }
+  return load;
+}
+
+LoadHook load_hook(const py::object& lengths) {
+  if (lengths.is_none()) return {};
+  return [callback = hold(lengths.cast<py::function>())](SampleId id, const Dataset& dataset,
+                                                         const Load& load) -> Result<Load> {
+    const py::gil_scoped_acquire acquired;
+    try {
+      return changed_load((*callback)(describe(id, dataset, load)), load);
+    } catch (const std::exception& error) {  // Python's among them
+      return Error(ErrorCode::kInvalidArgument,
+                   "lengths= failed for " + std::string(dataset.shard(id)) + ": " +
+                       std::string(dataset.key(id)) + ": " + error.what());
+    }
+  };
+}
+
+std::unique_ptr<PyNode> make_node(const std::map<std::string, std::string>& settings,
+                                  const py::function& on_log, const py::object& lengths) {
+  const NodeOptions options = value(node_options(settings));
+  const LogSink log = log_sink(on_log);
+  LoadHook hook = load_hook(lengths);
+  std::optional<Result<std::unique_ptr<Node>>> node;
+  {
+    const py::gil_scoped_release released;
+    node.emplace(Node::create(options, {}, log, std::move(hook)));
+  }
+  return std::make_unique<PyNode>(value(*std::move(node)));
+}
+
+py::list option_table() {
+  const NodeOptions defaults;
+  py::list table;
+  for (const OptionSpec& spec : node_option_table()) {
+    table.append(py::make_tuple(spec.name, spec.value, spec.text, spec.get(defaults)));
+  }
+  return table;
+}
+
+}  // namespace
+
+void bind_node(py::module_& module) {
+  py::class_<PyNode>(module, "Node")
+      .def(py::init(&make_node), py::arg("settings"), py::arg("on_log"), py::arg("lengths"))
+      .def_property_readonly("endpoint", &PyNode::endpoint)
+      .def("summary", &PyNode::summary)
+      .def("stop", &PyNode::stop, py::arg("grace_s"))
+      .def("forget", &PyNode::forget);
+  module.def("option_table", &option_table, "[(name, value, text, default)] of docs/config.md");
+}
+
+}  // namespace isocost::python

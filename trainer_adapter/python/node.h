@@ -1,0 +1,10 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace isocost::python {
+
+/// `_isocost.Node`: a loader node on threads of this process, for embedded use.
+void bind_node(pybind11::module_& module);
+
+}  // namespace isocost::python

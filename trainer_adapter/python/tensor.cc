@@ -1,0 +1,123 @@
+#include "trainer_adapter/python/tensor.h"
+
+#include <dlpack/dlpack.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace isocost::python {
+namespace {
+
+namespace py = pybind11;
+
+constexpr const char* kFresh = "dltensor";  // renamed to "used_dltensor" by who takes it over
+
+DLDataType dlpack_type(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return {kDLUInt, 8, 1};
+    case DType::kInt32:
+      return {kDLInt, 32, 1};
+    case DType::kInt64:
+      return {kDLInt, 64, 1};
+    case DType::kFloat32:
+      return {kDLFloat, 32, 1};
+  }
+  throw py::value_error("unknown dtype");
+}
+
+std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+// Shape and strides of the view, and the reference that keeps its bytes alive: freed by the
+// consumer on any thread, with or without the GIL, so it holds nothing of Python's.
+struct Lent {
+  SharedTensor tensor;
+  std::vector<std::int64_t> strides;
+  DLManagedTensor managed{};
+};
+
+void give_back(DLManagedTensor* managed) {
+  const std::unique_ptr<Lent> lent(static_cast<Lent*>(managed->manager_ctx));
+}
+
+// The capsule was dropped without being taken over.
+void drop_capsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, kFresh) == 0) return;
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, kFresh));
+  managed->deleter(managed);
+}
+
+std::string buffer_format(DType dtype) {
+  switch (dtype) {
+    case DType::kUInt8:
+      return py::format_descriptor<std::uint8_t>::format();
+    case DType::kInt32:
+      return py::format_descriptor<std::int32_t>::format();
+    case DType::kInt64:
+      return py::format_descriptor<std::int64_t>::format();
+    case DType::kFloat32:
+      return py::format_descriptor<float>::format();
+  }
+  throw py::value_error("unknown dtype");
+}
+
+py::buffer_info to_buffer(const SharedTensor& tensor) {
+  const py::ssize_t item = dtype_size(tensor.dtype);
+  std::vector<py::ssize_t> strides;
+  for (const std::int64_t stride : strides_of(tensor.shape)) strides.push_back(stride * item);
+  return {const_cast<std::byte*>(tensor.data),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+          item,
+          buffer_format(tensor.dtype),
+          static_cast<py::ssize_t>(tensor.shape.size()),
+          std::vector<py::ssize_t>(tensor.shape.begin(), tensor.shape.end()),
+          strides,
+          /*readonly=*/true};
+}
+
+}  // namespace
+
+py::object to_dlpack(const SharedTensor& tensor) {
+  auto lent = std::make_unique<Lent>();
+  lent->tensor = tensor;
+  lent->strides = strides_of(tensor.shape);
+  DLTensor& view = lent->managed.dl_tensor;
+  // DLPack 0.6 knows no read-only tensors: that nobody writes is the contract.
+  view.data = const_cast<std::byte*>(tensor.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  view.device = {kDLCPU, 0};
+  view.ndim = static_cast<std::int32_t>(tensor.shape.size());
+  view.dtype = dlpack_type(tensor.dtype);
+  view.shape = lent->tensor.shape.data();
+  view.strides = lent->strides.data();
+  view.byte_offset = 0;
+  lent->managed.manager_ctx = lent.get();
+  lent->managed.deleter = give_back;
+  PyObject* capsule = PyCapsule_New(&lent->managed, kFresh, drop_capsule);
+  if (capsule == nullptr) throw py::error_already_set();
+  lent.release();  // NOLINT(bugprone-unused-return-value): the capsule owns it now
+  return py::reinterpret_steal<py::object>(capsule);
+}
+
+void bind_tensor(py::module_& module) {
+  py::class_<SharedTensor>(module, "Tensor", py::buffer_protocol())
+      .def_buffer(&to_buffer)
+      .def_property_readonly("dtype",
+                             [](const SharedTensor& t) { return std::string(dtype_name(t.dtype)); })
+      .def_readonly("shape", &SharedTensor::shape)
+      .def_property_readonly(
+          "data_ptr",
+          [](const SharedTensor& t) { return reinterpret_cast<std::uintptr_t>(t.data); })
+      // Newer consumers name a stream, a version or a device; on the CPU nothing depends on them.
+      .def("__dlpack__", [](const SharedTensor& t, const py::kwargs&) { return to_dlpack(t); })
+      .def("__dlpack_device__",
+           [](const SharedTensor&) { return py::make_tuple(static_cast<int>(kDLCPU), 0); });
+}
+
+}  // namespace isocost::python

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <chrono>
+#include <utility>
+
+namespace isocost::python {
+
+/// How long Python's signals (Ctrl-C) may go unseen.
+inline constexpr std::chrono::milliseconds kSignalInterval{50};
+
+/// Calls `wait(interval)` without the GIL until it returns true, and Python's signal handlers in
+/// between. Throws what they raise.
+template <typename Wait>
+void wait_interruptibly(Wait&& wait) {
+  for (;;) {
+    bool done = false;
+    {
+      const pybind11::gil_scoped_release released;
+      done = wait(kSignalInterval);
+    }
+    if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+    if (done) return;
+  }
+}
+
+}  // namespace isocost::python
