@@ -131,6 +131,7 @@ std::vector<std::vector<double>> loads_of(const BalanceProblem& problem,
 void print_json(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
   const auto by_dimension = loads_of(problem, result);
   std::vector<double> largest;
+  largest.reserve(by_dimension.size());
   for (const auto& load : by_dimension) {
     largest.push_back(*std::max_element(load.begin(), load.end()));
   }
