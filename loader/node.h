@@ -57,8 +57,8 @@ class Node {
   /// planning failed with.
   virtual Result<NodeSummary> run(const std::stop_token& stop) = 0;
 
-  /// Waits until no client is connected, at most so long; whether that came about. From any thread:
-  /// who embeds a node lets the other ranks finish before it stops.
+  /// Waits until every rank has come and gone, at most so long; whether that came about. From any
+  /// thread: who embeds a node lets the other ranks finish before it stops.
   virtual bool wait_until_left(std::chrono::milliseconds limit) = 0;
   /// What it did so far. From any thread.
   virtual NodeSummary summary() = 0;

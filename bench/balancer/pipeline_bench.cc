@@ -30,7 +30,7 @@ std::vector<PipelineLoad> draw(const isocost::Mixture& mixture, std::size_t item
     const auto& row = mixture.traces[trace][random.below(mixture.traces[trace].size())];
     samples.push_back(
         price(profile, isocost::load_of_counts(static_cast<std::int64_t>(row.encoder_patches),
-                                               static_cast<std::int64_t>(row.llm_tokens), false)));
+                                               static_cast<std::int64_t>(row.llm_tokens))));
   }
   return samples;
 }

@@ -12,6 +12,7 @@ void add_index(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
 void add_make_shards(CLI::App& app, Run& run);
 void add_keygen(CLI::App& app, Run& run);
+void add_balance(CLI::App& app, Run& run);
 void add_emulate(CLI::App& app, Run& run);
 void add_plan(CLI::App& app, Run& run);
 void add_simulate(CLI::App& app, Run& run);

@@ -10,7 +10,7 @@ import unittest
 
 import torch
 import torch.distributed
-from support import PROGRAM, TIMEOUT, ShardTest
+from support import PROGRAM, SAMPLES, TIMEOUT, ShardTest
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
 
@@ -128,6 +128,44 @@ except isocost.NodeUnavailableError as error:
 """, expect=None)
         self.assertEqual(run.statuses, [-9, 0], run.stderr)
         self.assertIn("told: ", run.stdout)
+
+    def test_ranks_of_a_replica_group_get_the_same_microbatch(self):
+        run = self.job("""
+import json, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+data = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
+replicas = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, process_group=data,
+                        replica_group=replicas) as loader:
+    for microbatch in loader:
+        total = int(microbatch.tensors["input_ids"].sum())
+        print(json.dumps([rank, microbatch.step, microbatch.index, microbatch.sample_ids, total]), flush=True)
+        loader.report(microbatch, 0.1)
+    state = loader.state_dict()
+""", ranks=4)
+        seen = {rank: [] for rank in range(4)}
+        for line in run.stdout.splitlines():
+            rank, *rest = json.loads(line)
+            seen[rank].append(rest)
+        self.assertEqual(seen[0], seen[1])
+        self.assertEqual(seen[2], seen[3])
+        self.assertNotEqual(seen[0], seen[2])
+        ids = [sample for rank in (0, 2) for _, _, ids, _ in seen[rank] for sample in ids]
+        self.assertEqual(set(ids), set(range(SAMPLES)))
+
+    @unittest.skipUnless(hasattr(torch.distributed, "device_mesh"), "this torch has no DeviceMesh")
+    def test_a_device_mesh_says_who_is_who(self):
+        run = self.job("""
+import json, torch.distributed as dist
+dist.init_process_group("gloo")
+mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, device_mesh=mesh) as loader:
+    print(json.dumps([rank, [microbatch.sample_ids for microbatch in loader]]), flush=True)
+""", ranks=4)
+        seen = dict(json.loads(line) for line in run.stdout.splitlines())
+        self.assertEqual(seen[0], seen[1])
+        self.assertEqual(seen[2], seen[3])
+        self.assertNotEqual(seen[0], seen[2])
 
     def test_world_sizes_that_differ(self):
         run = self.job("""

@@ -10,10 +10,12 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 from isocost import _isocost, keywords, rendezvous, timing
 from isocost.microbatch import MODULES, Microbatch, torch_tensors
+from isocost.replicas import Replicas, is_first, mesh_place
 from isocost.state import State
 from isocost.transform import Pipeline, Sample
 
 _LOG = logging.getLogger("isocost")
+_GRACE_S = 10.0  # in which a closing host lets the other ranks finish
 _LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 
 _SETTINGS = {name: text for name, _value, text, _default in _isocost.option_table()}
@@ -78,11 +80,13 @@ class DataLoader:
             several ranks, inside that of rank 0). Or the endpoint of a node that `isocost serve`
             runs, "tcp://HOST:PORT" or "ipc://PATH".
         rank, world_size: data-parallel rank and number of ranks; default: those of the initialised
-            process group, else torchrun's environment, else one process. Ranks of one tensor- or
-            context-parallel group must not load each: give `replica_group`.
+            process group, else torchrun's environment, else one process.
         process_group: the torch.distributed group of data-parallel ranks; default: all processes.
         replica_group: the group of ranks that need the same microbatch (tensor or context
             parallel). Its first member loads and sends the tensors to the others.
+        device_mesh: a torch DeviceMesh with named dimensions, in place of the four above: ranks
+            that differ along dp, ddp, fsdp, data, dp_replicate or dp_shard get different
+            microbatches, those that differ along other dimensions the same.
         global_batch_size: samples of one optimizer step, over all ranks. Default 64.
         microbatches: microbatches per rank and step. Default 4, or 1 where batch_size is given.
         seed: with the epoch it decides the samples of every step. Default 0.
@@ -134,7 +138,7 @@ class DataLoader:
 
     def __init__(self, source: Union[str, "os.PathLike[str]"], *, rank: Optional[int] = None,
                  world_size: Optional[int] = None, process_group: Any = None,
-                 global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
+                 replica_group: Any = None, device_mesh: Any = None, global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
                  seed: Optional[int] = None, epochs: int = 0, endless: bool = False, prefetch: Optional[int] = None,
                  device: Any = None, connect_timeout: float = 120.0, timeout: Optional[float] = None,
                  transform: Optional[Callable[[Sample], Optional[Mapping[str, Any]]]] = None,
@@ -142,8 +146,14 @@ class DataLoader:
                  lengths: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **options: Any):
         self._resources = _Resources()
-        self._closer = weakref.finalize(self, self._resources.close, 10.0)
+        if device_mesh is not None:
+            if any(given is not None for given in (rank, world_size, process_group, replica_group)):
+                raise ValueError("device_mesh says who is who: leave rank, world_size, process_group and "
+                                 "replica_group out")
+            rank, world_size, replica_group = mesh_place(device_mesh)
         self._place = rendezvous.place(rank, world_size, process_group)
+        self._replica_group = replica_group
+        self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._place.world_size > 1 else 0.0)
         settings, torch_options = _split(options)
         torch_options.update({"timeout": timeout} if timeout else {})
         self._device = device
@@ -174,8 +184,10 @@ class DataLoader:
             settings.update(_numbers(global_batch_size, microbatches, seed, torch_options, self._place.world_size))
             settings.update(_from_torch(torch_options))
             settings["epochs"] = str(epochs)
-            self._endpoint = rendezvous.share_endpoint(self._place, self._connect_timeout,
-                                                       lambda: self._host(text, settings))
+            self._endpoint = ""
+            if replica_group is None or is_first(replica_group):
+                self._endpoint = rendezvous.share_endpoint(self._place, self._connect_timeout,
+                                                           lambda: self._host(text, settings))
         timing.set_current(self)
 
     # Iterating.
@@ -302,11 +314,8 @@ class DataLoader:
             from isocost.errors import ClosedError
             raise ClosedError("the loader is closed")
         if self._resources.client is None:
-            server_key, secret_key = self._keys
-            self._resources.client = _isocost.Client(
-                endpoint=self._endpoint, rank=self._place.rank, world_size=self._place.world_size,
-                prefetch=self._prefetch, connect_timeout_s=self._connect_timeout, start=tuple(self._start),
-                server_key_file=server_key, secret_key_file=secret_key)
+            group = self._replica_group
+            self._resources.client = self._connect() if group is None else Replicas(group, self._connect)
             cursor = self._resources.client.welcome()["cursor"]
             self._start = self._start._replace(cursor=cursor)
             self._next = self._next._replace(cursor=cursor)
@@ -314,6 +323,12 @@ class DataLoader:
                 self._resources.pipeline = Pipeline(self._resources.client, self._transform, self._collate,
                                                     self._pin_here(), self._prefetch)
         return self._resources.client
+
+    def _connect(self) -> Any:
+        server_key, secret_key = self._keys
+        return _isocost.Client(endpoint=self._endpoint, rank=self._place.rank, world_size=self._place.world_size,
+                               prefetch=self._prefetch, connect_timeout_s=self._connect_timeout,
+                               start=tuple(self._start), server_key_file=server_key, secret_key_file=secret_key)
 
     def _restart(self, start: State) -> None:
         """The next connection begins at `start`."""
