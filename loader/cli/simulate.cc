@@ -257,6 +257,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
   ISOCOST_ASSIGN(std::vector<PolicyResult> results, chosen_policies(arguments.policies));
   Random random(arguments.seed);
   std::vector<std::vector<PipelineLoad>> batches;
+  batches.reserve(arguments.steps);
   for (std::size_t step = 0; step < arguments.steps; ++step) {
     batches.push_back(priced(job, mix.draw(arguments.global_batch, random)));
   }
