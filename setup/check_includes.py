@@ -14,7 +14,7 @@ ALLOWED = {
     "trainer_adapter": {"base", "transport"},
 }
 COMPONENTS = set(ALLOWED)
-# A part of a component that composes more: the Python package embeds a node, the program emulates trainers.
+# Parts of a component that compose more: the Python package embeds a node, the program emulates trainers.
 MORE = {"trainer_adapter/python": {"loader"}, "loader/cli": {"trainer_adapter"}}
 # These may include any component, and nobody includes them.
 LEAVES = {"tests", "bench", "examples"}

@@ -272,6 +272,7 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   addresses_[address] = hello.rank;
   client = {address, hello.client_id, ++sessions_, Clock::now()};
   welcome.node_id = node_id_;
+  welcome.session = client.session;
   welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
   welcome.timeout_ms = static_cast<std::uint32_t>(options_.timeout.count());
   send_to(address, welcome);
@@ -304,6 +305,8 @@ bool ServerImpl::is_alone(const Hello& hello) {
 
 void ServerImpl::take(std::int32_t rank, const Message& message) {
   if (const auto* credit = std::get_if<Credit>(&message)) {
+    // Granted on an earlier greeting, before the client knew of this one.
+    if (credit->session != clients_[rank].session) return;
     on_event_(CreditGranted{rank, credit->microbatches});
   } else if (const auto* done = std::get_if<Acknowledgement>(&message)) {
     on_event_(Acknowledged{rank, done->position});

@@ -198,9 +198,24 @@ TEST(Server, AClientThatTakesAnotherRankLeavesItsFirst) {
   const auto left = server.all<ClientLeft>();
   ASSERT_EQ(left.size(), 1U);
   EXPECT_EQ(left[0].rank, 0);
-  peer.send(Credit{3});
+  peer.send(Credit{3, peer.session()});
   ASSERT_TRUE(server.wait_for<CreditGranted>(1));
   EXPECT_EQ(server.all<CreditGranted>()[0].rank, 1);
+}
+
+// A client whose greetings cross a slow node's welcomes would else be granted for each of them.
+TEST(Server, CreditCountsForTheGreetingThatItRestsOn) {
+  Recorded server(quick());
+  RawPeer peer(server->endpoint());
+  ASSERT_TRUE(peer.join(0, 1));
+  const std::uint64_t first = peer.session();
+  ASSERT_TRUE(peer.join(0, 1));
+  EXPECT_NE(peer.session(), first);
+  peer.send(Credit{3, first});
+  peer.send(Credit{2, peer.session()});
+  ASSERT_TRUE(server.wait_for<CreditGranted>(1));
+  EXPECT_EQ(server.all<CreditGranted>()[0].microbatches, 2U);
+  EXPECT_EQ(server.all<CreditGranted>().size(), 1U);
 }
 
 TEST(Server, IgnoresStrangersAndAnswersNonsense) {
