@@ -56,9 +56,9 @@ PipelineLoad price(const CostProfile& profile, const Load& load) {
           .llm_units = static_cast<double>(load[Module::kLlm].units)};
 }
 
-Load load_of_counts(std::int64_t encoder_units, std::int64_t llm_tokens, bool audio) {
+Load load_of_counts(std::int64_t encoder_units, std::int64_t llm_tokens) {
   Load load;
-  ModuleLoad& encoder = load[audio ? Module::kAudio : Module::kVision];
+  ModuleLoad& encoder = load[Module::kVision];
   const std::int64_t whole = encoder_units / kSequence;
   encoder = {.sequences = whole,
              .units = whole * kSequence,

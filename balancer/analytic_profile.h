@@ -43,8 +43,8 @@ struct ModelShape {
 /// seconds of a microbatch.
 PipelineLoad price(const CostProfile& profile, const Load& load);
 
-/// A load of which only the totals are known, as in a trace: encoder units in sequences of 1,024
-/// (the last one shorter), LLM tokens in one.
-Load load_of_counts(std::int64_t encoder_units, std::int64_t llm_tokens, bool audio);
+/// A load of which only the totals are known, as in a trace: encoder units count as vision patches
+/// in sequences of 1,024 (the last one shorter), LLM tokens as one sequence.
+Load load_of_counts(std::int64_t encoder_units, std::int64_t llm_tokens);
 
 }  // namespace isocost

@@ -238,7 +238,8 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
     ISOCOST_ASSIGN(const BalanceResult dealt, deal_in_order(problem));
     return StepSearch(groups, samples, dealt.bins, options).plan(bound);
   }
-  ISOCOST_ASSIGN(const BalanceResult balanced, balance(problem, BalanceOptions{}));
+  // Exact partitions of small problems would be wasted: they are divided anew below.
+  ISOCOST_ASSIGN(const BalanceResult balanced, balance(problem, {.exact_items = 0}));
   const PipelinePlan greedy =
       StepSearch(groups, samples, greedy_bins_in_random_order(model, costs, options.seed), options)
           .plan(bound);

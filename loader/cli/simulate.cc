@@ -14,6 +14,7 @@
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/cli/trace_csv.h"
+#include "loader/config.h"
 
 namespace isocost::cli {
 namespace {
@@ -38,6 +39,7 @@ struct SimulateArguments {
   std::uint64_t seed = 0;
   std::string policies = "blind,lpt,isocost";
   OrderOptions order;
+  std::string activation_memory;
   std::string svg;
   bool json = false;
 };
@@ -241,7 +243,11 @@ Status write_svg(const std::string& path, std::vector<PolicyResult>& results) {
   return {};
 }
 
-Result<int> simulate_command(const SimulateArguments& arguments) {
+Result<int> simulate_command(SimulateArguments arguments) {
+  if (!arguments.activation_memory.empty()) {
+    ISOCOST_ASSIGN(const std::int64_t cap, parse_bytes(arguments.activation_memory));
+    arguments.order.caps = {.encoder_bytes = cap, .llm_bytes = cap};
+  }
   ISOCOST_ASSIGN(const TraceMix mix, read_traces(arguments.traces, arguments.weights));
   JobModel job;
   if (!arguments.profile.empty()) {
@@ -251,6 +257,7 @@ Result<int> simulate_command(const SimulateArguments& arguments) {
   ISOCOST_ASSIGN(std::vector<PolicyResult> results, chosen_policies(arguments.policies));
   Random random(arguments.seed);
   std::vector<std::vector<PipelineLoad>> batches;
+  batches.reserve(arguments.steps);
   for (std::size_t step = 0; step < arguments.steps; ++step) {
     batches.push_back(priced(job, mix.draw(arguments.global_batch, random)));
   }
@@ -321,6 +328,10 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
                   "Looks at the simulator that isocost spends on a step")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{100'000'000}))
       ->capture_default_str();
+  command
+      .add_option("--activation-memory", arguments.activation_memory,
+                  "Cap on a stage's activations in flight, kept by isocost; empty: none")
+      ->type_name("SIZE");
   command.add_option("--svg", arguments.svg, "Draw the first step of every policy")
       ->type_name("FILE");
   command.add_flag("--json", arguments.json, "Print JSON instead of text");

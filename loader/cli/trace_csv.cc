@@ -2,33 +2,21 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <utility>
 
 #include "balancer/analytic_profile.h"
+#include "balancer/number_table.h"
 
 namespace isocost::cli {
 namespace {
 
 constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
 constexpr std::size_t kMaxRows = 10'000'000;
-constexpr std::size_t kMaxColumns = 256;
-constexpr std::int64_t kMaxCount = 1'000'000'000;
-constexpr std::size_t kAbsent = std::numeric_limits<std::size_t>::max();
-
-struct Columns {
-  std::size_t count = 0;
-  std::size_t patches = kAbsent;
-  std::size_t tokens = kAbsent;
-  std::size_t modality = kAbsent;
-};
-
-Error corrupt(std::size_t line, const std::string& what) {
-  return {ErrorCode::kCorrupt, "line " + std::to_string(line) + ": " + what};
-}
+constexpr double kMaxCount = 1e9;
 
 std::string shown(std::string_view text) {
   std::string out;
@@ -36,74 +24,8 @@ std::string shown(std::string_view text) {
   return "'" + out + "'";
 }
 
-std::string_view next_line(std::string_view& text) {
-  const std::size_t end = std::min(text.find('\n'), text.size());
-  std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  return line;
-}
-
-void split(std::string_view line, std::vector<std::string_view>& fields) {
-  fields.clear();
-  for (std::size_t start = 0; start <= line.size() && fields.size() <= kMaxColumns;) {
-    const std::size_t comma = std::min(line.find(',', start), line.size());
-    fields.push_back(line.substr(start, comma - start));
-    start = comma + 1;
-  }
-}
-
-Status take_column(std::string_view name, std::size_t index, std::size_t& column) {
-  if (column != kAbsent) return corrupt(1, "column " + shown(name) + " is there twice");
-  column = index;
-  return {};
-}
-
-Result<Columns> parse_header(std::string_view line) {
-  std::vector<std::string_view> fields;
-  if (line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
-  split(line, fields);
-  if (fields.size() > kMaxColumns) return corrupt(1, "more than 256 columns");
-  Columns columns{.count = fields.size()};
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (fields[i] == "encoder_patches") ISOCOST_TRY(take_column(fields[i], i, columns.patches));
-    if (fields[i] == "llm_tokens") ISOCOST_TRY(take_column(fields[i], i, columns.tokens));
-    if (fields[i] == "modality") ISOCOST_TRY(take_column(fields[i], i, columns.modality));
-  }
-  for (const auto& [column, name] :
-       {std::pair{columns.patches, "encoder_patches"}, std::pair{columns.tokens, "llm_tokens"}}) {
-    if (column == kAbsent) {
-      return corrupt(1, "the header has no column '" + std::string(name) +
-                            "'; a trace needs encoder_patches and llm_tokens");
-    }
-  }
-  return columns;
-}
-
-Result<std::int64_t> parse_count(std::string_view field, const char* column, std::size_t line) {
-  std::int64_t value = 0;
-  const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
-  if (failure != std::errc() || end != field.data() + field.size() || value < 0 ||
-      value > kMaxCount) {
-    return corrupt(line, std::string(column) + " is " + shown(field) +
-                             "; it must be a whole number from 0 to 1000000000");
-  }
-  return value;
-}
-
-Result<Load> parse_row(const std::vector<std::string_view>& fields, const Columns& columns,
-                       std::size_t line) {
-  if (fields.size() != columns.count) {
-    return corrupt(line, std::to_string(fields.size()) + " fields where the header has " +
-                             std::to_string(columns.count));
-  }
-  ISOCOST_ASSIGN(const std::int64_t patches,
-                 parse_count(fields[columns.patches], "encoder_patches", line));
-  ISOCOST_ASSIGN(const std::int64_t tokens,
-                 parse_count(fields[columns.tokens], "llm_tokens", line));
-  if (patches == 0 && tokens == 0) return corrupt(line, "neither patches nor tokens");
-  const bool audio = columns.modality != kAbsent && fields[columns.modality] == "audio";
-  return load_of_counts(patches, tokens, audio);
+Error corrupt(std::size_t row, const std::string& what) {
+  return {ErrorCode::kCorrupt, "row " + std::to_string(row + 1) + " below the header: " + what};
 }
 
 Result<std::string> read_file(const std::string& path) {
@@ -172,15 +94,22 @@ std::vector<std::string> split_list(std::string_view text) {
 }
 
 Result<std::vector<Load>> parse_trace(std::string_view text) {
-  ISOCOST_ASSIGN(const Columns columns, parse_header(next_line(text)));
+  const NumberTableOptions options{.wanted = {"encoder_patches", "llm_tokens"},
+                                   .max_rows = kMaxRows};
+  ISOCOST_ASSIGN(const NumberTable table, parse_number_table(text, options));
   std::vector<Load> loads;
-  std::vector<std::string_view> fields;
-  for (std::size_t line = 2; !text.empty(); ++line) {
-    const std::string_view row = next_line(text);
-    if (row.empty()) continue;
-    if (loads.size() == kMaxRows) return corrupt(line, "more than 10000000 rows");
-    split(row, fields);
-    ISOCOST_ASSIGN(loads.emplace_back(), parse_row(fields, columns, line));
+  loads.reserve(table.rows());
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const double patches = table.values[2 * row];
+    const double tokens = table.values[2 * row + 1];
+    for (const double value : {patches, tokens}) {
+      if (value > kMaxCount || value != std::floor(value)) {
+        return corrupt(row, "patches and tokens are whole numbers up to 1000000000");
+      }
+    }
+    if (patches == 0 && tokens == 0) return corrupt(row, "neither patches nor tokens");
+    loads.push_back(
+        load_of_counts(static_cast<std::int64_t>(patches), static_cast<std::int64_t>(tokens)));
   }
   if (loads.empty()) return Error(ErrorCode::kCorrupt, "no rows below the header");
   return loads;

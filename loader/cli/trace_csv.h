@@ -20,9 +20,10 @@ struct TraceMix {
   std::vector<Load> draw(std::size_t count, Random& random) const;
 };
 
-/// Reads a trace: CSV with a header line in which the columns `encoder_patches` and `llm_tokens`
-/// stand; `modality` "audio" prices the first as audio positions; other columns are ignored. No
-/// quoting. At most 256 MiB and 10 million rows. Errors: kCorrupt naming line and column.
+/// Reads a trace: CSV (see number_table.h) whose header has the columns `encoder_patches` and
+/// `llm_tokens`; others are ignored. At most 256 MiB and 10 million rows. Errors: those of
+/// parse_number_table; kCorrupt naming the row for counts that are not whole, too large or both
+/// zero.
 Result<std::vector<Load>> parse_trace(std::string_view text);
 
 /// `files` is FILE[,FILE…], `weights` W[,W…] of whole numbers or empty: equal. Errors: those of

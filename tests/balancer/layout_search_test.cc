@@ -24,7 +24,7 @@ std::vector<std::vector<PipelineLoad>> draw_batches(std::size_t count, std::size
       const auto patches = static_cast<std::int64_t>(video ? 8000 + random.below(8000)
                                                            : 1024 * (1 + random.below(5)));
       const auto tokens = static_cast<std::int64_t>(patches / 4 + 100 + random.below(200));
-      batch.push_back(price(profile, load_of_counts(patches, tokens, false)));
+      batch.push_back(price(profile, load_of_counts(patches, tokens)));
     }
   }
   return batches;
