@@ -86,7 +86,7 @@ MicrobatchBins spread_over_replicas(const PipelineModel& model, const std::vecto
                                     const MicrobatchBins& bins) {
   std::vector<double> sums(2 * bins.size(), 0.0);
   for (std::size_t b = 0; b < bins.size(); ++b) {
-    for (const std::uint32_t sample : bins[b]) {
+    for (const std::size_t sample : bins[b]) {
       sums[2 * b] += costs[2 * sample];
       sums[2 * b + 1] += costs[2 * sample + 1];
     }

@@ -16,6 +16,7 @@
 #include "loader/cursor.h"
 #include "loader/delivery_queue.h"
 #include "loader/internal/microbatch_header.h"
+#include "loader/internal/output_file.h"
 #include "loader/job.h"
 #include "loader/planner.h"
 #include "loader/step_decoder.h"
@@ -113,7 +114,7 @@ class NodeImpl final : public Node {
 
   std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
-  std::optional<Job> job_;  // made and replaced by the socket's thread
+  std::unique_ptr<Job> job_;  // made and replaced by the socket's thread
   NodeSummary counts_;
   std::optional<Error> failure_;
 
@@ -137,7 +138,8 @@ Status NodeImpl::start() {
   server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
   // With the ranks known, planning need not wait for the first of them.
   if (options.ranks > 0) {
-    ISOCOST_ASSIGN(job_, new_job(Hello{}, 1, options));
+    ISOCOST_ASSIGN(Job job, new_job(Hello{}, 1, options));
+    job_ = std::make_unique<Job>(std::move(job));
   }
   ISOCOST_ASSIGN(server_,
                  Server::create(
@@ -156,14 +158,15 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   tl::expected<Verdict, Refusal> verdict;
   {
     const std::lock_guard lock(mutex_);
-    const Job* job = job_ ? &*job_ : nullptr;
-    verdict = judge(hello, applicant.same_client, job, parts_.options, cursor_fingerprint_);
+    verdict = judge(hello, applicant.same_client, job_.get(), parts_.options, cursor_fingerprint_);
     if (!verdict) return tl::unexpected(verdict.error());
     if (*verdict == Verdict::kJoin) return welcome(*job_);
   }
   if (auto refusal = check_start(hello)) return tl::unexpected(*std::move(refusal));
   // Without the lock: those that are found to have gone are reported meanwhile.
-  if (*verdict == Verdict::kBeginAgain && applicant.taken()) return tl::unexpected(taken(hello));
+  if (*verdict == Verdict::kBeginAgain) {
+    if (auto refusal = applicant.taken()) return tl::unexpected(*std::move(refusal));
+  }
   const bool alone = applicant.alone();
   const std::lock_guard lock(mutex_);
   if (job_ && !alone) {
@@ -172,7 +175,7 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   }
   auto job = new_job(hello, job_ ? job_->id() + 1 : 1, parts_.options);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
-  job_ = *std::move(job);
+  job_ = std::make_unique<Job>(*std::move(job));
   changed_.notify_all();
   return welcome(*job_);
 }
@@ -269,7 +272,7 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
 
 Result<Run> NodeImpl::wait_for_job(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait(lock, stop, [this] { return job_.has_value(); })) {
+  if (!changed_.wait(lock, stop, [this] { return job_ != nullptr; })) {
     return Error(ErrorCode::kCancelled, "the node was asked to stop");
   }
   Run run{job_->id(), job_->start(), parts_.options, {}};
@@ -498,6 +501,8 @@ Result<CostProfile> starting_profile(const NodeOptions& options) {
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
                                            const LogSink& log, LoadHook load_hook) {
   ISOCOST_TRY(options.validate());
+  ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples_file));
+  ISOCOST_TRY(check_output_file("summary", options.summary));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
 
