@@ -337,10 +337,10 @@ void ClientImpl::return_credit() {
 }
 
 void ClientImpl::acknowledge() {
-  if (!in_use_) return;
-  const Position done = *std::exchange(in_use_, std::nullopt);
+  const std::optional<Position> done = std::exchange(in_use_, std::nullopt);
+  if (!done) return;
   acknowledged_ = done;
-  connection_->send(Acknowledgement{done});
+  connection_->send(Acknowledgement{*done});
 }
 
 bool ClientImpl::wait(std::chrono::milliseconds limit) {
