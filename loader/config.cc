@@ -144,6 +144,8 @@ std::vector<OptionSpec> data_options() {
       number("microbatches", &O::microbatches, "Microbatches per rank and step."),
       choice("balance", &O::balance, {"none", "isocost"},
              "none deals samples in order, as loaders do; isocost equalises predicted cost."),
+      number("lookahead", &O::lookahead,
+             "So many global batches are composed together; 1 keeps each as it was drawn."),
       number("epochs", &O::epochs, "Passes over the data; 0: without end."),
       number("steps", &O::steps, "An epoch ends after this many steps; 0 takes all samples."),
       number("seed", &O::seed,

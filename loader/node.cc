@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "loader/bad_samples.h"
+#include "loader/batch_composer.h"
 #include "loader/cursor.h"
 #include "loader/delivery_queue.h"
 #include "loader/internal/microbatch_header.h"
@@ -46,6 +47,7 @@ struct Parts {
   LogSink log;
   std::unique_ptr<Dataset> dataset;
   Recipe recipe;
+  CostProfile profile;  // to start from
   CostModel model;
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
@@ -72,7 +74,9 @@ class NodeImpl final : public Node {
  public:
   explicit NodeImpl(Parts parts)
       : parts_(std::move(parts)),
-        cursor_fingerprint_(parts_.cursor.fingerprint(parts_.dataset->fingerprint())),
+        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe}, parts_.options,
+                  parts_.profile),
+        cursor_fingerprint_(composer_.fingerprint()),
         budget_(parts_.options.memory) {}
 
   Status start();
@@ -108,6 +112,7 @@ class NodeImpl final : public Node {
   void wait_until_told();
 
   Parts parts_;
+  BatchComposer composer_;  // batches: by the planning thread alone
   const std::uint64_t cursor_fingerprint_;
   BufferPool pool_;
   MemoryBudget budget_;
@@ -154,7 +159,10 @@ Status NodeImpl::start() {
 }
 
 tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
-  const Hello& hello = applicant.hello;
+  Hello hello = applicant.hello;
+  if (composer_.continues(hello.start.cursor, hello.start.step)) {
+    hello.start.cursor = cursor_fingerprint_;
+  }
   tl::expected<Verdict, Refusal> verdict;
   {
     const std::lock_guard lock(mutex_);
@@ -358,7 +366,7 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
   auto sealed = std::make_shared<SealedStep>();
   sealed->epoch = epoch;
   sealed->step = step;
-  const std::vector<SampleId> ids = parts_.cursor.batch(epoch, step);
+  ISOCOST_ASSIGN(const std::vector<SampleId> ids, composer_.batch(epoch, step));
   ISOCOST_ASSIGN(sealed->slots, decoder_->decode_step(ids, run.stop));
   if (sealed->slots.empty()) return {};  // every sample was bad, and is listed
 
@@ -531,7 +539,7 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
                      std::to_string(options.global_batch) + ", tail = drop or carry");
   }
   auto node = std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
-                                               CostModel(std::move(profile), model_options), cursor,
+                                               profile, CostModel(profile, model_options), cursor,
                                                std::move(bad), std::move(load_hook)});
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));
