@@ -197,7 +197,10 @@ std::vector<OptionSpec> service_options() {
                   "Secret key from isocost keygen: clients need its public half."),
       text_option("curve_clients", &O::curve_clients, "FILE",
                   "Public keys of the clients let in, one a line; empty: any that knows ours."),
-      milliseconds("timeout", &O::timeout, "A silent trainer is given up after this long."),
+      milliseconds("timeout", &O::timeout,
+                   "A silent trainer is given up after this long; the others learn after as long "
+                   "again that they "
+                   "wait for it in vain."),
       text_option("summary", &O::summary, "FILE", "JSON report written at the end; empty: none."),
   };
 }

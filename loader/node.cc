@@ -105,6 +105,7 @@ class NodeImpl final : public Node {
   Status deliver_all(std::uint64_t job, const std::stop_token& stop);
   Status deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t session,
                  const std::stop_token& stop);
+  void dismiss_those_who_wait();
   void decode_and_send(std::int32_t rank, std::uint64_t session, Fragment fragment, SampleId id,
                        MemoryBudget::Grant grant);
   void fail(Error error);
@@ -408,13 +409,17 @@ Status NodeImpl::deliver_all(std::uint64_t job, const std::stop_token& stop) {
     {
       std::unique_lock lock(mutex_);
       std::optional<DeliveryQueue::Delivery> next;
-      const bool woken = changed_.wait(lock, stop, [&] {
+      const bool woken = changed_.wait_for(lock, stop, parts_.options.timeout, [&] {
         if (failure_ || !serves(job) || job_->queue().finished()) return true;
         next = job_->queue().next();
         return next.has_value();
       });
       if (failure_) return *failure_;
-      if (!woken) return Error(ErrorCode::kCancelled, "the node was asked to stop");
+      if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "the node was asked to stop");
+      if (!woken) {
+        dismiss_those_who_wait();
+        continue;
+      }
       if (!serves(job)) return superseded();
       if (!next) return {};
       delivery = *std::move(next);
@@ -422,6 +427,22 @@ Status NodeImpl::deliver_all(std::uint64_t job, const std::stop_token& stop) {
     }
     changed_.notify_all();  // something was sent: planning may go on
     ISOCOST_TRY(deliver(delivery, session, stop));
+  }
+}
+
+// Planning keeps `plan_ahead` to the rank that is furthest behind. Where nobody holds that rank,
+// the others would wait for ever: they are told, and may come back together. With mutex_ held.
+void NodeImpl::dismiss_those_who_wait() {
+  const DeliveryQueue& queue = job_->queue();
+  const auto awaited = queue.awaited();
+  if (!awaited || queue.ahead() <= static_cast<std::size_t>(parts_.options.plan_ahead)) return;
+  const Refusal refusal{
+      ErrorCode::kUnavailable,
+      "rank " + std::to_string(*awaited) + (job_->seen(*awaited) ? " has gone" : " never came") +
+          ", and no data can follow without it: start all ranks again from the last state"};
+  log(parts_.log, LogLevel::kWarning, refusal.message);
+  for (std::int32_t rank = 0; rank < job_->ranks(); ++rank) {
+    if (queue.waits(rank)) server_->refuse(rank, refusal, job_->session(rank));
   }
 }
 

@@ -292,6 +292,26 @@ TEST_F(Resume, RanksThatDisagreeAreTold) {
   finish();
 }
 
+// Planning waits for the rank furthest behind: its peers must hear that nobody holds it.
+TEST_F(Resume, WhoWaitsForARankThatHasGoneIsTold) {
+  make_dataset(70);  // 5 steps; two are planned ahead
+  NodeOptions impatient = options(2);
+  impatient.timeout = std::chrono::milliseconds(300);
+  serve(impatient);
+  for (const bool came : {false, true}) {
+    const auto left = Client::connect(client(0, 2, StartPoint{})).value();
+    if (came) Client::connect(client(1, 2, StartPoint{})).value()->next({}).value();
+    auto next = left->next({});
+    while (next && *next) next = left->next({});
+    ASSERT_FALSE(next.has_value());
+    EXPECT_EQ(next.error().code(), ErrorCode::kUnavailable);
+    const std::string reason = came ? "rank 1 has gone" : "rank 1 never came";
+    EXPECT_NE(next.error().message().find(reason), std::string::npos) << next.error().message();
+  }
+  EXPECT_EQ(train(2, {}, {}).size(), 5U);
+  finish();
+}
+
 TEST_F(Resume, ARestartWaitsUntilTheOldJobHasGone) {
   make_dataset(40);
   serve(options(0));
