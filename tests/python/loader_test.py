@@ -4,6 +4,7 @@ import gc
 import itertools
 import unittest
 import warnings
+import weakref
 
 import numpy
 import torch
@@ -208,11 +209,39 @@ class Measuring(ShardTest):
         with self.assertRaisesRegex(ValueError, "it has: .*language_model"):
             isocost.attach(model, llm="decoder")
 
+    def test_what_runs_between_epochs_is_nobodys(self):
+        model = Model()
+        timers = isocost.attach(model, llm="language_model")
+        for _ in self.loader:
+            pass
+        for _ in range(100):
+            model(torch.zeros(3, dtype=torch.int64))
+        self.assertEqual(timers._watches, {})
+
+    def test_a_second_attach_takes_the_first_off(self):
+        model = Model()
+        first = isocost.attach(model, llm="language_model")
+        isocost.attach(model, llm="language_model")
+        microbatch = next(iter(self.loader))
+        model(**microbatch.tensors)
+        self.assertEqual(first._watches, {})
+        with self.assertRaisesRegex(ValueError, "'decoder' is no module"):
+            isocost.attach(model, decoder="language_model")
+
+    def test_a_dropped_loader_is_freed_at_once(self):
+        gc.disable()
+        self.addCleanup(gc.enable)
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, transform=lambda sample: None)
+        next(iter(loader))
+        gone = weakref.ref(loader)
+        del loader
+        self.assertIsNone(gone())
+
     def test_reports_are_checked(self):
         iterator = iter(self.loader)
         first = next(iterator)
         self.loader.report(first, {"llm": 0.1})
-        for seconds in (float("nan"), -1.0, 1e9, {"llm": float("inf")}, {"decoder": 1.0}):
+        for seconds in (float("nan"), -1.0, 1e9, "soon", None, True, {"llm": float("inf")}, {"decoder": 1.0}):
             with self.assertRaisesRegex(ValueError, "report: "):
                 self.loader.report(first, seconds)
         for _ in range(4):

@@ -144,8 +144,8 @@ Load changed_load(const py::object& said, Load load) {
   if (said.is_none()) return load;
   const auto lengths = said.cast<std::map<std::string, std::int64_t>>();
   for (const auto& [name, count] : lengths) {
-    if (count < (name == "llm_tokens" ? 1 : 0))
-      throw py::value_error(name + " must not be negative");
+    const std::int64_t least = name == "llm_tokens" ? 1 : 0;
+    if (count < least) throw py::value_error(name + " must be at least " + std::to_string(least));
     if (name == "llm_tokens") {
       load[Module::kLlm] = {};
       load[Module::kLlm].add_sequence(std::min(count, std::int64_t{1} << 28));
