@@ -1,4 +1,4 @@
-#include "costmodel/cost_model.h"
+#include "costmodel/profile.h"
 
 namespace isocost {
 

@@ -14,7 +14,7 @@
 
 #include "base/load.h"
 #include "base/result.h"
-#include "costmodel/cost_model.h"
+#include "costmodel/profile.h"
 
 namespace isocost {
 namespace {
@@ -153,7 +153,7 @@ Result<CostProfile> CostProfile::parse(std::string_view text) {
   for (std::size_t i = 0; i < kModules; ++i) {
     const auto module = static_cast<Module>(i);
     known.emplace(module_name(module));
-    ISOCOST_ASSIGN(profile.modules.at(i), parse_module(*modules, module));
+    ISOCOST_ASSIGN(profile.modules.at(i).coefficients, parse_module(*modules, module));
   }
   ISOCOST_TRY(only_keys(*modules, known, "modules."));
   return profile;
@@ -184,7 +184,7 @@ std::string CostProfile::to_json() const {
   json modules_json;
   for (std::size_t i = 0; i < kModules; ++i) {
     json terms;
-    for (const Term& term : kTerms) terms[term.name] = modules.at(i).*term.field;
+    for (const Term& term : kTerms) terms[term.name] = modules.at(i).coefficients.*term.field;
     modules_json[std::string(module_name(static_cast<Module>(i)))] = std::move(terms);
   }
   const json document = {{"version", kVersion},

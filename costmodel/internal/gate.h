@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+namespace isocost {
+
+/// Decides whether factors are applied: where the step time that they save is less than what
+/// learning them takes, they are not.
+class Gate {
+ public:
+  /// `least_gain`: share of the step time that a gain must reach besides.
+  explicit Gate(double least_gain) : least_gain_(least_gain) {}
+
+  /// One step's estimate of the gain and of the overhead, as shares of the step time.
+  void take(double gain, double overhead);
+  /// Something changed: on again until the evidence is in.
+  void open();
+
+  bool on() const { return on_; }
+  double gain() const { return gain_; }
+  double overhead() const { return overhead_; }
+
+ private:
+  double least_gain_;
+  double gain_ = 0;
+  double overhead_ = 0;
+  std::int64_t steps_ = 0;        // since opened
+  bool on_ = true;
+};
+
+}  // namespace isocost

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "costmodel/internal/bucket_fit.h"
+#include "costmodel/internal/rows.h"
+
+namespace isocost {
+
+/// Learns the factors of one module from microbatches that finished in one step after another.
+///
+/// Cold (the first kColdRows rows, and again after a drift) it keeps the rows and refits all of
+/// them at each step, because a profile of another machine may be wrong by a factor of a thousand,
+/// and only several rows tell that from outliers. Warm, it keeps normal equations with forgetting.
+/// A row counts at most as kClip deviations off; buckets most of whose rows are off to one side are
+/// no outliers and count in full. Where the whole module is off for kDriftSteps steps on end, it
+/// has changed: its evidence is forgotten.
+class ModuleCorrection {
+ public:
+  explicit ModuleCorrection(double half_life);
+
+  /// What the factors learnt so far make of a row: predicted over the profile's seconds.
+  double learnt_ratio(std::span<const Share> shares) const;
+  /// The same with the published factors.
+  double published_ratio(std::span<const Share> shares) const;
+
+  /// How far off the whole module was in a step: the median of `ratios`, measured over learnt.
+  /// Returns whether a drift was found; the evidence is forgotten then. Call before learn().
+  bool drifted(double median_ratio, std::size_t rows);
+  /// Takes the rows of one step; `speeds[rank]` multiplies a rank's seconds.
+  void learn(const Rows& step, std::span<const double> speeds);
+
+  /// Those learnt, less what may be chance.
+  const FactorVector& factors() const { return published_; }
+  /// Standard deviation of a row around its prediction, relative.
+  double noise() const { return noise_; }
+  /// A module is off by more than chance while its drift is not yet certain.
+  bool in_doubt() const { return steps_off_ != 0; }
+
+  /// State as plain values.
+  struct Saved {
+    FactorVector prior{};
+    FactorVector learnt{};
+    FactorVector published{};
+    Evidence evidence;
+    double noise = 0;
+  };
+  Saved save() const;
+  void restore(const Saved& saved);
+
+ private:
+  void refit_cold();
+  void learn_warm(const Rows& step, std::span<const double> speeds);
+  void add_clipped(const Rows& rows, const Row& row, double ratio, double expected);
+  bool changed_bucket(std::span<const Share> shares) const;
+  void publish(const Fit& fit);
+
+  double keep_;                 // of the evidence, a row
+  FactorVector prior_{};        // where the fit is drawn to
+  FactorVector learnt_{};       // the fit
+  FactorVector published_{};    // what is significant of it
+  Evidence evidence_;
+  double noise_;
+  Rows cold_;                        // all rows while cold, divided by their rank's speed
+  bool is_cold_ = true;
+  FactorVector off_{};               // running mean of +1 / -1 for rows that were clipped
+  int steps_off_ = 0;                // on end; the sign tells the side
+  std::vector<double> scratch_;
+};
+
+}  // namespace isocost
