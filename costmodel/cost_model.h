@@ -55,7 +55,7 @@ struct CorrectionStatus {
     std::array<double, kShapeBuckets> buckets{};
     double noise = 0;  ///< Standard deviation of microbatches around their predictions, relative.
   };
-  bool on = true;              ///< The gate. Shut: plans follow the profile alone.
+  bool on = true;              ///< The gate. Shut: factors stay as they are, and it only keeps watch.
   double gain = 0;             ///< Share of the step time that correction saves, predicted.
   double overhead = 0;         ///< Share of the step time that it takes, measured.
   std::uint64_t drifts = 0;    ///< Times that a module was found changed.

@@ -8,8 +8,8 @@
 namespace isocost {
 namespace {
 
-constexpr double kPriorDeviation = 0.5;
-constexpr double kNeighbourDeviation = 0.3;
+constexpr double kPriorDeviation = 0.3;
+constexpr double kNeighbourDeviation = 0.15;
 constexpr double kSmallestFactor = 0.02;  // of the prior
 
 // The factors that were seen, in units of their priors: g = factor / prior.

@@ -29,8 +29,8 @@ struct Fit {
   FactorVector deviations{};  ///< Standard deviations; infinite where nothing was seen.
 };
 
-/// Regularised non-negative least squares. Drawn towards `prior` (each factor within 50 % of it,
-/// neighbouring buckets within 30 % of each other); `noise` is a row's relative deviation. A bucket
+/// Regularised non-negative least squares. Drawn towards `prior` (each factor within 30 % of it,
+/// neighbouring buckets within 15 % of each other); `noise` is a row's relative deviation. A bucket
 /// that was never seen follows its nearest neighbour that was.
 Fit fit_factors(const Evidence& evidence, const FactorVector& prior, double noise);
 

@@ -9,7 +9,8 @@
 namespace isocost {
 namespace {
 
-// With the gate shut, every so many steps are learnt from.
+// With the gate shut, one step in so many is learnt from: a profile may cease to be exact little by
+// little. What happens at once, to a module or a rank, is seen in every step.
 constexpr std::int64_t kIdleStride = 4;
 
 }  // namespace
@@ -17,7 +18,6 @@ constexpr std::int64_t kIdleStride = 4;
 Correction::Correction(const CorrectionOptions& options)
     : options_(options), gate_(options.least_gain) {
   for (std::size_t m = 0; m < kModules; ++m) modules_.emplace_back(options.half_life);
-  for (FactorVector& factors : applied_) factors.fill(1);
 }
 
 void Correction::take(const MeasuredStep& step, double own_seconds) {
@@ -29,7 +29,6 @@ void Correction::take(const MeasuredStep& step, double own_seconds) {
   const double gain = gain_of(step);
   if (options_.clock) own_seconds += static_cast<double>(options_.clock() - started) * 1e-9;
   gate_.take(gain, step_seconds_ > 0 ? own_seconds / step_seconds_ : 0);
-  apply();
 }
 
 void Correction::judge_modules(const MeasuredStep& step) {
@@ -123,24 +122,7 @@ double Correction::gain_of(const MeasuredStep& step) {
   if (total.profile <= 0 || total.corrected <= 0) return 0;
   const double weight = std::max(1.0 / 16, 1 / static_cast<double>(steps_));
   step_seconds_ += weight * (slowest - step_seconds_);
-  overall_ += weight * (total.corrected / total.profile - overall_);
   return worst * total.profile / total.corrected - 1;
-}
-
-// Shut, the gate leaves one factor for all: predictions keep their scale, and plans are those of
-// the profile.
-void Correction::apply() {
-  for (std::size_t m = 0; m < kModules; ++m) {
-    if (gate_.on()) {
-      applied_.at(m) = modules_[m].factors();
-    } else {
-      applied_.at(m).fill(overall_);
-    }
-  }
-}
-
-std::span<const double> Correction::rank_speeds() const {
-  return gate_.on() ? ranks_.published() : std::span<const double>();
 }
 
 CorrectionStatus Correction::status() const {
@@ -150,12 +132,11 @@ CorrectionStatus Correction::status() const {
   status.overhead = gate_.overhead();
   status.drifts = drifts_;
   status.reprofile_suggested = reprofile_;
-  const auto speeds = rank_speeds();
-  status.rank_speeds.assign(speeds.begin(), speeds.end());
+  status.rank_speeds.assign(rank_speeds().begin(), rank_speeds().end());
   for (std::size_t m = 0; m < kModules; ++m) {
-    status.modules.at(m).fixed = applied_.at(m)[kFixed];
+    status.modules.at(m).fixed = factors(m)[kFixed];
     for (std::size_t b = 0; b < kShapeBuckets; ++b) {
-      status.modules.at(m).buckets.at(b) = applied_.at(m)[factor_of_bucket(b)];
+      status.modules.at(m).buckets.at(b) = factors(m)[factor_of_bucket(b)];
     }
     status.modules.at(m).noise = modules_[m].noise();
   }
@@ -177,7 +158,6 @@ void Correction::restore(const Saved& saved) {
   drifts_ = saved.drifts;
   reprofile_ = saved.reprofile;
   gate_ = Gate(options_.least_gain);
-  apply();
 }
 
 }  // namespace isocost

@@ -23,7 +23,7 @@ struct MeasuredStep {
   std::array<Rows, kModules> modules;
 };
 
-/// All that is learnt: speeds of ranks, factors of modules, and whether they are worth applying.
+/// All that is learnt: speeds of ranks, factors of modules, and whether more is worth learning.
 /// Steps are taken in one after another; see CostModel for what is promised.
 class Correction {
  public:
@@ -32,9 +32,8 @@ class Correction {
   /// `own_seconds`: what collecting the step's measurements took.
   void take(const MeasuredStep& step, double own_seconds);
 
-  /// Those applied now.
-  const FactorVector& factors(std::size_t module) const { return applied_.at(module); }
-  std::span<const double> rank_speeds() const;
+  const FactorVector& factors(std::size_t module) const { return modules_.at(module).factors(); }
+  std::span<const double> rank_speeds() const { return ranks_.published(); }
   CorrectionStatus status() const;
 
   const ModuleCorrection& module(std::size_t module) const { return modules_.at(module); }
@@ -52,15 +51,12 @@ class Correction {
   void judge_ranks(const MeasuredStep& step);
   void learn(const MeasuredStep& step);
   double gain_of(const MeasuredStep& step);
-  void apply();
 
   CorrectionOptions options_;
   std::vector<ModuleCorrection> modules_;
   RankSpeeds ranks_;
   Gate gate_;
-  std::array<FactorVector, kModules> applied_{};
   std::array<double, kModules> everywhere_{};  // this step's median of measured over learnt
-  double overall_ = 1;                         // measured over profile, of whole steps
   double step_seconds_ = 0;
   std::int64_t steps_ = 0;
   std::uint64_t drifts_ = 0;

@@ -4,8 +4,8 @@
 
 namespace isocost {
 
-/// Decides whether factors are applied: where the step time that they save is less than what
-/// learning them takes, they are not.
+/// Decides whether correction runs: where the step time that its factors save is less than what
+/// learning them takes, it only keeps watch, and the factors stay as they are.
 class Gate {
  public:
   /// `least_gain`: share of the step time that a gain must reach besides.

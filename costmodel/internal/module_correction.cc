@@ -10,16 +10,20 @@
 namespace isocost {
 namespace {
 
-constexpr std::size_t kColdRows = 64;
+constexpr std::size_t kColdRows = 96;
 constexpr double kFirstNoise = 0.1;
 constexpr double kSmallestNoise = 0.005;
 constexpr double kLargestNoise = 0.5;
-// Rows count at most as this many deviations off.
+// Rows count at most as kClip deviations off, and beyond kDrop not at all.
 constexpr double kClip = 3;
+constexpr double kDrop = 8;
 // A profile that is right but for noise and some buckets stays the scale; others are rescaled.
-constexpr double kScaleTolerance = 1.25;
-// Deviations that chance reaches: one factor in 370 by mere luck, and then by little.
-constexpr double kChance = 3;
+constexpr double kScaleTolerance = 1.5;
+// Cold, a row that is further off than this factor is left out: alone in its bucket, it would be
+// believed. If the bucket really is that far off, more will come.
+constexpr double kFarOff = 4;
+// Deviations that chance may reach: there are many buckets, and many steps to try its luck.
+constexpr double kChance = 4.5;
 // Of rows that were clipped, to one side, before a bucket counts as changed.
 constexpr double kChangedBucket = 0.5;
 constexpr double kOffMemory = 1.0 / 8;
@@ -32,25 +36,32 @@ double dot(std::span<const Share> shares, const FactorVector& factors) {
   return sum;
 }
 
-// The factor that half of the evidence lies below: unmoved by one bucket that errs.
-double common_factor(const Evidence& evidence, const FactorVector& factors) {
-  std::array<std::size_t, kFactors> order{};
+// What the buckets have in common: their median, each counting alike, so that one bucket that errs
+// does not speak for the others however much of the load it is. Of two middle ones the nearer to
+// one. Buckets that little is known about have no say.
+struct Common {
+  double factor = 1;
+  double deviation = 0;
+};
+Common common_factor(const Fit& fit) {
+  constexpr double kVague = 4;
+  const double sharpest =
+      *std::min_element(fit.deviations.begin() + 1, fit.deviations.end());
+  if (!std::isfinite(sharpest)) return {fit.factors[kFixed], fit.deviations[kFixed]};
+  std::array<double, kFactors> known{};
   std::size_t size = 0;
-  double total = 0;
+  double variance = 0;
   for (std::size_t k = 1; k < kFactors; ++k) {
-    if (!evidence.seen(k)) continue;
-    order[size++] = k;
-    total += evidence.b[k] * factors[k];
+    if (fit.deviations[k] > kVague * sharpest) continue;
+    known[size++] = fit.factors[k];
+    variance += fit.deviations[k] * fit.deviations[k];
   }
-  if (size == 0) return factors[kFixed];
-  std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(size),
-            [&](std::size_t i, std::size_t j) { return factors[i] < factors[j]; });
-  double below = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    below += evidence.b[order[i]] * factors[order[i]];
-    if (2 * below >= total) return factors[order[i]];
-  }
-  return factors[order[size - 1]];
+  std::sort(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(size));
+  const double low = known[(size - 1) / 2];
+  const double high = known[size / 2];
+  // The deviation of a median is 1.25 times that of a mean.
+  return {std::abs(low - 1) < std::abs(high - 1) ? low : high,
+          (size == 1 ? 1 : 1.25) * std::sqrt(variance) / static_cast<double>(size)};
 }
 
 }  // namespace
@@ -102,6 +113,12 @@ void ModuleCorrection::learn(const Rows& step, std::span<const double> speeds) {
   cold_.clear();
 }
 
+std::size_t ModuleCorrection::seen_factors() const {
+  std::size_t seen = 0;
+  for (std::size_t k = 0; k < kFactors; ++k) seen += evidence_.seen(k) ? 1U : 0U;
+  return seen;
+}
+
 // Three rounds: each finds the noise around the last fit, and clips by it.
 void ModuleCorrection::refit_cold() {
   const auto ratios_to = [this](const FactorVector& factors) {
@@ -120,9 +137,14 @@ void ModuleCorrection::refit_cold() {
     const double centre = median(scratch_);
     noise_ = std::clamp(robust_deviation(scratch_, centre), kSmallestNoise, kLargestNoise);
     // A fit to few rows flatters.
+    const auto rows = static_cast<double>(cold_.rows.size());
+    const double spare = rows - static_cast<double>(seen_factors());
+    noise_ *= spare > 0 ? std::sqrt(rows / spare) : 1;
     if (cold_.rows.size() < kFactors) noise_ = std::max(noise_, kFirstNoise);
     evidence_ = {};
     for (const Row& row : cold_.rows) {
+      const double far = row.ratio / dot(cold_.of(row), prior);
+      if (far > kFarOff || far < 1 / kFarOff) continue;
       const double expected = dot(cold_.of(row), learnt_);
       const double limit = kClip * noise_;
       const double target = std::clamp(row.ratio / expected, centre * (1 - std::min(limit, 0.9)),
@@ -132,7 +154,10 @@ void ModuleCorrection::refit_cold() {
     fit = fit_factors(evidence_, prior, noise_);
     learnt_ = fit.factors;
   }
-  if (cold_.rows.size() >= kColdRows) prior_ = prior;
+  // Few rows tell the scale, but not yet one bucket from another.
+  published_ = prior;
+  if (cold_.rows.size() < kColdRows) return;
+  prior_ = prior;
   publish(fit);
 }
 
@@ -168,7 +193,11 @@ void ModuleCorrection::add_clipped(const Rows& rows, const Row& row, double rati
     double& off = off_[share.factor];
     off += kOffMemory * (side - off);
   }
-  evidence_.add(shares, expected, side != 0 && changed_bucket(shares) ? target : clipped);
+  if (side != 0 && changed_bucket(shares)) {
+    evidence_.add(shares, expected, target);
+  } else if (std::max(target, 1 / target) <= 1 + kDrop * noise_) {
+    evidence_.add(shares, expected, clipped);
+  }
 }
 
 bool ModuleCorrection::changed_bucket(std::span<const Share> shares) const {
@@ -179,10 +208,8 @@ bool ModuleCorrection::changed_bucket(std::span<const Share> shares) const {
 
 // What all buckets share first, then what is particular to each.
 void ModuleCorrection::publish(const Fit& fit) {
-  const double common = common_factor(evidence_, fit.factors);
-  const double chance = kChance * 1.25 * noise_ * common / std::sqrt(evidence_.rows);
-  const double shift = significant(common - 1, chance);
-  const double centre = 1 + shift;
+  const Common common = common_factor(fit);
+  const double centre = 1 + significant(common.factor - 1, kChance * common.deviation);
   for (std::size_t k = 0; k < kFactors; ++k) {
     const double deviation = fit.factors[k] / centre - 1;
     published_[k] = centre * (1 + significant(deviation, kChance * fit.deviations[k] / centre));

@@ -15,8 +15,8 @@ namespace isocost {
 /// Cold (the first kColdRows rows, and again after a drift) it keeps the rows and refits all of
 /// them at each step, because a profile of another machine may be wrong by a factor of a thousand,
 /// and only several rows tell that from outliers. Warm, it keeps normal equations with forgetting.
-/// A row counts at most as kClip deviations off; buckets most of whose rows are off to one side are
-/// no outliers and count in full. Where the whole module is off for kDriftSteps steps on end, it
+/// Rows that are a few deviations off are clipped, those far off are dropped; but buckets most of
+/// whose rows are off to one side are no outliers and count in full. Where the whole module is off for kDriftSteps steps on end, it
 /// has changed: its evidence is forgotten.
 class ModuleCorrection {
  public:
@@ -53,6 +53,7 @@ class ModuleCorrection {
 
  private:
   void refit_cold();
+  std::size_t seen_factors() const;
   void learn_warm(const Rows& step, std::span<const double> speeds);
   void add_clipped(const Rows& rows, const Row& row, double ratio, double expected);
   bool changed_bucket(std::span<const Share> shares) const;

@@ -15,7 +15,7 @@ constexpr double kFar = 4;             // deviations
 constexpr double kSmallestJump = 0.03;
 constexpr double kSmallestGain = 1.0 / 32;
 constexpr double kSmallestNoise = 0.002;
-constexpr double kChance = 3;
+constexpr double kChance = 4.5;
 constexpr double kLargestSpeed = 50;
 
 }  // namespace
@@ -51,15 +51,7 @@ void RankSpeeds::take(std::span<Sample> step) {
       scratch_.push_back(step[end++].ratio);
     }
     const std::size_t microbatches = end - first;
-    double middle = median(scratch_);
-    // Even counts: the mean of the two middle ones.
-    if (microbatches % 2 == 0) {
-      middle = (middle + *std::min_element(
-                             scratch_.begin() + static_cast<std::ptrdiff_t>(microbatches / 2),
-                             scratch_.end())) /
-               2;
-    }
-    ranks.push_back({static_cast<std::size_t>(step[first].rank), middle, microbatches});
+    ranks.push_back({static_cast<std::size_t>(step[first].rank), median(scratch_), microbatches});
     first = end;
   }
   if (ranks.size() < 2) return;  // alone, a rank is the measure of itself

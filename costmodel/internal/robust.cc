@@ -8,9 +8,10 @@ namespace isocost {
 
 double median(std::span<double> values) {
   if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
 double robust_deviation(std::span<double> values, double centre) {
@@ -21,7 +22,7 @@ double robust_deviation(std::span<double> values, double centre) {
 double significant(double deviation, double noise) {
   if (std::abs(deviation) <= noise) return 0;
   const double share = noise / deviation;
-  return deviation * (1 - share * share);
+  return deviation * (1 - share * share * share * share);
 }
 
 }  // namespace isocost

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -44,16 +43,38 @@ std::vector<double> errors_by_bucket(const CostModel& model, const EmulatedTrain
   return sums;
 }
 
+struct DearBucket {
+  Module module;
+  std::size_t bucket;
+};
+
+// All that make up 8 % of their module's seconds, at least.
+std::vector<DearBucket> buckets_that_matter(const CostProfile& profile) {
+  const EmulatedTrainer trainer(cost_of(profile), {});
+  const MicrobatchShape all = CostModel(profile, {}).shape_of(trainer.draw(20'000, 5));
+  ModuleSeconds total{};
+  for (const BucketSeconds& part : all) {
+    total.at(static_cast<std::size_t>(part.module)) += part.seconds;
+  }
+  std::vector<DearBucket> buckets;
+  for (const BucketSeconds& part : all) {
+    if (part.seconds > 0.08 * total.at(static_cast<std::size_t>(part.module))) {
+      buckets.push_back({part.module, part.bucket});
+    }
+  }
+  return buckets;
+}
+
 // One bucket of one module dearer than the profile says.
-HiddenCost with_dear_bucket(const CostProfile& profile, Module dear, std::size_t bucket) {
+HiddenCost with_dear_bucket(const CostProfile& profile, const DearBucket& dear) {
   HiddenCost hidden = cost_of(profile);
-  hidden.seconds = [plain = hidden.seconds, profile, dear, bucket](
+  hidden.seconds = [plain = hidden.seconds, profile, dear](
                        Module module, std::span<const Load> samples, std::int64_t step) {
     double seconds = plain(module, samples, step);
-    if (module != dear) return seconds;
+    if (module != dear.module) return seconds;
     const ModuleCoefficients& c = profile.modules[static_cast<std::size_t>(module)].coefficients;
     for (const Load& sample : samples) {
-      if (sample[module].units == 0 || shape_bucket(sample[module]) != bucket) continue;
+      if (sample[module].units == 0 || shape_bucket(sample[module]) != dear.bucket) continue;
       seconds += 0.6 * (predict(c, sample[module]).count() - c.per_microbatch);
     }
     return seconds;
@@ -63,16 +84,11 @@ HiddenCost with_dear_bucket(const CostProfile& profile, Module dear, std::size_t
 
 TEST(Scenario, ABucketOfShapesIsDearerThanProfiled) {
   const CostProfile profile = measured_profile();
-  const struct {
-    Module module;
-    std::size_t bucket;
-  } cases[] = {{Module::kVision, 7}, {Module::kVision, 11}, {Module::kVision, 15},
-               {Module::kAudio, 12}, {Module::kLlm, 9},     {Module::kLlm, 13}};
-  for (const auto& dear : cases) {
+  for (const DearBucket& dear : buckets_that_matter(profile)) {
     for (const std::uint64_t seed : kSeeds) {
       SCOPED_TRACE(std::string(module_name(dear.module)) + " bucket " +
                    std::to_string(dear.bucket) + " seed " + std::to_string(seed));
-      EmulatedTrainer trainer(with_dear_bucket(profile, dear.module, dear.bucket), {.seed = seed});
+      EmulatedTrainer trainer(with_dear_bucket(profile, dear), {.seed = seed});
       CostModel model(profile, {});
       for (int step = 0; step < 60; ++step) {
         trainer.run_step(model);
@@ -82,7 +98,7 @@ TEST(Scenario, ABucketOfShapesIsDearerThanProfiled) {
           for (std::size_t b = 0; b < kShapeBuckets; ++b) {
             if (module == dear.module && b == dear.bucket) {
               ASSERT_GE(errors[b], 0) << "the scenario has no such samples";
-              if (step >= 20) EXPECT_LE(errors[b], 0.05) << "step " << step;
+              EXPECT_TRUE(step < 20 || errors[b] <= 0.05) << errors[b] << " step " << step;
             } else {
               EXPECT_LE(errors[b], 0.02) << module_name(module) << " " << b << " step " << step;
             }
@@ -152,31 +168,72 @@ TEST(Scenario, TheEncoderIsUnfrozen) {
   }
 }
 
+// The same measurements, but for 2 % of them, which take ten times as long.
+void observe_with_outliers(CostModel& model, const EmulatedStep& step, Random& random) {
+  for (Measurement measurement : step.measurements) {
+    if (random.uniform() < 0.02) {
+      for (double& seconds : measurement.seconds) seconds *= 10;
+    }
+    ASSERT_TRUE(model.observe(measurement));
+  }
+  model.update();
+}
+
+double largest_move(const CorrectionStatus& from, const CorrectionStatus& to) {
+  double largest = 0;
+  for (std::size_t m = 0; m < kModules; ++m) {
+    largest = std::max(largest, std::abs(to.modules[m].fixed / from.modules[m].fixed - 1));
+    for (std::size_t b = 0; b < kShapeBuckets; ++b) {
+      const double move = to.modules[m].buckets[b] / from.modules[m].buckets[b] - 1;
+      largest = std::max(largest, std::abs(move));
+    }
+  }
+  for (std::size_t rank = 0; rank < to.rank_speeds.size(); ++rank) {
+    const double before = rank < from.rank_speeds.size() ? from.rank_speeds[rank] : 1;
+    largest = std::max(largest, std::abs(to.rank_speeds[rank] / before - 1));
+  }
+  return largest;
+}
+
 TEST(Scenario, OutliersMoveNoFactor) {
   const CostProfile profile = measured_profile();
   for (const std::uint64_t seed : kSeeds) {
     SCOPED_TRACE(seed);
-    EmulatedTrainer trainer(with_dear_bucket(profile, Module::kVision, 11),
-                            {.outliers = 0.02, .seed = seed});
-    EmulatedTrainer calm(with_dear_bucket(profile, Module::kVision, 11), {.seed = seed});
+    HiddenCost hidden = with_dear_bucket(profile, {Module::kVision, 15});
+    hidden.speed = [](std::int32_t rank, std::int64_t) { return rank == 5 ? 1.2 : 1.0; };
+    EmulatedTrainer trainer(hidden, {.seed = seed});
+    CostModel calm(profile, {});
     CostModel disturbed(profile, {});
-    CostModel clean(profile, {});
-    for (int step = 0; step < 120; ++step) {
-      trainer.run_step(disturbed);
-      calm.run_step(clean);
-      if (step < 30) continue;
-      const CorrectionStatus a = disturbed.correction();
-      const CorrectionStatus b = clean.correction();
-      EXPECT_EQ(a.drifts, 0U);
-      for (std::size_t m = 0; m < kModules; ++m) {
-        EXPECT_NEAR(a.modules[m].fixed, b.modules[m].fixed, 0.01) << m << " step " << step;
-        for (std::size_t k = 0; k < kShapeBuckets; ++k) {
-          EXPECT_NEAR(a.modules[m].buckets[k] / b.modules[m].buckets[k], 1, 0.01)
-              << m << " " << k << " step " << step;
+    Random random(seed + 50);
+    for (int step = 0; step < 160; ++step) {
+      const EmulatedStep measured = trainer.run_step(calm);
+      if (step < 30) {
+        for (const Measurement& measurement : measured.measurements) {
+          ASSERT_TRUE(disturbed.observe(measurement));
         }
+        disturbed.update();
+      } else {
+        observe_with_outliers(disturbed, measured, random);
       }
-      for (const double speed : a.rank_speeds) EXPECT_NEAR(speed, 1, 0.01) << "step " << step;
+      EXPECT_LE(largest_move(calm.correction(), disturbed.correction()), 0.01) << step;
+      EXPECT_EQ(disturbed.correction().drifts, 0U);
     }
+    EXPECT_NEAR(disturbed.correction().modules[0].buckets[15], 1.6, 0.05);
+  }
+}
+
+TEST(Scenario, OutliersDoNotSpoilAnExactProfile) {
+  const CostProfile profile = measured_profile();
+  for (const std::uint64_t seed : kSeeds) {
+    SCOPED_TRACE(seed);
+    EmulatedTrainer trainer(cost_of(profile), {.outliers = 0.02, .seed = seed});
+    CostModel model(profile, {});
+    const CorrectionStatus before = CostModel(profile, {}).correction();
+    for (int step = 0; step < 100; ++step) {
+      trainer.run_step(model);
+      EXPECT_LE(largest_move(before, model.correction()), 0.01) << step;
+    }
+    EXPECT_EQ(model.correction().drifts, 0U);
   }
 }
 
@@ -186,9 +243,8 @@ TEST(Scenario, AnExactProfileNeedsNoCorrection) {
     SCOPED_TRACE(seed);
     EmulatedTrainer trainer(cost_of(profile), {.seed = seed});
     CostModel::Options options;
-    options.correction.clock = [] {
-      return std::chrono::steady_clock::now().time_since_epoch().count();
-    };
+    // A clock that says that whatever is timed takes 20 us; what it really takes is for the bench.
+    options.correction.clock = [now = std::int64_t{0}]() mutable { return now += 20'000; };
     CostModel model(profile, options);
     for (int step = 0; step < 100; ++step) {
       trainer.run_step(model);

@@ -201,13 +201,12 @@ EmulatedStep EmulatedTrainer::run_step(CostModel& model) {
       measurement.seconds.at(i) =
           exact > 0 ? exact * hiccup * (1 + options_.noise * normal(noise_)) : -1;
     }
-    const MicrobatchShape shape = model.shape_of(samples);
-    for (const BucketSeconds& part : shape) {
+    result.shapes.push_back(model.shape_of(samples));
+    for (const BucketSeconds& part : result.shapes.back()) {
       result.rank_profile_s[static_cast<std::size_t>(measurement.rank)] += part.seconds;
     }
-    measurement.shape = shape;
+    measurement.shape = result.shapes.back();
     if (!model.observe(measurement)) std::abort();
-    measurement.shape = {};
   }
   model.update();
   ++step_;

@@ -38,7 +38,8 @@ struct EmulatedStep {
   double seconds = 0;         ///< The slowest rank's, without noise.
   double oracle_seconds = 0;  ///< The same, had the plan been made knowing all costs and speeds.
   std::vector<double> rank_profile_s;  ///< [ranks]: work given to each, by the profile.
-  std::vector<Measurement> measurements;
+  std::vector<Measurement> measurements;  ///< Their shapes are views into `shapes`.
+  std::vector<MicrobatchShape> shapes;
 };
 
 /// Trains without a model: draws global batches of pictures, documents, videos, speech and text,
