@@ -68,16 +68,18 @@ ModuleProfile priced(const ModuleProfile& profile, std::size_t module) {
 
 struct CostModel::State {
   State(CostProfile its_profile, const Options& wanted)
-      : profile(std::move(its_profile)), options(wanted), correction(wanted.correction) {
-    for (std::size_t i = 0; i < kModules; ++i) {
-      predictors.emplace_back(priced(profile.modules.at(i), i));
-    }
-  }
+      : profile(std::move(its_profile)),
+        options(wanted),
+        prices{priced(profile.modules[0], 0), priced(profile.modules[1], 1),
+               priced(profile.modules[2], 2)},
+        predictors{ModulePredictor(prices[0]), ModulePredictor(prices[1]),
+                   ModulePredictor(prices[2])},
+        correction(prices, wanted.correction) {}
 
   // Shares of a module's seconds in a microbatch, in ascending order of factors. Returns the
   // profile's seconds.
-  double shares_of(std::size_t module, const ModuleLoad& load,
-                   std::span<const BucketSeconds> shape, std::vector<Share>& shares) const {
+  double shares_of(std::size_t module, const ModuleLoad& load, std::span<const BucketSeconds> shape,
+                   std::vector<Share>& shares) const {
     const ModulePredictor& predictor = predictors[module];
     const double seconds = predictor.microbatch(load);
     if (!(seconds > 0)) return 0;
@@ -119,6 +121,7 @@ struct CostModel::State {
     if (!(row.profile_s > 0)) return;
     row.count = static_cast<std::uint32_t>(rows.shares.size()) - row.first;
     row.ratio = seconds / row.profile_s;
+    row.load = load;
     double predicted = 0;
     for (const Share& share : rows.of(row)) {
       predicted += share.share * correction.factors(module)[share.factor];
@@ -139,7 +142,8 @@ struct CostModel::State {
 
   CostProfile profile;
   Options options;
-  std::vector<ModulePredictor> predictors;
+  std::array<ModuleProfile, kModules> prices;
+  std::array<ModulePredictor, kModules> predictors;
   Correction correction;
   MeasuredStep open;  // measurements of the latest step
   std::uint32_t last_microbatches = 0;

@@ -55,10 +55,10 @@ struct CorrectionStatus {
     std::array<double, kShapeBuckets> buckets{};
     double noise = 0;  ///< Standard deviation of microbatches around their predictions, relative.
   };
-  bool on = true;              ///< The gate. Shut: factors stay as they are, and it only keeps watch.
-  double gain = 0;             ///< Share of the step time that correction saves, predicted.
-  double overhead = 0;         ///< Share of the step time that it takes, measured.
-  std::uint64_t drifts = 0;    ///< Times that a module was found changed.
+  bool on = true;            ///< The gate. Shut: factors stay as they are, and it only keeps watch.
+  double gain = 0;           ///< Share of the step time that correction saves, predicted.
+  double overhead = 0;       ///< Share of the step time that it takes, measured.
+  std::uint64_t drifts = 0;  ///< Times that a module was found changed.
   bool reprofile_suggested = false;  ///< A drift was found: the profile no longer holds.
   std::vector<double> rank_speeds;   ///< On each rank's seconds; ranks beyond: 1.
   std::array<ModuleFactors, kModules> modules;

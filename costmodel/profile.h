@@ -84,7 +84,8 @@ struct CostProfile {
 };
 
 /// Why a profile may not fit the machine that trains, for people; empty where it does, or where
-/// either side does not say what it is. A reason to warn, not to refuse: correction finds the scale.
+/// either side does not say what it is. A reason to warn, not to refuse: correction finds the
+/// scale.
 std::string profile_mismatch(const CostProfile& profile, std::string_view hardware,
                              std::string_view dtype);
 

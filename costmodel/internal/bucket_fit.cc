@@ -20,7 +20,7 @@ struct System {
   FactorVector b{};
 };
 
-System make_system(const Evidence& evidence, const FactorVector& prior, double noise) {
+System make_system(const Evidence& evidence, double noise) {
   System system;
   for (std::size_t k = 0; k < kFactors; ++k) {
     if (evidence.seen(k)) system.factor[system.size++] = k;
@@ -30,10 +30,10 @@ System make_system(const Evidence& evidence, const FactorVector& prior, double n
     const std::size_t k = system.factor[i];
     for (std::size_t j = 0; j <= i; ++j) {
       const std::size_t l = system.factor[j];
-      system.a[i][j] = evidence.a[k][l] * prior[k] * prior[l];
+      system.a[i][j] = evidence.a[k][l];
     }
     system.a[i][i] += ridge;
-    system.b[i] = evidence.b[k] * prior[k] + ridge;
+    system.b[i] = evidence.b[k] + ridge;
   }
   for (std::size_t i = 1; i < system.size; ++i) {
     if (system.factor[i - 1] == kFixed) continue;
@@ -130,13 +130,14 @@ void follow_neighbours(const Evidence& evidence, const FactorVector& prior, Fit&
 
 }  // namespace
 
-void Evidence::add(std::span<const Share> shares, double expected, double target) {
-  const double scale = 1 / expected;
+void Evidence::add(std::span<const Share> shares, const FactorVector& prior, double expected,
+                   double target) {
+  std::array<double, kFactors> x;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    const double x = shares[i].share * scale;
+    x[i] = shares[i].share * prior[shares[i].factor] / expected;
     FactorVector& row = a[shares[i].factor];
-    for (std::size_t j = 0; j <= i; ++j) row[shares[j].factor] += x * shares[j].share * scale;
-    b[shares[i].factor] += x * target;
+    for (std::size_t j = 0; j <= i; ++j) row[shares[j].factor] += x[i] * x[j];
+    b[shares[i].factor] += x[i] * target;
   }
   rows += 1;
 }
@@ -153,7 +154,7 @@ Fit fit_factors(const Evidence& evidence, const FactorVector& prior, double nois
   Fit fit;
   fit.factors = prior;
   fit.deviations.fill(std::numeric_limits<double>::infinity());
-  System system = make_system(evidence, prior, noise);
+  System system = make_system(evidence, noise);
   const FactorVector g = solve_non_negative(system);
   factorise(system.a, system.size);
   const FactorVector variances = inverse_diagonal(system.a, system.size);

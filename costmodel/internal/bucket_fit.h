@@ -9,16 +9,17 @@ namespace isocost {
 using FactorVector = std::array<double, kFactors>;
 using FactorMatrix = std::array<FactorVector, kFactors>;
 
-/// Normal equations of a module's factors, with forgetting: rows are relative, so that each is one
-/// measurement of "shares times factors is one".
+/// Normal equations of a module's factors in units of their priors, with forgetting. Rows are
+/// relative, so that each is one measurement of "shares times factors is one".
 struct Evidence {
   FactorMatrix a{};  ///< Sum of x·xᵀ; only the lower triangle (column <= row) is kept.
   FactorVector b{};  ///< Sum of x·target.
   double rows = 0;   ///< How many, after forgetting.
 
-  /// x: shares over `expected`, the ratio that is predicted of the row. `target`: measured over
-  /// predicted.
-  void add(std::span<const Share> shares, double expected, double target);
+  /// x: shares times priors over `expected`, the ratio that is predicted of the row. `target`:
+  /// measured over predicted.
+  void add(std::span<const Share> shares, const FactorVector& prior, double expected,
+           double target);
   void forget(double keep);
   bool seen(std::size_t factor) const { return a[factor][factor] > 1e-6; }
 };

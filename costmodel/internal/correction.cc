@@ -15,9 +15,12 @@ constexpr std::int64_t kIdleStride = 4;
 
 }  // namespace
 
-Correction::Correction(const CorrectionOptions& options)
+Correction::Correction(const std::array<ModuleProfile, kModules>& profile,
+                       const CorrectionOptions& options)
     : options_(options), gate_(options.least_gain) {
-  for (std::size_t m = 0; m < kModules; ++m) modules_.emplace_back(options.half_life);
+  for (const ModuleProfile& module : profile) {
+    modules_.emplace_back(module.coefficients, options.half_life);
+  }
 }
 
 void Correction::take(const MeasuredStep& step, double own_seconds) {
@@ -28,7 +31,12 @@ void Correction::take(const MeasuredStep& step, double own_seconds) {
   if (gate_.on() || steps_ % kIdleStride == 0) learn(step);
   const double gain = gain_of(step);
   if (options_.clock) own_seconds += static_cast<double>(options_.clock() - started) * 1e-9;
-  gate_.take(gain, step_seconds_ > 0 ? own_seconds / step_seconds_ : 0);
+  gate_.take(gain, step_seconds_ > 0 ? own_seconds / step_seconds_ : 0, settled());
+}
+
+bool Correction::settled() const {
+  return std::none_of(modules_.begin(), modules_.end(),
+                      [](const ModuleCorrection& module) { return module.learning_anew(); });
 }
 
 void Correction::judge_modules(const MeasuredStep& step) {
@@ -62,8 +70,7 @@ void Correction::judge_ranks(const MeasuredStep& step) {
       Total& total = totals[row.microbatch];
       total.rank = row.rank;
       total.measured += row.ratio * row.profile_s;
-      total.expected +=
-          row.profile_s * modules_[m].learnt_ratio(rows.of(row)) * everywhere_.at(m);
+      total.expected += row.profile_s * modules_[m].learnt_ratio(rows.of(row)) * everywhere_.at(m);
     }
   }
   samples_.clear();
@@ -76,9 +83,8 @@ void Correction::judge_ranks(const MeasuredStep& step) {
 void Correction::learn(const MeasuredStep& step) {
   for (std::size_t m = 0; m < kModules; ++m) {
     const Rows& rows = step.modules.at(m);
-    const bool doubt = std::any_of(rows.rows.begin(), rows.rows.end(), [this](const Row& row) {
-      return ranks_.in_doubt(row.rank);
-    });
+    const bool doubt = std::any_of(rows.rows.begin(), rows.rows.end(),
+                                   [this](const Row& row) { return ranks_.in_doubt(row.rank); });
     if (!doubt) {
       modules_[m].learn(rows, ranks_.learnt());
       continue;
@@ -106,8 +112,8 @@ double Correction::gain_of(const MeasuredStep& step) {
     for (const Row& row : rows.rows) {
       const auto rank = static_cast<std::size_t>(row.rank);
       ranks[rank].profile += row.profile_s;
-      ranks[rank].corrected += row.profile_s * modules_[m].published_ratio(rows.of(row)) *
-                               ranks_.published()[rank];
+      ranks[rank].corrected +=
+          row.profile_s * modules_[m].published_ratio(rows.of(row)) * ranks_.published()[rank];
       ranks[rank].measured += row.profile_s * row.ratio;
     }
   }

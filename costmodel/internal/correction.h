@@ -27,7 +27,7 @@ struct MeasuredStep {
 /// Steps are taken in one after another; see CostModel for what is promised.
 class Correction {
  public:
-  explicit Correction(const CorrectionOptions& options);
+  Correction(const std::array<ModuleProfile, kModules>& profile, const CorrectionOptions& options);
 
   /// `own_seconds`: what collecting the step's measurements took.
   void take(const MeasuredStep& step, double own_seconds);
@@ -50,6 +50,7 @@ class Correction {
   void judge_modules(const MeasuredStep& step);
   void judge_ranks(const MeasuredStep& step);
   void learn(const MeasuredStep& step);
+  bool settled() const;
   double gain_of(const MeasuredStep& step);
 
   CorrectionOptions options_;

@@ -12,9 +12,10 @@ constexpr double kReopen = 2;
 
 }  // namespace
 
-void Gate::take(double gain, double overhead) {
+void Gate::take(double gain, double overhead, bool settled) {
   ++steps_;
-  const double weight = std::max(kMemory, 1 / static_cast<double>(steps_));
+  if (!settled) open();
+  const double weight = std::max(kMemory, 1 / static_cast<double>(steps_ + 1));
   gain_ += weight * (gain - gain_);
   overhead_ += weight * (overhead - overhead_);
   const double price = std::max(overhead_, least_gain_);

@@ -11,8 +11,9 @@ class Gate {
   /// `least_gain`: share of the step time that a gain must reach besides.
   explicit Gate(double least_gain) : least_gain_(least_gain) {}
 
-  /// One step's estimate of the gain and of the overhead, as shares of the step time.
-  void take(double gain, double overhead);
+  /// One step's estimate of the gain and of the overhead, as shares of the step time. `settled`:
+  /// factors are known well enough to judge by.
+  void take(double gain, double overhead, bool settled);
   /// Something changed: on again until the evidence is in.
   void open();
 
@@ -24,7 +25,7 @@ class Gate {
   double least_gain_;
   double gain_ = 0;
   double overhead_ = 0;
-  std::int64_t steps_ = 0;        // since opened
+  std::int64_t steps_ = 0;  // since opened
   bool on_ = true;
 };
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "costmodel/internal/reprice.h"
 #include "costmodel/internal/robust.h"
 
 namespace isocost {
@@ -24,10 +25,13 @@ constexpr double kScaleTolerance = 1.5;
 constexpr double kFarOff = 4;
 // Deviations that chance may reach: there are many buckets, and many steps to try its luck.
 constexpr double kChance = 4.5;
+// Proportions that a few rows gave are no profile: they yield to less.
+constexpr double kChanceOfFit = 2;
 // Of rows that were clipped, to one side, before a bucket counts as changed.
 constexpr double kChangedBucket = 0.5;
 constexpr double kOffMemory = 1.0 / 8;
 constexpr int kDriftSteps = 3;
+constexpr int kRounds = 8;
 constexpr double kSmallestDrift = 0.05;
 
 double dot(std::span<const Share> shares, const FactorVector& factors) {
@@ -45,29 +49,28 @@ struct Common {
 };
 Common common_factor(const Fit& fit) {
   constexpr double kVague = 4;
-  const double sharpest =
-      *std::min_element(fit.deviations.begin() + 1, fit.deviations.end());
+  const double sharpest = *std::min_element(fit.deviations.begin() + 1, fit.deviations.end());
   if (!std::isfinite(sharpest)) return {fit.factors[kFixed], fit.deviations[kFixed]};
   std::array<double, kFactors> known{};
   std::size_t size = 0;
-  double variance = 0;
+  double deviations = 0;
   for (std::size_t k = 1; k < kFactors; ++k) {
     if (fit.deviations[k] > kVague * sharpest) continue;
     known[size++] = fit.factors[k];
-    variance += fit.deviations[k] * fit.deviations[k];
+    deviations += fit.deviations[k];
   }
   std::sort(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(size));
   const double low = known[(size - 1) / 2];
   const double high = known[size / 2];
-  // The deviation of a median is 1.25 times that of a mean.
+  // As if all erred together, which they may: against the fixed cost, say.
   return {std::abs(low - 1) < std::abs(high - 1) ? low : high,
-          (size == 1 ? 1 : 1.25) * std::sqrt(variance) / static_cast<double>(size)};
+          deviations / static_cast<double>(size)};
 }
 
 }  // namespace
 
-ModuleCorrection::ModuleCorrection(double half_life)
-    : keep_(std::exp2(-1 / half_life)), noise_(kFirstNoise) {
+ModuleCorrection::ModuleCorrection(const ModuleCoefficients& profile, double half_life)
+    : profile_(profile), keep_(std::exp2(-1 / half_life)), noise_(kFirstNoise) {
   prior_.fill(1);
   learnt_.fill(1);
   published_.fill(1);
@@ -93,7 +96,7 @@ bool ModuleCorrection::drifted(double median_ratio, std::size_t rows) {
   }
   if (std::abs(steps_off_) < kDriftSteps) return false;
   steps_off_ = 0;
-  prior_ = learnt_;
+  prior_ = published_;
   is_cold_ = true;
   cold_.clear();
   off_.fill(0);
@@ -119,21 +122,38 @@ std::size_t ModuleCorrection::seen_factors() const {
   return seen;
 }
 
-// Three rounds: each finds the noise around the last fit, and clips by it.
+double ModuleCorrection::cold_deviation(const FactorVector& factors) {
+  scratch_.clear();
+  for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), factors));
+  return robust_deviation(scratch_, 1);
+}
+
+// Where rows begin from: what was known before if its scale is about right, and else that times the
+// scale, or, if that fits clearly better, the profile's form with its weights fitted anew.
+FactorVector ModuleCorrection::cold_prior() {
+  scratch_.clear();
+  for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), prior_));
+  const double scale = median(scratch_);
+  if (scale < kScaleTolerance && scale > 1 / kScaleTolerance) return prior_;
+  FactorVector scaled = prior_;
+  for (double& factor : scaled) factor *= scale;
+  scratch_.clear();
+  for (const Row& row : cold_.rows) scratch_.push_back(row.ratio);
+  const FactorVector anew = reprice(cold_, profile_, median(scratch_), kFarOff);
+  constexpr double kClearly = 0.8;
+  fitted_ = cold_deviation(anew) < kClearly * cold_deviation(scaled);
+  return fitted_ ? anew : scaled;
+}
+
+// Each round finds the noise around the last fit, and clips by it: what is off for a reason comes
+// in range, since the others of its kind pull the same way.
 void ModuleCorrection::refit_cold() {
-  const auto ratios_to = [this](const FactorVector& factors) {
-    scratch_.clear();
-    for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), factors));
-  };
-  ratios_to(prior_);
-  double scale = median(scratch_);
-  if (scale < kScaleTolerance && scale > 1 / kScaleTolerance) scale = 1;
-  FactorVector prior = prior_;
-  for (double& factor : prior) factor *= scale;
+  const FactorVector prior = cold_prior();
   learnt_ = prior;
   Fit fit;
-  for (int round = 0; round < 3; ++round) {
-    ratios_to(learnt_);
+  for (int round = 0; round < kRounds; ++round) {
+    scratch_.clear();
+    for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), learnt_));
     const double centre = median(scratch_);
     noise_ = std::clamp(robust_deviation(scratch_, centre), kSmallestNoise, kLargestNoise);
     // A fit to few rows flatters.
@@ -149,7 +169,7 @@ void ModuleCorrection::refit_cold() {
       const double limit = kClip * noise_;
       const double target = std::clamp(row.ratio / expected, centre * (1 - std::min(limit, 0.9)),
                                        centre * (1 + limit));
-      evidence_.add(cold_.of(row), expected, target);
+      evidence_.add(cold_.of(row), prior, expected, target);
     }
     fit = fit_factors(evidence_, prior, noise_);
     learnt_ = fit.factors;
@@ -194,9 +214,9 @@ void ModuleCorrection::add_clipped(const Rows& rows, const Row& row, double rati
     off += kOffMemory * (side - off);
   }
   if (side != 0 && changed_bucket(shares)) {
-    evidence_.add(shares, expected, target);
+    evidence_.add(shares, prior_, expected, target);
   } else if (std::max(target, 1 / target) <= 1 + kDrop * noise_) {
-    evidence_.add(shares, expected, clipped);
+    evidence_.add(shares, prior_, expected, clipped);
   }
 }
 
@@ -208,21 +228,24 @@ bool ModuleCorrection::changed_bucket(std::span<const Share> shares) const {
 
 // What all buckets share first, then what is particular to each.
 void ModuleCorrection::publish(const Fit& fit) {
-  const Common common = common_factor(fit);
-  const double centre = 1 + significant(common.factor - 1, kChance * common.deviation);
+  Fit relative = fit;
   for (std::size_t k = 0; k < kFactors; ++k) {
-    const double deviation = fit.factors[k] / centre - 1;
-    published_[k] = centre * (1 + significant(deviation, kChance * fit.deviations[k] / centre));
+    relative.factors[k] /= prior_[k];
+    relative.deviations[k] /= prior_[k];
   }
-  for (std::size_t k = 1; k < kFactors; ++k) {
-    if (evidence_.seen(k)) continue;
-    published_[k] = centre;
+  const double chance = fitted_ ? kChanceOfFit : kChance;
+  const Common common = common_factor(relative);
+  const double centre = 1 + significant(common.factor - 1, chance * common.deviation);
+  for (std::size_t k = 0; k < kFactors; ++k) {
+    published_[k] = prior_[k] * centre;
+    if (!evidence_.seen(k)) continue;
+    const double deviation = relative.factors[k] / centre - 1;
+    published_[k] *= 1 + significant(deviation, chance * relative.deviations[k] / centre);
   }
-  if (!evidence_.seen(kFixed)) published_[kFixed] = centre;
 }
 
 ModuleCorrection::Saved ModuleCorrection::save() const {
-  return {prior_, learnt_, published_, evidence_, noise_};
+  return {prior_, learnt_, published_, evidence_, noise_, fitted_};
 }
 
 void ModuleCorrection::restore(const Saved& saved) {
@@ -231,6 +254,7 @@ void ModuleCorrection::restore(const Saved& saved) {
   published_ = saved.published;
   evidence_ = saved.evidence;
   noise_ = saved.noise;
+  fitted_ = saved.fitted;
   is_cold_ = evidence_.rows < static_cast<double>(kColdRows) / 2;
   cold_.clear();
   off_.fill(0);

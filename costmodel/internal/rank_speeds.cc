@@ -11,7 +11,7 @@ namespace isocost {
 namespace {
 
 constexpr int kStepsToBelieve = 3;
-constexpr double kFar = 4;             // deviations
+constexpr double kFar = 4;  // deviations
 constexpr double kSmallestJump = 0.03;
 constexpr double kSmallestGain = 1.0 / 32;
 constexpr double kSmallestNoise = 0.002;
@@ -61,7 +61,8 @@ void RankSpeeds::take(std::span<Sample> step) {
   const double everywhere = median(scratch_);
   scratch_.clear();
   for (const Sample& sample : step) {
-    scratch_.push_back(sample.ratio / (everywhere * learnt_[static_cast<std::size_t>(sample.rank)]));
+    scratch_.push_back(sample.ratio /
+                       (everywhere * learnt_[static_cast<std::size_t>(sample.rank)]));
   }
   const double seen = std::max(robust_deviation(scratch_, 1), kSmallestNoise);
   noise_ = noise_ == 0 ? seen : noise_ + (std::min(seen, 2 * noise_) - noise_) / 8;

@@ -6,8 +6,8 @@
 
 namespace isocost {
 
-/// How much longer each rank takes than the ranks on the whole: a factor on its seconds, 1.2 for one
-/// that takes 20 % longer.
+/// How much longer each rank takes than the ranks on the whole: a factor on its seconds, 1.2 for
+/// one that takes 20 % longer.
 ///
 /// A step gives every rank one observation, the median over its microbatches, relative to the
 /// median rank: what changes everywhere is not the ranks'. A running mean follows them; where three

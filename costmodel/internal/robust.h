@@ -13,8 +13,9 @@ double median(std::span<double> values);
 double robust_deviation(std::span<double> values, double centre);
 
 /// Deviations that are not significant become none, large ones stay nearly what they are: a sharper
-/// relative of the garrote (Breiman 1995), which shrinks by the square of noise over deviation; here
-/// it is the fourth power. `noise` is what deviations reach by chance where there is no effect.
+/// relative of the garrote (Breiman 1995), which shrinks by the square of noise over deviation;
+/// here it is the fourth power. `noise` is what deviations reach by chance where there is no
+/// effect.
 double significant(double deviation, double noise);
 
 }  // namespace isocost

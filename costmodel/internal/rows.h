@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/load.h"
 #include "costmodel/shape_bucket.h"
 
 namespace isocost {
@@ -29,6 +30,7 @@ struct Row {
   std::uint32_t count = 0;
   double profile_s = 0;
   double ratio = 0;  ///< Measured over profile.
+  ModuleLoad load;
 };
 
 /// Rows of one module.

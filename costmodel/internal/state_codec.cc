@@ -69,6 +69,7 @@ class Reader {
 void put_module(std::string& bytes, const ModuleCorrection::Saved& module) {
   put(bytes, module.noise);
   put(bytes, module.evidence.rows);
+  put(bytes, static_cast<std::uint8_t>(module.fitted ? 1 : 0));
   std::uint32_t seen = 0;
   for (std::size_t k = 0; k < kFactors; ++k) {
     put(bytes, module.prior[k]);
@@ -91,6 +92,7 @@ ModuleCorrection::Saved get_module(Reader& reader) {
   ModuleCorrection::Saved module;
   module.noise = reader.number(1e-4, 1);
   module.evidence.rows = reader.number(0, 1e12);
+  module.fitted = reader.get<std::uint8_t>() != 0;
   for (std::size_t k = 0; k < kFactors; ++k) {
     module.prior[k] = reader.number(1 / kLargestFactor, kLargestFactor);
     module.learnt[k] = reader.number(1 / kLargestFactor, kLargestFactor);

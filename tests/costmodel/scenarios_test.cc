@@ -39,7 +39,8 @@ std::vector<double> errors_by_bucket(const CostModel& model, const EmulatedTrain
     sums[bucket] += std::abs(model.predict_sample(sample)[m] / exact - 1);
     counts[bucket] += 1;
   }
-  for (std::size_t b = 0; b < kShapeBuckets; ++b) sums[b] = counts[b] > 0 ? sums[b] / counts[b] : -1;
+  for (std::size_t b = 0; b < kShapeBuckets; ++b)
+    sums[b] = counts[b] > 0 ? sums[b] / counts[b] : -1;
   return sums;
 }
 
@@ -158,8 +159,7 @@ TEST(Scenario, TheEncoderIsUnfrozen) {
       }
       if (step < 130) continue;
       for (std::size_t m = 0; m < kModules; ++m) {
-        for (const double error :
-             errors_by_bucket(model, trainer, static_cast<Module>(m), step)) {
+        for (const double error : errors_by_bucket(model, trainer, static_cast<Module>(m), step)) {
           EXPECT_LE(error, 0.05) << m << " step " << step;
         }
       }

@@ -5,13 +5,12 @@
 #include <cstdlib>
 #include <utility>
 
-
 namespace isocost {
 namespace {
 
 std::int64_t between(Random& random, std::int64_t least, std::int64_t most) {
-  return least + static_cast<std::int64_t>(
-                     random.below(static_cast<std::uint64_t>(most - least + 1)));
+  return least +
+         static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(most - least + 1)));
 }
 
 void add_images(Load& load, Random& random, std::int64_t count, std::int64_t least,
@@ -47,8 +46,8 @@ Load draw_sample(Random& random) {
       text = between(random, 100, 3000);
   }
   load.label_tokens = text;
-  load[Module::kLlm].add_sequence(load[Module::kVision].units / 4 +
-                                  load[Module::kAudio].units / 2 + text);
+  load[Module::kLlm].add_sequence(load[Module::kVision].units / 4 + load[Module::kAudio].units / 2 +
+                                  text);
   return load;
 }
 

@@ -16,7 +16,9 @@ struct HiddenCost {
   /// Seconds of one module for the samples of a microbatch, at a step, on a rank of speed 1.
   std::function<double(Module module, std::span<const Load> samples, std::int64_t step)> seconds;
   /// Factor on a rank's seconds.
-  std::function<double(std::int32_t rank, std::int64_t step)> speed = [](auto, auto) { return 1.0; };
+  std::function<double(std::int32_t rank, std::int64_t step)> speed = [](auto, auto) {
+    return 1.0;
+  };
 };
 
 /// The form of a profile as a hidden cost, sample by sample.
@@ -37,7 +39,7 @@ struct EmulatedStep {
   std::int64_t step = 0;
   double seconds = 0;         ///< The slowest rank's, without noise.
   double oracle_seconds = 0;  ///< The same, had the plan been made knowing all costs and speeds.
-  std::vector<double> rank_profile_s;  ///< [ranks]: work given to each, by the profile.
+  std::vector<double> rank_profile_s;     ///< [ranks]: work given to each, by the profile.
   std::vector<Measurement> measurements;  ///< Their shapes are views into `shapes`.
   std::vector<MicrobatchShape> shapes;
 };
