@@ -1,6 +1,7 @@
 #include "balancer/balancer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -21,11 +22,21 @@ bool is_capped(const BalanceProblem& problem) {
   return problem.microbatch_bytes > 0 && !problem.bytes.empty();
 }
 
-// Every microbatch a bin of its own.
-Partition microbatch_partition(const BalanceProblem& problem) {
+// [bins], empty where all are 1: every rank's microbatches run at its speed.
+std::vector<double> bin_speeds(const BalanceProblem& problem) {
+  std::vector<double> speeds;
+  for (const double speed : problem.rank_speeds) {
+    speeds.insert(speeds.end(), problem.microbatches, speed);
+  }
+  return speeds;
+}
+
+// Every microbatch a bin of its own. `speeds` is that of bin_speeds, and outlives the partition.
+Partition microbatch_partition(const BalanceProblem& problem, const std::vector<double>& speeds) {
   Partition all{.dimensions = problem.dimensions,
                 .bins = problem.ranks * problem.microbatches,
-                .costs = problem.costs};
+                .costs = problem.costs,
+                .speeds = speeds};
   if (is_capped(problem)) {
     all.bytes = problem.bytes;
     all.bytes_cap = problem.microbatch_bytes;
@@ -35,7 +46,7 @@ Partition microbatch_partition(const BalanceProblem& problem) {
 
 double objective_of(const BalanceProblem& problem, const Bins& bins) {
   if (problem.objective == Objective::kLargestMicrobatch) {
-    return makespan_of(microbatch_partition(problem), bins);
+    return makespan_of(microbatch_partition(problem, bin_speeds(problem)), bins);
   }
   const std::vector<double> totals = item_totals(problem);
   double largest = 0;
@@ -48,7 +59,7 @@ double objective_of(const BalanceProblem& problem, const Bins& bins) {
     std::sort(items.begin(), items.end());
     double load = 0;
     for (const std::uint32_t item : items) load += totals[item];
-    largest = std::max(largest, load);
+    largest = std::max(largest, problem.speed_of(rank) * load);
   }
   return largest;
 }
@@ -68,23 +79,48 @@ Bins dealt_bins(const BalanceProblem& problem) {
   return bins;
 }
 
-BalanceResult describe(const BalanceProblem& problem, Bins bins, double bound) {
+bool meets(double makespan, double bound) { return makespan <= bound * (1 + kProofTolerance); }
+
+// The bounds that cost little: the search aims at them.
+LowerBound aim(const BalanceProblem& problem) {
+  if (problem.items() == 0) return {};
+  if (problem.objective == Objective::kLargestMicrobatch) {
+    const std::vector<double> speeds = bin_speeds(problem);
+    return partition_bound(microbatch_partition(problem, speeds));
+  }
+  const std::vector<double> totals = item_totals(problem);
+  return partition_bound(rank_partition(problem, totals));
+}
+
+// Raises a bound that is not met by those that cost more.
+void strengthen(const BalanceProblem& problem, LowerBound& bound) {
+  if (problem.objective != Objective::kLargestMicrobatch || problem.dimensions < 2) return;
+  const std::vector<double> speeds = bin_speeds(problem);
+  const double value = trade_off_bound(microbatch_partition(problem, speeds));
+  if (value > bound.value) bound = {value, Limit::kTradeOff};
+}
+
+BalanceResult describe(const BalanceProblem& problem, Bins bins, const LowerBound& bound) {
   BalanceResult result;
   result.makespan = objective_of(problem, bins);
   result.bins = std::move(bins);
-  result.lower_bound = bound;
-  result.optimal = result.makespan <= bound * (1 + kProofTolerance);
+  result.lower_bound = bound.value;
+  result.limit = bound.limit;
+  result.optimal = meets(result.makespan, bound.value);
   return result;
 }
 
 std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const BalanceOptions& options,
-                                       double bound) {
+                                       const LowerBound& bound) {
   if (problem.objective == Objective::kSlowestRank) return plan_ranks(problem, options);
-  const Partition all = microbatch_partition(problem);
+  const std::vector<double> speeds = bin_speeds(problem);
+  const Partition all = microbatch_partition(problem, speeds);
   auto bins = construct_bins(all);
   if (!bins) return std::nullopt;
-  improve_bins(all, improve_limits(bound, options.enough_gap, options.improvement_rounds, all.bins),
-               *bins);
+  ImproveLimits limits =
+      improve_limits(bound.value, options.enough_gap, options.improvement_rounds, all.bins);
+  limits.even_out = bound.limit == Limit::kTiles;
+  improve_bins(all, limits, *bins);
   return bins;
 }
 
@@ -93,7 +129,8 @@ std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const Bala
 bool finish_exactly(const BalanceProblem& problem, const BalanceOptions& options,
                     std::optional<Bins>& plan) {
   const std::vector<double> totals = item_totals(problem);
-  Partition model = microbatch_partition(problem);
+  const std::vector<double> speeds = bin_speeds(problem);
+  Partition model = microbatch_partition(problem, speeds);
   ExactLimits limits{.nodes = options.exact_nodes};
   if (plan) limits.below = objective_of(problem, *plan);
   if (problem.objective == Objective::kSlowestRank) {
@@ -111,42 +148,66 @@ bool finish_exactly(const BalanceProblem& problem, const BalanceOptions& options
 // How loaders deal today is a plan too: the answer is never worse.
 void consider_dealt(const BalanceProblem& problem, std::optional<Bins>& plan) {
   Bins dealt = dealt_bins(problem);
-  if (!is_feasible(microbatch_partition(problem), dealt)) return;
+  if (!is_feasible(microbatch_partition(problem, {}), dealt)) return;
   if (!plan || objective_of(problem, dealt) < objective_of(problem, *plan)) plan = std::move(dealt);
 }
 
 }  // namespace
 
+std::string_view limit_name(Limit limit) {
+  switch (limit) {
+    case Limit::kTotal:
+      return "total";
+    case Limit::kGiant:
+      return "giant";
+    case Limit::kPigeonhole:
+      return "pigeonhole";
+    case Limit::kTiles:
+      return "tiles";
+    case Limit::kCounts:
+      return "counts";
+    case Limit::kMemory:
+      return "memory";
+    case Limit::kTradeOff:
+      return "trade-off";
+    case Limit::kExact:
+      return "exact";
+  }
+  return "total";
+}
+
 Result<BalanceResult> deal_in_order(const BalanceProblem& problem) {
   ISOCOST_TRY(validate(problem));
-  return describe(problem, dealt_bins(problem), lower_bound(problem));
+  BalanceProblem uncapped = problem;
+  uncapped.microbatch_bytes = 0;
+  return describe(problem, dealt_bins(problem), find_lower_bound(uncapped));
 }
 
 Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOptions& options) {
   ISOCOST_TRY(validate(problem));
   ISOCOST_TRY(check_cap(problem));
-  const double bound = lower_bound(problem);
-  std::optional<Bins> plan = plan_heuristically(problem, options, bound);
+  LowerBound bound = aim(problem);
+  std::optional<Bins> plan;
+  if (std::isfinite(bound.value)) plan = plan_heuristically(problem, options, bound);
   consider_dealt(problem, plan);
-  const bool proved = plan && objective_of(problem, *plan) <= bound * (1 + kProofTolerance);
+  if (plan && !meets(objective_of(problem, *plan), bound.value)) strengthen(problem, bound);
+  const bool proved = plan && meets(objective_of(problem, *plan), bound.value);
   const bool small = problem.items() <= options.exact_items;
   const bool finished = small && !proved && finish_exactly(problem, options, plan);
   if (!plan) return no_packing(problem);
   BalanceResult result = describe(problem, *std::move(plan), bound);
-  if (finished) {
+  if (finished && !result.optimal) {
     result.optimal = true;
     result.lower_bound = result.makespan;
+    result.limit = Limit::kExact;
   }
   return result;
 }
 
-double lower_bound(const BalanceProblem& problem) {
-  if (problem.items() == 0) return 0;
-  if (problem.objective == Objective::kLargestMicrobatch) {
-    return partition_bound(microbatch_partition(problem));
-  }
-  const std::vector<double> totals = item_totals(problem);
-  return partition_bound(rank_partition(problem, totals));
+LowerBound find_lower_bound(const BalanceProblem& problem) {
+  LowerBound bound = aim(problem);
+  strengthen(problem, bound);
+  return bound;
 }
 
 }  // namespace isocost

@@ -2,19 +2,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 
 namespace isocost {
 
-/// What "slowest" means, and so what is minimised.
+/// What "slowest" means, and so what is minimised. Loads are seconds on the rank that runs them:
+/// costs times its `rank_speeds`.
 enum class Objective : std::uint8_t {
   /// The largest load of any microbatch in any dimension: modules run side by side (a pipeline).
   kLargestMicrobatch,
   /// First the largest rank, where a rank's load is the sum over its microbatches and dimensions
-  /// (modules run
-  /// one after the other, ranks meet at the end of the step), then the largest microbatch.
+  /// (modules run one after the other, ranks meet at the end of the step), then the largest
+  /// microbatch.
   kSlowestRank,
 };
 
@@ -28,9 +30,13 @@ struct BalanceProblem {
   std::size_t ranks = 1;
   std::size_t microbatches =
       1;  ///< Per rank. Every bin gets at least one item: N >= ranks × microbatches.
+  std::vector<double> rank_speeds =
+      {};  ///< [ranks], what a rank's seconds are multiplied by, 0.01 to 100: 1.2 is a rank that
+           ///< takes 20 % longer. Empty: all 1.
   Objective objective = Objective::kLargestMicrobatch;
 
   std::size_t items() const { return dimensions == 0 ? 0 : costs.size() / dimensions; }
+  double speed_of(std::size_t rank) const { return rank_speeds.empty() ? 1 : rank_speeds[rank]; }
 };
 
 struct BalanceOptions {
@@ -42,13 +48,28 @@ struct BalanceOptions {
   std::int64_t exact_nodes = 20'000;  ///< Branch-and-bound nodes granted to an exact solve.
 };
 
+/// Why the makespan cannot be smaller: the bound that binds.
+enum class Limit : std::uint8_t {
+  kTotal,       ///< All the work together, evenly spread: nothing but less work would help.
+  kGiant,       ///< One item alone.
+  kPigeonhole,  ///< More large items than bins: some must share one.
+  kTiles,       ///< Loads are whole multiples of a tile, and some bin holds one more.
+  kCounts,      ///< How many items every bin must hold at least.
+  kMemory,      ///< The cap on bytes: items that cannot lie together.
+  kTradeOff,    ///< Two dimensions together, where neither alone says as much.
+  kExact,       ///< No bound: every other plan was ruled out by search.
+};
+/// "total", "giant", "pigeonhole", "tiles", "counts", "memory", "trade-off", "exact".
+std::string_view limit_name(Limit limit);
+
 struct BalanceResult {
   /// bins[rank * microbatches + microbatch] lists items in ascending order.
   std::vector<std::vector<std::uint32_t>> bins;
-  double makespan = 0;     ///< The objective's value.
-  double lower_bound = 0;  ///< No plan can be below it.
-  bool optimal = false;    ///< Proved: makespan equals the bound (to 1e-9), or the exact solver
-                           ///< finished (to its 1e-7).
+  double makespan = 0;          ///< The objective's value.
+  double lower_bound = 0;       ///< No plan can be below it.
+  Limit limit = Limit::kTotal;  ///< What lower_bound is due to.
+  bool optimal = false;  ///< Proved: makespan equals the bound (to 1e-9), or the exact solver
+                         ///< finished (to its 1e-7).
   double gap() const { return lower_bound > 0 ? makespan / lower_bound - 1 : 0; }
 };
 
@@ -61,8 +82,16 @@ Result<BalanceResult> deal_in_order(const BalanceProblem& problem);
 /// kResourceExhausted (an item over the byte cap, or no feasible packing found), naming the item.
 Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOptions& options);
 
-/// The greatest of several bounds on the objective: mean load, largest item, pigeonhole (k+1 of the
-/// k·bins+1 largest items share a bin), granularity (loads that are whole multiples of a tile).
-double lower_bound(const BalanceProblem& problem);
+struct LowerBound {
+  double value = 0;
+  Limit limit = Limit::kTotal;
+};
+/// The greatest of several bounds on the objective, and which one it is: mean load, largest item,
+/// pigeonhole (k+1 of the k·bins+1 largest items share a bin, and what else it must hold),
+/// granularity (loads that are whole multiples of a tile), memory (items that do not fit beside the
+/// largest share the bins that are left), two dimensions weighed together. Infinite where it
+/// is certain that no plan keeps the cap.
+LowerBound find_lower_bound(const BalanceProblem& problem);
+inline double lower_bound(const BalanceProblem& problem) { return find_lower_bound(problem).value; }
 
 }  // namespace isocost

@@ -449,7 +449,8 @@ void NodeImpl::wait_until_told() {
 
 bool NodeImpl::wait_until_left(std::chrono::milliseconds limit) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, limit, [this] { return !job_ || (job_->all_seen() && job_->all_gone()); });
+  return changed_.wait_for(lock, limit,
+                           [this] { return !job_ || (job_->all_seen() && job_->all_gone()); });
 }
 
 NodeSummary NodeImpl::summary() {

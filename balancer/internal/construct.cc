@@ -33,9 +33,12 @@ class Greedy {
       : problem_(problem),
         loads_(problem.dimensions * problem.bins, 0.0),
         scores_(problem.bins),
+        speeds_(problem.bins),
         used_bytes_(problem.bins, 0),
         bins_(problem.bins),
-        missing_(problem.bins * problem.min_items) {}
+        missing_(problem.bins * problem.min_items) {
+    for (std::size_t b = 0; b < problem.bins; ++b) speeds_[b] = problem.speed(b);
+  }
 
   std::optional<Bins> run() {
     std::size_t remaining = problem_.items();
@@ -58,8 +61,9 @@ class Greedy {
       const double cost = problem_.cost(item)[k];
       const double* load = &loads_[k * problem_.bins];
       double* scores = scores_.data();
+      const double* speeds = speeds_.data();
       for (std::size_t b = 0; b < problem_.bins; ++b) {
-        const double with = load[b] + cost;
+        const double with = speeds[b] * (load[b] + cost);
         scores[b] = scores[b] < with ? with : scores[b];
       }
     }
@@ -68,7 +72,7 @@ class Greedy {
   double squares(std::size_t bin, std::uint32_t item) const {
     double sum = 0;
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
-      const double with = loads_[k * problem_.bins + bin] + problem_.cost(item)[k];
+      const double with = speeds_[bin] * (loads_[k * problem_.bins + bin] + problem_.cost(item)[k]);
       sum += with * with;
     }
     return sum;
@@ -102,6 +106,7 @@ class Greedy {
   const Partition& problem_;
   std::vector<double> loads_;  // [dimension][bin]
   std::vector<double> scores_;
+  std::vector<double> speeds_;
   std::vector<std::int64_t> used_bytes_;
   Bins bins_;
   std::size_t missing_;  // items that bins need to reach min_items

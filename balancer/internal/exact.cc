@@ -44,8 +44,8 @@ void count_node(glp_tree* tree, void* info) {
 
 // The assignment ILP: x[i, b] = 1 where item i lies in bin b; C is at least every rank's load.
 //   minimise C;  sum_b x[i, b] = 1;  sum_i x[i, b] >= min_items;  sum_i bytes_i x[i, b] <= cap;
-//   sum_{b in rank} sum_i cost[i, k] x[i, b] <= C for each rank and dimension.
-// Costs are scaled to a mean load of one. Ranks are alike, so the j-th item (largest first) may be
+//   speed_b · sum_{b in rank} sum_i cost[i, k] x[i, b] <= C for each rank and dimension.
+// Costs are scaled to a largest of one. Where ranks are alike, the j-th item (largest first) may be
 // kept out of ranks beyond j.
 class Model {
  public:
@@ -110,7 +110,8 @@ class Model {
       for (std::size_t bin = 0; bin < problem_.bins; ++bin) {
         const int x = column(order_[position], bin);
         glp_set_col_kind(lp_.get(), x, GLP_BV);
-        if (bin / limits_.bins_per_rank > position) glp_set_col_bnds(lp_.get(), x, GLP_FX, 0, 0);
+        if (problem_.speeds.empty() && bin / limits_.bins_per_rank > position)
+          glp_set_col_bnds(lp_.get(), x, GLP_FX, 0, 0);
       }
     }
   }
@@ -162,7 +163,7 @@ class Model {
         for (std::size_t i = 0; i < limits_.bins_per_rank; ++i) {
           const std::size_t bin = rank * limits_.bins_per_rank + i;
           for (std::size_t item = 0; item < problem_.items(); ++item) {
-            term(column(item, bin), problem_.cost(item)[k] / scale_);
+            term(column(item, bin), problem_.speed(bin) * (problem_.cost(item)[k] / scale_));
           }
         }
         end_row(GLP_UP, 0, 0);

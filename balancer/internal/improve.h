@@ -9,10 +9,11 @@ struct ImproveLimits {
   double enough = 0;        ///< At a makespan <= this, `polish` is all the work left.
   std::int64_t work = 0;    ///< Pairs of bins looked at, so that one input gives one plan.
   std::int64_t polish = 0;  ///< For the last step onto a bound that may well be met.
+  bool even_out = false;    ///< Bring all bins below the target together first.
 };
 
 /// Limits from options: `enough_gap` above the bound is near enough, a sixteenth of the work
-/// polishes.
+/// polishes. Beyond 512 bins the work grows no more.
 ImproveLimits improve_limits(double bound, double enough_gap, std::int64_t rounds,
                              std::size_t bins);
 

@@ -7,12 +7,14 @@ namespace isocost {
 
 double makespan_of(const Partition& problem, const Bins& bins) {
   double largest = 0;
-  for (const auto& bin : bins) {
+  for (std::size_t b = 0; b < bins.size(); ++b) {
     std::array<double, kMaxDimensions> load{};
-    for (const std::uint32_t item : bin) {
+    for (const std::uint32_t item : bins[b]) {
       for (std::size_t k = 0; k < problem.dimensions; ++k) load[k] += problem.cost(item)[k];
     }
-    for (std::size_t k = 0; k < problem.dimensions; ++k) largest = std::max(largest, load[k]);
+    for (std::size_t k = 0; k < problem.dimensions; ++k) {
+      largest = std::max(largest, problem.speed(b) * load[k]);
+    }
   }
   return largest;
 }

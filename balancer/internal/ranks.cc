@@ -17,7 +17,8 @@ constexpr double kInnerGap = 1e-2;
 std::optional<Bins> solve(const Partition& problem, double enough_gap, std::int64_t rounds) {
   auto bins = construct_bins(problem);
   if (!bins) return std::nullopt;
-  ImproveLimits limits = improve_limits(partition_bound(problem), enough_gap, rounds, problem.bins);
+  const LowerBound bound = partition_bound(problem);
+  ImproveLimits limits = improve_limits(bound.value, enough_gap, rounds, problem.bins);
   limits.polish = static_cast<std::int64_t>(problem.bins);  // Sums over a rank rarely meet a bound.
   improve_bins(problem, limits, *bins);
   return bins;
@@ -77,7 +78,10 @@ std::optional<Bins> microbatches_first(const BalanceProblem& problem, const Bala
     loads.push_back(load);
   }
   // As many items as the ranks must hold: each gets exactly its microbatches.
-  const Partition whole{.bins = problem.ranks, .min_items = problem.microbatches, .costs = loads};
+  const Partition whole{.bins = problem.ranks,
+                        .min_items = problem.microbatches,
+                        .costs = loads,
+                        .speeds = problem.rank_speeds};
   const auto by_rank = solve(whole, options.enough_gap, options.improvement_rounds);
   if (!by_rank) return std::nullopt;
   Bins bins;
@@ -100,7 +104,10 @@ std::vector<double> item_totals(const BalanceProblem& problem) {
 }
 
 Partition rank_partition(const BalanceProblem& problem, const std::vector<double>& totals) {
-  Partition ranks{.bins = problem.ranks, .min_items = problem.microbatches, .costs = totals};
+  Partition ranks{.bins = problem.ranks,
+                  .min_items = problem.microbatches,
+                  .costs = totals,
+                  .speeds = problem.rank_speeds};
   const auto microbatches = static_cast<std::int64_t>(problem.microbatches);
   const bool capped = problem.microbatch_bytes > 0 && !problem.bytes.empty();
   if (capped && problem.microbatch_bytes < kNoCap / microbatches) {

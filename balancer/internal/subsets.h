@@ -21,8 +21,9 @@ class Subsets {
 
   /// `items` of a bin; where there are more than kFreeItems, a spread of sizes is free and the rest
   /// stays put.
+  using Scratch = std::vector<Entry>;
   void build(const Partition& problem, const std::vector<std::uint32_t>& items,
-             std::size_t key_dimension);
+             std::size_t key_dimension, Scratch& scratch);
 
   const std::vector<Entry>& sorted() const { return sorted_; }
   const double* load(std::uint32_t mask) const { return &loads_[mask * dimensions_]; }
@@ -35,7 +36,7 @@ class Subsets {
  private:
   void choose_free(const Partition& problem, const std::vector<std::uint32_t>& items);
   void tabulate(const Partition& problem);
-  void sort(const Partition& problem, std::size_t key_dimension);
+  void sort(const Partition& problem, std::size_t key_dimension, Scratch& merged);
 
   std::size_t dimensions_ = 1;
   std::vector<std::uint32_t> free_;
@@ -45,25 +46,47 @@ class Subsets {
   std::vector<double> loads_;  // [mask][dimension]
   std::vector<std::int64_t> bytes_;
   std::vector<Entry> sorted_;
-  std::vector<Entry> merged_;
+};
+
+/// Two bins that share their items anew.
+struct Pair {
+  const Subsets& first;
+  const Subsets& second;
+  double first_speed = 1;  ///< Multiplies the load.
+  double second_speed = 1;
+};
+
+/// Asks for a division by what lies above a target: the sum over both bins and all dimensions of
+/// (load / target - 1)², where that is positive.
+struct Evenness {
+  double inverse_target = 0;
+  double first_weight = 1;  ///< Of the first bin's part.
+  double below = 0;         ///< The value stays below this.
+};
+
+/// What a division must keep to. Loads have their bin's speed applied.
+struct SplitLimits {
+  double first = 0;                   ///< The first bin's largest load is below this,
+  double second = 0;                  ///< and the second's below this.
+  double enough = 0;                  ///< A value as small as this ends the search.
+  std::optional<Evenness> even = {};  ///< The value; else it is the larger of the two loads.
 };
 
 /// How two bins may share their items anew.
 struct Split {
-  double value;             // the larger of the two bins' largest loads
+  double value;
   std::uint32_t kept_mask;  // free items of the first bin that it keeps
   std::uint32_t got_mask;   // free items of the second bin that the first gets
 };
 
-/// The best division of two bins' items between them whose value is below `limit`, found by meeting
-/// in the middle: all 2^(n+m) divisions of the free items are covered in about 2^n + 2^m steps,
-/// because the divisions that keep the key dimension below the limit in both bins form a narrow
-/// window. Stops early at a value <= `enough`. `steps` is raised by the divisions looked at, and
-/// the search gives up beyond kMaxSteps of them (a dimension in which all are alike opens the
-/// window).
+/// The best division of two bins' items between them within the limits, other than that they change
+/// places, found by meeting in the middle: all 2^(n+m) divisions of the free items are covered in
+/// about 2^n + 2^m steps, because the divisions that keep the key dimension below the limits in
+/// both bins form a narrow window. `steps` is raised by the divisions looked at, and the search
+/// gives up beyond kMaxSteps of them (a dimension in which all are alike opens the window).
 inline constexpr std::int64_t kMaxSteps = 8192;
-std::optional<Split> best_split(const Partition& problem, const Subsets& first,
-                                const Subsets& second, std::size_t key_dimension, double limit,
-                                double enough, std::int64_t& steps);
+std::optional<Split> best_split(const Partition& problem, const Pair& pair,
+                                std::size_t key_dimension, const SplitLimits& limits,
+                                std::int64_t& steps);
 
 }  // namespace isocost

@@ -11,6 +11,8 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kMaxItems = std::size_t{1} << 30;
+constexpr double kMinSpeed = 0.01;
+constexpr double kMaxSpeed = 100;
 
 Error invalid(const std::string& what) { return {ErrorCode::kInvalidArgument, "balance: " + what}; }
 
@@ -48,7 +50,23 @@ Status validate_costs(const BalanceProblem& problem) {
     }
     sum += cost;
   }
-  if (!std::isfinite(4 * sum)) return invalid("the sum of the costs is not finite");
+  if (!std::isfinite(4 * kMaxSpeed * sum)) return invalid("the sum of the costs is not finite");
+  return {};
+}
+
+Status validate_speeds(const BalanceProblem& problem) {
+  if (problem.rank_speeds.empty()) return {};
+  if (problem.rank_speeds.size() != problem.ranks) {
+    return invalid("rank_speeds holds " + std::to_string(problem.rank_speeds.size()) +
+                   " numbers for " + std::to_string(problem.ranks) + " ranks");
+  }
+  for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
+    const double speed = problem.rank_speeds[rank];
+    if (!(speed >= kMinSpeed && speed <= kMaxSpeed)) {
+      return invalid("rank " + std::to_string(rank) + ": rank_speeds is " + std::to_string(speed) +
+                     ", allowed are 0.01 to 100 (1.2 is a rank that takes 20 % longer)");
+    }
+  }
   return {};
 }
 
@@ -74,6 +92,7 @@ Status validate_bytes(const BalanceProblem& problem) {
 Status validate(const BalanceProblem& problem) {
   ISOCOST_TRY(validate_counts(problem));
   ISOCOST_TRY(validate_costs(problem));
+  ISOCOST_TRY(validate_speeds(problem));
   return validate_bytes(problem);
 }
 

@@ -12,5 +12,6 @@ void add_index(CLI::App& app, Run& run);
 void add_check(CLI::App& app, Run& run);
 void add_make_shards(CLI::App& app, Run& run);
 void add_keygen(CLI::App& app, Run& run);
+void add_balance(CLI::App& app, Run& run);
 
 }  // namespace isocost::cli

@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
   isocost::cli::add_check(app, run);
   isocost::cli::add_make_shards(app, run);
   isocost::cli::add_keygen(app, run);
+  isocost::cli::add_balance(app, run);
   try {
     app.parse(argc, argv);
     return run();

@@ -43,6 +43,9 @@ TEST(Balance, RefusesWhatCannotBeBalancedNamingTheItem) {
       {{.costs = {1, 2}, .bytes = {1}}, "bytes holds 1"},
       {{.costs = {1, 2}, .bytes = {1, -1}}, "item 1"},
       {{.costs = {1}, .microbatch_bytes = -1}, "microbatch_bytes"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_speeds = {1}}, "rank_speeds holds 1 numbers for 2"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_speeds = {1, 0}}, "rank 1"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_speeds = {nan, 1}}, "rank 0"},
   };
   for (const Case& bad : cases) {
     const auto result = balance(bad.problem, {});
@@ -92,6 +95,34 @@ TEST(Balance, RanksWhoseItemsDoNotPackFallBackToPackingMicrobatchesFirst) {
     ++planned;
   }
   EXPECT_GT(planned, 100);
+}
+
+TEST(Balance, SlowRanksGetLess) {
+  BalanceProblem problem{.ranks = 4, .microbatches = 2, .rank_speeds = {1, 1, 1.2, 2}};
+  Random random(21);
+  for (int i = 0; i < 200; ++i) problem.costs.push_back(random.uniform());
+  for (const auto which : {Objective::kSlowestRank, Objective::kLargestMicrobatch}) {
+    problem.objective = which;
+    const auto result = balance(problem, {});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(plan_fault(problem, *result), "");
+    EXPECT_LE(result->gap(), 1e-3);
+    // Blind to speeds, the slowest rank takes twice the mean.
+    BalanceProblem blind = problem;
+    blind.rank_speeds.clear();
+    EXPECT_GT(objective(problem, balance(blind, {})->bins), 1.5 * result->makespan);
+  }
+}
+
+TEST(Balance, OneSpeedForAllOnlyScales) {
+  BalanceProblem problem{.ranks = 3, .microbatches = 2};
+  Random random(22);
+  for (int i = 0; i < 60; ++i) problem.costs.push_back(random.uniform());
+  const auto plain = balance(problem, {});
+  problem.rank_speeds = {1, 1, 1};
+  EXPECT_EQ(balance(problem, {})->bins, plain->bins);
+  problem.rank_speeds = {2, 2, 2};
+  EXPECT_NEAR(balance(problem, {})->lower_bound, 2 * plain->lower_bound, 1e-9);
 }
 
 TEST(Balance, SpreadsGiantsAndFillsUpAround) {

@@ -43,6 +43,8 @@ double objective(const BalanceProblem& problem, const Bins& bins) {
   double rank_load = 0;
   for (std::size_t b = 0; b < bins.size(); ++b) {
     if (b % problem.microbatches == 0) rank_load = 0;
+    const double speed =
+        problem.rank_speeds.empty() ? 1 : problem.rank_speeds[b / problem.microbatches];
     std::vector<double> load(problem.dimensions, 0.0);
     for (const std::uint32_t item : bins[b]) {
       for (std::size_t k = 0; k < problem.dimensions; ++k) {
@@ -51,9 +53,13 @@ double objective(const BalanceProblem& problem, const Bins& bins) {
     }
     for (const double value : load) {
       rank_load += value;
-      if (problem.objective == Objective::kLargestMicrobatch) largest = std::max(largest, value);
+      if (problem.objective == Objective::kLargestMicrobatch) {
+        largest = std::max(largest, speed * value);
+      }
     }
-    if (problem.objective == Objective::kSlowestRank) largest = std::max(largest, rank_load);
+    if (problem.objective == Objective::kSlowestRank) {
+      largest = std::max(largest, speed * rank_load);
+    }
   }
   return largest;
 }

@@ -31,10 +31,12 @@ TEST(Split, IsTheBestOfAllDivisions) {
     const Partition problem{.dimensions = dimensions, .bins = 2, .costs = costs};
     Subsets first;
     Subsets second;
-    first.build(problem, {0, 1, 2, 3, 4}, 0);
-    second.build(problem, {5, 6, 7, 8, 9}, 0);
+    Subsets::Scratch scratch;
+    first.build(problem, {0, 1, 2, 3, 4}, 0, scratch);
+    second.build(problem, {5, 6, 7, 8, 9}, 0, scratch);
     std::int64_t steps = 0;
-    const auto split = best_split(problem, first, second, 0, 1e9, 0, steps);
+    const auto split =
+        best_split(problem, {first, second}, 0, {.first = 1e9, .second = 1e9}, steps);
     ASSERT_TRUE(split);
     EXPECT_NEAR(split->value, best_by_trying(problem), 1e-12);
   }

@@ -35,6 +35,16 @@ double draw_cost(Kind kind, std::size_t item, Random& random) {
   return 0;
 }
 
+// None, alike, a straggler, or all unlike.
+void add_speeds(BalanceProblem& problem, Random& random) {
+  const std::uint64_t kind = random.below(5);
+  if (kind < 2) return;
+  for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
+    const double unlike = 0.5 + random.uniform();
+    problem.rank_speeds.push_back(kind == 2 ? 1.25 : kind == 3 ? (rank == 0 ? 1.5 : 1) : unlike);
+  }
+}
+
 BalanceProblem random_problem(std::size_t max_items, std::size_t max_bins, Random& random) {
   BalanceProblem problem;
   problem.dimensions = 1 + random.below(4);
@@ -52,6 +62,7 @@ BalanceProblem random_problem(std::size_t max_items, std::size_t max_bins, Rando
   }
   problem.objective =
       random.below(2) == 0 ? Objective::kLargestMicrobatch : Objective::kSlowestRank;
+  add_speeds(problem, random);
   return problem;
 }
 
@@ -69,10 +80,12 @@ void add_cap(BalanceProblem& problem, Random& random) {
   problem.microbatch_bytes = std::max<std::int64_t>({spread, largest, 1});
 }
 
-Partition as_partition(const BalanceProblem& problem) {
-  return {.dimensions = problem.dimensions,
-          .bins = problem.ranks * problem.microbatches,
-          .costs = problem.costs};
+std::vector<double> bin_speeds(const BalanceProblem& problem) {
+  std::vector<double> speeds;
+  for (const double speed : problem.rank_speeds) {
+    speeds.insert(speeds.end(), problem.microbatches, speed);
+  }
+  return speeds;
 }
 
 void expect_sound(const BalanceProblem& problem, const BalanceResult& result, int round) {
@@ -93,7 +106,11 @@ TEST(Properties, PlansAreSoundRepeatableAndNeverWorseThanDealingOrGreedy) {
     EXPECT_EQ(again->bins, result->bins);
     EXPECT_LE(result->makespan, deal_in_order(problem)->makespan) << "round " << round;
     if (problem.objective == Objective::kLargestMicrobatch) {
-      const auto greedy = greedy_bins(as_partition(problem));
+      const std::vector<double> speeds = bin_speeds(problem);
+      const auto greedy = greedy_bins({.dimensions = problem.dimensions,
+                                       .bins = problem.ranks * problem.microbatches,
+                                       .costs = problem.costs,
+                                       .speeds = speeds});
       EXPECT_LE(result->makespan, objective(problem, *greedy)) << "round " << round;
     }
   }

@@ -15,6 +15,7 @@
 #include "base/load.h"
 #include "trainer_adapter/client.h"
 #include "trainer_adapter/python/errors.h"
+#include "trainer_adapter/python/tensor.h"
 #include "trainer_adapter/python/waiting.h"
 
 namespace isocost::python {
@@ -156,6 +157,14 @@ py::list tensors(const Microbatch& microbatch) {
   return result;
 }
 
+py::list capsules(const Microbatch& microbatch) {
+  py::list result;
+  for (const NamedTensor& named : microbatch.tensors) {
+    result.append(py::make_tuple(named.name, to_dlpack(named.tensor)));
+  }
+  return result;
+}
+
 py::list samples(const Microbatch& microbatch) {
   py::list result;
   for (const SampleEntry& sample : microbatch.header.samples) {
@@ -167,6 +176,7 @@ py::list samples(const Microbatch& microbatch) {
 void bind_microbatch(py::module_& module) {
   py::class_<Microbatch>(module, "Microbatch")
       .def_property_readonly("tensors", &tensors, "[(name, Tensor)], in the order announced")
+      .def("capsules", &capsules, "[(name, DLPack capsule)], each to be taken over once")
       .def_property_readonly("samples", &samples, "[(id, weight, label tokens)]")
       .def_property_readonly(
           "position",

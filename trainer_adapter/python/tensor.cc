@@ -9,8 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/tensor.h"
-
 namespace isocost::python {
 namespace {
 
@@ -57,27 +55,6 @@ void drop_capsule(PyObject* capsule) {
   managed->deleter(managed);
 }
 
-py::object to_dlpack(const SharedTensor& tensor) {
-  auto lent = std::make_unique<Lent>();
-  lent->tensor = tensor;
-  lent->strides = strides_of(tensor.shape);
-  DLTensor& view = lent->managed.dl_tensor;
-  // DLPack 0.6 knows no read-only tensors: that nobody writes is the contract.
-  view.data = const_cast<std::byte*>(tensor.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  view.device = {kDLCPU, 0};
-  view.ndim = static_cast<std::int32_t>(tensor.shape.size());
-  view.dtype = dlpack_type(tensor.dtype);
-  view.shape = lent->tensor.shape.data();
-  view.strides = lent->strides.data();
-  view.byte_offset = 0;
-  lent->managed.manager_ctx = lent.get();
-  lent->managed.deleter = give_back;
-  PyObject* capsule = PyCapsule_New(&lent->managed, kFresh, drop_capsule);
-  if (capsule == nullptr) throw py::error_already_set();
-  lent.release();  // NOLINT(bugprone-unused-return-value): the capsule owns it now
-  return py::reinterpret_steal<py::object>(capsule);
-}
-
 std::string buffer_format(DType dtype) {
   switch (dtype) {
     case DType::kUInt8:
@@ -106,6 +83,27 @@ py::buffer_info to_buffer(const SharedTensor& tensor) {
 }
 
 }  // namespace
+
+py::object to_dlpack(const SharedTensor& tensor) {
+  auto lent = std::make_unique<Lent>();
+  lent->tensor = tensor;
+  lent->strides = strides_of(tensor.shape);
+  DLTensor& view = lent->managed.dl_tensor;
+  // DLPack 0.6 knows no read-only tensors: that nobody writes is the contract.
+  view.data = const_cast<std::byte*>(tensor.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+  view.device = {kDLCPU, 0};
+  view.ndim = static_cast<std::int32_t>(tensor.shape.size());
+  view.dtype = dlpack_type(tensor.dtype);
+  view.shape = lent->tensor.shape.data();
+  view.strides = lent->strides.data();
+  view.byte_offset = 0;
+  lent->managed.manager_ctx = lent.get();
+  lent->managed.deleter = give_back;
+  PyObject* capsule = PyCapsule_New(&lent->managed, kFresh, drop_capsule);
+  if (capsule == nullptr) throw py::error_already_set();
+  lent.release();  // NOLINT(bugprone-unused-return-value): the capsule owns it now
+  return py::reinterpret_steal<py::object>(capsule);
+}
 
 void bind_tensor(py::module_& module) {
   py::class_<SharedTensor>(module, "Tensor", py::buffer_protocol())

@@ -1,10 +1,12 @@
 """What the loader hands out."""
 
+import functools
 from typing import Any, Dict, List
 
 MODULES = ("vision", "audio", "llm")
 
 
+@functools.lru_cache(maxsize=None)
 def argument_name(tensor: str) -> str:
     """A tensor's name as a Python argument: the language model's stand alone, others carry their
     module: "llm.input_ids" -> "input_ids", "vision.patches" -> "vision_patches"."""
@@ -88,7 +90,7 @@ def torch_tensors(raw: Any, pin: bool) -> Dict[str, Any]:
     import torch
     from torch.utils.dlpack import from_dlpack
 
-    tensors = {argument_name(name): from_dlpack(tensor) for name, tensor in raw.tensors}
+    tensors = {argument_name(name): from_dlpack(capsule) for name, capsule in raw.capsules()}
     if pin and torch.cuda.is_available():
         tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
     return tensors

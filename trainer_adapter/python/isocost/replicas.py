@@ -57,13 +57,17 @@ class Replicas:
                 news = [_describe(raw), None, None] if raw is not None else [None, self._client.epoch_end(), None]
             except Exception as error:
                 news = [None, None, error]
+        from torch.utils.dlpack import to_dlpack
+
         description, self._end, error = self._share(news)
         if error is not None:
             raise error
         if description is None:
             return None
         fields, specs = description
-        return SimpleNamespace(tensors=[self._broadcast(raw, i, spec) for i, spec in enumerate(specs)], **fields)
+        tensors = [self._broadcast(raw, i, spec) for i, spec in enumerate(specs)]
+        return SimpleNamespace(capsules=lambda: [(name, to_dlpack(tensor)) for name, tensor in tensors],
+                               tensors=tensors, **fields)
 
     def welcome(self) -> Dict[str, Any]:
         return self._welcome

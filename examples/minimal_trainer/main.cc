@@ -1,0 +1,99 @@
+// The smallest trainer: one rank, one text model, any shards. examples/multimodal_trainer has
+// several ranks and all modalities.
+
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "decode/recipe.h"
+#include "trainer_adapter/torch/loader.h"
+
+namespace isocost {
+namespace {
+
+/// Predicts a token from the eight before it; never looks beyond the start of its sample.
+struct TextModel : torch::nn::Module {
+  static constexpr int kContext = 8;
+  torch::nn::Embedding embed = register_module("embed", torch::nn::Embedding(kVocabulary, 32));
+  torch::nn::Linear hidden = register_module("hidden", torch::nn::Linear(kContext * 32, 256));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(256, kVocabulary));
+
+  torch::Tensor forward(const TorchMicrobatch& microbatch) {
+    const torch::Tensor ids = microbatch.find("llm.input_ids");
+    const torch::Tensor positions = microbatch.find("llm.position_ids");
+    std::vector<torch::Tensor> context;
+    for (int back = 0; back < kContext; ++back) {
+      context.push_back(embed(ids.roll(back).masked_fill(positions < back, kTokenBos)));
+    }
+    return out(torch::gelu(hidden(torch::cat(context, 1))));
+  }
+};
+
+struct Options {
+  ClientOptions client;
+  std::uint32_t steps = 0;
+  double learning_rate = 1e-3;
+};
+
+Status train(const Options& options) {
+  ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(options.client));
+  torch::manual_seed(0);
+  TextModel model;
+  torch::optim::Adam optimizer(model.parameters(), options.learning_rate);
+  double step_loss = 0;
+  for (std::uint32_t steps = 0; options.steps == 0 || steps < options.steps;) {
+    ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> microbatch, loader.next({}));
+    if (!microbatch) {  // the end of an epoch
+      if (loader.client().epoch_end()->last_epoch) break;
+      continue;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const torch::Tensor loss = token_loss(model.forward(*microbatch), *microbatch);
+    loss.backward();  // adds up over the microbatches of a step
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    ISOCOST_TRY(loader.report(*microbatch, {-1, -1, took.count()}));  // vision, audio, llm
+    step_loss += loss.item<double>();
+    if (!microbatch->header.last_of_step()) continue;
+    optimizer.step();
+    optimizer.zero_grad();
+    std::printf("step %u loss %.4f\n", ++steps, step_loss);
+    step_loss = 0;
+  }
+  loader.client().close();
+  return {};
+}
+
+/// As the loaded library says, not as the headers did.
+std::string torch_version() {
+  const std::string config = at::show_config();
+  const std::size_t value = config.find('=', config.find("TORCH_VERSION=")) + 1;
+  return "libtorch " + config.substr(value, config.find(',', value) - value);
+}
+
+}  // namespace
+}  // namespace isocost
+
+int main(int argc, char** argv) try {
+  CLI::App app("Trains a small text model on microbatches from a loader node.");
+  isocost::Options options;
+  app.set_version_flag("--version", isocost::torch_version());
+  app.add_option("--endpoint", options.client.endpoint, "The loader node")->capture_default_str();
+  app.add_option("--steps", options.steps, "Stop after so many steps; 0: all epochs");
+  app.add_option("--lr", options.learning_rate, "Learning rate of Adam")->capture_default_str();
+  app.footer(
+      "Example:\n  isocost serve --shards data/shards --ranks 1 --global-batch 16 &\n"
+      "  minimal_trainer --endpoint tcp://127.0.0.1:5800 --steps 100");
+  CLI11_PARSE(app, argc, argv);
+  options.client.world_size = 1;
+  const isocost::Status status = isocost::train(options);
+  if (!status) std::fprintf(stderr, "minimal_trainer: %s\n", status.error().to_string().c_str());
+  return status ? 0 : 1;
+} catch (const std::exception& error) {  // what libtorch throws
+  std::fprintf(stderr, "minimal_trainer: %s\n", error.what());
+  return 1;
+}

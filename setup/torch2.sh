@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Every test that meets torch, with a current PyTorch wheel instead of Debian's 1.13: the C++ ones built against the
+# wheel, the Python ones run by a virtual environment in build/torch2. Arguments go to ctest.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+jobs=${JOBS:-$(nproc)}
+venv=build/torch2/venv
+tree=build/torch2/release
+cpu_index=https://download.pytorch.org/whl/cpu  # a tenth of the size of the package index's wheel, which brings CUDA
+needed=(numpy transformers accelerate)          # beside torch
+
+say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
+
+# index_answers [pip arguments]: whether there is a torch to be had, known within nine seconds.
+index_answers() {
+  timeout 9 "$venv/bin/pip" index versions torch --retries 0 --timeout 8 "$@" >/dev/null 2>&1
+}
+
+mkdir -p build/torch2
+if [ "$(cat "$venv/complete" 2>/dev/null)" != "${needed[*]}" ]; then
+  /usr/bin/python3 -m venv "$venv"
+  if ! index_answers; then
+    say "skipped: no package index answers, so there is no torch 2.x to test with"
+    exit 0
+  fi
+  torch_from=()
+  if index_answers --index-url "$cpu_index"; then
+    torch_from=(--index-url "$cpu_index")
+  fi
+  say "installing torch and ${needed[*]} in $venv"
+  "$venv/bin/pip" install --quiet --no-input "${torch_from[@]}" 'torch>=2.7'
+  "$venv/bin/pip" install --quiet --no-input "${needed[@]}"
+  echo "${needed[*]}" >"$venv/complete"
+fi
+
+torch=$("$venv/bin/python" -c 'import torch; print(torch.__path__[0])')
+cmake --preset release -B "$tree" -DISOCOST_BUILD_BENCH=OFF "-DISOCOST_WERROR=$([ -n "${CI:-}" ] && echo ON || echo OFF)" \
+  "-DISOCOST_TORCH_ROOT=$torch" "-DPython_EXECUTABLE=$PWD/$venv/bin/python" \
+  "-DISOCOST_TEST_PYTHON=$PWD/$venv/bin/python" >build/configure-torch2.log 2>&1 || {
+  cat build/configure-torch2.log >&2
+  exit 1
+}
+cmake --build "$tree" --parallel "$jobs" --target torch_tests isocost_python isocost
+"$tree/minimal_trainer" --version
+ctest --test-dir "$tree" -L torch --no-tests=error --output-on-failure --parallel "$jobs" "$@"

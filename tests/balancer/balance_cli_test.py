@@ -1,0 +1,70 @@
+"""isocost balance from the outside: what it prints, and what it says about bad input."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+
+
+def balance(table, *options):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "costs.csv"
+        path.write_text(table, encoding="utf-8")
+        command = [PROGRAM, "balance", "--costs", str(path), *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+class Balance(unittest.TestCase):
+    TABLE = "vision,llm,bytes\n1,2,10\n3,1,20\n2,2,5\n"
+
+    def test_json_holds_the_plan_and_its_proof(self):
+        done = balance(self.TABLE, "--bins", "2", "--speeds", "1,1.5", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        plan = json.loads(done.stdout)
+        self.assertEqual(sorted(row for rows in plan["bins"] for row in rows), [0, 1, 2])
+        self.assertEqual(max(plan["loads"]), plan["makespan"])
+        self.assertEqual([max(load) for load in plan["loads_by_dimension"]], plan["loads"])
+        self.assertAlmostEqual(plan["gap"], plan["makespan"] / plan["lower_bound"] - 1)
+        self.assertGreaterEqual(plan["solve_seconds"], 0)
+        # Rows 0 and 1 on the fast bin; the 3 alone on the slow one would take 4.5.
+        self.assertEqual(plan["makespan"], 4)
+
+    def test_table_on_request_of_nothing_else(self):
+        done = balance(self.TABLE, "--bins", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("proved optimal", done.stdout)
+
+    def test_capacity_is_kept_or_refused_naming_the_item(self):
+        done = balance(self.TABLE, "--bins", "2", "--capacity", "20", "--json")
+        self.assertEqual(sorted(json.loads(done.stdout)["bins"]), [[0, 2], [1]])
+        done = balance("1,10\n3,20\n", "--bins", "2", "--capacity", "19", "--bytes-column", "2")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("item 1 has 20 bytes", done.stderr)
+        done = balance("1,10\n3,20\n", "--bins", "2", "--capacity", "19")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--bytes-column", done.stderr)
+
+    def test_bad_input_is_named(self):
+        for table, status, says in (
+            ("1\nnan\n", 1, "line 2: column 1: 'nan'"),
+            ("1,2\n3\n", 1, "line 2: 1 fields"),
+            ("a\n-1\n", 1, "line 2: column 1 ('a'): '-1'"),
+            ("", 1, "no rows"),
+            ("1\n", 2, "1 items cannot fill 2"),
+            ("1,2,3,4,5,6,7,8,9\n" * 2, 2, "dimensions is 9"),
+        ):
+            done = balance(table, "--bins", "2")
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(says, done.stderr)
+        self.assertEqual(balance(self.TABLE, "--bins", "2", "--speeds", "1").returncode, 2)
+        self.assertEqual(balance(self.TABLE, "--bins", "0").returncode, 2)
+        self.assertEqual(balance(self.TABLE).returncode, 2)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()
