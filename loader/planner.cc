@@ -18,6 +18,11 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
   problem.microbatches = microbatches;
   // Data-parallel ranks run their modules one after the other and meet at the end of the step.
   problem.objective = Objective::kSlowestRank;
+  if (const auto speeds = model.rank_speeds(); !speeds.empty()) {
+    problem.rank_speeds.assign(problem.ranks, 1);
+    std::copy_n(speeds.begin(), std::min(speeds.size(), problem.ranks),
+                problem.rank_speeds.begin());
+  }
   problem.costs.reserve(input.loads.size() * kModules);
   for (const Load& load : input.loads) {
     const ModuleSeconds seconds = model.predict_sample(load);

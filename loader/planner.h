@@ -21,7 +21,7 @@ struct PlannedSample {
 struct PlannedMicrobatch {
   std::vector<PlannedSample> samples;
   Load load;
-  MicrobatchShape shape;  ///< For measuring it: see Measurement.
+  MicrobatchShape shape;      ///< For measuring it: see Measurement.
   ModuleSeconds predicted{};  ///< On its rank.
 };
 

@@ -140,7 +140,7 @@ FactorVector ModuleCorrection::cold_prior() {
   scratch_.clear();
   for (const Row& row : cold_.rows) scratch_.push_back(row.ratio);
   const FactorVector anew = reprice(cold_, profile_, median(scratch_), kFarOff);
-  constexpr double kClearly = 0.8;
+  constexpr double kClearly = 0.6;
   fitted_ = cold_deviation(anew) < kClearly * cold_deviation(scaled);
   return fitted_ ? anew : scaled;
 }

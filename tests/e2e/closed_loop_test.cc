@@ -157,7 +157,7 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
         Report report{microbatch.header.position, {}};
         for (std::size_t i = 0; i < kModules; ++i) {
           report.seconds.at(i) =
-              1000 * predict(truth.modules.at(i), microbatch.header.load.modules.at(i)).count();
+              1000 * predict(truth.modules.at(i).coefficients, microbatch.header.load.modules.at(i)).count();
         }
         EXPECT_TRUE(client.report(report));
       });

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "balancer/balancer.h"
+
 namespace isocost {
 namespace {
 
@@ -51,8 +53,6 @@ Load draw_sample(Random& random) {
   return load;
 }
 
-double total(const ModuleSeconds& seconds) { return seconds[0] + seconds[1] + seconds[2]; }
-
 }  // namespace
 
 double normal(Random& random) {
@@ -81,34 +81,18 @@ std::vector<Load> EmulatedTrainer::draw(std::int64_t samples, std::uint64_t seed
   return loads;
 }
 
-// Longest first, each to the rank and microbatch that is done with it first.
 EmulatedTrainer::Plan EmulatedTrainer::lay_out(const std::vector<double>& costs,
                                                const std::vector<double>& speeds) const {
-  std::vector<std::uint32_t> order(costs.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint32_t>(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&costs](std::uint32_t a, std::uint32_t b) { return costs[a] > costs[b]; });
-  const auto ranks = static_cast<std::size_t>(options_.ranks);
-  const auto microbatches = static_cast<std::size_t>(options_.microbatches);
-  Plan plan(ranks * microbatches);
-  std::vector<double> rank_seconds(ranks, 0);
-  std::vector<double> bin_seconds(plan.size(), 0);
-  for (const std::uint32_t sample : order) {
-    std::size_t rank = 0;
-    for (std::size_t r = 1; r < ranks; ++r) {
-      if (rank_seconds[r] + costs[sample] * speeds[r] <
-          rank_seconds[rank] + costs[sample] * speeds[rank]) {
-        rank = r;
-      }
-    }
-    const auto first = bin_seconds.begin() + static_cast<std::ptrdiff_t>(rank * microbatches);
-    const auto bin = static_cast<std::size_t>(
-        std::min_element(first, first + options_.microbatches) - bin_seconds.begin());
-    plan[bin].push_back(sample);
-    rank_seconds[rank] += costs[sample] * speeds[rank];
-    bin_seconds[bin] += costs[sample];
-  }
-  return plan;
+  BalanceProblem problem;
+  problem.dimensions = kModules;
+  problem.costs = costs;
+  problem.ranks = static_cast<std::size_t>(options_.ranks);
+  problem.microbatches = static_cast<std::size_t>(options_.microbatches);
+  problem.objective = Objective::kSlowestRank;
+  problem.rank_speeds = speeds;
+  auto balanced = balance(problem, {});
+  if (!balanced) std::abort();  // the emulation itself is broken
+  return std::move(balanced->bins);
 }
 
 EmulatedTrainer::Planned EmulatedTrainer::plan_next(const CostModel& model) {
@@ -116,7 +100,10 @@ EmulatedTrainer::Planned EmulatedTrainer::plan_next(const CostModel& model) {
   planned.samples = draw(options_.global_batch,
                          options_.seed * 1'000'003 + static_cast<std::uint64_t>(planned_steps_++));
   std::vector<double> costs;
-  for (const Load& sample : planned.samples) costs.push_back(total(model.predict_sample(sample)));
+  for (const Load& sample : planned.samples) {
+    const ModuleSeconds seconds = model.predict_sample(sample);
+    costs.insert(costs.end(), seconds.begin(), seconds.end());
+  }
   std::vector<double> speeds(static_cast<std::size_t>(options_.ranks), 1);
   const auto learnt = model.rank_speeds();
   std::copy_n(learnt.begin(), std::min(learnt.size(), speeds.size()), speeds.begin());
@@ -160,13 +147,11 @@ double EmulatedTrainer::oracle(const std::vector<Load>& samples, std::int64_t st
   std::vector<double> costs;
   for (const Load& sample : samples) {
     const Load twice[] = {sample, sample};
-    double seconds = 0;
     for (std::size_t i = 0; i < kModules; ++i) {
       const auto module = static_cast<Module>(i);
-      seconds += hidden_.seconds(module, twice, step) -
-                 hidden_.seconds(module, std::span(twice).first(1), step);
+      costs.push_back(hidden_.seconds(module, twice, step) -
+                      hidden_.seconds(module, std::span(twice).first(1), step));
     }
-    costs.push_back(seconds);
   }
   std::vector<double> speeds;
   for (std::int32_t rank = 0; rank < options_.ranks; ++rank) {
