@@ -42,11 +42,17 @@ Status check(const Measurement& measurement) {
       return refuse("the load of " + name + " is negative");
     }
   }
+  const auto place = [](const BucketSeconds& part) {
+    return static_cast<std::size_t>(part.module) * kShapeBuckets + part.bucket;
+  };
+  std::size_t next = 0;
   for (const BucketSeconds& part : measurement.shape) {
-    if (static_cast<std::size_t>(part.module) >= kModules || part.bucket >= kShapeBuckets ||
+    const std::size_t at = place(part);
+    if (part.bucket >= kShapeBuckets || at < next || at >= kModules * kShapeBuckets ||
         !(part.seconds >= 0) || !std::isfinite(part.seconds)) {
       return refuse("its shape is none of this model's");
     }
+    next = at + 1;
   }
   return {};
 }
@@ -64,6 +70,18 @@ ModuleProfile priced(const ModuleProfile& profile, std::size_t module) {
   return nominal;
 }
 
+// A module's part of a shape, which is in the order of modules.
+std::span<const BucketSeconds> part_of(std::span<const BucketSeconds> shape, std::size_t module) {
+  const auto is_before = [module](const BucketSeconds& part) {
+    return static_cast<std::size_t>(part.module) < module;
+  };
+  std::size_t first = 0;
+  while (first < shape.size() && is_before(shape[first])) ++first;
+  std::size_t end = first;
+  while (end < shape.size() && static_cast<std::size_t>(shape[end].module) == module) ++end;
+  return shape.subspan(first, end - first);
+}
+
 }  // namespace
 
 struct CostModel::State {
@@ -76,24 +94,22 @@ struct CostModel::State {
                    ModulePredictor(prices[2])},
         correction(prices, wanted.correction) {}
 
-  // Shares of a module's seconds in a microbatch, in ascending order of factors. Returns the
-  // profile's seconds.
+  // Shares of a module's seconds in a microbatch, in ascending order of factors; `shape` is the
+  // module's. Returns the profile's seconds.
   double shares_of(std::size_t module, const ModuleLoad& load, std::span<const BucketSeconds> shape,
                    std::vector<Share>& shares) const {
     const ModulePredictor& predictor = predictors[module];
     const double seconds = predictor.microbatch(load);
     if (!(seconds > 0)) return 0;
     const double fixed = std::min(predictor.fixed() / seconds, 1.0);
-    double sum = 0;
-    for (const BucketSeconds& part : shape) {
-      if (part.module == static_cast<Module>(module)) sum += part.seconds;
-    }
     if (fixed > 0) shares.push_back({kFixed, static_cast<float>(fixed)});
+    double sum = 0;
+    for (const BucketSeconds& part : shape) sum += part.seconds;
     if (sum > 0) {
+      const double scale = (1 - fixed) / sum;
       for (const BucketSeconds& part : shape) {
-        if (part.module != static_cast<Module>(module) || !(part.seconds > 0)) continue;
         shares.push_back({static_cast<std::uint32_t>(factor_of_bucket(part.bucket)),
-                          static_cast<float>((1 - fixed) * part.seconds / sum)});
+                          static_cast<float>(scale * part.seconds)});
       }
     } else {
       shares.push_back({static_cast<std::uint32_t>(factor_of_bucket(shape_bucket(load))),
@@ -117,7 +133,7 @@ struct CostModel::State {
     row.rank = measurement.rank;
     row.microbatch = open.microbatches;
     row.first = static_cast<std::uint32_t>(rows.shares.size());
-    row.profile_s = shares_of(module, load, measurement.shape, rows.shares);
+    row.profile_s = shares_of(module, load, part_of(measurement.shape, module), rows.shares);
     if (!(row.profile_s > 0)) return;
     row.count = static_cast<std::uint32_t>(rows.shares.size()) - row.first;
     row.ratio = seconds / row.profile_s;
@@ -177,7 +193,7 @@ ModuleSeconds CostModel::predict_microbatch(const Load& load,
   for (std::size_t i = 0; i < kModules; ++i) {
     if (empty(load.modules.at(i))) continue;
     shares.clear();
-    const double profile_s = state_->shares_of(i, load.modules.at(i), shape, shares);
+    const double profile_s = state_->shares_of(i, load.modules.at(i), part_of(shape, i), shares);
     const FactorVector& factors = state_->correction.factors(i);
     for (const Share& share : shares) seconds.at(i) += share.share * factors[share.factor];
     seconds.at(i) *= profile_s;

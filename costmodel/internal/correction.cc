@@ -23,7 +23,7 @@ Correction::Correction(const std::array<ModuleProfile, kModules>& profile,
   }
 }
 
-void Correction::take(const MeasuredStep& step, double own_seconds) {
+void Correction::take(MeasuredStep& step, double own_seconds) {
   const std::int64_t started = options_.clock ? options_.clock() : 0;
   ++steps_;
   judge_modules(step);
@@ -39,14 +39,15 @@ bool Correction::settled() const {
                       [](const ModuleCorrection& module) { return module.learning_anew(); });
 }
 
-void Correction::judge_modules(const MeasuredStep& step) {
+void Correction::judge_modules(MeasuredStep& step) {
   for (std::size_t m = 0; m < kModules; ++m) {
-    const Rows& rows = step.modules.at(m);
+    Rows& rows = step.modules.at(m);
     scratch_.clear();
-    for (const Row& row : rows.rows) {
+    for (Row& row : rows.rows) {
       ranks_.grow(static_cast<std::size_t>(row.rank) + 1);
+      row.learnt = modules_[m].learnt_ratio(rows.of(row));
       const double speed = ranks_.learnt()[static_cast<std::size_t>(row.rank)];
-      scratch_.push_back(row.ratio / (modules_[m].learnt_ratio(rows.of(row)) * speed));
+      scratch_.push_back(row.ratio / (row.learnt * speed));
     }
     everywhere_.at(m) = scratch_.empty() ? 1 : median(scratch_);
     if (!modules_[m].drifted(everywhere_.at(m), rows.rows.size())) continue;
@@ -70,7 +71,7 @@ void Correction::judge_ranks(const MeasuredStep& step) {
       Total& total = totals[row.microbatch];
       total.rank = row.rank;
       total.measured += row.ratio * row.profile_s;
-      total.expected += row.profile_s * modules_[m].learnt_ratio(rows.of(row)) * everywhere_.at(m);
+      total.expected += row.profile_s * row.learnt * everywhere_.at(m);
     }
   }
   samples_.clear();

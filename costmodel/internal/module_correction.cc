@@ -185,7 +185,7 @@ void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> spee
   evidence_.forget(std::pow(keep_, static_cast<double>(step.rows.size())));
   scratch_.clear();
   for (const Row& row : step.rows) {
-    const double expected = dot(step.of(row), learnt_);
+    const double expected = row.learnt;
     const double ratio = row.ratio / speeds[static_cast<std::size_t>(row.rank)];
     scratch_.push_back(ratio / expected);
     add_clipped(step, row, ratio, expected);

@@ -31,7 +31,8 @@ class ModuleCorrection {
   /// How far off the whole module was in a step: the median of `ratios`, measured over learnt.
   /// Returns whether a drift was found; the evidence is forgotten then. Call before learn().
   bool drifted(double median_ratio, std::size_t rows);
-  /// Takes the rows of one step; `speeds[rank]` multiplies a rank's seconds.
+  /// Takes the rows of one step, with `learnt` filled in; `speeds[rank]` multiplies a rank's
+  /// seconds.
   void learn(const Rows& step, std::span<const double> speeds);
 
   /// Those learnt, less what may be chance.

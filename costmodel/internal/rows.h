@@ -29,7 +29,8 @@ struct Row {
   std::uint32_t first = 0;       ///< Of its shares.
   std::uint32_t count = 0;
   double profile_s = 0;
-  double ratio = 0;  ///< Measured over profile.
+  double ratio = 0;   ///< Measured over profile.
+  double learnt = 1;  ///< What the factors learnt before make of its ratio.
   ModuleLoad load;
 };
 
