@@ -42,8 +42,8 @@ struct BalanceProblem {
 struct BalanceOptions {
   double enough_gap = 2e-4;  ///< The local search stops this near the bound.
   std::int64_t improvement_rounds =
-      400;  ///< Budget of the local search, in looks at a pair of bins per bin: a count, so that
-            ///< one input gives one plan.
+      1200;  ///< Budget of the local search, in looks at a pair of bins per bin: a count, so that
+             ///< one input gives one plan.
   std::size_t exact_items = 12;  ///< Problems of at most this many items are solved exactly (GLPK).
   std::int64_t exact_nodes = 20'000;  ///< Branch-and-bound nodes granted to an exact solve.
 };

@@ -43,7 +43,7 @@ struct ProfilePoint {
 };
 
 /// How a module's sequences lie in its tensors.
-enum class Layout : std::uint8_t {
+enum class SequenceLayout : std::uint8_t {
   kPacked,  ///< One after another: no unit is wasted.
   kPadded,  ///< As rows of a rectangle: each costs as much as the longest.
 };
@@ -59,7 +59,7 @@ struct ModuleMemory {
 struct ModuleProfile {
   ModuleCoefficients coefficients;   ///< Stated, or fitted to the points.
   std::vector<ProfilePoint> points;  ///< Empty where coefficients were stated.
-  Layout layout = Layout::kPacked;
+  SequenceLayout layout = SequenceLayout::kPacked;
   ModuleMemory memory;
   /// The smallest load that ran out of memory.
   ModuleLoad out_of_memory;

@@ -51,6 +51,8 @@ Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const NodeOptions& 
                                                              std::uint64_t dataset_size,
                                                              LogSink log) {
   ISOCOST_ASSIGN(const std::uint64_t limit, parse_limit(options.max_bad_samples, dataset_size));
+  std::error_code ignored;  // what cannot be removed cannot be written, which is said then
+  std::filesystem::remove(options.bad_samples_file, ignored);  // of a run before
   return std::unique_ptr<BadSampleList>(new BadSampleList(options, limit, std::move(log)));
 }
 

@@ -45,7 +45,9 @@ void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& recei
   state.credit = 0;
   // What was acknowledged is gone for good, whatever a client claims not to have.
   std::optional<Position> after = state.acknowledged;
-  if (received && (!after || *after < *received)) after = received;
+  // Nor can it have what was never sent.
+  const bool possible = received && state.sent && *received <= *state.sent;
+  if (possible && (!after || *after < *received)) after = received;
   seek_after(state, after);
 }
 
@@ -59,6 +61,7 @@ void DeliveryQueue::grant(std::int32_t rank, std::uint32_t microbatches) {
 
 void DeliveryQueue::acknowledge(std::int32_t rank, const Position& position) {
   Rank& state = ranks_.at(static_cast<std::size_t>(rank));
+  if (!state.sent || position > *state.sent) return;
   if (state.acknowledged && position <= *state.acknowledged) return;
   state.acknowledged = position;
   drop_finished();
@@ -82,6 +85,8 @@ std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
   if (entry.step != nullptr) {
     chosen->credit -= 1;
     chosen->begun = true;
+    const Position at{entry.step->epoch, entry.step->step, chosen->microbatch};
+    if (!chosen->sent || *chosen->sent < at) chosen->sent = at;
   }
   if (entry.step != nullptr && chosen->microbatch + 1 < entry.step->plan.microbatches) {
     chosen->microbatch += 1;

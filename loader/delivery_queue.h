@@ -29,7 +29,8 @@ class DeliveryQueue {
   void join(std::int32_t rank, const std::optional<Position>& received);
   void leave(std::int32_t rank);
   void grant(std::int32_t rank, std::uint32_t microbatches);
-  /// Everything up to `position` is done for this rank. Positions of the past change nothing.
+  /// Everything up to `position` is done for this rank. Positions of the past change nothing, nor
+  /// do those that were never sent.
   void acknowledge(std::int32_t rank, const Position& position);
 
   struct Delivery {
@@ -65,6 +66,7 @@ class DeliveryQueue {
     std::uint32_t credit = 0;
     std::uint64_t entry = 0;       // the next thing to send: an entry ...
     std::uint32_t microbatch = 0;  // ... and a microbatch in it
+    std::optional<Position> sent;  // the furthest; nobody can have received more
     std::optional<Position> acknowledged;
   };
 

@@ -40,6 +40,7 @@ Job::Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start)
       state_(static_cast<std::size_t>(ranks)) {}
 
 void Job::join(const ClientJoined& joined) {
+  if (joined.rank < 0 || joined.rank >= ranks_) return;
   queue_.join(joined.rank, joined.received);
   at(joined.rank) = {true, true, joined.session};
 }

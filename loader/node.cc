@@ -16,6 +16,7 @@
 #include "loader/cursor.h"
 #include "loader/delivery_queue.h"
 #include "loader/internal/microbatch_header.h"
+#include "loader/internal/output_file.h"
 #include "loader/job.h"
 #include "loader/planner.h"
 #include "loader/step_decoder.h"
@@ -83,6 +84,7 @@ class NodeImpl final : public Node {
 
  private:
   tl::expected<Welcome, Refusal> admit(const Applicant& applicant);
+  std::optional<Refusal> check_start(const Hello& hello) const;
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
   void take_report(std::int32_t rank, const Report& report);
@@ -112,17 +114,17 @@ class NodeImpl final : public Node {
 
   std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
-  std::optional<Job> job_;  // made and replaced by the socket's thread
+  std::unique_ptr<Job> job_;  // made and replaced by the socket's thread
   NodeSummary counts_;
   std::optional<Error> failure_;
 
   std::mutex model_mutex_;  // guards parts_.model; taken alone
 
-  // Destroyed in reverse: workers first, since they send; then the socket, which lets go of what it
-  // holds.
+  // Destroyed in reverse: workers first, since they decode and send; the socket last, which lets go
+  // of what it holds.
   std::unique_ptr<Server> server_;
-  std::unique_ptr<Executor> executor_;
   std::unique_ptr<StepDecoder> decoder_;
+  std::unique_ptr<Executor> executor_;
 };
 
 Status NodeImpl::start() {
@@ -136,7 +138,8 @@ Status NodeImpl::start() {
   server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
   // With the ranks known, planning need not wait for the first of them.
   if (options.ranks > 0) {
-    ISOCOST_ASSIGN(job_, new_job(Hello{}, 1, options));
+    ISOCOST_ASSIGN(Job job, new_job(Hello{}, 1, options));
+    job_ = std::make_unique<Job>(std::move(job));
   }
   ISOCOST_ASSIGN(server_,
                  Server::create(
@@ -155,13 +158,15 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   tl::expected<Verdict, Refusal> verdict;
   {
     const std::lock_guard lock(mutex_);
-    const Job* job = job_ ? &*job_ : nullptr;
-    verdict = judge(hello, applicant.same_client, job, parts_.options, cursor_fingerprint_);
+    verdict = judge(hello, applicant.same_client, job_.get(), parts_.options, cursor_fingerprint_);
     if (!verdict) return tl::unexpected(verdict.error());
     if (*verdict == Verdict::kJoin) return welcome(*job_);
   }
+  if (auto refusal = check_start(hello)) return tl::unexpected(*std::move(refusal));
   // Without the lock: those that are found to have gone are reported meanwhile.
-  if (*verdict == Verdict::kBeginAgain && applicant.taken()) return tl::unexpected(taken(hello));
+  if (*verdict == Verdict::kBeginAgain) {
+    if (auto refusal = applicant.taken()) return tl::unexpected(*std::move(refusal));
+  }
   const bool alone = applicant.alone();
   const std::lock_guard lock(mutex_);
   if (job_ && !alone) {
@@ -170,9 +175,24 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   }
   auto job = new_job(hello, job_ ? job_->id() + 1 : 1, parts_.options);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
-  job_ = *std::move(job);
+  job_ = std::make_unique<Job>(*std::move(job));
   changed_.notify_all();
   return welcome(*job_);
+}
+
+std::optional<Refusal> NodeImpl::check_start(const Hello& hello) const {
+  if (!hello.has_start) return std::nullopt;
+  const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
+  const std::uint64_t steps = steps_of(parts_, hello.start.epoch);
+  const bool after_the_last = epochs > 0 && hello.start.epoch >= epochs;
+  const bool possible = after_the_last ? hello.start.epoch == epochs && hello.start.step == 0
+                                       : hello.start.step <= steps;
+  if (possible) return std::nullopt;
+  return Refusal{ErrorCode::kInvalidArgument,
+                 "there is no epoch " + std::to_string(hello.start.epoch) + ", step " +
+                     std::to_string(hello.start.step) + " to start from: the node has " +
+                     (epochs == 0 ? "endless" : std::to_string(epochs)) + " epochs of " +
+                     std::to_string(steps) + " steps"};
 }
 
 Welcome NodeImpl::welcome(const Job& job) const {
@@ -203,9 +223,9 @@ void NodeImpl::on_event(const ServerEvent& event) {
     } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
       if (job_) job_->leave(left->rank);
     } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
-      job_->queue().grant(credit->rank, credit->microbatches);
+      if (credit->rank < job_->ranks()) job_->queue().grant(credit->rank, credit->microbatches);
     } else if (const auto* done = std::get_if<Acknowledged>(&event)) {
-      job_->queue().acknowledge(done->rank, done->position);
+      if (done->rank < job_->ranks()) job_->queue().acknowledge(done->rank, done->position);
     }
   }
   changed_.notify_all();
@@ -220,7 +240,8 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   {
     const std::lock_guard lock(mutex_);
     step = job_->queue().find(report.position);
-    if (step == nullptr || report.position.microbatch >= step->plan.microbatches) {
+    if (rank >= job_->ranks() || step == nullptr ||
+        report.position.microbatch >= step->plan.microbatches) {
       counts_.reports_rejected += 1;  // of a step that every rank has left behind
       return;
     }
@@ -256,7 +277,7 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
 
 Result<Run> NodeImpl::wait_for_job(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait(lock, stop, [this] { return job_.has_value(); })) {
+  if (!changed_.wait(lock, stop, [this] { return job_ != nullptr; })) {
     return Error(ErrorCode::kCancelled, "the node was asked to stop");
   }
   Run run{job_->id(), job_->start(), parts_.options, {}};
@@ -296,6 +317,13 @@ Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t f
   end.dropped = parts_.cursor.dropped(epoch);
   end.bad = parts_.bad->count();
   end.delivered = counts_.delivered - delivered_before;
+  if (end.delivered == 0 && first_step == 0 && steps > 0) {
+    return Error(ErrorCode::kCorrupt,
+                 "every sample of epoch " + std::to_string(epoch) + " is bad" +
+                     (parts_.options.bad_samples_file.empty()
+                          ? std::string()
+                          : ": " + parts_.options.bad_samples_file.string() + " lists why"));
+  }
   if (end.dropped > 0) {
     log(parts_.log, LogLevel::kInfo,
         "epoch " + std::to_string(epoch) + ": " + std::to_string(end.dropped) +
@@ -479,6 +507,8 @@ Result<CostProfile> starting_profile(const NodeOptions& options) {
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
                                            const LogSink& log, LoadHook load_hook) {
   ISOCOST_TRY(options.validate());
+  ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples_file));
+  ISOCOST_TRY(check_output_file("summary", options.summary));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
 
@@ -488,7 +518,8 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   ISOCOST_ASSIGN(auto dataset, Dataset::open(options.shards, dataset_options));
-  ISOCOST_ASSIGN(auto bad, BadSampleList::create(options, dataset->size(), log));
+  ISOCOST_ASSIGN(auto bad,
+                 BadSampleList::create(options, dataset->size() + dataset->bad().size(), log));
   if (dataset->size() == 0) {
     const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
     return Error(ErrorCode::kNotFound, options.shards.string() + " holds no usable sample (" +
@@ -503,9 +534,14 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
         .count();
   };
   const std::uint64_t size = dataset->size();
+  const Cursor cursor(cursor_options(options, size));
+  if (cursor.steps(0) == 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "an epoch has no step: " + std::to_string(size) + " samples, global_batch = " +
+                     std::to_string(options.global_batch) + ", tail = drop or carry");
+  }
   auto node = std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
-                                               CostModel(std::move(profile), model_options),
-                                               Cursor(cursor_options(options, size)),
+                                               CostModel(std::move(profile), model_options), cursor,
                                                std::move(bad), std::move(load_hook)});
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));

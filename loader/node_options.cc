@@ -30,6 +30,11 @@ Status NodeOptions::validate() const {
                      " ranks × " + std::to_string(microbatches) + " microbatches need at least " +
                      std::to_string(least));
   }
+  if (microbatch_memory > 0 && balance == BalancePolicy::kNone) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "microbatch_memory: balance = none deals samples in order and keeps no cap: use "
+                 "balance = isocost");
+  }
   ISOCOST_TRY(in_range("epochs", epochs, 0, kMany));
   ISOCOST_TRY(in_range("steps", steps, 0, kMany));
   ISOCOST_TRY(in_range("plan_ahead", plan_ahead, 1, 1000));

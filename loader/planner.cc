@@ -10,6 +10,13 @@
 namespace isocost {
 namespace {
 
+// Exact search of a small step stays within some 20 ms: the socket's thread may wait for the model.
+BalanceOptions balance_options() {
+  BalanceOptions options;
+  options.exact_nodes = 200;
+  return options;
+}
+
 BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
                             const CostModel& model, const NodeOptions& options) {
   BalanceProblem problem;
@@ -107,7 +114,7 @@ Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
     const BalanceProblem problem = make_problem(input, plan.microbatches, model, options);
     ISOCOST_ASSIGN(balanced, options.balance == BalancePolicy::kNone
                                  ? deal_in_order(problem)
-                                 : isocost::balance(problem, BalanceOptions{}));
+                                 : isocost::balance(problem, balance_options()));
   }
   fill_places(input, balanced, model, plan);
   plan.makespan_s = balanced.makespan;

@@ -14,8 +14,8 @@ ALLOWED = {
     "trainer_adapter": {"base", "transport"},
 }
 COMPONENTS = set(ALLOWED)
-# A part of a component that composes more: the Python package embeds a node.
-MORE = {"trainer_adapter/python": {"loader"}}
+# Parts of a component that compose more: the Python package embeds a node, the program emulates trainers.
+MORE = {"trainer_adapter/python": {"loader"}, "loader/cli": {"trainer_adapter"}}
 # These may include any component, and nobody includes them.
 LEAVES = {"tests", "bench", "examples"}
 # What a component's own tests and benchmarks may reach into.

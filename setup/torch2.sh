@@ -7,14 +7,13 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 jobs=${JOBS:-$(nproc)}
 venv=build/torch2/venv
 tree=build/torch2/release
-cpu_index=https://download.pytorch.org/whl/cpu  # a tenth of the size of the package index's wheel, which brings CUDA
 needed=(numpy transformers accelerate)          # beside torch
 
 say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
 
-# index_answers [pip arguments]: whether there is a torch to be had, known within nine seconds.
+# index_answers: whether there is a torch to be had, known within nine seconds.
 index_answers() {
-  timeout 9 "$venv/bin/pip" index versions torch --retries 0 --timeout 8 "$@" >/dev/null 2>&1
+  timeout 9 "$venv/bin/pip" index versions torch --retries 0 --timeout 8 >/dev/null 2>&1
 }
 
 mkdir -p build/torch2
@@ -24,9 +23,10 @@ if [ "$(cat "$venv/complete" 2>/dev/null)" != "${needed[*]}" ]; then
     say "skipped: no package index answers, so there is no torch 2.x to test with"
     exit 0
   fi
+  # An index of wheels without CUDA, where somebody names one, is a tenth of the download.
   torch_from=()
-  if index_answers --index-url "$cpu_index"; then
-    torch_from=(--index-url "$cpu_index")
+  if [ -n "${TORCH_INDEX_URL:-}" ]; then
+    torch_from=(--index-url "$TORCH_INDEX_URL")
   fi
   say "installing torch and ${needed[*]} in $venv"
   "$venv/bin/pip" install --quiet --no-input "${torch_from[@]}" 'torch>=2.7'

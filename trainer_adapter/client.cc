@@ -94,6 +94,7 @@ class ClientImpl final : public Client {
   mutable std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
   Welcome welcome_;
+  std::uint64_t session_ = 0;
   bool welcomed_ = false;
   std::string not_yet_;   // why the node does not let us in now
   bool greeting_ = true;  // said hello, not yet answered: credit would count for nothing
@@ -192,6 +193,7 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
   }
   if (!welcomed_) welcome_ = welcome;  // once: the trainer holds a reference
   welcomed_ = true;
+  session_ = welcome.session;
   greeting_ = false;
   pending_.clear();  // what was under way comes again
   // May have been lost with the last connection, and the node waits for it.
@@ -221,8 +223,10 @@ void ClientImpl::on_header(MicrobatchHeader header) {
 }
 
 Result<Assembly> ClientImpl::begin(MicrobatchHeader header) {
-  // A node may have been granted twice the prefetch where two greetings crossed, and never more.
-  if (pending_.size() > 2 * std::size_t{prefetch()} + 1) {
+  const auto under_way = std::count_if(pending_.begin(), pending_.end(), [](const auto& pending) {
+    return std::holds_alternative<Assembly>(pending);
+  });
+  if (under_way >= prefetch()) {
     return Error(ErrorCode::kCorrupt, "the node announces more microbatches than it was asked for");
   }
   const std::string bytes = std::to_string(header.load.tensor_bytes);
@@ -257,6 +261,11 @@ void ClientImpl::on_fragment(const FragmentHeader& header,
 }
 
 void ClientImpl::on_epoch_end(const EpochEnd& end) {
+  // Between the microbatches under way there is room for few ends.
+  if (pending_.size() > 2 * std::size_t{prefetch()}) {
+    fail(Error(ErrorCode::kCorrupt, "the node announces more ends of epochs than epochs can end"));
+    return;
+  }
   pending_.emplace_back(end);
   take_what_is_whole();
 }
@@ -317,7 +326,7 @@ void ClientImpl::top_up() {
   const std::uint32_t covered = credit_out_ + microbatches_ready_;
   if (greeting_ || covered >= prefetch()) return;
   const std::uint32_t more = prefetch() - covered;
-  connection_->send(Credit{more});
+  connection_->send(Credit{more, session_});
   credit_out_ += more;
 }
 
@@ -329,8 +338,9 @@ void ClientImpl::return_credit() {
 
 void ClientImpl::acknowledge() {
   if (!in_use_) return;
-  acknowledged_ = std::exchange(in_use_, std::nullopt);
-  connection_->send(Acknowledgement{*acknowledged_});
+  const Position done = *std::exchange(in_use_, std::nullopt);
+  acknowledged_ = done;
+  connection_->send(Acknowledgement{done});
 }
 
 bool ClientImpl::wait(std::chrono::milliseconds limit) {

@@ -50,6 +50,7 @@ struct Hello {
 struct Welcome {
   std::int32_t ranks = 1;
   std::uint64_t node_id = 0;  ///< Random per node process: a client sees a restarted node.
+  std::uint64_t session = 0;  ///< Of this greeting: each begins one anew, without credit.
   std::uint64_t job = 0;      ///< Counts the jobs that this node process has served; from 1.
   StartPoint start;           ///< Of the job; its cursor is what a saved state refers to.
   std::uint64_t dataset_fingerprint = 0;
@@ -136,6 +137,7 @@ struct Report {
 /// Lets the node send so many microbatches more.
 struct Credit {
   std::uint32_t microbatches = 0;
+  std::uint64_t session = 0;  ///< Welcome::session; in another one it counts for nothing.
 };
 
 /// Everything up to here is trained on, and need not be kept.

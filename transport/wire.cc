@@ -146,13 +146,14 @@ Hello get_hello(ByteReader& in) {
 
 Type put(ByteWriter& out, const Credit& credit) {
   out.put(credit.microbatches);
+  out.put(credit.session);
   return Type::kCredit;
 }
 
 Credit get_credit(ByteReader& in) {
   const auto microbatches = in.get<std::uint32_t>();
   if (microbatches == 0 || microbatches > kMaxCredit) in.fail();
-  return {microbatches};
+  return {microbatches, in.get<std::uint64_t>()};
 }
 
 Type put(ByteWriter& out, const Acknowledgement& acknowledgement) {
@@ -191,6 +192,7 @@ Type put(ByteWriter&, const Goodbye&) { return Type::kGoodbye; }
 Type put(ByteWriter& out, const Welcome& welcome) {
   out.put(welcome.ranks);
   out.put(welcome.node_id);
+  out.put(welcome.session);
   out.put(welcome.job);
   put_start(out, welcome.start);
   out.put(welcome.dataset_fingerprint);
@@ -209,6 +211,7 @@ Welcome get_welcome(ByteReader& in) {
   Welcome welcome;
   welcome.ranks = in.get<std::int32_t>();
   welcome.node_id = in.get<std::uint64_t>();
+  welcome.session = in.get<std::uint64_t>();
   welcome.job = in.get<std::uint64_t>();
   welcome.start = get_start(in);
   welcome.dataset_fingerprint = in.get<std::uint64_t>();

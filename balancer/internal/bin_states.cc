@@ -6,7 +6,7 @@ namespace isocost {
 namespace {
 
 // Divisions looked at that count as one pair, where a pair is costlier than usual.
-constexpr std::int64_t kStepsPerWork = 1024;
+constexpr std::int64_t kStepsPerWork = 256;
 
 }  // namespace
 

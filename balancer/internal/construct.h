@@ -15,7 +15,11 @@ std::optional<Bins> greedy_bins(const Partition& problem);
 /// where it does not fit either, or min_items is above one.
 std::optional<Bins> first_fit_bins(const Partition& problem);
 
-/// Greedy, or first fit where greedy finds no room.
+/// Packs by bytes alone with all that the search can do: for caps that leave little room. Nothing
+/// where that fails, too.
+std::optional<Bins> packed_bins(const Partition& problem);
+
+/// Greedy; first fit where greedy finds no room; packed where that finds none.
 std::optional<Bins> construct_bins(const Partition& problem);
 
 }  // namespace isocost

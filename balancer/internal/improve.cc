@@ -127,7 +127,7 @@ class Search {
 
 // A makespan this near the bound meets it: the rest is rounding.
 constexpr double kMeetsBound = 1e-9;
-constexpr std::int64_t kPolishShare = 16;
+constexpr std::int64_t kPolishShare = 48;
 constexpr std::int64_t kEvenOutShare = 2;
 // With more bins than this the work no longer grows: time goes with the items then.
 constexpr std::size_t kMostWorkedBins = 512;

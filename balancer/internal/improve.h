@@ -12,7 +12,7 @@ struct ImproveLimits {
   bool even_out = false;    ///< Bring all bins below the target together first.
 };
 
-/// Limits from options: `enough_gap` above the bound is near enough, a sixteenth of the work
+/// Limits from options: `enough_gap` above the bound is near enough, a 48th of the work
 /// polishes. Beyond 512 bins the work grows no more.
 ImproveLimits improve_limits(double bound, double enough_gap, std::int64_t rounds,
                              std::size_t bins);

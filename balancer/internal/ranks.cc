@@ -11,7 +11,7 @@ namespace isocost {
 namespace {
 
 // Inside a rank the makespan is settled already; evening out its microbatches is worth less work.
-constexpr std::int64_t kInnerShare = 32;
+constexpr std::int64_t kInnerShare = 96;
 constexpr double kInnerGap = 1e-2;
 
 std::optional<Bins> solve(const Partition& problem, double enough_gap, std::int64_t rounds) {

@@ -147,8 +147,7 @@ struct SplitSearch {
     best = Split{limits.first, kept, got};
   }
 
-  void consider_evenness(std::uint32_t kept, std::uint32_t got) {
-    Evenness& even = *limits.even;
+  void consider_evenness(Evenness& even, std::uint32_t kept, std::uint32_t got) {
     double value = 0;
     const double* kept_load = pair.first.load(kept);
     const double* got_load = pair.second.load(got);
@@ -191,8 +190,8 @@ std::optional<Split> best_split(const Partition& problem, const Pair& pair,
     }
     steps += 1;
     for (std::size_t i = low; i < high; ++i) {
-      if (limits.even) {
-        search.consider_evenness(kept.mask, partner[i].mask);
+      if (search.limits.even) {
+        search.consider_evenness(*search.limits.even, kept.mask, partner[i].mask);
       } else {
         search.consider(kept.mask, partner[i].mask);
       }

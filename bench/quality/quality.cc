@@ -1,5 +1,6 @@
-// How good decisions are, without a clock: makespan, gap to the bound and idle share of each policy
-// on fixed seeds. Fails where a decision is worse than the recorded one.
+// How good decisions are, without a clock: makespan, gap to the bound, idle share and memory of
+// each policy on fixed seeds. Fails where a decision of any policy is worse than the recorded one,
+// and where the plans are others: one seed has one plan on every machine and build.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <fstream>
@@ -28,6 +29,7 @@ struct Case {
   std::size_t ranks;
   std::size_t microbatches;
   double cap;
+  double straggler = 1;  // what the first rank's seconds are multiplied by
 };
 
 const std::vector<Case>& cases() {
@@ -42,6 +44,9 @@ const std::vector<Case>& cases() {
       {"mixed 512 to 8x8, rank", "mixed", kRank, 512, 8, 8, 0},
       {"mixed 64 to 2x8, rank", "mixed", kRank, 64, 2, 8, 0},
       {"mixed 512 to 8x8, rank, cap 1.005", "mixed", kRank, 512, 8, 8, 1.005},
+      {"mixed 512 to 8x8, microbatch, cap 1.01", "mixed", kMicrobatch, 512, 8, 8, 1.01},
+      {"mixed 512 to 8x8, rank, straggler", "mixed", kRank, 512, 8, 8, 0, 1.2},
+      {"mixed 512 to 8x8, microbatch, straggler", "mixed", kMicrobatch, 512, 8, 8, 0, 1.2},
   };
   return list;
 }
@@ -52,8 +57,10 @@ constexpr double kRounding = 1e-9;
 
 // LPT on the LLM's seconds alone, as one-dimensional balancers do; judged by all dimensions.
 Result<BalanceResult> llm_lpt(const BalanceProblem& problem) {
-  BalanceProblem narrow{
-      .ranks = problem.ranks, .microbatches = problem.microbatches, .objective = problem.objective};
+  BalanceProblem narrow{.ranks = problem.ranks,
+                        .microbatches = problem.microbatches,
+                        .rank_speeds = problem.rank_speeds,
+                        .objective = problem.objective};
   for (std::size_t i = 0; i < problem.items(); ++i) {
     narrow.costs.push_back(problem.costs[i * problem.dimensions + 1]);
   }
@@ -64,6 +71,7 @@ Result<BalanceResult> llm_lpt(const BalanceProblem& problem) {
 struct Score {
   double makespan = 0;
   double mean = 0;
+  double bytes = 0;  // of the largest microbatch
 };
 Score score(const BalanceProblem& problem, const std::vector<std::vector<std::uint32_t>>& bins) {
   const bool by_rank = problem.objective == Objective::kSlowestRank;
@@ -73,6 +81,9 @@ Score score(const BalanceProblem& problem, const std::vector<std::vector<std::ui
   for (std::size_t first = 0; first < bins.size(); first += group) {
     std::vector<double> load(problem.dimensions, 0.0);
     for (std::size_t b = first; b < first + group; ++b) {
+      double bytes = 0;
+      for (const std::uint32_t item : bins[b]) bytes += static_cast<double>(problem.bytes[item]);
+      result.bytes = std::max(result.bytes, bytes);
       for (const std::uint32_t item : bins[b]) {
         for (std::size_t k = 0; k < load.size(); ++k) {
           load[k] += problem.costs[item * load.size() + k];
@@ -80,7 +91,8 @@ Score score(const BalanceProblem& problem, const std::vector<std::vector<std::ui
       }
     }
     const double seconds =
-        by_rank ? load[0] + load[1] : *std::max_element(load.begin(), load.end());
+        problem.speed_of(first / problem.microbatches) *
+        (by_rank ? load[0] + load[1] : *std::max_element(load.begin(), load.end()));
     result.makespan = std::max(result.makespan, seconds);
     total += by_rank ? seconds : 1;
   }
@@ -89,14 +101,29 @@ Score score(const BalanceProblem& problem, const std::vector<std::vector<std::ui
   return result;
 }
 
+// FNV-1a over the plans.
+void mix(std::uint64_t& hash, const std::vector<std::vector<std::uint32_t>>& bins) {
+  const auto add = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001B3ULL; };
+  for (const auto& bin : bins) {
+    add(bin.size());
+    for (const std::uint32_t item : bin) add(item);
+  }
+}
+
 Result<json> run_policy(const std::string& policy, const Case& what,
                         const isocost::Mixture& mixture) {
   double makespan = 0;
   double gap = 0;
   double idle = 0;
+  double bytes = 0;
+  std::uint64_t plans = 0xCBF29CE484222325ULL;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const BalanceProblem problem = draw_problem(mixture, what.objective, what.items, what.ranks,
-                                                what.microbatches, what.cap, seed);
+    BalanceProblem problem = draw_problem(mixture, what.objective, what.items, what.ranks,
+                                          what.microbatches, what.cap, seed);
+    if (what.straggler != 1) {
+      problem.rank_speeds.assign(what.ranks, 1);
+      problem.rank_speeds[0] = what.straggler;
+    }
     ISOCOST_ASSIGN(const BalanceResult result, policy == "blind" ? deal_in_order(problem)
                                                : policy == "lpt" ? llm_lpt(problem)
                                                                  : balance(problem, {}));
@@ -104,8 +131,14 @@ Result<json> run_policy(const std::string& policy, const Case& what,
     makespan += judged.makespan / kSeeds;
     gap += (judged.makespan / lower_bound(problem) - 1) / kSeeds;
     idle += (1 - judged.mean / judged.makespan) / kSeeds;
+    bytes += judged.bytes / kSeeds;
+    mix(plans, result.bins);
   }
-  return json{{"makespan", makespan}, {"gap", std::max(gap, 0.0)}, {"idle_fraction", idle}};
+  return json{{"makespan", makespan},
+              {"gap", std::max(gap, 0.0)},
+              {"idle_fraction", idle},
+              {"largest_microbatch_bytes", bytes},
+              {"plans", plans}};
 }
 
 Result<json> run_all(const std::string& folder) {
@@ -120,31 +153,52 @@ Result<json> run_all(const std::string& folder) {
 }
 
 void print_table(const json& report) {
-  std::printf("%-40s %-8s %9s %9s %7s\n", "case (means of 5 seeds)", "policy", "makespan", "gap",
-              "idle");
+  std::printf("%-40s %-8s %9s %9s %7s %9s\n", "case (means of 5 seeds)", "policy", "makespan",
+              "gap", "idle", "memory");
   for (const auto& [name, policies] : report.items()) {
     for (const char* policy : {"blind", "lpt", "isocost"}) {
       const json& row = policies[policy];
-      std::printf("%-40s %-8s %9.5f %8.3f%% %6.2f%%\n", name.c_str(), policy,
+      std::printf("%-40s %-8s %9.5f %8.3f%% %6.2f%% %6.1f MB\n", name.c_str(), policy,
                   row["makespan"].get<double>(), 100 * row["gap"].get<double>(),
-                  100 * row["idle_fraction"].get<double>());
+                  100 * row["idle_fraction"].get<double>(),
+                  row["largest_microbatch_bytes"].get<double>() / 1e6);
     }
   }
 }
 
-// The number of cases that are worse than recorded, or not comparable with it.
+// Says what is not as recorded; true where that is a fault.
+bool is_worse(const std::string& where, const json& now, const json& recorded) {
+  if (!recorded.is_object()) {
+    std::fprintf(stderr, "%s: not in the record; add it with --record\n", where.c_str());
+    return true;
+  }
+  bool worse = false;
+  bool better = false;
+  for (const char* measure : {"makespan", "gap", "idle_fraction", "largest_microbatch_bytes"}) {
+    const double value = now[measure];
+    const double before = recorded.value(measure, 0.0);
+    // Gaps and idle shares are fractions of a makespan near one.
+    const double rounding = kRounding * std::max(before, 1.0);
+    if (value > before + rounding) {
+      std::fprintf(stderr, "%s: %s %.9g is worse than the recorded %.9g\n", where.c_str(), measure,
+                   value, before);
+      worse = true;
+    }
+    better = better || value < before - rounding;
+  }
+  if (worse || now["plans"] == recorded.value("plans", std::uint64_t{0})) return worse;
+  std::fprintf(stderr, "%s: %s; keep the plans with --record\n", where.c_str(),
+               better ? "better than recorded" : "other plans than recorded, as good");
+  return true;
+}
+
+// The number of cases that are not as recorded.
 int count_worse(const json& report, const json& recorded) {
   int worse = 0;
   for (const auto& [name, policies] : report.items()) {
-    const double now = policies["isocost"]["makespan"];
-    const double before =
-        recorded.contains(name) ? recorded[name]["isocost"]["makespan"].get<double>() : 0;
-    if (now > before * (1 + kRounding)) {
-      std::fprintf(stderr, "%s: makespan %.9f is worse than the recorded %.9f\n", name.c_str(), now,
-                   before);
-      ++worse;
-    } else if (now < before * (1 - kRounding)) {
-      std::printf("%s: better than recorded (%.9f); keep it with --record\n", name.c_str(), before);
+    for (const auto& [policy, now] : policies.items()) {
+      const json before = recorded.contains(name) ? recorded[name].value(policy, json()) : json();
+      worse += is_worse(name + ", " + policy, now, before) ? 1 : 0;
     }
   }
   return worse;

@@ -132,7 +132,7 @@ void follow_neighbours(const Evidence& evidence, const FactorVector& prior, Fit&
 
 void Evidence::add(std::span<const Share> shares, const FactorVector& prior, double expected,
                    double target) {
-  std::array<double, kFactors> x;
+  std::array<double, kFactors> x{};
   for (std::size_t i = 0; i < shares.size(); ++i) {
     x[i] = shares[i].share * prior[shares[i].factor] / expected;
     FactorVector& row = a[shares[i].factor];

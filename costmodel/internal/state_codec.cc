@@ -1,5 +1,6 @@
 #include "costmodel/internal/state_codec.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -46,7 +47,7 @@ class Reader {
       rest_ = {};
       return value;
     }
-    std::memcpy(&value, rest_.data(), sizeof(T));
+    std::copy_n(rest_.begin(), sizeof(T), reinterpret_cast<char*>(&value));
     rest_.remove_prefix(sizeof(T));
     return value;
   }

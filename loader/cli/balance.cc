@@ -131,6 +131,7 @@ std::vector<std::vector<double>> loads_of(const BalanceProblem& problem,
 void print_json(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
   const auto by_dimension = loads_of(problem, result);
   std::vector<double> largest;
+  largest.reserve(by_dimension.size());
   for (const auto& load : by_dimension) {
     largest.push_back(*std::max_element(load.begin(), load.end()));
   }
@@ -141,6 +142,7 @@ void print_json(const BalanceProblem& problem, const BalanceResult& result, doub
                                        {"lower_bound", result.lower_bound},
                                        {"gap", result.gap()},
                                        {"optimal", result.optimal},
+                                       {"limit", limit_name(result.limit)},
                                        {"solve_seconds", seconds}};
   std::printf("%s\n", json.dump().c_str());
 }
@@ -156,9 +158,10 @@ void print_table(const BalanceProblem& problem, const BalanceResult& result, dou
   if (loads.size() > kShownBins) {
     std::printf("  ... and %zu more; --json lists all\n", loads.size() - kShownBins);
   }
-  std::printf("makespan    %.9g\nlower bound %.9g\ngap         %.4f %%%s\nsolved in   %.2f ms\n",
-              result.makespan, result.lower_bound, 100 * result.gap(),
-              result.optimal ? " (proved optimal)" : "", 1e3 * seconds);
+  std::printf(
+      "makespan    %.9g\nlower bound %.9g (%s)\ngap         %.4f %%%s\nsolved in   %.2f ms\n",
+      result.makespan, result.lower_bound, std::string(limit_name(result.limit)).c_str(),
+      100 * result.gap(), result.optimal ? " (proved optimal)" : "", 1e3 * seconds);
 }
 
 Result<int> run_balance(const BalanceArguments& arguments) {
@@ -209,7 +212,9 @@ void add_balance(CLI::App& app, Run& run) {
   command->footer(
       "The largest of all dimensions counts, so bring them to one scale first (seconds).\n"
       "JSON: bins lists row numbers from 0, loads the largest dimension of each bin; gap is "
-      "makespan / lower_bound - 1.\n"
+      "makespan / lower_bound - 1;\n"
+      "limit is what the lower bound is due to: total, giant, pigeonhole, tiles, counts, memory, "
+      "trade-off, exact.\n"
       "Examples:\n  isocost balance --costs costs.csv --bins 64\n"
       "  isocost balance --costs costs.csv --bins 4 --speeds 1,1,1,1.2 --json > plan.json\n"
       "  isocost balance --costs costs.csv --bins 64 --capacity 2GiB --bytes-column 3");

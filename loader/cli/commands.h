@@ -13,5 +13,8 @@ void add_check(CLI::App& app, Run& run);
 void add_make_shards(CLI::App& app, Run& run);
 void add_keygen(CLI::App& app, Run& run);
 void add_balance(CLI::App& app, Run& run);
+void add_emulate(CLI::App& app, Run& run);
+void add_plan(CLI::App& app, Run& run);
+void add_simulate(CLI::App& app, Run& run);
 
 }  // namespace isocost::cli

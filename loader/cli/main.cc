@@ -20,6 +20,9 @@ int main(int argc, char** argv) {
   isocost::cli::add_make_shards(app, run);
   isocost::cli::add_keygen(app, run);
   isocost::cli::add_balance(app, run);
+  isocost::cli::add_emulate(app, run);
+  isocost::cli::add_plan(app, run);
+  isocost::cli::add_simulate(app, run);
   try {
     app.parse(argc, argv);
     return run();

@@ -96,7 +96,7 @@ void add_serve(CLI::App& app, Run& run) {
       "  isocost serve --shards data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
       "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
       "acknowledged the last epoch. Stops at SIGINT or SIGTERM. Status: 0 done, 1 failed, 2 "
-      "usage.");
+      "usage,\n128 + N stopped by signal N.");
   command->callback([arguments, &run] {
     run = [arguments] {
       const Status status = serve(*arguments);

@@ -185,7 +185,14 @@ TEST(Balance, DecidesAlikeOnEveryBuild) {
   for (int i = 0; i < 256 * 3; ++i) problem.costs.push_back(random.uniform());
   EXPECT_EQ(fingerprint(*balance(problem, {})), 4501963154853816645ULL);
   problem.objective = Objective::kSlowestRank;
-  EXPECT_EQ(fingerprint(*balance(problem, {})), 12814969269293826227ULL);
+  EXPECT_EQ(fingerprint(*balance(problem, {})), 2085545039544680127ULL);
+  problem.rank_speeds = {1, 1.1, 1.2, 0.9};
+  for (std::size_t i = 0; i < problem.items(); ++i) {
+    problem.bytes.push_back(static_cast<std::int64_t>(random.below(1000)));
+  }
+  problem.microbatch_bytes = 4400;
+  EXPECT_EQ(fingerprint(*balance(problem, {})), 4939359439618840191ULL);
+  EXPECT_EQ(fingerprint(*balance(documents(3), {})), 2824368242141602693ULL);
 }
 
 }  // namespace

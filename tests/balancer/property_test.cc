@@ -96,7 +96,7 @@ void expect_sound(const BalanceProblem& problem, const BalanceResult& result, in
 
 TEST(Properties, PlansAreSoundRepeatableAndNeverWorseThanDealingOrGreedy) {
   Random random(11);
-  const BalanceOptions options{.exact_items = 0};
+  const BalanceOptions options{.improvement_rounds = 200, .exact_items = 0};
   for (int round = 0; round < 10000; ++round) {
     const BalanceProblem problem = random_problem(60, 12, random);
     const auto result = balance(problem, options);
@@ -136,10 +136,75 @@ TEST(Properties, TheCapIsKeptOrRefused) {
   EXPECT_GT(refused, 10);
 }
 
+// A packing that fills every bin to `fill` of the cap exists; costs have nothing to do with it.
+TEST(Properties, TightPackingsThatExistAreFound) {
+  Random random(15);
+  for (int round = 0; round < 200; ++round) {
+    BalanceProblem problem{
+        .dimensions = 2, .microbatch_bytes = 100'000, .ranks = 8, .microbatches = 4};
+    for (std::size_t bin = 0; bin < 32; ++bin) {
+      std::int64_t left = 98'500;
+      for (const double share : {0.4, 0.3, 0.5, 1.0}) {
+        const auto part = share == 1.0
+                              ? left
+                              : static_cast<std::int64_t>(static_cast<double>(left) * share *
+                                                          (0.5 + random.uniform()));
+        problem.bytes.push_back(part);
+        problem.costs.insert(problem.costs.end(), {random.uniform(), random.uniform()});
+        left -= part;
+      }
+    }
+    std::vector<std::int64_t> shuffled = problem.bytes;
+    shuffle(std::span(shuffled), random);
+    problem.bytes = shuffled;
+    problem.objective = round % 2 == 0 ? Objective::kLargestMicrobatch : Objective::kSlowestRank;
+    const auto result = balance(problem, {.improvement_rounds = 50});
+    ASSERT_TRUE(result) << "round " << round << ": " << result.error().to_string();
+    expect_sound(problem, *result, round);
+  }
+}
+
+TEST(Properties, WhatCannotBePackedIsRefusedNamingAnItem) {
+  // Five of six bytes: no two share ten, and there are four bins.
+  const auto result = balance({.costs = {1, 1, 1, 1, 1, 1},
+                               .bytes = {6, 1, 6, 6, 6, 7},
+                               .microbatch_bytes = 10,
+                               .ranks = 4},
+                              {});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_NE(result.error().message().find("item 5"), std::string::npos);
+}
+
+// The order of the items decides ties, and may decide which of many good plans is found; never the
+// bound, nor what is proved.
+TEST(Properties, AnotherOrderOfTheItemsProvesTheSame) {
+  Random random(16);
+  for (int round = 0; round < 500; ++round) {
+    const BalanceProblem problem = random_problem(9, 3, random);
+    std::vector<std::size_t> order(problem.items());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    shuffle(std::span(order), random);
+    BalanceProblem shuffled = problem;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (std::size_t k = 0; k < problem.dimensions; ++k) {
+        shuffled.costs[i * problem.dimensions + k] =
+            problem.costs[order[i] * problem.dimensions + k];
+      }
+    }
+    const double bound = lower_bound(problem);
+    EXPECT_NEAR(lower_bound(shuffled), bound, 1e-12 * bound) << "round " << round;
+    const auto one = balance(problem, {});
+    const auto other = balance(shuffled, {});
+    ASSERT_TRUE(one->optimal && other->optimal) << "round " << round;
+    EXPECT_NEAR(one->makespan, other->makespan, 1e-7 * one->makespan) << "round " << round;
+  }
+}
+
 TEST(Properties, SmallProblemsAreSolvedToTheOptimum) {
   Random random(13);
   for (int round = 0; round < 3000; ++round) {
-    const BalanceProblem problem = random_problem(7, 3, random);
+    const BalanceProblem problem = random_problem(8, 3, random);
     const auto result = balance(problem, {});
     ASSERT_TRUE(result) << result.error().to_string();
     expect_sound(problem, *result, round);
@@ -153,7 +218,7 @@ TEST(Properties, SmallCappedProblemsAreSolvedExactlyWhenTheyCanBe) {
   Random random(14);
   int impossible = 0;
   for (int round = 0; round < 1000; ++round) {
-    BalanceProblem problem = random_problem(7, 3, random);
+    BalanceProblem problem = random_problem(8, 3, random);
     add_cap(problem, random);
     const auto best = brute_force(problem);
     const auto result = balance(problem, {});

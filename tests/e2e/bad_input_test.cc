@@ -46,6 +46,24 @@ std::vector<nlohmann::json> BadInput::bad_list() const {
   return lines;
 }
 
+TEST_F(BadInput, AnEpochOfNothingElseFails) {
+  make_dataset(1);
+  break_body_of_sample(png_key(0));
+  const auto outcome = try_run(options(1), {});
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_NE(outcome.error().message().find("every sample of epoch 0 is bad"), std::string::npos);
+}
+
+TEST_F(BadInput, AnEpochWithoutAStepIsRefused) {
+  make_dataset(10);
+  NodeOptions dropping = options(1);
+  dropping.tail = TailPolicy::kDrop;
+  dropping.epochs = 0;
+  const auto outcome = try_run(dropping, {});
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_NE(outcome.error().message().find("an epoch has no step"), std::string::npos);
+}
+
 TEST_F(BadInput, IsSkippedListedAndLeftOutOfTheLoss) {
   make_dataset(40);
   break_body_of_sample(png_key(0));

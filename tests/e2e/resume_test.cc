@@ -14,6 +14,7 @@
 
 #include "base/random.h"
 #include "tests/e2e/loop_fixture.h"
+#include "tests/transport/raw_peer.h"
 
 namespace isocost {
 namespace {
@@ -29,6 +30,7 @@ class Resume : public LoopTest {
     serving_ = std::jthread([this](const std::stop_token& stop) { summary_ = node_->run(stop); });
   }
   void finish() { serving_.join(); }
+  const std::string& endpoint() const { return node_->endpoint(); }
   const std::optional<Result<NodeSummary>>& summary() const { return summary_; }
 
   ClientOptions client(std::int32_t rank, std::int32_t ranks,
@@ -118,7 +120,7 @@ TEST_F(Resume, AnywhereWithAnotherWorldSizeGivesTheSameBatches) {
 TEST_F(Resume, ManyJobsFromTheSameStep) {
   make_dataset(48);
   serve(options(0));
-  for (int job = 0; job < 50; ++job) {
+  for (int job = 0; job < 200; ++job) {
     const auto client = Client::connect(this->client(0, 1, StartPoint{})).value();
     const auto first = client->next({});
     ASSERT_TRUE(first.has_value() && first->has_value());
@@ -167,6 +169,47 @@ TEST_F(Resume, RefusesAStateOfOtherData) {
   EXPECT_EQ(other.error().code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(other.error().message().find("seed, shuffle, global_batch"), std::string::npos);
   train(1, mine, {});
+  finish();
+}
+
+TEST_F(Resume, RefusesAStartBeyondTheData) {
+  make_dataset(20);  // 2 steps, 1 epoch
+  serve(options(0));
+  for (const StartPoint start : {StartPoint{0, 0, 3}, StartPoint{0, 1, 1}, StartPoint{0, 2, 0},
+                                 StartPoint{0, 4'000'000'000, 4'000'000'000}}) {
+    const auto refused = Client::connect(client(0, 1, start));
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(refused.error().message().find("to start from"), std::string::npos);
+  }
+  EXPECT_EQ(train(1, {}, {}).size(), 2U);
+  finish();
+}
+
+// A client id that claims ranks of two jobs leaves no place of the first behind.
+TEST_F(Resume, OneClientIdAtTwoRanksHarmsNobody) {
+  make_dataset(20);
+  serve(options(0));
+  {
+    RawPeer first(endpoint());
+    RawPeer second(endpoint());
+    Hello hello;
+    hello.client_id.fill(7);
+    hello.rank = 3;
+    hello.world_size = 4;
+    first.send(hello);
+    const auto welcome = first.receive_as<Welcome>();
+    ASSERT_TRUE(welcome.has_value());
+    hello.rank = 0;
+    hello.world_size = 2;
+    second.send(hello);
+    EXPECT_TRUE(second.receive_as<Refusal>().has_value());
+    first.send(Credit{3, welcome->session});
+    first.send(Report{{0, 0, 0}, {1, 1, 1}});
+    first.send(Acknowledgement{{9, 9, 9}});
+    first.send(Goodbye{});
+  }
+  EXPECT_EQ(train(1, {}, {}).size(), 2U);
   finish();
 }
 

@@ -75,6 +75,19 @@ TEST(DeliveryQueue, EndsAnEpochWithoutCredit) {
   EXPECT_EQ(drain(queue), (Texts{"0:0.0.0", "0:0.0.1", "0:0.1.0", "0:0.1.1", "0:end 0"}));
 }
 
+TEST(DeliveryQueue, NobodyCanHaveWhatWasNeverSent) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.grant(0, 1);
+  drain(queue);
+  queue.acknowledge(0, {0, 0, 1});
+  queue.acknowledge(0, {~0U, ~0U, ~0U});
+  queue.leave(0);
+  queue.join(0, Position{5, 5, 5});
+  queue.grant(0, 4);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.0.0", "0:0.0.1", "0:0.1.0", "0:0.1.1", "0:end 0"}));
+}
+
 TEST(DeliveryQueue, AFreshClientGetsWhatWasNotAcknowledged) {
   DeliveryQueue queue = small_queue();
   queue.join(0, {});

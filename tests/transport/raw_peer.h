@@ -56,12 +56,16 @@ class RawPeer {
     hello.rank = rank;
     hello.client_id.fill(client_id);
     send(hello);
-    return receive_as<Welcome>().has_value();
+    const auto welcome = receive_as<Welcome>();
+    if (welcome) session_ = welcome->session;
+    return welcome.has_value();
   }
+  std::uint64_t session() const { return session_; }
 
  private:
   zmq::context_t context_;
   zmq::socket_t socket_;
+  std::uint64_t session_ = 0;
 };
 
 }  // namespace isocost

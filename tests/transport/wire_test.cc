@@ -36,12 +36,12 @@ MicrobatchHeader example_header() {
 // One of each, with every field away from its default.
 std::vector<Message> examples() {
   Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10}};
-  Welcome welcome{8, 11, 12, {13, 14, 15}, 22, 33, 44, 55, 66, 77, 71, 72, 88};
+  Welcome welcome{8, 11, 10, 12, {13, 14, 15}, 22, 33, 44, 55, 66, 77, 71, 72, 88};
   EpochEnd end{1, 20, 300, 4, 5, true};
   Report report{{1, 2, 3}, {0.25, -1, 1.5}};
   FragmentHeader fragment{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}};
   return {hello,
-          Credit{3},
+          Credit{3, 4},
           Acknowledgement{{7, 8, 9}},
           report,
           Heartbeat{},
@@ -91,7 +91,7 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
 // The examples of docs/wire_format.md.
 TEST(Wire, IsWhatTheDocumentShows) {
   EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4301000500");
-  EXPECT_EQ(hex(encode(Credit{2})), "49534f430100020002000000");
+  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4301000200020000000700000000000000");
   EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4301000300000000000700000001000000");
   EXPECT_EQ(hex(encode(Refusal{ErrorCode::kAlreadyExists, "rank 0 is taken"})),
             "49534f4301004100020f00000072616e6b20302069732074616b656e");

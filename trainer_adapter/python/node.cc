@@ -62,6 +62,7 @@ class PyNode {
   }
   void forget() {
     serving_.detach();
+    // NOLINTNEXTLINE(bugprone-unused-return-value): its threads are the parent's.
     static_cast<void>(node_.release());
   }
 

@@ -1,0 +1,245 @@
+#include "balancer/internal/layout_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kMostEncoderStages = 8;
+constexpr std::size_t kMostMicrobatchesPerStage = 16;
+
+double count(std::size_t value) { return static_cast<double>(value); }
+
+// A module with given degrees, through the model that plans are made with.
+ModuleOption make_option(const JobModel& job, const BatchSummary& batch, const PipelineModel& model,
+                         const Layout& layout, bool encoder) {
+  const ModuleStages& stages = encoder ? model.encoder : model.llm;
+  const PipelineLoad mean = spread_load(job, layout, batch.mean);
+  const double seconds = encoder ? mean.encoder_s : mean.llm_s;
+  const double busiest = *std::max_element(stages.shares.begin(), stages.shares.end());
+  const double per_unit = stages.activation_bytes_per_unit * stages.shares.front();
+  const RankMemory state = state_memory(job, layout, model);
+  return {
+      .degrees = encoder ? layout.encoder : layout.llm,
+      .work_s = seconds * busiest,
+      .pass_s = seconds,
+      .reduce_s = stages.reduce_s,
+      .state_bytes = static_cast<double>(encoder ? state.encoder_state : state.llm_state),
+      .activation_bytes = per_unit * (encoder ? batch.mean.encoder_units : batch.mean.llm_units),
+      .largest_bytes =
+          per_unit * (encoder ? batch.largest.encoder_units : batch.largest.llm_units)};
+}
+
+std::vector<ModuleOption> module_options(const JobModel& job, const BatchSummary& batch,
+                                         std::size_t gpus, bool encoder) {
+  const ModuleShape& shape = encoder ? job.shape.encoder : job.shape.llm;
+  const auto layers = static_cast<std::size_t>(shape.layers);
+  const std::size_t most_stages = encoder ? std::min(kMostEncoderStages, layers) : layers;
+  std::vector<ModuleOption> options;
+  for (std::size_t t = 1; t <= std::min(job.cluster.gpus_per_node, gpus); t *= 2) {
+    if (static_cast<std::size_t>(shape.heads) % t != 0) continue;
+    for (std::size_t p = 1; p <= most_stages && t * p < gpus; ++p) {
+      for (std::size_t d = 1; t * p * d < gpus; ++d) {
+        Layout layout;
+        (encoder ? layout.encoder : layout.llm) = {t, p, d};
+        layout.microbatches = gpus;  // enough for any data degree of the encoder
+        const auto model = make_pipeline(job, layout, batch.mean);
+        if (!model) continue;
+        options.push_back(make_option(job, batch, *model, layout, encoder));
+      }
+    }
+  }
+  return options;
+}
+
+/// Collects candidates that fit the memory.
+class Collector {
+ public:
+  Collector(const JobModel& job, const BatchSummary& batch, const LayoutSearchOptions& options)
+      : job_(job),
+        batch_(batch),
+        options_(options),
+        memory_(options.usable_memory * static_cast<double>(job.cluster.gpu_memory)) {
+    space_.least_memory = std::numeric_limits<double>::infinity();
+  }
+
+  void add_pair(const ModuleOption& encoder, const ModuleOption& llm) {
+    const std::size_t stages = encoder.degrees.pipeline + llm.degrees.pipeline;
+    const std::size_t most = batch_.samples / llm.degrees.data;
+    for (const std::size_t m :
+         microbatch_counts(std::min(most, kMostMicrobatchesPerStage * stages))) {
+      if (encoder.degrees.data > llm.degrees.data * m) continue;
+      ++space_.enumerated;
+      const double per_microbatch = count(batch_.samples) / count(llm.degrees.data * m);
+      if (!fits(encoder, llm, m, per_microbatch)) continue;
+      LayoutCandidate candidate;
+      candidate.layout = {.encoder = encoder.degrees,
+                          .llm = llm.degrees,
+                          .microbatches = m,
+                          .schedule = options_.schedule};
+      const double encoder_s = encoder.work_s * count(batch_.samples) / count(encoder.degrees.data);
+      const double llm_s = llm.work_s * count(batch_.samples) / count(llm.degrees.data);
+      candidate.bound_s = std::max(encoder_s + encoder.reduce_s, llm_s + llm.reduce_s);
+      candidate.estimate_s =
+          candidate.bound_s +
+          per_microbatch * (encoder.pass_s + llm.pass_s - std::max(encoder.work_s, llm.work_s));
+      space_.candidates.push_back(candidate);
+    }
+  }
+
+  void add_joint(std::size_t tensor, std::size_t pipeline, std::size_t data) {
+    Layout layout{.encoder_place = EncoderPlace::kLlmRanks,
+                  .encoder = {tensor, pipeline, data},
+                  .llm = {tensor, pipeline, data},
+                  .schedule = options_.schedule};
+    const auto model = make_pipeline(job_, layout, batch_.mean);
+    if (!model) return;
+    const PipelineLoad mean = spread_load(job_, layout, batch_.mean);
+    const double state = static_cast<double>(state_memory(job_, layout, *model).llm_state);
+    for (const std::size_t m :
+         microbatch_counts(std::min(batch_.samples / data, kMostMicrobatchesPerStage * pipeline))) {
+      ++space_.enumerated;
+      layout.microbatches = m;
+      const double per_microbatch = count(batch_.samples) / count(data * m);
+      const double activations =
+          joint_activations(*model, batch_.mean) * per_microbatch * count(in_flight(m, pipeline));
+      const double largest = joint_activations(*model, batch_.largest);
+      if (!admit(state + std::max(activations, largest))) continue;
+      const double bound =
+          pipeline_bound(*model, std::vector<PipelineLoad>(1, mean)) - model->llm.reduce_s;
+      LayoutCandidate candidate{.layout = layout};
+      candidate.bound_s = bound * count(batch_.samples) + model->llm.reduce_s;
+      candidate.estimate_s =
+          candidate.bound_s + per_microbatch * (mean.encoder_s + mean.llm_s - bound * count(data));
+      space_.candidates.push_back(candidate);
+    }
+  }
+
+  LayoutSpace finish() {
+    std::stable_sort(space_.candidates.begin(), space_.candidates.end(),
+                     [](const LayoutCandidate& a, const LayoutCandidate& b) {
+                       return a.estimate_s < b.estimate_s;
+                     });
+    return std::move(space_);
+  }
+
+ private:
+  // Microbatches that a stage with `stages` from it to the end keeps.
+  std::size_t in_flight(std::size_t microbatches, std::size_t stages) const {
+    return options_.schedule == Schedule::kGpipe ? microbatches : std::min(microbatches, stages);
+  }
+
+  static double joint_activations(const PipelineModel& model, const PipelineLoad& load) {
+    return model.llm.activation_bytes_per_unit * model.llm.shares.front() * load.llm_units +
+           model.encoder.activation_bytes_per_unit * model.encoder_on_llm.front() *
+               load.encoder_units;
+  }
+
+  bool admit(double bytes) {
+    if (bytes <= memory_) return true;
+    ++space_.over_memory;
+    space_.least_memory = std::min(space_.least_memory, bytes);
+    return false;
+  }
+
+  // A window of as many microbatches as are in flight holds at least that many mean ones.
+  bool fits(const ModuleOption& encoder, const ModuleOption& llm, std::size_t m,
+            double per_microbatch) {
+    const std::size_t llm_flight = in_flight(m, llm.degrees.pipeline);
+    const std::size_t flight = in_flight(m, encoder.degrees.pipeline + llm.degrees.pipeline);
+    // An encoder replica sees its part of the LLM replicas' microbatches.
+    const double encoder_flight =
+        std::max(1.0, count(flight) * count(llm.degrees.data) / count(encoder.degrees.data));
+    const double llm_bytes =
+        llm.state_bytes +
+        std::max(llm.activation_bytes * per_microbatch * count(llm_flight), llm.largest_bytes);
+    const double encoder_bytes =
+        encoder.state_bytes +
+        std::max(encoder.activation_bytes * per_microbatch * encoder_flight, encoder.largest_bytes);
+    return admit(std::max(llm_bytes, encoder_bytes));
+  }
+
+  const JobModel& job_;
+  const BatchSummary& batch_;
+  const LayoutSearchOptions& options_;
+  double memory_;
+  LayoutSpace space_;
+};
+
+}  // namespace
+
+BatchSummary BatchSummary::of(std::span<const std::vector<PipelineLoad>> batches) {
+  BatchSummary summary;
+  double n = 0;
+  for (const auto& batch : batches) {
+    summary.samples = batch.size();
+    for (const PipelineLoad& load : batch) {
+      summary.mean += load;
+      n += 1;
+      PipelineLoad& most = summary.largest;
+      most.encoder_s = std::max(most.encoder_s, load.encoder_s);
+      most.llm_s = std::max(most.llm_s, load.llm_s);
+      most.encoder_units = std::max(most.encoder_units, load.encoder_units);
+      most.llm_units = std::max(most.llm_units, load.llm_units);
+    }
+  }
+  summary.mean.encoder_s /= n;
+  summary.mean.llm_s /= n;
+  summary.mean.encoder_units /= n;
+  summary.mean.llm_units /= n;
+  return summary;
+}
+
+std::vector<ModuleOption> encoder_options(const JobModel& job, const BatchSummary& batch,
+                                          std::size_t gpus) {
+  return module_options(job, batch, gpus, true);
+}
+
+std::vector<ModuleOption> llm_options(const JobModel& job, const BatchSummary& batch,
+                                      std::size_t gpus) {
+  return module_options(job, batch, gpus, false);
+}
+
+std::vector<std::size_t> microbatch_counts(std::size_t most) {
+  std::vector<std::size_t> counts;
+  for (std::size_t power = 1; power <= most; power *= 2) {
+    counts.push_back(power);
+    if (power >= 2 && power + power / 2 <= most) counts.push_back(power + power / 2);
+  }
+  return counts;
+}
+
+LayoutSpace enumerate_layouts(const JobModel& job, const BatchSummary& batch,
+                              const LayoutSearchOptions& options) {
+  Collector collector(job, batch, options);
+  const auto llms = llm_options(job, batch, options.gpus);
+  std::vector<std::vector<ModuleOption>> encoders(options.gpus + 1);  // by ranks
+  for (ModuleOption& encoder : encoder_options(job, batch, options.gpus)) {
+    encoders[encoder.degrees.ranks()].push_back(encoder);
+  }
+  for (const ModuleOption& llm : llms) {
+    if (llm.degrees.data > batch.samples) continue;
+    for (const ModuleOption& encoder : encoders[options.gpus - llm.degrees.ranks()]) {
+      collector.add_pair(encoder, llm);
+    }
+  }
+  const auto layers = static_cast<std::size_t>(job.shape.llm.layers);
+  for (std::size_t t = 1; t <= job.cluster.gpus_per_node; t *= 2) {
+    for (std::size_t p = 1; p <= layers; ++p) {
+      const std::size_t data = options.gpus / (t * p);
+      if (data * t * p == options.gpus && data <= batch.samples && data > 0) {
+        collector.add_joint(t, p, data);
+      }
+    }
+  }
+  return collector.finish();
+}
+
+bool treats_alike(const Layout& layout) {
+  return layout.encoder_place == EncoderPlace::kLlmRanks ||
+         (layout.encoder.tensor == layout.llm.tensor && layout.encoder.data == layout.llm.data);
+}
+
+}  // namespace isocost

@@ -1,0 +1,265 @@
+#include "balancer/layout_model.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+constexpr double kBf16 = 2;
+constexpr double kFp32 = 4;
+constexpr double kSharedStateBytes = 12;  // master weight and two moments
+constexpr double kTensorReductions = 4;   // a layer's, forward and backward
+
+// "12.5GB/s" with unit "B/s", "10us" with unit "s": a number, an SI prefix, the unit.
+Result<double> quantity(std::string_view text, std::string_view unit, const std::string& name) {
+  const Error wrong(ErrorCode::kInvalidArgument,
+                    "interconnect: '" + name + "' is '" + std::string(text) +
+                        "'; it must be a positive number with unit, like " +
+                        (unit == "s" ? "10us" : "25GB/s"));
+  double value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc()) return wrong;
+  std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  constexpr std::array<std::pair<char, double>, 6> kPrefixes = {
+      {{'k', 1e3}, {'M', 1e6}, {'G', 1e9}, {'T', 1e12}, {'u', 1e-6}, {'m', 1e-3}}};
+  if (rest.size() == unit.size() + 1) {
+    const auto* const found =
+        std::find_if(kPrefixes.begin(), kPrefixes.end(),
+                     [&rest](const auto& prefix) { return prefix.first == rest.front(); });
+    if (found == kPrefixes.end()) return wrong;
+    value *= found->second;
+    rest.remove_prefix(1);
+  }
+  if (rest != unit || !std::isfinite(value) || value <= 0) return wrong;
+  return value;
+}
+
+Status apply_part(std::string_view name, std::string_view value, Cluster& cluster) {
+  const std::string label(name);
+  if (name == "node") {
+    ISOCOST_ASSIGN(cluster.node_bytes_per_s, quantity(value, "B/s", label));
+  } else if (name == "network") {
+    ISOCOST_ASSIGN(cluster.network_bytes_per_s, quantity(value, "B/s", label));
+  } else if (name == "latency") {
+    ISOCOST_ASSIGN(cluster.latency_s, quantity(value, "s", label));
+  } else if (name == "gpus-per-node") {
+    std::size_t count = 0;
+    const auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), count);
+    if (failure != std::errc() || end != value.data() + value.size() || count < 1 || count > 4096) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "interconnect: 'gpus-per-node' must be between 1 and 4096");
+    }
+    cluster.gpus_per_node = count;
+  } else {
+    return Error(ErrorCode::kInvalidArgument,
+                 "interconnect: '" + label +
+                     "' is unknown; there are node, network, latency and gpus-per-node");
+  }
+  return {};
+}
+
+// A ring over n ranks moves (n - 1) / n of the bytes; latency as of a tree.
+double reduce_seconds(const Cluster& cluster, double bytes, const ModuleDegrees& degrees) {
+  if (degrees.data == 1) return 0;
+  const auto n = static_cast<double>(degrees.data);
+  const double rate = degrees.ranks() <= cluster.gpus_per_node ? cluster.node_bytes_per_s
+                                                               : cluster.network_bytes_per_s;
+  return bytes * (n - 1) / n / rate + 2 * std::ceil(std::log2(n)) * cluster.latency_s;
+}
+
+// Whole layers to chunks. `last` layers' worth of other work stands on the last chunk.
+std::vector<double> cut_layers(std::int64_t layers, std::size_t chunks, double last) {
+  const double total = static_cast<double>(layers) + last;
+  const double fair = total / static_cast<double>(chunks);
+  std::vector<double> parts(chunks, 0.0);
+  const auto on_last = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::lround(fair - last)),
+                                                0, layers - static_cast<std::int64_t>(chunks) + 1);
+  const std::int64_t others = chunks == 1 ? 0 : layers - on_last;
+  const auto before = static_cast<std::int64_t>(chunks) - 1;
+  for (std::int64_t c = 0; c < before; ++c) {
+    // Later chunks take what does not divide: earlier ones hold more microbatches.
+    const std::int64_t extra = c >= before - others % before ? 1 : 0;
+    const std::int64_t whole = others / before + extra;
+    parts[static_cast<std::size_t>(c)] = static_cast<double>(whole);
+  }
+  parts.back() = static_cast<double>(chunks == 1 ? layers : on_last) + last;
+  for (double& part : parts) part /= total;
+  return parts;
+}
+
+// Encoder layers, then LLM layers, cut where the mean sample's seconds are even.
+void cut_jointly(const JobModel& job, const PipelineLoad& mean, PipelineModel& model) {
+  const ModuleShape& encoder = job.shape.encoder;
+  const ModuleShape& llm = job.shape.llm;
+  const double llm_layers = static_cast<double>(llm.layers) + llm.head_layers();
+  const double encoder_layer_s = mean.encoder_s / static_cast<double>(encoder.layers);
+  const double llm_layer_s = mean.llm_s / llm_layers;
+  const double total = mean.encoder_s + mean.llm_s;
+  const std::size_t chunks = model.llm.stages * model.llm.chunks;
+  model.encoder_on_llm.assign(chunks, 0.0);
+  model.llm.shares.assign(chunks, 0.0);
+  double before = 0;
+  const auto chunk_at = [&](double layer_s) {
+    const double middle = total > 0 ? (before + layer_s / 2) / total : 0.0;
+    before += layer_s;
+    return std::min(chunks - 1, static_cast<std::size_t>(middle * static_cast<double>(chunks)));
+  };
+  for (std::int64_t i = 0; i < encoder.layers; ++i) {
+    model.encoder_on_llm[chunk_at(encoder_layer_s)] += 1.0 / static_cast<double>(encoder.layers);
+  }
+  for (std::int64_t i = 0; i < llm.layers; ++i) {
+    model.llm.shares[chunk_at(llm_layer_s)] += 1.0 / llm_layers;
+  }
+  model.llm.shares.back() += llm.head_layers() / llm_layers;
+}
+
+Status check_module(const ModuleShape& shape, const ModuleDegrees& degrees, std::size_t chunks,
+                    const char* module) {
+  if (static_cast<std::size_t>(shape.heads) % degrees.tensor != 0) {
+    return Error(ErrorCode::kInvalidArgument, "layout: '" + std::string(module) + ".tensor' is " +
+                                                  std::to_string(degrees.tensor) +
+                                                  "; it must divide " + shape.name + "'s " +
+                                                  std::to_string(shape.heads) + " heads");
+  }
+  if (degrees.pipeline * chunks > static_cast<std::size_t>(shape.layers)) {
+    return Error(ErrorCode::kInvalidArgument, "layout: '" + std::string(module) + ".pipeline' is " +
+                                                  std::to_string(degrees.pipeline) + " (x " +
+                                                  std::to_string(chunks) + " chunks); " +
+                                                  shape.name + " has " +
+                                                  std::to_string(shape.layers) + " layers");
+  }
+  return {};
+}
+
+double tensor_seconds_per_unit(const JobModel& job, const ModuleShape& shape, std::size_t tensor) {
+  if (tensor == 1) return 0;
+  const auto t = static_cast<double>(tensor);
+  const double bytes = kBf16 * static_cast<double>(shape.width * shape.layers);
+  const double rate = tensor <= job.cluster.gpus_per_node ? job.cluster.node_bytes_per_s
+                                                          : job.cluster.network_bytes_per_s;
+  return kTensorReductions * 2 * (t - 1) / t * bytes / rate;
+}
+
+ModuleStages spread_module(const JobModel& job, const ModuleShape& shape,
+                           const ModuleDegrees& degrees, double microbatch_s) {
+  ModuleStages module;
+  module.replicas = degrees.data;
+  module.stages = degrees.pipeline;
+  // A microbatch's fixed seconds are launches, which every rank of a tensor group makes.
+  module.microbatch_s = microbatch_s;
+  const auto tensor = static_cast<double>(degrees.tensor);
+  const double per_layer = static_cast<double>(shape.layer_activation_bytes_per_unit());
+  module.activation_bytes_per_unit =
+      per_layer * (static_cast<double>(shape.layers) + shape.head_layers()) / tensor;
+  module.output_bytes_per_unit = kBf16 * static_cast<double>(shape.width) / tensor;
+  const double parameters =
+      static_cast<double>(shape.parameters()) / static_cast<double>(degrees.pipeline) / tensor;
+  module.reduce_s = reduce_seconds(job.cluster, (kFp32 + kBf16) * parameters, degrees);
+  return module;
+}
+
+double state_bytes(double parameters, const ModuleDegrees& degrees) {
+  return parameters / static_cast<double>(degrees.tensor) *
+         (kBf16 + kFp32 + kSharedStateBytes / static_cast<double>(degrees.data));
+}
+
+}  // namespace
+
+Result<Cluster> Cluster::parse_interconnect(std::string_view text) {
+  Cluster cluster;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    const std::string_view part = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "interconnect: '" + std::string(part) + "' is not name=value");
+    }
+    ISOCOST_TRY(apply_part(part.substr(0, equals), part.substr(equals + 1), cluster));
+  }
+  return cluster;
+}
+
+Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
+                                    const PipelineLoad& mean_sample) {
+  ISOCOST_TRY(layout.validate());
+  ISOCOST_TRY(check_module(job.shape.llm, layout.llm, layout.chunks, "llm"));
+  const bool own = layout.encoder_place == EncoderPlace::kOwnRanks;
+  // In one pipeline with the LLM a stage may hold no encoder layer; tensor ranks split heads still.
+  ModuleDegrees encoder = layout.encoder;
+  if (!own) encoder.pipeline = 1;
+  ISOCOST_TRY(check_module(job.shape.encoder, encoder, 1, "encoder"));
+  const auto fixed = [&job](Module module) {
+    return job.profile.modules.at(static_cast<std::size_t>(module)).coefficients.per_microbatch;
+  };
+  PipelineModel model;
+  model.schedule = layout.schedule;
+  model.microbatches = layout.microbatches;
+  model.encoder = spread_module(job, job.shape.encoder, layout.encoder,
+                                std::max(fixed(Module::kVision), fixed(Module::kAudio)));
+  model.llm = spread_module(job, job.shape.llm, layout.llm, fixed(Module::kLlm));
+  model.llm.chunks = layout.chunks;
+  model.link = {.latency_s = job.cluster.latency_s, .bytes_per_s = job.cluster.network_bytes_per_s};
+  if (layout.ranks() <= job.cluster.gpus_per_node) {
+    model.link.bytes_per_s = job.cluster.node_bytes_per_s;
+  }
+  model.feed_bytes_per_llm_unit = model.llm.output_bytes_per_unit;
+  if (own) {
+    model.encoder.shares = cut_layers(job.shape.encoder.layers, layout.encoder.pipeline, 0);
+    model.llm.shares = cut_layers(job.shape.llm.layers, layout.llm.pipeline * layout.chunks,
+                                  job.shape.llm.head_layers());
+  } else {
+    model.llm.reduce_s += model.encoder.reduce_s;
+    model.encoder.reduce_s = 0;
+    model.encoder.stages = 0;
+    cut_jointly(job, mean_sample, model);
+  }
+  return model;
+}
+
+PipelineLoad spread_load(const JobModel& job, const Layout& layout, const PipelineLoad& sample) {
+  PipelineLoad load = sample;
+  load.encoder_s =
+      sample.encoder_s / static_cast<double>(layout.encoder.tensor) +
+      sample.encoder_units * tensor_seconds_per_unit(job, job.shape.encoder, layout.encoder.tensor);
+  load.llm_s = sample.llm_s / static_cast<double>(layout.llm.tensor) +
+               sample.llm_units * tensor_seconds_per_unit(job, job.shape.llm, layout.llm.tensor);
+  return load;
+}
+
+RankMemory state_memory(const JobModel& job, const Layout& layout, const PipelineModel& model) {
+  const auto layers_bytes = [](const ModuleShape& shape, double share) {
+    const double layers = share * (static_cast<double>(shape.layers) + shape.head_layers());
+    return layers * static_cast<double>(shape.layer_parameters());
+  };
+  // The embeddings: half (input) on the first stage, half (head) on the last. The head's part of
+  // the shares counts as layers already, so only the first stage's half is added.
+  const double input = static_cast<double>(job.shape.llm.embedding_parameters) / 2;
+  RankMemory memory;
+  std::vector<double> stages(layout.llm.pipeline, 0.0);
+  for (std::size_t c = 0; c < model.llm.shares.size(); ++c) {
+    double& stage = stages[c % stages.size()];
+    stage += layers_bytes(job.shape.llm, model.llm.shares[c]);
+    if (!model.encoder_on_llm.empty()) {
+      stage += model.encoder_on_llm[c] * static_cast<double>(job.shape.encoder.parameters());
+    }
+  }
+  stages.front() += input;
+  memory.llm_state = static_cast<std::int64_t>(
+      state_bytes(*std::max_element(stages.begin(), stages.end()), layout.llm));
+  if (model.encoder.stages > 0) {
+    const double share =
+        *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
+    memory.encoder_state = static_cast<std::int64_t>(
+        state_bytes(share * static_cast<double>(job.shape.encoder.parameters()), layout.encoder));
+  }
+  return memory;
+}
+
+}  // namespace isocost

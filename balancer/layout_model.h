@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "balancer/analytic_profile.h"
+#include "balancer/layout.h"
+#include "balancer/pipeline_model.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace isocost {
+
+/// The machines of a job. Rates are per rank and direction.
+struct Cluster {
+  std::int64_t gpu_memory = 80 * kGiB;
+  std::size_t gpus_per_node = 8;
+  double node_bytes_per_s = 300e9;      ///< Between ranks of a node (NVLink of an A100).
+  double network_bytes_per_s = 12.5e9;  ///< Between nodes: 800 Gb/s a node of eight.
+  double latency_s = 10e-6;
+
+  /// Reads "node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8", any part left out keeping
+  /// its default. Errors: kInvalidArgument naming the part.
+  static Result<Cluster> parse_interconnect(std::string_view text);
+};
+
+/// What predicts a job: seconds (a profile measured or stated for one rank), dimensions, machines.
+struct JobModel {
+  CostProfile profile = CostProfile::stated_default();
+  ModelShape shape = ModelShape::siglip_qwen2_5_7b();
+  Cluster cluster;
+};
+
+/// Bytes of a rank that do not depend on the data.
+struct RankMemory {
+  std::int64_t encoder_state = 0;  ///< Of the fullest encoder rank; 0 where it shares the LLM's.
+  std::int64_t llm_state = 0;      ///< Of the fullest LLM rank.
+};
+
+/// The pipeline that a layout makes of a model. Stages get whole layers: of the LLM as even as they
+/// go with the output head counted, later stages the more; of both modules in one pipeline as the
+/// mean sample's seconds ask. Errors: those of Layout::validate; kInvalidArgument where a tensor
+/// degree does not divide the heads or there are more stages than layers.
+Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
+                                    const PipelineLoad& mean_sample);
+
+/// A sample's seconds in a layout: the profile's, divided over the tensor degree, and the
+/// all-reduces that this costs.
+PipelineLoad spread_load(const JobModel& job, const Layout& layout, const PipelineLoad& sample);
+
+/// Weights, gradients and optimizer state: bf16 weights and fp32 gradients whole on every replica,
+/// fp32 master weights and two moments divided over the data degree.
+RankMemory state_memory(const JobModel& job, const Layout& layout, const PipelineModel& model);
+
+}  // namespace isocost

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "balancer/pipeline_model.h"
+#include "base/result.h"
+
+namespace isocost {
+
+/// Budgets are looks at the simulator: counts, so that one input gives one plan.
+struct OrderOptions {
+  std::int64_t evaluations = 32'000;  ///< Over all groups of pipelines that wait for each other.
+  std::int64_t exchanges = 1000;      ///< Of samples between the slowest group and others.
+  ActivationCaps caps = {};
+  std::uint64_t seed = 0;
+};
+
+/// A step's microbatches in the order in which they run.
+struct PipelinePlan {
+  MicrobatchBins bins;  ///< [LLM replicas × microbatches], samples ascending.
+  double step_s = 0;
+  double lower_bound_s = 0;  ///< pipeline_bound: no plan can be below it.
+  bool fits = true;          ///< The cap on activations is kept.
+};
+
+/// Permutes the microbatches of each replica (replicas that share an encoder exchange them, too) so
+/// that the simulated step is short: small ones towards both ends, where the pipeline fills and
+/// drains, then local search. Never longer than as given. Deterministic. Errors: those of
+/// PipelineModel::validate and simulate; kInvalidArgument where `bins` are not the model's places.
+Result<PipelinePlan> order_microbatches(const PipelineModel& model,
+                                        std::span<const PipelineLoad> samples,
+                                        const MicrobatchBins& bins, const OrderOptions& options);
+
+enum class PipelinePolicy : std::uint8_t {
+  kBlind,    ///< Samples dealt in order, as loaders do today.
+  kGreedy,   ///< Vector LPT over encoder and LLM seconds, microbatches in random order.
+  kIsocost,  ///< Balanced, then divided and ordered against the simulator.
+};
+
+/// "blind", "lpt", "isocost".
+std::string_view policy_name(PipelinePolicy policy);
+std::optional<PipelinePolicy> policy_from_name(std::string_view name);
+
+/// Divides samples into microbatches and orders them. kIsocost starts from balance() over encoder
+/// and LLM seconds and from divisions whose microbatches taper towards both ends, then searches
+/// division and order together; it is never longer than kGreedy's plan for the same seed. Errors:
+/// as order_microbatches; kInvalidArgument for fewer samples than microbatches.
+Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
+                                   std::span<const PipelineLoad> samples, PipelinePolicy policy,
+                                   const OrderOptions& options);
+
+}  // namespace isocost

@@ -1,0 +1,168 @@
+#include "balancer/pipeline_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+namespace isocost {
+namespace {
+
+Status check_shares(const std::vector<double>& shares, std::size_t chunks, const char* what) {
+  if (shares.size() != chunks) {
+    return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::string(what) + " has " +
+                                                  std::to_string(chunks) + " chunks and " +
+                                                  std::to_string(shares.size()) + " shares");
+  }
+  double sum = 0;
+  for (const double share : shares) {
+    if (!(share >= 0) || !std::isfinite(share)) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "pipeline: shares of " + std::string(what) + " must not be negative");
+    }
+    sum += share;
+  }
+  if (std::abs(sum - 1) > 1e-9) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "pipeline: shares of " + std::string(what) + " must add up to one");
+  }
+  return {};
+}
+
+struct Parts {
+  double forward = 0;
+  double backward = 0;
+
+  explicit Parts(double forward_share)
+      : forward(forward_share), backward((1 - forward_share) / 2) {}
+
+  StagePass pass(double seconds) const {
+    return {.forward_s = seconds * forward,
+            .backward_s = seconds * backward,
+            .weights_s = seconds * backward};
+  }
+};
+
+std::int64_t whole(double bytes) { return static_cast<std::int64_t>(bytes); }
+
+double encoder_seconds(const PipelineModel& model, const PipelineLoad& load) {
+  return load.encoder_units > 0 ? load.encoder_s + model.encoder.microbatch_s : 0.0;
+}
+
+double llm_seconds(const PipelineModel& model, const PipelineLoad& load) {
+  return load.llm_units > 0 ? load.llm_s + model.llm.microbatch_s : 0.0;
+}
+
+}  // namespace
+
+Status PipelineModel::validate() const {
+  if (llm.replicas == 0 || llm.stages == 0 || llm.chunks == 0 || microbatches == 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "pipeline: the LLM needs a replica, a stage and a microbatch");
+  }
+  if (!(forward_share > 0) || !(forward_share < 1)) {
+    return Error(ErrorCode::kInvalidArgument, "pipeline: forward_share must be between 0 and 1");
+  }
+  ISOCOST_TRY(check_shares(llm.shares, llm.stages * llm.chunks, "the LLM"));
+  if (encoder.stages == 0) {
+    return encoder_on_llm.empty()
+               ? Status{}
+               : check_shares(encoder_on_llm, llm.stages * llm.chunks, "the encoder's work");
+  }
+  if (encoder.replicas == 0 || encoder.replicas > places()) {
+    return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::to_string(encoder.replicas) +
+                                                  " encoder replicas for " +
+                                                  std::to_string(places()) + " microbatches");
+  }
+  return check_shares(encoder.shares, encoder.stages, "the encoder");
+}
+
+void encoder_passes(const PipelineModel& model, const PipelineLoad& load,
+                    std::span<StagePass> passes) {
+  const Parts parts(model.forward_share);
+  const double seconds = encoder_seconds(model, load);
+  for (std::size_t c = 0; c < passes.size(); ++c) {
+    passes[c] = parts.pass(seconds * model.encoder.shares[c]);
+    passes[c].activation_bytes = whole(load.encoder_units * model.encoder.shares[c] *
+                                       model.encoder.activation_bytes_per_unit);
+    passes[c].output_bytes = whole(load.encoder_units * model.encoder.output_bytes_per_unit);
+  }
+}
+
+void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<StagePass> passes) {
+  const Parts parts(model.forward_share);
+  const double seconds = llm_seconds(model, load);
+  const double shared = encoder_seconds(model, load);
+  for (std::size_t c = 0; c < passes.size(); ++c) {
+    const double share = model.llm.shares[c];
+    const double encoder_share = model.encoder_on_llm.empty() ? 0.0 : model.encoder_on_llm[c];
+    passes[c] = parts.pass(seconds * share + shared * encoder_share);
+    passes[c].activation_bytes =
+        whole(load.llm_units * share * model.llm.activation_bytes_per_unit +
+              load.encoder_units * encoder_share * model.encoder.activation_bytes_per_unit);
+    passes[c].output_bytes = whole(load.llm_units * model.llm.output_bytes_per_unit);
+  }
+}
+
+PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad> loads) {
+  PipelineStep step{
+      .schedule = model.schedule, .encoder = {}, .llm = {}, .feeds = {}, .link = model.link};
+  step.llm.stages = model.llm.stages;
+  step.llm.chunks = model.llm.chunks;
+  step.llm.reduce_s = model.llm.reduce_s;
+  const std::size_t chunks = step.llm.model_chunks();
+  step.llm.passes.assign(model.llm.replicas, std::vector<StagePass>(model.microbatches * chunks));
+  for (std::size_t place = 0; place < model.places(); ++place) {
+    auto& passes = step.llm.passes[place / model.microbatches];
+    llm_passes(model, loads[place],
+               std::span(passes).subspan(place % model.microbatches * chunks, chunks));
+  }
+  if (model.encoder.stages == 0) return step;
+  step.encoder.stages = model.encoder.stages;
+  step.encoder.reduce_s = model.encoder.reduce_s;
+  step.encoder.passes.resize(model.encoder.replicas);
+  step.feeds = coupled_feeds(model.encoder.replicas, model.llm.replicas, model.microbatches);
+  std::vector<StagePass> row(model.encoder.stages);
+  for (Feed& feed : step.feeds) {  // in the order of each encoder replica's slots
+    const PipelineLoad& load = loads[feed.llm_replica * model.microbatches + feed.microbatch];
+    encoder_passes(model, load, row);
+    auto& passes = step.encoder.passes[feed.encoder_replica];
+    passes.insert(passes.end(), row.begin(), row.end());
+    feed.bytes = whole(load.llm_units * model.feed_bytes_per_llm_unit);
+  }
+  return step;
+}
+
+std::vector<PipelineLoad> microbatch_loads(std::span<const PipelineLoad> samples,
+                                           const MicrobatchBins& bins) {
+  std::vector<PipelineLoad> loads(bins.size());
+  for (std::size_t b = 0; b < bins.size(); ++b) {
+    for (const std::uint32_t sample : bins[b]) loads[b] += samples[sample];
+  }
+  return loads;
+}
+
+double pipeline_bound(const PipelineModel& model, std::span<const PipelineLoad> samples) {
+  PipelineLoad all;
+  for (const PipelineLoad& sample : samples) all += sample;
+  const double llm = all.llm_s / static_cast<double>(model.llm.replicas);
+  const double shared = all.encoder_s / static_cast<double>(model.llm.replicas);
+  double bound = 0;
+  for (std::size_t stage = 0; stage < model.llm.stages; ++stage) {
+    double busy = 0;
+    for (std::size_t c = stage; c < model.llm.shares.size(); c += model.llm.stages) {
+      busy += llm * model.llm.shares[c];
+      if (!model.encoder_on_llm.empty()) busy += shared * model.encoder_on_llm[c];
+    }
+    bound = std::max(bound, busy + model.llm.reduce_s);
+  }
+  if (model.encoder.stages > 0) {
+    const double share =
+        *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
+    bound = std::max(bound, all.encoder_s / static_cast<double>(model.encoder.replicas) * share +
+                                model.encoder.reduce_s);
+  }
+  return bound;
+}
+
+}  // namespace isocost

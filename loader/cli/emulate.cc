@@ -1,0 +1,298 @@
+#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "balancer/layout_model.h"
+#include "loader/cli/commands.h"
+#include "loader/cli/console.h"
+#include "loader/cli/emulated_trainer.h"
+#include "loader/cli/trace_csv.h"
+#include "loader/make_shards.h"
+#include "loader/node.h"
+
+namespace isocost::cli {
+namespace {
+
+constexpr std::size_t kEpochSteps = 8;
+
+struct EmulateArguments {
+  std::string traces;
+  std::string weights;
+  std::string profile;
+  std::string schedule = "1f1b";
+  std::string balance = "isocost";
+  std::size_t data = 8;
+  std::size_t pipeline = 4;
+  std::size_t encoder_stages = 1;
+  std::size_t microbatches = 8;
+  std::size_t global_batch = 256;
+  std::size_t steps = 50;
+  double step_seconds = 0.6;
+  std::uint64_t seed = 0;
+  bool json = false;
+};
+
+/// A directory that goes with its owner.
+class ScratchDirectory {
+ public:
+  static Result<ScratchDirectory> create() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "isocost-emulate-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) {
+      return Error(ErrorCode::kIo, "cannot make a directory like " + pattern);
+    }
+    return ScratchDirectory(pattern);
+  }
+  ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  explicit ScratchDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+// Samples of a few bytes: what they cost comes from the trace.
+Status write_shards(const std::filesystem::path& directory, std::size_t samples) {
+  const std::filesystem::path manifest = directory / "manifest.jsonl";
+  std::ofstream file(manifest);
+  for (std::size_t i = 0; i < samples; ++i) {
+    file << R"({"key": ")" << i << R"(", "parts": [{"name": "txt", "text": "sample )" << i
+         << "\"}]}\n";
+  }
+  if (!file.flush()) return Error(ErrorCode::kIo, "cannot write " + manifest.string());
+  ISOCOST_TRY(make_shards(manifest, directory / "shards", MakeShardsOptions{}));
+  return {};
+}
+
+Result<NodeOptions> node_options(const EmulateArguments& arguments,
+                                 const std::filesystem::path& directory) {
+  NodeOptions options;
+  options.shards = directory / "shards";
+  options.ranks = static_cast<std::int64_t>(arguments.data);
+  options.global_batch = static_cast<std::int64_t>(arguments.global_batch);
+  options.microbatches = static_cast<std::int64_t>(arguments.microbatches);
+  options.epochs = 0;
+  options.seed = arguments.seed;
+  options.profile = arguments.profile;
+  options.bad_samples_file = directory / "bad.jsonl";
+  options.bind = "tcp://127.0.0.1:*";
+  if (arguments.balance != "isocost" && arguments.balance != "none") {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--balance is '" + arguments.balance + "'; there are none and isocost");
+  }
+  if (arguments.balance == "none") options.balance = BalancePolicy::kNone;
+  return options;
+}
+
+Result<PipelineModel> model_of(const EmulateArguments& arguments, const JobModel& job,
+                               const PipelineLoad& mean) {
+  const auto schedule = schedule_from_name(arguments.schedule);
+  if (!schedule || *schedule == Schedule::kInterleaved1F1B) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--schedule is '" + arguments.schedule + "'; emulate knows gpipe, 1f1b and zb-h1");
+  }
+  if (arguments.encoder_stages >= arguments.pipeline) {
+    return Error(ErrorCode::kInvalidArgument, "--encoder-pp must be below --pp");
+  }
+  if (arguments.global_batch < arguments.data * arguments.microbatches) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--global-batch must be at least --dp times --microbatches");
+  }
+  const Layout layout{.encoder = {1, arguments.encoder_stages, arguments.data},
+                      .llm = {1, arguments.pipeline - arguments.encoder_stages, arguments.data},
+                      .microbatches = arguments.microbatches,
+                      .schedule = *schedule};
+  return make_pipeline(job, layout, mean);
+}
+
+struct Comparison {
+  double measured_s = 0;  // means a step
+  double simulated_s = 0;
+  double data_wait_share = 0;
+  double largest_error = 0;  // of a single step
+
+  double error() const { return measured_s / simulated_s - 1; }
+};
+
+Result<Comparison> compare(const EmulatedJob& job, const std::vector<EmulatedStep>& steps) {
+  Comparison comparison;
+  const auto n = static_cast<double>(steps.size());
+  double waited = 0;
+  for (const EmulatedStep& step : steps) {
+    ISOCOST_ASSIGN(const PipelineReport report, simulate(make_step(job.model, step.loads)));
+    const double simulated = report.step_s * job.time_scale;
+    comparison.measured_s += step.seconds / n;
+    comparison.simulated_s += simulated / n;
+    comparison.largest_error =
+        std::max(comparison.largest_error, std::abs(step.seconds / simulated - 1));
+    waited += step.data_wait_s / n;
+  }
+  comparison.data_wait_share = waited / comparison.measured_s;
+  return comparison;
+}
+
+void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comparison& result,
+           const NodeSummary& node) {
+  if (arguments.json) {
+    const nlohmann::ordered_json json = {{"emulated", true},
+                                         {"data", arguments.data},
+                                         {"pipeline", arguments.pipeline},
+                                         {"microbatches", arguments.microbatches},
+                                         {"schedule", arguments.schedule},
+                                         {"steps", arguments.steps},
+                                         {"warm_up_steps", job.warm_up},
+                                         {"time_scale", job.time_scale},
+                                         {"measured_step_s", result.measured_s},
+                                         {"simulated_step_s", result.simulated_s},
+                                         {"relative_error", result.error()},
+                                         {"largest_step_error", result.largest_error},
+                                         {"data_wait_share", result.data_wait_share},
+                                         {"delivered", node.delivered},
+                                         {"plan_seconds_mean", node.plan_seconds_mean}};
+    std::printf("%s\n", json.dump(2).c_str());
+    return;
+  }
+  std::printf(
+      "EMULATED: %zu ranks x %zu stages as threads that wait instead of computing; node, sockets\n"
+      "and plans are real. A modelled second took %.4f s. %zu steps after %zu to warm up.\n",
+      arguments.data, arguments.pipeline, job.time_scale, arguments.steps, job.warm_up);
+  std::printf("emulated step   %.4f s\nsimulated step  %.4f s (%+.2f %%; worst step %.2f %%)\n",
+              result.measured_s, result.simulated_s, 100 * result.error(),
+              100 * result.largest_error);
+  std::printf("data-wait       %.3f %% of the step\nplanning        %.1f ms a step\n",
+              100 * result.data_wait_share, 1e3 * node.plan_seconds_mean);
+}
+
+/// A node serving on a thread of its own, stopped and joined with its owner.
+class ServingNode {
+ public:
+  explicit ServingNode(Node& node)
+      : thread_([this, &node](const std::stop_token& stop) { outcome_ = node.run(stop); }) {}
+
+  // Why it ended, where that was not our asking.
+  std::optional<Error> finish() {
+    thread_.request_stop();
+    thread_.join();
+    if (outcome_ && !*outcome_ && outcome_->error().code() != ErrorCode::kCancelled) {
+      return outcome_->error();
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<Result<NodeSummary>> outcome_;
+  std::jthread thread_;
+};
+
+Result<int> emulate(const EmulateArguments& arguments) {
+  const SignalStop signals;
+  ISOCOST_ASSIGN(const TraceMix mix, read_traces(arguments.traces, arguments.weights));
+  JobModel job;
+  if (!arguments.profile.empty()) {
+    ISOCOST_ASSIGN(job.profile, CostProfile::load(arguments.profile));
+  }
+  Random random(arguments.seed);
+  const std::size_t samples = arguments.global_batch * std::min(kEpochSteps, arguments.steps + 1);
+  const std::vector<Load> loads = mix.draw(samples, random);
+  PipelineLoad mean;
+  for (const Load& load : loads) mean += price(job.profile, load);
+  const auto n = static_cast<double>(samples);
+  mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
+  EmulatedJob trainers{.profile = job.profile, .steps = arguments.steps};
+  ISOCOST_ASSIGN(trainers.model, model_of(arguments, job, mean));
+  const std::vector<PipelineLoad> batch(arguments.global_batch, mean);
+  trainers.time_scale = arguments.step_seconds / pipeline_bound(trainers.model, batch);
+
+  ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create());
+  ISOCOST_TRY(write_shards(scratch.path(), samples));
+  ISOCOST_ASSIGN(const NodeOptions options, node_options(arguments, scratch.path()));
+  const LoadHook loads_of_trace = [&loads](SampleId id, const Dataset&,
+                                           const Load& load) -> Result<Load> {
+    Load traced = load;  // label tokens and bytes stay those of the real, small sample
+    traced.modules = loads[id % loads.size()].modules;
+    return traced;
+  };
+  ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, {}, loads_of_trace));
+  trainers.endpoint = node->endpoint();
+  ServingNode serving(*node);
+  const auto steps = emulate_trainers(trainers, signals.token());
+  const NodeSummary summary = node->summary();
+  const std::optional<Error> fault = serving.finish();
+  if (fault) return *fault;
+  if (!steps) return steps.error();
+  ISOCOST_ASSIGN(const Comparison result, compare(trainers, *steps));
+  print(arguments, trainers, result, summary);
+  return 0;
+}
+
+void add_options(CLI::App& command, EmulateArguments& arguments) {
+  const auto count = [&command](const char* name, std::size_t& value, const char* text,
+                                std::size_t most) {
+    command.add_option(name, value, text)
+        ->check(CLI::Range(std::size_t{1}, most))
+        ->capture_default_str();
+  };
+  command.add_option("--trace", arguments.traces, "Traces: CSV with encoder_patches, llm_tokens")
+      ->type_name("FILE[,FILE...]")
+      ->required();
+  command.add_option("--weights", arguments.weights, "How often each trace is drawn; empty: equal")
+      ->type_name("W[,W...]");
+  command
+      .add_option("--profile", arguments.profile,
+                  "Cost profile; empty: SigLIP-so400m and Qwen2.5-7B on an A100, stated")
+      ->type_name("FILE");
+  count("--dp", arguments.data, "Data-parallel ranks", 1024);
+  count("--pp", arguments.pipeline, "Stages of each, a thread each", 64);
+  count("--encoder-pp", arguments.encoder_stages, "Stages of these for the encoder", 63);
+  count("--microbatches", arguments.microbatches, "Per rank and step", 4096);
+  count("--global-batch", arguments.global_batch, "Samples a step", 1'000'000);
+  count("--steps", arguments.steps, "Steps to count, after one to warm up", 1'000'000);
+  command.add_option("--schedule", arguments.schedule, "gpipe, 1f1b or zb-h1")
+      ->capture_default_str();
+  command.add_option("--balance", arguments.balance, "none or isocost")->capture_default_str();
+  command
+      .add_option("--step-seconds", arguments.step_seconds,
+                  "Modelled seconds are scaled so that the busiest stage works so long a step")
+      ->check(CLI::Range(0.01, 1000.0))
+      ->capture_default_str();
+  command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
+  command.add_flag("--json", arguments.json, "Print JSON instead of text");
+}
+
+}  // namespace
+
+void add_emulate(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand(
+      "emulate", "Serve emulated trainers: real node, sockets and plans; passes are waited out.");
+  auto arguments = std::make_shared<EmulateArguments>();
+  add_options(*command, *arguments);
+  command->footer(
+      "Small samples are made in a temporary directory; what they cost comes from the traces.\n"
+      "Examples:\n"
+      "  isocost emulate --trace documents.csv,videos.csv --dp 8 --pp 4 --steps 50\n"
+      "  isocost emulate --trace a.csv --dp 16 --pp 2 --balance none --json");
+  command->callback([arguments, &run] {
+    run = [arguments] {
+      const Result<int> status = emulate(*arguments);
+      return status ? *status : report(status.error());
+    };
+  });
+}
+
+}  // namespace isocost::cli

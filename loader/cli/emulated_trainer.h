@@ -1,0 +1,43 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "balancer/pipeline_model.h"
+#include "base/result.h"
+#include "costmodel/cost_model.h"
+
+namespace isocost::cli {
+
+/// Trainers that compute nothing: a thread a pipeline stage of every data-parallel rank, real
+/// clients of a real node, and each pass waited out instead of run.
+struct EmulatedJob {
+  PipelineModel model =
+      {};  ///< Encoder stages and LLM stages in line; as many encoder as LLM replicas.
+  CostProfile profile = {};  ///< Prices the microbatches that arrive.
+  double time_scale = 1;     ///< Emulated seconds for a modelled one.
+  std::string endpoint = {};
+  std::size_t steps = 1;
+  std::size_t warm_up = 1;           ///< Steps before these that are not counted.
+  std::chrono::seconds timeout{60};  ///< For any wait on another thread.
+};
+
+/// One counted step as it went.
+struct EmulatedStep {
+  double seconds = 0;               ///< From the first pass to the last reduced gradient.
+  double data_wait_s = 0;           ///< Mean over the ranks: blocked for a microbatch.
+  std::vector<PipelineLoad> loads;  ///< [ranks × microbatches] in the order in which they ran.
+};
+
+/// Runs the job's trainers against a node that is serving. Blocks. Errors: kCancelled; what a
+/// client fails with; kDeadlineExceeded where a thread waits too long for another; kInvalidArgument
+/// where the node delivers another number of microbatches than the model has. Every thread has
+/// ended when it returns.
+Result<std::vector<EmulatedStep>> emulate_trainers(const EmulatedJob& job,
+                                                   const std::stop_token& stop);
+
+}  // namespace isocost::cli

@@ -1,0 +1,363 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "balancer/layout_model.h"
+#include "balancer/order.h"
+#include "balancer/pipeline_svg.h"
+#include "loader/cli/commands.h"
+#include "loader/cli/console.h"
+#include "loader/cli/trace_csv.h"
+#include "loader/config.h"
+
+namespace isocost::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct SimulateArguments {
+  std::string traces;
+  std::string weights;
+  std::string profile;
+  std::string interconnect;
+  std::string layout;
+  std::size_t global_batch = 512;
+  std::size_t data = 8;
+  std::size_t pipeline = 8;
+  std::size_t encoder_stages = 0;
+  std::size_t tensor = 1;
+  std::size_t chunks = 0;
+  std::size_t microbatches = 16;
+  std::string schedule = "1f1b";
+  std::size_t steps = 10;
+  std::uint64_t seed = 0;
+  std::string policies = "blind,lpt,isocost";
+  OrderOptions order;
+  std::string activation_memory;
+  std::string svg;
+  bool json = false;
+};
+
+/// Means over the steps of one policy.
+struct PolicyResult {
+  PipelinePolicy policy = PipelinePolicy::kBlind;
+  double step_s = 0;
+  double idle_share = 0;
+  double microbatch_max_over_mean = 0;
+  double rank_max_over_mean = 0;
+  double plan_s = 0;
+  double peak_activation_gib = 0;  // the largest
+  PipelinePicture picture;         // of the first step
+};
+
+PipelineLoad mean_of(const std::vector<PipelineLoad>& loads) {
+  PipelineLoad sum;
+  for (const PipelineLoad& load : loads) sum += load;
+  const auto n = static_cast<double>(loads.size());
+  return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
+}
+
+std::vector<PipelineLoad> priced(const JobModel& job, const std::vector<Load>& loads) {
+  std::vector<PipelineLoad> out;
+  out.reserve(loads.size());
+  for (const Load& load : loads) out.push_back(price(job.profile, load));
+  return out;
+}
+
+std::vector<PipelineLoad> spread(const JobModel& job, const Layout& layout,
+                                 const std::vector<PipelineLoad>& samples) {
+  std::vector<PipelineLoad> out;
+  out.reserve(samples.size());
+  for (const PipelineLoad& sample : samples) out.push_back(spread_load(job, layout, sample));
+  return out;
+}
+
+// Of pp stages so many go to the encoder that the busiest stage of the mean sample is fastest.
+std::size_t fair_encoder_stages(const SimulateArguments& arguments, const PipelineLoad& mean) {
+  std::size_t best = 1;
+  double least = 0;
+  for (std::size_t stages = 1; stages < arguments.pipeline; ++stages) {
+    const double busiest = std::max(mean.encoder_s / static_cast<double>(stages),
+                                    mean.llm_s / static_cast<double>(arguments.pipeline - stages));
+    if (stages == 1 || busiest < least) {
+      best = stages;
+      least = busiest;
+    }
+  }
+  return best;
+}
+
+Result<Layout> layout_of_flags(const SimulateArguments& arguments, const PipelineLoad& mean) {
+  const auto schedule = schedule_from_name(arguments.schedule);
+  if (!schedule) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "--schedule is '" + arguments.schedule + "'; there are gpipe, 1f1b, interleaved and zb-h1");
+  }
+  Layout layout;
+  layout.schedule = *schedule;
+  layout.microbatches = arguments.microbatches;
+  layout.chunks = arguments.chunks > 0                      ? arguments.chunks
+                  : *schedule == Schedule::kInterleaved1F1B ? 2
+                                                            : 1;
+  if (arguments.pipeline == 1) {
+    layout.encoder_place = EncoderPlace::kLlmRanks;
+    layout.llm = {arguments.tensor, 1, arguments.data};
+    layout.encoder = layout.llm;
+    return layout;
+  }
+  const std::size_t stages = arguments.encoder_stages > 0 ? arguments.encoder_stages
+                                                          : fair_encoder_stages(arguments, mean);
+  if (stages >= arguments.pipeline) {
+    return Error(ErrorCode::kInvalidArgument, "--encoder-pp is " + std::to_string(stages) +
+                                                  "; it must be below --pp (" +
+                                                  std::to_string(arguments.pipeline) + ")");
+  }
+  layout.encoder = {arguments.tensor, stages, arguments.data};
+  layout.llm = {arguments.tensor, arguments.pipeline - stages, arguments.data};
+  return layout;
+}
+
+// Largest over mean of the microbatches' LLM or encoder seconds, whichever is further off.
+double spread_of(const std::vector<PipelineLoad>& loads) {
+  double largest_encoder = 0;
+  double largest_llm = 0;
+  PipelineLoad sum;
+  for (const PipelineLoad& load : loads) {
+    largest_encoder = std::max(largest_encoder, load.encoder_s);
+    largest_llm = std::max(largest_llm, load.llm_s);
+    sum += load;
+  }
+  const auto n = static_cast<double>(loads.size());
+  const double encoder = sum.encoder_s > 0 ? largest_encoder * n / sum.encoder_s : 1;
+  const double llm = sum.llm_s > 0 ? largest_llm * n / sum.llm_s : 1;
+  return std::max(encoder, llm);
+}
+
+std::vector<PipelineLoad> per_replica(const PipelineModel& model,
+                                      const std::vector<PipelineLoad>& loads) {
+  std::vector<PipelineLoad> out(model.llm.replicas);
+  for (std::size_t i = 0; i < loads.size(); ++i) out[i / model.microbatches] += loads[i];
+  return out;
+}
+
+Status run_step(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
+                const SimulateArguments& arguments, std::size_t step, PolicyResult& result) {
+  OrderOptions options = arguments.order;
+  options.seed = arguments.seed + step;
+  const auto started = Clock::now();
+  ISOCOST_ASSIGN(const PipelinePlan plan, plan_pipeline(model, samples, result.policy, options));
+  const std::chrono::duration<double> seconds = Clock::now() - started;
+  const std::vector<PipelineLoad> loads = microbatch_loads(samples, plan.bins);
+  ISOCOST_ASSIGN(PipelineReport report, simulate(make_step(model, loads)));
+  const auto n = static_cast<double>(arguments.steps);
+  result.step_s += report.step_s / n;
+  result.idle_share += report.idle_share / n;
+  result.microbatch_max_over_mean += spread_of(loads) / n;
+  result.rank_max_over_mean += spread_of(per_replica(model, loads)) / n;
+  result.plan_s += seconds.count() / n;
+  result.peak_activation_gib =
+      std::max(result.peak_activation_gib,
+               static_cast<double>(report.peak_activation_bytes()) / static_cast<double>(kGiB));
+  if (step == 0) result.picture.report = std::move(report);
+  return {};
+}
+
+Result<std::vector<PolicyResult>> chosen_policies(const std::string& text) {
+  std::vector<PolicyResult> results;
+  for (const std::string& name : split_list(text)) {
+    const auto policy = policy_from_name(name);
+    if (!policy) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--policy '" + name + "' is unknown; there are blind, lpt and isocost");
+    }
+    results.emplace_back().policy = *policy;
+  }
+  return results;
+}
+
+nlohmann::ordered_json to_json(const PolicyResult& result, double bound_s) {
+  return {{"step_s", result.step_s},
+          {"idle_share", result.idle_share},
+          {"max_over_mean", result.microbatch_max_over_mean},
+          {"rank_max_over_mean", result.rank_max_over_mean},
+          {"bound_s", bound_s},
+          {"over_bound", bound_s > 0 ? result.step_s / bound_s : 1.0},
+          {"peak_activation_gib", result.peak_activation_gib},
+          {"plan_s", result.plan_s}};
+}
+
+void print_json(const SimulateArguments& arguments, const Layout& layout, const JobModel& job,
+                const std::vector<PolicyResult>& results, double bound_s) {
+  nlohmann::ordered_json json;
+  json["simulated"] = true;
+  json["profile"] = job.profile.source;
+  json["layout"] = nlohmann::ordered_json::parse(layout.to_json());
+  json["global_batch"] = arguments.global_batch;
+  json["steps"] = arguments.steps;
+  json["seed"] = arguments.seed;
+  for (const PolicyResult& result : results) {
+    json["policies"][std::string(policy_name(result.policy))] = to_json(result, bound_s);
+  }
+  std::printf("%s\n", json.dump(2).c_str());
+}
+
+void print_table(const SimulateArguments& arguments, const Layout& layout, const JobModel& job,
+                 const std::vector<PolicyResult>& results, double bound_s) {
+  std::printf("simulated: %s; %zu samples a step, %zu steps; profile %s\n",
+              layout.to_string().c_str(), arguments.global_batch, arguments.steps,
+              job.profile.source.c_str());
+  std::printf("bound %.4f s a step (the busiest stage's work, evenly divided)\n", bound_s);
+  std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "policy", "step s", "speed", "idle",
+              "microbatch", "rank", "peak", "plan");
+  std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "", "", "", "share", "max/mean", "max/mean",
+              "GiB", "ms");
+  for (const PolicyResult& result : results) {
+    std::printf("%-8s %10.4f %7.3fx %7.2f%% %12.3f %10.3f %10.1f %9.1f\n",
+                std::string(policy_name(result.policy)).c_str(), result.step_s,
+                results.front().step_s / result.step_s, 100 * result.idle_share,
+                result.microbatch_max_over_mean, result.rank_max_over_mean,
+                result.peak_activation_gib, 1e3 * result.plan_s);
+  }
+}
+
+Status write_svg(const std::string& path, std::vector<PolicyResult>& results) {
+  if (path.empty()) return {};
+  std::vector<PipelinePicture> pictures;
+  for (PolicyResult& result : results) {
+    char title[128];
+    std::snprintf(title, sizeof title, "%s: %.3f s, %.1f %% idle (first step, the slowest replica)",
+                  std::string(policy_name(result.policy)).c_str(), result.picture.report.step_s,
+                  100 * result.picture.report.idle_share);
+    pictures.push_back({title, std::move(result.picture.report)});
+  }
+  std::ofstream file(path);
+  file << draw_pipelines(pictures);
+  if (!file.flush()) return Error(ErrorCode::kIo, "cannot write " + path);
+  return {};
+}
+
+Result<int> simulate_command(SimulateArguments arguments) {
+  if (!arguments.activation_memory.empty()) {
+    ISOCOST_ASSIGN(const std::int64_t cap, parse_bytes(arguments.activation_memory));
+    arguments.order.caps = {.encoder_bytes = cap, .llm_bytes = cap};
+  }
+  ISOCOST_ASSIGN(const TraceMix mix, read_traces(arguments.traces, arguments.weights));
+  JobModel job;
+  if (!arguments.profile.empty()) {
+    ISOCOST_ASSIGN(job.profile, CostProfile::load(arguments.profile));
+  }
+  ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
+  ISOCOST_ASSIGN(std::vector<PolicyResult> results, chosen_policies(arguments.policies));
+  Random random(arguments.seed);
+  std::vector<std::vector<PipelineLoad>> batches;
+  batches.reserve(arguments.steps);
+  for (std::size_t step = 0; step < arguments.steps; ++step) {
+    batches.push_back(priced(job, mix.draw(arguments.global_batch, random)));
+  }
+  const PipelineLoad mean = mean_of(batches.front());
+  ISOCOST_ASSIGN(const Layout layout, arguments.layout.empty() ? layout_of_flags(arguments, mean)
+                                                               : Layout::load(arguments.layout));
+  ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, mean));
+  const ProgressSink progress = progress_bar();
+  double bound_s = 0;
+  for (std::size_t step = 0; step < arguments.steps; ++step) {
+    const std::vector<PipelineLoad> samples = spread(job, layout, batches[step]);
+    bound_s += pipeline_bound(model, samples) / static_cast<double>(arguments.steps);
+    for (PolicyResult& result : results) {
+      ISOCOST_TRY(run_step(model, samples, arguments, step, result));
+    }
+    progress(step + 1, arguments.steps, "simulating steps");
+  }
+  finish_progress();
+  if (arguments.json) {
+    print_json(arguments, layout, job, results, bound_s);
+  } else {
+    print_table(arguments, layout, job, results, bound_s);
+  }
+  ISOCOST_TRY(write_svg(arguments.svg, results));
+  return 0;
+}
+
+void add_options(CLI::App& command, SimulateArguments& arguments) {
+  command.add_option("--trace", arguments.traces, "Traces: CSV with encoder_patches, llm_tokens")
+      ->type_name("FILE[,FILE...]")
+      ->required();
+  command.add_option("--weights", arguments.weights, "How often each trace is drawn; empty: equal")
+      ->type_name("W[,W...]");
+  command
+      .add_option("--profile", arguments.profile,
+                  "Cost profile; empty: SigLIP-so400m and Qwen2.5-7B on an A100, stated")
+      ->type_name("FILE");
+  command
+      .add_option("--layout", arguments.layout,
+                  "Layout file of 'isocost plan'; replaces the degrees below")
+      ->type_name("FILE");
+  const auto degree = [&command](const char* name, std::size_t& value, const char* text,
+                                 std::size_t least = 1) {
+    command.add_option(name, value, text)
+        ->check(CLI::Range(least, std::size_t{1'000'000}))
+        ->capture_default_str();
+  };
+  degree("--global-batch", arguments.global_batch, "Samples a step");
+  degree("--dp", arguments.data, "Data-parallel replicas");
+  degree("--pp", arguments.pipeline, "Pipeline stages, encoder and LLM together");
+  degree("--encoder-pp", arguments.encoder_stages,
+         "Stages of these for the encoder; 0: as the first step's mean sample asks", 0);
+  degree("--tp", arguments.tensor, "Tensor-parallel degree of both");
+  degree("--chunks", arguments.chunks, "Model chunks a stage; 0: 2 if interleaved, else 1", 0);
+  degree("--microbatches", arguments.microbatches, "Per replica and step");
+  degree("--steps", arguments.steps, "Global batches to simulate");
+  command.add_option("--schedule", arguments.schedule, "gpipe, 1f1b, interleaved or zb-h1")
+      ->capture_default_str();
+  command
+      .add_option("--interconnect", arguments.interconnect,
+                  "node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8, or parts of it")
+      ->type_name("LIST");
+  command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
+  command.add_option("--policy", arguments.policies, "Of blind, lpt and isocost")
+      ->capture_default_str();
+  command
+      .add_option("--search", arguments.order.evaluations,
+                  "Looks at the simulator that isocost spends on a step")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{100'000'000}))
+      ->capture_default_str();
+  command
+      .add_option("--activation-memory", arguments.activation_memory,
+                  "Cap on a stage's activations in flight, kept by isocost; empty: none")
+      ->type_name("SIZE");
+  command.add_option("--svg", arguments.svg, "Draw the first step of every policy")
+      ->type_name("FILE");
+  command.add_flag("--json", arguments.json, "Print JSON instead of text");
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Run& run) {
+  CLI::App* command =
+      app.add_subcommand("simulate", "Simulate pipelines over traces: blind, greedy, isocost.");
+  auto arguments = std::make_shared<SimulateArguments>();
+  add_options(*command, *arguments);
+  command->footer(
+      "Samples are drawn from the traces by weight; every policy plans the same global batches.\n"
+      "blind deals samples in order, lpt is vector greedy with microbatches in random order.\n"
+      "Examples:\n"
+      "  isocost simulate --trace documents.csv,videos.csv --dp 8 --pp 8 --microbatches 16\n"
+      "  isocost simulate --trace a.csv,b.csv --weights 2,1 --schedule zb-h1 --svg step.svg\n"
+      "  isocost simulate --trace a.csv --layout layout.json --steps 20 --json\n"
+      "What is modelled and what is left out: docs/simulator.md.");
+  command->callback([arguments, &run] {
+    run = [arguments] {
+      const Result<int> status = simulate_command(*arguments);
+      return status ? *status : report(status.error());
+    };
+  });
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,142 @@
+#include "balancer/layout_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "balancer/internal/layout_space.h"
+#include "base/random.h"
+
+namespace isocost {
+namespace {
+
+// Half documents, half short videos, in the default profile's seconds.
+std::vector<std::vector<PipelineLoad>> draw_batches(std::size_t count, std::size_t samples,
+                                                    std::uint64_t seed) {
+  Random random(seed);
+  const CostProfile profile = CostProfile::stated_default();
+  std::vector<std::vector<PipelineLoad>> batches(count);
+  for (auto& batch : batches) {
+    for (std::size_t i = 0; i < samples; ++i) {
+      const bool video = random.below(2) == 0;
+      const auto patches = static_cast<std::int64_t>(video ? 8000 + random.below(8000)
+                                                           : 1024 * (1 + random.below(5)));
+      const auto tokens = static_cast<std::int64_t>(patches / 4 + 100 + random.below(200));
+      batch.push_back(price(profile, load_of_counts(patches, tokens)));
+    }
+  }
+  return batches;
+}
+
+class LayoutSearch : public testing::Test {
+ protected:
+  LayoutSearch() { context_.executor = executor_.get(); }
+
+  JobModel job_;
+  LayoutSearchOptions options_{.gpus = 16, .evaluations = 400};
+  std::unique_ptr<Executor> executor_ = make_executor(2);
+  LayoutSearchContext context_;
+  std::vector<std::vector<PipelineLoad>> batches_ = draw_batches(2, 64, 1);
+};
+
+TEST_F(LayoutSearch, IsNoSlowerThanAnyLayoutItCouldChoose) {
+  const auto found = search_layouts(job_, batches_, options_, context_);
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  ASSERT_FALSE(found->best.empty());
+  const LayoutScore& best = found->best.front();
+  EXPECT_TRUE(best.fits);
+  EXPECT_LE(best.memory_bytes, job_.cluster.gpu_memory);
+  EXPECT_EQ(best.layout.ranks(), options_.gpus);
+  ASSERT_TRUE(found->alike.has_value());
+  EXPECT_LE(best.step_s, found->alike->step_s);
+  if (found->mean_shape && found->mean_shape->fits) {
+    EXPECT_LE(best.step_s, found->mean_shape->step_s);
+  }
+  // All of them, planned without search: none that fits is faster by more than search is worth.
+  const LayoutSpace space = enumerate_layouts(job_, BatchSummary::of(batches_), options_);
+  EXPECT_GT(space.candidates.size(), 100U);
+  for (const LayoutCandidate& candidate : space.candidates) {
+    const auto score = score_layout(job_, candidate.layout, batches_, options_, 0);
+    ASSERT_TRUE(score.has_value()) << score.error().message();
+    EXPECT_GE(score->step_s, candidate.bound_s * (1 - 1e-9)) << candidate.layout.to_string();
+    if (score->fits) {
+      EXPECT_GE(score->step_s, 0.99 * best.step_s) << candidate.layout.to_string();
+    }
+  }
+}
+
+TEST_F(LayoutSearch, OneAnswerWhateverTheWorkers) {
+  const auto first = search_layouts(job_, batches_, options_, context_);
+  const auto executor = make_executor(1);
+  context_.executor = executor.get();
+  const auto second = search_layouts(job_, batches_, options_, context_);
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  ASSERT_EQ(first->best.size(), second->best.size());
+  for (std::size_t i = 0; i < first->best.size(); ++i) {
+    EXPECT_EQ(first->best[i].layout, second->best[i].layout);
+    EXPECT_EQ(first->best[i].step_s, second->best[i].step_s);
+  }
+}
+
+TEST_F(LayoutSearch, GoesOnWhereItStopped) {
+  std::map<std::string, LayoutScore, std::less<>> known;
+  std::stop_source stop;
+  context_.stop = stop.get_token();
+  context_.recall = [&known](std::string_view key) -> std::optional<LayoutScore> {
+    const auto found = known.find(key);
+    return found == known.end() ? std::nullopt : std::optional(found->second);
+  };
+  context_.record = [&](const LayoutRecord& record) {
+    EXPECT_TRUE(known.emplace(record.key, record.score).second) << record.key;
+    if (known.size() == 40) stop.request_stop();
+  };
+  const auto stopped = search_layouts(job_, batches_, options_, context_);
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().code(), ErrorCode::kCancelled);
+  context_.stop = {};
+  const auto resumed = search_layouts(job_, batches_, options_, context_);
+  context_.recall = {};
+  context_.record = {};
+  const auto whole = search_layouts(job_, batches_, options_, context_);
+  ASSERT_TRUE(resumed.has_value() && whole.has_value());
+  EXPECT_EQ(resumed->best.front().layout, whole->best.front().layout);
+  EXPECT_EQ(resumed->best.front().step_s, whole->best.front().step_s);
+}
+
+TEST_F(LayoutSearch, SaysWhatNothingFits) {
+  job_.cluster.gpu_memory = 4 * kGiB;
+  const auto found = search_layouts(job_, batches_, options_, context_);
+  ASSERT_FALSE(found.has_value());
+  EXPECT_EQ(found.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(found.error().message(), testing::HasSubstr("3.6 GiB are usable"));
+}
+
+TEST_F(LayoutSearch, NeedsBatches) {
+  EXPECT_FALSE(search_layouts(job_, {}, options_, context_).has_value());
+  context_.executor = nullptr;
+  EXPECT_FALSE(search_layouts(job_, batches_, options_, context_).has_value());
+}
+
+TEST_F(LayoutSearch, MoreMemoryIsNeverSlower) {
+  const auto usual = search_layouts(job_, batches_, options_, context_);
+  job_.cluster.gpu_memory = 400 * kGiB;
+  const auto roomy = search_layouts(job_, batches_, options_, context_);
+  ASSERT_TRUE(usual.has_value() && roomy.has_value());
+  EXPECT_LE(roomy->best.front().step_s, usual->best.front().step_s * 1.01);
+}
+
+TEST(WhySlower, NamesTheLargestPart) {
+  const LayoutScore best{.step_s = 10, .work_s = 8, .reduce_s = 1};
+  EXPECT_THAT(why_slower(best, {.step_s = 12, .work_s = 10, .reduce_s = 1}),
+              testing::HasSubstr("works 2.000 s longer"));
+  EXPECT_THAT(why_slower(best, {.step_s = 12, .work_s = 8, .reduce_s = 1}),
+              testing::HasSubstr("waits 2.000 s longer"));
+  EXPECT_THAT(why_slower(best, {.step_s = 12, .work_s = 8, .reduce_s = 3}),
+              testing::HasSubstr("reducing gradients takes 2.000 s longer"));
+  EXPECT_EQ(why_slower(best, best), "it is as fast");
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,178 @@
+#include "balancer/layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <string>
+
+#include "balancer/layout_model.h"
+
+namespace isocost {
+namespace {
+
+const char* const kGood = R"({"version": 1, "encoder_place": "own",
+  "encoder": {"tensor": 2, "pipeline": 1, "data": 6},
+  "llm": {"tensor": 4, "pipeline": 3, "data": 4},
+  "microbatches": 12, "chunks": 1, "schedule": "zb-h1"})";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(Layout, ReadsWhatItWrites) {
+  const auto layout = Layout::parse(kGood);
+  ASSERT_TRUE(layout.has_value()) << layout.error().message();
+  EXPECT_EQ(layout->encoder, (ModuleDegrees{2, 1, 6}));
+  EXPECT_EQ(layout->llm, (ModuleDegrees{4, 3, 4}));
+  EXPECT_EQ(layout->schedule, Schedule::kZbH1);
+  EXPECT_EQ(layout->ranks(), 60U);
+  const auto again = Layout::parse(layout->to_json());
+  ASSERT_TRUE(again.has_value()) << again.error().message();
+  EXPECT_EQ(*again, *layout);
+  EXPECT_EQ(layout->to_string(), "encoder 2x1x6, llm 4x3x4, 12 microbatches, zb-h1");
+}
+
+struct Wrong {
+  std::string name;
+  std::string from;
+  std::string to;
+  ErrorCode code;
+  std::string message;
+};
+
+class WrongLayouts : public testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongLayouts, NameTheField) {
+  const auto layout = Layout::parse(replaced(kGood, GetParam().from, GetParam().to));
+  ASSERT_FALSE(layout.has_value());
+  EXPECT_EQ(layout.error().code(), GetParam().code) << layout.error().message();
+  EXPECT_THAT(layout.error().message(), testing::HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Files, WrongLayouts,
+    testing::Values(
+        Wrong{"truncated", "\"zb-h1\"}", "\"zb-h1\"", ErrorCode::kCorrupt, "layout: "},
+        Wrong{"version", "\"version\": 1", "\"version\": 2", ErrorCode::kUnsupported,
+              "reads version 1"},
+        Wrong{"no_version", "\"version\": 1, ", "", ErrorCode::kCorrupt, "'version' is missing"},
+        Wrong{"unknown", "\"chunks\"", "\"chunk\"", ErrorCode::kCorrupt, "'chunk' is not a known"},
+        Wrong{"twice", "\"chunks\": 1", "\"chunks\": 1, \"chunks\": 1", ErrorCode::kCorrupt,
+              "given twice"},
+        Wrong{"missing", "\"tensor\": 4, ", "", ErrorCode::kCorrupt, "'llm.tensor' is missing"},
+        Wrong{"zero", "\"tensor\": 4", "\"tensor\": 0", ErrorCode::kCorrupt,
+              "'llm.tensor' must be between 1"},
+        Wrong{"negative", "\"data\": 6", "\"data\": -6", ErrorCode::kCorrupt, "'encoder.data'"},
+        Wrong{"fraction", "\"data\": 6", "\"data\": 6.5", ErrorCode::kCorrupt,
+              "must be an integer"},
+        Wrong{"huge", "\"microbatches\": 12", "\"microbatches\": 99999999999999999999",
+              ErrorCode::kCorrupt, "'microbatches'"},
+        Wrong{"schedule", "zb-h1", "zb-h9", ErrorCode::kCorrupt, "'schedule' must be"},
+        Wrong{"place", "\"own\"", "\"there\"", ErrorCode::kCorrupt, "'encoder_place'"},
+        Wrong{"shared", "\"own\"", "\"llm\"", ErrorCode::kInvalidArgument, "must equal 'llm'"},
+        Wrong{"chunks", "\"chunks\": 1", "\"chunks\": 2", ErrorCode::kInvalidArgument,
+              "runs one a stage"},
+        Wrong{"encoders", "\"data\": 6", "\"data\": 49", ErrorCode::kInvalidArgument,
+              "only 48 microbatches"}),
+    [](const auto& instance) { return instance.param.name; });
+
+TEST(Layout, InterleavedStagesNeedWholeGroups) {
+  std::string text = replaced(kGood, "zb-h1", "interleaved");
+  text = replaced(text, "\"chunks\": 1", "\"chunks\": 2");
+  EXPECT_TRUE(Layout::parse(text).has_value());
+  const auto odd = Layout::parse(replaced(text, "\"microbatches\": 12", "\"microbatches\": 13"));
+  ASSERT_FALSE(odd.has_value());
+  EXPECT_THAT(odd.error().message(), testing::HasSubstr("multiple of llm.pipeline (3)"));
+}
+
+TEST(Layout, FilesAreNamedInErrors) {
+  const auto missing = Layout::load("/nowhere/layout.json");
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
+  const auto file = std::filesystem::temp_directory_path() / "isocost-layout-test.json";
+  std::ofstream(file) << "{}";
+  const auto empty = Layout::load(file);
+  std::filesystem::remove(file);
+  ASSERT_FALSE(empty.has_value());
+  EXPECT_THAT(empty.error().message(), testing::HasSubstr("isocost-layout-test.json"));
+}
+
+// Published sizes: Qwen2.5-7B has 7.62 billion parameters, SigLIP-so400m's tower 0.41 (its
+// attention pooling left out).
+TEST(ModelShape, CountsParameters) {
+  const ModelShape shape = ModelShape::siglip_qwen2_5_7b();
+  EXPECT_NEAR(static_cast<double>(shape.llm.parameters()), 7.615e9, 0.005e9);
+  EXPECT_NEAR(static_cast<double>(shape.encoder.parameters()), 0.413e9, 0.002e9);
+  // Keys and values are projected to 4 of 28 heads each: 2/7 of queries and outputs, not 1/2.
+  EXPECT_EQ(2 * 3584 * shape.llm.key_value_width * 7, 2 * 3584 * 3584);
+  // Weights times two FLOP are the profile's forward FLOP of a token.
+  const double flop = 2.0 * static_cast<double>(shape.llm.layers * shape.llm.layer_parameters() +
+                                                shape.llm.head_flop_per_unit / 2);
+  EXPECT_NEAR(flop, 14'140'571'648.0, 1);
+  EXPECT_NEAR(3 * flop / (312e12 * 0.4),
+              CostProfile::stated_default().modules[2].coefficients.per_unit, 1e-12);
+}
+
+TEST(Layout, StagesShareAllOfAModule) {
+  const JobModel job;
+  const PipelineLoad mean{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 9000, .llm_units = 2500};
+  for (std::size_t pipeline = 1; pipeline <= 28; ++pipeline) {
+    for (const EncoderPlace place : {EncoderPlace::kOwnRanks, EncoderPlace::kLlmRanks}) {
+      const ModuleDegrees llm{2, pipeline, 2};
+      const Layout layout{
+          .encoder_place = place,
+          .encoder = place == EncoderPlace::kLlmRanks ? llm : ModuleDegrees{1, 3, 2},
+          .llm = llm,
+          .microbatches = 8};
+      const auto model = make_pipeline(job, layout, mean);
+      ASSERT_TRUE(model.has_value()) << model.error().message();
+      EXPECT_TRUE(model->validate().has_value());
+      for (const double share : model->llm.shares) EXPECT_GE(share, 0);
+      EXPECT_EQ(model->encoder_on_llm.empty(), place == EncoderPlace::kOwnRanks);
+    }
+  }
+}
+
+TEST(Layout, DegreesThatTheModelDoesNotHave) {
+  const JobModel job;
+  const auto heads = make_pipeline(job, {.llm = {8, 1, 1}}, {});
+  ASSERT_FALSE(heads.has_value());
+  EXPECT_THAT(heads.error().message(), testing::HasSubstr("must divide Qwen2.5-7B's 28 heads"));
+  const auto layers = make_pipeline(job, {.llm = {1, 29, 1}}, {});
+  ASSERT_FALSE(layers.has_value());
+  EXPECT_THAT(layers.error().message(), testing::HasSubstr("28 layers"));
+}
+
+TEST(Layout, TensorRanksHalveWorkAndPayForIt) {
+  const JobModel job;
+  const PipelineLoad sample{.encoder_s = 1, .llm_s = 2, .encoder_units = 1000, .llm_units = 1000};
+  const PipelineLoad two = spread_load(job, {.llm = {2, 1, 1}}, sample);
+  EXPECT_EQ(two.encoder_s, 1);
+  // Four all-reduces a layer of 28, each of 1,000 × 3,584 bf16 twice half way round.
+  EXPECT_NEAR(two.llm_s, 1 + 4.0 * 28 * 1000 * 3584 * 2 / 300e9, 1e-9);
+}
+
+TEST(Cluster, ReadsAnInterconnect) {
+  const auto cluster =
+      Cluster::parse_interconnect("node=450GB/s,network=50GB/s,latency=5us,gpus-per-node=4");
+  ASSERT_TRUE(cluster.has_value()) << cluster.error().message();
+  EXPECT_DOUBLE_EQ(cluster->node_bytes_per_s, 450e9);
+  EXPECT_DOUBLE_EQ(cluster->network_bytes_per_s, 50e9);
+  EXPECT_DOUBLE_EQ(cluster->latency_s, 5e-6);
+  EXPECT_EQ(cluster->gpus_per_node, 4U);
+  EXPECT_TRUE(Cluster::parse_interconnect("").has_value());
+  for (const char* wrong : {"node", "node=", "node=5", "node=-5GB/s", "node=5XB/s", "latency=5",
+                            "nod=5GB/s", "gpus-per-node=0", "node=nanGB/s", "node=1e999GB/s"}) {
+    const auto refused = Cluster::parse_interconnect(wrong);
+    ASSERT_FALSE(refused.has_value()) << wrong;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,45 @@
+#include "balancer/pipeline_svg.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/balancer/pipeline_support.h"
+
+namespace isocost {
+namespace {
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+TEST(PipelineSvg, DrawsOneReplicaABoxAPass) {
+  PipelineStep step = test::equal_step(Schedule::kZbH1, 3, 2, 1, 4,
+                                       {.forward_s = 1, .backward_s = 1, .weights_s = 1});
+  step.encoder.stages = 1;
+  step.encoder.passes.assign(
+      3, std::vector<StagePass>(4, {.forward_s = 1, .backward_s = 1, .weights_s = 1}));
+  step.feeds = coupled_feeds(3, 3, 4);
+  const auto report = simulate(step);
+  ASSERT_TRUE(report.has_value());
+  const std::string svg = draw_pipelines({{"a < b & c", *report}});
+  EXPECT_THAT(svg, testing::StartsWith("<svg "));
+  EXPECT_THAT(svg, testing::HasSubstr("a &lt; b &amp; c"));
+  EXPECT_EQ(count(svg, ">encoder 0<"), 1U);
+  EXPECT_EQ(count(svg, ">LLM 1<"), 1U);
+  // Background, legend, a lane and three passes of four microbatches for each of three stages.
+  EXPECT_EQ(count(svg, "<rect "), 1U + 7U + 3U * (1U + 12U));
+}
+
+TEST(PipelineSvg, NothingToDraw) {
+  EXPECT_THAT(draw_pipelines({}), testing::EndsWith("</svg>\n"));
+  EXPECT_THAT(draw_pipelines({{"empty", {}}}), testing::EndsWith("</svg>\n"));
+}
+
+}  // namespace
+}  // namespace isocost
