@@ -13,6 +13,10 @@ namespace {
 
 using Batches = std::vector<std::vector<std::uint32_t>>;
 
+// Fuller batches than this are composed only where the batches drawn were as full: packing them
+// under the cap could fail.
+constexpr double kFullest = 0.8;
+
 // A composition must be better by more than rounding to be worth moving samples.
 constexpr double kSmallestGain = 1e-9;
 
@@ -82,6 +86,18 @@ class Composer {
     const auto end = std::find_if(order_.begin(), order_.end(),
                                   [&](std::uint32_t item) { return size_of(item) <= share; });
     return std::min(static_cast<std::size_t>(end - order_.begin()), bins * sizes_.size());
+  }
+
+  // Bytes of the fullest batch.
+  std::int64_t most_bytes(const Batches& batches) const {
+    std::int64_t most = 0;
+    if (window_.bytes.empty()) return most;
+    for (const auto& batch : batches) {
+      std::int64_t bytes = 0;
+      for (const std::uint32_t item : batch) bytes += window_.bytes[item];
+      most = std::max(most, bytes);
+    }
+    return most;
   }
 
   double seconds(const Batches& batches) const {
@@ -164,8 +180,13 @@ Result<Composition> compose_batches(const BalanceProblem& window,
   Composition best{.batches = composer.as_drawn()};
   best.seconds_before = best.seconds_after = composer.seconds(best.batches);
   if (batch_sizes.size() < 2) return best;
+  const auto bins = static_cast<double>(window.ranks * window.microbatches);
+  const std::int64_t most_bytes = std::max(
+      composer.most_bytes(best.batches),
+      static_cast<std::int64_t>(kFullest * bins * static_cast<double>(window.microbatch_bytes)));
   for (const std::size_t together : {std::size_t{0}, composer.giants()}) {
     Batches batches = composer.spread(together);
+    if (composer.most_bytes(batches) > most_bytes) continue;
     const double seconds = composer.seconds(batches);
     if (seconds >= best.seconds_after * (1 - kSmallestGain)) continue;
     best.batches = std::move(batches);

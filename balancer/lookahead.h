@@ -25,7 +25,8 @@ struct Composition {
 /// and cap with which each batch will be balanced; `batch_sizes` [W] says how many belong to each.
 /// No item leaves the window, so none moves further than W - 1 batches, and none moves at all with
 /// W = 1 or where nothing is gained. This gives up the promise that a global batch is what was
-/// drawn, which is why it is opt-in.
+/// drawn, which is why it is opt-in. Under a cap on bytes no batch gets fuller than the fullest
+/// was, or than four fifths of what its bins may hold.
 ///
 /// Pure, deterministic, one thread; O(W·N log N) for N items. Errors: kInvalidArgument for sizes
 /// that do not add up, a batch with fewer items than bins, or what balance() refuses.

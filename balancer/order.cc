@@ -9,6 +9,7 @@
 #include "balancer/balancer.h"
 #include "balancer/internal/pipeline_search.h"
 #include "balancer/internal/taper.h"
+#include "balancer/lookahead.h"
 #include "base/random.h"
 
 namespace isocost {
@@ -240,7 +241,7 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
   }
   // Exact partitions of small problems would be wasted: they are divided anew below.
   ISOCOST_ASSIGN(const BalanceResult balanced, balance(problem, {.exact_items = 0}));
-  const PipelinePlan greedy =
+  PipelinePlan greedy =
       StepSearch(groups, samples, greedy_bins_in_random_order(model, costs, options.seed), options)
           .plan(bound);
   if (policy == PipelinePolicy::kGreedy) return greedy;
@@ -252,6 +253,24 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
   PipelinePlan plan = search.plan(bound);
   const bool keeps_greedy = greedy.fits != plan.fits ? greedy.fits : greedy.step_s < plan.step_s;
   return keeps_greedy ? greedy : plan;
+}
+
+Result<std::vector<std::vector<PipelineLoad>>> compose_pipeline_batches(
+    const PipelineModel& model, std::span<const std::vector<PipelineLoad>> batches) {
+  std::vector<PipelineLoad> all;
+  std::vector<std::size_t> sizes;
+  for (const auto& batch : batches) {
+    all.insert(all.end(), batch.begin(), batch.end());
+    sizes.push_back(batch.size());
+  }
+  ISOCOST_ASSIGN(const Composition composition,
+                 compose_batches(make_problem(model, stage_costs(model, all)), sizes));
+  std::vector<std::vector<PipelineLoad>> composed;
+  for (const auto& batch : composition.batches) {
+    auto& samples = composed.emplace_back();
+    for (const std::uint32_t item : batch) samples.push_back(all[item]);
+  }
+  return composed;
 }
 
 }  // namespace isocost

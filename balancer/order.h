@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "balancer/pipeline_model.h"
 #include "base/result.h"
@@ -51,5 +52,11 @@ std::optional<PipelinePolicy> policy_from_name(std::string_view name);
 Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
                                    std::span<const PipelineLoad> samples, PipelinePolicy policy,
                                    const OrderOptions& options);
+
+/// Composes consecutive global batches anew so that their steps are shorter (see compose_batches);
+/// no sample leaves them. Batches as they were where nothing is gained. Errors: those of
+/// compose_batches.
+Result<std::vector<std::vector<PipelineLoad>>> compose_pipeline_batches(
+    const PipelineModel& model, std::span<const std::vector<PipelineLoad>> batches);
 
 }  // namespace isocost

@@ -144,6 +144,8 @@ std::vector<OptionSpec> data_options() {
       number("microbatches", &O::microbatches, "Microbatches per rank and step."),
       choice("balance", &O::balance, {"none", "isocost"},
              "none deals samples in order, as loaders do; isocost equalises predicted cost."),
+      number("lookahead", &O::lookahead,
+             "So many global batches are composed together; 1 keeps each as it was drawn."),
       number("epochs", &O::epochs, "Passes over the data; 0: without end."),
       number("steps", &O::steps, "An epoch ends after this many steps; 0 takes all samples."),
       number("seed", &O::seed,
@@ -195,7 +197,10 @@ std::vector<OptionSpec> service_options() {
                   "Secret key from isocost keygen: clients need its public half."),
       text_option("curve_clients", &O::curve_clients, "FILE",
                   "Public keys of the clients let in, one a line; empty: any that knows ours."),
-      milliseconds("timeout", &O::timeout, "A silent trainer is given up after this long."),
+      milliseconds("timeout", &O::timeout,
+                   "A silent trainer is given up after this long; the others learn after as long "
+                   "again that they "
+                   "wait for it in vain."),
       text_option("summary", &O::summary, "FILE", "JSON report written at the end; empty: none."),
   };
 }

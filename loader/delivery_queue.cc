@@ -125,6 +125,17 @@ bool DeliveryQueue::acknowledged_any() const {
                      [](const Rank& rank) { return rank.acknowledged.has_value(); });
 }
 
+std::optional<std::int32_t> DeliveryQueue::awaited() const {
+  if (last_seen_) return std::nullopt;  // all is there
+  const bool somebody_waits =
+      std::any_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) { return waits(rank); });
+  if (!somebody_waits) return std::nullopt;
+  const auto last = std::min_element(
+      ranks_.begin(), ranks_.end(), [](const Rank& a, const Rank& b) { return a.entry < b.entry; });
+  if (last->present) return std::nullopt;
+  return static_cast<std::int32_t>(last - ranks_.begin());
+}
+
 std::size_t DeliveryQueue::ahead() const {
   std::uint64_t slowest = first_ + entries_.size();
   for (const Rank& rank : ranks_) slowest = std::min(slowest, rank.entry);

@@ -45,6 +45,10 @@ class DeliveryQueue {
 
   /// A client of the rank was sent a microbatch.
   bool begun(std::int32_t rank) const { return ranks_.at(static_cast<std::size_t>(rank)).begun; }
+  /// A rank that has gone or never came, and at the front of what it was not sent; nothing while
+  /// no rank waits with credit for something that is not there.
+  std::optional<std::int32_t> awaited() const;
+  bool waits(std::int32_t rank) const { return waits(ranks_.at(static_cast<std::size_t>(rank))); }
   /// Some rank has trained on a microbatch.
   bool acknowledged_any() const;
 
@@ -71,6 +75,9 @@ class DeliveryQueue {
   };
 
   const Entry* entry_at(std::uint64_t number) const;
+  bool waits(const Rank& rank) const {
+    return rank.present && rank.credit > 0 && entry_at(rank.entry) == nullptr;
+  }
   void seek_after(Rank& rank, const std::optional<Position>& position) const;
   bool done_with(const Rank& rank, std::uint64_t number, const Entry& entry) const;
   void drop_finished();

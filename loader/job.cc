@@ -72,10 +72,15 @@ tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const
   if (auto refusal = check_rank(hello, ranks)) return tl::unexpected(*std::move(refusal));
   const std::string rank = "rank " + std::to_string(hello.rank);
   if (hello.has_start && hello.start.cursor != 0 && hello.start.cursor != cursor) {
-    return refuse(ErrorCode::kInvalidArgument,
-                  rank +
-                      " resumes a state of other data or another order: give the node the shards, "
-                      "seed, shuffle, global_batch and tail that it was saved with");
+    std::string reason =
+        " resumes a state of other data or another order: give the node the shards, seed, shuffle, "
+        "global_batch, tail and lookahead that it was saved with";
+    if (options.lookahead > 1) {
+      reason +=
+          ", and within a window of the lookahead the ranks, microbatches, microbatch_memory, "
+          "steps, profile and recipe, too";
+    }
+    return refuse(ErrorCode::kInvalidArgument, rank + reason);
   }
   if (job == nullptr) return Verdict::kNewJob;
   if (hello.job != 0 && hello.job != job->id()) {

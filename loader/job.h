@@ -32,6 +32,7 @@ class Job {
   void leave(std::int32_t rank);
   /// Of the client that holds the rank now; 0 where nobody ever did.
   std::uint64_t session(std::int32_t rank) const { return at(rank).session; }
+  bool seen(std::int32_t rank) const { return at(rank).seen; }
   /// Every rank has joined once, or was told of a failure.
   bool all_seen() const;
   bool all_gone() const;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "loader/bad_samples.h"
+#include "loader/batch_composer.h"
 #include "loader/cursor.h"
 #include "loader/delivery_queue.h"
 #include "loader/internal/microbatch_header.h"
@@ -46,6 +47,7 @@ struct Parts {
   LogSink log;
   std::unique_ptr<Dataset> dataset;
   Recipe recipe;
+  CostProfile profile;  // to start from
   CostModel model;
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
@@ -72,7 +74,9 @@ class NodeImpl final : public Node {
  public:
   explicit NodeImpl(Parts parts)
       : parts_(std::move(parts)),
-        cursor_fingerprint_(parts_.cursor.fingerprint(parts_.dataset->fingerprint())),
+        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe}, parts_.options,
+                  parts_.profile),
+        cursor_fingerprint_(composer_.fingerprint()),
         budget_(parts_.options.memory) {}
 
   Status start();
@@ -101,6 +105,7 @@ class NodeImpl final : public Node {
   Status deliver_all(std::uint64_t job, const std::stop_token& stop);
   Status deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t session,
                  const std::stop_token& stop);
+  void dismiss_those_who_wait();
   void decode_and_send(std::int32_t rank, std::uint64_t session, Fragment fragment, SampleId id,
                        MemoryBudget::Grant grant);
   void fail(Error error);
@@ -108,6 +113,7 @@ class NodeImpl final : public Node {
   void wait_until_told();
 
   Parts parts_;
+  BatchComposer composer_;  // batches: by the planning thread alone
   const std::uint64_t cursor_fingerprint_;
   BufferPool pool_;
   MemoryBudget budget_;
@@ -154,7 +160,10 @@ Status NodeImpl::start() {
 }
 
 tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
-  const Hello& hello = applicant.hello;
+  Hello hello = applicant.hello;
+  if (composer_.continues(hello.start.cursor, hello.start.step)) {
+    hello.start.cursor = cursor_fingerprint_;
+  }
   tl::expected<Verdict, Refusal> verdict;
   {
     const std::lock_guard lock(mutex_);
@@ -363,7 +372,7 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
   auto sealed = std::make_shared<SealedStep>();
   sealed->epoch = epoch;
   sealed->step = step;
-  const std::vector<SampleId> ids = parts_.cursor.batch(epoch, step);
+  ISOCOST_ASSIGN(const std::vector<SampleId> ids, composer_.batch(epoch, step));
   ISOCOST_ASSIGN(sealed->slots, decoder_->decode_step(ids, run.stop));
   if (sealed->slots.empty()) return {};  // every sample was bad, and is listed
 
@@ -406,13 +415,17 @@ Status NodeImpl::deliver_all(std::uint64_t job, const std::stop_token& stop) {
     {
       std::unique_lock lock(mutex_);
       std::optional<DeliveryQueue::Delivery> next;
-      const bool woken = changed_.wait(lock, stop, [&] {
+      const bool woken = changed_.wait_for(lock, stop, parts_.options.timeout, [&] {
         if (failure_ || !serves(job) || job_->queue().finished()) return true;
         next = job_->queue().next();
         return next.has_value();
       });
       if (failure_) return *failure_;
-      if (!woken) return Error(ErrorCode::kCancelled, "the node was asked to stop");
+      if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "the node was asked to stop");
+      if (!woken) {
+        dismiss_those_who_wait();
+        continue;
+      }
       if (!serves(job)) return superseded();
       if (!next) return {};
       delivery = *std::move(next);
@@ -420,6 +433,22 @@ Status NodeImpl::deliver_all(std::uint64_t job, const std::stop_token& stop) {
     }
     changed_.notify_all();  // something was sent: planning may go on
     ISOCOST_TRY(deliver(delivery, session, stop));
+  }
+}
+
+// Planning keeps `plan_ahead` to the rank that is furthest behind. Where nobody holds that rank,
+// the others would wait for ever: they are told, and may come back together. With mutex_ held.
+void NodeImpl::dismiss_those_who_wait() {
+  const DeliveryQueue& queue = job_->queue();
+  const auto awaited = queue.awaited();
+  if (!awaited || queue.ahead() <= static_cast<std::size_t>(parts_.options.plan_ahead)) return;
+  const Refusal refusal{
+      ErrorCode::kUnavailable,
+      "rank " + std::to_string(*awaited) + (job_->seen(*awaited) ? " has gone" : " never came") +
+          ", and no data can follow without it: start all ranks again from the last state"};
+  log(parts_.log, LogLevel::kWarning, refusal.message);
+  for (std::int32_t rank = 0; rank < job_->ranks(); ++rank) {
+    if (queue.waits(rank)) server_->refuse(rank, refusal, job_->session(rank));
   }
 }
 
@@ -541,7 +570,7 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
                      std::to_string(options.global_batch) + ", tail = drop or carry");
   }
   auto node = std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
-                                               CostModel(std::move(profile), model_options), cursor,
+                                               profile, CostModel(profile, model_options), cursor,
                                                std::move(bad), std::move(load_hook)});
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));

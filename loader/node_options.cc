@@ -13,6 +13,21 @@ Status in_range(const char* name, std::int64_t value, std::int64_t least, std::i
                                                 std::to_string(most));
 }
 
+// Batches are composed for a number of ranks, so that has to be known before a job says it.
+Status validate_lookahead(const NodeOptions& options) {
+  if (options.lookahead == 1) return {};
+  const std::string field = "lookahead = " + std::to_string(options.lookahead) + ": ";
+  if (options.ranks == 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 field + "batches are composed for a number of ranks: set ranks, too");
+  }
+  if (options.balance == BalancePolicy::kNone) {
+    return Error(ErrorCode::kInvalidArgument,
+                 field + "balance = none deals samples as they are drawn: use balance = isocost");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status NodeOptions::validate() const {
@@ -35,6 +50,8 @@ Status NodeOptions::validate() const {
                  "microbatch_memory: balance = none deals samples in order and keeps no cap: use "
                  "balance = isocost");
   }
+  ISOCOST_TRY(in_range("lookahead", lookahead, 1, 1000));
+  ISOCOST_TRY(validate_lookahead(*this));
   ISOCOST_TRY(in_range("epochs", epochs, 0, kMany));
   ISOCOST_TRY(in_range("steps", steps, 0, kMany));
   ISOCOST_TRY(in_range("plan_ahead", plan_ahead, 1, 1000));

@@ -40,7 +40,7 @@ class ClientImpl final : public Client {
   explicit ClientImpl(const ClientOptions& options) : options_(options), id_(random_client_id()) {}
   ~ClientImpl() override { leave(false); }
 
-  Status join();
+  Status join(const std::stop_token& stop);
 
   const Welcome& welcome() const override { return welcome_; }
   bool wait(std::chrono::milliseconds limit) override;
@@ -113,7 +113,7 @@ class ClientImpl final : public Client {
   std::unique_ptr<Connection> connection_;
 };
 
-Status ClientImpl::join() {
+Status ClientImpl::join(const std::stop_token& stop) {
   ConnectionHandlers handlers;
   handlers.hello = [this] { return hello(); };
   handlers.on_message = [this](Message message,
@@ -127,10 +127,11 @@ Status ClientImpl::join() {
                  Connection::open({options_.endpoint, options_.curve_server_key_file,
                                    options_.curve_secret_key_file, options_.max_microbatch_bytes},
                                   std::move(handlers)));
-  changed_.wait_for(lock, options_.connect_timeout,
+  changed_.wait_for(lock, stop, options_.connect_timeout,
                     [this] { return welcomed_ || failure_.has_value(); });
   if (failure_) return *failure_;
   if (welcomed_) return {};
+  if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "connecting was stopped");
   if (!not_yet_.empty()) return Error(ErrorCode::kDeadlineExceeded, not_yet_);
   return Error(ErrorCode::kDeadlineExceeded,
                "no answer from " + options_.endpoint + " within " +
@@ -337,10 +338,10 @@ void ClientImpl::return_credit() {
 }
 
 void ClientImpl::acknowledge() {
-  if (!in_use_) return;
-  const Position done = *std::exchange(in_use_, std::nullopt);
+  const std::optional<Position> done = std::exchange(in_use_, std::nullopt);
+  if (!done) return;
   acknowledged_ = done;
-  connection_->send(Acknowledgement{done});
+  connection_->send(Acknowledgement{*done});
 }
 
 bool ClientImpl::wait(std::chrono::milliseconds limit) {
@@ -412,9 +413,10 @@ const SharedTensor* Microbatch::find(std::string_view name) const {
   return nullptr;
 }
 
-Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options) {
+Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options,
+                                                const std::stop_token& stop) {
   auto client = std::make_unique<ClientImpl>(options);
-  ISOCOST_TRY(client->join());
+  ISOCOST_TRY(client->join(stop));
   return std::unique_ptr<Client>(std::move(client));
 }
 

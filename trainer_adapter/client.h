@@ -55,8 +55,10 @@ class Client {
   /// Joins the node; where clients of a job before this one have not gone yet, waits for that, too.
   /// Errors: kDeadlineExceeded naming the endpoint, and what it waited for; what the node refuses
   /// with (kInvalidArgument: rank out of range, world size or start unlike the other ranks', a
-  /// start in other data; kAlreadyExists: rank taken; kUnsupported: protocol version).
-  static Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
+  /// start in other data; kAlreadyExists: rank taken; kUnsupported: protocol version);
+  /// kCancelled where `stop` ended the wait.
+  static Result<std::unique_ptr<Client>> connect(const ClientOptions& options,
+                                                 const std::stop_token& stop = {});
   /// Leaves without acknowledging the microbatch in use: the next client of this rank gets it
   /// again.
   virtual ~Client() = default;

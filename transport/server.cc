@@ -72,6 +72,7 @@ class ServerImpl final : public Server {
   void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
                 std::uint64_t session) override;
   void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session) override;
+  void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session) override;
   void fail(const Error& error) override;
 
  private:
@@ -443,6 +444,10 @@ void ServerImpl::fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<
 
 void ServerImpl::epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session) {
   queue(rank, session, one_message(end));
+}
+
+void ServerImpl::refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session) {
+  queue(rank, session, one_message(refusal));
 }
 
 void ServerImpl::fail(const Error& error) {

@@ -100,6 +100,8 @@ class Server {
   virtual void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
                         std::uint64_t session = 0) = 0;
   virtual void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session = 0) = 0;
+  /// Tells a client that it will get nothing more, and why; it keeps the rank until it leaves.
+  virtual void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session = 0) = 0;
   /// Tells every client why the node stops, and those that join later.
   virtual void fail(const Error& error) = 0;
 };

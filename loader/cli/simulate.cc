@@ -2,8 +2,10 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +40,7 @@ struct SimulateArguments {
   std::size_t steps = 10;
   std::uint64_t seed = 0;
   std::string policies = "blind,lpt,isocost";
+  std::size_t lookahead = 1;
   OrderOptions order;
   std::string activation_memory;
   std::string svg;
@@ -169,6 +172,21 @@ Status run_step(const PipelineModel& model, const std::vector<PipelineLoad>& sam
   return {};
 }
 
+// Batches as isocost takes them: those of a window composed together, the last window perhaps of
+// fewer.
+Result<std::vector<std::vector<PipelineLoad>>> look_ahead(
+    const PipelineModel& model, const std::vector<std::vector<PipelineLoad>>& batches,
+    std::size_t lookahead) {
+  std::vector<std::vector<PipelineLoad>> out;
+  for (std::size_t first = 0; first < batches.size(); first += lookahead) {
+    const std::size_t count = std::min(lookahead, batches.size() - first);
+    ISOCOST_ASSIGN(auto composed,
+                   compose_pipeline_batches(model, std::span(batches).subspan(first, count)));
+    std::move(composed.begin(), composed.end(), std::back_inserter(out));
+  }
+  return out;
+}
+
 Result<std::vector<PolicyResult>> chosen_policies(const std::string& text) {
   std::vector<PolicyResult> results;
   for (const std::string& name : split_list(text)) {
@@ -202,6 +220,7 @@ void print_json(const SimulateArguments& arguments, const Layout& layout, const 
   json["global_batch"] = arguments.global_batch;
   json["steps"] = arguments.steps;
   json["seed"] = arguments.seed;
+  json["lookahead"] = arguments.lookahead;
   for (const PolicyResult& result : results) {
     json["policies"][std::string(policy_name(result.policy))] = to_json(result, bound_s);
   }
@@ -267,10 +286,13 @@ Result<int> simulate_command(SimulateArguments arguments) {
   ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, mean));
   const ProgressSink progress = progress_bar();
   double bound_s = 0;
+  for (auto& batch : batches) batch = spread(job, layout, batch);
+  ISOCOST_ASSIGN(const auto composed, look_ahead(model, batches, arguments.lookahead));
   for (std::size_t step = 0; step < arguments.steps; ++step) {
-    const std::vector<PipelineLoad> samples = spread(job, layout, batches[step]);
-    bound_s += pipeline_bound(model, samples) / static_cast<double>(arguments.steps);
+    bound_s += pipeline_bound(model, batches[step]) / static_cast<double>(arguments.steps);
     for (PolicyResult& result : results) {
+      const bool looks_ahead = result.policy == PipelinePolicy::kIsocost;
+      const auto& samples = looks_ahead ? composed[step] : batches[step];
       ISOCOST_TRY(run_step(model, samples, arguments, step, result));
     }
     progress(step + 1, arguments.steps, "simulating steps");
@@ -323,6 +345,8 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
   command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
   command.add_option("--policy", arguments.policies, "Of blind, lpt and isocost")
       ->capture_default_str();
+  degree("--lookahead", arguments.lookahead,
+         "So many global batches are composed together, by isocost alone");
   command
       .add_option("--search", arguments.order.evaluations,
                   "Looks at the simulator that isocost spends on a step")

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -31,6 +32,8 @@ class Resume : public LoopTest {
   }
   void finish() { serving_.join(); }
   const std::string& endpoint() const { return node_->endpoint(); }
+  // Of the job that was trained last, as a state keeps it.
+  std::uint64_t cursor() const { return cursor_; }
   const std::optional<Result<NodeSummary>>& summary() const { return summary_; }
 
   ClientOptions client(std::int32_t rank, std::int32_t ranks,
@@ -45,7 +48,7 @@ class Resume : public LoopTest {
 
   // All ranks of a job train the steps from `start` up to `stop`, exclusive (everything without
   // it), look at the microbatch after that, and vanish without a goodbye. Returns what was trained.
-  Batches train(std::int32_t ranks, const StartPoint& start, std::optional<Step> stop) const {
+  Batches train(std::int32_t ranks, const StartPoint& start, std::optional<Step> stop) {
     std::vector<Batches> seen(static_cast<std::size_t>(ranks));
     {
       std::vector<std::jthread> threads;
@@ -63,10 +66,11 @@ class Resume : public LoopTest {
   }
 
  private:
-  static void train_rank(const ClientOptions& options, std::optional<Step> stop, Batches& seen) {
+  void train_rank(const ClientOptions& options, std::optional<Step> stop, Batches& seen) {
     const auto connected = Client::connect(options);
     ASSERT_TRUE(connected.has_value()) << connected.error().message();
     Client& client = **connected;
+    cursor_ = client.welcome().start.cursor;
     for (;;) {
       const auto next = client.next({});
       ASSERT_TRUE(next.has_value()) << next.error().message();
@@ -87,6 +91,7 @@ class Resume : public LoopTest {
   }
 
   std::unique_ptr<Node> node_;
+  std::atomic<std::uint64_t> cursor_ = 0;
   std::optional<Result<NodeSummary>> summary_;
   std::jthread serving_;
 };
@@ -115,6 +120,64 @@ TEST_F(Resume, AnywhereWithAnotherWorldSizeGivesTheSameBatches) {
   finish();
   EXPECT_EQ(trained, expected);
   EXPECT_TRUE(summary()->has_value());
+}
+
+// Batches are composed three at a time, and jobs stop and start within windows.
+TEST_F(Resume, WithinAWindowOfTheLookaheadGivesTheSameBatches) {
+  make_dataset(118);  // 8 steps an epoch, the last a smaller one
+  NodeOptions base = options(6);
+  base.microbatches = 1;
+  base.epochs = 2;
+  const Batches drawn = run(base).batches();
+  base.lookahead = 3;
+  const Delivered whole = run(base);
+  const Batches expected = whole.batches();
+  ASSERT_EQ(expected.size(), 16U);
+  EXPECT_NE(expected, drawn);
+  for (std::uint32_t epoch = 0; epoch < 2; ++epoch) {
+    const auto counts = whole.counts(epoch);
+    EXPECT_EQ(counts.size(), 118U);
+    for (const auto& [id, count] : counts) EXPECT_EQ(count, 1) << id;
+  }
+
+  serve(base);
+  Batches trained;
+  Step at{0, 0};
+  for (const Step& stop :
+       {Step{0, 1}, Step{0, 2}, Step{0, 4}, Step{0, 7}, Step{1, 2}, Step{1, 5}}) {
+    for (auto& [step, ids] : train(6, {0, at.first, at.second}, stop)) trained[step] = ids;
+    at = stop;
+  }
+  for (auto& [step, ids] : train(6, {0, at.first, at.second}, {})) trained[step] = ids;
+  finish();
+  EXPECT_EQ(trained, expected);
+}
+
+TEST_F(Resume, WithOtherRanksOnlyAtAWindowsStart) {
+  make_dataset(96);  // 6 steps
+  NodeOptions two = options(2);
+  two.lookahead = 3;
+  serve(two);
+  const Batches first = train(2, {}, Step{0, 3});
+  const std::uint64_t cursor = this->cursor();
+  train(2, {cursor, 0, 3}, {});
+  finish();
+
+  NodeOptions three = options(3);
+  three.lookahead = 3;
+  serve(three);
+  const auto refused = Client::connect(client(0, 3, StartPoint{cursor, 0, 2}));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message().find("within a window of the lookahead the ranks"),
+            std::string::npos)
+      << refused.error().message();
+  Batches all = train(3, {cursor, 0, 3}, {});
+  finish();
+  all.insert(first.begin(), first.end());
+  std::multiset<SampleId> ids;
+  for (const auto& [step, batch] : all) ids.insert(batch.begin(), batch.end());
+  EXPECT_EQ(ids.size(), 96U);
+  EXPECT_EQ(std::set<SampleId>(ids.begin(), ids.end()).size(), 96U);
 }
 
 TEST_F(Resume, ManyJobsFromTheSameStep) {
@@ -226,6 +289,26 @@ TEST_F(Resume, RanksThatDisagreeAreTold) {
   first->close();
   EXPECT_NE(reason(100'001, {}).find("allowed are"), std::string::npos);
   train(1, {}, {});
+  finish();
+}
+
+// Planning waits for the rank furthest behind: its peers must hear that nobody holds it.
+TEST_F(Resume, WhoWaitsForARankThatHasGoneIsTold) {
+  make_dataset(70);  // 5 steps; two are planned ahead
+  NodeOptions impatient = options(2);
+  impatient.timeout = std::chrono::milliseconds(300);
+  serve(impatient);
+  for (const bool came : {false, true}) {
+    const auto left = Client::connect(client(0, 2, StartPoint{})).value();
+    if (came) Client::connect(client(1, 2, StartPoint{})).value()->next({}).value();
+    auto next = left->next({});
+    while (next && *next) next = left->next({});
+    ASSERT_FALSE(next.has_value());
+    EXPECT_EQ(next.error().code(), ErrorCode::kUnavailable);
+    const std::string reason = came ? "rank 1 has gone" : "rank 1 never came";
+    EXPECT_NE(next.error().message().find(reason), std::string::npos) << next.error().message();
+  }
+  EXPECT_EQ(train(2, {}, {}).size(), 5U);
   finish();
 }
 

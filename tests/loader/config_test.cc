@@ -91,6 +91,14 @@ TEST(NodeOptions, NamesFieldValueAndRange) {
   options.ranks = 32;
   EXPECT_EQ(options.validate().error().message(),
             "global_batch = 64: 32 ranks × 4 microbatches need at least 128");
+  options.ranks = 0;
+  options.lookahead = 4;
+  EXPECT_EQ(options.validate().error().message(),
+            "lookahead = 4: batches are composed for a number of ranks: set ranks, too");
+  options.ranks = 2;
+  EXPECT_TRUE(options.validate().has_value());
+  options.balance = BalancePolicy::kNone;
+  EXPECT_TRUE(options.validate().error().message().starts_with("lookahead = 4: balance = none"));
 }
 
 }  // namespace

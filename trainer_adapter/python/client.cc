@@ -61,11 +61,6 @@ class PyClient {
     const py::gil_scoped_release released;
     if (client_ != nullptr) client_->close();
   }
-  /// Leaves without acknowledging the microbatch in use.
-  void abandon() {
-    const py::gil_scoped_release released;
-    client_.reset();
-  }
   /// For a forked child: the threads are the parent's, so nothing may be joined or freed.
   void forget() {
     // NOLINTNEXTLINE(bugprone-unused-return-value): leaked, as said.
@@ -76,14 +71,13 @@ class PyClient {
   std::unique_ptr<Client> client_;
 };
 
-// Connecting waits for the node: on a thread, so that Ctrl-C is seen. One that is interrupted is
-// waited for, within the time-out that it was given.
+// Connecting waits for the node: on a thread, so that Ctrl-C is seen, which stops it.
 std::unique_ptr<PyClient> connect(const ClientOptions& options) {
   Result<std::unique_ptr<Client>> outcome;
   std::atomic<bool> done = false;
   {
-    std::jthread connecting([&] {
-      outcome = Client::connect(options);
+    std::jthread connecting([&](const std::stop_token& stop) {
+      outcome = Client::connect(options, stop);
       done = true;
       done.notify_all();
     });
@@ -238,7 +232,6 @@ void bind_client(py::module_& module) {
       .def("report", &report, py::arg("epoch"), py::arg("step"), py::arg("microbatch"),
            py::arg("seconds"))
       .def("close", &PyClient::close)
-      .def("abandon", &PyClient::abandon)
       .def("forget", &PyClient::forget)
       .def("bytes_copied", [](PyClient& self) { return self.client().bytes_copied(); })
       .def("bytes_in_use", [](PyClient& self) { return self.client().pool().bytes_in_use(); })

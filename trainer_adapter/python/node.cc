@@ -49,8 +49,8 @@ class PyNode {
   PyNode(const PyNode&) = delete;
   PyNode& operator=(const PyNode&) = delete;
 
-  std::string endpoint() const { return node_->endpoint(); }
-  std::string summary() const { return node_->summary().to_json(); }
+  std::string endpoint() const { return node().endpoint(); }
+  std::string summary() const { return node().summary().to_json(); }
 
   /// Lets clients finish, at most so long; then stops and joins.
   void stop(double grace_s) {
@@ -67,6 +67,11 @@ class PyNode {
   }
 
  private:
+  Node& node() const {
+    if (node_ == nullptr) raise(Error(ErrorCode::kCancelled, "the node is the parent process's"));
+    return *node_;
+  }
+
   std::unique_ptr<Node> node_;
   std::optional<Result<NodeSummary>> outcome_;
   std::jthread serving_;
