@@ -12,8 +12,8 @@ namespace isocost {
 namespace {
 
 const CostModel::Options& uncorrected() {
-  static const CostModel::Options kOptions{.correct = false};
-  return kOptions;
+  static const CostModel::Options options{.correct = false};
+  return options;
 }
 
 std::uint32_t upper_half(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
