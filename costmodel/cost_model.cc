@@ -99,12 +99,13 @@ struct CostModel::State {
   double shares_of(std::size_t module, const ModuleLoad& load, std::span<const BucketSeconds> shape,
                    std::vector<Share>& shares) const {
     const ModulePredictor& predictor = predictors[module];
-    const double seconds = predictor.microbatch(load);
+    double sum = 0;
+    for (const BucketSeconds& part : shape) sum += part.seconds;
+    // Sequences of several lengths are priced one by one where they are known.
+    const double seconds = sum > 0 ? predictor.fixed() + sum : predictor.microbatch(load);
     if (!(seconds > 0)) return 0;
     const double fixed = std::min(predictor.fixed() / seconds, 1.0);
     if (fixed > 0) shares.push_back({kFixed, static_cast<float>(fixed)});
-    double sum = 0;
-    for (const BucketSeconds& part : shape) sum += part.seconds;
     if (sum > 0) {
       const double scale = (1 - fixed) / sum;
       for (const BucketSeconds& part : shape) {

@@ -42,26 +42,10 @@ struct ProfilePoint {
   double seconds() const { return forward_s + backward_s; }
 };
 
-/// How a module's sequences lie in its tensors.
-enum class SequenceLayout : std::uint8_t {
-  kPacked,  ///< One after another: no unit is wasted.
-  kPadded,  ///< As rows of a rectangle: each costs as much as the longest.
-};
-
-/// What a module holds whatever it is fed. 0: not known.
-struct ModuleMemory {
-  std::int64_t weight_bytes = 0;
-  std::int64_t gradient_bytes = 0;
-  std::int64_t optimizer_bytes = 0;
-  std::int64_t layers = 0;
-};
-
 struct ModuleProfile {
   ModuleCoefficients coefficients;   ///< Stated, or fitted to the points.
   std::vector<ProfilePoint> points;  ///< Empty where coefficients were stated.
-  SequenceLayout layout = SequenceLayout::kPacked;
-  ModuleMemory memory;
-  /// The smallest load that ran out of memory.
+  /// The smallest load that ran out of memory; empty: none did.
   ModuleLoad out_of_memory;
 };
 
@@ -83,13 +67,7 @@ struct CostProfile {
   std::string to_json() const;
 };
 
-/// Why a profile may not fit the machine that trains, for people; empty where it does, or where
-/// either side does not say what it is. A reason to warn, not to refuse: correction finds the
-/// scale.
-std::string profile_mismatch(const CostProfile& profile, std::string_view hardware,
-                             std::string_view dtype);
-
-/// Non-negative coefficients nearest to the points in relative terms.
+/// Non-negative coefficients nearest to the points in relative terms; all zero for no points.
 ModuleCoefficients fit_coefficients(const std::vector<ProfilePoint>& points);
 
 }  // namespace isocost
