@@ -45,7 +45,7 @@ ModelShape ModelShape::siglip_qwen2_5_7b() {
 
 PipelineLoad price(const CostProfile& profile, const Load& load) {
   const auto seconds = [&](Module module) {
-    ModuleCoefficients terms = profile.modules.at(static_cast<std::size_t>(module));
+    ModuleCoefficients terms = profile.modules.at(static_cast<std::size_t>(module)).coefficients;
     terms.per_microbatch = 0;
     return predict(terms, load[module]).count();
   };

@@ -196,7 +196,7 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   if (!own) encoder.pipeline = 1;
   ISOCOST_TRY(check_module(job.shape.encoder, encoder, 1, "encoder"));
   const auto fixed = [&job](Module module) {
-    return job.profile.modules.at(static_cast<std::size_t>(module)).per_microbatch;
+    return job.profile.modules.at(static_cast<std::size_t>(module)).coefficients.per_microbatch;
   };
   PipelineModel model;
   model.schedule = layout.schedule;

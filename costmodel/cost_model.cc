@@ -1,5 +1,6 @@
 #include "costmodel/cost_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -7,90 +8,170 @@
 #include <vector>
 
 #include "costmodel/internal/correction.h"
+#include "costmodel/internal/error_window.h"
+#include "costmodel/internal/state_codec.h"
+#include "costmodel/predictor.h"
 
 namespace isocost {
 namespace {
 
 constexpr double kLongestMicrobatchSeconds = 86'400;
-constexpr std::size_t kErrorWindow = 256;
+constexpr std::int32_t kLargestRank = 1 << 20;
+// Measurements of one step that are held at most; what comes beyond is learnt from at once.
+constexpr std::uint32_t kLargestStep = 1 << 20;
 
-/// The last 256 absolute percentage errors.
-class ErrorWindow {
- public:
-  void add(double error) {
-    if (errors_.size() < kErrorWindow) {
-      errors_.push_back(error);
-    } else {
-      errors_[next_] = error;
-    }
-    next_ = (next_ + 1) % kErrorWindow;
-  }
-  double mean() const {
-    if (errors_.empty()) return std::numeric_limits<double>::quiet_NaN();
-    double sum = 0;
-    for (const double error : errors_) sum += error;
-    return sum / static_cast<double>(errors_.size());
-  }
+bool empty(const ModuleLoad& load) { return load.sequences == 0 && load.units == 0; }
 
- private:
-  std::vector<double> errors_;
-  std::size_t next_ = 0;
-};
+Status refuse(const std::string& what) {
+  return Error(ErrorCode::kInvalidArgument, "measurement: " + what);
+}
 
 Status check(const Measurement& measurement) {
+  if (measurement.rank < 0 || measurement.rank >= kLargestRank) {
+    return refuse("rank is " + std::to_string(measurement.rank));
+  }
   for (std::size_t i = 0; i < kModules; ++i) {
     const std::string name(module_name(static_cast<Module>(i)));
     const double seconds = measurement.seconds.at(i);
     if (!std::isfinite(seconds) || seconds > kLongestMicrobatchSeconds) {
-      return Error(ErrorCode::kInvalidArgument,
-                   "measurement: seconds of " + name + " are " + std::to_string(seconds) +
-                       "; give finite seconds up to a day, or negative ones for 'not measured'");
+      return refuse("seconds of " + name + " are " + std::to_string(seconds) +
+                    "; give finite seconds up to a day, or negative ones for 'not measured'");
     }
     const ModuleLoad& load = measurement.load.modules.at(i);
     if (load.sequences < 0 || load.units < 0 || load.units_squared < 0) {
-      return Error(ErrorCode::kInvalidArgument,
-                   "measurement: the load of " + name + " is negative");
+      return refuse("the load of " + name + " is negative");
     }
+  }
+  const auto place = [](const BucketSeconds& part) {
+    return static_cast<std::size_t>(part.module) * kShapeBuckets + part.bucket;
+  };
+  std::size_t next = 0;
+  for (const BucketSeconds& part : measurement.shape) {
+    const std::size_t at = place(part);
+    if (part.bucket >= kShapeBuckets || at < next || at >= kModules * kShapeBuckets ||
+        !(part.seconds >= 0) || !std::isfinite(part.seconds)) {
+      return refuse("its shape is none of this model's");
+    }
+    next = at + 1;
   }
   return {};
 }
 
-double without_launch(const ModuleCoefficients& c, const ModuleLoad& load) {
-  return c.per_sequence * static_cast<double>(load.sequences) +
-         c.per_unit * static_cast<double>(load.units) +
-         c.per_unit_squared * static_cast<double>(load.units_squared);
+// A module that the profile says costs nothing: if it is measured all the same, its proportions
+// are the default's.
+ModuleProfile priced(const ModuleProfile& profile, std::size_t module) {
+  constexpr double kNextToNothing = 1e-9;
+  if (!(profile.coefficients == ModuleCoefficients{})) return profile;
+  ModuleProfile nominal;
+  nominal.coefficients = CostProfile::stated_default().modules.at(module).coefficients;
+  nominal.coefficients.per_microbatch *= kNextToNothing;
+  nominal.coefficients.per_unit *= kNextToNothing;
+  nominal.coefficients.per_unit_squared *= kNextToNothing;
+  return nominal;
+}
+
+// A module's part of a shape, which is in the order of modules.
+std::span<const BucketSeconds> part_of(std::span<const BucketSeconds> shape, std::size_t module) {
+  const auto is_before = [module](const BucketSeconds& part) {
+    return static_cast<std::size_t>(part.module) < module;
+  };
+  std::size_t first = 0;
+  while (first < shape.size() && is_before(shape[first])) ++first;
+  std::size_t end = first;
+  while (end < shape.size() && static_cast<std::size_t>(shape[end].module) == module) ++end;
+  return shape.subspan(first, end - first);
 }
 
 }  // namespace
 
 struct CostModel::State {
-  State(const CostProfile& profile, const Options& wanted) : options(wanted) {
-    for (std::size_t i = 0; i < kModules; ++i) {
-      coefficients.at(i) = profile.modules.at(i);
-      corrections.emplace_back(profile.modules.at(i), options.half_life, options.prior_strength);
+  State(CostProfile its_profile, const Options& wanted)
+      : profile(std::move(its_profile)),
+        options(wanted),
+        prices{priced(profile.modules[0], 0), priced(profile.modules[1], 1),
+               priced(profile.modules[2], 2)},
+        predictors{ModulePredictor(prices[0]), ModulePredictor(prices[1]),
+                   ModulePredictor(prices[2])},
+        correction(prices, wanted.correction) {}
+
+  // Shares of a module's seconds in a microbatch, in ascending order of factors; `shape` is the
+  // module's. Returns the profile's seconds.
+  double shares_of(std::size_t module, const ModuleLoad& load, std::span<const BucketSeconds> shape,
+                   std::vector<Share>& shares) const {
+    const ModulePredictor& predictor = predictors[module];
+    double sum = 0;
+    for (const BucketSeconds& part : shape) sum += part.seconds;
+    // Sequences of several lengths are priced one by one where they are known.
+    const double seconds = sum > 0 ? predictor.fixed() + sum : predictor.microbatch(load);
+    if (!(seconds > 0)) return 0;
+    const double fixed = std::min(predictor.fixed() / seconds, 1.0);
+    if (fixed > 0) shares.push_back({kFixed, static_cast<float>(fixed)});
+    if (sum > 0) {
+      const double scale = (1 - fixed) / sum;
+      for (const BucketSeconds& part : shape) {
+        shares.push_back({static_cast<std::uint32_t>(factor_of_bucket(part.bucket)),
+                          static_cast<float>(scale * part.seconds)});
+      }
+    } else {
+      shares.push_back({static_cast<std::uint32_t>(factor_of_bucket(shape_bucket(load))),
+                        static_cast<float>(1 - fixed)});
     }
+    return seconds;
   }
 
-  void learn(std::size_t module, const ModuleLoad& load, double seconds) {
-    const bool says_something = seconds > 0 && (load.sequences > 0 || load.units > 0);
-    if (!says_something) return;
-    const double expected = predict(coefficients.at(module), load).count();
-    errors.at(module).add(std::abs(expected - seconds) / seconds);
-    if (!options.correct) return;
-    corrections.at(module).observe(load, seconds);
-    coefficients.at(module) = corrections.at(module).coefficients();
+  double speed_of(std::int32_t rank) const {
+    const auto speeds = correction.rank_speeds();
+    const auto at = static_cast<std::size_t>(rank);
+    return at < speeds.size() ? speeds[at] : 1;
   }
 
+  void note(std::size_t module, const Measurement& measurement) {
+    const ModuleLoad& load = measurement.load.modules.at(module);
+    const double seconds = measurement.seconds.at(module);
+    if (!(seconds > 0) || empty(load)) return;
+    Rows& rows = open.modules.at(module);
+    Row row;
+    row.rank = measurement.rank;
+    row.microbatch = open.microbatches;
+    row.first = static_cast<std::uint32_t>(rows.shares.size());
+    row.profile_s = shares_of(module, load, part_of(measurement.shape, module), rows.shares);
+    if (!(row.profile_s > 0)) return;
+    row.count = static_cast<std::uint32_t>(rows.shares.size()) - row.first;
+    row.ratio = seconds / row.profile_s;
+    row.load = load;
+    double predicted = 0;
+    for (const Share& share : rows.of(row)) {
+      predicted += share.share * correction.factors(module)[share.factor];
+    }
+    predicted *= row.profile_s * speed_of(measurement.rank);
+    errors.at(module).add(std::abs(predicted - seconds) / seconds);
+    rows.rows.push_back(row);
+  }
+
+  void close_step() {
+    if (open.microbatches == 0) return;
+    if (options.correct) correction.take(open, own_seconds);
+    last_microbatches = open.microbatches;
+    open.microbatches = 0;
+    for (Rows& rows : open.modules) rows.clear();
+    own_seconds = 0;
+  }
+
+  CostProfile profile;
   Options options;
-  std::vector<Correction> corrections;
-  std::array<ModuleCoefficients, kModules> coefficients;
+  std::array<ModuleProfile, kModules> prices;
+  std::array<ModulePredictor, kModules> predictors;
+  Correction correction;
+  MeasuredStep open;  // measurements of the latest step
+  std::uint32_t last_microbatches = 0;
+  double own_seconds = 0;
   std::array<ErrorWindow, kModules> errors;
   std::int64_t measurements = 0;
   std::int64_t rejected = 0;
 };
 
 CostModel::CostModel(CostProfile profile, const Options& options)
-    : state_(std::make_unique<State>(profile, options)) {}
+    : state_(std::make_unique<State>(std::move(profile), options)) {}
 CostModel::~CostModel() = default;
 CostModel::CostModel(CostModel&& other) noexcept = default;
 CostModel& CostModel::operator=(CostModel&& other) noexcept = default;
@@ -98,34 +179,87 @@ CostModel& CostModel::operator=(CostModel&& other) noexcept = default;
 ModuleSeconds CostModel::predict_sample(const Load& load) const {
   ModuleSeconds seconds{};
   for (std::size_t i = 0; i < kModules; ++i) {
-    seconds.at(i) = without_launch(state_->coefficients.at(i), load.modules.at(i));
+    const ModuleLoad& its = load.modules.at(i);
+    if (empty(its)) continue;
+    seconds.at(i) = state_->predictors[i].sample(its) *
+                    state_->correction.factors(i)[factor_of_bucket(shape_bucket(its))];
   }
   return seconds;
 }
 
-ModuleSeconds CostModel::predict_microbatch(const Load& load) const {
+ModuleSeconds CostModel::predict_microbatch(const Load& load,
+                                            std::span<const BucketSeconds> shape) const {
   ModuleSeconds seconds{};
+  std::vector<Share> shares;
   for (std::size_t i = 0; i < kModules; ++i) {
-    seconds.at(i) = predict(state_->coefficients.at(i), load.modules.at(i)).count();
+    if (empty(load.modules.at(i))) continue;
+    shares.clear();
+    const double profile_s = state_->shares_of(i, load.modules.at(i), part_of(shape, i), shares);
+    const FactorVector& factors = state_->correction.factors(i);
+    for (const Share& share : shares) seconds.at(i) += share.share * factors[share.factor];
+    seconds.at(i) *= profile_s;
   }
   return seconds;
 }
+
+MicrobatchShape CostModel::shape_of(std::span<const Load> samples) const {
+  MicrobatchShape shape;
+  for (std::size_t i = 0; i < kModules; ++i) {
+    std::array<double, kShapeBuckets> seconds{};
+    for (const Load& sample : samples) {
+      const ModuleLoad& its = sample.modules.at(i);
+      if (!empty(its)) seconds.at(shape_bucket(its)) += state_->predictors[i].sample(its);
+    }
+    for (std::size_t b = 0; b < kShapeBuckets; ++b) {
+      if (!(seconds.at(b) > 0)) continue;
+      shape.push_back({static_cast<Module>(i), static_cast<std::uint8_t>(b),
+                       static_cast<float>(seconds.at(b))});
+    }
+  }
+  return shape;
+}
+
+std::span<const double> CostModel::rank_speeds() const { return state_->correction.rank_speeds(); }
 
 Status CostModel::observe(const Measurement& measurement) {
   if (Status checked = check(measurement); !checked) {
     ++state_->rejected;
     return checked;
   }
-  ++state_->measurements;
-  for (std::size_t i = 0; i < kModules; ++i) {
-    state_->learn(i, measurement.load.modules.at(i), measurement.seconds.at(i));
+  State& state = *state_;
+  // One in 16 is timed, for all.
+  constexpr std::int64_t kTimed = 16;
+  const auto& clock = state.options.correction.clock;
+  const bool timed = clock && state.measurements % kTimed == 0;
+  const std::int64_t started = timed ? clock() : 0;
+  if (measurement.step > state.open.step || state.open.microbatches >= kLargestStep) {
+    state.close_step();
+    state.open.step = measurement.step;
   }
+  ++state.measurements;
+  for (std::size_t i = 0; i < kModules; ++i) state.note(i, measurement);
+  ++state.open.microbatches;
+  if (timed) state.own_seconds += kTimed * 1e-9 * static_cast<double>(clock() - started);
   return {};
 }
 
-const std::array<ModuleCoefficients, kModules>& CostModel::coefficients() const {
-  return state_->coefficients;
+void CostModel::update() {
+  if (state_->open.microbatches >= std::max(state_->last_microbatches, 1U)) state_->close_step();
 }
+
+CorrectionStatus CostModel::correction() const { return state_->correction.status(); }
+
+std::string CostModel::save_state() const {
+  return encode_state(state_->correction.save(), state_->profile);
+}
+
+Status CostModel::restore_state(std::string_view state) {
+  ISOCOST_ASSIGN(const Correction::Saved saved, decode_state(state, state_->profile));
+  state_->correction.restore(saved);
+  return {};
+}
+
+const CostProfile& CostModel::profile() const { return state_->profile; }
 
 ModuleSeconds CostModel::mape() const {
   ModuleSeconds errors{};

@@ -2,82 +2,111 @@
 
 #include <array>
 #include <cstdint>
-#include <filesystem>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/load.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "costmodel/profile.h"
+#include "costmodel/shape_bucket.h"
 
 namespace isocost {
-
-/// Non-negative weights of a module's seconds for one microbatch:
-///   seconds = per_microbatch·[load not empty] + per_sequence·sequences + per_unit·units
-///             + per_unit_squared·units_squared
-/// Forward and backward together. Left out: communication, and whatever depends on the other
-/// modules.
-struct ModuleCoefficients {
-  double per_microbatch = 0;
-  double per_sequence = 0;
-  double per_unit = 0;
-  double per_unit_squared = 0;
-};
-
-/// Where prediction starts. Either measured (a profile file) or the stated default.
-struct CostProfile {
-  std::array<ModuleCoefficients, kModules> modules;
-  std::string source;  ///< "default", or the file it came from.
-
-  /// A stated guess from FLOP counts, right in its proportions only: see docs/cost_model.md.
-  static CostProfile stated_default();
-  /// JSON, see docs/cost_model.md. Errors: kNotFound, kIo, kCorrupt naming the field that is
-  /// missing, unknown, mistyped, negative or not finite, kUnsupported for another version.
-  static Result<CostProfile> parse(std::string_view json);
-  static Result<CostProfile> load(const std::filesystem::path& file);
-  std::string to_json() const;
-};
-
-/// Seconds of one module for a load. Pure.
-Seconds predict(const ModuleCoefficients& coefficients, const ModuleLoad& load);
 
 /// Seconds of a sample or microbatch, module by module.
 using ModuleSeconds = std::array<double, kModules>;
 
-/// One measured microbatch: its load and what it took. Negative seconds: that module was not
-/// measured.
+/// What the profile asks for the samples of a microbatch that fall into one bucket of shapes.
+struct BucketSeconds {
+  Module module = Module::kVision;
+  std::uint8_t bucket = 0;
+  float seconds = 0;
+};
+/// In ascending order of module and bucket, each pair once.
+using MicrobatchShape = std::vector<BucketSeconds>;
+
+/// One measured microbatch: what it held, where and when it ran, and what it took. Negative
+/// seconds: that module was not measured.
 struct Measurement {
   Load load;
   ModuleSeconds seconds{};
+  std::int32_t rank = 0;
+  std::uint64_t step = 0;  ///< Grows from step to step, through epochs, too.
+  /// CostModel::shape_of its samples; a view that is not kept. Empty: as if all of its sequences
+  /// were of their typical length.
+  std::span<const BucketSeconds> shape = {};
 };
 
-/// Predicts, and corrects itself from measurements while training runs: regularised non-negative
-/// least squares with forgetting over measured microbatches, drawn towards the profile while
-/// evidence is thin. Deterministic in the sequence of calls. Single-thread.
+struct CorrectionOptions {
+  double half_life = 2048;    ///< Measurements after which one counts half; > 0.
+  double least_gain = 0.002;  ///< Share of the step time below which the gate shuts in any case.
+  /// Monotonic nanoseconds, for the overhead; empty: the overhead counts as none.
+  std::function<std::int64_t()> clock;
+};
+
+/// What correction does and why, for people and metrics.
+struct CorrectionStatus {
+  struct ModuleFactors {
+    double fixed = 1;  ///< On the fixed seconds of a microbatch.
+    std::array<double, kShapeBuckets> buckets{};
+    double noise = 0;  ///< Standard deviation of microbatches around their predictions, relative.
+  };
+  bool on = true;            ///< The gate. Shut: factors stay as they are, and it only keeps watch.
+  double gain = 0;           ///< Share of the step time that correction saves, predicted.
+  double overhead = 0;       ///< Share of the step time that it takes, measured.
+  std::uint64_t drifts = 0;  ///< Times that a module was found changed.
+  bool reprofile_suggested = false;  ///< A drift was found: the profile no longer holds.
+  std::vector<double> rank_speeds;   ///< On each rank's seconds; ranks beyond: 1.
+  std::array<ModuleFactors, kModules> modules;
+};
+
+/// Predicts, and corrects itself from measurements while training runs: a factor on each rank's
+/// seconds and, in each module, one on each bucket of shapes and on the fixed cost of a microbatch.
+/// Only sums over samples are observed, hence a regression: see docs/cost_model.md. Deterministic
+/// in the sequence of calls, but for the gate where a clock is given. Single-thread.
 class CostModel {
  public:
   struct Options {
     bool correct = true;
-    double half_life = 512;     ///< Measurements after which one counts half; > 0.
-    double prior_strength = 8;  ///< Measurements that the profile's proportions are worth, were
-                                ///< measurements as uncertain as they are (50 %); >= 0.
+    CorrectionOptions correction = {};
   };
   CostModel(CostProfile profile, const Options& options);
   ~CostModel();
   CostModel(CostModel&& other) noexcept;
   CostModel& operator=(CostModel&& other) noexcept;
 
-  /// Seconds that a sample adds to a microbatch (without per_microbatch).
+  /// Seconds that a sample adds to a microbatch (without what a microbatch costs whatever it
+  /// holds), on a rank of speed 1.
   ModuleSeconds predict_sample(const Load& load) const;
-  ModuleSeconds predict_microbatch(const Load& load) const;
+  /// The same for a microbatch, all included. `shape` as in Measurement.
+  ModuleSeconds predict_microbatch(const Load& load,
+                                   std::span<const BucketSeconds> shape = {}) const;
+  MicrobatchShape shape_of(std::span<const Load> samples) const;
+  /// Factors on the ranks' seconds, rank by rank; ranks beyond its end, and all where it is empty:
+  /// 1. A view until the next call of `update` or `restore_state`.
+  std::span<const double> rank_speeds() const;
 
-  /// Takes one measurement in. A module with negative seconds, with zero seconds or with an empty
-  /// load says nothing about that module. Errors: kInvalidArgument for NaN or infinite seconds,
-  /// seconds beyond a day, and negative loads: the whole measurement is dropped and counted.
+  /// Takes one measurement down; `update` learns from it. A module with negative seconds, with zero
+  /// seconds or with an empty load says nothing about that module. Errors: kInvalidArgument for NaN
+  /// or infinite seconds, seconds beyond a day, negative loads, an impossible rank or shape: the
+  /// whole measurement is dropped and counted.
   Status observe(const Measurement& measurement);
+  /// Learns from the steps that are complete: a later one has begun, or as many measurements have
+  /// come as the step before had. Call before planning; plans change with it, data never.
+  void update();
 
-  const std::array<ModuleCoefficients, kModules>& coefficients() const;
+  CorrectionStatus correction() const;
+  /// What was learnt, a few kilobytes, versioned; measurements not yet learnt from are left out.
+  std::string save_state() const;
+  /// Goes on from a saved state. Errors: kCorrupt (broken, or impossible values), kUnsupported
+  /// (another version), kInvalidArgument (of another profile); the model is as before then.
+  Status restore_state(std::string_view state);
+
+  const CostProfile& profile() const;
   /// Mean absolute percentage error of the predictions made before each measurement was seen, over
   /// the last 256 microbatches, module by module; NaN where nothing was measured.
   ModuleSeconds mape() const;

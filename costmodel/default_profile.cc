@@ -1,6 +1,6 @@
 // The stated default: FLOP of forward and backward over an assumed speed. docs/cost_model.md spells
 // the arithmetic out; the two change together.
-#include "costmodel/cost_model.h"
+#include "costmodel/profile.h"
 
 namespace isocost {
 namespace {
@@ -56,7 +56,12 @@ constexpr ModuleCoefficients llm() {
 }  // namespace
 
 CostProfile CostProfile::stated_default() {
-  return {.modules = {vision(), audio(), llm()}, .source = "default"};
+  CostProfile profile;
+  profile.modules[0].coefficients = vision();
+  profile.modules[1].coefficients = audio();
+  profile.modules[2].coefficients = llm();
+  profile.source = "default";
+  return profile;
 }
 
 }  // namespace isocost

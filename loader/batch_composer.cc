@@ -11,7 +11,10 @@
 namespace isocost {
 namespace {
 
-constexpr CostModel::Options kUncorrected = {.correct = false};
+const CostModel::Options& uncorrected() {
+  static const CostModel::Options options{.correct = false};
+  return options;
+}
 
 std::uint32_t upper_half(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
 
@@ -41,7 +44,7 @@ BatchComposer::BatchComposer(const Context& context, const NodeOptions& options,
                              const CostProfile& starting)
     : context_(context),
       options_(options),
-      model_(starting, kUncorrected),
+      model_(starting, uncorrected()),
       drawn_(hash_of_drawn(*context.cursor, *context.dataset, options.lookahead)),
       composed_(hash_of_composing(options, *context.recipe, starting)) {}
 

@@ -243,15 +243,20 @@ void NodeImpl::on_event(const ServerEvent& event) {
 void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   Measurement measurement;
   measurement.seconds = report.seconds;
+  measurement.rank = rank;
+  measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
+  std::shared_ptr<const SealedStep> step;  // keeps the shape alive
   {
     const std::lock_guard lock(mutex_);
-    const auto step = job_->queue().find(report.position);
+    step = job_->queue().find(report.position);
     if (rank >= job_->ranks() || step == nullptr ||
         report.position.microbatch >= step->plan.microbatches) {
       counts_.reports_rejected += 1;  // of a step that every rank has left behind
       return;
     }
-    measurement.load = step->plan.place(rank, report.position.microbatch).load;
+    const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
+    measurement.load = place.load;
+    measurement.shape = place.shape;
   }
   const std::lock_guard lock(model_mutex_);
   // A measurement that the model refuses is counted there.
@@ -380,6 +385,7 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
   const auto started = Clock::now();
   {
     const std::lock_guard lock(model_mutex_);
+    parts_.model.update();
     ISOCOST_ASSIGN(sealed->plan, plan_step(input, parts_.model, run.options));
   }
   count(*sealed, std::chrono::duration<double>(Clock::now() - started).count());
@@ -552,6 +558,10 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
 
   CostModel::Options model_options;
   model_options.correct = options.correct;
+  model_options.correction.clock = [] {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+        .count();
+  };
   const std::uint64_t size = dataset->size();
   const Cursor cursor(cursor_options(options, size));
   if (cursor.steps(0) == 0) {

@@ -25,6 +25,11 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
   problem.microbatches = microbatches;
   // Data-parallel ranks run their modules one after the other and meet at the end of the step.
   problem.objective = Objective::kSlowestRank;
+  if (const auto speeds = model.rank_speeds(); !speeds.empty()) {
+    problem.rank_speeds.assign(problem.ranks, 1);
+    std::copy_n(speeds.begin(), std::min(speeds.size(), problem.ranks),
+                problem.rank_speeds.begin());
+  }
   problem.costs.reserve(input.loads.size() * kModules);
   for (const Load& load : input.loads) {
     const ModuleSeconds seconds = model.predict_sample(load);
@@ -50,18 +55,26 @@ BalanceResult one_each(const PlanInput& input, const NodeOptions& options) {
 void fill_places(const PlanInput& input, const BalanceResult& balanced, const CostModel& model,
                  StepPlan& plan) {
   std::vector<bool> placed(input.loads.size(), false);
+  std::vector<Load> loads;
   for (const auto& bin : balanced.bins) {
+    const std::size_t rank = plan.places.size() / plan.microbatches;
     PlannedMicrobatch& place = plan.places.emplace_back();
+    loads.clear();
     for (const std::uint32_t slot : bin) {
       const bool repeat = placed[slot];
       placed[slot] = true;
       place.samples.push_back({slot, repeat ? 0.0F : input.weights[slot]});
       place.load += input.loads[slot];
+      loads.push_back(input.loads[slot]);
       if (!repeat && input.weights[slot] > 0) {
         plan.global_label_tokens += static_cast<std::uint64_t>(input.loads[slot].label_tokens);
       }
     }
-    place.predicted = model.predict_microbatch(place.load);
+    place.shape = model.shape_of(loads);
+    place.predicted = model.predict_microbatch(place.load, place.shape);
+    const auto speeds = model.rank_speeds();
+    if (rank >= speeds.size()) continue;
+    for (double& seconds : place.predicted) seconds *= speeds[rank];
   }
 }
 

@@ -21,7 +21,8 @@ struct PlannedSample {
 struct PlannedMicrobatch {
   std::vector<PlannedSample> samples;
   Load load;
-  ModuleSeconds predicted{};
+  MicrobatchShape shape;      ///< For measuring it: see Measurement.
+  ModuleSeconds predicted{};  ///< On its rank.
 };
 
 /// Which sample of a global batch goes to which rank and microbatch.

@@ -1,7 +1,8 @@
-// A prediction and a correction, three modules each. The model is checked to have learnt before it
-// is timed.
+// A prediction of a sample, and a correction by a step of 64 microbatches on each of 8 ranks: three
+// modules each. The model is checked to have learnt before it is timed.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -15,35 +16,63 @@ using isocost::CostModel;
 using isocost::CostProfile;
 using isocost::Load;
 using isocost::Measurement;
+using isocost::MicrobatchShape;
 using isocost::Module;
 
-constexpr std::size_t kMeasurements = 4096;
+constexpr std::int32_t kRanks = 8;
+constexpr std::int32_t kMicrobatches = 64;
+constexpr std::size_t kSteps = 8;
 constexpr double kSlower = 1000;
 
-Load draw_load(isocost::Random& random) {
+Load draw_sample(isocost::Random& random) {
   Load load;
-  for (int sample = 0; sample < 8; ++sample) {
-    const auto patches = static_cast<std::int64_t>(64 + random.below(4000));
-    load[Module::kVision].add_sequence(patches);
+  const auto patches = static_cast<std::int64_t>(64 + random.below(4000));
+  load[Module::kVision].add_sequence(patches);
+  if (random.below(2) == 0) {
     load[Module::kAudio].add_sequence(static_cast<std::int64_t>(50 + random.below(1450)));
-    load[Module::kLlm].add_sequence(patches / 4 + static_cast<std::int64_t>(random.below(800)));
   }
+  load[Module::kLlm].add_sequence(patches / 4 + static_cast<std::int64_t>(random.below(3000)));
   return load;
 }
 
+struct Steps {
+  std::vector<Measurement> measurements;  // step by step
+  std::vector<MicrobatchShape> shapes;
+};
+
 // What a machine a thousand times slower than the default measures, give or take 5 %.
-std::vector<Measurement> measurements() {
+Steps draw_steps() {
   isocost::Random random(1);
   const CostModel truth(CostProfile::stated_default(), {});
-  std::vector<Measurement> all;
-  for (std::size_t n = 0; n < kMeasurements; ++n) {
-    const Load load = draw_load(random);
-    Measurement measurement{load, truth.predict_microbatch(load)};
-    for (double& seconds : measurement.seconds)
+  Steps steps;
+  for (std::size_t n = 0; n < kSteps * kRanks * kMicrobatches; ++n) {
+    std::vector<Load> samples;
+    for (int i = 0; i < 8; ++i) samples.push_back(draw_sample(random));
+    Measurement measurement;
+    for (const Load& sample : samples) measurement.load += sample;
+    steps.shapes.push_back(truth.shape_of(samples));
+    measurement.seconds = truth.predict_microbatch(measurement.load, steps.shapes.back());
+    for (double& seconds : measurement.seconds) {
       seconds *= kSlower * (0.95 + 0.1 * random.uniform());
-    all.push_back(measurement);
+    }
+    measurement.rank = static_cast<std::int32_t>(n / kMicrobatches % kRanks);
+    steps.measurements.push_back(measurement);
   }
-  return all;
+  for (std::size_t n = 0; n < steps.shapes.size(); ++n) {
+    steps.measurements[n].shape = steps.shapes[n];
+  }
+  return steps;
+}
+
+bool learn_step(CostModel& model, Steps& steps, std::uint64_t step) {
+  constexpr std::size_t kStep = std::size_t{kRanks} * kMicrobatches;
+  const std::size_t first = step % kSteps * kStep;
+  for (std::size_t n = first; n < first + kStep; ++n) {
+    steps.measurements[n].step = step;
+    if (!model.observe(steps.measurements[n])) return false;
+  }
+  model.update();
+  return true;
 }
 
 bool learnt(const CostModel& model) {
@@ -53,28 +82,32 @@ bool learnt(const CostModel& model) {
   return true;
 }
 
-void observe(benchmark::State& state) {
-  const auto all = measurements();
-  CostModel model(CostProfile::stated_default(), {});
-  for (const Measurement& measurement : all) {
-    if (!model.observe(measurement)) return state.SkipWithError("a measurement was refused");
+void correct_a_step(benchmark::State& state) {
+  Steps steps = draw_steps();
+  CostModel::Options options;
+  options.correction.least_gain = 0;  // the gate stays open
+  options.correction.clock = [] {
+    return std::chrono::steady_clock::now().time_since_epoch().count();
+  };
+  CostModel model(CostProfile::stated_default(), options);
+  std::uint64_t step = 0;
+  for (; step < 20; ++step) {
+    if (!learn_step(model, steps, step)) return state.SkipWithError("a measurement was refused");
   }
   if (!learnt(model)) return state.SkipWithError("the model did not learn");
-  std::size_t next = 0;
-  for (auto step : state) {
-    benchmark::DoNotOptimize(model.observe(all[next]));
-    next = (next + 1) % kMeasurements;
-  }
+  for (auto iteration : state) benchmark::DoNotOptimize(learn_step(model, steps, step++));
 }
-BENCHMARK(observe);
+BENCHMARK(correct_a_step)->Unit(benchmark::kMicrosecond);
 
 void predict_sample(benchmark::State& state) {
-  const auto all = measurements();
+  isocost::Random random(2);
+  std::vector<Load> samples;
+  for (int n = 0; n < 4096; ++n) samples.push_back(draw_sample(random));
   const CostModel model(CostProfile::stated_default(), {});
   std::size_t next = 0;
-  for (auto step : state) {
-    benchmark::DoNotOptimize(model.predict_sample(all[next].load));
-    next = (next + 1) % kMeasurements;
+  for (auto iteration : state) {
+    benchmark::DoNotOptimize(model.predict_sample(samples[next]));
+    next = (next + 1) % samples.size();
   }
 }
 BENCHMARK(predict_sample);

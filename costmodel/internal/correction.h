@@ -1,56 +1,69 @@
 #pragma once
 
-#include <cstddef>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "costmodel/internal/nnls.h"
+#include "costmodel/internal/gate.h"
+#include "costmodel/internal/module_correction.h"
+#include "costmodel/internal/rank_speeds.h"
+#include "costmodel/internal/rows.h"
 
 namespace isocost {
 
-/// Learns one module's coefficients from (load, seconds) of microbatches. It fits relative errors:
-/// every row is divided by its seconds, so short microbatches count as much as long ones.
-///
-/// The first kWarmUp measurements are kept and refitted together, because a profile of another
-/// machine may be wrong by a factor of a thousand and only several measurements tell its scale from
-/// an outlier. After that, normal equations with forgetting, and measurements are clipped to a few
-/// typical errors around their prediction (Huber). kRestart clipped ones in a row are no outliers:
-/// the model has changed, and learning starts anew from them.
+/// The measurements of one step.
+struct MeasuredStep {
+  std::uint64_t step = 0;
+  std::uint32_t microbatches = 0;
+  std::array<Rows, kModules> modules;
+};
+
+/// All that is learnt: speeds of ranks, factors of modules, and whether more is worth learning.
+/// Steps are taken in one after another; see CostModel for what is promised.
 class Correction {
  public:
-  Correction(const ModuleCoefficients& profile, double half_life, double prior_strength);
+  Correction(const std::array<ModuleProfile, kModules>& profile, const CorrectionOptions& options);
 
-  /// Load not empty, seconds positive and finite.
-  void observe(const ModuleLoad& load, double seconds);
-  const ModuleCoefficients& coefficients() const { return coefficients_; }
+  /// `own_seconds`: what collecting the step's measurements took.
+  void take(MeasuredStep& step, double own_seconds);
+
+  const FactorVector& factors(std::size_t module) const { return modules_.at(module).factors(); }
+  std::span<const double> rank_speeds() const { return ranks_.published(); }
+  CorrectionStatus status() const;
+
+  const ModuleCorrection& module(std::size_t module) const { return modules_.at(module); }
+  struct Saved {
+    std::array<ModuleCorrection::Saved, kModules> modules;
+    RankSpeeds::Saved ranks;
+    std::uint64_t drifts = 0;
+    bool reprofile = false;
+  };
+  Saved save() const;
+  void restore(const Saved& saved);
 
  private:
-  struct Row {
-    TermVector terms;
-    double seconds;
-  };
-  static constexpr std::size_t kWarmUp = 16;
-  static constexpr std::size_t kRestart = 12;
+  void judge_modules(MeasuredStep& step);
+  void judge_ranks(const MeasuredStep& step);
+  void learn(const MeasuredStep& step);
+  bool settled() const;
+  double gain_of(const MeasuredStep& step);
 
-  bool restarted(bool clipped, const Row& row);
-  void warm_up();
-  void finish_warm_up();
-  void accumulate(const TermVector& terms, double seconds, double divisor);
-  void track_error(double relative_error);
-  void solve();
-  double predicted(const TermVector& terms) const;
-
-  TermVector profile_;
-  double decay_;
-  double prior_strength_;
-  double scale_ = 1;          // this machine's seconds over the profile's
-  double typical_error_ = 0;  // running median of relative errors
-  std::vector<Row> first_;    // of the warm-up; later, the latest run of clipped ones
-  bool warming_ = true;
-  TermMatrix a_{};     // sum of terms·termsᵀ / divisor²
-  TermVector b_{};     // sum of terms·seconds / divisor²
-  double weight_ = 0;  // how many measurements that is, after forgetting
-  ModuleCoefficients coefficients_;
+  CorrectionOptions options_;
+  std::vector<ModuleCorrection> modules_;
+  RankSpeeds ranks_;
+  Gate gate_;
+  std::array<double, kModules> everywhere_{};  // this step's median of measured over learnt
+  double step_seconds_ = 0;
+  std::int64_t steps_ = 0;
+  std::uint64_t drifts_ = 0;
+  bool reprofile_ = false;
+  std::vector<double> scratch_;
+  std::vector<RankSpeeds::Sample> samples_;
 };
 
 }  // namespace isocost

@@ -114,7 +114,8 @@ TEST(ModelShape, CountsParameters) {
   const double flop = 2.0 * static_cast<double>(shape.llm.layers * shape.llm.layer_parameters() +
                                                 shape.llm.head_flop_per_unit / 2);
   EXPECT_NEAR(flop, 14'140'571'648.0, 1);
-  EXPECT_NEAR(3 * flop / (312e12 * 0.4), CostProfile::stated_default().modules[2].per_unit, 1e-12);
+  EXPECT_NEAR(3 * flop / (312e12 * 0.4),
+              CostProfile::stated_default().modules[2].coefficients.per_unit, 1e-12);
 }
 
 TEST(Layout, StagesShareAllOfAModule) {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "costmodel/cost_model.h"
+#include "costmodel/profile.h"
 
 namespace isocost {
 namespace {
@@ -27,9 +27,11 @@ TEST(Profile, PrintsAndReadsBack) {
   const auto again = CostProfile::parse(profile.to_json());
   ASSERT_TRUE(again) << again.error().to_string();
   for (std::size_t i = 0; i < kModules; ++i) {
-    EXPECT_EQ(again->modules[i].per_microbatch, profile.modules[i].per_microbatch);
-    EXPECT_EQ(again->modules[i].per_unit, profile.modules[i].per_unit);
-    EXPECT_EQ(again->modules[i].per_unit_squared, profile.modules[i].per_unit_squared);
+    EXPECT_EQ(again->modules[i].coefficients.per_microbatch,
+              profile.modules[i].coefficients.per_microbatch);
+    EXPECT_EQ(again->modules[i].coefficients.per_unit, profile.modules[i].coefficients.per_unit);
+    EXPECT_EQ(again->modules[i].coefficients.per_unit_squared,
+              profile.modules[i].coefficients.per_unit_squared);
   }
 }
 
@@ -101,12 +103,12 @@ TEST(StatedDefault, IsTheDocumentedArithmetic) {
   const CostProfile profile = CostProfile::stated_default();
   constexpr double kSpeed = 124.8e12;
   const auto flop = [](double seconds) { return seconds * kSpeed / 3; };
-  EXPECT_NEAR(flop(profile.modules[0].per_unit), 823'495'680, 1);
-  EXPECT_NEAR(flop(profile.modules[0].per_unit_squared), 124'416, 1e-3);
-  EXPECT_NEAR(flop(profile.modules[1].per_unit), 1'270'087'680, 1);
-  EXPECT_NEAR(flop(profile.modules[1].per_unit_squared), 163'840, 1e-3);
-  EXPECT_NEAR(flop(profile.modules[2].per_unit), 14'140'571'648, 10);
-  EXPECT_NEAR(flop(profile.modules[2].per_unit_squared), 200'704, 1e-3);
+  EXPECT_NEAR(flop(profile.modules[0].coefficients.per_unit), 823'495'680, 1);
+  EXPECT_NEAR(flop(profile.modules[0].coefficients.per_unit_squared), 124'416, 1e-3);
+  EXPECT_NEAR(flop(profile.modules[1].coefficients.per_unit), 1'270'087'680, 1);
+  EXPECT_NEAR(flop(profile.modules[1].coefficients.per_unit_squared), 163'840, 1e-3);
+  EXPECT_NEAR(flop(profile.modules[2].coefficients.per_unit), 14'140'571'648, 10);
+  EXPECT_NEAR(flop(profile.modules[2].coefficients.per_unit_squared), 200'704, 1e-3);
 }
 
 }  // namespace

@@ -1,18 +1,21 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "base/random.h"
 #include "costmodel/cost_model.h"
 
 namespace isocost {
 
-/// A microbatch of images of many sizes, audio of up to 30 s and the text that goes with them.
-inline Load random_microbatch(Random& random) {
-  Load load;
-  const std::uint64_t samples = 1 + random.below(12);
-  for (std::uint64_t i = 0; i < samples; ++i) {
+/// Samples of images of many sizes, audio of up to 30 s and the text that goes with them.
+inline std::vector<Load> random_samples(Random& random) {
+  std::vector<Load> samples(1 + random.below(12));
+  for (Load& load : samples) {
     const auto patches = static_cast<std::int64_t>(64 + random.below(4000));
     const auto positions = static_cast<std::int64_t>(50 + random.below(1500));
     load[Module::kVision].add_sequence(patches);
@@ -20,8 +23,16 @@ inline Load random_microbatch(Random& random) {
     load[Module::kLlm].add_sequence(patches / 4 + positions / 2 +
                                     static_cast<std::int64_t>(random.below(800)));
   }
+  return samples;
+}
+
+inline Load sum_of(const std::vector<Load>& samples) {
+  Load load;
+  for (const Load& sample : samples) load += sample;
   return load;
 }
+
+inline Load random_microbatch(Random& random) { return sum_of(random_samples(random)); }
 
 /// Roughly normal with deviation one: the sum of 12 uniform numbers.
 inline double noise(Random& random) {
@@ -42,8 +53,9 @@ struct Machine {
     }
     return seconds;
   }
+  /// A microbatch of which nothing is known but its load.
   Measurement measure(const Load& load, Random& random) const {
-    Measurement measurement{load, exact(load)};
+    Measurement measurement{.load = load, .seconds = exact(load)};
     for (double& seconds : measurement.seconds) seconds *= 1 + spread * noise(random);
     return measurement;
   }
@@ -55,9 +67,10 @@ inline double worst_error(const CostModel& model, const Machine& machine, std::u
   ModuleSeconds sums{};
   constexpr int kMicrobatches = 200;
   for (int n = 0; n < kMicrobatches; ++n) {
-    const Load load = random_microbatch(random);
+    const std::vector<Load> samples = random_samples(random);
+    const Load load = sum_of(samples);
     const ModuleSeconds exact = machine.exact(load);
-    const ModuleSeconds predicted = model.predict_microbatch(load);
+    const ModuleSeconds predicted = model.predict_microbatch(load, model.shape_of(samples));
     for (std::size_t i = 0; i < kModules; ++i) {
       sums.at(i) += std::abs(predicted.at(i) / exact.at(i) - 1) / kMicrobatches;
     }
@@ -65,9 +78,41 @@ inline double worst_error(const CostModel& model, const Machine& machine, std::u
   return std::max({sums[0], sums[1], sums[2]});
 }
 
+inline std::array<ModuleCoefficients, kModules> stated_coefficients() {
+  std::array<ModuleCoefficients, kModules> coefficients;
+  const CostProfile profile = CostProfile::stated_default();
+  for (std::size_t i = 0; i < kModules; ++i) {
+    coefficients.at(i) = profile.modules.at(i).coefficients;
+  }
+  return coefficients;
+}
+
+inline CostProfile profile_of(const std::array<ModuleCoefficients, kModules>& coefficients) {
+  CostProfile profile;
+  for (std::size_t i = 0; i < kModules; ++i) {
+    profile.modules.at(i).coefficients = coefficients.at(i);
+  }
+  return profile;
+}
+
+/// Has the model learn from one measurement, a step of its own.
+inline void learn(CostModel& model, const Measurement& measurement) {
+  ASSERT_TRUE(model.observe(measurement));
+  model.update();
+}
+
+/// A random microbatch is measured, and the model learns from it.
+inline void train(CostModel& model, const Machine& machine, Random& random) {
+  const std::vector<Load> samples = random_samples(random);
+  const MicrobatchShape shape = model.shape_of(samples);
+  Measurement measurement = machine.measure(sum_of(samples), random);
+  measurement.shape = shape;
+  learn(model, measurement);
+}
+
 /// Slower by a thousand than the default profile, and of other proportions.
 inline Machine slow_machine() {
-  Machine machine{.hidden = CostProfile::stated_default().modules};
+  Machine machine{.hidden = stated_coefficients()};
   for (ModuleCoefficients& module : machine.hidden) {
     module.per_microbatch *= 500;
     module.per_sequence = 2e-3;

@@ -152,15 +152,16 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   correcting.epochs = 8;
   // A machine on which each module costs what the stated default says, times a thousand.
   const CostProfile truth = CostProfile::stated_default();
-  const Delivered run_result =
-      run(correcting, [&](std::int64_t, Client& client, const Microbatch& microbatch) {
-        Report report{microbatch.header.position, {}};
-        for (std::size_t i = 0; i < kModules; ++i) {
-          report.seconds.at(i) =
-              1000 * predict(truth.modules.at(i), microbatch.header.load.modules.at(i)).count();
-        }
-        EXPECT_TRUE(client.report(report));
-      });
+  const Delivered run_result = run(correcting, [&](std::int64_t, Client& client,
+                                                   const Microbatch& microbatch) {
+    Report report{microbatch.header.position, {}};
+    for (std::size_t i = 0; i < kModules; ++i) {
+      report.seconds.at(i) =
+          1000 *
+          predict(truth.modules.at(i).coefficients, microbatch.header.load.modules.at(i)).count();
+    }
+    EXPECT_TRUE(client.report(report));
+  });
   EXPECT_GT(run_result.summary.measurements, 100);
   EXPECT_EQ(run_result.summary.reports_rejected, 0);
   EXPECT_LT(run_result.summary.mape.at(static_cast<std::size_t>(Module::kLlm)), 0.05);

@@ -161,7 +161,7 @@ TEST_F(BatchComposerTest, WhatAStateIsGoodFor) {
   options_.ranks = 4;
   profile_.source = "elsewhere";
   EXPECT_EQ(composer(drawn).fingerprint(), saved);
-  profile_.modules[0].per_unit *= 2;
+  profile_.modules[0].coefficients.per_unit *= 2;
   EXPECT_FALSE(composer(drawn).continues(saved, 1));
   profile_ = CostProfile::stated_default();
   // Another window, or other data, is another order everywhere.

@@ -1,0 +1,264 @@
+#include "costmodel/internal/module_correction.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+
+#include "costmodel/internal/reprice.h"
+#include "costmodel/internal/robust.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kColdRows = 96;
+constexpr double kFirstNoise = 0.1;
+constexpr double kSmallestNoise = 0.005;
+constexpr double kLargestNoise = 0.5;
+// Rows count at most as kClip deviations off, and beyond kDrop not at all.
+constexpr double kClip = 3;
+constexpr double kDrop = 8;
+// A profile that is right but for noise and some buckets stays the scale; others are rescaled.
+constexpr double kScaleTolerance = 1.5;
+// Cold, a row that is further off than this factor is left out: alone in its bucket, it would be
+// believed. If the bucket really is that far off, more will come.
+constexpr double kFarOff = 4;
+// Deviations that chance may reach: there are many buckets, and many steps to try its luck.
+constexpr double kChance = 4.5;
+// Proportions that a few rows gave are no profile: they yield to less.
+constexpr double kChanceOfFit = 2;
+// Of rows that were clipped, to one side, before a bucket counts as changed.
+constexpr double kChangedBucket = 0.5;
+constexpr double kOffMemory = 1.0 / 8;
+constexpr int kDriftSteps = 3;
+constexpr int kRounds = 8;
+constexpr double kSmallestDrift = 0.05;
+
+double dot(std::span<const Share> shares, const FactorVector& factors) {
+  double sum = 0;
+  for (const Share& share : shares) sum += share.share * factors[share.factor];
+  return sum;
+}
+
+// What the buckets have in common: their median, each counting alike, so that one bucket that errs
+// does not speak for the others however much of the load it is. Of two middle ones the nearer to
+// one. Buckets that little is known about have no say.
+struct Common {
+  double factor = 1;
+  double deviation = 0;
+};
+Common common_factor(const Fit& fit) {
+  constexpr double kVague = 4;
+  const double sharpest = *std::min_element(fit.deviations.begin() + 1, fit.deviations.end());
+  if (!std::isfinite(sharpest)) return {fit.factors[kFixed], fit.deviations[kFixed]};
+  std::array<double, kFactors> known{};
+  std::size_t size = 0;
+  double deviations = 0;
+  for (std::size_t k = 1; k < kFactors; ++k) {
+    if (fit.deviations[k] > kVague * sharpest) continue;
+    known[size++] = fit.factors[k];
+    deviations += fit.deviations[k];
+  }
+  std::sort(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(size));
+  const double low = known[(size - 1) / 2];
+  const double high = known[size / 2];
+  // As if all erred together, which they may: against the fixed cost, say.
+  return {std::abs(low - 1) < std::abs(high - 1) ? low : high,
+          deviations / static_cast<double>(size)};
+}
+
+}  // namespace
+
+ModuleCorrection::ModuleCorrection(const ModuleCoefficients& profile, double half_life)
+    : profile_(profile), keep_(std::exp2(-1 / half_life)), noise_(kFirstNoise) {
+  prior_.fill(1);
+  learnt_.fill(1);
+  published_.fill(1);
+}
+
+double ModuleCorrection::learnt_ratio(std::span<const Share> shares) const {
+  return dot(shares, learnt_);
+}
+
+double ModuleCorrection::published_ratio(std::span<const Share> shares) const {
+  return dot(shares, published_);
+}
+
+bool ModuleCorrection::drifted(double median_ratio, std::size_t rows) {
+  if (is_cold_ || rows == 0) return false;
+  const double chance = 4 * 1.25 * noise_ / std::sqrt(static_cast<double>(rows));
+  const bool off = std::abs(median_ratio - 1) > std::max(kSmallestDrift, chance);
+  const int side = median_ratio > 1 ? 1 : -1;
+  if (!off) {
+    steps_off_ = 0;
+  } else {
+    steps_off_ = steps_off_ * side > 0 ? steps_off_ + side : side;
+  }
+  if (std::abs(steps_off_) < kDriftSteps) return false;
+  steps_off_ = 0;
+  prior_ = published_;
+  is_cold_ = true;
+  cold_.clear();
+  off_.fill(0);
+  return true;
+}
+
+void ModuleCorrection::learn(const Rows& step, std::span<const double> speeds) {
+  if (step.rows.empty()) return;
+  if (!is_cold_) return learn_warm(step, speeds);
+  for (const Row& row : step.rows) {
+    cold_.append(step, row);
+    cold_.rows.back().ratio = row.ratio / speeds[static_cast<std::size_t>(row.rank)];
+  }
+  refit_cold();
+  if (cold_.rows.size() < kColdRows) return;
+  is_cold_ = false;
+  cold_.clear();
+}
+
+std::size_t ModuleCorrection::seen_factors() const {
+  std::size_t seen = 0;
+  for (std::size_t k = 0; k < kFactors; ++k) seen += evidence_.seen(k) ? 1U : 0U;
+  return seen;
+}
+
+double ModuleCorrection::cold_deviation(const FactorVector& factors) {
+  scratch_.clear();
+  for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), factors));
+  return robust_deviation(scratch_, 1);
+}
+
+// Where rows begin from: what was known before if its scale is about right, and else that times the
+// scale, or, if that fits clearly better, the profile's form with its weights fitted anew.
+FactorVector ModuleCorrection::cold_prior() {
+  scratch_.clear();
+  for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), prior_));
+  const double scale = median(scratch_);
+  if (scale < kScaleTolerance && scale > 1 / kScaleTolerance) return prior_;
+  FactorVector scaled = prior_;
+  for (double& factor : scaled) factor *= scale;
+  scratch_.clear();
+  for (const Row& row : cold_.rows) scratch_.push_back(row.ratio);
+  const FactorVector anew = reprice(cold_, profile_, median(scratch_), kFarOff);
+  constexpr double kClearly = 0.6;
+  fitted_ = cold_deviation(anew) < kClearly * cold_deviation(scaled);
+  return fitted_ ? anew : scaled;
+}
+
+// Each round finds the noise around the last fit, and clips by it: what is off for a reason comes
+// in range, since the others of its kind pull the same way.
+void ModuleCorrection::refit_cold() {
+  const FactorVector prior = cold_prior();
+  learnt_ = prior;
+  Fit fit;
+  for (int round = 0; round < kRounds; ++round) {
+    scratch_.clear();
+    for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), learnt_));
+    const double centre = median(scratch_);
+    noise_ = std::clamp(robust_deviation(scratch_, centre), kSmallestNoise, kLargestNoise);
+    // A fit to few rows flatters.
+    const auto rows = static_cast<double>(cold_.rows.size());
+    const double spare = rows - static_cast<double>(seen_factors());
+    noise_ *= spare > 0 ? std::sqrt(rows / spare) : 1;
+    if (cold_.rows.size() < kFactors) noise_ = std::max(noise_, kFirstNoise);
+    evidence_ = {};
+    for (const Row& row : cold_.rows) {
+      const double far = row.ratio / dot(cold_.of(row), prior);
+      if (far > kFarOff || far < 1 / kFarOff) continue;
+      const double expected = dot(cold_.of(row), learnt_);
+      const double limit = kClip * noise_;
+      const double target = std::clamp(row.ratio / expected, centre * (1 - std::min(limit, 0.9)),
+                                       centre * (1 + limit));
+      evidence_.add(cold_.of(row), prior, expected, target);
+    }
+    fit = fit_factors(evidence_, prior, noise_);
+    learnt_ = fit.factors;
+  }
+  // Few rows tell the scale, but not yet one bucket from another.
+  published_ = prior;
+  if (cold_.rows.size() < kColdRows) return;
+  prior_ = prior;
+  publish(fit);
+}
+
+void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> speeds) {
+  evidence_.forget(std::pow(keep_, static_cast<double>(step.rows.size())));
+  scratch_.clear();
+  for (const Row& row : step.rows) {
+    const double expected = row.learnt;
+    const double ratio = row.ratio / speeds[static_cast<std::size_t>(row.rank)];
+    scratch_.push_back(ratio / expected);
+    add_clipped(step, row, ratio, expected);
+  }
+  // A step has few rows: the noise follows slowly, and faster where there are many.
+  const double weight = std::min(0.5, static_cast<double>(scratch_.size()) / 256);
+  const double seen = robust_deviation(scratch_, 1);
+  noise_ = std::clamp(noise_ + weight * (std::min(seen, 2 * noise_) - noise_), kSmallestNoise,
+                      kLargestNoise);
+  const Fit fit = fit_factors(evidence_, prior_, noise_);
+  learnt_ = fit.factors;
+  publish(fit);
+}
+
+void ModuleCorrection::add_clipped(const Rows& rows, const Row& row, double ratio,
+                                   double expected) {
+  const auto shares = rows.of(row);
+  const double target = ratio / expected;
+  const double limit = kClip * noise_;
+  const double clipped = std::clamp(target, 1 / (1 + limit), 1 + limit);
+  const double side = clipped == target ? 0 : (target > 1 ? 1 : -1);
+  // Only what makes up most of a row can have thrown it that far.
+  for (const Share& share : shares) {
+    if (2 * share.share < 1) continue;
+    double& off = off_[share.factor];
+    off += kOffMemory * (side - off);
+  }
+  if (side != 0 && changed_bucket(shares)) {
+    evidence_.add(shares, prior_, expected, target);
+  } else if (std::max(target, 1 / target) <= 1 + kDrop * noise_) {
+    evidence_.add(shares, prior_, expected, clipped);
+  }
+}
+
+bool ModuleCorrection::changed_bucket(std::span<const Share> shares) const {
+  return std::any_of(shares.begin(), shares.end(), [this](const Share& share) {
+    return 2 * share.share >= 1 && std::abs(off_[share.factor]) > kChangedBucket;
+  });
+}
+
+// What all buckets share first, then what is particular to each.
+void ModuleCorrection::publish(const Fit& fit) {
+  Fit relative = fit;
+  for (std::size_t k = 0; k < kFactors; ++k) {
+    relative.factors[k] /= prior_[k];
+    relative.deviations[k] /= prior_[k];
+  }
+  const double chance = fitted_ ? kChanceOfFit : kChance;
+  const Common common = common_factor(relative);
+  const double centre = 1 + significant(common.factor - 1, chance * common.deviation);
+  for (std::size_t k = 0; k < kFactors; ++k) {
+    published_[k] = prior_[k] * centre;
+    if (!evidence_.seen(k)) continue;
+    const double deviation = relative.factors[k] / centre - 1;
+    published_[k] *= 1 + significant(deviation, chance * relative.deviations[k] / centre);
+  }
+}
+
+ModuleCorrection::Saved ModuleCorrection::save() const {
+  return {prior_, learnt_, published_, evidence_, noise_, fitted_};
+}
+
+void ModuleCorrection::restore(const Saved& saved) {
+  prior_ = saved.prior;
+  learnt_ = saved.learnt;
+  published_ = saved.published;
+  evidence_ = saved.evidence;
+  noise_ = saved.noise;
+  fitted_ = saved.fitted;
+  is_cold_ = evidence_.rows < static_cast<double>(kColdRows) / 2;
+  cold_.clear();
+  off_.fill(0);
+  steps_off_ = 0;
+}
+
+}  // namespace isocost

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace isocost {
+
+/// How much longer each rank takes than the ranks on the whole: a factor on its seconds, 1.2 for
+/// one that takes 20 % longer.
+///
+/// A step gives every rank one observation, the median over its microbatches, relative to the
+/// median rank: what changes everywhere is not the ranks'. A running mean follows them; where three
+/// steps on end lie far from it, to one side, the rank has changed its speed, and the mean starts
+/// anew from their median. One bad step moves nothing.
+class RankSpeeds {
+ public:
+  /// A rank's microbatch of a step: measured over predicted seconds, without the rank's factor.
+  struct Sample {
+    std::int32_t rank = 0;
+    double ratio = 0;
+  };
+
+  /// Takes one step's microbatches. Samples are reordered.
+  void take(std::span<Sample> step);
+
+  /// [ranks], those learnt: for judging measurements. A rank never seen takes 1.
+  std::span<const double> learnt() const { return learnt_; }
+  /// [ranks], those learnt less what may be chance: for planning.
+  std::span<const double> published() const { return published_; }
+  /// The rank was far off in the last step and nobody knows yet whether it stays so: its
+  /// measurements tell nothing about the data.
+  bool in_doubt(std::int32_t rank) const;
+  /// Makes room for ranks below `count`.
+  void grow(std::size_t count);
+
+  struct Saved {
+    std::vector<double> learnt;
+    std::vector<double> variances;
+    double noise = 0;
+  };
+  Saved save() const { return {learnt_, variances_, noise_}; }
+  void restore(const Saved& saved);
+
+ private:
+  struct Recent {
+    double far[3] = {0, 0, 0};  // logarithms of the last observations that lay far off
+    int count = 0;              // on end; the sign tells the side
+  };
+  void observe(std::size_t rank, double observed, double variance);
+  void publish(std::size_t rank);
+
+  std::vector<double> learnt_;
+  std::vector<double> published_;
+  std::vector<double> logarithms_;  // of learnt_
+  std::vector<double> variances_;   // of logarithms_
+  std::vector<Recent> recent_;
+  double noise_ = 0;  // of one microbatch, relative; 0: not known yet
+  std::vector<double> scratch_;
+};
+
+}  // namespace isocost

@@ -1,0 +1,185 @@
+#include "costmodel/internal/state_codec.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "base/fingerprint.h"
+
+namespace isocost {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "the state is little-endian; a big-endian host needs byte swaps here");
+
+constexpr std::string_view kMagic = "ISCM";
+constexpr std::uint8_t kVersion = 1;
+constexpr std::uint32_t kMostRanks = 1 << 20;
+constexpr double kLargestFactor = 1e15;
+
+std::uint64_t fingerprint_of(std::string_view bytes) {
+  Fingerprint hash;
+  hash.add(bytes);
+  return hash.value();
+}
+
+template <typename T>
+void put(std::string& bytes, T value) {
+  static_assert(std::is_arithmetic_v<T>);
+  char raw[sizeof(T)];
+  std::memcpy(raw, &value, sizeof(T));
+  bytes.append(raw, sizeof(T));
+}
+
+// Past the end everything reads as zero, and `ok` is false.
+class Reader {
+ public:
+  explicit Reader(std::string_view rest) : rest_(rest) {}
+  template <typename T>
+  T get() {
+    T value{};
+    if (rest_.size() < sizeof(T)) {
+      ok_ = false;
+      rest_ = {};
+      return value;
+    }
+    std::copy_n(rest_.begin(), sizeof(T), reinterpret_cast<char*>(&value));
+    rest_.remove_prefix(sizeof(T));
+    return value;
+  }
+  // Finite and within [least, most].
+  double number(double least, double most) {
+    const auto value = get<double>();
+    if (std::isfinite(value) && value >= least && value <= most) return value;
+    ok_ = false;
+    return least;
+  }
+  void fail() { ok_ = false; }
+  std::size_t left() const { return rest_.size(); }
+  bool ok() const { return ok_; }
+
+ private:
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+void put_module(std::string& bytes, const ModuleCorrection::Saved& module) {
+  put(bytes, module.noise);
+  put(bytes, module.evidence.rows);
+  put(bytes, static_cast<std::uint8_t>(module.fitted ? 1 : 0));
+  std::uint32_t seen = 0;
+  for (std::size_t k = 0; k < kFactors; ++k) {
+    put(bytes, module.prior[k]);
+    put(bytes, module.learnt[k]);
+    put(bytes, module.published[k]);
+    if (module.evidence.seen(k)) seen |= 1U << k;
+  }
+  put(bytes, seen);
+  for (std::size_t k = 0; k < kFactors; ++k) {
+    if ((seen >> k & 1U) == 0) continue;
+    put(bytes, module.evidence.b[k]);
+    for (std::size_t l = 0; l <= k; ++l) {
+      if ((seen >> l & 1U) != 0) put(bytes, module.evidence.a[k][l]);
+    }
+  }
+}
+
+ModuleCorrection::Saved get_module(Reader& reader) {
+  constexpr double kLargestSum = 1e30;
+  ModuleCorrection::Saved module;
+  module.noise = reader.number(1e-4, 1);
+  module.evidence.rows = reader.number(0, 1e12);
+  module.fitted = reader.get<std::uint8_t>() != 0;
+  for (std::size_t k = 0; k < kFactors; ++k) {
+    module.prior[k] = reader.number(1 / kLargestFactor, kLargestFactor);
+    module.learnt[k] = reader.number(1 / kLargestFactor, kLargestFactor);
+    module.published[k] = reader.number(1 / kLargestFactor, kLargestFactor);
+  }
+  const auto seen = reader.get<std::uint32_t>();
+  if (seen >> kFactors != 0) reader.fail();
+  for (std::size_t k = 0; k < kFactors && reader.ok(); ++k) {
+    if ((seen >> k & 1U) == 0) continue;
+    module.evidence.b[k] = reader.number(0, kLargestSum);
+    for (std::size_t l = 0; l <= k; ++l) {
+      if ((seen >> l & 1U) != 0) module.evidence.a[k][l] = reader.number(0, kLargestSum);
+    }
+  }
+  return module;
+}
+
+void put_ranks(std::string& bytes, const RankSpeeds::Saved& ranks) {
+  put(bytes, ranks.noise);
+  put(bytes, static_cast<std::uint32_t>(ranks.learnt.size()));
+  for (std::size_t rank = 0; rank < ranks.learnt.size(); ++rank) {
+    put(bytes, ranks.learnt[rank]);
+    put(bytes, ranks.variances[rank]);
+  }
+}
+
+RankSpeeds::Saved get_ranks(Reader& reader) {
+  constexpr double kLargestSpeed = 100;
+  RankSpeeds::Saved ranks;
+  ranks.noise = reader.number(0, 100);
+  const auto count = reader.get<std::uint32_t>();
+  if (count > kMostRanks || reader.left() / (2 * sizeof(double)) < count) reader.fail();
+  for (std::uint32_t rank = 0; rank < count && reader.ok(); ++rank) {
+    ranks.learnt.push_back(reader.number(1 / kLargestSpeed, kLargestSpeed));
+    ranks.variances.push_back(reader.number(0, 1e6));
+  }
+  return ranks;
+}
+
+Error corrupt(const char* why) {
+  return {ErrorCode::kCorrupt, std::string("state of the correction: ") + why};
+}
+
+}  // namespace
+
+std::string encode_state(const Correction::Saved& saved, const CostProfile& profile) {
+  std::string bytes(kMagic);
+  put(bytes, kVersion);
+  put(bytes, fingerprint_of(profile.to_json()));
+  for (const ModuleCorrection::Saved& module : saved.modules) put_module(bytes, module);
+  put_ranks(bytes, saved.ranks);
+  put(bytes, saved.drifts);
+  put(bytes, static_cast<std::uint8_t>(saved.reprofile ? 1 : 0));
+  put(bytes, fingerprint_of(bytes));
+  return bytes;
+}
+
+Result<Correction::Saved> decode_state(std::string_view bytes, const CostProfile& profile) {
+  constexpr std::size_t kCheck = sizeof(std::uint64_t);
+  if (bytes.size() < kMagic.size() + 1 + kCheck || bytes.substr(0, kMagic.size()) != kMagic) {
+    return corrupt("this is none");
+  }
+  const auto version = static_cast<std::uint8_t>(bytes[kMagic.size()]);
+  if (version != kVersion) {
+    return Error(ErrorCode::kUnsupported, "state of the correction: of version " +
+                                              std::to_string(version) +
+                                              "; this program reads version 1");
+  }
+  const std::string_view body = bytes.substr(0, bytes.size() - kCheck);
+  if (Reader(bytes.substr(body.size())).get<std::uint64_t>() != fingerprint_of(body)) {
+    return corrupt("damaged or cut short: its check sum is wrong");
+  }
+  Reader reader(body.substr(kMagic.size() + 1));
+  if (reader.get<std::uint64_t>() != fingerprint_of(profile.to_json())) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "state of the correction: it was learnt on top of another profile; begin without "
+                 "it, or with the profile of then");
+  }
+  Correction::Saved saved;
+  for (ModuleCorrection::Saved& module : saved.modules) module = get_module(reader);
+  saved.ranks = get_ranks(reader);
+  saved.drifts = reader.get<std::uint64_t>();
+  saved.reprofile = reader.get<std::uint8_t>() != 0;
+  if (!reader.ok()) return corrupt("a value is impossible or missing");
+  if (reader.left() != 0) return corrupt("there are bytes after its end");
+  return saved;
+}
+
+}  // namespace isocost

@@ -1,0 +1,203 @@
+#include "costmodel/predictor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "costmodel/cost_model.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr double kFixedSeconds = 2e-3;
+
+ModuleLoad load_of(std::int64_t length, std::int64_t count) {
+  return {.sequences = count, .units = length * count, .units_squared = length * length * count};
+}
+
+// One sequence on a machine whose kernels change at 512: no polynomial fits it.
+double hidden(double length) {
+  return (length < 512 ? 4e-6 : 2e-6) * std::pow(length, 1.1) + (length < 512 ? 0 : 2e-3);
+}
+
+ProfilePoint point_of(std::int64_t length, std::int64_t count) {
+  const double seconds =
+      kFixedSeconds + static_cast<double>(count) * hidden(static_cast<double>(length));
+  return {.load = load_of(length, count), .forward_s = seconds / 3, .backward_s = 2 * seconds / 3};
+}
+
+ModuleProfile bent_profile() {
+  ModuleProfile profile;
+  for (std::int64_t length = 32; length <= 4096; length *= 2) {
+    profile.points.push_back(point_of(length, 1));
+    profile.points.push_back(point_of(length, 8));
+  }
+  profile.coefficients = fit_coefficients(profile.points);
+  return profile;
+}
+
+TEST(Fit, FindsTheCoefficientsThatMadeThePoints) {
+  const ModuleCoefficients truth{4e-3, 1e-4, 2e-6, 4e-10};
+  std::vector<ProfilePoint> points;
+  for (const std::int64_t length : {64, 256, 1024, 4096}) {
+    for (const std::int64_t count : {1, 4, 16}) {
+      const ModuleLoad load = load_of(length, count);
+      points.push_back({.load = load, .forward_s = predict(truth, load).count()});
+    }
+  }
+  const ModuleCoefficients fitted = fit_coefficients(points);
+  EXPECT_NEAR(fitted.per_microbatch / truth.per_microbatch, 1, 1e-4);
+  EXPECT_NEAR(fitted.per_sequence / truth.per_sequence, 1, 1e-3);
+  EXPECT_NEAR(fitted.per_unit / truth.per_unit, 1, 1e-4);
+  EXPECT_NEAR(fitted.per_unit_squared / truth.per_unit_squared, 1, 1e-4);
+}
+
+TEST(Predictor, FollowsABendThatTheFormCannot) {
+  const ModuleProfile profile = bent_profile();
+  const ModulePredictor predictor(profile);
+  double worst = 0;
+  double worst_of_form = 0;
+  for (const std::int64_t length : {48, 96, 192, 384, 768, 1536, 3072}) {
+    const double exact = hidden(static_cast<double>(length));
+    const double by_form = predict(profile.coefficients, load_of(length, 1)).count() -
+                           profile.coefficients.per_microbatch;
+    worst = std::max(worst, std::abs(predictor.sample(load_of(length, 1)) / exact - 1));
+    worst_of_form = std::max(worst_of_form, std::abs(by_form / exact - 1));
+  }
+  EXPECT_LT(worst, 0.25);
+  EXPECT_LT(worst, worst_of_form / 2);
+}
+
+TEST(Predictor, GrowsWithLengthAndHasNoStepAtTheEdges) {
+  const ModulePredictor predictor(bent_profile());
+  double before = 0;
+  for (std::int64_t length = 8; length < 20'000; length += 1 + length / 64) {
+    const double seconds = predictor.sample(load_of(length, 1));
+    EXPECT_GE(seconds, before) << length;
+    if (before > 0) {
+      EXPECT_LT(seconds, 1.6 * before) << length;
+    }
+    before = seconds;
+  }
+  EXPECT_NEAR(predictor.sample(load_of(4097, 1)) / predictor.sample(load_of(4096, 1)), 1, 1e-3);
+}
+
+TEST(Predictor, SaysWhereASecondComesFrom) {
+  const ModulePredictor predictor(bent_profile());
+  EXPECT_EQ(predictor.origin(load_of(256, 3)), PriceOrigin::kMeasured);
+  EXPECT_EQ(predictor.origin(load_of(300, 3)), PriceOrigin::kInterpolated);
+  EXPECT_EQ(predictor.origin(load_of(16'384, 1)), PriceOrigin::kExtrapolated);
+  EXPECT_EQ(predictor.origin(load_of(256, 1000)), PriceOrigin::kExtrapolated);
+  EXPECT_GT(predictor.uncertainty(load_of(16'384, 1)),
+            predictor.uncertainty(load_of(300, 1)) + 0.1);
+  const ModulePredictor stated(CostProfile::stated_default().modules[0]);
+  EXPECT_EQ(stated.origin(load_of(256, 1)), PriceOrigin::kStated);
+  EXPECT_EQ(price_origin_name(PriceOrigin::kExtrapolated), "extrapolated");
+}
+
+TEST(Predictor, NoisyNeighboursThatFallWithLengthArePooled) {
+  ModuleProfile profile;
+  profile.points = {{.load = load_of(100, 1), .forward_s = 1.1},
+                    {.load = load_of(110, 1), .forward_s = 1.0},
+                    {.load = load_of(400, 1), .forward_s = 4.0}};
+  profile.coefficients = fit_coefficients(profile.points);
+  const ModulePredictor predictor(profile);
+  EXPECT_DOUBLE_EQ(predictor.sample(load_of(100, 1)), predictor.sample(load_of(110, 1)));
+}
+
+TEST(Predictor, AMicrobatchOfSeveralLengthsIsPricedSequenceBySequence) {
+  CostProfile profile;
+  profile.modules[0] = bent_profile();
+  const CostModel model(profile, {});
+  std::vector<Load> samples(2);
+  samples[0][Module::kVision] = load_of(64, 40);
+  samples[1][Module::kVision] = load_of(4096, 1);
+  Load all;
+  for (const Load& sample : samples) all += sample;
+  const double exact = kFixedSeconds + 40 * hidden(64) + hidden(4096);
+  const double predicted = model.predict_microbatch(all, model.shape_of(samples))[0];
+  EXPECT_NEAR(predicted / exact, 1, 0.02);
+}
+
+std::string file_with(const std::string& vision) {
+  const std::string none =
+      R"({"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0})";
+  return R"({"version": 1, "unit": "seconds", "modules": {"vision": )" + vision + R"(, "audio": )" +
+         none + R"(, "llm": )" + none + "}}";
+}
+
+std::string point_json(const std::string& load, const std::string& rest) {
+  return R"({"points": [{"sequences": 1, )" + load + ", " + rest + "}]}";
+}
+
+TEST(MeasuredProfile, PrintsAndReadsBack) {
+  CostProfile profile;
+  profile.modules[0] = bent_profile();
+  profile.modules[0].out_of_memory = load_of(8192, 8);
+  profile.hardware = "a machine";
+  profile.dtype = "float64";
+  profile.versions = {{"torch", "2.4"}};
+  const auto again = CostProfile::parse(profile.to_json());
+  ASSERT_TRUE(again) << again.error().to_string();
+  EXPECT_EQ(again->modules[0].points.size(), profile.modules[0].points.size());
+  EXPECT_EQ(again->modules[0].coefficients, profile.modules[0].coefficients);
+  EXPECT_EQ(again->modules[0].out_of_memory, profile.modules[0].out_of_memory);
+  EXPECT_EQ(again->hardware, "a machine");
+  EXPECT_EQ(again->dtype, "float64");
+  EXPECT_EQ(again->versions, profile.versions);
+  EXPECT_EQ(again->to_json(), profile.to_json());
+}
+
+TEST(MeasuredProfile, BadPointsAreNamed) {
+  const std::string load = R"("units": 10, "units_squared": 100)";
+  const std::string rest = R"("forward_s": 1, "backward_s": 0, "spread": 0, "peak_bytes": 0)";
+  const std::string good = R"({"sequences": 1, "units": 10, "units_squared": 100, )" + rest + "}";
+  const auto slow = [](const char* load_of_it) {
+    return std::string("{") + load_of_it +
+           R"(, "forward_s": 9, "backward_s": 0, "spread": 0, "peak_bytes": 0})";
+  };
+  struct Case {
+    std::string module;
+    const char* says;
+  };
+  const Case cases[] = {
+      {R"({"points": 3})", "'modules.vision.points' must be an array"},
+      {R"({"points": []})", "'modules.vision.points' is empty"},
+      {R"({"points": [], "out_of_memory": {"sequences": 1, "units": 1, "units_squared": 1}})",
+       "the smallest load ran out of memory"},
+      {R"({"points": [3]})", "'modules.vision.points.0.' must be an object"},
+      {point_json(R"("units": 10)", rest), "points.0.units_squared' is missing"},
+      {point_json(R"("units": -10, "units_squared": 100)", rest), "units' must not be negative"},
+      {point_json(R"("units": 1.5, "units_squared": 100)", rest), "units' must be an integer"},
+      {point_json(R"("units": 10, "units_squared": 5)", rest), "contradicts itself"},
+      {point_json(R"("units": 10, "units_squared": 18446744073709551615)", rest), "absurdly large"},
+      {point_json(load, R"("forward_s": -1, "backward_s": 0, "spread": 0, "peak_bytes": 0)"),
+       "forward_s' must not be negative"},
+      {point_json(load, R"("forward_s": 0, "backward_s": 0, "spread": 0, "peak_bytes": 0)"),
+       "must add up to"},
+      {point_json(load, R"("forward_s": 1e9, "backward_s": 0, "spread": 0, "peak_bytes": 0)"),
+       "must add up to"},
+      {point_json(load, R"("forward_ms": 1)"), "'modules.vision.points.0.forward_ms' is not"},
+      {R"({"points": [)" + good + R"(], "per_unit": 1})", "'modules.vision.per_unit' is not"},
+      {R"({"points": [)" + good + "," +
+           slow(R"("sequences": 1, "units": 10, "units_squared": 100)") + "]}",
+       "which has the same load"},
+      {R"({"points": [)" + good + "," + slow(R"("sequences": 1, "units": 8, "units_squared": 64)") +
+           "]}",
+       "which has no less to do"},
+  };
+  for (const Case& bad : cases) {
+    const auto profile = CostProfile::parse(file_with(bad.module));
+    ASSERT_FALSE(profile) << bad.module;
+    EXPECT_EQ(profile.error().code(), ErrorCode::kCorrupt);
+    EXPECT_THAT(profile.error().message(), HasSubstr(bad.says)) << bad.module;
+  }
+  EXPECT_TRUE(CostProfile::parse(file_with(R"({"points": [)" + good + "]}")));
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,81 @@
+// The saved state of the correction: what was learnt goes on, and broken bytes change nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/costmodel/support.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+
+// Two ranks, the second a fifth slower, on a machine that is not the profile's.
+CostModel trained_model() {
+  CostModel model(CostProfile::stated_default(), {});
+  const Machine machine = slow_machine();
+  Random random(3);
+  for (std::uint64_t step = 0; step < 60; ++step) {
+    for (std::int32_t rank = 0; rank < 2; ++rank) {
+      for (int microbatch = 0; microbatch < 4; ++microbatch) {
+        Measurement measurement = machine.measure(random_microbatch(random), random);
+        measurement.rank = rank;
+        measurement.step = step;
+        if (rank == 1) {
+          for (double& seconds : measurement.seconds) seconds *= 1.2;
+        }
+        EXPECT_TRUE(model.observe(measurement));
+      }
+    }
+    model.update();
+  }
+  return model;
+}
+
+TEST(State, GoesOnWhereItWasSaved) {
+  const CostModel model = trained_model();
+  const std::string state = model.save_state();
+  EXPECT_LT(state.size(), 16'000U);
+  CostModel again(CostProfile::stated_default(), {});
+  ASSERT_TRUE(again.restore_state(state));
+  Random random(8);
+  const Load load = random_microbatch(random);
+  EXPECT_EQ(again.predict_sample(load), model.predict_sample(load));
+  ASSERT_EQ(again.rank_speeds().size(), 2U);
+  EXPECT_NEAR(again.rank_speeds()[1] / again.rank_speeds()[0], 1.2, 0.03);
+  EXPECT_EQ(again.rank_speeds()[1], model.rank_speeds()[1]);
+  EXPECT_EQ(again.save_state(), state);
+}
+
+TEST(State, OfAnotherProfileIsRefused) {
+  const std::string state = trained_model().save_state();
+  CostModel other(profile_of(slow_machine().hidden), {});
+  const Status refused = other.restore_state(state);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(), HasSubstr("another profile"));
+}
+
+TEST(State, BrokenBytesAreRefusedAndChangeNothing) {
+  const std::string state = trained_model().save_state();
+  CostModel model(CostProfile::stated_default(), {});
+  const std::string untouched = model.save_state();
+  for (std::size_t size = 0; size < state.size(); size += 7) {
+    EXPECT_FALSE(model.restore_state(std::string_view(state).substr(0, size))) << size;
+  }
+  for (std::size_t at = 0; at < state.size(); at += 5) {
+    std::string broken = state;
+    broken[at] = static_cast<char>(broken[at] ^ 0x40);
+    EXPECT_FALSE(model.restore_state(broken)) << at;
+  }
+  std::string newer = state;
+  newer[4] = 2;
+  const Status refused = model.restore_state(newer);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(model.save_state(), untouched);
+}
+
+}  // namespace
+}  // namespace isocost
