@@ -31,7 +31,7 @@ ModelShape ModelShape::siglip_qwen2_5_7b() {
                       .heads = 16,
                       .key_value_width = 1152,
                       .mlp = 4304,
-                      .embedding_parameters = (14 * 14 * 3 + 729) * 1152},
+                      .embedding_parameters = std::int64_t{14 * 14 * 3 + 729} * 1152},
           .llm = {.name = "Qwen2.5-7B",
                   .layers = 28,
                   .width = 3584,

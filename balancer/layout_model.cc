@@ -84,7 +84,8 @@ std::vector<double> cut_layers(std::int64_t layers, std::size_t chunks, double l
   for (std::int64_t c = 0; c < before; ++c) {
     // Later chunks take what does not divide: earlier ones hold more microbatches.
     const std::int64_t extra = c >= before - others % before ? 1 : 0;
-    parts[static_cast<std::size_t>(c)] = static_cast<double>(others / before + extra);
+    const std::int64_t whole = others / before + extra;
+    parts[static_cast<std::size_t>(c)] = static_cast<double>(whole);
   }
   parts.back() = static_cast<double>(chunks == 1 ? layers : on_last) + last;
   for (double& part : parts) part /= total;

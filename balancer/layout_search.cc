@@ -151,9 +151,10 @@ class Search {
     }
     done.wait();
     for (std::size_t i = 0; i < layouts.size(); ++i) {
-      if (!found[i]) continue;
-      if (!recalled[i] && context_.record) context_.record({key_of(layouts[i], round), *found[i]});
-      scores.push_back(*found[i]);
+      const std::optional<LayoutScore>& score = found[i];
+      if (!score) continue;
+      if (!recalled[i] && context_.record) context_.record({key_of(layouts[i], round), *score});
+      scores.push_back(*score);
     }
     return {};
   }

@@ -24,6 +24,12 @@ class Fingerprint {
   }
   std::uint64_t value() const { return hash_; }
 
+  static std::uint64_t of(std::string_view text) {
+    Fingerprint fingerprint;
+    fingerprint.add(text);
+    return fingerprint.value();
+  }
+
  private:
   void add_byte(std::uint8_t byte) { hash_ = (hash_ ^ byte) * 0x100000001B3ULL; }
   std::uint64_t hash_ = 0xCBF29CE484222325ULL;

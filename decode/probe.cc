@@ -9,12 +9,12 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "base/utf8.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/header_window.h"
 #include "decode/internal/image_headers.h"
 #include "decode/internal/media_bytes.h"
 #include "decode/internal/sniff.h"
-#include "decode/internal/utf8.h"
 #include "decode/internal/video.h"
 #include "decode/sample_shape.h"
 

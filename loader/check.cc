@@ -14,13 +14,14 @@
 #include "base/executor.h"
 #include "base/memory_budget.h"
 #include "decode/sample_shape.h"
+#include "loader/sample_limits.h"
 
 namespace isocost {
 namespace {
 
 struct BadPart {
   SampleId id = 0;
-  std::size_t part = 0;
+  std::size_t part = 0;  // the number of parts: the sample as a whole
   std::string reason;
 };
 
@@ -68,6 +69,10 @@ Status Checker::run() {
   for (SampleId id = 0; id < size; ++id) {
     if (id + 1 < size) dataset_.read_ahead(id + 1);
     const SampleShape shape = dataset_.shape(id);
+    const auto together = decoding_bytes(recipe_, shape, budget_.limit());
+    if (!together && shape.parts.size() > 1) {
+      add({id, shape.parts.size(), together.error().message()});
+    }
     for (std::size_t i = 0; i < shape.parts.size(); ++i) {
       ISOCOST_TRY(submit(id, i, shape.parts[i]));
     }
@@ -80,12 +85,7 @@ Status Checker::run() {
 Status Checker::submit(SampleId id, std::size_t part, const PartShape& shape) {
   parts_ += 1;
   bytes_ += static_cast<std::uint64_t>(shape.encoded_bytes);
-  auto needed = recipe_.working_set_bytes({{shape}, 1.0F});
-  if (needed && *needed > budget_.limit()) {
-    needed = Error(ErrorCode::kResourceExhausted,
-                   "decoding needs " + std::to_string(*needed) + " bytes, the memory budget is " +
-                       std::to_string(budget_.limit()) + ": raise --memory");
-  }
+  const auto needed = decoding_bytes(recipe_, {{shape}, 1.0F}, budget_.limit());
   if (!needed) {
     add({id, part, needed.error().message()});
     return {};
@@ -145,20 +145,30 @@ void Checker::fill(CheckReport& report) && {
   report.bytes = bytes_;
   std::optional<SampleId> last;
   for (BadPart& bad : bad_) {
+    const std::size_t parts = dataset_.shape(bad.id).parts.size();
+    const auto name = bad.part < parts ? dataset_.part_name(bad.id, bad.part) : "";
     report.bad.push_back({std::string(dataset_.shard(bad.id)), std::string(dataset_.key(bad.id)),
-                          std::string(dataset_.part_name(bad.id, bad.part)),
-                          std::move(bad.reason)});
+                          std::string(name), std::move(bad.reason)});
     if (last == bad.id) continue;
     last = bad.id;
     report.samples -= 1;
-    report.parts -= dataset_.shape(bad.id).parts.size();
+    report.parts -= parts;
   }
+}
+
+Status validate(const CheckOptions& options) {
+  if (options.memory >= kMiB && options.dataset.limits.max_pixels >= 1) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               "memory = " + std::to_string(options.memory) +
+                   ", max_pixels = " + std::to_string(options.dataset.limits.max_pixels) +
+                   ": at least 1 MiB and 1 pixel are needed");
 }
 
 }  // namespace
 
 Result<CheckReport> check_dataset(const std::filesystem::path& directory,
                                   const CheckOptions& options) {
+  ISOCOST_TRY(validate(options));
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(options.recipe));
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> dataset, Dataset::open(directory, options.dataset));
   CheckReport report;

@@ -15,7 +15,7 @@ namespace isocost {
 struct CheckOptions {
   DatasetOptions dataset;  ///< Its progress is told of decoding, too.
   RecipeOptions recipe;
-  std::int64_t memory = 2 * kGiB;  ///< Bytes that decoding may hold at once.
+  std::int64_t memory = 2 * kGiB;  ///< As NodeOptions::memory: a sample may take half of it.
   std::size_t workers = 0;         ///< 0: one per core.
   std::stop_token stop;
 };
@@ -31,8 +31,8 @@ struct CheckReport {
 };
 
 /// Reads everything: indexes the shards where that is due, then decodes every part as training
-/// would. Blocks. Errors: those of Dataset::open and Recipe::create, kCancelled; what is bad is in
-/// the report.
+/// would. Blocks. Errors: those of Dataset::open and Recipe::create, kInvalidArgument (memory
+/// under 1 MiB), kCancelled; what is bad is in the report.
 Result<CheckReport> check_dataset(const std::filesystem::path& directory,
                                   const CheckOptions& options);
 

@@ -37,37 +37,55 @@ bool is_shard_name(const std::string& name) {
          (name.ends_with(".tar") || name.ends_with(".tar.gz") || name.ends_with(".tgz"));
 }
 
-Result<std::vector<Shard>> list_shards(const fs::path& directory) {
+struct Listing {
+  std::vector<Shard> shards;   // by name
+  std::vector<BadSample> bad;  // what is named like a shard and is none
+};
+
+std::string why_no_file(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  if (entry.is_directory(ignored)) return "a directory; pack it, or give it another name";
+  if (!entry.exists(ignored)) return "a link to nothing; mend or remove it";
+  return "not a file; remove it, or give it another name";
+}
+
+Result<Listing> list_shards(const fs::path& directory) {
   std::error_code failed;
   if (!fs::is_directory(directory, failed)) {
     return Error(ErrorCode::kNotFound, fmt::format("{}: no such directory; give the one that holds "
                                                    "the shards (*.tar, *.tar.gz, *.tgz)",
                                                    directory.string()));
   }
-  std::vector<Shard> shards;
+  Listing listing;
   fs::directory_iterator entry(directory, failed);
   for (; !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
     std::string name = entry->path().filename().string();
     std::error_code ignored;
-    if (!is_shard_name(name) || !entry->is_regular_file(ignored)) continue;
+    if (!is_shard_name(name)) continue;
+    if (!entry->is_regular_file(ignored)) {
+      listing.bad.push_back({std::move(name), "", "", why_no_file(*entry)});
+      continue;
+    }
     Shard shard;
     shard.path = entry->path();
     shard.name = std::move(name);
-    shards.push_back(std::move(shard));
+    listing.shards.push_back(std::move(shard));
   }
   if (failed) {
     return Error(ErrorCode::kIo,
                  fmt::format("{}: cannot be listed: {}", directory.string(), failed.message()));
   }
-  if (shards.empty()) {
+  if (listing.shards.empty() && listing.bad.empty()) {
     return Error(ErrorCode::kNotFound,
                  fmt::format("{}: no shards (*.tar, *.tar.gz, *.tgz) in it; 'isocost make-shards' "
                              "writes them",
                              directory.string()));
   }
-  std::sort(shards.begin(), shards.end(),
+  std::sort(listing.shards.begin(), listing.shards.end(),
             [](const Shard& a, const Shard& b) { return a.name < b.name; });
-  return shards;
+  std::sort(listing.bad.begin(), listing.bad.end(),
+            [](const BadSample& a, const BadSample& b) { return a.shard < b.shard; });
+  return listing;
 }
 
 // Opens or builds the indexes of all shards on threads of its own.
@@ -132,13 +150,6 @@ void Indexing::fail(Error error) {
   if (!error_) error_ = std::move(error);
 }
 
-// FNV-1a over integers and texts.
-std::uint64_t hash_of(std::string_view text) {
-  Fingerprint hash;
-  hash.add(text);
-  return hash.value();
-}
-
 // One sample's key, by hash, in the order of shards and samples.
 struct KeyPlace {
   std::uint64_t hash;
@@ -149,7 +160,8 @@ struct KeyPlace {
 
 class IndexedDataset final : public Dataset {
  public:
-  explicit IndexedDataset(std::vector<Shard> shards) : shards_(std::move(shards)) {}
+  explicit IndexedDataset(Listing listing)
+      : shards_(std::move(listing.shards)), bad_(std::move(listing.bad)) {}
   void finish();
 
   std::uint64_t size() const override { return first_.back(); }
@@ -208,7 +220,7 @@ std::vector<KeyPlace> IndexedDataset::sorted_keys() const {
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
     const IndexView& view = shards_[s].index->view();
     for (std::uint32_t i = 0; i < view.samples(); ++i) {
-      places.push_back({hash_of(view.key(i)), s, i});
+      places.push_back({Fingerprint::of(view.key(i)), s, i});
     }
   }
   std::sort(places.begin(), places.end());
@@ -333,9 +345,9 @@ void IndexedDataset::read_ahead(SampleId id) const {
 
 Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
                                                const DatasetOptions& options) {
-  ISOCOST_ASSIGN(auto shards, list_shards(directory));
-  ISOCOST_TRY(Indexing(shards, directory, options).run());
-  auto dataset = std::make_unique<IndexedDataset>(std::move(shards));
+  ISOCOST_ASSIGN(auto listing, list_shards(directory));
+  ISOCOST_TRY(Indexing(listing.shards, directory, options).run());
+  auto dataset = std::make_unique<IndexedDataset>(std::move(listing));
   dataset->finish();
   return std::unique_ptr<Dataset>(std::move(dataset));
 }

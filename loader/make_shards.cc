@@ -13,12 +13,12 @@
 #include <utility>
 #include <variant>
 
+#include "base/utf8.h"
 #include "decode/sample_shape.h"
 #include "loader/internal/file_source.h"
 #include "loader/internal/member_name.h"
 #include "loader/internal/sample_input.h"
 #include "loader/internal/shard_writer.h"
-#include "loader/internal/utf8.h"
 
 namespace isocost {
 namespace {

@@ -17,8 +17,10 @@
 #include "loader/cursor.h"
 #include "loader/delivery_queue.h"
 #include "loader/internal/microbatch_header.h"
+#include "loader/internal/output_file.h"
 #include "loader/job.h"
 #include "loader/planner.h"
+#include "loader/served_layout.h"
 #include "loader/step_decoder.h"
 #include "transport/server.h"
 
@@ -46,7 +48,8 @@ struct Parts {
   LogSink log;
   std::unique_ptr<Dataset> dataset;
   Recipe recipe;
-  CostProfile profile;  // to start from
+  CostProfile profile;                         // to start from
+  std::unique_ptr<const ServedLayout> layout;  // null: data-parallel only
   CostModel model;
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
@@ -73,8 +76,10 @@ class NodeImpl final : public Node {
  public:
   explicit NodeImpl(Parts parts)
       : parts_(std::move(parts)),
-        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe}, parts_.options,
-                  parts_.profile),
+        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe,
+                   parts_.layout && parts_.layout->pipelined() ? Objective::kLargestMicrobatch
+                                                               : Objective::kSlowestRank},
+                  parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
         budget_(parts_.options.memory) {}
 
@@ -118,7 +123,7 @@ class NodeImpl final : public Node {
 
   std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
-  std::optional<Job> job_;  // made and replaced by the socket's thread
+  std::unique_ptr<Job> job_;  // made and replaced by the socket's thread
   NodeSummary counts_;
   std::optional<Error> failure_;
 
@@ -142,7 +147,8 @@ Status NodeImpl::start() {
   server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
   // With the ranks known, planning need not wait for the first of them.
   if (options.ranks > 0) {
-    ISOCOST_ASSIGN(job_, new_job(Hello{}, 1, options));
+    ISOCOST_ASSIGN(Job job, new_job(Hello{}, 1, options));
+    job_ = std::make_unique<Job>(std::move(job));
   }
   ISOCOST_ASSIGN(server_,
                  Server::create(
@@ -164,14 +170,15 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   tl::expected<Verdict, Refusal> verdict;
   {
     const std::lock_guard lock(mutex_);
-    const Job* job = job_ ? &*job_ : nullptr;
-    verdict = judge(hello, applicant.same_client, job, parts_.options, cursor_fingerprint_);
+    verdict = judge(hello, applicant.same_client, job_.get(), parts_.options, cursor_fingerprint_);
     if (!verdict) return tl::unexpected(verdict.error());
     if (*verdict == Verdict::kJoin) return welcome(*job_);
   }
   if (auto refusal = check_start(hello)) return tl::unexpected(*std::move(refusal));
   // Without the lock: those that are found to have gone are reported meanwhile.
-  if (*verdict == Verdict::kBeginAgain && applicant.taken()) return tl::unexpected(taken(hello));
+  if (*verdict == Verdict::kBeginAgain) {
+    if (auto refusal = applicant.taken()) return tl::unexpected(*std::move(refusal));
+  }
   const bool alone = applicant.alone();
   const std::lock_guard lock(mutex_);
   if (job_ && !alone) {
@@ -180,7 +187,7 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   }
   auto job = new_job(hello, job_ ? job_->id() + 1 : 1, parts_.options);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
-  job_ = *std::move(job);
+  job_ = std::make_unique<Job>(*std::move(job));
   changed_.notify_all();
   return welcome(*job_);
 }
@@ -238,7 +245,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
 
 void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   Measurement measurement;
-  measurement.seconds = report.seconds;
+  measurement.seconds = parts_.layout ? parts_.layout->as_one_rank(report.seconds) : report.seconds;
   {
     const std::lock_guard lock(mutex_);
     const auto step = job_->queue().find(report.position);
@@ -277,7 +284,7 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
 
 Result<Run> NodeImpl::wait_for_job(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  if (!changed_.wait(lock, stop, [this] { return job_.has_value(); })) {
+  if (!changed_.wait(lock, stop, [this] { return job_ != nullptr; })) {
     return Error(ErrorCode::kCancelled, "the node was asked to stop");
   }
   Run run{job_->id(), job_->start(), parts_.options, {}};
@@ -376,7 +383,7 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
   const auto started = Clock::now();
   {
     const std::lock_guard lock(model_mutex_);
-    ISOCOST_ASSIGN(sealed->plan, plan_step(input, parts_.model, run.options));
+    ISOCOST_ASSIGN(sealed->plan, plan_step(input, parts_.model, run.options, parts_.layout.get()));
   }
   count(*sealed, std::chrono::duration<double>(Clock::now() - started).count());
   return push(run, std::move(sealed));
@@ -501,11 +508,27 @@ Result<CostProfile> starting_profile(const NodeOptions& options) {
   return CostProfile::load(options.profile);
 }
 
+// Spread over the data set; only a layout asks.
+std::vector<Load> some_loads(const NodeOptions& options, const Dataset& dataset,
+                             const Recipe& recipe) {
+  constexpr std::uint64_t kLoads = 1024;
+  std::vector<Load> loads;
+  if (options.layout.empty()) return loads;
+  const std::uint64_t count = std::min(kLoads, dataset.size());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (auto load = recipe.load(dataset.shape(i * dataset.size() / count))) loads.push_back(*load);
+  }
+  return loads;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
                                            const LogSink& log, LoadHook load_hook) {
   ISOCOST_TRY(options.validate());
+  ISOCOST_TRY(check_layout(options));
+  ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples_file));
+  ISOCOST_TRY(check_output_file("summary", options.summary));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
 
@@ -533,9 +556,11 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
                  "an epoch has no step: " + std::to_string(size) + " samples, global_batch = " +
                      std::to_string(options.global_batch) + ", tail = drop or carry");
   }
-  auto node = std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
-                                               profile, CostModel(profile, model_options), cursor,
-                                               std::move(bad), std::move(load_hook)});
+  ISOCOST_ASSIGN(auto layout,
+                 ServedLayout::create(options, profile, some_loads(options, *dataset, recipe)));
+  auto node = std::make_unique<NodeImpl>(
+      Parts{options, log, std::move(dataset), std::move(recipe), profile, std::move(layout),
+            CostModel(profile, model_options), cursor, std::move(bad), std::move(load_hook)});
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "loader/sample_limits.h"
 
 namespace isocost {
 namespace {
@@ -88,16 +89,9 @@ std::optional<BadSample> StepDecoder::refuse(SampleId id, SampleSlot& slot) cons
   const SampleShape shape = dataset.shape(id);
   BadSample bad{std::string(dataset.shard(id)), std::string(dataset.key(id)), "", ""};
   auto load = context_.recipe->load(shape);
-  auto needed = context_.recipe->working_set_bytes(shape);
+  auto needed = decoding_bytes(*context_.recipe, shape, context_.budget->limit());
   if (!load || !needed) {
     bad.reason = !load ? load.error().message() : needed.error().message();
-    return bad;
-  }
-  const std::int64_t allowed = context_.budget->limit() / 2;
-  if (*needed > allowed) {
-    bad.reason = "decoding needs " + std::to_string(*needed) +
-                 " bytes, half of the memory budget is " + std::to_string(allowed) +
-                 ": raise --memory";
     return bad;
   }
   if (microbatch_bytes_ > 0 && load->tensor_bytes > microbatch_bytes_) {

@@ -30,13 +30,13 @@ else
 fi
 python3 setup/check_includes.py
 
-# clang-tidy costs seconds a file, so a file is looked at again only when it, a header or the rules changed.
+# clang-tidy costs seconds a file, so a file is looked at again only when it, a header that it includes, or the rules
+# changed.
 cache=build/lint
 mkdir -p "$cache"
-common=$(cat .clang-tidy $(git ls-files --cached --others --exclude-standard '*.h') | sha256sum | cut -c1-16)
 tidy() {
-  local source=$1 stamp
-  stamp="$cache/$(printf '%s' "$source" | tr / _)-$common-$(sha256sum <"$source" | cut -c1-16)"
+  local key=$1 source=$2 stamp
+  stamp="$cache/$(printf '%s' "$source" | tr / _)-$key"
   [ -e "$stamp" ] && return 0
   if clang-tidy-19 --quiet -p build/release --extra-arg=-Wno-unknown-warning-option "$source" \
       >"$stamp.log" 2>&1; then
@@ -48,6 +48,6 @@ tidy() {
   fi
 }
 export -f tidy
-export cache common
-printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -I{} bash -c 'tidy {}'
+export cache
+python3 setup/lint_keys.py "${sources[@]}" | xargs -P "$(nproc)" -L1 bash -c 'tidy "$@"' tidy
 echo "lint: ${#files[@]} files, no findings"

@@ -337,9 +337,10 @@ void ClientImpl::return_credit() {
 }
 
 void ClientImpl::acknowledge() {
-  if (!in_use_) return;
-  acknowledged_ = std::exchange(in_use_, std::nullopt);
-  connection_->send(Acknowledgement{*acknowledged_});
+  const std::optional<Position> done = std::exchange(in_use_, std::nullopt);
+  if (!done) return;
+  acknowledged_ = done;
+  connection_->send(Acknowledgement{*done});
 }
 
 bool ClientImpl::wait(std::chrono::milliseconds limit) {

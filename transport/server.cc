@@ -80,6 +80,7 @@ class ServerImpl final : public Server {
     std::array<std::uint8_t, 16> id{};
     std::uint64_t session = 0;
     Clock::time_point heard;
+    std::optional<Clock::time_point> challenged;  // when another client first asked for the rank
   };
 
   Status secure(bool local);
@@ -90,7 +91,7 @@ class ServerImpl final : public Server {
   void handle(const std::string& address, std::span<const std::byte> frame);
   void hello(const std::string& address, const Hello& hello);
   void let_in(const std::string& address, const Hello& hello, Welcome welcome);
-  bool is_taken(const Hello& hello);
+  std::optional<Refusal> taken(const Hello& hello);
   bool has_left(std::int32_t rank, Client& client);
   bool is_alone(const Hello& hello);
   void take(std::int32_t rank, const Message& message);
@@ -174,6 +175,13 @@ Status ServerImpl::secure(bool local) {
   return {};
 }
 
+// ZeroMQ binds to addresses and interfaces, not to names.
+std::string bindable(const std::string& endpoint) {
+  constexpr std::string_view kByName = "tcp://localhost:";
+  if (!endpoint.starts_with(kByName)) return endpoint;
+  return "tcp://127.0.0.1:" + endpoint.substr(kByName.size());
+}
+
 Status ServerImpl::bind() {
   router_.set(zmq::sockopt::sndhwm, 0);  // credits bound what is queued
   router_.set(zmq::sockopt::rcvhwm, 0);
@@ -186,7 +194,7 @@ Status ServerImpl::bind() {
   router_.set(zmq::sockopt::heartbeat_timeout, static_cast<int>(options_.timeout.count()));
   router_.set(zmq::sockopt::ipv6, options_.bind.find('[') != std::string::npos);
   try {
-    router_.bind(options_.bind);
+    router_.bind(bindable(options_.bind));
   } catch (const zmq::error_t& error) {
     if (error.num() == EADDRINUSE) {
       return Error(ErrorCode::kAlreadyExists,
@@ -262,8 +270,10 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
   const bool same =
       found != clients_.end() && found->second.session != 0 && found->second.id == hello.client_id;
   auto welcome =
-      admit_({hello, same, [&] { return is_taken(hello); }, [&] { return is_alone(hello); }});
-  if (welcome && is_taken(hello)) welcome = tl::unexpected(taken(hello));
+      admit_({hello, same, [&] { return taken(hello); }, [&] { return is_alone(hello); }});
+  if (welcome) {
+    if (auto refusal = taken(hello)) welcome = tl::unexpected(*std::move(refusal));
+  }
   if (welcome) {
     let_in(address, hello, *std::move(welcome));
   } else {
@@ -279,7 +289,7 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   const bool same = client.session != 0 && client.id == hello.client_id;
   addresses_.erase(client.address);
   addresses_[address] = hello.rank;
-  client = {address, hello.client_id, ++sessions_, Clock::now()};
+  client = {address, hello.client_id, ++sessions_, Clock::now(), {}};
   std::optional<Position> received;
   if (hello.has_position) received = hello.position;
   on_event_(ClientJoined{hello.rank, same, received, client.session});
@@ -290,10 +300,22 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   send_to(address, welcome);
 }
 
-bool ServerImpl::is_taken(const Hello& hello) {
+// Who holds the rank may stand still, or its machine be gone with the connection left open: only a
+// sign of life after another one asked for the rank tells.
+std::optional<Refusal> ServerImpl::taken(const Hello& hello) {
   const auto found = clients_.find(hello.rank);
-  if (found == clients_.end() || found->second.id == hello.client_id) return false;
-  return !has_left(hello.rank, found->second);
+  if (found == clients_.end() || found->second.id == hello.client_id) return std::nullopt;
+  Client& holder = found->second;
+  if (has_left(hello.rank, holder)) return std::nullopt;
+  const std::string rank = "rank " + std::to_string(hello.rank);
+  if (!holder.challenged) holder.challenged = Clock::now();
+  if (holder.heard > *holder.challenged) {
+    return Refusal{
+        ErrorCode::kAlreadyExists,
+        rank + " is taken by another client that is alive: give each process its own rank"};
+  }
+  return Refusal{ErrorCode::kUnavailable,
+                 rank + " is held by another client: it is free once that one is gone or silent"};
 }
 
 // A trainer that was killed leaves a rank whose connection is gone: its successor need not wait for
@@ -441,12 +463,6 @@ Admission admit_ranks(const Welcome& welcome) {
     }
     return welcome;
   };
-}
-
-Refusal taken(const Hello& hello) {
-  return {ErrorCode::kAlreadyExists,
-          "rank " + std::to_string(hello.rank) +
-              " is taken by another client that is alive: give each process its own rank"};
 }
 
 std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {

@@ -27,8 +27,10 @@ struct ServerOptions {
 /// A client that says hello.
 struct Applicant {
   const Hello& hello;
-  bool same_client;             ///< Holds the rank already: a reconnect.
-  std::function<bool()> taken;  ///< Whether another client that is alive holds the rank.
+  bool same_client;  ///< Holds the rank already: a reconnect.
+  /// Why the rank is not free: another client holds it. kAlreadyExists where that one is known to
+  /// live, kUnavailable (ask again) until it has answered or is given up.
+  std::function<std::optional<Refusal>()> taken;
   std::function<bool()> alone;  ///< Whether no other client is alive. Costs a message to each.
 };
 
@@ -40,40 +42,37 @@ using Admission = std::function<tl::expected<Welcome, Refusal>(const Applicant& 
 /// one.
 std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks);
 
-/// What a client hears whose rank another one holds that is alive.
-Refusal taken(const Hello& hello);
-
 /// Lets in ranks 0 to welcome.ranks - 1 of a job of as many.
 Admission admit_ranks(const Welcome& welcome);
 
 /// What clients do, as the server's owner sees it.
 struct ClientJoined {
-  std::int32_t rank;
-  bool same_client;                  ///< A reconnect of the client that had this rank.
+  std::int32_t rank = 0;
+  bool same_client = false;          ///< A reconnect of the client that had this rank.
   std::optional<Position> received;  ///< Last microbatch that it holds whole.
   std::uint64_t session = 0;         ///< Of this join, never 0 and never the same again.
 };
 struct ClientLeft {
-  std::int32_t rank;
-  bool finished;  ///< It said goodbye; else it fell silent.
+  std::int32_t rank = 0;
+  bool finished = false;  ///< It said goodbye; else it fell silent.
 };
 struct CreditGranted {
-  std::int32_t rank;
-  std::uint32_t microbatches;
+  std::int32_t rank = 0;
+  std::uint32_t microbatches = 0;
 };
 struct Acknowledged {
-  std::int32_t rank;
+  std::int32_t rank = 0;
   Position position;
 };
 struct Reported {
-  std::int32_t rank;
+  std::int32_t rank = 0;
   Report report;
 };
 using ServerEvent = std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported>;
 
 /// The node's socket: lets in one client a rank, keeps heartbeats, carries microbatches. It owns
-/// one thread. A rank already taken by a live client, another protocol version, or whom `admit`
-/// refuses is answered with a refusal that says why. A client is alive while its connection
+/// one thread. Another protocol version, a rank that another client holds, or whom `admit` refuses
+/// is answered with a refusal that says why. A client is alive while its connection
 /// stands and it is not silent for the time-out. A client that reconnects must join again, and its
 /// credit starts anew. Internally synchronised.
 class Server {

@@ -6,14 +6,14 @@
 namespace isocost {
 namespace {
 
-double larger(const std::vector<double>& costs, std::uint32_t item) {
+double larger(const std::vector<double>& costs, std::size_t item) {
   return std::max(costs[2 * item], costs[2 * item + 1]);
 }
 
 double larger(const std::vector<double>& costs, const std::vector<std::uint32_t>& bin) {
   double first = 0;
   double second = 0;
-  for (const std::uint32_t item : bin) {
+  for (const std::size_t item : bin) {
     first += costs[2 * item];
     second += costs[2 * item + 1];
   }

@@ -48,7 +48,8 @@ Status check_pixels(const PartShape& shape, std::int64_t max_pixels) {
   if (std::int64_t{shape.width} * shape.height <= max_pixels) return {};
   return Error(ErrorCode::kResourceExhausted,
                std::to_string(shape.width) + "x" + std::to_string(shape.height) +
-                   " pixels are over the limit of " + std::to_string(max_pixels));
+                   " pixels are over the limit of " + std::to_string(max_pixels) +
+                   ": raise --max-pixels");
 }
 
 Result<std::uint8_t> exif_orientation(HeaderWindow& window, std::int64_t begin, std::int64_t end) {

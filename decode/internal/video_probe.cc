@@ -136,10 +136,10 @@ Status check_size(FfmpegInput& input, std::int64_t max_pixels) {
   }
   const auto pixels = checked_product(codec.width, codec.height);
   if (!pixels || *pixels > max_pixels) {
-    return Error(ErrorCode::kResourceExhausted, "its video of " + std::to_string(codec.width) +
-                                                    "x" + std::to_string(codec.height) +
-                                                    " is over the limit of " +
-                                                    std::to_string(max_pixels) + " pixels");
+    return Error(ErrorCode::kResourceExhausted,
+                 "its video of " + std::to_string(codec.width) + "x" +
+                     std::to_string(codec.height) + " is over the limit of " +
+                     std::to_string(max_pixels) + " pixels: raise --max-pixels");
   }
   return {};
 }

@@ -78,12 +78,14 @@ struct SignalThread {
 SignalThread* signals = nullptr;
 std::atomic<int> signal_event = -1;
 std::atomic<int> signals_seen = 0;
+std::atomic<int> first_signal = 0;
 
 constexpr std::uint64_t kStop = 1;
 constexpr std::uint64_t kOwnerGoes = std::uint64_t{1} << 32;
 
 extern "C" void on_stop_signal(int signal) {
   if (signals_seen.fetch_add(1) > 0) _exit(128 + signal);
+  first_signal = signal;
   const int kept_errno = errno;
   [[maybe_unused]] const auto written = write(signal_event, &kStop, sizeof(kStop));
   errno = kept_errno;
@@ -144,6 +146,7 @@ std::stop_token SignalStop::token() const { return signals->stop.get_token(); }
 int report(const Error& error) {
   finish_progress();
   std::fprintf(stderr, "isocost: %s\n", error.message().c_str());
+  if (error.code() == ErrorCode::kCancelled && first_signal > 0) return 128 + first_signal;
   const bool mendable = error.code() == ErrorCode::kInvalidArgument ||
                         error.code() == ErrorCode::kNotFound ||
                         error.code() == ErrorCode::kAlreadyExists;

@@ -31,7 +31,7 @@ class SignalStop {
 };
 
 /// Prints "isocost: <error>" on standard error; returns the exit status for the error's kind: 2
-/// where the user can mend the call, 1 else.
+/// where the user can mend the call, 128 + N where signal N stopped the work, 1 else.
 int report(const Error& error);
 
 }  // namespace isocost::cli

@@ -205,8 +205,12 @@ void Builder::end(const std::string& problem, bool broke_off) {
   // Damage in the gzip stream is why the tar in it breaks off.
   const std::string& why = shard_->problem().empty() ? problem : shard_->problem();
   if (broke_off && current_) {
+    std::string earlier;
+    if (const auto& bad = current_->bad) earlier = bad->reason;
     refuse("", why);
     close_sample();
+    // A fault found before must not hide that the rest of the shard is missing.
+    if (!earlier.empty() && earlier != why && earlier != problem) add_bad_shard(why);
     return;
   }
   close_sample();

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/fingerprint.h"
 #include "loader/internal/index_builder.h"
 
 namespace isocost {
@@ -50,13 +51,6 @@ Status write_all(int descriptor, const fs::path& path, std::span<const std::byte
   return {};
 }
 
-// FNV-1a: names a folder, the same on every machine.
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
-  return hash;
-}
-
 fs::path user_cache() {
   // NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment.
   const char* cache = std::getenv("XDG_CACHE_HOME");
@@ -72,8 +66,8 @@ fs::path folder_for(const fs::path& parent, const fs::path& shards) {
   std::error_code failed;
   fs::path canonical = fs::weakly_canonical(shards, failed);
   if (failed) canonical = shards;
-  return parent /
-         fmt::format("{}-{:016x}", canonical.filename().string(), hash_of(canonical.string()));
+  return parent / fmt::format("{}-{:016x}", canonical.filename().string(),
+                              Fingerprint::of(canonical.string()));
 }
 
 fs::path index_name(const fs::path& directory, const fs::path& shard) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "loader/internal/utf8.h"
+#include "base/utf8.h"
 
 namespace isocost {
 namespace {

@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/utf8.h"
 #include "loader/internal/member_name.h"
-#include "loader/internal/utf8.h"
 
 namespace isocost {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "loader/internal/utf8.h"
+#include "base/utf8.h"
 #include "loader/internal/utf8_locale.h"
 
 namespace isocost {

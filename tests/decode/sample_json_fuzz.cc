@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "decode/internal/utf8.h"
+#include "base/utf8.h"
 #include "decode/probe.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,12 +1,15 @@
 """The program as a user types it: help, exit status, messages, signals. Argument: the program."""
 
 import json
+import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 PROGRAM = sys.argv.pop()
 COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "profile-data", "plan", "simulate"]
@@ -15,6 +18,15 @@ SECONDS = 30
 
 def isocost(*arguments):
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS)
+
+
+def gray_png(side):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    rows = zlib.compress(bytes((side + 1) * side))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 
 
 class Help(unittest.TestCase):
@@ -50,10 +62,10 @@ class WithShards(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertEqual(json.loads(made.stdout)["samples"], 40)
 
-    def serve(self, *arguments):
+    def serve(self, *arguments, bind="tcp://127.0.0.1:*"):
         """A running node and its endpoint."""
         node = subprocess.Popen(
-            [PROGRAM, "serve", "--shards", self.shards, "--bind", "tcp://127.0.0.1:*", "--bad-samples-file",
+            [PROGRAM, "serve", "--shards", self.shards, "--bind", bind, "--bad-samples-file",
              self.directory / "bad.jsonl", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(node.communicate)
@@ -75,6 +87,37 @@ class Check(WithShards):
         checked = isocost("check", "--json", self.shards)
         self.assertEqual(checked.returncode, 1, checked.stderr)
         self.assertIn("shard-000001.tar", {bad["shard"] for bad in json.loads(checked.stdout)["bad"]})
+
+    def test_what_is_only_named_like_a_shard_is_status_1(self):
+        (self.shards / "gone.tar").symlink_to("nowhere")
+        (self.shards / "folder.tar").mkdir()
+        os.mkfifo(self.shards / "pipe.tar")
+        checked = isocost("check", "--json", self.shards)
+        self.assertEqual(checked.returncode, 1, checked.stderr)
+        bad = {entry["shard"]: entry["reason"] for entry in json.loads(checked.stdout)["bad"]}
+        self.assertEqual(set(bad), {"gone.tar", "folder.tar", "pipe.tar"})
+        self.assertIn("link to nothing", bad["gone.tar"])
+
+    def test_limits_that_allow_nothing_are_refused(self):
+        for option in ("--memory", "--max-pixels"):
+            self.assertEqual(isocost("check", option, "0", self.shards).returncode, 2, option)
+
+    def test_what_serve_would_refuse_is_bad(self):
+        pictures = self.directory / "pictures"
+        pictures.mkdir()
+        for side in (56, 700):
+            (pictures / f"{side}.png").write_bytes(gray_png(side))
+        self.assertEqual(isocost("make-shards", pictures, self.directory / "two").returncode, 0)
+        checked = isocost("check", "--memory", "4MiB", "--json", self.directory / "two")
+        self.assertEqual(checked.returncode, 1, checked.stderr)
+        (bad,) = json.loads(checked.stdout)["bad"]
+        self.assertEqual(bad["key"], "700")
+        self.assertIn("half of the memory budget", bad["reason"])
+        served = isocost("serve", "--shards", self.directory / "two", "--memory", "4MiB", "--ranks", "1",
+                         "--global-batch", "2", "--microbatches", "1", "--bind", "tcp://127.0.0.1:*",
+                         "--on-bad-sample", "fail", "--bad-samples-file", "")
+        self.assertEqual(served.returncode, 1, served.stderr)
+        self.assertIn(bad["reason"], served.stderr)
 
     def test_a_directory_without_shards_is_named(self):
         for command in ("check", "index"):
@@ -138,12 +181,23 @@ class Serve(WithShards):
         _, endpoint = self.serve()
         self.assertIn(f"{endpoint} is in use", self.failure("--bind", endpoint))
 
+    def test_binds_to_localhost_by_name(self):
+        self.serve(bind="tcp://localhost:*")
+
     def test_stops_at_a_signal(self):
         for number in (signal.SIGTERM, signal.SIGINT):
             node, _ = self.serve("--ranks", "2")
             node.send_signal(number)
             node.communicate(timeout=SECONDS)
-            self.assertNotEqual(node.returncode, -number, "died of the signal")
+            self.assertEqual(node.returncode, 128 + number)
+
+    def test_says_at_once_where_it_cannot_write(self):
+        for option in ("--summary", "--bad-samples-file"):
+            missing = self.directory / "missing" / "file.json"
+            self.assertIn(f"cannot write {missing}", self.failure(option, missing))
+
+    def test_an_impossible_port_is_named(self):
+        self.assertIn("99999", self.failure("--bind", "tcp://127.0.0.1:99999"))
 
     def test_needs_keys_beyond_loopback(self):
         self.assertIn("--curve-key", self.failure("--bind", "tcp://0.0.0.0:*"))
@@ -160,6 +214,21 @@ class Serve(WithShards):
         config.write_text("ranks = \n")
         self.assertIn(f"{config}:1", self.failure("--config", config))
         self.assertIn("no/such.toml", self.failure("--config", "no/such.toml"))
+
+    def test_a_layout_gives_ranks_and_microbatches(self):
+        layout = self.directory / "layout.json"
+        degrees = {"tensor": 1, "pipeline": 1, "data": 2}
+        layout.write_text(json.dumps({"version": 1, "encoder_place": "own", "encoder": degrees, "llm": degrees,
+                                      "microbatches": 3, "chunks": 1, "schedule": "1f1b"}))
+        self.serve("--layout", layout, "--global-batch", "6")
+        config = self.directory / "job.toml"
+        config.write_text(f"layout = '{layout}'\nglobal_batch = 6\n")
+        self.serve("--config", config)
+        self.assertIn("ranks = 3", self.failure("--layout", layout, "--ranks", "3", "--global-batch", "12"))
+        self.assertIn("global_batch = 4: 2 ranks × 3 microbatches", self.failure("--layout", layout,
+                                                                                 "--global-batch", "4"))
+        layout.write_text("{}")
+        self.assertIn(f"{layout}: ", self.failure("--config", config))
 
     def test_a_bad_value_is_named_with_its_flag(self):
         self.assertIn("--memory", self.failure("--memory", "much"))

@@ -183,7 +183,7 @@ TEST_F(Resume, WithOtherRanksOnlyAtAWindowsStart) {
 TEST_F(Resume, ManyJobsFromTheSameStep) {
   make_dataset(48);
   serve(options(0));
-  for (int job = 0; job < 50; ++job) {
+  for (int job = 0; job < 200; ++job) {
     const auto client = Client::connect(this->client(0, 1, StartPoint{})).value();
     const auto first = client->next({});
     ASSERT_TRUE(first.has_value() && first->has_value());

@@ -235,6 +235,28 @@ TEST_F(DatasetTest, ATruncatedShardKeepsTheSamplesBeforeTheCut) {
   EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("copy the shard again"));
 }
 
+TEST_F(DatasetTest, ABadPartBeforeTheCutDoesNotHideTheCut) {
+  const std::string tar = make_tar(
+      {{"a.txt", "one"}, {"b.png", "no picture"}, {"b.txt", std::string(3000, 'x')}}, "ustar");
+  write_file(shards() / "a.tar", tar.substr(0, 4 * 1024));
+  const auto dataset = open();
+  ASSERT_EQ(dataset->bad().size(), 2U);
+  EXPECT_EQ(dataset->bad()[0].part, "png");
+  EXPECT_EQ(dataset->bad()[1].key, "");
+  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("copy the shard again"));
+}
+
+TEST_F(DatasetTest, WhatIsOnlyNamedLikeAShardIsBad) {
+  write("a.tar", {{"a.txt", "x"}});
+  std::filesystem::create_directory(shards() / "b.tar");
+  std::filesystem::create_symlink("nowhere", shards() / "c.tar");
+  const auto dataset = open();
+  EXPECT_EQ(dataset->size(), 1U);
+  ASSERT_EQ(dataset->bad().size(), 2U);
+  EXPECT_EQ(dataset->bad()[0].shard, "b.tar");
+  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("link to nothing"));
+}
+
 TEST_F(DatasetTest, ACutInAHeaderCostsTheSampleBeforeItWhichMayLackParts) {
   const std::string tar = make_tar({{"a.txt", "one"}, {"b.txt", "two"}, {"b.png", "?"}}, "ustar");
   write_file(shards() / "a.tar", tar.substr(0, 2 * 1024 + 100));

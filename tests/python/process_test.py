@@ -6,7 +6,7 @@ import sys
 import time
 import unittest
 
-from support import TIMEOUT, ShardTest
+from support import PROGRAM, TIMEOUT, ShardTest, png
 
 PRELUDE = """
 import gc, os, signal, sys, threading, time
@@ -93,6 +93,32 @@ except KeyboardInterrupt:
     print("interrupted", flush=True)
 loader.close()
 """)
+
+    def test_a_trainer_that_stands_still_gives_its_place_to_the_next(self):
+        # What is under way to it, more than sockets buffer, holds all memory of the node.
+        photos = self.directory / "photos"
+        photos.mkdir()
+        for i in range(24):
+            (photos / f"{i:02}.png").write_bytes(png(700, 700, i))
+        subprocess.run([PROGRAM, "make-shards", photos, photos / "shards"], check=True, capture_output=True,
+                       timeout=TIMEOUT)
+        node, endpoint = self.serve("--ranks", 1, "--global-batch", 4, "--microbatches", 1, "--memory", "16MiB",
+                                    "--timeout", 1, shards=photos / "shards")
+        stopped = self.start(f"""
+next(iter(isocost.DataLoader("{endpoint}", rank=0, world_size=1, prefetch=64)))
+print("waiting", flush=True)
+time.sleep({TIMEOUT})
+""")
+        self.addCleanup(stopped.communicate)
+        self.addCleanup(stopped.kill)
+        self.assertEqual(stopped.stdout.readline(), "waiting\n")
+        stopped.send_signal(signal.SIGSTOP)
+        self.run_script(f"""
+loader = isocost.DataLoader("{endpoint}", rank=0, world_size=1)
+assert sum(len(microbatch.sample_ids) for microbatch in loader) == 24
+loader.close()
+""")
+        self.assertEqual(node.wait(TIMEOUT), 0)
 
     def test_a_forked_child_is_told_and_exits(self):
         output = self.run_script("""

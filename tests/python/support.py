@@ -19,8 +19,8 @@ TIMEOUT = 60
 
 def png(width, height, seed):
     """An RGB picture."""
-    rows = b"".join(b"\0" + bytes((x * 7 + y * 3 + c * 50 + seed) % 256 for x in range(width) for c in range(3))
-                    for y in range(height))
+    row = bytes((i * 7 + seed) % 256 for i in range(3 * width))
+    rows = b"".join(b"\0" + row[y % 50:] + row[:y % 50] for y in range(height))
 
     def chunk(kind, body):
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
@@ -68,9 +68,9 @@ class ShardTest(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.directory)
 
-    def serve(self, *arguments):
+    def serve(self, *arguments, shards=None):
         """A node in a process of its own; (process, endpoint)."""
-        node = subprocess.Popen([PROGRAM, "serve", "--shards", self.shards, "--bind", "tcp://127.0.0.1:*",
+        node = subprocess.Popen([PROGRAM, "serve", "--shards", shards or self.shards, "--bind", "tcp://127.0.0.1:*",
                                  "--bad-samples-file", self.directory / "bad.jsonl", *map(str, arguments)],
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.addCleanup(node.communicate)

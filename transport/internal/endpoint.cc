@@ -1,11 +1,14 @@
 #include "transport/internal/endpoint.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -39,18 +42,33 @@ bool somebody_listens(const std::string& path) {
   return !refused;
 }
 
+// '*' or a number of 16 bits: ZeroMQ would take the rest of a larger one.
+bool is_port(std::string_view text) {
+  if (text == "*") return true;
+  std::uint16_t port = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return code == std::errc() && end == text.data() + text.size();
+}
+
+bool is_loopback(std::string_view host) {
+  if (host == "localhost" || host == "[::1]" || host == "lo") return true;
+  in_addr address{};
+  return inet_pton(AF_INET, std::string(host).c_str(), &address) == 1 &&
+         ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 }  // namespace
 
 Result<bool> is_local_endpoint(std::string_view endpoint) {
   if (endpoint.starts_with(kIpc) && endpoint.size() > kIpc.size()) return true;
   const auto colon = endpoint.rfind(':');
-  if (!endpoint.starts_with(kTcp) || colon <= kTcp.size() || colon + 1 == endpoint.size()) {
-    return Error(ErrorCode::kInvalidArgument, "'" + std::string(endpoint) +
-                                                  "' is no endpoint: write tcp://HOST:PORT (port * "
-                                                  "picks a free one) or ipc://PATH");
+  if (!endpoint.starts_with(kTcp) || colon <= kTcp.size() || !is_port(endpoint.substr(colon + 1))) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "'" + std::string(endpoint) +
+                     "' is no endpoint: write tcp://HOST:PORT (port up to "
+                     "65535, * picks a free one) or ipc://PATH");
   }
-  const std::string_view host = endpoint.substr(kTcp.size(), colon - kTcp.size());
-  return host == "localhost" || host == "[::1]" || host == "lo" || host.starts_with("127.");
+  return is_loopback(endpoint.substr(kTcp.size(), colon - kTcp.size()));
 }
 
 Status check_path_is_free(std::string_view endpoint) {

@@ -138,8 +138,8 @@ class DataLoader:
 
     def __init__(self, source: Union[str, "os.PathLike[str]"], *, rank: Optional[int] = None,
                  world_size: Optional[int] = None, process_group: Any = None,
-                 replica_group: Any = None, device_mesh: Any = None, global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
-                 seed: Optional[int] = None, epochs: int = 0, endless: bool = False, prefetch: Optional[int] = None,
+                 replica_group: Any = None, device_mesh: Any = None, global_batch_size: Optional[int] = None,
+                 microbatches: Optional[int] = None, seed: Optional[int] = None, epochs: int = 0, endless: bool = False, prefetch: Optional[int] = None,
                  device: Any = None, connect_timeout: float = 120.0, timeout: Optional[float] = None,
                  transform: Optional[Callable[[Sample], Optional[Mapping[str, Any]]]] = None,
                  collate: Optional[Callable[[Microbatch], Any]] = None,

@@ -1,20 +1,22 @@
-#include "decode/internal/utf8.h"
+#include "base/utf8.h"
 
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
-
-#include "decode/internal/media_bytes.h"
 
 namespace isocost {
 namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+Bytes bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
 
 bool in(std::uint8_t byte, std::uint8_t least, std::uint8_t most) {
   return byte >= least && byte <= most;
 }
 
-/// Bytes of the character at the front of `rest`, 0 where it is none; RFC 3629, section 4.
-std::size_t character_bytes(ByteView rest) {
+// Bytes of the character at the front of `rest`, 0 where it is none; RFC 3629, section 4.
+std::size_t character_bytes(Bytes rest) {
   const std::uint8_t lead = rest[0];
   if (lead < 0x80) return 1;
   std::size_t length = 0;
@@ -33,7 +35,7 @@ std::size_t character_bytes(ByteView rest) {
 
 }  // namespace
 
-std::size_t valid_utf8_prefix(ByteView bytes) {
+std::size_t valid_utf8_prefix(Bytes bytes) {
   std::size_t at = 0;
   while (at < bytes.size()) {
     constexpr std::uint64_t kHighBits = 0x8080808080808080ULL;
@@ -49,6 +51,24 @@ std::size_t valid_utf8_prefix(ByteView bytes) {
     at += length;
   }
   return at;
+}
+
+bool is_utf8(std::string_view text) { return valid_utf8_prefix(bytes_of(text)) == text.size(); }
+
+std::string printable_utf8(std::string_view text) {
+  std::string printable;
+  printable.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = character_bytes(bytes_of(text));
+    const auto first = static_cast<std::uint8_t>(text.front());
+    if (length == 0 || first < 0x20 || first == 0x7F) {
+      printable.push_back('?');
+    } else {
+      printable.append(text.substr(0, length));
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return printable;
 }
 
 }  // namespace isocost
