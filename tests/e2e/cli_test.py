@@ -215,6 +215,21 @@ class Serve(WithShards):
         self.assertIn(f"{config}:1", self.failure("--config", config))
         self.assertIn("no/such.toml", self.failure("--config", "no/such.toml"))
 
+    def test_a_layout_gives_ranks_and_microbatches(self):
+        layout = self.directory / "layout.json"
+        degrees = {"tensor": 1, "pipeline": 1, "data": 2}
+        layout.write_text(json.dumps({"version": 1, "encoder_place": "own", "encoder": degrees, "llm": degrees,
+                                      "microbatches": 3, "chunks": 1, "schedule": "1f1b"}))
+        self.serve("--layout", layout, "--global-batch", "6")
+        config = self.directory / "job.toml"
+        config.write_text(f"layout = '{layout}'\nglobal_batch = 6\n")
+        self.serve("--config", config)
+        self.assertIn("ranks = 3", self.failure("--layout", layout, "--ranks", "3", "--global-batch", "12"))
+        self.assertIn("global_batch = 4: 2 ranks × 3 microbatches", self.failure("--layout", layout,
+                                                                                 "--global-batch", "4"))
+        layout.write_text("{}")
+        self.assertIn(f"{layout}: ", self.failure("--config", config))
+
     def test_a_bad_value_is_named_with_its_flag(self):
         self.assertIn("--memory", self.failure("--memory", "much"))
         self.assertIn("global_batch = 4", self.failure("--ranks", "2", "--microbatches", "4", "--global-batch", "4"))

@@ -25,19 +25,20 @@ namespace py = pybind11;
 
 // Settings by the names of docs/config.md, as text: one table for flags, files and Python.
 Result<NodeOptions> node_options(const std::map<std::string, std::string>& settings) {
-  NodeOptions options;
-  for (const auto& [name, text] : settings) {
-    const OptionSpec* found = nullptr;
-    for (const OptionSpec& spec : node_option_table()) {
-      if (spec.name == name) found = &spec;
+  return make_options([&settings](NodeOptions& options) -> Status {
+    for (const auto& [name, text] : settings) {
+      const OptionSpec* found = nullptr;
+      for (const OptionSpec& spec : node_option_table()) {
+        if (spec.name == name) found = &spec;
+      }
+      if (found == nullptr) {
+        return Error(ErrorCode::kInvalidArgument,
+                     name + ": no such setting; docs/config.md lists them");
+      }
+      ISOCOST_TRY_CONTEXT(found->set(options, text), name);
     }
-    if (found == nullptr) {
-      return Error(ErrorCode::kInvalidArgument,
-                   name + ": no such setting; docs/config.md lists them");
-    }
-    ISOCOST_TRY_CONTEXT(found->set(options, text), name);
-  }
-  return options;
+    return {};
+  });
 }
 
 class PyNode {
