@@ -70,6 +70,15 @@ struct Run {
   std::stop_token stop;
 };
 
+// What a rank measured, with the step whose shapes it points to. Learnt when the next step is
+// planned: the socket's thread never waits for the model.
+struct Observation {
+  Measurement measurement;
+  std::shared_ptr<const SealedStep> step;
+};
+// Beyond what ranks report between two plans; a flood of them is dropped and counted.
+constexpr std::size_t kMostObservations = 65'536;
+
 Error superseded() { return {ErrorCode::kCancelled, "another job has begun"}; }
 
 class NodeImpl final : public Node {
@@ -95,6 +104,7 @@ class NodeImpl final : public Node {
   std::optional<Refusal> check_start(const Hello& hello) const;
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
+  void observe_reported();
   void take_report(std::int32_t rank, const Report& report);
 
   Result<Run> wait_for_job(const std::stop_token& stop);
@@ -126,9 +136,10 @@ class NodeImpl final : public Node {
   std::condition_variable_any changed_;
   std::unique_ptr<Job> job_;  // made and replaced by the socket's thread
   NodeSummary counts_;
+  std::vector<Observation> reported_;  // not yet observed
   std::optional<Error> failure_;
 
-  std::mutex model_mutex_;  // guards parts_.model; taken alone
+  std::mutex model_mutex_;  // guards parts_.model; taken before mutex_
 
   // Destroyed in reverse: workers first, since they decode and send; the socket last, which lets go
   // of what it holds.
@@ -249,22 +260,31 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   measurement.seconds = parts_.layout ? parts_.layout->as_one_rank(report.seconds) : report.seconds;
   measurement.rank = rank;
   measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
-  std::shared_ptr<const SealedStep> step;  // keeps the shape alive
+  const std::lock_guard lock(mutex_);
+  auto step = job_->queue().find(report.position);
+  const bool known = rank < job_->ranks() && step != nullptr &&
+                     report.position.microbatch < step->plan.microbatches;
+  if (!known || reported_.size() >= kMostObservations) {
+    counts_.reports_rejected += 1;  // of a step that every rank has left behind
+    return;
+  }
+  const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
+  measurement.load = place.load;
+  measurement.shape = place.shape;
+  reported_.push_back({measurement, std::move(step)});
+}
+
+// With model_mutex_ held.
+void NodeImpl::observe_reported() {
+  std::vector<Observation> reported;
   {
     const std::lock_guard lock(mutex_);
-    step = job_->queue().find(report.position);
-    if (rank >= job_->ranks() || step == nullptr ||
-        report.position.microbatch >= step->plan.microbatches) {
-      counts_.reports_rejected += 1;  // of a step that every rank has left behind
-      return;
-    }
-    const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
-    measurement.load = place.load;
-    measurement.shape = place.shape;
+    reported.swap(reported_);
   }
-  const std::lock_guard lock(model_mutex_);
-  // A measurement that the model refuses is counted there.
-  static_cast<void>(parts_.model.observe(measurement));
+  for (const Observation& one : reported) {
+    // A measurement that the model refuses is counted there.
+    static_cast<void>(parts_.model.observe(one.measurement));
+  }
 }
 
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
@@ -389,6 +409,7 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
   const auto started = Clock::now();
   {
     const std::lock_guard lock(model_mutex_);
+    observe_reported();
     parts_.model.update();
     ISOCOST_ASSIGN(sealed->plan, plan_step(input, parts_.model, run.options, parts_.layout.get()));
   }
@@ -524,6 +545,7 @@ NodeSummary NodeImpl::summary() {
   summary.replaced = decoder_->replaced();
   summary.memory_peak_bytes = budget_.peak();
   const std::lock_guard lock(model_mutex_);
+  observe_reported();
   summary.measurements = parts_.model.measurements();
   summary.reports_rejected += parts_.model.rejected();
   summary.mape = parts_.model.mape();

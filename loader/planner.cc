@@ -11,7 +11,7 @@
 namespace isocost {
 namespace {
 
-// Exact search of a small step stays within some 20 ms: the socket's thread may wait for the model.
+// Exact search of a small step stays within some 20 ms.
 BalanceOptions balance_options() {
   BalanceOptions options;
   options.exact_nodes = 200;
