@@ -15,6 +15,7 @@ void add_keygen(CLI::App& app, Run& run);
 void add_balance(CLI::App& app, Run& run);
 void add_emulate(CLI::App& app, Run& run);
 void add_plan(CLI::App& app, Run& run);
+void add_predict(CLI::App& app, Run& run);
 void add_simulate(CLI::App& app, Run& run);
 
 }  // namespace isocost::cli
