@@ -93,7 +93,7 @@ Result<CostProfile> profile_example(double budget_s) {
       },
       .shortest = 16,
       .longest = 4096,
-      .most_units = 8192,
+      .most_units = 4096,
       .multiple = 4};
   const ProfiledModule audio{
       .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
@@ -101,7 +101,7 @@ Result<CostProfile> profile_example(double budget_s) {
       },
       .shortest = 32,
       .longest = 1500,
-      .most_units = 6000,
+      .most_units = 3000,
       .multiple = 2};
   const ProfiledModule llm{
       .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
@@ -110,9 +110,9 @@ Result<CostProfile> profile_example(double budget_s) {
                                                       batch.find("llm.labels"));
         };
       },
-      .shortest = 16,
+      .shortest = 64,
       .longest = 2048,
-      .most_units = 8192};
+      .most_units = 4096};
   CostProfile profile;
   ISOCOST_ASSIGN(profile.modules[0], profile_module("vision", vision, options));
   ISOCOST_ASSIGN(profile.modules[1], profile_module("audio", audio, options));

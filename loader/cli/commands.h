@@ -16,6 +16,7 @@ void add_balance(CLI::App& app, Run& run);
 void add_emulate(CLI::App& app, Run& run);
 void add_plan(CLI::App& app, Run& run);
 void add_predict(CLI::App& app, Run& run);
+void add_profile(CLI::App& app, Run& run);
 void add_simulate(CLI::App& app, Run& run);
 
 }  // namespace isocost::cli

@@ -12,7 +12,7 @@ import unittest
 import zlib
 
 PROGRAM = sys.argv.pop()
-COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "predict"]
+COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "predict", "profile"]
 SECONDS = 30
 
 
