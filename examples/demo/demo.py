@@ -145,7 +145,8 @@ class StepCounter:
 def serve_command(options, policy, summary):
     return [options.program, "serve", "--shards", options.shards, "--ranks", options.ranks,
             "--global-batch", options.global_batch, "--microbatches", options.microbatches,
-            "--balance", policy, "--epochs", 1, "--steps", options.steps, "--seed", options.seed,
+            "--balance", policy, "--profile", options.profile, "--epochs", 1,
+            "--steps", options.steps, "--seed", options.seed,
             "--max-frame-patches", 512, "--bind", "tcp://127.0.0.1:*", "--summary", summary,
             "--bad-samples-file", summary.with_name("bad_samples.jsonl")]
 
@@ -201,6 +202,19 @@ def make_shards(options, bar):
         return sum(1 for _ in lines)
 
 
+def make_profile(options):
+    """What the model costs on this machine, measured where it has not been yet."""
+    if options.profile.exists():
+        return
+    print(f"measuring the model for {options.profile_budget}", file=sys.stderr, flush=True)
+    scratch = options.profile.with_suffix(".tmp")
+    command = [options.program, "profile", "--example", "--budget", options.profile_budget,
+               "--out", scratch]
+    if subprocess.run(command, stderr=subprocess.DEVNULL).returncode:
+        raise Failed("isocost profile --example failed; run it to see why")
+    scratch.rename(options.profile)
+
+
 def parse_arguments():
     root = pathlib.Path(__file__).resolve().parents[2]
     build = root / "build"
@@ -215,10 +229,13 @@ def parse_arguments():
     add("--global-batch", type=int, default=32, help="samples a step (%(default)s)")
     add("--microbatches", type=int, default=4, help="of each rank, a step (%(default)s)")
     add("--ranks", type=int, default=2, help="trainers (%(default)s)")
+    add("--profile-budget", default="60s", metavar="TIME",
+        help="for measuring the model, the first time (%(default)s)")
     add("--seed", type=int, default=0, help="of data order and weights (%(default)s)")
     options = parser.parse_args()
     options.directory = build / "demo"
     options.shards = options.directory / "shards"
+    options.profile = options.directory / "profile.json"
     options.program = build / "release/isocost"
     options.trainer = build / "release/multimodal_trainer"
     # Decoding takes less from the computing that is being timed where trainers fill the cores.
@@ -232,6 +249,7 @@ def main():
     bar = Bar()
     try:
         samples = make_shards(options, bar)
+        make_profile(options)
         runs = {policy: train(options, policy, samples, bar) for policy in ("none", "isocost")}
     except Failed as failure:
         bar.finish()

@@ -22,6 +22,8 @@ int main(int argc, char** argv) {
   isocost::cli::add_balance(app, run);
   isocost::cli::add_emulate(app, run);
   isocost::cli::add_plan(app, run);
+  isocost::cli::add_predict(app, run);
+  isocost::cli::add_profile(app, run);
   isocost::cli::add_profile_data(app, run);
   isocost::cli::add_simulate(app, run);
   try {

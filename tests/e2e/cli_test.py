@@ -12,7 +12,7 @@ import unittest
 import zlib
 
 PROGRAM = sys.argv.pop()
-COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "profile-data", "plan", "simulate"]
+COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "predict", "profile", "profile-data", "plan", "simulate"]
 SECONDS = 30
 
 
@@ -73,6 +73,27 @@ class WithShards(unittest.TestCase):
         line = node.stdout.readline()
         self.assertTrue(line.startswith("listening on tcp://127.0.0.1:"), line)
         return node, line.split()[-1]
+
+
+class Predict(WithShards):
+    def test_a_sample_by_key_and_by_its_load_are_the_same(self):
+        by_key = isocost("predict", "--shards", self.shards, "--sample", "s007", "--json")
+        self.assertEqual(by_key.returncode, 0, by_key.stderr)
+        llm = json.loads(by_key.stdout)["modules"]["llm"]
+        self.assertEqual(llm["units"], len("sample 7") + 2)  # BOS and EOS
+        self.assertEqual(llm["origin"], "stated")
+        self.assertAlmostEqual(sum(llm["terms_s"].values()), llm["seconds"], 12)
+        by_load = isocost("predict", "--llm", llm["units"], "--json")
+        self.assertEqual(json.loads(by_load.stdout)["modules"]["llm"], llm)
+
+    def test_what_cannot_be_is_refused(self):
+        for arguments in ([], ["--llm", "0"], ["--llm", "5x"], ["--vision", "16777217"], ["--sample", "s007"],
+                          ["--shards", self.shards], ["--shards", self.shards, "--sample", "s1", "--llm", "3"]):
+            refused = isocost("predict", *arguments)
+            self.assertEqual(refused.returncode, 2, arguments)
+        missing = isocost("predict", "--shards", self.shards, "--sample", "nobody")
+        self.assertNotEqual(missing.returncode, 0)
+        self.assertIn("'nobody'", missing.stderr)
 
 
 class Check(WithShards):

@@ -1,0 +1,165 @@
+"""The profiler: on a machine with a clock of its own, and on this one with torch."""
+
+import json
+import math
+import pathlib
+import random
+import subprocess
+import tempfile
+import unittest
+
+import torch
+
+import isocost
+from isocost.profile import ModuleProfiler, relative_spread
+from support import PROGRAM, TIMEOUT
+
+
+class Machine:
+    """Runs nothing: forward takes the seconds that a hidden function gives, with noise."""
+
+    def __init__(self, seconds, noise=0.0, room=math.inf):
+        self.seconds, self.noise, self.room = seconds, noise, room
+        self.time = 0.0
+        self.random = random.Random(1)
+
+    def prepare(self, lengths):
+        def forward():
+            if sum(lengths) > self.room:
+                raise RuntimeError("CUDA out of memory. Tried to allocate much")
+            self.time += self.seconds(lengths) * (1 + self.random.gauss(0, self.noise))
+        return forward
+
+    def mark(self):
+        return self.time
+
+    def between(self, start, end):
+        return end - start
+
+    def settle(self):
+        pass
+
+    def reset_peak(self):
+        pass
+
+    def peak_bytes(self):
+        return 4096
+
+    def profile(self, budget_s, lengths=(16, 4096), most_units=16384, multiple=1):
+        profiler = ModuleProfiler("llm", isocost.ProfiledModule(self.prepare, lengths, most_units, multiple), self,
+                                  lambda line: None)
+        profiler.run(budget_s, now=lambda: self.time)
+        return profiler
+
+
+def smooth(lengths):
+    return 1e-3 + sum(1e-6 * n + 1e-9 * n * n for n in lengths)
+
+
+class Grid(unittest.TestCase):
+    def test_points_are_the_hidden_seconds(self):
+        profiler = Machine(smooth).profile(1000)
+        for point in profiler.points:
+            self.assertAlmostEqual(point.forward_s / smooth([point.length] * point.count), 1, 6)
+            self.assertEqual((point.backward_s, point.peak_bytes), (0.0, 4096))
+        self.assertEqual(min(p.length for p in profiler.points), 16)
+        self.assertEqual(max(p.length for p in profiler.points), 4096)
+        self.assertLessEqual(max(p.length * p.count for p in profiler.points), 16384)
+
+    def test_the_same_tokens_in_several_lengths_tell_attention_apart(self):
+        totals = [(p.length * p.count, p.length) for p in Machine(smooth).profile(1000).points]
+        most = [length for units, length in totals if units == 16384]
+        self.assertGreaterEqual(len(set(most)), 4)
+
+    def test_noise_is_run_down_to_three_per_cent(self):
+        profiler = Machine(smooth, noise=0.05).profile(10_000)
+        for point in profiler.points:
+            self.assertLessEqual(point.spread, 0.03)
+            self.assertAlmostEqual(point.forward_s / smooth([point.length] * point.count), 1, delta=0.06)
+
+    def test_a_short_budget_keeps_what_it_has(self):
+        profiler = Machine(smooth, noise=0.3).profile(1e-3)
+        self.assertGreaterEqual(len(profiler.points), 9)
+        self.assertGreater(max(p.spread for p in profiler.points), 0.03)
+
+    def test_more_is_measured_where_the_curve_bends(self):
+        def bent(lengths):
+            return 1e-3 + sum(1e-6 * n if n < 600 else 5e-6 * n for n in lengths)
+
+        lengths = sorted({p.length for p in Machine(bent).profile(1000).points})
+        near = [n for n in lengths if 300 < n < 1200]
+        self.assertGreaterEqual(len(near), 3)
+        self.assertLessEqual(len([n for n in lengths if n < 100]), 3)
+
+    def test_lengths_are_multiples(self):
+        self.assertTrue(all(p.length % 12 == 0 for p in Machine(smooth).profile(100, multiple=12).points))
+
+
+class Memory(unittest.TestCase):
+    def test_the_boundary_is_recorded(self):
+        profiler = Machine(smooth, room=5000).profile(100)
+        self.assertTrue(all(p.length * p.count <= 5000 for p in profiler.points))
+        full = profiler.to_json()["out_of_memory"]
+        self.assertGreater(full["units"], 5000)
+
+    def test_none_at_the_first_point_is_an_error(self):
+        with self.assertRaisesRegex(ValueError, "llm: out of memory at its smallest load, 1 x 16"):
+            Machine(smooth, room=10).profile(100)
+
+    def test_other_failures_are_the_callers(self):
+        def broken(lengths):
+            raise RuntimeError("shapes differ")
+
+        with self.assertRaisesRegex(RuntimeError, "shapes differ"):
+            Machine(broken).profile(100)
+
+
+class BadInput(unittest.TestCase):
+    def test_is_named(self):
+        module = isocost.ProfiledModule(Machine(smooth).prepare, (16, 64), 256)
+        cases = [({}, "name a module"), ({"video": module}, "no module 'video'"),
+                 ({"llm": module._replace(lengths=(64, 16))}, "llm: lengths"),
+                 ({"llm": module._replace(multiple=0)}, "llm: multiple"),
+                 ({"llm": module, "budget_s": 0}, "budget_s"),
+                 ({"llm": module, "budget_s": math.nan}, "budget_s"),
+                 ({"llm": module._replace(most_units=3)}, "no length fits")]
+        for arguments, says in cases:
+            with self.assertRaisesRegex(ValueError, says):
+                isocost.profile_model(progress=False, **arguments)
+
+    def test_a_clock_that_stands_still(self):
+        with self.assertRaisesRegex(ValueError, "stood still"):
+            Machine(lambda lengths: 0.0).profile(100)
+
+
+class Spread(unittest.TestCase):
+    def test_is_of_the_median(self):
+        self.assertEqual(relative_spread([2.0] * 9), 0)
+        # 100 values: the interval reaches ten ranks to either side of the median.
+        self.assertAlmostEqual(relative_spread([float(i) for i in range(1, 101)]), 0.2, delta=0.02)
+        self.assertLess(relative_spread([1.0] * 99 + [100.0]), 1e-9)
+
+
+class WithTorch(unittest.TestCase):
+    def test_a_module_is_measured_and_its_profile_predicts(self):
+        layer = torch.nn.Linear(32, 32)
+
+        def prepare(lengths):
+            rows = torch.randn(sum(lengths), 32)
+            return lambda: layer(rows)
+
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "profile.json"
+            module = isocost.ProfiledModule(prepare, (64, 1024), 4096)
+            profile = isocost.profile_model(budget_s=2, file=str(file), dtype="float32", progress=False, llm=module)
+            self.assertEqual(json.loads(file.read_text()), profile)
+            self.assertTrue(all(p["backward_s"] > 0 for p in profile["modules"]["llm"]["points"]))
+            said = subprocess.run([PROGRAM, "predict", "--profile", file, "--llm", "256x2", "--json"], check=True,
+                                  capture_output=True, text=True, timeout=TIMEOUT)
+            llm = json.loads(said.stdout)["modules"]["llm"]
+            self.assertEqual(llm["origin"], "measured")
+            self.assertGreater(llm["seconds"], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,339 @@
+"""Measures a model's modules over a grid of loads, for the cost model: see docs/profile.md."""
+
+import json
+import math
+import os
+import platform
+import statistics
+import sys
+import time
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
+
+MODULES = ("vision", "audio", "llm")
+TARGET_SPREAD = 0.03  # half of the median's 95 % interval
+LEAST_RUNS = 7  # below, the interval of a median is the whole range
+MOST_RUNS = 200
+WARM_UP_RUNS = 2
+FIRST_LENGTHS = 5
+LEAST_BEND = 0.01  # error of interpolation that is not worth another point
+CLOSEST = math.log(1.2)  # lengths nearer than this are the same
+
+Forward = Callable[[], Any]
+
+
+class ProfiledModule(NamedTuple):
+    """One module to measure.
+
+    prepare: called with the lengths of packed sequences (patches of each image, positions of each
+        audio window, tokens of each sample); makes the inputs and returns a callable without
+        arguments that runs the module on them. What that returns is differentiated if it is a
+        tensor, or a sequence or dict of tensors, that requires gradients.
+    lengths: the shortest and the longest sequence.
+    most_units: the most patches, positions or tokens in one microbatch.
+    multiple: lengths are multiples of this.
+    """
+
+    prepare: Callable[[List[int]], Forward]
+    lengths: Tuple[int, int]
+    most_units: int
+    multiple: int = 1
+
+
+class OutOfMemory(Exception):
+    """A load that the device has no room for."""
+
+
+class Point(NamedTuple):
+    length: int
+    count: int
+    forward_s: float
+    backward_s: float
+    spread: float
+    peak_bytes: int
+
+    def to_json(self) -> Dict[str, Any]:
+        return {**load_json(self.length, self.count), "forward_s": self.forward_s,
+                "backward_s": self.backward_s, "spread": self.spread, "peak_bytes": self.peak_bytes}
+
+
+def load_json(length: int, count: int) -> Dict[str, int]:
+    return {"sequences": count, "units": length * count, "units_squared": length * length * count}
+
+
+def relative_spread(values: List[float]) -> float:
+    """Half of the 95 % interval of the median, by order statistics, relative to the median."""
+    ordered = sorted(values)
+    n = len(ordered)
+    reach = 1.96 * math.sqrt(n) / 2
+    low = ordered[max(0, math.floor(n / 2 - reach))]
+    high = ordered[min(n - 1, math.ceil(n / 2 + reach))]
+    middle = statistics.median(ordered)
+    return (high - low) / 2 / middle if middle > 0 else 0.0
+
+
+class HostClock:
+    """Monotonic seconds; memory is not measured."""
+
+    def mark(self) -> float:
+        return time.perf_counter()
+
+    def between(self, start: Any, end: Any) -> float:
+        return end - start
+
+    def settle(self) -> None:
+        pass
+
+    def reset_peak(self) -> None:
+        pass
+
+    def peak_bytes(self) -> int:
+        return 0
+
+
+class CudaClock:
+    """Events on the current stream of the current device."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._cuda = torch.cuda
+        self._at_rest = 0
+
+    def mark(self) -> Any:
+        event = self._cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def between(self, start: Any, end: Any) -> float:
+        return start.elapsed_time(end) / 1e3
+
+    def settle(self) -> None:
+        self._cuda.synchronize()
+
+    def reset_peak(self) -> None:
+        self._cuda.synchronize()
+        self._cuda.reset_peak_memory_stats()
+        self._at_rest = self._cuda.memory_allocated()
+
+    def peak_bytes(self) -> int:
+        return max(0, self._cuda.max_memory_allocated() - self._at_rest)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    # torch says so by type on CUDA since 1.13, on the host by words alone.
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError)
+        and ("out of memory" in text or "can't allocate memory" in text or "not enough memory" in text))
+
+
+def backward(outputs: Any) -> bool:
+    """Differentiates the sum of all outputs; False where nothing requires gradients."""
+    from isocost.timing import _tensors
+
+    tensors = [t for t in _tensors(outputs) if t.requires_grad] if "torch" in sys.modules else []
+    if not tensors:
+        return False
+    sum(tensor.float().sum() for tensor in tensors).backward()
+    return True
+
+
+class ModuleProfiler:
+    """Measures one module until its budget is spent or its curve is known."""
+
+    def __init__(self, name: str, module: ProfiledModule, clock: Any, say: Callable[[str], None]):
+        self.name = name
+        self.module = module
+        self.clock = clock
+        self.say = say
+        self.points: List[Point] = []
+        self.out_of_memory: Optional[Tuple[int, int]] = None
+
+    def run(self, budget_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        end = now() + budget_s
+        waiting = self._first_grid()
+        if not waiting:
+            raise ValueError(f"profile_model: {self.name}: no length fits in most_units = {self.module.most_units}")
+        # Half of the budget for the grid, the rest for where the curve bends.
+        while waiting:
+            length, count = waiting.pop(0)
+            left = max(0.0, end - now()) / 2
+            self._try(length, count, left / (len(waiting) + 1), now)
+        while now() < end:
+            length = self._sharpest_bend()
+            if length is None:
+                break
+            counts = sorted({1, max(1, self.module.most_units // length)})
+            for count in counts:
+                self._try(length, count, max(0.0, end - now()) / 4, now)
+            if not any(point.length == length for point in self.points):
+                break  # out of memory there
+
+    def _first_grid(self) -> List[Tuple[int, int]]:
+        least, most = self.module.lengths
+        grid = []
+        for i in range(FIRST_LENGTHS):
+            length = self._rounded(least * (most / least) ** (i / (FIRST_LENGTHS - 1)))
+            fit = self.module.most_units // length
+            grid += [(length, count) for count in {1, round(math.sqrt(fit)), fit} if count > 0 and fit > 0]
+        return sorted(set(grid), key=lambda load: (load[0] * load[1], load[0]))
+
+    def _rounded(self, length: float) -> int:
+        multiple = self.module.multiple
+        return max(multiple, round(length / multiple) * multiple)
+
+    def _try(self, length: int, count: int, seconds: float, now: Callable[[], float]) -> None:
+        if self.out_of_memory is not None:
+            full_length, full_count = self.out_of_memory
+            if length >= full_length and length * count >= full_length * full_count:
+                return
+        try:
+            point = self._measure(length, count, seconds, now)
+        except OutOfMemory as failure:
+            if not self.points:
+                raise ValueError(f"profile_model: {self.name}: out of memory at its smallest load, {count} x {length}; "
+                                 "give shorter lengths or free the device") from failure
+            self.say(f"{self.name}: {count} x {length}: out of memory")
+            if self.out_of_memory is None or length * count < self.out_of_memory[0] * self.out_of_memory[1]:
+                self.out_of_memory = (length, count)
+            return
+        self.points.append(point)
+        self.say(f"{self.name}: {count} x {length}: {1e3 * (point.forward_s + point.backward_s):.3g} ms "
+                 f"± {100 * point.spread:.1f} %")
+
+    def _measure(self, length: int, count: int, seconds: float, now: Callable[[], float]) -> Point:
+        end = now() + seconds
+        try:
+            forward = self.module.prepare([length] * count)
+            for _ in range(WARM_UP_RUNS):
+                backward(forward())
+            self.clock.reset_peak()
+            runs = [self._run_once(forward)]
+            peak = self.clock.peak_bytes()
+            while len(runs) < LEAST_RUNS or (len(runs) < MOST_RUNS and now() < end
+                                             and relative_spread([sum(run) for run in runs]) > TARGET_SPREAD):
+                runs.append(self._run_once(forward))
+        except (MemoryError, RuntimeError) as error:
+            if is_out_of_memory(error):
+                raise OutOfMemory(str(error)) from error
+            raise
+        if min(sum(run) for run in runs) <= 0:
+            raise ValueError(f"profile_model: {self.name}: the clock ran backwards or stood still")
+        return Point(length, count, statistics.median(run[0] for run in runs),
+                     statistics.median(run[1] for run in runs), relative_spread([sum(run) for run in runs]), peak)
+
+    def _run_once(self, forward: Forward) -> Tuple[float, float]:
+        start = self.clock.mark()
+        outputs = forward()
+        middle = self.clock.mark()
+        trained = backward(outputs)
+        last = self.clock.mark()
+        self.clock.settle()
+        return self.clock.between(start, middle), self.clock.between(middle, last) if trained else 0.0
+
+    def _sharpest_bend(self) -> Optional[int]:
+        """The middle of the interval of lengths in which interpolation is expected to err most."""
+        most = {}  # seconds of a sequence where most of them run together
+        for point in sorted(self.points, key=lambda point: point.count):
+            most[point.length] = math.log((point.forward_s + point.backward_s) / point.count)
+        lengths = sorted(most)
+        at = [math.log(length) for length in lengths]
+        slopes = [(most[lengths[i + 1]] - most[lengths[i]]) / (at[i + 1] - at[i]) for i in range(len(at) - 1)]
+        worst, middle = LEAST_BEND, None
+        for i in range(len(slopes)):
+            width = at[i + 1] - at[i]
+            bend = max(abs(slopes[i] - slopes[j]) for j in (max(0, i - 1), min(len(slopes) - 1, i + 1)))
+            candidate = self._rounded(math.exp((at[i] + at[i + 1]) / 2))
+            if width < 2 * CLOSEST or candidate in most:
+                continue
+            if bend * width / 8 > worst:
+                worst, middle = bend * width / 8, candidate
+        return middle
+
+    def to_json(self) -> Dict[str, Any]:
+        document: Dict[str, Any] = {"points": [point.to_json() for point in sorted(self.points)]}
+        if self.out_of_memory is not None:
+            document["out_of_memory"] = load_json(*self.out_of_memory)
+        return document
+
+
+def check(modules: Mapping[str, ProfiledModule], budget_s: float) -> None:
+    if not modules:
+        raise ValueError("profile_model: name a module, e.g. llm=isocost.ProfiledModule(...)")
+    for name, module in modules.items():
+        if name not in MODULES:
+            raise ValueError(f"profile_model: there is no module '{name}'; there are {', '.join(MODULES)}")
+        least, most = module.lengths
+        if not 1 <= least <= most:
+            raise ValueError(f"profile_model: {name}: lengths are {module.lengths}; give (shortest, longest)")
+        if module.multiple < 1:
+            raise ValueError(f"profile_model: {name}: multiple is {module.multiple}; it must be at least 1")
+    if not budget_s > 0:
+        raise ValueError(f"profile_model: budget_s is {budget_s}; it must be above 0")
+
+
+def surroundings() -> Tuple[str, Dict[str, str]]:
+    """The hardware by name, and versions."""
+    versions = {"python": platform.python_version()}
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        versions["torch"] = str(torch.__version__)
+        if torch.cuda.is_initialized():
+            versions["cuda"] = str(torch.version.cuda)
+            return torch.cuda.get_device_name(), versions
+    return platform.processor() or platform.machine(), versions
+
+
+def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: str = "", progress: bool = True,
+                  **modules: ProfiledModule) -> Dict[str, Any]:
+    """Measures forward and backward seconds and peak memory of a model's modules, for the cost model.
+
+    Each module runs on microbatches of equally long sequences over a grid of lengths and counts, so
+    that attention (which grows with the length at the same number of tokens) and the rest are told
+    apart. A load is repeated until the 95 % interval of its median is within 3 %; further lengths
+    are measured where the curve bends. What runs out of memory is recorded as the boundary. CUDA
+    events are used once torch has initialized CUDA, a monotonic clock otherwise (peak_bytes is 0
+    then). Where the budget is short, points are kept with the spread that they have.
+
+    Args:
+        budget_s: seconds for all modules together; every point is run at least 9 times regardless.
+        file: where the profile is written; None: nowhere.
+        dtype: name of the type that the model computes in, for people: "bfloat16".
+        progress: a line on stderr for each point.
+        **modules: `vision`, `audio`, `llm`: a ProfiledModule each. Those left out cost nothing.
+
+    Returns: the profile, as docs/profile.md describes it.
+    Raises: ValueError for arguments that cannot be, and where the smallest load runs out of memory.
+
+    Example:
+        >>> def prepare(lengths):
+        ...     ids = torch.randint(1000, (sum(lengths),), device="cuda")
+        ...     return lambda: llm(ids, lengths)
+        >>> isocost.profile_model(file="profile.json",
+        ...                       llm=isocost.ProfiledModule(prepare, (64, 8192), most_units=16384))
+    """
+    check(modules, budget_s)
+    torch = sys.modules.get("torch")
+    cuda = torch is not None and torch.cuda.is_initialized()
+    say = (lambda line: print(line, file=sys.stderr, flush=True)) if progress else (lambda line: None)
+    nothing = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
+    measured: Dict[str, Any] = {name: nothing for name in MODULES}
+    for name, module in modules.items():
+        profiler = ModuleProfiler(name, module, CudaClock() if cuda else HostClock(), say)
+        profiler.run(budget_s / len(modules))
+        measured[name] = profiler.to_json()
+    hardware, versions = surroundings()
+    document = {"version": 1, "unit": "seconds", "source": "isocost.profile_model", "hardware": hardware,
+                "dtype": dtype, "versions": versions, "modules": measured}
+    if file is not None:
+        write(document, file)
+    return document
+
+
+def write(document: Dict[str, Any], file: str) -> None:
+    """All or nothing, so that a profile is never half of one."""
+    scratch = f"{file}.{os.getpid()}.tmp"
+    with open(scratch, "w", encoding="utf-8") as out:
+        json.dump(document, out, indent=2)
+        out.write("\n")
+    os.replace(scratch, file)

@@ -1,0 +1,261 @@
+#include "trainer_adapter/torch/profiler.h"
+
+#include <c10/util/Exception.h>
+#include <torch/cuda.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <map>
+#include <new>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kTargetSpread = 0.03;
+constexpr std::size_t kLeastRuns = 7;
+constexpr std::size_t kMostRuns = 200;
+constexpr int kWarmUpRuns = 2;
+constexpr int kFirstLengths = 5;
+constexpr double kLeastBend = 0.01;
+constexpr double kClosest = 0.18;  // of logarithms of lengths: a fifth
+
+struct Grid {
+  std::int64_t length = 0;
+  std::int64_t count = 0;
+  std::int64_t units() const { return length * count; }
+};
+
+struct Timed {
+  double forward_s = 0;
+  double backward_s = 0;
+  double seconds() const { return forward_s + backward_s; }
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Half of the median's 95 % interval, by order statistics.
+double spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto n = static_cast<double>(values.size());
+  const double reach = 1.96 * std::sqrt(n) / 2;
+  const auto low = static_cast<std::size_t>(std::max(0.0, std::floor(n / 2 - reach)));
+  const auto high = static_cast<std::size_t>(std::min(n - 1, std::ceil(n / 2 + reach)));
+  return (values[high] - values[low]) / 2 / values[values.size() / 2];
+}
+
+bool is_out_of_memory(const std::string& what) {
+  return what.find("out of memory") != std::string::npos ||
+         what.find("an't allocate memory") != std::string::npos ||
+         what.find("not enough memory") != std::string::npos;
+}
+
+Timed run_once(const ProfiledModule::Forward& forward) {
+  const auto start = Clock::now();
+  const at::Tensor output = forward();
+  if (output.is_cuda()) torch::cuda::synchronize();
+  Timed timed{.forward_s = seconds_since(start)};
+  if (!output.requires_grad()) return timed;
+  const auto middle = Clock::now();
+  output.sum().backward();
+  if (output.is_cuda()) torch::cuda::synchronize();
+  timed.backward_s = seconds_since(middle);
+  return timed;
+}
+
+ProfilePoint measure(const ProfiledModule& module, const Grid& at, double budget_s) {
+  const auto start = Clock::now();
+  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(at.count), at.length);
+  const ProfiledModule::Forward forward = module.prepare(lengths);
+  for (int i = 0; i < kWarmUpRuns; ++i) run_once(forward);
+  std::vector<double> forwards;
+  std::vector<double> backwards;
+  std::vector<double> totals;
+  const auto enough = [&] {
+    return totals.size() >= kLeastRuns &&
+           (totals.size() >= kMostRuns || seconds_since(start) > budget_s ||
+            spread_of(totals) <= kTargetSpread);
+  };
+  while (!enough()) {
+    const Timed timed = run_once(forward);
+    forwards.push_back(timed.forward_s);
+    backwards.push_back(timed.backward_s);
+    totals.push_back(timed.seconds());
+  }
+  return {
+      .load = {.sequences = at.count, .units = at.units(), .units_squared = at.length * at.units()},
+      .forward_s = median(forwards),
+      .backward_s = median(backwards),
+      .spread = spread_of(totals)};
+}
+
+class Profiler {
+ public:
+  Profiler(std::string name, const ProfiledModule& module, const ProfilerOptions& options)
+      : name_(std::move(name)),
+        module_(module),
+        options_(options),
+        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(options.budget)) {}
+
+  Result<ModuleProfile> run() {
+    std::vector<Grid> waiting = first_grid();
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      ISOCOST_TRY(visit(waiting[i], left() / 2 / static_cast<double>(waiting.size() - i)));
+    }
+    while (left() > 0) {
+      const std::optional<std::int64_t> length = sharpest_bend();
+      if (!length) break;
+      const std::int64_t most = std::max<std::int64_t>(1, module_.most_units / *length);
+      for (const std::int64_t count : std::set<std::int64_t>{1, most}) {
+        ISOCOST_TRY(visit({*length, count}, left() / 4));
+      }
+      if (!has(*length)) break;  // out of memory there
+    }
+    profile_.coefficients = fit_coefficients(profile_.points);
+    return std::move(profile_);
+  }
+
+ private:
+  double left() const {
+    return std::max(0.0, std::chrono::duration<double>(end_ - Clock::now()).count());
+  }
+
+  std::int64_t rounded(double length) const {
+    const auto multiple = static_cast<double>(module_.multiple);
+    return std::max(module_.multiple,
+                    static_cast<std::int64_t>(std::lround(length / multiple)) * module_.multiple);
+  }
+
+  bool has(std::int64_t length) const {
+    return std::any_of(profile_.points.begin(), profile_.points.end(), [&](const auto& point) {
+      return point.load.units == length * point.load.sequences;
+    });
+  }
+
+  // Small loads first, so that what runs out of memory is known early.
+  std::vector<Grid> first_grid() const {
+    std::set<std::pair<std::int64_t, std::int64_t>> loads;  // units, length
+    const double range =
+        static_cast<double>(module_.longest) / static_cast<double>(module_.shortest);
+    for (int i = 0; i < kFirstLengths; ++i) {
+      const double part = static_cast<double>(i) / (kFirstLengths - 1);
+      const std::int64_t length =
+          rounded(static_cast<double>(module_.shortest) * std::pow(range, part));
+      const std::int64_t fit = module_.most_units / length;
+      if (fit == 0) continue;
+      const auto between = static_cast<std::int64_t>(std::lround(std::sqrt(fit)));
+      for (const std::int64_t count : {std::int64_t{1}, between, fit}) {
+        loads.emplace(length * count, length);
+      }
+    }
+    std::vector<Grid> grid;
+    for (const auto& [units, length] : loads) grid.push_back({length, units / length});
+    return grid;
+  }
+
+  Status visit(const Grid& at, double budget_s) {
+    const ModuleLoad& full = profile_.out_of_memory;
+    if (full.units > 0 && at.units() >= full.units && at.length >= full.units / full.sequences) {
+      return {};
+    }
+    try {
+      profile_.points.push_back(measure(module_, at, budget_s));
+    } catch (const std::bad_alloc&) {
+      return note_out_of_memory(at);
+    } catch (const c10::Error& error) {
+      if (!is_out_of_memory(error.what())) throw;
+      return note_out_of_memory(at);
+    }
+    const ProfilePoint& point = profile_.points.back();
+    say(at, std::to_string(1e3 * point.seconds()) + " ms ± " +
+                std::to_string(std::lround(100 * point.spread)) + " %");
+    return {};
+  }
+
+  Status note_out_of_memory(const Grid& at) {
+    say(at, "out of memory");
+    if (profile_.points.empty()) {
+      return Error(ErrorCode::kResourceExhausted,
+                   "profile of " + name_ + ": the smallest load, " + std::to_string(at.count) +
+                       " x " + std::to_string(at.length) +
+                       ", runs out of memory; give shorter lengths or free the device");
+    }
+    ModuleLoad& full = profile_.out_of_memory;
+    if (full.units > 0 && full.units <= at.units()) return {};
+    full = {.sequences = at.count, .units = at.units(), .units_squared = at.length * at.units()};
+    return {};
+  }
+
+  void say(const Grid& at, const std::string& what) const {
+    if (!options_.progress) return;
+    options_.progress(name_ + ": " + std::to_string(at.count) + " x " + std::to_string(at.length) +
+                      ": " + what);
+  }
+
+  // The middle of the interval of lengths in which interpolation is expected to err most.
+  std::optional<std::int64_t> sharpest_bend() const {
+    std::map<std::int64_t, std::pair<std::int64_t, double>> most;  // count, log seconds of one
+    for (const ProfilePoint& point : profile_.points) {
+      auto& entry = most[point.load.units / point.load.sequences];
+      if (point.load.sequences < entry.first) continue;
+      entry = {point.load.sequences,
+               std::log(point.seconds() / static_cast<double>(point.load.sequences))};
+    }
+    std::vector<double> x;
+    std::vector<double> y;
+    for (const auto& [length, entry] : most) {
+      x.push_back(std::log(static_cast<double>(length)));
+      y.push_back(entry.second);
+    }
+    std::optional<std::int64_t> middle;
+    double worst = kLeastBend;
+    const auto slope = [&](std::size_t i) { return (y[i + 1] - y[i]) / (x[i + 1] - x[i]); };
+    for (std::size_t i = 0; i + 1 < x.size(); ++i) {
+      const std::int64_t candidate = rounded(std::exp((x[i] + x[i + 1]) / 2));
+      if (x[i + 1] - x[i] < 2 * kClosest || most.contains(candidate)) continue;
+      double bend = 0;
+      if (i > 0) bend = std::abs(slope(i) - slope(i - 1));
+      if (i + 2 < x.size()) bend = std::max(bend, std::abs(slope(i) - slope(i + 1)));
+      const double error = bend * (x[i + 1] - x[i]) / 8;
+      if (error <= worst) continue;
+      worst = error;
+      middle = candidate;
+    }
+    return middle;
+  }
+
+  std::string name_;
+  const ProfiledModule& module_;
+  const ProfilerOptions& options_;
+  Clock::time_point end_;
+  ModuleProfile profile_;
+};
+
+}  // namespace
+
+Result<ModuleProfile> profile_module(const std::string& name, const ProfiledModule& module,
+                                     const ProfilerOptions& options) {
+  if (module.shortest < 1 || module.longest < module.shortest || module.multiple < 1 ||
+      module.most_units < module.longest || options.budget.count() <= 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "profile of " + name +
+                     ": needs 1 <= shortest <= longest <= most_units, multiple >= 1 and a budget");
+  }
+  return Profiler(name, module, options).run();
+}
+
+}  // namespace isocost

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "costmodel/profile.h"
+
+namespace isocost {
+
+/// One module to measure: the twin of Python's isocost.ProfiledModule.
+struct ProfiledModule {
+  /// Runs the module; what it returns is differentiated if it requires gradients.
+  using Forward = std::function<at::Tensor()>;
+  /// Makes inputs for packed sequences of these lengths.
+  std::function<Forward(std::span<const std::int64_t> lengths)> prepare;
+  std::int64_t shortest = 1;
+  std::int64_t longest = 1;
+  std::int64_t most_units = 1;  ///< In one microbatch.
+  std::int64_t multiple = 1;    ///< Lengths are multiples of this.
+};
+
+struct ProfilerOptions {
+  std::chrono::duration<double> budget{60};  ///< Every point is run at least 9 times regardless.
+  std::function<void(const std::string&)> progress = {};  ///< A line for each point; may be empty.
+};
+
+/// Measures forward and backward over a grid of lengths and counts, and where the curve bends, as
+/// docs/profile.md says, by a monotonic clock around work that the device has finished. Memory is
+/// not measured, but for the boundary. Blocks for the budget. What libtorch throws is thrown on,
+/// but for running out of memory. Errors: kInvalidArgument for bounds that cannot be,
+/// kResourceExhausted where the smallest load runs out of memory.
+Result<ModuleProfile> profile_module(const std::string& name, const ProfiledModule& module,
+                                     const ProfilerOptions& options);
+
+}  // namespace isocost
