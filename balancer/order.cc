@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -67,6 +68,7 @@ BalanceProblem make_problem(const PipelineModel& model, std::vector<double> cost
           .costs = std::move(costs),
           .ranks = model.llm.replicas,
           .microbatches = model.microbatches,
+          .rank_speeds = model.llm.speeds,
           .objective = Objective::kLargestMicrobatch};
 }
 
@@ -103,6 +105,33 @@ MicrobatchBins spread_over_replicas(const PipelineModel& model, const std::vecto
   return out;
 }
 
+// Replicas of unlike speed: samples first, by what a replica can do, then each replica's samples to
+// its microbatches. Nothing where a replica would get fewer samples than microbatches.
+std::optional<MicrobatchBins> spread_by_speed(const PipelineModel& model,
+                                              const std::vector<double>& costs) {
+  std::vector<std::uint32_t> all(costs.size() / 2);
+  std::iota(all.begin(), all.end(), 0U);
+  std::vector<double> weights;
+  for (std::size_t r = 0; r < model.llm.replicas; ++r) {
+    weights.push_back(1 / model.llm.speed_of(r));
+  }
+  MicrobatchBins out;
+  for (const auto& replica : weighted_greedy(costs, all, weights, 1)) {
+    if (replica.size() < model.microbatches) return std::nullopt;
+    for (auto& bin :
+         weighted_greedy(costs, replica, std::vector<double>(model.microbatches, 1.0), 1)) {
+      out.push_back(std::move(bin));
+    }
+  }
+  return out;
+}
+
+MicrobatchBins start_bins(const PipelineModel& model, const std::vector<double>& costs,
+                          const MicrobatchBins& balanced) {
+  if (model.llm.speeds.empty()) return spread_over_replicas(model, costs, balanced);
+  return spread_by_speed(model, costs).value_or(balanced);
+}
+
 /// All groups of a step, searched one by one and then against each other.
 class StepSearch {
  public:
@@ -112,7 +141,7 @@ class StepSearch {
     for (std::size_t g = 0; g < groups.count(); ++g) {
       MicrobatchBins own(groups.places());
       for (std::size_t p = 0; p < own.size(); ++p) own[p] = bins[groups.global_place(g, p)];
-      searches_.emplace_back(groups, samples, std::move(own), options.caps);
+      searches_.emplace_back(groups, g, samples, std::move(own), options.caps);
     }
   }
 
@@ -245,7 +274,7 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
       StepSearch(groups, samples, greedy_bins_in_random_order(model, costs, options.seed), options)
           .plan(bound);
   if (policy == PipelinePolicy::kGreedy) return greedy;
-  StepSearch search(groups, samples, spread_over_replicas(model, costs, balanced.bins), options);
+  StepSearch search(groups, samples, start_bins(model, costs, balanced.bins), options);
   search.order_by_size(costs);
   search.offer_tapers(costs);
   search.improve(true);

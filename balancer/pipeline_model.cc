@@ -8,6 +8,9 @@
 namespace isocost {
 namespace {
 
+constexpr double kFastest = 0.01;
+constexpr double kSlowest = 100;
+
 Status check_shares(const std::vector<double>& shares, std::size_t chunks, const char* what) {
   if (shares.size() != chunks) {
     return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::string(what) + " has " +
@@ -45,6 +48,21 @@ struct Parts {
 
 std::int64_t whole(double bytes) { return static_cast<std::int64_t>(bytes); }
 
+Status check_speeds(const ModuleStages& module, const char* name) {
+  if (!module.speeds.empty() && module.speeds.size() != module.replicas) {
+    return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::to_string(module.speeds.size()) +
+                                                  " speeds for " + std::to_string(module.replicas) +
+                                                  " replicas of " + name);
+  }
+  for (const double speed : module.speeds) {
+    if (speed >= kFastest && speed <= kSlowest) continue;
+    return Error(ErrorCode::kInvalidArgument, std::string("pipeline: a speed of ") + name + " is " +
+                                                  std::to_string(speed) +
+                                                  "; allowed are 0.01 to 100");
+  }
+  return {};
+}
+
 double encoder_seconds(const PipelineModel& model, const PipelineLoad& load) {
   return load.encoder_units > 0 ? load.encoder_s + model.encoder.microbatch_s : 0.0;
 }
@@ -55,6 +73,13 @@ double llm_seconds(const PipelineModel& model, const PipelineLoad& load) {
 
 }  // namespace
 
+double ModuleStages::capacity() const {
+  if (speeds.empty()) return static_cast<double>(replicas);
+  double capacity = 0;
+  for (const double speed : speeds) capacity += 1 / speed;
+  return capacity;
+}
+
 Status PipelineModel::validate() const {
   if (llm.replicas == 0 || llm.stages == 0 || llm.chunks == 0 || microbatches == 0) {
     return Error(ErrorCode::kInvalidArgument,
@@ -64,6 +89,7 @@ Status PipelineModel::validate() const {
     return Error(ErrorCode::kInvalidArgument, "pipeline: forward_share must be between 0 and 1");
   }
   ISOCOST_TRY(check_shares(llm.shares, llm.stages * llm.chunks, "the LLM"));
+  ISOCOST_TRY(check_speeds(llm, "the LLM"));
   if (encoder.stages == 0) {
     return encoder_on_llm.empty()
                ? Status{}
@@ -74,6 +100,7 @@ Status PipelineModel::validate() const {
                                                   " encoder replicas for " +
                                                   std::to_string(places()) + " microbatches");
   }
+  ISOCOST_TRY(check_speeds(encoder, "the encoder"));
   return check_shares(encoder.shares, encoder.stages, "the encoder");
 }
 
@@ -104,6 +131,15 @@ void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<
   }
 }
 
+void slow_down(std::span<StagePass> passes, double speed) {
+  if (speed == 1) return;
+  for (StagePass& pass : passes) {
+    pass.forward_s *= speed;
+    pass.backward_s *= speed;
+    pass.weights_s *= speed;
+  }
+}
+
 PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad> loads) {
   PipelineStep step{
       .schedule = model.schedule, .encoder = {}, .llm = {}, .feeds = {}, .link = model.link};
@@ -117,6 +153,9 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
     llm_passes(model, loads[place],
                std::span(passes).subspan(place % model.microbatches * chunks, chunks));
   }
+  for (std::size_t r = 0; r < step.llm.passes.size(); ++r) {
+    slow_down(step.llm.passes[r], model.llm.speed_of(r));
+  }
   if (model.encoder.stages == 0) return step;
   step.encoder.stages = model.encoder.stages;
   step.encoder.reduce_s = model.encoder.reduce_s;
@@ -126,6 +165,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
   for (Feed& feed : step.feeds) {  // in the order of each encoder replica's slots
     const PipelineLoad& load = loads[feed.llm_replica * model.microbatches + feed.microbatch];
     encoder_passes(model, load, row);
+    slow_down(row, model.encoder.speed_of(feed.encoder_replica));
     auto& passes = step.encoder.passes[feed.encoder_replica];
     passes.insert(passes.end(), row.begin(), row.end());
     feed.bytes = whole(load.llm_units * model.feed_bytes_per_llm_unit);
@@ -145,8 +185,8 @@ std::vector<PipelineLoad> microbatch_loads(std::span<const PipelineLoad> samples
 double pipeline_bound(const PipelineModel& model, std::span<const PipelineLoad> samples) {
   PipelineLoad all;
   for (const PipelineLoad& sample : samples) all += sample;
-  const double llm = all.llm_s / static_cast<double>(model.llm.replicas);
-  const double shared = all.encoder_s / static_cast<double>(model.llm.replicas);
+  const double llm = all.llm_s / model.llm.capacity();
+  const double shared = all.encoder_s / model.llm.capacity();
   double bound = 0;
   for (std::size_t stage = 0; stage < model.llm.stages; ++stage) {
     double busy = 0;
@@ -159,8 +199,8 @@ double pipeline_bound(const PipelineModel& model, std::span<const PipelineLoad> 
   if (model.encoder.stages > 0) {
     const double share =
         *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
-    bound = std::max(bound, all.encoder_s / static_cast<double>(model.encoder.replicas) * share +
-                                model.encoder.reduce_s);
+    bound =
+        std::max(bound, all.encoder_s / model.encoder.capacity() * share + model.encoder.reduce_s);
   }
   return bound;
 }

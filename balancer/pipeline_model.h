@@ -38,6 +38,12 @@ struct ModuleStages {
   double activation_bytes_per_unit = 0;  ///< Whole module, a device's part of it.
   double output_bytes_per_unit = 0;      ///< From chunk to chunk.
   double reduce_s = 0;
+  std::vector<double> speeds = {};  ///< [replicas], what a replica's seconds are multiplied by,
+                                    ///< 0.01 to 100: 1.2 takes 20 % longer. Empty: all 1.
+
+  double speed_of(std::size_t replica) const { return speeds.empty() ? 1 : speeds[replica]; }
+  /// Replicas of speed 1 that would do as much in the same time.
+  double capacity() const;
 };
 
 /// Encoder and LLM, each with degrees of its own, and the LLM's microbatches per replica. Without
@@ -78,10 +84,13 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
 std::vector<PipelineLoad> microbatch_loads(std::span<const PipelineLoad> samples,
                                            const MicrobatchBins& bins);
 
-/// Passes of one microbatch, in the order of the module's chunks.
+/// Passes of one microbatch on a replica of speed 1, in the order of the module's chunks.
 void encoder_passes(const PipelineModel& model, const PipelineLoad& load,
                     std::span<StagePass> passes);
 void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<StagePass> passes);
+
+/// Makes passes take so many times as long.
+void slow_down(std::span<StagePass> passes, double speed);
 
 /// Seconds that the busiest stage of each kind cannot be below, whatever the partition and order:
 /// its share of all samples' work, divided over the replicas, and its reduction.

@@ -26,13 +26,14 @@ std::uint32_t hash_of_drawn(const Cursor& cursor, const Dataset& dataset, std::i
 }
 
 std::uint32_t hash_of_composing(const NodeOptions& options, const Recipe& recipe,
-                                CostProfile starting) {
+                                Objective objective, CostProfile starting) {
   starting.source.clear();  // where it came from does not matter
   Fingerprint hash;
   hash.add(options.ranks);
   hash.add(options.microbatches);
   hash.add(options.microbatch_memory);
   hash.add(options.steps);
+  hash.add(static_cast<std::uint8_t>(objective));
   hash.add(recipe.fingerprint());
   hash.add(starting.to_json());
   return upper_half(hash.value());
@@ -46,7 +47,7 @@ BatchComposer::BatchComposer(const Context& context, const NodeOptions& options,
       options_(options),
       model_(starting, uncorrected()),
       drawn_(hash_of_drawn(*context.cursor, *context.dataset, options.lookahead)),
-      composed_(hash_of_composing(options, *context.recipe, starting)) {}
+      composed_(hash_of_composing(options, *context.recipe, context.objective, starting)) {}
 
 std::uint64_t BatchComposer::fingerprint() const {
   if (options_.lookahead <= 1) return context_.cursor->fingerprint(context_.dataset->fingerprint());
@@ -88,7 +89,7 @@ Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,
   problem.ranks = static_cast<std::size_t>(options_.ranks);
   problem.microbatches = static_cast<std::size_t>(options_.microbatches);
   problem.microbatch_bytes = options_.microbatch_memory;
-  problem.objective = Objective::kSlowestRank;
+  problem.objective = context_.objective;
   std::vector<SampleId> ids;
   std::vector<std::size_t> sizes;
   for (std::uint64_t step = first; step < end; ++step) {

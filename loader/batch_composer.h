@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "balancer/balancer.h"
 #include "base/result.h"
 #include "costmodel/cost_model.h"
 #include "decode/recipe.h"
@@ -26,6 +27,7 @@ class BatchComposer {
     const Cursor* cursor;
     const Dataset* dataset;
     const Recipe* recipe;
+    Objective objective = Objective::kSlowestRank;  ///< What a step is for the job.
   };
   /// Of the options it takes lookahead, ranks, microbatches, microbatch_memory and steps.
   BatchComposer(const Context& context, const NodeOptions& options, const CostProfile& starting);

@@ -14,6 +14,8 @@
 
 #include <toml++/toml.h>
 
+#include "loader/served_layout.h"
+
 namespace isocost {
 namespace {
 
@@ -142,6 +144,9 @@ std::vector<OptionSpec> data_options() {
              "Data-parallel ranks of the training job; 0: as many as the first trainer says."),
       number("global_batch", &O::global_batch, "Samples of one optimizer step, over all ranks."),
       number("microbatches", &O::microbatches, "Microbatches per rank and step."),
+      text_option("layout", &O::layout, "FILE",
+                  "Layout of isocost plan: gives ranks (the LLM's replicas) and microbatches, and "
+                  "plans for its pipeline."),
       choice("balance", &O::balance, {"none", "isocost"},
              "none deals samples in order, as loaders do; isocost equalises predicted cost."),
       number("lookahead", &O::lookahead,
@@ -275,6 +280,19 @@ Status apply_toml(NodeOptions& options, std::string_view toml, std::string_view 
                                                   std::to_string(error.source().begin.line) + ": " +
                                                   std::string(error.description()));
   }
+}
+
+Result<NodeOptions> make_options(const std::function<Status(NodeOptions&)>& set) {
+  NodeOptions options;
+  ISOCOST_TRY(set(options));
+  if (options.layout.empty()) return options;
+  // Once more on top of the layout: what was not set is the layout's then, and what was set
+  // otherwise is found to be so when the node is made.
+  NodeOptions on_layout;
+  on_layout.layout = options.layout;
+  ISOCOST_TRY(adopt_layout(on_layout));
+  ISOCOST_TRY(set(on_layout));
+  return on_layout;
 }
 
 std::string option_table_markdown() {

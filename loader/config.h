@@ -30,6 +30,11 @@ const std::vector<OptionSpec>& node_option_table();
 /// are taken as they are.
 Status apply_toml(NodeOptions& options, std::string_view toml, std::string_view file_name);
 
+/// The defaults, with what `set` sets; it may be called twice. Where that includes a layout, ranks
+/// and microbatches are the layout's unless they are set, too. Errors: those of `set` and
+/// Layout::load.
+Result<NodeOptions> make_options(const std::function<Status(NodeOptions&)>& set);
+
 /// docs/config.md's table in Markdown.
 std::string option_table_markdown();
 

@@ -20,6 +20,7 @@
 #include "loader/internal/output_file.h"
 #include "loader/job.h"
 #include "loader/planner.h"
+#include "loader/served_layout.h"
 #include "loader/step_decoder.h"
 #include "transport/server.h"
 
@@ -47,7 +48,8 @@ struct Parts {
   LogSink log;
   std::unique_ptr<Dataset> dataset;
   Recipe recipe;
-  CostProfile profile;  // to start from
+  CostProfile profile;                         // to start from
+  std::unique_ptr<const ServedLayout> layout;  // null: data-parallel only
   CostModel model;
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
@@ -68,14 +70,25 @@ struct Run {
   std::stop_token stop;
 };
 
+// What a rank measured, with the step whose shapes it points to. Learnt when the next step is
+// planned: the socket's thread never waits for the model.
+struct Observation {
+  Measurement measurement;
+  std::shared_ptr<const SealedStep> step;
+};
+// Beyond what ranks report between two plans; a flood of them is dropped and counted.
+constexpr std::size_t kMostObservations = 65'536;
+
 Error superseded() { return {ErrorCode::kCancelled, "another job has begun"}; }
 
 class NodeImpl final : public Node {
  public:
   explicit NodeImpl(Parts parts)
       : parts_(std::move(parts)),
-        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe}, parts_.options,
-                  parts_.profile),
+        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe,
+                   parts_.layout && parts_.layout->pipelined() ? Objective::kLargestMicrobatch
+                                                               : Objective::kSlowestRank},
+                  parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
         budget_(parts_.options.memory) {}
 
@@ -91,6 +104,7 @@ class NodeImpl final : public Node {
   std::optional<Refusal> check_start(const Hello& hello) const;
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
+  void observe_reported();
   void take_report(std::int32_t rank, const Report& report);
 
   Result<Run> wait_for_job(const std::stop_token& stop);
@@ -122,9 +136,10 @@ class NodeImpl final : public Node {
   std::condition_variable_any changed_;
   std::unique_ptr<Job> job_;  // made and replaced by the socket's thread
   NodeSummary counts_;
+  std::vector<Observation> reported_;  // not yet observed
   std::optional<Error> failure_;
 
-  std::mutex model_mutex_;  // guards parts_.model; taken alone
+  std::mutex model_mutex_;  // guards parts_.model; taken before mutex_
 
   // Destroyed in reverse: workers first, since they decode and send; the socket last, which lets go
   // of what it holds.
@@ -242,25 +257,34 @@ void NodeImpl::on_event(const ServerEvent& event) {
 
 void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   Measurement measurement;
-  measurement.seconds = report.seconds;
+  measurement.seconds = parts_.layout ? parts_.layout->as_one_rank(report.seconds) : report.seconds;
   measurement.rank = rank;
   measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
-  std::shared_ptr<const SealedStep> step;  // keeps the shape alive
+  const std::lock_guard lock(mutex_);
+  auto step = job_->queue().find(report.position);
+  const bool known = rank < job_->ranks() && step != nullptr &&
+                     report.position.microbatch < step->plan.microbatches;
+  if (!known || reported_.size() >= kMostObservations) {
+    counts_.reports_rejected += 1;  // of a step that every rank has left behind
+    return;
+  }
+  const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
+  measurement.load = place.load;
+  measurement.shape = place.shape;
+  reported_.push_back({measurement, std::move(step)});
+}
+
+// With model_mutex_ held.
+void NodeImpl::observe_reported() {
+  std::vector<Observation> reported;
   {
     const std::lock_guard lock(mutex_);
-    step = job_->queue().find(report.position);
-    if (rank >= job_->ranks() || step == nullptr ||
-        report.position.microbatch >= step->plan.microbatches) {
-      counts_.reports_rejected += 1;  // of a step that every rank has left behind
-      return;
-    }
-    const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
-    measurement.load = place.load;
-    measurement.shape = place.shape;
+    reported.swap(reported_);
   }
-  const std::lock_guard lock(model_mutex_);
-  // A measurement that the model refuses is counted there.
-  static_cast<void>(parts_.model.observe(measurement));
+  for (const Observation& one : reported) {
+    // A measurement that the model refuses is counted there.
+    static_cast<void>(parts_.model.observe(one.measurement));
+  }
 }
 
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
@@ -385,8 +409,9 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
   const auto started = Clock::now();
   {
     const std::lock_guard lock(model_mutex_);
+    observe_reported();
     parts_.model.update();
-    ISOCOST_ASSIGN(sealed->plan, plan_step(input, parts_.model, run.options));
+    ISOCOST_ASSIGN(sealed->plan, plan_step(input, parts_.model, run.options, parts_.layout.get()));
   }
   count(*sealed, std::chrono::duration<double>(Clock::now() - started).count());
   return push(run, std::move(sealed));
@@ -520,6 +545,7 @@ NodeSummary NodeImpl::summary() {
   summary.replaced = decoder_->replaced();
   summary.memory_peak_bytes = budget_.peak();
   const std::lock_guard lock(model_mutex_);
+  observe_reported();
   summary.measurements = parts_.model.measurements();
   summary.reports_rejected += parts_.model.rejected();
   summary.mape = parts_.model.mape();
@@ -531,11 +557,25 @@ Result<CostProfile> starting_profile(const NodeOptions& options) {
   return CostProfile::load(options.profile);
 }
 
+// Spread over the data set; only a layout asks.
+std::vector<Load> some_loads(const NodeOptions& options, const Dataset& dataset,
+                             const Recipe& recipe) {
+  constexpr std::uint64_t kLoads = 1024;
+  std::vector<Load> loads;
+  if (options.layout.empty()) return loads;
+  const std::uint64_t count = std::min(kLoads, dataset.size());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (auto load = recipe.load(dataset.shape(i * dataset.size() / count))) loads.push_back(*load);
+  }
+  return loads;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
                                            const LogSink& log, LoadHook load_hook) {
   ISOCOST_TRY(options.validate());
+  ISOCOST_TRY(check_layout(options));
   ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples_file));
   ISOCOST_TRY(check_output_file("summary", options.summary));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
@@ -569,9 +609,11 @@ Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressS
                  "an epoch has no step: " + std::to_string(size) + " samples, global_batch = " +
                      std::to_string(options.global_batch) + ", tail = drop or carry");
   }
-  auto node = std::make_unique<NodeImpl>(Parts{options, log, std::move(dataset), std::move(recipe),
-                                               profile, CostModel(profile, model_options), cursor,
-                                               std::move(bad), std::move(load_hook)});
+  ISOCOST_ASSIGN(auto layout,
+                 ServedLayout::create(options, profile, some_loads(options, *dataset, recipe)));
+  auto node = std::make_unique<NodeImpl>(
+      Parts{options, log, std::move(dataset), std::move(recipe), profile, std::move(layout),
+            CostModel(profile, model_options), cursor, std::move(bad), std::move(load_hook)});
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));
 }

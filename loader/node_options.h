@@ -27,6 +27,7 @@ struct NodeOptions {
   std::int64_t ranks = 0;  ///< 0: as many as the clients say.
   std::int64_t global_batch = 64;
   std::int64_t microbatches = 4;
+  std::filesystem::path layout;  ///< Of `isocost plan`; empty: ranks are data-parallel only.
   BalancePolicy balance = BalancePolicy::kIsocost;
   std::int64_t lookahead = 1;  ///< Global batches composed together; 1: as they are drawn.
   std::int64_t epochs = 1;     ///< 0: without end.

@@ -5,17 +5,22 @@
 #include <cstddef>
 #include <utility>
 
+#include "balancer/order.h"
 #include "base/fingerprint.h"
 
 namespace isocost {
 namespace {
 
-// Exact search of a small step stays within some 20 ms: the socket's thread may wait for the model.
+// Exact search of a small step stays within some 20 ms.
 BalanceOptions balance_options() {
   BalanceOptions options;
   options.exact_nodes = 200;
   return options;
 }
+
+// Looks at the simulator for the plan of a step: a compromise between some 10 ms and the last per
+// mille.
+constexpr std::int64_t kPipelineEvaluations = 8'000;
 
 BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
                             const CostModel& model, const NodeOptions& options) {
@@ -40,6 +45,55 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
     for (const Load& load : input.loads) problem.bytes.push_back(load.tensor_bytes);
   }
   return problem;
+}
+
+std::vector<PipelineLoad> price(const PlanInput& input, const CostModel& model,
+                                const ServedLayout& layout) {
+  std::vector<PipelineLoad> samples;
+  samples.reserve(input.loads.size());
+  for (const Load& load : input.loads) {
+    samples.push_back(layout.price(model.predict_sample(load), load));
+  }
+  return samples;
+}
+
+// Bins, makespan and bound of a whole step of a pipelined layout.
+Result<BalanceResult> plan_for_pipeline(const PlanInput& input, const CostModel& model,
+                                        const NodeOptions& options, BalanceProblem problem,
+                                        const ServedLayout& layout) {
+  const std::vector<PipelineLoad> samples = price(input, model, layout);
+  const OrderOptions order{.evaluations = kPipelineEvaluations};
+  PipelinePlan plan;
+  if (options.balance == BalancePolicy::kIsocost && options.microbatch_memory > 0) {
+    // The cap first, which the search in the simulator does not know; then the order.
+    problem.objective = Objective::kLargestMicrobatch;
+    ISOCOST_ASSIGN(BalanceResult balanced, isocost::balance(problem, balance_options()));
+    ISOCOST_ASSIGN(plan, order_microbatches(layout.pipeline(), samples, balanced.bins, order));
+  } else {
+    const PipelinePolicy policy = options.balance == BalancePolicy::kIsocost
+                                      ? PipelinePolicy::kIsocost
+                                      : PipelinePolicy::kBlind;
+    ISOCOST_ASSIGN(plan, plan_pipeline(layout.pipeline(), samples, policy, order));
+  }
+  BalanceResult result;
+  result.bins = std::move(plan.bins);
+  result.makespan = plan.step_s;
+  result.lower_bound = plan.lower_bound_s;
+  return result;
+}
+
+Result<BalanceResult> divide(const PlanInput& input, std::uint32_t microbatches,
+                             const CostModel& model, const NodeOptions& options,
+                             const ServedLayout* layout) {
+  BalanceProblem problem = make_problem(input, microbatches, model, options);
+  if (layout != nullptr && layout->pipelined()) {
+    if (microbatches == layout->pipeline().microbatches) {
+      return plan_for_pipeline(input, model, options, std::move(problem), *layout);
+    }
+    problem.objective = Objective::kLargestMicrobatch;
+  }
+  if (options.balance == BalancePolicy::kNone) return deal_in_order(problem);
+  return isocost::balance(problem, balance_options());
 }
 
 // Fewer samples than ranks: one each, and for the ranks that are left a repeat of weight 0.
@@ -102,7 +156,7 @@ std::uint32_t microbatches_for(std::int64_t samples, const NodeOptions& options)
 }
 
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
-                           const NodeOptions& options) {
+                           const NodeOptions& options, const ServedLayout* layout) {
   if (input.loads.empty()) return Error(ErrorCode::kInvalidArgument, "a step without samples");
   StepPlan plan;
   const auto samples = static_cast<std::int64_t>(input.loads.size());
@@ -111,10 +165,7 @@ Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
   if (samples < options.ranks) {
     balanced = one_each(input, options);
   } else {
-    const BalanceProblem problem = make_problem(input, plan.microbatches, model, options);
-    ISOCOST_ASSIGN(balanced, options.balance == BalancePolicy::kNone
-                                 ? deal_in_order(problem)
-                                 : isocost::balance(problem, balance_options()));
+    ISOCOST_ASSIGN(balanced, divide(input, plan.microbatches, model, options, layout));
   }
   fill_places(input, balanced, model, plan);
   plan.makespan_s = balanced.makespan;

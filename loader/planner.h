@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "costmodel/cost_model.h"
 #include "loader/node_options.h"
+#include "loader/served_layout.h"
 
 namespace isocost {
 
@@ -51,10 +52,12 @@ struct PlanInput {
 std::uint32_t microbatches_for(std::int64_t samples, const NodeOptions& options);
 
 /// Lays a global batch out. Pure and deterministic: the same input, options and coefficients give
-/// the same plan, byte for byte. Where there are fewer samples than ranks, ranks without one get a
-/// zero-weight repeat. Errors: kInvalidArgument for no samples; kResourceExhausted where the memory
-/// cap cannot be kept.
+/// the same plan, byte for byte. With a pipelined `layout` a rank's microbatches are divided and
+/// ordered against the pipeline's simulator (a smaller tail: by the largest microbatch), and
+/// makespan and bound are those of the simulated step. Where there are fewer samples than ranks,
+/// ranks without one get a zero-weight repeat. Errors: kInvalidArgument for no samples;
+/// kResourceExhausted where the memory cap cannot be kept.
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
-                           const NodeOptions& options);
+                           const NodeOptions& options, const ServedLayout* layout = nullptr);
 
 }  // namespace isocost

@@ -20,6 +20,8 @@ Result<PipelineGroups> PipelineGroups::create(const PipelineModel& model) {
   groups.groups_ =
       has_encoder ? std::gcd(model.encoder.replicas, model.llm.replicas) : model.llm.replicas;
   PipelineModel one = model;
+  one.llm.speeds.clear();
+  one.encoder.speeds.clear();
   one.llm.replicas /= groups.groups_;
   if (has_encoder) one.encoder.replicas /= groups.groups_;
   groups.shape_ = make_step(one, std::vector<PipelineLoad>(one.places()));
@@ -51,11 +53,18 @@ void PipelineGroups::number_places() {
   }
 }
 
-void PipelineGroups::set(PassTable& table, std::size_t place, const PipelineLoad& load) const {
+void PipelineGroups::set(PassTable& table, std::size_t group, std::size_t place,
+                         const PipelineLoad& load) const {
+  const std::size_t replica = global_place(group, place) / model_.microbatches;
   const std::span rows(table.rows);
-  llm_passes(model_, load, rows.subspan(llm_rows_[place], shape_.llm.model_chunks()));
+  const auto llm = rows.subspan(llm_rows_[place], shape_.llm.model_chunks());
+  llm_passes(model_, load, llm);
+  slow_down(llm, model_.llm.speed_of(replica));
   if (encoder_rows_.empty()) return;
-  encoder_passes(model_, load, rows.subspan(encoder_rows_[place], shape_.encoder.stages));
+  const std::size_t number = place % model_.microbatches * model_.llm.replicas + replica;
+  const auto encoder = rows.subspan(encoder_rows_[place], shape_.encoder.stages);
+  encoder_passes(model_, load, encoder);
+  slow_down(encoder, model_.encoder.speed_of(number % model_.encoder.replicas));
   table.feed_bytes[feeds_[place]] =
       static_cast<std::int64_t>(load.llm_units * model_.feed_bytes_per_llm_unit);
 }
@@ -79,9 +88,11 @@ std::int64_t PipelineGroups::excess_bytes(const PassTable& table, const Activati
   return excess;
 }
 
-GroupSearch::GroupSearch(const PipelineGroups& groups, std::span<const PipelineLoad> samples,
-                         MicrobatchBins bins, const ActivationCaps& caps)
+GroupSearch::GroupSearch(const PipelineGroups& groups, std::size_t group,
+                         std::span<const PipelineLoad> samples, MicrobatchBins bins,
+                         const ActivationCaps& caps)
     : groups_(&groups),
+      group_(group),
       samples_(samples),
       caps_(caps),
       bins_(std::move(bins)),
@@ -94,7 +105,7 @@ GroupSearch::GroupSearch(const PipelineGroups& groups, std::span<const PipelineL
 void GroupSearch::write(std::size_t place) {
   PipelineLoad load;
   for (const std::uint32_t sample : bins_[place]) load += samples_[sample];
-  groups_->set(table_, place, load);
+  groups_->set(table_, group_, place, load);
 }
 
 void GroupSearch::write_all() {

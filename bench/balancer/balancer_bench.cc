@@ -36,18 +36,20 @@ const char* fault(const BalanceProblem& problem, const BalanceResult& result) {
 }
 
 /// One iteration plans kSeeds problems; time is per plan.
-void plan(benchmark::State& state, const std::string& name, Objective objective) {
+void plan(benchmark::State& state, const std::string& name, Objective objective,
+          std::int64_t rounds = BalanceOptions{}.improvement_rounds) {
   const auto mixture = isocost::load_mixture(name, ISOCOST_QUALITY_DATA);
   if (!mixture) return state.SkipWithError(mixture.error().to_string().c_str());
   const auto items = static_cast<std::size_t>(state.range(0));
   const auto bins = static_cast<std::size_t>(state.range(1));
   std::vector<BalanceProblem> problems;
+  const BalanceOptions options{.improvement_rounds = rounds};
   double gap = 0;
   double largest_gap = 0;
   double optimal = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     problems.push_back(draw_problem(*mixture, objective, items, bins / 8, 8, 0, seed));
-    const auto result = balance(problems.back(), BalanceOptions{});
+    const auto result = balance(problems.back(), options);
     if (!result) return state.SkipWithError(result.error().to_string().c_str());
     if (const char* wrong = fault(problems.back(), *result)) return state.SkipWithError(wrong);
     gap += result->gap() / kSeeds;
@@ -56,7 +58,7 @@ void plan(benchmark::State& state, const std::string& name, Objective objective)
   }
   for (auto step : state) {
     for (const BalanceProblem& problem : problems) {
-      benchmark::DoNotOptimize(balance(problem, BalanceOptions{}));
+      benchmark::DoNotOptimize(balance(problem, options));
     }
   }
   state.counters["gap_%"] = 100 * std::max(gap, 0.0);
@@ -74,6 +76,12 @@ BENCHMARK_CAPTURE(plan, documents_microbatch, "documents", Objective::kLargestMi
     ->Apply(sizes);
 BENCHMARK_CAPTURE(plan, documents_rank, "documents", Objective::kSlowestRank)->Apply(sizes);
 BENCHMARK_CAPTURE(plan, mixed_microbatch, "mixed", Objective::kLargestMicrobatch)->Apply(sizes);
+BENCHMARK_CAPTURE(plan, mixed_microbatch_effort_100, "mixed", Objective::kLargestMicrobatch, 100)
+    ->Args({16384, 2048})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(plan, mixed_microbatch_effort_200, "mixed", Objective::kLargestMicrobatch, 200)
+    ->Args({16384, 2048})
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan, mixed_rank, "mixed", Objective::kSlowestRank)->Apply(sizes);
 
 }  // namespace

@@ -3,13 +3,16 @@
 // and where the plans are others: one seed has one plan on every machine and build.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/quality/pipeline_quality.h"
 #include "bench/quality/workload.h"
 
 namespace {
@@ -149,19 +152,28 @@ Result<json> run_all(const std::string& folder) {
       ISOCOST_ASSIGN(report[what.name][policy], run_policy(policy, what, mixture));
     }
   }
+  ISOCOST_ASSIGN(const json pipelines, isocost::pipeline_quality(folder));
+  report.update(pipelines);
   return report;
 }
 
+// Measures that grow as decisions get worse; a row has some of them.
+constexpr std::array<const char*, 6> kMeasures = {
+    "makespan",    "gap", "idle_fraction", "largest_microbatch_bytes", "peak_activation_bytes",
+    "memory_bytes"};
+
 void print_table(const json& report) {
-  std::printf("%-40s %-8s %9s %9s %7s %9s\n", "case (means of 5 seeds)", "policy", "makespan",
+  std::printf("%-45s %-10s %9s %9s %7s %11s\n", "case (means of seeds)", "policy", "makespan",
               "gap", "idle", "memory");
   for (const auto& [name, policies] : report.items()) {
-    for (const char* policy : {"blind", "lpt", "isocost"}) {
-      const json& row = policies[policy];
-      std::printf("%-40s %-8s %9.5f %8.3f%% %6.2f%% %6.1f MB\n", name.c_str(), policy,
-                  row["makespan"].get<double>(), 100 * row["gap"].get<double>(),
-                  100 * row["idle_fraction"].get<double>(),
-                  row["largest_microbatch_bytes"].get<double>() / 1e6);
+    for (const auto& [policy, row] : policies.items()) {
+      double bytes = 0;
+      for (const char* measure : std::span(kMeasures).subspan(3)) {
+        bytes = std::max(bytes, row.value(measure, 0.0));
+      }
+      std::printf("%-45s %-10s %9.5f %8.3f%% %6.2f%% %8.1f MB\n", name.c_str(), policy.c_str(),
+                  row["makespan"].get<double>(), 100 * row.value("gap", 0.0),
+                  100 * row["idle_fraction"].get<double>(), bytes / 1e6);
     }
   }
 }
@@ -174,7 +186,8 @@ bool is_worse(const std::string& where, const json& now, const json& recorded) {
   }
   bool worse = false;
   bool better = false;
-  for (const char* measure : {"makespan", "gap", "idle_fraction", "largest_microbatch_bytes"}) {
+  for (const char* measure : kMeasures) {
+    if (!now.contains(measure)) continue;
     const double value = now[measure];
     const double before = recorded.value(measure, 0.0);
     // Gaps and idle shares are fractions of a makespan near one.

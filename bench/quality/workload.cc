@@ -54,15 +54,6 @@ Result<std::vector<TraceSample>> load_trace(const std::filesystem::path& file) {
   return samples;
 }
 
-const TraceSample& draw(const Mixture& mixture, Random& random) {
-  std::uint64_t total = 0;
-  for (const std::uint64_t weight : mixture.weights) total += weight;
-  std::uint64_t ticket = random.below(total);
-  std::size_t trace = 0;
-  while (ticket >= mixture.weights[trace]) ticket -= mixture.weights[trace++];
-  return mixture.traces[trace][random.below(mixture.traces[trace].size())];
-}
-
 void append(BalanceProblem& problem, const TraceSample& sample) {
   const double bytes = sample.encoder_patches * kBytesPerPatch + sample.llm_tokens * kBytesPerToken;
   problem.costs.push_back(sample.encoder_patches * kVisionFlopPerPatch);
@@ -85,6 +76,15 @@ void scale(BalanceProblem& problem) {
 }
 
 }  // namespace
+
+TraceSample draw(const Mixture& mixture, Random& random) {
+  std::uint64_t total = 0;
+  for (const std::uint64_t weight : mixture.weights) total += weight;
+  std::uint64_t ticket = random.below(total);
+  std::size_t trace = 0;
+  while (ticket >= mixture.weights[trace]) ticket -= mixture.weights[trace++];
+  return mixture.traces[trace][random.below(mixture.traces[trace].size())];
+}
 
 Result<Mixture> load_mixture(const std::string& name, const std::filesystem::path& folder) {
   Mixture mixture{.name = name, .traces = {}, .weights = {}};

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "balancer/balancer.h"
+#include "base/random.h"
 #include "base/result.h"
 
 namespace isocost {
@@ -25,6 +26,9 @@ struct Mixture {
 /// "documents": that trace alone. "mixed": documents, videos, photos and speech 2:2:1:1.
 /// Errors: kNotFound, kCorrupt naming file and line.
 Result<Mixture> load_mixture(const std::string& name, const std::filesystem::path& folder);
+
+/// A trace by weight, then any of its rows.
+TraceSample draw(const Mixture& mixture, Random& random);
 
 /// Draws `items` samples: vision seconds (913 MFLOP a patch), LLM seconds (13.05 GFLOP a token and
 /// 200,704 FLOP a token squared), bytes. For kLargestMicrobatch each of the three dimensions is

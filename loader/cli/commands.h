@@ -17,6 +17,7 @@ void add_emulate(CLI::App& app, Run& run);
 void add_plan(CLI::App& app, Run& run);
 void add_predict(CLI::App& app, Run& run);
 void add_profile(CLI::App& app, Run& run);
+void add_profile_data(CLI::App& app, Run& run);
 void add_simulate(CLI::App& app, Run& run);
 
 }  // namespace isocost::cli

@@ -80,6 +80,14 @@ Status write_shards(const std::filesystem::path& directory, std::size_t samples)
   return {};
 }
 
+// The node plans for the pipeline that is emulated.
+Status write_layout(const std::filesystem::path& directory, const Layout& layout) {
+  std::ofstream file(directory / "layout.json");
+  file << layout.to_json();
+  if (!file.flush()) return Error(ErrorCode::kIo, "cannot write in " + directory.string());
+  return {};
+}
+
 Result<NodeOptions> node_options(const EmulateArguments& arguments,
                                  const std::filesystem::path& directory) {
   NodeOptions options;
@@ -87,6 +95,7 @@ Result<NodeOptions> node_options(const EmulateArguments& arguments,
   options.ranks = static_cast<std::int64_t>(arguments.data);
   options.global_batch = static_cast<std::int64_t>(arguments.global_batch);
   options.microbatches = static_cast<std::int64_t>(arguments.microbatches);
+  options.layout = directory / "layout.json";
   options.epochs = 0;
   options.seed = arguments.seed;
   options.profile = arguments.profile;
@@ -100,8 +109,7 @@ Result<NodeOptions> node_options(const EmulateArguments& arguments,
   return options;
 }
 
-Result<PipelineModel> model_of(const EmulateArguments& arguments, const JobModel& job,
-                               const PipelineLoad& mean) {
+Result<Layout> layout_of(const EmulateArguments& arguments) {
   const auto schedule = schedule_from_name(arguments.schedule);
   if (!schedule || *schedule == Schedule::kInterleaved1F1B) {
     return Error(ErrorCode::kInvalidArgument,
@@ -114,11 +122,10 @@ Result<PipelineModel> model_of(const EmulateArguments& arguments, const JobModel
     return Error(ErrorCode::kInvalidArgument,
                  "--global-batch must be at least --dp times --microbatches");
   }
-  const Layout layout{.encoder = {1, arguments.encoder_stages, arguments.data},
-                      .llm = {1, arguments.pipeline - arguments.encoder_stages, arguments.data},
-                      .microbatches = arguments.microbatches,
-                      .schedule = *schedule};
-  return make_pipeline(job, layout, mean);
+  return Layout{.encoder = {1, arguments.encoder_stages, arguments.data},
+                .llm = {1, arguments.pipeline - arguments.encoder_stages, arguments.data},
+                .microbatches = arguments.microbatches,
+                .schedule = *schedule};
 }
 
 struct Comparison {
@@ -215,12 +222,14 @@ Result<int> emulate(const EmulateArguments& arguments) {
   const auto n = static_cast<double>(samples);
   mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
   EmulatedJob trainers{.profile = job.profile, .steps = arguments.steps};
-  ISOCOST_ASSIGN(trainers.model, model_of(arguments, job, mean));
+  ISOCOST_ASSIGN(const Layout layout, layout_of(arguments));
+  ISOCOST_ASSIGN(trainers.model, make_pipeline(job, layout, mean));
   const std::vector<PipelineLoad> batch(arguments.global_batch, mean);
   trainers.time_scale = arguments.step_seconds / pipeline_bound(trainers.model, batch);
 
   ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create());
   ISOCOST_TRY(write_shards(scratch.path(), samples));
+  ISOCOST_TRY(write_layout(scratch.path(), layout));
   ISOCOST_ASSIGN(const NodeOptions options, node_options(arguments, scratch.path()));
   const LoadHook loads_of_trace = [&loads](SampleId id, const Dataset&,
                                            const Load& load) -> Result<Load> {

@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   isocost::cli::add_plan(app, run);
   isocost::cli::add_predict(app, run);
   isocost::cli::add_profile(app, run);
+  isocost::cli::add_profile_data(app, run);
   isocost::cli::add_simulate(app, run);
   try {
     app.parse(argc, argv);

@@ -12,10 +12,12 @@
 
 #include "balancer/layout_search.h"
 #include "base/executor.h"
+#include "base/fingerprint.h"
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/cli/trace_csv.h"
 #include "loader/config.h"
+#include "loader/data_profile.h"
 
 namespace isocost::cli {
 namespace {
@@ -25,6 +27,7 @@ constexpr std::uint64_t kFreshSeed = 0x9E3779B9;
 struct PlanArguments {
   std::string traces;
   std::string weights;
+  std::string data;
   std::string profile;
   std::string interconnect;
   std::string gpu_memory = "80GiB";
@@ -133,10 +136,26 @@ class Checkpoint {
   std::ofstream file_;
 };
 
+std::uint64_t fingerprint_of(const TraceMix& mix) {
+  Fingerprint hash;
+  for (const auto& trace : mix.traces) {
+    hash.add(trace.size());
+    for (const Load& load : trace) {
+      for (const ModuleLoad& module : load.modules) {
+        hash.add(module.sequences);
+        hash.add(module.units);
+        hash.add(module.units_squared);
+      }
+    }
+  }
+  return hash.value();
+}
+
 // Everything that a score depends on.
-std::string describe_inputs(const PlanArguments& arguments, const JobModel& job) {
+std::string describe_inputs(const PlanArguments& arguments, const JobModel& job,
+                            const TraceMix& mix) {
   nlohmann::ordered_json inputs = {
-      {"traces", arguments.traces},           {"weights", arguments.weights},
+      {"samples", fingerprint_of(mix)},       {"weights", mix.weights},
       {"profile", job.profile.to_json()},     {"interconnect", arguments.interconnect},
       {"gpu_memory", job.cluster.gpu_memory}, {"schedule", arguments.schedule},
       {"gpus", arguments.search.gpus},        {"global_batch", arguments.global_batch},
@@ -238,14 +257,22 @@ Result<JobModel> job_of(PlanArguments& arguments) {
   return job;
 }
 
+Result<TraceMix> read_samples(const PlanArguments& arguments) {
+  if (arguments.data.empty()) return read_traces(arguments.traces, arguments.weights);
+  TraceMix mix;
+  ISOCOST_ASSIGN(mix.traces.emplace_back(), load_profiled_loads(arguments.data));
+  mix.weights = {1};
+  return mix;
+}
+
 Result<int> plan_command(PlanArguments arguments) {
   const SignalStop signals;
-  ISOCOST_ASSIGN(const TraceMix mix, read_traces(arguments.traces, arguments.weights));
+  ISOCOST_ASSIGN(const TraceMix mix, read_samples(arguments));
   ISOCOST_ASSIGN(const JobModel job, job_of(arguments));
   const Batches batches =
       draw_batches(arguments, job, mix, arguments.batches, arguments.search.seed);
   ISOCOST_ASSIGN(Checkpoint checkpoint,
-                 Checkpoint::open(arguments.resume, describe_inputs(arguments, job)));
+                 Checkpoint::open(arguments.resume, describe_inputs(arguments, job, mix)));
   const auto executor = make_executor(arguments.workers);
   LayoutSearchContext context;
   context.executor = executor.get();
@@ -282,11 +309,17 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--gpu-memory", arguments.gpu_memory, "Of each")
       ->type_name("SIZE")
       ->capture_default_str();
-  command.add_option("--trace", arguments.traces, "Traces: CSV with encoder_patches, llm_tokens")
-      ->type_name("FILE[,FILE...]")
-      ->required();
+  auto* samples = command.add_option_group("samples", "What is trained on; one of these");
+  auto* trace =
+      samples
+          ->add_option("--trace", arguments.traces, "Traces: CSV with encoder_patches, llm_tokens")
+          ->type_name("FILE[,FILE...]");
+  samples->add_option("--data", arguments.data, "What 'isocost profile-data --json' wrote")
+      ->type_name("FILE");
+  samples->require_option(1);
   command.add_option("--weights", arguments.weights, "How often each trace is drawn; empty: equal")
-      ->type_name("W[,W...]");
+      ->type_name("W[,W...]")
+      ->needs(trace);
   command
       .add_option("--profile", arguments.profile,
                   "Cost profile; empty: SigLIP-so400m and Qwen2.5-7B on an A100, stated")
@@ -329,6 +362,8 @@ void add_plan(CLI::App& app, Run& run) {
       "choice of the published rule for mean shapes.\n"
       "Examples:\n"
       "  isocost plan --gpus 64 --trace documents.csv,videos.csv --global-batch 512\n"
+      "  isocost profile-data data/shards --json > D.json\n"
+      "  isocost plan --gpus 64 --data D.json --profile P.json --global-batch 512\n"
       "  isocost plan --gpus 1024 --trace a.csv --resume search.jsonl --output layout.json\n"
       "The file's schema: docs/layout.md. What is modelled: docs/simulator.md.");
   command->callback([arguments, &run] {

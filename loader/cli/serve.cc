@@ -31,15 +31,17 @@ Result<std::string> read_file(const std::string& path) {
 
 // The file first, then the flags: what is typed wins.
 Result<NodeOptions> read_options(const ServeArguments& arguments) {
-  NodeOptions options;
+  std::string text;
   if (!arguments.config.empty()) {
-    ISOCOST_ASSIGN(const std::string text, read_file(arguments.config));
+    ISOCOST_ASSIGN(text, read_file(arguments.config));
+  }
+  return make_options([&](NodeOptions& options) -> Status {
     ISOCOST_TRY(apply_toml(options, text, arguments.config));
-  }
-  for (const auto& [spec, value] : arguments.flags) {
-    ISOCOST_TRY_CONTEXT(spec->set(options, value), spec->flag());
-  }
-  return options;
+    for (const auto& [spec, value] : arguments.flags) {
+      ISOCOST_TRY_CONTEXT(spec->set(options, value), spec->flag());
+    }
+    return {};
+  });
 }
 
 Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
@@ -93,6 +95,7 @@ void add_serve(CLI::App& app, Run& run) {
       "Examples:\n"
       "  isocost serve --shards data/shards --ranks 2 --global-batch 64 --microbatches 4\n"
       "  isocost serve --config node.toml --bind 'tcp://127.0.0.1:*' --summary run.json\n"
+      "  isocost serve --shards data/shards --layout layout.json --global-batch 512\n"
       "  isocost serve --shards data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
       "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
       "acknowledged the last epoch. Stops at SIGINT or SIGTERM. Status: 0 done, 1 failed, 2 "

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -41,6 +42,7 @@ struct SimulateArguments {
   std::uint64_t seed = 0;
   std::string policies = "blind,lpt,isocost";
   std::size_t lookahead = 1;
+  std::string speeds;
   OrderOptions order;
   std::string activation_memory;
   std::string svg;
@@ -187,6 +189,19 @@ Result<std::vector<std::vector<PipelineLoad>>> look_ahead(
   return out;
 }
 
+Result<std::vector<double>> speeds_of(const SimulateArguments& arguments) {
+  std::vector<double> speeds;
+  if (arguments.speeds.empty()) return speeds;
+  for (const std::string& part : split_list(arguments.speeds)) {
+    double& speed = speeds.emplace_back();
+    const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), speed);
+    if (failure != std::errc() || end != part.data() + part.size()) {
+      return Error(ErrorCode::kInvalidArgument, "--speeds: '" + part + "' is not a number");
+    }
+  }
+  return speeds;
+}
+
 Result<std::vector<PolicyResult>> chosen_policies(const std::string& text) {
   std::vector<PolicyResult> results;
   for (const std::string& name : split_list(text)) {
@@ -283,7 +298,9 @@ Result<int> simulate_command(SimulateArguments arguments) {
   const PipelineLoad mean = mean_of(batches.front());
   ISOCOST_ASSIGN(const Layout layout, arguments.layout.empty() ? layout_of_flags(arguments, mean)
                                                                : Layout::load(arguments.layout));
-  ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, mean));
+  ISOCOST_ASSIGN(PipelineModel model, make_pipeline(job, layout, mean));
+  ISOCOST_ASSIGN(model.llm.speeds, speeds_of(arguments));
+  ISOCOST_TRY(model.validate());
   const ProgressSink progress = progress_bar();
   double bound_s = 0;
   for (auto& batch : batches) batch = spread(job, layout, batch);
@@ -345,6 +362,10 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
   command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
   command.add_option("--policy", arguments.policies, "Of blind, lpt and isocost")
       ->capture_default_str();
+  command
+      .add_option("--speeds", arguments.speeds,
+                  "What the seconds of each LLM replica are multiplied by; isocost knows them")
+      ->type_name("X[,X...]");
   degree("--lookahead", arguments.lookahead,
          "So many global batches are composed together, by isocost alone");
   command

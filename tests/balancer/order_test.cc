@@ -162,6 +162,44 @@ TEST(Plan, KeepsTheCapOnActivations) {
   EXPECT_FALSE(hopeless->fits);
 }
 
+TEST(Plan, ASlowReplicaGetsLess) {
+  for (const auto& [encoders, replicas] : {std::pair{4, 4}, {1, 4}, {2, 4}}) {
+    Random random(23);
+    PipelineModel model = small_model(Schedule::k1F1B, static_cast<std::size_t>(encoders),
+                                      static_cast<std::size_t>(replicas), 6);
+    const std::vector<PipelineLoad> samples = random_samples(120, random);
+    const auto unaware = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+    model.llm.speeds = {1, 1.5, 1, 1};
+    const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+    ASSERT_TRUE(unaware.has_value() && plan.has_value());
+    expect_every_sample_once(plan->bins, samples.size());
+    EXPECT_DOUBLE_EQ(plan->step_s, step_seconds(model, samples, plan->bins));
+    EXPECT_GE(plan->step_s, plan->lower_bound_s);
+    // Twelve thirds of capacity became eleven; unaware, the slow one sets the step, unless the one
+    // encoder does.
+    EXPECT_LT(plan->step_s, 1.15 * unaware->step_s);
+    EXPECT_LT(plan->step_s,
+              (encoders == 1 ? 1 : 0.85) * step_seconds(model, samples, unaware->bins));
+  }
+}
+
+// A replica alone that is twice as slow takes twice as long but for what it sends.
+TEST(Plan, SpeedsMultiplySecondsAlone) {
+  Random random(3);
+  PipelineModel model = small_model(Schedule::k1F1B, 1, 1, 4);
+  model.link = {};
+  const std::vector<PipelineLoad> samples = random_samples(12, random);
+  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kBlind, {});
+  model.llm.speeds = {2};
+  model.encoder.speeds = {2};
+  EXPECT_NEAR(step_seconds(model, samples, plan->bins), 2 * plan->step_s, 1e-9 * plan->step_s);
+  EXPECT_NEAR(pipeline_bound(model, samples), 2 * plan->lower_bound_s, 1e-9 * plan->step_s);
+  model.llm.speeds = {2, 2};
+  EXPECT_THAT(model.validate().error().message(), testing::HasSubstr("2 speeds for 1 replicas"));
+  model.llm.speeds = {0};
+  EXPECT_THAT(model.validate().error().message(), testing::HasSubstr("allowed are 0.01 to 100"));
+}
+
 TEST(Plan, WithoutAnEncoderOfItsOwn) {
   Random random(2);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 2, 4);

@@ -12,7 +12,7 @@ import unittest
 import zlib
 
 PROGRAM = sys.argv.pop()
-COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "predict", "profile"]
+COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "profile-data", "plan", "simulate", "predict", "profile"]
 SECONDS = 30
 
 
@@ -147,6 +147,50 @@ class Check(WithShards):
             self.assertIn(str(self.directory), failed.stderr)
 
 
+class ProfileData(WithShards):
+    OPTIONS = ("--ranks", "2", "--microbatches", "2", "--global-batch", "8", "--batches", "4")
+
+    def test_table_json_and_report(self):
+        page = self.directory / "report.html"
+        shown = isocost("profile-data", self.shards, *self.OPTIONS, "--html", page, "--gpu-hours", "100")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("40 samples, 0 bad; 40 profiled", shown.stdout)
+        self.assertIn("of 100 GPU-hours: ", shown.stdout)
+        self.assertIn("profiling samples", shown.stderr)
+        self.assertTrue(page.read_text(encoding="utf-8").startswith("<!doctype html>"))
+        printed = isocost("profile-data", self.shards, *self.OPTIONS, "--json", "--samples", "10")
+        profile = json.loads(printed.stdout)
+        self.assertEqual(profile["samples"], 40)
+        self.assertEqual(len(profile["loads"]["rows"]), 10)
+        self.assertEqual(profile["modalities"]["text"]["samples"], 10)
+        self.assertGreaterEqual(profile["skew"]["saved_share"], 0)
+        self.assertEqual(profile["heaviest"][0]["shard"][:5], "shard")
+
+    def test_plan_reads_what_it_wrote(self):
+        data = self.directory / "D.json"
+        data.write_text(isocost("profile-data", self.shards, *self.OPTIONS, "--json").stdout, encoding="utf-8")
+        layout = self.directory / "layout.json"
+        options = ("--gpus", "4", "--global-batch", "16", "--batches", "1", "--search", "50", "--json")
+        planned = isocost("plan", "--data", data, *options, "--output", layout)
+        self.assertEqual(planned.returncode, 0, planned.stderr)
+        best = json.loads(planned.stdout)["best"][0]["layout"]
+        self.assertEqual(json.loads(layout.read_text(encoding="utf-8")), best)
+
+    def test_plan_takes_one_kind_of_samples(self):
+        for arguments in ((), ("--data", "D.json", "--trace", "a.csv"), ("--data", "D.json", "--weights", "1")):
+            self.assertEqual(isocost("plan", *arguments).returncode, 2, arguments)
+
+    def test_plan_names_what_is_wrong_with_the_file(self):
+        data = self.directory / "D.json"
+        for text, says in (("{}", "isocost profile-data --json"), ("[", "parse error"), ("", "D.json")):
+            data.write_text(text, encoding="utf-8")
+            failed = isocost("plan", "--data", data)
+            self.assertNotEqual(failed.returncode, 0)
+            self.assertIn(says, failed.stderr)
+            self.assertIn(str(data), failed.stderr)
+        self.assertIn("does not exist", isocost("plan", "--data", self.directory / "none.json").stderr)
+
+
 class Serve(WithShards):
     def failure(self, *arguments):
         failed = isocost("serve", "--shards", self.shards, *arguments)
@@ -191,6 +235,21 @@ class Serve(WithShards):
         config.write_text("ranks = \n")
         self.assertIn(f"{config}:1", self.failure("--config", config))
         self.assertIn("no/such.toml", self.failure("--config", "no/such.toml"))
+
+    def test_a_layout_gives_ranks_and_microbatches(self):
+        layout = self.directory / "layout.json"
+        degrees = {"tensor": 1, "pipeline": 1, "data": 2}
+        layout.write_text(json.dumps({"version": 1, "encoder_place": "own", "encoder": degrees, "llm": degrees,
+                                      "microbatches": 3, "chunks": 1, "schedule": "1f1b"}))
+        self.serve("--layout", layout, "--global-batch", "6")
+        config = self.directory / "job.toml"
+        config.write_text(f"layout = '{layout}'\nglobal_batch = 6\n")
+        self.serve("--config", config)
+        self.assertIn("ranks = 3", self.failure("--layout", layout, "--ranks", "3", "--global-batch", "12"))
+        self.assertIn("global_batch = 4: 2 ranks × 3 microbatches", self.failure("--layout", layout,
+                                                                                 "--global-batch", "4"))
+        layout.write_text("{}")
+        self.assertIn(f"{layout}: ", self.failure("--config", config))
 
     def test_a_bad_value_is_named_with_its_flag(self):
         self.assertIn("--memory", self.failure("--memory", "much"))

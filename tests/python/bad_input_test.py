@@ -1,8 +1,10 @@
 """Wrong calls and broken data: the fitting exception, whose first line says what to change."""
 
+import math
 import pathlib
 import tempfile
 import unittest
+import warnings
 
 from support import ShardTest
 
@@ -56,10 +58,29 @@ class BadInput(ShardTest):
     def test_endpoints(self):
         self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 .*is the node up", connect_timeout=0.2,
                            source="tcp://127.0.0.1:1", global_batch_size=None, microbatches=None)
-        self.assertRefused(ValueError, "global_batch, microbatches: these are the node's settings",
+        self.assertRefused(ValueError, "global_batch_size, microbatches: the node decides",
                            source="tcp://127.0.0.1:1")
         self.assertRefused(ValueError, "'tcp://127.0.0.1'", source="tcp://127.0.0.1", global_batch_size=None,
                            microbatches=None)
+
+    def test_what_only_the_node_decides_is_refused_with_an_endpoint(self):
+        for name, value in (("shuffle", False), ("drop_last", True), ("num_workers", 3), ("epochs", 2), ("seed", 1),
+                            ("timeout", 3), ("tail", "drop")):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", isocost.KeywordNote)
+                self.assertRefused(ValueError, f"{name}: the node decides", source="tcp://127.0.0.1:1",
+                                   global_batch_size=None, microbatches=None, **{name: value})
+
+    def test_values_of_other_kinds(self):
+        for name, value in (("connect_timeout", math.inf), ("connect_timeout", -1), ("prefetch", 2**32), ("prefetch", 0),
+                            ("timeout", 0), ("epochs", -1), ("device", "no such"), ("device", "cuda:99")):
+            self.assertRefused(ValueError, f"^{name} = ", **{name: value})
+        self.assertRefused(ValueError, "^rank = ", rank=0.5, world_size=1)
+        self.assertRefused(ValueError, "^rank = ", rank="0", world_size=1)
+        for name, value in (("transform", 3), ("collate", 3), ("lengths", 3), ("generator", 3), ("shuffle", "no")):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", isocost.KeywordNote)
+                self.assertRefused(TypeError, f"^{name} = ", **{name: value})
 
     def test_a_rank_that_is_taken_or_too_many(self):
         _, endpoint = self.serve("--ranks", 2)
@@ -75,7 +96,8 @@ class BadInput(ShardTest):
             good = loader.state_dict()
             for state, pattern in (({}, "no state"), (dict(good, version=2), "version 2"), (dict(good, step=-1), "range"),
                                    ({"version": 1, "epoch": 0}, "damaged"), (dict(good, cursor="xyz"), "damaged"),
-                                   (dict(good, epoch="one"), "damaged")):
+                                   (dict(good, epoch="one"), "damaged"), (dict(good, step=2.7), "damaged"),
+                                   (None, "no state")):
                 with self.assertRaisesRegex(ValueError, pattern):
                     loader.load_state_dict(state)
             self.assertEqual(loader.state_dict(), good)

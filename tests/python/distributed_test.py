@@ -112,6 +112,67 @@ for microbatch in loader:
 loader.close()
 """)
 
+    def test_a_rank_that_leaves_ends_those_that_wait_for_it(self):
+        run = self.job("""
+loader = isocost.DataLoader(sys.argv[1], global_batch_size=4, microbatches=1, timeout=1, connect_timeout=30)
+iterator = iter(loader)
+next(iterator)
+joined = f"{__file__}.{rank}"
+open(joined, "w").close()
+while not os.path.exists(f"{__file__}.{1 - rank}"):
+    time.sleep(0.01)
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    for microbatch in iterator:
+        pass
+except isocost.NodeUnavailableError as error:
+    print("told:", error, flush=True)
+""", expect=None)
+        self.assertEqual(run.statuses, [0, -9], run.stderr)
+        self.assertIn("told: the node refused: rank 1 has gone", run.stdout)
+
+    def test_a_late_rank_finds_a_node_through_master_addr_alone(self):
+        self.job("""
+if rank == 1:
+    time.sleep(2)
+for _ in range(2):
+    with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, connect_timeout=30) as loader:
+        assert len(list(loader)) == len(loader)
+""")
+
+    def test_groups_and_replica_groups_keep_apart(self):
+        self.job("""
+import torch.distributed as dist
+dist.init_process_group("gloo")
+data = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
+options = dict(global_batch_size=16, microbatches=2, connect_timeout=30)
+with isocost.DataLoader(sys.argv[1], process_group=data, **options) as loader:
+    assert len(list(loader)) == len(loader)
+    assert loader._place.world_size == 2
+with isocost.DataLoader(sys.argv[1], rank=rank // 2, world_size=2, replica_group=data, **options) as loader:
+    first = [microbatch.sample_ids for microbatch in loader]
+with isocost.DataLoader(sys.argv[1], **options) as loader:
+    assert len(list(loader)) == len(loader)
+""", ranks=4)
+
+    def test_a_replica_group_with_a_transform_beside_the_loops_own_collectives(self):
+        run = self.job("""
+import json, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+replicas = dist.group.WORLD
+calls = []
+with isocost.DataLoader(sys.argv[1], rank=0, world_size=1, replica_group=replicas, global_batch_size=16, microbatches=2,
+                        transform=lambda sample: calls.append(sample.id) or {"id": torch.tensor([sample.id])},
+                        collate=lambda microbatch: (microbatch.sample_ids, microbatch.tensors["id"].tolist())) as loader:
+    for ids, tensor in loader:
+        assert ids == tensor
+        dist.all_reduce(torch.ones(1), group=replicas)
+print("calls", rank, len(set(calls)), flush=True)
+""")
+        self.assertIn("calls 0 50", run.stdout)
+        self.assertIn("calls 1 0", run.stdout)
+
     def test_rank_0_that_dies_ends_the_others_with_the_reason(self):
         run = self.job("""
 loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, timeout=1, plan_ahead=1)

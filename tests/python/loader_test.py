@@ -2,8 +2,11 @@
 
 import gc
 import itertools
+import json
+import tempfile
 import unittest
 import warnings
+import weakref
 
 import numpy
 import torch
@@ -27,6 +30,21 @@ class Iterating(ShardTest):
         for options in ({}, {"microbatches": 4}, {"tail": "drop"}, {"global_batch_size": 25}):
             loader = self.loader(**options)
             self.assertEqual(len(loader), sum(1 for _ in loader), options)
+
+    def test_a_layout_gives_the_microbatches(self):
+        degrees = {"tensor": 1, "pipeline": 1, "data": 1}
+        layout = {"version": 1, "encoder_place": "own", "encoder": degrees, "llm": degrees, "microbatches": 3,
+                  "chunks": 1, "schedule": "1f1b"}
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            json.dump(layout, file)
+            file.flush()
+            with isocost.DataLoader(self.shards, global_batch_size=12, layout=file.name) as loader:
+                microbatches = list(loader)
+            self.assertEqual(sum(microbatch.step == 0 for microbatch in microbatches), 3)
+            ids = [sample for microbatch in microbatches for sample in microbatch.sample_ids]
+            self.assertEqual(sorted(ids), list(range(SAMPLES)))
+            with self.assertRaisesRegex(ValueError, "microbatches = 2: layout"):
+                isocost.DataLoader(self.shards, global_batch_size=12, microbatches=2, layout=file.name)
 
     def test_an_endless_loader_has_no_length_and_goes_on(self):
         loader = self.loader(endless=True)
@@ -208,11 +226,39 @@ class Measuring(ShardTest):
         with self.assertRaisesRegex(ValueError, "it has: .*language_model"):
             isocost.attach(model, llm="decoder")
 
+    def test_what_runs_between_epochs_is_nobodys(self):
+        model = Model()
+        timers = isocost.attach(model, llm="language_model")
+        for _ in self.loader:
+            pass
+        for _ in range(100):
+            model(torch.zeros(3, dtype=torch.int64))
+        self.assertEqual(timers._watches, {})
+
+    def test_a_second_attach_takes_the_first_off(self):
+        model = Model()
+        first = isocost.attach(model, llm="language_model")
+        isocost.attach(model, llm="language_model")
+        microbatch = next(iter(self.loader))
+        model(**microbatch.tensors)
+        self.assertEqual(first._watches, {})
+        with self.assertRaisesRegex(ValueError, "'decoder' is no module"):
+            isocost.attach(model, decoder="language_model")
+
+    def test_a_dropped_loader_is_freed_at_once(self):
+        gc.disable()
+        self.addCleanup(gc.enable)
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, transform=lambda sample: None)
+        next(iter(loader))
+        gone = weakref.ref(loader)
+        del loader
+        self.assertIsNone(gone())
+
     def test_reports_are_checked(self):
         iterator = iter(self.loader)
         first = next(iterator)
         self.loader.report(first, {"llm": 0.1})
-        for seconds in (float("nan"), -1.0, 1e9, {"llm": float("inf")}, {"decoder": 1.0}):
+        for seconds in (float("nan"), -1.0, 1e9, "soon", None, True, {"llm": float("inf")}, {"decoder": 1.0}):
             with self.assertRaisesRegex(ValueError, "report: "):
                 self.loader.report(first, seconds)
         for _ in range(4):

@@ -38,6 +38,17 @@ class Processes(ShardTest):
         for ending in ("", "sys.exit(0)", "del loader", "iterator = None; gc.collect()"):
             self.run_script(f"loader = make()\niterator = iter(loader)\nnext(iterator)\n{ending}")
 
+    def test_exit_does_not_run_what_is_queued(self):
+        begun = time.monotonic()
+        self.run_script("""
+loader = make(transform=lambda sample: time.sleep(1), prefetch=4)
+iter(loader)
+time.sleep(0.5)
+threading.Thread(target=lambda: next(iter(loader)), daemon=True).start()
+time.sleep(1)
+""")
+        self.assertLess(time.monotonic() - begun, 20)  # 32 samples of a second each were queued
+
     def test_no_thread_and_no_file_survives_close(self):
         self.run_script("""
 import tempfile, torch
@@ -64,8 +75,12 @@ assert not left, left
         self.assertEqual(line, "waiting\n", line or process.stderr.read())
         time.sleep(0.3)  # into the wait that follows; too early is an interrupt all the same
         process.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        line = process.stdout.readline()
+        waited = time.monotonic() - sent
         output, errors = process.communicate(timeout=TIMEOUT)
-        self.assertIn("interrupted", output, errors)
+        self.assertIn("interrupted", line + output, errors)
+        self.assertLess(waited, 2)  # 100 ms is the promise; the machine may be busy
         self.assertEqual(process.returncode, 0, errors)
 
     def test_ctrl_c_ends_a_wait_for_data(self):
@@ -129,6 +144,10 @@ child = os.fork()
 if child == 0:
     try:
         next(iterator)
+    except RuntimeError as error:
+        print(error, flush=True)
+    try:
+        loader.stats()
     except RuntimeError as error:
         print(error, flush=True)
     loader.close()

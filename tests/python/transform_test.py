@@ -1,10 +1,15 @@
 """The user's functions between the client and the loop."""
 
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
 import threading
 import unittest
 
 import torch
-from support import SAMPLES, ShardTest
+from support import PROGRAM, SAMPLES, ShardTest
 
 import isocost
 
@@ -71,6 +76,52 @@ class Transform(ShardTest):
             pass
         self.assertTrue(all(name.startswith("isocost-transform") for name in threads), threads)
 
+    def test_an_interrupt_and_a_failure_lose_no_microbatch(self):
+        entered, go_on = threading.Event(), threading.Event()
+
+        def wait(sample):
+            entered.set()
+            go_on.wait()
+
+        iterator = iter(self.loader(transform=wait))
+        threading.Thread(target=lambda: (entered.wait(), os.kill(os.getpid(), signal.SIGINT))).start()
+        with self.assertRaises(KeyboardInterrupt):
+            next(iterator)
+        go_on.set()
+        first = next(iterator)
+        self.assertEqual((first.step, first.index), (0, 0))
+
+        loader = self.loader(transform=lambda sample: 1 // 0)
+        iterator = iter(loader)
+        for _ in range(2):
+            with self.assertRaisesRegex(RuntimeError, "ZeroDivisionError"):
+                next(iterator)
+        self.assertEqual(loader.state_dict()["step"], 0)
+
+    def test_what_it_returns_is_checked(self):
+        ids = torch.zeros(3, dtype=torch.int64)
+        for returned, pattern in (([ids], "a list"), ({"x": [1]}, "'x' as list"), ({"x": torch.tensor(1)}, "'x'"),
+                                  ({3: ids}, "3 as Tensor"), ("text", "a str")):
+            with self.assertRaisesRegex(TypeError, f"gives sample .*{pattern}"):
+                next(iter(self.loader(transform=lambda sample, returned=returned: returned)))
+        for returned, pattern in (({"loss_weights": ids}, "leave it out"), ({"input_ids": ids[None]}, "one dimension")):
+            with self.assertRaisesRegex(ValueError, f"gives sample .*{pattern}"):
+                next(iter(self.loader(transform=lambda sample, returned=returned: returned)))
+        with self.assertRaisesRegex(ValueError, "no 'x', which it gives others"):
+            list(self.loader(transform=lambda sample: {"x": ids} if sample.id % 2 else None))
+
+    def test_text_that_a_limit_cut_within_a_character(self):
+        texts = []
+        with tempfile.TemporaryDirectory() as directory:
+            text = pathlib.Path(directory) / "files" / "t.txt"
+            text.parent.mkdir()
+            text.write_text("\u00e4" * 20)
+            subprocess.run([PROGRAM, "make-shards", text.parent, text.parent / "shards"], check=True, capture_output=True)
+            with isocost.DataLoader(text.parent / "shards", global_batch_size=1, microbatches=1, max_text_tokens=8,
+                                    transform=lambda sample: texts.append(sample.text)) as loader:
+                list(loader)
+        self.assertTrue(texts[0] and set(texts[0]) == {"\u00e4"}, texts)
+
     def test_what_fails_names_the_sample(self):
         def fail(sample):
             if sample.id == 7:
@@ -85,6 +136,21 @@ class Transform(ShardTest):
 
         with self.assertRaisesRegex(Exception, "lengths= failed for shard-000000.tar: s0007: 'tokens' is neither"):
             list(self.loader(lengths=fail))
+
+    def test_collate_runs_ahead_of_the_loop(self):
+        ahead = threading.Event()
+
+        def collate(microbatch):
+            if (microbatch.step, microbatch.index) == (0, 1):
+                ahead.set()
+            return threading.current_thread().name
+
+        iterator = iter(self.loader(collate=collate, prefetch=2))
+        self.assertTrue(next(iterator).startswith("isocost-transform"))
+        self.assertTrue(ahead.wait(30))  # the second, while the first is in use
+
+    def test_what_collate_returns_may_be_none(self):
+        self.assertEqual(list(self.loader(collate=lambda microbatch: None)), [None] * 7)
 
     def test_collate_hands_out_what_it_likes(self):
         handed = list(self.loader(collate=lambda microbatch: (microbatch.step, microbatch.index)))

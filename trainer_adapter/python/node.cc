@@ -25,19 +25,20 @@ namespace py = pybind11;
 
 // Settings by the names of docs/config.md, as text: one table for flags, files and Python.
 Result<NodeOptions> node_options(const std::map<std::string, std::string>& settings) {
-  NodeOptions options;
-  for (const auto& [name, text] : settings) {
-    const OptionSpec* found = nullptr;
-    for (const OptionSpec& spec : node_option_table()) {
-      if (spec.name == name) found = &spec;
+  return make_options([&settings](NodeOptions& options) -> Status {
+    for (const auto& [name, text] : settings) {
+      const OptionSpec* found = nullptr;
+      for (const OptionSpec& spec : node_option_table()) {
+        if (spec.name == name) found = &spec;
+      }
+      if (found == nullptr) {
+        return Error(ErrorCode::kInvalidArgument,
+                     name + ": no such setting; docs/config.md lists them");
+      }
+      ISOCOST_TRY_CONTEXT(found->set(options, text), name);
     }
-    if (found == nullptr) {
-      return Error(ErrorCode::kInvalidArgument,
-                   name + ": no such setting; docs/config.md lists them");
-    }
-    ISOCOST_TRY_CONTEXT(found->set(options, text), name);
-  }
-  return options;
+    return {};
+  });
 }
 
 class PyNode {
@@ -144,8 +145,8 @@ Load changed_load(const py::object& said, Load load) {
   if (said.is_none()) return load;
   const auto lengths = said.cast<std::map<std::string, std::int64_t>>();
   for (const auto& [name, count] : lengths) {
-    if (count < (name == "llm_tokens" ? 1 : 0))
-      throw py::value_error(name + " must not be negative");
+    const std::int64_t least = name == "llm_tokens" ? 1 : 0;
+    if (count < least) throw py::value_error(name + " must be at least " + std::to_string(least));
     if (name == "llm_tokens") {
       load[Module::kLlm] = {};
       load[Module::kLlm].add_sequence(std::min(count, std::int64_t{1} << 28));

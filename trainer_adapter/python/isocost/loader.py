@@ -1,5 +1,6 @@
 """The loader: in place of torch.utils.data.DataLoader."""
 
+import functools
 import logging
 import math
 import os
@@ -9,7 +10,7 @@ import weakref
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from isocost import _isocost, keywords, rendezvous, timing
-from isocost.microbatch import MODULES, Microbatch, torch_tensors
+from isocost.microbatch import MODULES, Microbatch, moved, torch_tensors
 from isocost.replicas import Replicas, is_first, mesh_place
 from isocost.state import State
 from isocost.transform import Pipeline, Sample
@@ -21,6 +22,9 @@ _LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 _SETTINGS = {name: text for name, _value, text, _default in _isocost.option_table()}
 # What the loader says itself to the node that it embeds.
 _OWN_SETTINGS = {"shards", "ranks", "bind", "insecure", "curve_key", "curve_clients", "summary", "global_batch"}
+
+# Of torch's keywords.
+_OF_THE_NODE = {"batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout"}
 
 
 class _Resources:
@@ -96,13 +100,16 @@ class DataLoader:
         device: where the tensors are to be, e.g. "cuda"; default: on the CPU.
         connect_timeout: seconds to wait for the node, and for the other ranks to leave a job
             before this one. Default 120.
-        timeout: seconds without a sign of life after which the node gives a rank up, and a rank the
-            node. Default 30.
+        timeout: seconds without a sign of life after which the embedded node gives a rank up, and a
+            rank the node; after as long again those raise that wait for a rank that has gone.
+            Default 30.
         transform: called with each `Sample` (id, weight, text, tensors) in background threads, order
             kept; returns None or a dict of tensors that replace or join the sample's, rows along the
             first dimension. From new `input_ids` follow labels (shifted), position_ids and lengths
-            where it returns none. An exception names the sample.
-        collate: called with each Microbatch in a background thread; what it returns is handed out.
+            where it returns none. An exception names the sample, and the next step is not reached.
+            Leaving the loader waits for calls that have begun.
+        collate: called with each Microbatch, its tensors on the CPU, in a background thread (in a
+            replica group, in the loop's); what it returns is handed out.
         lengths: called by the embedded node with what is known of a sample before it is planned, a
             dict {"id", "shard", "key", "parts": [{"name", "modality", "text_bytes" | "width" |
             ...}], "llm_tokens", "label_tokens"}; returns None or a dict that replaces the last two:
@@ -111,11 +118,13 @@ class DataLoader:
         **options: further settings of an embedded node, by their names in docs/config.md (recipe,
             balance, tail, memory, workers, profile, on_bad_sample, ...), and every keyword of
             torch.utils.data.DataLoader; once for each of the latter a `KeywordNote` warning says
-            whether it is used, or not needed. sampler, batch_sampler and collate_fn are refused.
+            whether it is used, or not needed. sampler, batch_sampler and collate_fn are refused, and
+            with an endpoint those that are the node's to decide.
 
     Iterating gives the rank's microbatches (`isocost.Microbatch`) of one epoch, in order, the same
     number at every rank. The next iteration is the next epoch. One that was left by `break` begins
-    its epoch anew; `load_state_dict` and `set_epoch` begin elsewhere; all ranks must do the same.
+    its epoch anew; `load_state_dict` and `set_epoch` end it and begin elsewhere; all ranks must do
+    the same.
 
     One thread at a time uses a loader; Ctrl-C interrupts a wait within 100 ms. Close it, or use it
     as a context manager; at exit it closes by itself. It cannot be used after a fork.
@@ -139,8 +148,9 @@ class DataLoader:
     def __init__(self, source: Union[str, "os.PathLike[str]"], *, rank: Optional[int] = None,
                  world_size: Optional[int] = None, process_group: Any = None,
                  replica_group: Any = None, device_mesh: Any = None, global_batch_size: Optional[int] = None,
-                 microbatches: Optional[int] = None, seed: Optional[int] = None, epochs: int = 0, endless: bool = False, prefetch: Optional[int] = None,
-                 device: Any = None, connect_timeout: float = 120.0, timeout: Optional[float] = None,
+                 microbatches: Optional[int] = None, seed: Optional[int] = None, epochs: int = 0,
+                 endless: bool = False, prefetch: Optional[int] = None, device: Any = None,
+                 connect_timeout: float = 120.0, timeout: Optional[float] = None,
                  transform: Optional[Callable[[Sample], Optional[Mapping[str, Any]]]] = None,
                  collate: Optional[Callable[[Microbatch], Any]] = None,
                  lengths: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
@@ -154,48 +164,54 @@ class DataLoader:
         self._place = rendezvous.place(rank, world_size, process_group)
         self._replica_group = replica_group
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._place.world_size > 1 else 0.0)
-        settings, torch_options = _split(options)
-        torch_options.update({"timeout": timeout} if timeout else {})
-        self._device = device
+        settings, torch_options = _split(dict(options, **({} if timeout is None else {"timeout": timeout})))
+        self._device = _device(device)
         self._pin = bool(torch_options.get("pin_memory", False))
-        self._prefetch = _at_least("prefetch", prefetch or torch_options.get("prefetch_factor", 2), 1)
-        self._connect_timeout = float(connect_timeout)
+        self._prefetch = _whole("prefetch", torch_options.get("prefetch_factor", 2) if prefetch is None else prefetch, 1)
+        self._connect_timeout = _seconds("connect_timeout", connect_timeout)
         self._keys = (curve_server_key, curve_secret_key)
         self._endless = endless
         self._transform, self._collate, self._lengths = transform, collate, lengths
+        for name, function in (("transform", transform), ("collate", collate), ("lengths", lengths)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{name} = {function!r}: must be a function")
         self._start = State(0, 0, 0)  # of the connection
         self._next = State(0, 0, 0)  # what state_dict() tells
         self._iterator: Optional["weakref.ref[_Epoch]"] = None
         self._finished = True  # no iteration is under way
+        self._restarts = 0
         self._last: Optional[Microbatch] = None
         self._timers: Optional[timing.ModuleTimers] = None
-        self._pending = timing.Pending(self._send_report)
+        self._pending = timing.Pending()
         self._counts = {"microbatches": 0, "waited_s": 0.0, "reports": 0}
         self._ended = False  # after the last epoch
         text = os.fspath(source)
         if "://" in text:
             self._endpoint = text
-            given = dict(settings, **_numbers(global_batch_size, microbatches, seed, torch_options, 1))
-            given.update({"lengths": ""} if lengths is not None else {})
+            numbers = {"global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed,
+                       "lengths": lengths, "epochs": epochs or None}
+            given = {*settings, *(_OF_THE_NODE & set(torch_options)),
+                     *(name for name, value in numbers.items() if value is not None)}
             if given:
-                raise ValueError(f"{', '.join(sorted(given))}: these are the node's settings; give them to "
-                                 f"`isocost serve`, not to a loader that connects to {text}")
+                raise ValueError(f"{', '.join(sorted(given))}: the node decides; say so to `isocost serve`, not to a "
+                                 f"loader that connects to {text}")
         else:
             settings.update(_numbers(global_batch_size, microbatches, seed, torch_options, self._place.world_size))
             settings.update(_from_torch(torch_options))
-            settings["epochs"] = str(epochs)
+            settings["epochs"] = str(_whole("epochs", epochs, 0))
             self._endpoint = ""
+            key = rendezvous.next_key(process_group)
             if replica_group is None or is_first(replica_group):
-                self._endpoint = rendezvous.share_endpoint(self._place, self._connect_timeout,
+                self._endpoint = rendezvous.share_endpoint(key, self._place, self._connect_timeout,
                                                            lambda: self._host(text, settings))
         timing.set_current(self)
 
     # Iterating.
 
-    def __iter__(self) -> Iterator[Microbatch]:
+    def __iter__(self) -> Iterator[Any]:
         self._check_process()
         active = self._iterator() if self._iterator is not None else None
-        if active is not None and not active.finished:
+        if active is not None and active.under_way:
             raise RuntimeError("this DataLoader is being iterated already: finish that iteration, or make a second "
                                "loader")
         if self._iterator is not None and not self._finished:
@@ -207,7 +223,8 @@ class DataLoader:
 
     def __len__(self) -> int:
         """Microbatches of a whole epoch for this rank; bad samples that decoding finds may make the
-        last step shorter. Raises TypeError where the loader is endless."""
+        last step shorter, and with tail = carry later epochs have a step more or less than the first.
+        Raises TypeError where the loader is endless."""
         if self._endless:
             raise TypeError("an endless isocost.DataLoader has no length")
         welcome = self._client().welcome()
@@ -221,7 +238,7 @@ class DataLoader:
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is this epoch's, from its beginning. Costs nothing where it would be
         anyway."""
-        _at_least("epoch", epoch, 0)
+        _whole("epoch", epoch, 0)
         if (self._next.epoch, self._next.step) != (epoch, 0) or not self._finished:
             self._restart(State(self._start.cursor, epoch, 0))
 
@@ -230,13 +247,14 @@ class DataLoader:
     def state_dict(self) -> Dict[str, Any]:
         """The first step that is not trained yet: a handful of numbers, the same at every rank and
         for any number of ranks. Taken in the middle of a step it is that step, since its gradient
-        was not applied."""
+        was not applied; from the step's last microbatch on it is the next one, so take it after
+        `optimizer.step()`."""
         return self._next.to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next iteration goes on there; on all ranks alike. Raises ValueError for what is no
         state; one of other data is refused when the node is asked."""
-        loaded = State.from_dict(dict(state))
+        loaded = State.from_dict(state)
         if loaded != self._next or not self._finished:
             self._restart(loaded)
 
@@ -246,6 +264,9 @@ class DataLoader:
         """Context manager that measures the block and reports its seconds for the microbatch, spread
         over its modules as predicted. On a CUDA device by events: the stream is never waited for.
         Put forward and backward inside, or always the same part of them."""
+        if not isinstance(microbatch, Microbatch):
+            raise TypeError(f"timed: {type(microbatch).__name__} is no isocost.Microbatch; collate= may keep the one it "
+                            "was called with")
         return _Timed(self._pending, microbatch)
 
     def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> None:
@@ -258,10 +279,13 @@ class DataLoader:
         Raises: ValueError for NaN, negative or absurd (over an hour) seconds, an unknown module, or
             a stale microbatch.
         """
-        last = self._last
-        current = (last.epoch, last.step) if last is not None else (0, -1)
+        self._check_process()
+        if self._last is None:
+            raise ValueError(f"report: {microbatch!r} is stale: no microbatch is in use; report it before the next one is "
+                             "asked for")
+        current = (self._last.epoch, self._last.step)
         at = (microbatch.epoch, microbatch.step)
-        if last is None or at > current or at < (current[0] - (current[1] == 0), max(0, current[1] - 1)):
+        if at > current or at < (current[0] - (current[1] == 0), max(0, current[1] - 1)):
             raise ValueError(f"report: {microbatch!r} is stale: the loader is at epoch {current[0]}, step "
                              f"{current[1]}; report a microbatch before the next step ends")
         self._client().report(microbatch.epoch, microbatch.step, microbatch.index, _by_module(microbatch, seconds))
@@ -273,6 +297,7 @@ class DataLoader:
         its summary under "node"."""
         import json
 
+        self._check_process()
         stats: Dict[str, Any] = dict(self._counts)
         client = self._resources.client
         stats["bytes_copied"] = client.bytes_copied() if client is not None else 0
@@ -319,10 +344,24 @@ class DataLoader:
             cursor = self._resources.client.welcome()["cursor"]
             self._start = self._start._replace(cursor=cursor)
             self._next = self._next._replace(cursor=cursor)
-            if self._transform is not None or self._collate is not None:
-                self._resources.pipeline = Pipeline(self._resources.client, self._transform, self._collate,
-                                                    self._pin_here(), self._prefetch)
+            self._resources.pipeline = self._make_pipeline()
         return self._resources.client
+
+    def _make_pipeline(self) -> Optional[Pipeline]:
+        client = self._resources.client
+        if self._replica_group is not None:  # its first member transforms for all
+            if self._transform is None or client.client is None:
+                return None
+            return Pipeline(client.client, self._transform, lambda raw, tensors: (raw, tensors), self._prefetch)
+        if self._transform is None and self._collate is None:
+            return None
+        return Pipeline(client, self._transform, self._finish(), self._prefetch)
+
+    def _finish(self) -> Callable[[Any, Dict[str, Any]], Tuple[Microbatch, Any]]:
+        import torch
+
+        here = self._device is None or self._device.type == "cuda"
+        return functools.partial(_finished, self._pin and here and torch.cuda.is_available(), self._collate)
 
     def _connect(self) -> Any:
         server_key, secret_key = self._keys
@@ -335,49 +374,67 @@ class DataLoader:
         self._check_process()
         self._start = self._next = start
         self._finished = True
+        self._restarts += 1
         self._last = None
+        self._pending.clear()
         self._resources.leave()
 
-    def _take(self) -> Optional[Any]:
-        """The next microbatch, or what `collate` made of it; None at the end of an epoch."""
+    def _take(self) -> Tuple[bool, Any]:
+        """Whether an epoch has ended, else the next microbatch or what `collate` made of it."""
         self._report_timers()
         self._last = None
         microbatch, item = self._receive()
         if microbatch is None:
             self._next = self._next._replace(epoch=max(item["epoch"] + 1, self._next.epoch), step=0)
             self._ended = item["last_epoch"]
-            return None
+            return True, None
         step = microbatch.step + 1 if microbatch.last_of_step else microbatch.step
         self._next = self._next._replace(epoch=microbatch.epoch, step=step)
         self._last = microbatch
         self._counts["microbatches"] += 1
         self._counts["waited_s"] += microbatch.waited_s
-        if self._device is not None:
-            microbatch.to(self._device)
-        return item
+        return False, item if self._device is None else moved(item, self._device)
 
     def _receive(self) -> Tuple[Optional[Microbatch], Any]:
         """A microbatch and what is handed out for it, or None and the end of an epoch."""
         client = self._client()
-        if self._resources.pipeline is not None:
-            return self._resources.pipeline.next()
-        raw = client.next()
-        if raw is None:
-            return None, client.epoch_end()
-        microbatch = Microbatch(raw, torch_tensors(raw, self._pin_here()))
-        return microbatch, microbatch
+        pipeline = self._resources.pipeline
+        if self._replica_group is None:
+            if pipeline is not None:
+                return pipeline.next()
+            raw, rest = _next(client)
+        else:
+            raw, rest = client.next(lambda: _next(client.client) if pipeline is None else pipeline.next())
+        return (None, rest) if raw is None else self._finish()(raw, rest)
 
-    def _pin_here(self) -> bool:
-        return self._pin and self._device is None
+    def _in_use(self) -> Callable[[], bool]:
+        """Tells whether a microbatch is in use; does not keep the loader."""
+        this = weakref.ref(self)
+
+        def in_use() -> bool:
+            loader = this()
+            return loader is not None and loader._last is not None
+
+        return in_use
+
+    def _use_timers(self, timers: timing.ModuleTimers) -> None:
+        if self._timers is not None:
+            self._timers.remove()
+        self._timers = timers
 
     def _report_timers(self) -> None:
         if self._timers is not None and self._last is not None:
             self._pending.add(self._last, self._timers.take())
-        self._pending.flush()
+        for microbatch, seconds in self._pending.measured():
+            self._send_report(microbatch, seconds.get(_ALL, seconds))
 
-    def _send_report(self, microbatch: Microbatch, seconds: Dict[str, float]) -> None:
-        measured = seconds.get(_ALL, seconds)
-        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, _by_module(microbatch, measured))
+    def _send_report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> None:
+        try:
+            by_module = _by_module(microbatch, seconds)
+        except ValueError as error:  # a debugger's stop, say: no reason to end training
+            _LOG.warning("not reported: %s", error)
+            return
+        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, by_module)
         self._counts["reports"] += 1
 
     def _check_process(self) -> None:
@@ -407,19 +464,46 @@ class _Epoch:
 
     def __init__(self, loader: DataLoader):
         self._loader = loader
-        self.finished = False
+        self._restarts = loader._restarts
+        self._finished = False
+
+    @property
+    def under_way(self) -> bool:
+        return not self._finished and self._restarts == self._loader._restarts
 
     def __iter__(self) -> "_Epoch":
         return self
 
-    def __next__(self) -> Microbatch:
-        while not self.finished:
-            microbatch = self._loader._take()
-            if microbatch is not None:
-                return microbatch
+    def __next__(self) -> Any:
+        if self._restarts != self._loader._restarts:
+            raise RuntimeError("set_epoch or load_state_dict has ended this iteration: begin another one")
+        while not self._finished:
+            ended, item = self._loader._take()
+            if not ended:
+                return item
             if not self._loader._endless or self._loader._ended:
-                self.finished = self._loader._finished = True
+                self._finished = self._loader._finished = True
         raise StopIteration
+
+
+def _next(client: Any) -> Tuple[Optional[Any], Dict[str, Any]]:
+    """A raw microbatch and its tensors, or None and the end of an epoch."""
+    raw = client.next()
+    return (None, client.epoch_end()) if raw is None else (raw, torch_tensors(raw))
+
+
+def _finished(pin: bool, collate: Optional[Callable[[Microbatch], Any]], raw: Any,
+              tensors: Dict[str, Any]) -> Tuple[Microbatch, Any]:
+    """The microbatch and what is handed out for it."""
+    if pin:
+        tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+    microbatch = Microbatch(raw, tensors)
+    if collate is None:
+        return microbatch, microbatch
+    try:
+        return microbatch, collate(microbatch)
+    except Exception as error:
+        raise RuntimeError(f"collate= failed for {microbatch!r}: {type(error).__name__}: {error}") from error
 
 
 def _split(options: Dict[str, Any]) -> Tuple[Dict[str, str], Dict[str, Any]]:
@@ -430,8 +514,7 @@ def _split(options: Dict[str, Any]) -> Tuple[Dict[str, str], Dict[str, Any]]:
         if name in keywords.KEYWORDS or setting not in _SETTINGS or name in _OWN_SETTINGS:
             others[name] = value
         else:
-            settings[setting] = {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) \
-                else str(value)
+            settings[setting] = ("on" if value else "off") if isinstance(value, bool) else str(value)
     return settings, keywords.take(others)
 
 
@@ -443,33 +526,57 @@ def _numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed
     if microbatches is None and batch_size is not None:
         microbatches = 1
     if global_batch_size is None and batch_size is not None:
-        global_batch_size = _at_least("batch_size", batch_size, 1) * world_size * (microbatches or 1)
+        global_batch_size = _whole("batch_size", batch_size, 1) * world_size * (microbatches or 1)
     if seed is None and "generator" in torch_options:
+        if not hasattr(torch_options["generator"], "initial_seed"):
+            raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")
         seed = torch_options["generator"].initial_seed() % 2**64
     for name, number, least in (("global_batch", global_batch_size, 1), ("microbatches", microbatches, 1),
                                 ("seed", seed, 0)):
         if number is not None:
-            numbers[name] = str(_at_least(name, number, least))
+            numbers[name] = str(_whole(name, number, least, 2**64))
     return numbers
 
 
 def _from_torch(torch_options: Dict[str, Any]) -> Dict[str, str]:
     settings = {}
     if "shuffle" in torch_options:
+        if not isinstance(torch_options["shuffle"], bool):
+            raise TypeError(f"shuffle = {torch_options['shuffle']!r}: must be True or False")
         settings["shuffle"] = "on" if torch_options["shuffle"] else "off"
     if torch_options.get("num_workers"):
-        settings["workers"] = str(_at_least("num_workers", torch_options["num_workers"], 0))
+        settings["workers"] = str(_whole("num_workers", torch_options["num_workers"], 0))
     if torch_options.get("drop_last"):
         settings["tail"] = "drop"
-    if torch_options.get("timeout"):
-        settings["timeout"] = str(float(torch_options["timeout"]))
+    if "timeout" in torch_options:
+        settings["timeout"] = str(_seconds("timeout", torch_options["timeout"]))
     return settings
 
 
-def _at_least(name: str, number: Any, least: int) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__") or number.__index__() < least:
-        raise ValueError(f"{name} = {number!r}: must be a whole number of at least {least}")
+def _whole(name: str, number: Any, least: int, beyond: int = 2**31) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__") or not least <= number.__index__() < beyond:
+        raise ValueError(f"{name} = {number!r}: must be a whole number of at least {least}, below {beyond}")
     return number.__index__()
+
+
+def _seconds(name: str, number: Any) -> float:
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1e6:
+        raise ValueError(f"{name} = {number!r}: must be a number of seconds above 0")
+    return float(number)
+
+
+def _device(device: Any) -> Any:
+    """As a torch.device with its number; ValueError where there is none such."""
+    if device is None:
+        return None
+    import torch
+
+    try:
+        found = torch.device(device)
+        return torch.empty(0, device=found).device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"device = {device!r}: {reason}") from error
 
 
 def _by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
@@ -496,7 +603,7 @@ def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> D
 
 
 def _checked(name: str, seconds: float) -> float:
-    if not 0 <= seconds <= 3600:  # NaN, too, is not
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= 3600:  # NaN, too, is not
         raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")
     return float(seconds)
 

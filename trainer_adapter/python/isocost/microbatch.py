@@ -80,19 +80,30 @@ def _move(tensor: Any, device: Any, non_blocking: bool) -> Any:
     import torch
 
     target = torch.device(device)
-    if target.type == "cuda" and tensor.device.type == "cpu":
+    if target.type == "cuda" and tensor.device.type == "cpu" and not tensor.is_pinned():
         tensor = tensor.pin_memory()
     return tensor.to(target, non_blocking=non_blocking)
 
 
-def torch_tensors(raw: Any, pin: bool) -> Dict[str, Any]:
-    """The raw microbatch's tensors as torch tensors over the same memory; copied where pinned."""
+def moved(item: Any, device: Any) -> Any:
+    """A microbatch, tensor, or dict, list or tuple of such, on the device; anything else as it is."""
     import torch
+
+    if isinstance(item, Microbatch):
+        return item.to(device)
+    if isinstance(item, torch.Tensor):
+        return _move(item, device, True)
+    if isinstance(item, dict):
+        return {name: moved(value, device) for name, value in item.items()}
+    if type(item) in (list, tuple):
+        return type(item)(moved(value, device) for value in item)
+    return item
+
+
+def torch_tensors(raw: Any) -> Dict[str, Any]:
+    """The raw microbatch's tensors as torch tensors over the same memory."""
     from torch.utils.dlpack import from_dlpack
 
-    tensors = {argument_name(name): from_dlpack(capsule) for name, capsule in raw.capsules()}
-    if pin and torch.cuda.is_available():
-        tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
-    return tensors
+    return {argument_name(name): from_dlpack(capsule) for name, capsule in raw.capsules()}
 
 

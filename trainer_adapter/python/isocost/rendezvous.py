@@ -1,11 +1,13 @@
 """Which rank this process is, and where the job's node listens: from torchrun's environment or the
 initialised process group, so that there is nothing to configure."""
 
+import collections
 import datetime
 import os
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Counter, NamedTuple, Optional
 
-_counter = 0
+_made: Counter[str] = collections.Counter()
+_own_store: Any = None  # a store that this process runs lives as long, for ranks that come late
 
 
 class Place(NamedTuple):
@@ -22,6 +24,9 @@ def place(rank: Optional[int], world_size: Optional[int], group: Any = None) -> 
         raise ValueError("rank and world_size belong together: give both or neither")
     if rank is None:
         rank, world_size = _found(group)
+    for name, number in (("rank", rank), ("world_size", world_size)):
+        if isinstance(number, bool) or not hasattr(number, "__index__"):
+            raise ValueError(f"{name} = {number!r}: must be a whole number")
     if world_size < 1:
         raise ValueError(f"world_size = {world_size}: must be at least 1")
     if not 0 <= rank < world_size:
@@ -44,18 +49,26 @@ def _distributed() -> Any:
     return torch.distributed if torch.distributed.is_available() else None
 
 
-def share_endpoint(here: Place, timeout_s: float, host: Callable[[], str]) -> str:
+def next_key(group: Any = None) -> str:
+    """Names a loader that the processes of a group make together: all call it, in the same order."""
+    distributed = _distributed()
+    members = ""
+    if group is not None:
+        ranks = (distributed.get_global_rank(group, i) for i in range(distributed.get_world_size(group)))
+        members = ",".join(map(str, ranks))
+    _made[members] += 1
+    return f"isocost/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{members}/{_made[members]}"
+
+
+def share_endpoint(key: str, here: Place, timeout_s: float, host: Callable[[], str]) -> str:
     """Rank 0 calls `host`, which starts a node and returns its endpoint; the others learn it through
-    the process group's store, or a store at MASTER_ADDR. All ranks call it, in the same order.
+    the process group's store, or a store at MASTER_ADDR.
 
     Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 does
     not show up, RuntimeError where no store can be found.
     """
-    global _counter
     if here.world_size == 1:
         return host()
-    _counter += 1
-    key = f"isocost/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{_counter}"
     store = _store(here, timeout_s)
     if here.rank == 0:
         try:
@@ -93,6 +106,9 @@ def _store(here: Place, timeout_s: float) -> Any:
     # torchrun's agent runs the store at MASTER_PORT; without one that port is left to
     # init_process_group.
     agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    return distributed.TCPStore(address, port if agent else port + 1, here.world_size,
-                                is_master=here.rank == 0 and not agent, timeout=datetime.timedelta(seconds=timeout_s),
-                                wait_for_workers=False)
+    global _own_store
+    if _own_store is None:
+        _own_store = distributed.TCPStore(address, port if agent else port + 1, here.world_size,
+                                          is_master=here.rank == 0 and not agent,
+                                          timeout=datetime.timedelta(seconds=timeout_s), wait_for_workers=False)
+    return _own_store

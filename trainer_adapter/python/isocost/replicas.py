@@ -1,14 +1,15 @@
 """Ranks that need the same microbatch, as those of one tensor- or context-parallel group do: one of
 them loads, the others receive from it."""
 
+import pickle
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 # Dimensions of a device mesh along which ranks train on different samples; along all others they
 # share them.
 DATA_DIMENSIONS = ("dp", "ddp", "fsdp", "data", "dp_replicate", "dp_shard")
-_FIELDS = ("samples", "position", "announced", "rows", "microbatches", "last_of_step", "global_label_tokens",
-           "label_tokens", "tensor_bytes", "plan_hash", "predicted", "waited_s")
+_FIELDS = ("samples", "position", "last_of_step", "global_label_tokens", "label_tokens", "plan_hash", "predicted",
+           "waited_s")
 
 
 def mesh_place(mesh: Any) -> Tuple[int, int, Any]:
@@ -28,7 +29,8 @@ def mesh_place(mesh: Any) -> Tuple[int, int, Any]:
 
 
 class Replicas:
-    """In place of a client: the group's first member has one, and passes on what it gives."""
+    """In place of a client: the group's first member has one, and passes on what it gives. Uses the
+    group from the thread that calls, as the training loop does."""
 
     def __init__(self, group: Any, connect: Callable[[], Any]):
         import torch.distributed as distributed
@@ -36,79 +38,73 @@ class Replicas:
         self._distributed = distributed
         self._group = group
         self._source = distributed.get_global_rank(group, 0)
-        self._client: Optional[Any] = None
-        self._end: Optional[Dict[str, Any]] = None
+        self.client: Optional[Any] = None  #: the first member's
         error: Optional[Exception] = None
         if is_first(group):
             try:
-                self._client = connect()
+                self.client = connect()
             except Exception as failed:
                 error = failed
-        self._welcome, failed = self._share([self._client.welcome() if self._client is not None else None, error])
+        self._welcome, failed = self._share([self.client.welcome() if self.client is not None else None,
+                                             _picklable(error)])
         if failed is not None:
             raise failed
 
-    def next(self) -> Optional[Any]:
-        raw: Optional[Any] = None
-        news: List[Any] = [None, None, None]  # fields and tensors, end of epoch, error
-        if self._client is not None:
+    def next(self, produce: Callable[[], Tuple[Optional[Any], Dict[str, Any]]]) -> Tuple[Optional[Any], Dict[str, Any]]:
+        """What `produce`, called by the first member, returns: a raw microbatch and its torch tensors,
+        or None and the end of an epoch."""
+        tensors: Dict[str, Any] = {}
+        news: List[Any] = [None, None, None]  # fields and specs, end of epoch, error
+        if self.client is not None:
             try:
-                raw = self._client.next()
-                news = [_describe(raw), None, None] if raw is not None else [None, self._client.epoch_end(), None]
+                raw, result = produce()
+                news = [None, result, None] if raw is None else [_describe(raw, result), None, None]
+                tensors = result
             except Exception as error:
-                news = [None, None, error]
-        from torch.utils.dlpack import to_dlpack
-
-        description, self._end, error = self._share(news)
+                news = [None, None, _picklable(error)]
+        description, end, error = self._share(news)
         if error is not None:
             raise error
         if description is None:
-            return None
+            return None, end
         fields, specs = description
-        tensors = [self._broadcast(raw, i, spec) for i, spec in enumerate(specs)]
-        return SimpleNamespace(capsules=lambda: [(name, to_dlpack(tensor)) for name, tensor in tensors],
-                               tensors=tensors, **fields)
+        return SimpleNamespace(**fields), {name: self._broadcast(tensors.get(name), dtype, shape)
+                                           for name, dtype, shape in specs}
 
     def welcome(self) -> Dict[str, Any]:
         return self._welcome
 
-    def epoch_end(self) -> Optional[Dict[str, Any]]:
-        return self._end
-
     def report(self, epoch: int, step: int, microbatch: int, seconds: Sequence[float]) -> None:
-        if self._client is not None:
-            self._client.report(epoch, step, microbatch, seconds)
+        if self.client is not None:
+            self.client.report(epoch, step, microbatch, seconds)
 
     def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
+        if self.client is not None:
+            self.client.close()
 
     def forget(self) -> None:
-        if self._client is not None:
-            self._client.forget()
+        if self.client is not None:
+            self.client.forget()
 
     def bytes_copied(self) -> int:
-        return self._client.bytes_copied() if self._client is not None else 0
+        return self.client.bytes_copied() if self.client is not None else 0
 
     def bytes_in_use(self) -> int:
-        return self._client.bytes_in_use() if self._client is not None else 0
+        return self.client.bytes_in_use() if self.client is not None else 0
 
     def _share(self, objects: List[Any]) -> List[Any]:
         self._distributed.broadcast_object_list(objects, src=self._source, group=self._group)
         return objects
 
-    def _broadcast(self, raw: Optional[Any], index: int, spec: Tuple[str, str, List[int]]) -> Tuple[str, Any]:
+    def _broadcast(self, tensor: Optional[Any], dtype: str, shape: List[int]) -> Any:
         import torch
-        from torch.utils.dlpack import from_dlpack
 
-        name, dtype, shape = spec
-        on_gpu = self._distributed.get_backend(self._group) == "nccl"
-        tensor = from_dlpack(raw.tensors[index][1]) if raw is not None else torch.empty(shape,
-                                                                                       dtype=getattr(torch, dtype))
-        if on_gpu:
+        if tensor is None:
+            tensor = torch.empty(shape, dtype=getattr(torch, dtype))
+        if self._distributed.get_backend(self._group) == "nccl":
             tensor = tensor.cuda()
         self._distributed.broadcast(tensor, src=self._source, group=self._group)
-        return name, tensor
+        return tensor
 
 
 def is_first(group: Any) -> bool:
@@ -117,6 +113,15 @@ def is_first(group: Any) -> bool:
     return torch.distributed.get_rank(group) == 0
 
 
-def _describe(raw: Any) -> Tuple[Dict[str, Any], List[Tuple[str, str, List[int]]]]:
+def _describe(raw: Any, tensors: Dict[str, Any]) -> Tuple[Dict[str, Any], List[Tuple[str, str, List[int]]]]:
     fields = {name: getattr(raw, name) for name in _FIELDS}
-    return fields, [(name, tensor.dtype, list(tensor.shape)) for name, tensor in raw.tensors]
+    return fields, [(name, str(tensor.dtype).partition(".")[2], list(tensor.shape))
+                    for name, tensor in tensors.items()]
+
+
+def _picklable(error: Optional[Exception]) -> Optional[Exception]:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error

@@ -29,9 +29,15 @@ class State(NamedTuple):
                 f"load_state_dict: version {state['version']!r} of the state is not read by this Isocost, "
                 f"which reads version {VERSION}")
         try:
-            result = State(int(state["cursor"], 16), int(state["epoch"]), int(state["step"]))
+            result = State(int(state["cursor"], 16), _whole(state["epoch"]), _whole(state["step"]))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"load_state_dict: the state is damaged: {error!r}") from None
         if not (0 <= result.cursor < 2**64 and 0 <= result.epoch < 2**32 and 0 <= result.step < 2**32):
             raise ValueError(f"load_state_dict: the state is damaged: {result} is out of range")
         return result
+
+
+def _whole(number: Any) -> int:
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise TypeError(f"{number!r} is no whole number")
+    return number

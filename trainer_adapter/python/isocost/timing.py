@@ -4,6 +4,8 @@ import time
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from isocost.microbatch import MODULES
+
 Finish = Callable[[], Optional[float]]
 
 
@@ -49,41 +51,49 @@ def _cuda() -> Any:
 class Pending:
     """Stretches of microbatches that are not all measured yet, in order."""
 
-    def __init__(self, send: Callable[[Any, Dict[str, float]], None]):
-        self._send = send
+    def __init__(self) -> None:
         self._waiting: List[Tuple[Any, Dict[str, List[Stopwatch]]]] = []
 
     def add(self, microbatch: Any, watches: Dict[str, List[Stopwatch]]) -> None:
         if watches:
             self._waiting.append((microbatch, watches))
 
-    def flush(self) -> None:
-        """Reports what the device has finished; the rest waits for the next call."""
+    def measured(self) -> List[Tuple[Any, Dict[str, float]]]:
+        """What the device has finished since the last call; the rest waits for the next."""
+        finished = []
         while self._waiting:
             microbatch, watches = self._waiting[0]
             seconds = {name: [watch.seconds() for watch in parts] for name, parts in watches.items()}
             if any(value is None for values in seconds.values() for value in values):
-                return
+                break
             self._waiting.pop(0)
-            self._send(microbatch, {name: sum(values) for name, values in seconds.items()})
+            finished.append((microbatch, {name: sum(values) for name, values in seconds.items()}))
+        return finished
+
+    def clear(self) -> None:
+        self._waiting.clear()
 
 
 class ModuleTimers:
     """Hooks that time the modules of a model: see `attach`."""
 
-    def __init__(self) -> None:
+    def __init__(self, active: Callable[[], bool]):
+        self._active = active  # whether a microbatch is in use, whose seconds these are
         self._watches: Dict[str, List[Stopwatch]] = {}
         self._backward: Optional[Stopwatch] = None  # of the module whose backward runs now
         self._handles: List[Any] = []
 
     def watch(self, module: Any, name: str) -> None:
-        running: List[Stopwatch] = []
+        running: List[Optional[Stopwatch]] = []
 
         def before(_module: Any, _inputs: Any) -> None:
-            running.append(Stopwatch())
+            running.append(Stopwatch() if self._active() else None)
 
         def after(_module: Any, _inputs: Any, outputs: Any) -> None:
-            self._add(name, running.pop().stop())
+            watch = running.pop()
+            if watch is None:
+                return
+            self._add(name, watch.stop())
             for tensor in _tensors(outputs):
                 if tensor.requires_grad:
                     tensor.register_hook(lambda _gradient: self._begin_backward(name))
@@ -152,8 +162,10 @@ def attach(model: Any, loader: Any = None, **modules: str) -> ModuleTimers:
         **modules: name of the submodule for each module of the cost model: `vision`, `audio`,
             `llm`, or `encoder` for vision and audio together.
 
-    Returns: the timers; `remove()` takes the hooks off.
-    Raises: ValueError for a submodule that the model lacks, RuntimeError without a loader.
+    Returns: the timers; `remove()` takes the hooks off. Those of an earlier call for the same loader
+        are taken off.
+    Raises: ValueError for a submodule that the model lacks or a module that the cost model lacks,
+        RuntimeError without a loader.
 
     Example:
         >>> isocost.attach(model, encoder="vision_tower", llm="language_model")
@@ -165,11 +177,15 @@ def attach(model: Any, loader: Any = None, **modules: str) -> ModuleTimers:
     if not modules:
         raise ValueError("attach: name a submodule, e.g. llm='language_model'")
     known = dict(getattr(model, "module", model).named_modules())
-    timers = ModuleTimers()
+    timers = ModuleTimers(loader._in_use())
     for name, path in modules.items():
+        if name not in (*MODULES, "encoder"):
+            raise ValueError(f"attach: '{name}' is no module of the cost model; there are {', '.join(MODULES)}, and "
+                             "encoder for vision and audio together")
         if path not in known:
             raise ValueError(f"attach: {name}='{path}': the model has no such submodule; it has: "
                              + ", ".join(sorted(part for part in known if part and "." not in part)))
+    for name, path in modules.items():
         timers.watch(known[path], name)
-    loader._timers = timers
+    loader._use_timers(timers)
     return timers

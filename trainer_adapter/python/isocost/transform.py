@@ -1,13 +1,12 @@
 """Python code of the user between the client and the training loop, in background threads."""
 
-import concurrent.futures
-import os
 import queue
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from isocost.loss import IGNORED_LABEL
 from isocost.microbatch import MODULES, Microbatch, argument_name, torch_tensors
+from isocost.workers import Workers
 
 
 class Sample:
@@ -16,7 +15,7 @@ class Sample:
     Attributes:
         id: number of the sample in the data set.
         weight: in the loss; 0 for a repeat.
-        text: the sample's text parts, joined.
+        text: the sample's text parts, joined; a character that the recipe's limit cut is left out.
         tensors: {name: torch tensor}, this sample's rows of the microbatch's tensors; not to be
             written into.
     """
@@ -31,10 +30,13 @@ class Sample:
     @property
     def text(self) -> str:
         tokens = self.tensors["input_ids"]
-        return bytes(tokens[tokens < 256].tolist()).decode()
+        return bytes(tokens[tokens < 256].tolist()).decode(errors="ignore")
 
 
 Transform = Callable[[Sample], Optional[Mapping[str, Any]]]
+
+# What follows from the samples' weights and lengths.
+_DERIVED = {"loss_weights", *(argument_name(f"{module}.cu_seqlens") for module in MODULES)}
 
 
 def cut(raw: Any, tensors: Dict[str, Any]) -> List[Sample]:
@@ -55,12 +57,13 @@ def cut(raw: Any, tensors: Dict[str, Any]) -> List[Sample]:
 
 
 def apply(transform: Transform, sample: Sample, label_tokens: int) -> Dict[str, Any]:
-    """The sample's tensors after the transform. Raises ValueError that names the sample where its
-    lengths contradict each other or the plan."""
+    """The sample's tensors after the transform. Raises TypeError and ValueError that name the sample
+    where it returned something else, or its lengths contradict each other or the plan."""
     try:
         changes = transform(sample)
     except Exception as error:
         raise RuntimeError(f"transform= failed for sample {sample.id}: {type(error).__name__}: {error}") from error
+    _check(sample, changes)
     tensors = dict(sample.tensors, **(changes or {}))
     if changes and "input_ids" in changes:
         _complete_text(sample, tensors, changes)
@@ -69,6 +72,22 @@ def apply(transform: Transform, sample: Sample, label_tokens: int) -> Dict[str, 
         raise ValueError(f"transform= gives sample {sample.id} {labels} label tokens where the plan counts {label_tokens}: "
                          "announce the count by lengths=, since the loss is divided by that of the whole global batch")
     return tensors
+
+
+def _check(sample: Sample, changes: Any) -> None:
+    import torch
+
+    said = f"transform= gives sample {sample.id}"
+    if changes is not None and not isinstance(changes, Mapping):
+        raise TypeError(f"{said} a {type(changes).__name__}: return None or a dict of tensors")
+    for name, tensor in (changes or {}).items():
+        if not isinstance(name, str) or not isinstance(tensor, torch.Tensor) or tensor.dim() == 0:
+            raise TypeError(f"{said} {name!r} as {type(tensor).__name__}: return tensors by name, rows along the first "
+                            "dimension")
+        if name in _DERIVED:
+            raise ValueError(f"{said} {name!r}, which follows from the samples' weights and lengths: leave it out")
+        if name in ("input_ids", "labels", "position_ids") and tensor.dim() != 1:
+            raise ValueError(f"{said} {name!r} of shape {list(tensor.shape)}: it has one dimension")
 
 
 def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -87,15 +106,22 @@ def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str
                              "they must be as many")
 
 
-def pack(samples: List[Tuple[Sample, Dict[str, Any]]]) -> Dict[str, Any]:
-    """The tensors of several samples, one after the other, and what follows from them."""
+def pack(samples: List[Tuple[Sample, Dict[str, Any]]], announced: List[str]) -> Dict[str, Any]:
+    """The tensors of several samples, one after the other, and what follows from them. Those that a
+    transform adds to the `announced` ones every sample must have: nobody could tell whose rows are
+    whose."""
     import torch
 
     columns: Dict[str, List[Any]] = {}
     for _sample, tensors in samples:
         for name, tensor in tensors.items():
             columns.setdefault(name, []).append(tensor)
-    packed = {name: torch.cat(column) for name, column in columns.items()}
+    for name in set(columns) - set(announced):
+        for sample, tensors in samples:
+            if name not in tensors:
+                raise ValueError(f"transform= gives sample {sample.id} no '{name}', which it gives others: return it "
+                                 "for every sample, without rows where there are none")
+    packed = {name: _joined(name, column) for name, column in columns.items()}
     for module in MODULES:
         lengths = packed.get(argument_name(f"{module}.lengths"))
         if lengths is not None:
@@ -106,56 +132,58 @@ def pack(samples: List[Tuple[Sample, Dict[str, Any]]]) -> Dict[str, Any]:
     return packed
 
 
-class Pipeline:
-    """Takes microbatches ahead of the loop and runs the user's functions on them; gives the results
-    in order. `close` ends its threads, after the client was closed."""
+def _joined(name: str, column: List[Any]) -> Any:
+    import torch
 
-    def __init__(self, client: Any, transform: Optional[Transform], collate: Optional[Callable[[Microbatch], Any]],
-                 pin: bool, ahead: int):
+    try:
+        return torch.cat(column)
+    except RuntimeError as error:
+        raise ValueError(f"transform= gives '{name}' in shapes that do not join: "
+                         f"{sorted({tuple(tensor.shape[1:]) for tensor in column})}") from error
+
+
+Finish = Callable[[Any, Dict[str, Any]], Tuple[Microbatch, Any]]
+
+
+class Pipeline:
+    """Takes raw microbatches ahead of the loop, transforms their samples, and has `finish` make of raw
+    microbatch and tensors what is handed out; all in background threads, in order. `close` ends
+    these after the client was closed."""
+
+    def __init__(self, client: Any, transform: Optional[Transform], finish: Finish, ahead: int):
         self._client = client
         self._transform = transform
-        self._collate = collate
-        self._pin = pin
-        self._pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="isocost-transform")
+        self._finish = finish
+        self._workers = Workers("isocost-transform")
         self._ready: "queue.Queue[Any]" = queue.Queue(ahead)
+        self._next: Any = None  # taken from _ready, not yet handed out
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._pull, name="isocost-pipeline", daemon=True)
         self._thread.start()
 
     def next(self) -> Tuple[Optional[Microbatch], Any]:
-        """A microbatch and what `collate` made of it; at the end of an epoch None, and that end."""
-        item = self._ready.get()
-        if isinstance(item, BaseException):
-            self._ready.put(item)  # again for who asks again
-            raise item
-        raw, parts = item
-        if raw is None:
-            return None, parts
-        tensors = parts if isinstance(parts, dict) else pack([(sample, part.result()) for sample, part in parts])
-        if self._pin:
-            tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
-        microbatch = Microbatch(raw, tensors)
-        return microbatch, microbatch if self._collate is None else self._collated(microbatch)
+        """A microbatch and what is handed out for it; at the end of an epoch None, and that end. An
+        interrupt loses nothing, and what failed fails again for who asks again."""
+        if self._next is None:
+            self._next = self._ready.get()
+        if isinstance(self._next, BaseException):
+            raise self._next
+        end, finished = self._next
+        result = (None, end) if finished is None else finished.result()
+        self._next = None
+        return result
 
     def close(self) -> None:
         self._closing.set()
         while self._thread.is_alive():
-            for _ in self._drained():
-                pass
+            self._drain()
             self._thread.join(0.01)
-        self._pool.shutdown(cancel_futures=True)
+        self._workers.close()
 
-    def _collated(self, microbatch: Microbatch) -> Any:
-        assert self._collate is not None
-        try:
-            return self._pool.submit(self._collate, microbatch).result()
-        except Exception as error:
-            raise RuntimeError(f"collate= failed for {microbatch!r}: {type(error).__name__}: {error}") from error
-
-    def _drained(self) -> Iterator[Any]:
+    def _drain(self) -> None:
         try:
             while True:
-                yield self._ready.get_nowait()
+                self._ready.get_nowait()
         except queue.Empty:
             return
 
@@ -164,22 +192,27 @@ class Pipeline:
             while not self._closing.is_set():
                 raw = self._client.next()
                 if raw is not None:
-                    self._put((raw, self._parts(raw)))
+                    self._put((None, self._submit(raw)))
                     continue
                 end = self._client.epoch_end()
-                self._put((None, end))
+                self._put((end, None))
                 if end["last_epoch"]:
                     return
         except BaseException as error:  # handed to the loop
             self._put(error)
 
-    def _parts(self, raw: Any) -> Union[Dict[str, Any], List[Tuple[Sample, "concurrent.futures.Future[Any]"]]]:
-        """The samples, each with what becomes of it; without a transform the tensors as they are."""
-        tensors = torch_tensors(raw, False)
+    def _submit(self, raw: Any) -> Any:
+        tensors = torch_tensors(raw)
         if self._transform is None:
-            return tensors
-        return [(sample, self._pool.submit(apply, self._transform, sample, entry[2]))
-                for sample, entry in zip(cut(raw, tensors), raw.samples)]
+            return self._workers.submit(self._finish, raw, tensors)
+        # These begin before what waits for them.
+        parts = [(sample, self._workers.submit(apply, self._transform, sample, entry[2]))
+                 for sample, entry in zip(cut(raw, tensors), raw.samples)]
+
+        def finish() -> Tuple[Microbatch, Any]:
+            return self._finish(raw, pack([(sample, part.result()) for sample, part in parts], list(tensors)))
+
+        return self._workers.submit(finish)
 
     def _put(self, item: Any) -> None:
         while not self._closing.is_set():

@@ -1,0 +1,183 @@
+#include "bench/quality/pipeline_quality.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "balancer/analytic_profile.h"
+#include "balancer/layout_model.h"
+#include "balancer/layout_search.h"
+#include "balancer/order.h"
+#include "base/executor.h"
+#include "base/fingerprint.h"
+#include "base/random.h"
+#include "bench/quality/workload.h"
+
+namespace isocost {
+namespace {
+
+using nlohmann::json;
+using Batches = std::vector<std::vector<PipelineLoad>>;
+
+constexpr std::size_t kSteps = 4;
+constexpr std::int64_t kEvaluations = 4'000;
+
+struct PipelineCase {
+  std::string name;
+  std::string mixture;
+  std::size_t samples;
+  Layout layout;
+  double straggler = 1;
+  std::size_t lookahead = 1;
+};
+
+std::vector<PipelineCase> pipeline_cases() {
+  const Layout wide{
+      .encoder = {1, 1, 8}, .llm = {1, 3, 8}, .microbatches = 8, .schedule = Schedule::k1F1B};
+  Layout deep{.encoder = {1, 2, 4}, .llm = {1, 6, 4}, .microbatches = 16};
+  Layout split = deep;
+  split.schedule = Schedule::kZbH1;
+  Layout together{.encoder_place = EncoderPlace::kLlmRanks, .microbatches = 8};
+  together.encoder = together.llm = {1, 4, 8};
+  Layout giants = wide;
+  giants.encoder.data = giants.llm.data = 16;
+  return {{"pipeline documents 256, 4 stages x 8, 1f1b", "documents", 256, wide},
+          {"pipeline mixed 256, 4 stages x 8, 1f1b", "mixed", 256, wide},
+          {"pipeline mixed 256, 8 stages x 4, 1f1b", "mixed", 256, deep},
+          {"pipeline mixed 256, 8 stages x 4, zb-h1", "mixed", 256, split},
+          {"pipeline mixed 256, one of 4 stages x 8", "mixed", 256, together},
+          {"pipeline mixed 256, 4 stages x 8, straggler", "mixed", 256, wide, 1.2},
+          {"pipeline mixed 256, 4 stages x 16, ahead 4", "mixed", 256, giants, 1, 4}};
+}
+
+Batches draw_batches(const Mixture& mixture, std::size_t samples, std::size_t count,
+                     std::uint64_t seed) {
+  const CostProfile profile = CostProfile::stated_default();
+  Random random(seed);
+  Batches batches(count);
+  for (auto& batch : batches) {
+    for (std::size_t i = 0; i < samples; ++i) {
+      const TraceSample sample = draw(mixture, random);
+      batch.push_back(
+          price(profile, load_of_counts(static_cast<std::int64_t>(sample.encoder_patches),
+                                        static_cast<std::int64_t>(sample.llm_tokens))));
+    }
+  }
+  return batches;
+}
+
+PipelineLoad mean_of(const std::vector<PipelineLoad>& batch) {
+  PipelineLoad sum;
+  for (const PipelineLoad& sample : batch) sum += sample;
+  const auto n = static_cast<double>(batch.size());
+  return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
+}
+
+Result<json> run_policy(PipelinePolicy policy, const PipelineModel& model, const Batches& batches) {
+  double step_s = 0;
+  double idle = 0;
+  double gap = 0;
+  std::int64_t peak = 0;
+  Fingerprint plans;
+  const auto n = static_cast<double>(batches.size());
+  for (std::size_t b = 0; b < batches.size(); ++b) {
+    ISOCOST_ASSIGN(
+        const PipelinePlan plan,
+        plan_pipeline(model, batches[b], policy, {.evaluations = kEvaluations, .seed = b}));
+    ISOCOST_ASSIGN(const PipelineReport report,
+                   simulate(make_step(model, microbatch_loads(batches[b], plan.bins))));
+    step_s += report.step_s / n;
+    idle += report.idle_share / n;
+    gap += (report.step_s / plan.lower_bound_s - 1) / n;
+    peak = std::max(peak, report.peak_activation_bytes());
+    for (const auto& bin : plan.bins) {
+      plans.add(bin.size());
+      for (const std::uint32_t sample : bin) plans.add(sample);
+    }
+  }
+  return json{{"makespan", step_s},
+              {"gap", gap},
+              {"idle_fraction", idle},
+              {"peak_activation_bytes", peak},
+              {"plans", plans.value()}};
+}
+
+Result<json> run_case(const PipelineCase& what, const std::filesystem::path& traces) {
+  ISOCOST_ASSIGN(const Mixture mixture, load_mixture(what.mixture, traces));
+  const JobModel job;
+  Batches batches = draw_batches(mixture, what.samples, kSteps, 1);
+  const PipelineLoad mean = mean_of(batches.front());
+  for (auto& batch : batches) {
+    for (PipelineLoad& sample : batch) sample = spread_load(job, what.layout, sample);
+  }
+  ISOCOST_ASSIGN(PipelineModel model, make_pipeline(job, what.layout, mean));
+  if (what.straggler != 1) {
+    model.llm.speeds.assign(model.llm.replicas, 1);
+    model.llm.speeds[0] = what.straggler;
+  }
+  json report;
+  for (const PipelinePolicy policy :
+       {PipelinePolicy::kBlind, PipelinePolicy::kGreedy, PipelinePolicy::kIsocost}) {
+    Batches taken = batches;
+    if (policy == PipelinePolicy::kIsocost && what.lookahead > 1) {
+      ISOCOST_ASSIGN(taken, compose_pipeline_batches(model, batches));
+    }
+    ISOCOST_ASSIGN(report[std::string(policy_name(policy))], run_policy(policy, model, taken));
+  }
+  return report;
+}
+
+// What a layout does on batches that its choice has not seen.
+Result<json> score_fresh(const JobModel& job, const Layout& layout, const Batches& fresh,
+                         const LayoutSearchOptions& options) {
+  ISOCOST_ASSIGN(const LayoutScore score,
+                 score_layout(job, layout, fresh, options, options.evaluations));
+  Fingerprint plans;
+  plans.add(layout.to_json());
+  return json{{"makespan", score.step_s},
+              {"idle_fraction", score.idle_share},
+              {"memory_bytes", score.memory_bytes},
+              {"layout", layout.to_string()},
+              {"plans", plans.value()}};
+}
+
+Result<json> run_search(const std::filesystem::path& traces) {
+  ISOCOST_ASSIGN(const Mixture mixture, load_mixture("mixed", traces));
+  const JobModel job;
+  LayoutSearchOptions options;
+  options.gpus = 16;
+  options.first_looks = 40;
+  options.second_looks = 6;
+  options.evaluations = 1'000;
+  const auto executor = make_executor(0);
+  LayoutSearchContext context;
+  context.executor = executor.get();
+  const Batches batches = draw_batches(mixture, 128, 2, 2);
+  const Batches fresh = draw_batches(mixture, 128, 4, 3);
+  ISOCOST_ASSIGN(const LayoutSearchResult found, search_layouts(job, batches, options, context));
+  json report;
+  ISOCOST_ASSIGN(report["isocost"], score_fresh(job, found.best.front().layout, fresh, options));
+  if (found.alike) {
+    ISOCOST_ASSIGN(report["alike"], score_fresh(job, found.alike->layout, fresh, options));
+  }
+  if (found.mean_shape) {
+    ISOCOST_ASSIGN(report["mean-shape"],
+                   score_fresh(job, found.mean_shape->layout, fresh, options));
+  }
+  return report;
+}
+
+}  // namespace
+
+Result<json> pipeline_quality(const std::filesystem::path& traces) {
+  json report;
+  for (const PipelineCase& what : pipeline_cases()) {
+    ISOCOST_ASSIGN(report[what.name], run_case(what, traces));
+  }
+  ISOCOST_ASSIGN(report["layout of 16 GPUs, mixed 128"], run_search(traces));
+  return report;
+}
+
+}  // namespace isocost

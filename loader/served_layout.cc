@@ -1,0 +1,91 @@
+#include "loader/served_layout.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "balancer/analytic_profile.h"
+#include "balancer/layout.h"
+
+namespace isocost {
+namespace {
+
+Status agree(const char* field, std::int64_t given, std::size_t wanted, const char* what,
+             const NodeOptions& options) {
+  if (given == static_cast<std::int64_t>(wanted)) return {};
+  return Error(ErrorCode::kInvalidArgument, std::string(field) + " = " + std::to_string(given) +
+                                                ": layout " + options.layout.string() + " has " +
+                                                std::to_string(wanted) + " " + what + ": leave " +
+                                                field + " out, or the layout");
+}
+
+Status check(const NodeOptions& options, const Layout& layout) {
+  ISOCOST_TRY(agree("ranks", options.ranks, layout.llm.data, "LLM replicas", options));
+  return agree("microbatches", options.microbatches, layout.microbatches, "microbatches a replica",
+               options);
+}
+
+PipelineLoad mean_price(const CostProfile& profile, std::span<const Load> loads) {
+  PipelineLoad sum;
+  for (const Load& load : loads) sum += price(profile, load);
+  const auto n = static_cast<double>(std::max<std::size_t>(loads.size(), 1));
+  return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptions& options,
+                                                                 const CostProfile& starting,
+                                                                 std::span<const Load> loads) {
+  if (options.layout.empty()) return std::unique_ptr<const ServedLayout>();
+  ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
+  ISOCOST_TRY(check(options, layout));
+  JobModel job;
+  job.profile = starting;
+  auto pipeline = make_pipeline(job, layout, mean_price(starting, loads));
+  if (!pipeline) {
+    return std::move(pipeline).error().with_context("layout " + options.layout.string());
+  }
+  return std::unique_ptr<const ServedLayout>(
+      new ServedLayout(layout, *std::move(pipeline), std::move(job)));
+}
+
+bool ServedLayout::pipelined() const {
+  return layout_.llm.pipeline > 1 || layout_.encoder_place == EncoderPlace::kOwnRanks;
+}
+
+PipelineLoad ServedLayout::price(const ModuleSeconds& seconds, const Load& load) const {
+  const auto of = [](Module module) { return static_cast<std::size_t>(module); };
+  PipelineLoad sample;
+  sample.encoder_s = seconds[of(Module::kVision)] + seconds[of(Module::kAudio)];
+  sample.llm_s = seconds[of(Module::kLlm)];
+  sample.encoder_units =
+      static_cast<double>(load[Module::kVision].units + load[Module::kAudio].units);
+  sample.llm_units = static_cast<double>(load[Module::kLlm].units);
+  return spread_load(job_, layout_, sample);
+}
+
+ModuleSeconds ServedLayout::as_one_rank(const ModuleSeconds& measured) const {
+  ModuleSeconds seconds = measured;
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const bool llm = static_cast<Module>(m) == Module::kLlm;
+    if (seconds.at(m) < 0) continue;
+    seconds.at(m) *= static_cast<double>(llm ? layout_.llm.tensor : layout_.encoder.tensor);
+  }
+  return seconds;
+}
+
+Status check_layout(const NodeOptions& options) {
+  if (options.layout.empty()) return {};
+  ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
+  return check(options, layout);
+}
+
+Status adopt_layout(NodeOptions& options) {
+  ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
+  options.ranks = static_cast<std::int64_t>(layout.llm.data);
+  options.microbatches = static_cast<std::int64_t>(layout.microbatches);
+  return {};
+}
+
+}  // namespace isocost
