@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/memory.h"
+
 namespace isocost {
 namespace {
 
 constexpr double kBf16 = 2;
-constexpr double kFp32 = 4;
-constexpr double kSharedStateBytes = 12;  // master weight and two moments
-constexpr double kTensorReductions = 4;   // a layer's, forward and backward
+constexpr double kTensorReductions = 4;  // a layer's, forward and backward
 
 // "12.5GB/s" with unit "B/s", "10us" with unit "s": a number, an SI prefix, the unit.
 Result<double> quantity(std::string_view text, std::string_view unit, const std::string& name) {
@@ -94,8 +94,8 @@ std::vector<double> cut_layers(std::int64_t layers, std::size_t chunks, double l
 
 // Encoder layers, then LLM layers, cut where the mean sample's seconds are even.
 void cut_jointly(const JobModel& job, const PipelineLoad& mean, PipelineModel& model) {
-  const ModuleShape& encoder = job.shape.encoder;
-  const ModuleShape& llm = job.shape.llm;
+  const Architecture& encoder = job.encoder;
+  const Architecture& llm = job.llm;
   const double llm_layers = static_cast<double>(llm.layers) + llm.head_layers();
   const double encoder_layer_s = mean.encoder_s / static_cast<double>(encoder.layers);
   const double llm_layer_s = mean.llm_s / llm_layers;
@@ -118,7 +118,7 @@ void cut_jointly(const JobModel& job, const PipelineLoad& mean, PipelineModel& m
   model.llm.shares.back() += llm.head_layers() / llm_layers;
 }
 
-Status check_module(const ModuleShape& shape, const ModuleDegrees& degrees, std::size_t chunks,
+Status check_module(const Architecture& shape, const ModuleDegrees& degrees, std::size_t chunks,
                     const char* module) {
   if (static_cast<std::size_t>(shape.heads) % degrees.tensor != 0) {
     return Error(ErrorCode::kInvalidArgument, "layout: '" + std::string(module) + ".tensor' is " +
@@ -136,7 +136,7 @@ Status check_module(const ModuleShape& shape, const ModuleDegrees& degrees, std:
   return {};
 }
 
-double tensor_seconds_per_unit(const JobModel& job, const ModuleShape& shape, std::size_t tensor) {
+double tensor_seconds_per_unit(const JobModel& job, const Architecture& shape, std::size_t tensor) {
   if (tensor == 1) return 0;
   const auto t = static_cast<double>(tensor);
   const double bytes = kBf16 * static_cast<double>(shape.width * shape.layers);
@@ -145,7 +145,7 @@ double tensor_seconds_per_unit(const JobModel& job, const ModuleShape& shape, st
   return kTensorReductions * 2 * (t - 1) / t * bytes / rate;
 }
 
-ModuleStages spread_module(const JobModel& job, const ModuleShape& shape,
+ModuleStages spread_module(const JobModel& job, const Architecture& shape,
                            const ModuleDegrees& degrees, double microbatch_s) {
   ModuleStages module;
   module.replicas = degrees.data;
@@ -159,16 +159,40 @@ ModuleStages spread_module(const JobModel& job, const ModuleShape& shape,
   module.output_bytes_per_unit = kBf16 * static_cast<double>(shape.width) / tensor;
   const double parameters =
       static_cast<double>(shape.parameters()) / static_cast<double>(degrees.pipeline) / tensor;
-  module.reduce_s = reduce_seconds(job.cluster, (kFp32 + kBf16) * parameters, degrees);
+  module.reduce_s = reduce_seconds(
+      job.cluster, (StateBytes::kGradient + StateBytes::kWeight) * parameters, degrees);
   return module;
 }
 
 double state_bytes(double parameters, const ModuleDegrees& degrees) {
   return parameters / static_cast<double>(degrees.tensor) *
-         (kBf16 + kFp32 + kSharedStateBytes / static_cast<double>(degrees.data));
+         (StateBytes::kWeight + StateBytes::kGradient +
+          StateBytes::kOptimizer / static_cast<double>(degrees.data));
 }
 
 }  // namespace
+
+Result<JobModel> JobModel::create(CostProfile profile) {
+  const auto dimensions = [&profile](Module module) {
+    return profile.modules.at(static_cast<std::size_t>(module)).architecture;
+  };
+  const auto encoder =
+      dimensions(Module::kVision) ? dimensions(Module::kVision) : dimensions(Module::kAudio);
+  const auto llm = dimensions(Module::kLlm);
+  if (!encoder || !llm) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "profile " + profile.source + ": 'modules." + (llm ? "vision" : "llm") +
+                     ".architecture' is missing: a layout needs the module's layers, widths and "
+                     "heads; docs/profile.md lists them");
+  }
+  return JobModel{.profile = std::move(profile), .encoder = *encoder, .llm = *llm, .cluster = {}};
+}
+
+Result<JobModel> JobModel::load(const std::filesystem::path& profile) {
+  if (profile.empty()) return JobModel{};
+  ISOCOST_ASSIGN(CostProfile its, CostProfile::load(profile));
+  return create(std::move(its));
+}
 
 Result<Cluster> Cluster::parse_interconnect(std::string_view text) {
   Cluster cluster;
@@ -189,21 +213,21 @@ Result<Cluster> Cluster::parse_interconnect(std::string_view text) {
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const PipelineLoad& mean_sample) {
   ISOCOST_TRY(layout.validate());
-  ISOCOST_TRY(check_module(job.shape.llm, layout.llm, layout.chunks, "llm"));
+  ISOCOST_TRY(check_module(job.llm, layout.llm, layout.chunks, "llm"));
   const bool own = layout.encoder_place == EncoderPlace::kOwnRanks;
   // In one pipeline with the LLM a stage may hold no encoder layer; tensor ranks split heads still.
   ModuleDegrees encoder = layout.encoder;
   if (!own) encoder.pipeline = 1;
-  ISOCOST_TRY(check_module(job.shape.encoder, encoder, 1, "encoder"));
+  ISOCOST_TRY(check_module(job.encoder, encoder, 1, "encoder"));
   const auto fixed = [&job](Module module) {
     return job.profile.modules.at(static_cast<std::size_t>(module)).coefficients.per_microbatch;
   };
   PipelineModel model;
   model.schedule = layout.schedule;
   model.microbatches = layout.microbatches;
-  model.encoder = spread_module(job, job.shape.encoder, layout.encoder,
+  model.encoder = spread_module(job, job.encoder, layout.encoder,
                                 std::max(fixed(Module::kVision), fixed(Module::kAudio)));
-  model.llm = spread_module(job, job.shape.llm, layout.llm, fixed(Module::kLlm));
+  model.llm = spread_module(job, job.llm, layout.llm, fixed(Module::kLlm));
   model.llm.chunks = layout.chunks;
   model.link = {.latency_s = job.cluster.latency_s, .bytes_per_s = job.cluster.network_bytes_per_s};
   if (layout.ranks() <= job.cluster.gpus_per_node) {
@@ -211,9 +235,9 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   }
   model.feed_bytes_per_llm_unit = model.llm.output_bytes_per_unit;
   if (own) {
-    model.encoder.shares = cut_layers(job.shape.encoder.layers, layout.encoder.pipeline, 0);
-    model.llm.shares = cut_layers(job.shape.llm.layers, layout.llm.pipeline * layout.chunks,
-                                  job.shape.llm.head_layers());
+    model.encoder.shares = cut_layers(job.encoder.layers, layout.encoder.pipeline, 0);
+    model.llm.shares =
+        cut_layers(job.llm.layers, layout.llm.pipeline * layout.chunks, job.llm.head_layers());
   } else {
     model.llm.reduce_s += model.encoder.reduce_s;
     model.encoder.reduce_s = 0;
@@ -227,27 +251,27 @@ PipelineLoad spread_load(const JobModel& job, const Layout& layout, const Pipeli
   PipelineLoad load = sample;
   load.encoder_s =
       sample.encoder_s / static_cast<double>(layout.encoder.tensor) +
-      sample.encoder_units * tensor_seconds_per_unit(job, job.shape.encoder, layout.encoder.tensor);
+      sample.encoder_units * tensor_seconds_per_unit(job, job.encoder, layout.encoder.tensor);
   load.llm_s = sample.llm_s / static_cast<double>(layout.llm.tensor) +
-               sample.llm_units * tensor_seconds_per_unit(job, job.shape.llm, layout.llm.tensor);
+               sample.llm_units * tensor_seconds_per_unit(job, job.llm, layout.llm.tensor);
   return load;
 }
 
 RankMemory state_memory(const JobModel& job, const Layout& layout, const PipelineModel& model) {
-  const auto layers_bytes = [](const ModuleShape& shape, double share) {
+  const auto layers_bytes = [](const Architecture& shape, double share) {
     const double layers = share * (static_cast<double>(shape.layers) + shape.head_layers());
     return layers * static_cast<double>(shape.layer_parameters());
   };
   // The embeddings: half (input) on the first stage, half (head) on the last. The head's part of
   // the shares counts as layers already, so only the first stage's half is added.
-  const double input = static_cast<double>(job.shape.llm.embedding_parameters) / 2;
+  const double input = static_cast<double>(job.llm.embedding_parameters) / 2;
   RankMemory memory;
   std::vector<double> stages(layout.llm.pipeline, 0.0);
   for (std::size_t c = 0; c < model.llm.shares.size(); ++c) {
     double& stage = stages[c % stages.size()];
-    stage += layers_bytes(job.shape.llm, model.llm.shares[c]);
+    stage += layers_bytes(job.llm, model.llm.shares[c]);
     if (!model.encoder_on_llm.empty()) {
-      stage += model.encoder_on_llm[c] * static_cast<double>(job.shape.encoder.parameters());
+      stage += model.encoder_on_llm[c] * static_cast<double>(job.encoder.parameters());
     }
   }
   stages.front() += input;
@@ -257,7 +281,7 @@ RankMemory state_memory(const JobModel& job, const Layout& layout, const Pipelin
     const double share =
         *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
     memory.encoder_state = static_cast<std::int64_t>(
-        state_bytes(share * static_cast<double>(job.shape.encoder.parameters()), layout.encoder));
+        state_bytes(share * static_cast<double>(job.encoder.parameters()), layout.encoder));
   }
   return memory;
 }

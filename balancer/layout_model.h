@@ -1,14 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
-#include "balancer/analytic_profile.h"
 #include "balancer/layout.h"
 #include "balancer/pipeline_model.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "costmodel/architecture.h"
+#include "costmodel/profile.h"
 
 namespace isocost {
 
@@ -27,8 +29,16 @@ struct Cluster {
 
 /// What predicts a job: seconds (a profile measured or stated for one rank), dimensions, machines.
 struct JobModel {
+  /// Of a profile; vision and audio are one encoder, with vision's dimensions where the profile has
+  /// them, else audio's. Errors: kInvalidArgument where it lacks an encoder's or the LLM's.
+  static Result<JobModel> create(CostProfile profile);
+  /// Of a profile's file; of the stated default where it is empty. Errors: those of
+  /// CostProfile::load, too.
+  static Result<JobModel> load(const std::filesystem::path& profile);
+
   CostProfile profile = CostProfile::stated_default();
-  ModelShape shape = ModelShape::siglip_qwen2_5_7b();
+  Architecture encoder = Architecture::siglip_so400m();
+  Architecture llm = Architecture::qwen2_5_7b();
   Cluster cluster;
 };
 

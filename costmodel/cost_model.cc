@@ -102,9 +102,10 @@ struct CostModel::State {
     double sum = 0;
     for (const BucketSeconds& part : shape) sum += part.seconds;
     // Sequences of several lengths are priced one by one where they are known.
-    const double seconds = sum > 0 ? predictor.fixed() + sum : predictor.microbatch(load);
+    const double samples = sum > 0 ? sum : predictor.sample(load);
+    const double seconds = predictor.microbatch(load, samples);
     if (!(seconds > 0)) return 0;
-    const double fixed = std::min(predictor.fixed() / seconds, 1.0);
+    const double fixed = predictor.fixed() / seconds;
     if (fixed > 0) shares.push_back({kFixed, static_cast<float>(fixed)});
     if (sum > 0) {
       const double scale = (1 - fixed) / sum;

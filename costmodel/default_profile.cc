@@ -60,6 +60,9 @@ CostProfile CostProfile::stated_default() {
   profile.modules[0].coefficients = vision();
   profile.modules[1].coefficients = audio();
   profile.modules[2].coefficients = llm();
+  profile.modules[0].architecture = Architecture::siglip_so400m();
+  profile.modules[1].architecture = Architecture::whisper_large_v3();
+  profile.modules[2].architecture = Architecture::qwen2_5_7b();
   profile.source = "default";
   return profile;
 }

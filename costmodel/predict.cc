@@ -1,8 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <map>
+#include <utility>
 
+#include "costmodel/internal/curve_fit.h"
 #include "costmodel/internal/nnls.h"
 #include "costmodel/predictor.h"
 #include "costmodel/profile.h"
@@ -22,11 +23,6 @@ TermVector terms_of(const ModuleLoad& load) {
 // Seconds of one sequence by the form.
 double form(const ModuleCoefficients& c, double length) {
   return c.per_sequence + (c.per_unit + c.per_unit_squared * length) * length;
-}
-
-bool of_one_length(const ModuleLoad& load) {
-  return load.sequences > 0 && load.units > 0 && load.units % load.sequences == 0 &&
-         load.units_squared == load.units / load.sequences * load.units;
 }
 
 }  // namespace
@@ -77,7 +73,9 @@ std::string_view price_origin_name(PriceOrigin origin) {
 ModulePredictor::ModulePredictor(const ModuleProfile& profile)
     : coefficients_(profile.coefficients) {
   if (profile.points.empty()) return;
-  add_knots(profile.points);
+  ModuleCurves curves = fit_curves(profile.points, coefficients_);
+  sequence_ = std::move(curves.sequence);
+  batch_ = std::move(curves.batch);
   double squares = 0;
   for (const ProfilePoint& point : profile.points) {
     const double miss = microbatch(point.load) / point.seconds() - 1;
@@ -87,82 +85,32 @@ ModulePredictor::ModulePredictor(const ModuleProfile& profile)
   error_ = std::sqrt(squares / static_cast<double>(profile.points.size()));
 }
 
-// Seconds of one sequence at each measured length, nearest to that length's points in relative
-// terms. Neighbours that fall with the length are pooled.
-void ModulePredictor::add_knots(const std::vector<ProfilePoint>& points) {
-  struct Sums {
-    double xy = 0;
-    double xx = 0;
-  };
-  std::map<std::int64_t, Sums> lengths;
-  for (const ProfilePoint& point : points) {
-    if (!of_one_length(point.load)) continue;
-    const double x = static_cast<double>(point.load.sequences) / point.seconds();
-    Sums& sums = lengths[point.load.units / point.load.sequences];
-    sums.xy += x * (1 - fixed() / point.seconds());
-    sums.xx += x * x;
-  }
-  struct Pool {
-    double sum = 0;
-    std::size_t count = 0;
-    double mean() const { return sum / static_cast<double>(count); }
-  };
-  std::vector<Pool> pools;
-  std::vector<double> log_lengths;
-  for (const auto& [length, sums] : lengths) {
-    double seconds = sums.xy / sums.xx;
-    if (!(seconds > 0)) seconds = form(coefficients_, static_cast<double>(length));
-    if (!(seconds > 0)) continue;
-    log_lengths.push_back(std::log2(static_cast<double>(length)));
-    pools.push_back({std::log2(seconds), 1});
-    while (pools.size() > 1 && pools[pools.size() - 2].mean() > pools.back().mean()) {
-      const Pool last = pools.back();
-      pools.pop_back();
-      pools.back().sum += last.sum;
-      pools.back().count += last.count;
-    }
-  }
-  std::size_t at = 0;
-  for (const Pool& pool : pools) {
-    for (std::size_t i = 0; i < pool.count; ++i) knots_.push_back({log_lengths[at++], pool.mean()});
-  }
-}
-
-double ModulePredictor::sequence_seconds(double log_length) const {
-  const auto above =
-      std::upper_bound(knots_.begin(), knots_.end(), log_length,
-                       [](double value, const Knot& knot) { return value < knot.log_length; });
-  if (above == knots_.begin()) return std::exp2(knots_.front().log_seconds);
-  if (above == knots_.end()) return std::exp2(knots_.back().log_seconds);
-  const Knot& below = *(above - 1);
-  const double part = (log_length - below.log_length) / (above->log_length - below.log_length);
-  return std::exp2(below.log_seconds + part * (above->log_seconds - below.log_seconds));
-}
-
 double ModulePredictor::sample(const ModuleLoad& load) const {
   if (load.sequences == 0 && load.units == 0) return 0;
   const double by_form = predict(coefficients_, load).count() - fixed();
   const double length = typical_length(load);
-  if (knots_.empty() || length <= 0) return by_form;
-  const double log_length =
-      std::clamp(std::log2(length), knots_.front().log_length, knots_.back().log_length);
-  const double of_form = form(coefficients_, std::exp2(log_length));
-  const double measured = sequence_seconds(log_length);
+  const auto& knots = sequence_.knots();
+  if (knots.empty() || length <= 0) return by_form;
+  const double known =
+      std::clamp(length, std::exp2(knots.front().log_x), std::exp2(knots.back().log_x));
+  const double of_form = form(coefficients_, known);
+  const double measured = sequence_.at(known);
   if (of_form > 0) return by_form * measured / of_form;
   return measured * static_cast<double>(load.units) / length;
 }
 
-double ModulePredictor::microbatch(const ModuleLoad& load) const {
+double ModulePredictor::microbatch(const ModuleLoad& load, double samples) const {
   if (load.sequences == 0 && load.units == 0) return 0;
-  return fixed() + sample(load);
+  return fixed() + samples * batch_.at(static_cast<double>(std::max<std::int64_t>(load.units, 1)));
 }
 
 double ModulePredictor::octaves_beyond(const ModuleLoad& load) const {
   const double length = typical_length(load);
-  if (knots_.empty() || length <= 0) return 0;
+  const auto& knots = sequence_.knots();
+  if (knots.empty() || length <= 0) return 0;
   const double log_length = std::log2(length);
-  const double by_length = std::max(
-      {0.0, knots_.front().log_length - log_length, log_length - knots_.back().log_length});
+  const double by_length =
+      std::max({0.0, knots.front().log_x - log_length, log_length - knots.back().log_x});
   const double by_units = std::log2(static_cast<double>(load.units) / most_units_);
   return std::max(by_length, by_units);
 }
@@ -170,10 +118,11 @@ double ModulePredictor::octaves_beyond(const ModuleLoad& load) const {
 PriceOrigin ModulePredictor::origin(const ModuleLoad& load) const {
   constexpr double kSame = 1e-9;
   if (most_units_ == 0) return PriceOrigin::kStated;
-  if (knots_.empty() || octaves_beyond(load) > kSame) return PriceOrigin::kExtrapolated;
+  const auto& knots = sequence_.knots();
+  if (knots.empty() || octaves_beyond(load) > kSame) return PriceOrigin::kExtrapolated;
   const double log_length = std::log2(std::max(typical_length(load), 1.0));
-  const bool known = std::any_of(knots_.begin(), knots_.end(), [&](const Knot& knot) {
-    return std::abs(knot.log_length - log_length) < kSame;
+  const bool known = std::any_of(knots.begin(), knots.end(), [&](const Curve::Knot& knot) {
+    return std::abs(knot.log_x - log_length) < kSame;
   });
   return known ? PriceOrigin::kMeasured : PriceOrigin::kInterpolated;
 }

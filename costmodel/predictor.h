@@ -2,8 +2,8 @@
 
 #include <cstdint>
 #include <string_view>
-#include <vector>
 
+#include "costmodel/curve.h"
 #include "costmodel/profile.h"
 
 namespace isocost {
@@ -20,18 +20,22 @@ std::string_view price_origin_name(PriceOrigin origin);
 
 /// A module's seconds by its profile alone. A microbatch costs something whatever it holds, and
 /// each sequence what its length asks: by the measured points, interpolated monotonically over the
-/// length, and beyond them by the fitted form, joined without a step. Batch-dependent throughput
-/// other than the fixed part is left out. Immutable.
+/// length, and beyond them by the fitted form, joined without a step. Small microbatches do not
+/// fill a device and large ones leave its caches: a factor by the microbatch's units, one at the
+/// largest that was measured, says how much. Immutable.
 class ModulePredictor {
  public:
   explicit ModulePredictor(const ModuleProfile& profile);
 
   /// What a microbatch costs whatever it holds.
   double fixed() const { return coefficients_.per_microbatch; }
-  /// What a sample adds to a microbatch, without fixed(). Its sequences count as all of their
+  /// What a sample adds to a large microbatch, without fixed(). Its sequences count as all of their
   /// typical length.
   double sample(const ModuleLoad& load) const;
-  double microbatch(const ModuleLoad& load) const;
+  /// A microbatch of this load, whose samples add up to `samples` by `sample`.
+  double microbatch(const ModuleLoad& load, double samples) const;
+  /// The same as if it held one sample.
+  double microbatch(const ModuleLoad& load) const { return microbatch(load, sample(load)); }
 
   PriceOrigin origin(const ModuleLoad& load) const;
   /// Relative error to expect: what the points miss their own prediction by, their spread, and a
@@ -39,16 +43,11 @@ class ModulePredictor {
   double uncertainty(const ModuleLoad& load) const;
 
  private:
-  struct Knot {
-    double log_length = 0;   // base 2
-    double log_seconds = 0;  // of one sequence, base 2
-  };
-  void add_knots(const std::vector<ProfilePoint>& points);
-  double sequence_seconds(double log_length) const;
   double octaves_beyond(const ModuleLoad& load) const;
 
   ModuleCoefficients coefficients_;
-  std::vector<Knot> knots_;  // both ascending; empty: the form alone
+  Curve sequence_;  // no knots: the form alone
+  Curve batch_;
   double most_units_ = 0;
   double error_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/load.h"
 #include "base/result.h"
 #include "base/units.h"
+#include "costmodel/architecture.h"
 
 namespace isocost {
 
@@ -47,6 +49,8 @@ struct ModuleProfile {
   std::vector<ProfilePoint> points;  ///< Empty where coefficients were stated.
   /// The smallest load that ran out of memory; empty: none did.
   ModuleLoad out_of_memory;
+  /// What memory and layouts follow from; empty: not said.
+  std::optional<Architecture> architecture;
 };
 
 /// Where prediction starts. Either measured (a profile file) or the stated default.

@@ -4,8 +4,8 @@
 #include <string>
 #include <utility>
 
-#include "balancer/analytic_profile.h"
 #include "balancer/layout.h"
+#include "balancer/sample_prices.h"
 
 namespace isocost {
 namespace {
@@ -27,7 +27,8 @@ Status check(const NodeOptions& options, const Layout& layout) {
 
 PipelineLoad mean_price(const CostProfile& profile, std::span<const Load> loads) {
   PipelineLoad sum;
-  for (const Load& load : loads) sum += price(profile, load);
+  const SamplePrices prices(profile);
+  for (const Load& load : loads) sum += prices.of(load);
   const auto n = static_cast<double>(std::max<std::size_t>(loads.size(), 1));
   return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
 }
@@ -40,8 +41,7 @@ Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptio
   if (options.layout.empty()) return std::unique_ptr<const ServedLayout>();
   ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
   ISOCOST_TRY(check(options, layout));
-  JobModel job;
-  job.profile = starting;
+  ISOCOST_ASSIGN(JobModel job, JobModel::create(starting));
   auto pipeline = make_pipeline(job, layout, mean_price(starting, loads));
   if (!pipeline) {
     return std::move(pipeline).error().with_context("layout " + options.layout.string());

@@ -34,7 +34,7 @@ ModuleOption make_option(const JobModel& job, const BatchSummary& batch, const P
 
 std::vector<ModuleOption> module_options(const JobModel& job, const BatchSummary& batch,
                                          std::size_t gpus, bool encoder) {
-  const ModuleShape& shape = encoder ? job.shape.encoder : job.shape.llm;
+  const Architecture& shape = encoder ? job.encoder : job.llm;
   const auto layers = static_cast<std::size_t>(shape.layers);
   const std::size_t most_stages = encoder ? std::min(kMostEncoderStages, layers) : layers;
   std::vector<ModuleOption> options;
@@ -225,7 +225,7 @@ LayoutSpace enumerate_layouts(const JobModel& job, const BatchSummary& batch,
       collector.add_pair(encoder, llm);
     }
   }
-  const auto layers = static_cast<std::size_t>(job.shape.llm.layers);
+  const auto layers = static_cast<std::size_t>(job.llm.layers);
   for (std::size_t t = 1; t <= job.cluster.gpus_per_node; t *= 2) {
     for (std::size_t p = 1; p <= layers; ++p) {
       const std::size_t data = options.gpus / (t * p);

@@ -8,6 +8,7 @@
 
 #include "balancer/layout_search.h"
 #include "balancer/order.h"
+#include "balancer/sample_prices.h"
 #include "base/random.h"
 #include "bench/quality/workload.h"
 
@@ -18,7 +19,7 @@ using isocost::PipelinePolicy;
 
 std::vector<PipelineLoad> draw(const isocost::Mixture& mixture, std::size_t items,
                                std::uint64_t seed) {
-  const isocost::CostProfile profile = isocost::CostProfile::stated_default();
+  const isocost::SamplePrices prices(isocost::CostProfile::stated_default());
   isocost::Random random(seed);
   std::uint64_t total = 0;
   for (const std::uint64_t weight : mixture.weights) total += weight;
@@ -29,8 +30,8 @@ std::vector<PipelineLoad> draw(const isocost::Mixture& mixture, std::size_t item
     while (ticket >= mixture.weights[trace]) ticket -= mixture.weights[trace++];
     const auto& row = mixture.traces[trace][random.below(mixture.traces[trace].size())];
     samples.push_back(
-        price(profile, isocost::load_of_counts(static_cast<std::int64_t>(row.encoder_patches),
-                                               static_cast<std::int64_t>(row.llm_tokens))));
+        prices.of(isocost::load_of_counts(static_cast<std::int64_t>(row.encoder_patches),
+                                          static_cast<std::int64_t>(row.llm_tokens))));
   }
   return samples;
 }

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "balancer/analytic_profile.h"
 #include "balancer/layout_model.h"
 #include "balancer/layout_search.h"
 #include "balancer/order.h"
+#include "balancer/sample_prices.h"
 #include "base/executor.h"
 #include "base/fingerprint.h"
 #include "base/random.h"
@@ -54,15 +54,14 @@ std::vector<PipelineCase> pipeline_cases() {
 
 Batches draw_batches(const Mixture& mixture, std::size_t samples, std::size_t count,
                      std::uint64_t seed) {
-  const CostProfile profile = CostProfile::stated_default();
+  const SamplePrices prices(CostProfile::stated_default());
   Random random(seed);
   Batches batches(count);
   for (auto& batch : batches) {
     for (std::size_t i = 0; i < samples; ++i) {
       const TraceSample sample = draw(mixture, random);
-      batch.push_back(
-          price(profile, load_of_counts(static_cast<std::int64_t>(sample.encoder_patches),
-                                        static_cast<std::int64_t>(sample.llm_tokens))));
+      batch.push_back(prices.of(load_of_counts(static_cast<std::int64_t>(sample.encoder_patches),
+                                               static_cast<std::int64_t>(sample.llm_tokens))));
     }
   }
   return batches;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <vector>
 
 #include "decode/recipe.h"
 
@@ -88,12 +90,15 @@ Tensor TransformerImpl::forward(Tensor rows, const std::vector<Run>& runs) {
 Tensor TransformerImpl::attend(const Tensor& qkv, const std::vector<Run>& runs) const {
   const std::int64_t width = qkv.size(1) / 3;
   const double scale = 1.0 / std::sqrt(static_cast<double>(width) / static_cast<double>(heads_));
+  std::vector<std::int64_t> rows;
+  for (const Run& run : runs) rows.push_back(run.length * run.count);
+  // One split: its gradient is one concatenation, where that of a slice is as large as all rows.
+  const std::vector<Tensor> inputs = qkv.split_with_sizes(rows);
   std::vector<Tensor> outputs;
-  std::int64_t first = 0;
-  for (const Run& run : runs) {
-    const std::int64_t rows = run.length * run.count;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Run& run = runs[i];
     // [3, sequences * heads, length, width of a head]
-    const Tensor parts = qkv.narrow(0, first, rows)
+    const Tensor parts = inputs[i]
                              .view({run.count, run.length, 3, heads_, width / heads_})
                              .permute({2, 0, 3, 1, 4})
                              .reshape({3, run.count * heads_, run.length, width / heads_});
@@ -106,8 +111,7 @@ Tensor TransformerImpl::attend(const Tensor& qkv, const std::vector<Run>& runs) 
     outputs.push_back(torch::bmm(torch::softmax(scores, -1), parts[2])
                           .view({run.count, heads_, run.length, width / heads_})
                           .permute({0, 2, 1, 3})
-                          .reshape({rows, width}));
-    first += rows;
+                          .reshape({rows[i], width}));
   }
   return torch::cat(outputs);
 }

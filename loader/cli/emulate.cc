@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "balancer/layout_model.h"
+#include "balancer/sample_prices.h"
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/cli/emulated_trainer.h"
@@ -210,15 +211,13 @@ class ServingNode {
 Result<int> emulate(const EmulateArguments& arguments) {
   const SignalStop signals;
   ISOCOST_ASSIGN(const TraceMix mix, read_traces(arguments.traces, arguments.weights));
-  JobModel job;
-  if (!arguments.profile.empty()) {
-    ISOCOST_ASSIGN(job.profile, CostProfile::load(arguments.profile));
-  }
+  ISOCOST_ASSIGN(const JobModel job, JobModel::load(arguments.profile));
+  const SamplePrices prices(job.profile);
   Random random(arguments.seed);
   const std::size_t samples = arguments.global_batch * std::min(kEpochSteps, arguments.steps + 1);
   const std::vector<Load> loads = mix.draw(samples, random);
   PipelineLoad mean;
-  for (const Load& load : loads) mean += price(job.profile, load);
+  for (const Load& load : loads) mean += prices.of(load);
   const auto n = static_cast<double>(samples);
   mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
   EmulatedJob trainers{.profile = job.profile, .steps = arguments.steps};

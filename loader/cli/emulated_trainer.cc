@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "balancer/analytic_profile.h"
+#include "balancer/sample_prices.h"
 #include "trainer_adapter/client.h"
 
 namespace isocost::cli {
@@ -146,6 +146,7 @@ class Fleet {
  public:
   Fleet(const EmulatedJob& job, const std::stop_token& stop)
       : job_(job),
+        prices_(job.profile),
         ranks_(job.model.llm.replicas),
         encoder_stages_(job.model.encoder.stages),
         stages_(encoder_stages_ + job.model.llm.stages),
@@ -264,7 +265,7 @@ class Fleet {
                        " microbatches a step, not " + std::to_string(job_.model.microbatches));
     }
     waits_[rank] += std::chrono::duration<double>(next->waited).count();
-    lines_[rank]->set_load(slot, price(job_.profile, header.load));
+    lines_[rank]->set_load(slot, prices_.of(header.load));
     reports.push_back({header.position, header.predicted_seconds});
     return {};
   }
@@ -322,6 +323,7 @@ class Fleet {
   }
 
   const EmulatedJob& job_;
+  const SamplePrices prices_;
   std::size_t ranks_;
   std::size_t encoder_stages_;
   std::size_t stages_;

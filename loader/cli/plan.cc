@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "balancer/layout_search.h"
+#include "balancer/sample_prices.h"
 #include "base/executor.h"
 #include "base/fingerprint.h"
 #include "loader/cli/commands.h"
@@ -46,11 +47,12 @@ using Batches = std::vector<std::vector<PipelineLoad>>;
 
 Batches draw_batches(const PlanArguments& arguments, const JobModel& job, const TraceMix& mix,
                      std::size_t count, std::uint64_t seed) {
+  const SamplePrices prices(job.profile);
   Random random(seed);
   Batches batches(count);
   for (auto& batch : batches) {
     for (const Load& load : mix.draw(arguments.global_batch, random)) {
-      batch.push_back(price(job.profile, load));
+      batch.push_back(prices.of(load));
     }
   }
   return batches;
@@ -242,10 +244,7 @@ Result<std::vector<std::pair<std::string, LayoutScore>>> score_fresh(
 }
 
 Result<JobModel> job_of(PlanArguments& arguments) {
-  JobModel job;
-  if (!arguments.profile.empty()) {
-    ISOCOST_ASSIGN(job.profile, CostProfile::load(arguments.profile));
-  }
+  ISOCOST_ASSIGN(JobModel job, JobModel::load(arguments.profile));
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
   ISOCOST_ASSIGN(job.cluster.gpu_memory, parse_bytes(arguments.gpu_memory));
   const auto schedule = schedule_from_name(arguments.schedule);

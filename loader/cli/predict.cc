@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "costmodel/memory.h"
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
 #include "loader/cli/commands.h"
@@ -24,6 +26,7 @@ struct PredictArguments {
   std::string profile;
   std::array<std::vector<std::string>, kModules> loads;
   std::string index_dir;
+  std::int64_t in_flight = 1;
   bool json = false;
 };
 
@@ -36,6 +39,7 @@ struct ModuleExplanation {
   Terms terms{};       // sum up to `seconds`
   PriceOrigin origin = PriceOrigin::kStated;
   double uncertainty = 0;
+  ModuleMemory memory;
 };
 
 Error wrong_sequences(const std::string& module, const std::string& text) {
@@ -101,21 +105,23 @@ Result<Load> load_of_sample(const PredictArguments& arguments) {
 }
 
 // The terms of the form, scaled to what the points say of such lengths.
-ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load) {
+ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
+                          std::int64_t in_flight) {
   const ModulePredictor predictor(profile);
   const ModuleCoefficients& c = profile.coefficients;
   ModuleExplanation explanation{.load = load,
                                 .seconds = predictor.microbatch(load),
                                 .terms = {},
                                 .origin = predictor.origin(load),
-                                .uncertainty = predictor.uncertainty(load)};
+                                .uncertainty = predictor.uncertainty(load),
+                                .memory = predict_memory(profile, load, in_flight)};
   Terms& terms = explanation.terms;
   terms = {c.per_microbatch, c.per_sequence * static_cast<double>(load.sequences),
            c.per_unit * static_cast<double>(load.units),
            c.per_unit_squared * static_cast<double>(load.units_squared)};
   const double by_form = terms[1] + terms[2] + terms[3];
   if (by_form > 0) {
-    const double scale = predictor.sample(load) / by_form;
+    const double scale = (explanation.seconds - terms[0]) / by_form;
     for (std::size_t i = 1; i < terms.size(); ++i) terms.at(i) *= scale;
   }
   return explanation;
@@ -130,7 +136,14 @@ nlohmann::ordered_json to_json(const ModuleExplanation& module) {
           {"seconds", module.seconds},
           {"terms_s", terms},
           {"origin", price_origin_name(module.origin)},
-          {"uncertainty", module.uncertainty}};
+          {"uncertainty", module.uncertainty},
+          {"bytes",
+           {{"activations", module.memory.activations},
+            {"activations_per_layer", module.memory.activations_per_layer},
+            {"weights", module.memory.weights},
+            {"gradients", module.memory.gradients},
+            {"optimizer", module.memory.optimizer},
+            {"total", module.memory.total()}}}};
 }
 
 void print_row(std::string_view name, const ModuleExplanation& module) {
@@ -140,6 +153,28 @@ void print_row(std::string_view name, const ModuleExplanation& module) {
   for (const double term : module.terms) std::printf(" %10.4g", 1e3 * term);
   std::printf("  %s ± %.0f %%\n", std::string(price_origin_name(module.origin)).c_str(),
               100 * module.uncertainty);
+}
+
+void print_memory(std::string_view name, const ModuleMemory& memory) {
+  constexpr double kMebibyte = 1 << 20;
+  std::printf("%-7s", std::string(name).c_str());
+  for (const std::int64_t bytes : {memory.activations, memory.activations_per_layer, memory.weights,
+                                   memory.gradients, memory.optimizer, memory.total()}) {
+    std::printf(" %11.1f", static_cast<double>(bytes) / kMebibyte);
+  }
+  std::printf("\n");
+}
+
+void print_tables(const std::string& source,
+                  const std::vector<std::pair<std::string, ModuleExplanation>>& modules,
+                  double total_s) {
+  std::printf("profile: %s\n%-7s %9s %9s %10s %10s %10s %10s %10s  %s\n", source.c_str(), "module",
+              "sequences", "units", "ms", "fixed", "sequences", "units", "attention", "from");
+  for (const auto& [name, module] : modules) print_row(name, module);
+  std::printf("in all %31.4g ms, forward and backward, alone in its microbatch\n", 1e3 * total_s);
+  std::printf("\n%-7s %11s %11s %11s %11s %11s %11s\n", "MiB", "activations", "a layer", "weights",
+              "gradients", "optimizer", "in all");
+  for (const auto& [name, module] : modules) print_memory(name, module.memory);
 }
 
 Result<int> predict_one(const PredictArguments& arguments) {
@@ -156,28 +191,25 @@ Result<int> predict_one(const PredictArguments& arguments) {
     ISOCOST_ASSIGN(profile, CostProfile::load(arguments.profile));
   }
   ISOCOST_ASSIGN(const Load load, by_key ? load_of_sample(arguments) : load_of_options(arguments));
-  nlohmann::ordered_json modules = nlohmann::ordered_json::object();
-  double total = 0;
-  if (!arguments.json) {
-    std::printf("profile: %s\n%-7s %9s %9s %10s %10s %10s %10s %10s  %s\n", profile.source.c_str(),
-                "module", "sequences", "units", "ms", "fixed", "sequences", "units", "attention",
-                "from");
-  }
+  std::vector<std::pair<std::string, ModuleExplanation>> modules;
+  double total_s = 0;
   for (std::size_t i = 0; i < kModules; ++i) {
     if (load.modules.at(i).units == 0) continue;
-    const std::string name(module_name(static_cast<Module>(i)));
-    const ModuleExplanation module = explain(profile.modules.at(i), load.modules.at(i));
-    total += module.seconds;
-    modules[name] = to_json(module);
-    if (!arguments.json) print_row(name, module);
+    modules.emplace_back(module_name(static_cast<Module>(i)),
+                         explain(profile.modules.at(i), load.modules.at(i), arguments.in_flight));
+    total_s += modules.back().second.seconds;
   }
-  if (arguments.json) {
-    const nlohmann::ordered_json json = {
-        {"profile", profile.source}, {"seconds", total}, {"modules", modules}};
-    std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  } else {
-    std::printf("in all %31.4g ms, forward and backward, alone in its microbatch\n", 1e3 * total);
+  if (!arguments.json) {
+    print_tables(profile.source, modules, total_s);
+    return 0;
   }
+  nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
+  for (const auto& [name, module] : modules) by_name[name] = to_json(module);
+  const nlohmann::ordered_json json = {{"profile", profile.source},
+                                       {"seconds", total_s},
+                                       {"in_flight", arguments.in_flight},
+                                       {"modules", by_name}};
+  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
   return 0;
 }
 
@@ -205,11 +237,18 @@ void add_predict(CLI::App& app, Run& run) {
         ->type_name("LENGTH[xCOUNT]")
         ->delimiter(',');
   }
+  command
+      ->add_option("--in-flight", arguments->in_flight,
+                   "Microbatches whose activations are kept at once, as a pipeline stage does")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   command->add_flag("--json", arguments->json, "JSON instead of a table");
   command->footer(
       "Examples:\n  isocost predict --shards data/shards --sample cat/0042\n"
       "  isocost predict --profile profile.json --vision 1024x3,256 --llm 1200 --json\n"
-      "Seconds are the profile's, before any correction by measured steps.");
+      "Seconds are the profile's, before any correction by measured steps; memory is that of one "
+      "rank\n"
+      "that shards nothing, training with Adam in mixed precision.");
   command->callback([arguments, &run] {
     run = [arguments] {
       const Result<int> status = predict_one(*arguments);

@@ -14,6 +14,7 @@
 #include "balancer/layout_model.h"
 #include "balancer/order.h"
 #include "balancer/pipeline_svg.h"
+#include "balancer/sample_prices.h"
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/cli/trace_csv.h"
@@ -69,9 +70,10 @@ PipelineLoad mean_of(const std::vector<PipelineLoad>& loads) {
 }
 
 std::vector<PipelineLoad> priced(const JobModel& job, const std::vector<Load>& loads) {
+  const SamplePrices prices(job.profile);
   std::vector<PipelineLoad> out;
   out.reserve(loads.size());
-  for (const Load& load : loads) out.push_back(price(job.profile, load));
+  for (const Load& load : loads) out.push_back(prices.of(load));
   return out;
 }
 
@@ -283,10 +285,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
     arguments.order.caps = {.encoder_bytes = cap, .llm_bytes = cap};
   }
   ISOCOST_ASSIGN(const TraceMix mix, read_traces(arguments.traces, arguments.weights));
-  JobModel job;
-  if (!arguments.profile.empty()) {
-    ISOCOST_ASSIGN(job.profile, CostProfile::load(arguments.profile));
-  }
+  ISOCOST_ASSIGN(JobModel job, JobModel::load(arguments.profile));
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
   ISOCOST_ASSIGN(std::vector<PolicyResult> results, chosen_policies(arguments.policies));
   Random random(arguments.seed);

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <utility>
 
-#include "balancer/analytic_profile.h"
 #include "balancer/number_table.h"
+#include "balancer/sample_prices.h"
 
 namespace isocost::cli {
 namespace {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "balancer/internal/layout_space.h"
+#include "balancer/sample_prices.h"
 #include "base/random.h"
 
 namespace isocost {
@@ -16,7 +17,7 @@ namespace {
 std::vector<std::vector<PipelineLoad>> draw_batches(std::size_t count, std::size_t samples,
                                                     std::uint64_t seed) {
   Random random(seed);
-  const CostProfile profile = CostProfile::stated_default();
+  const SamplePrices prices(CostProfile::stated_default());
   std::vector<std::vector<PipelineLoad>> batches(count);
   for (auto& batch : batches) {
     for (std::size_t i = 0; i < samples; ++i) {
@@ -24,7 +25,7 @@ std::vector<std::vector<PipelineLoad>> draw_batches(std::size_t count, std::size
       const auto patches = static_cast<std::int64_t>(video ? 8000 + random.below(8000)
                                                            : 1024 * (1 + random.below(5)));
       const auto tokens = static_cast<std::int64_t>(patches / 4 + 100 + random.below(200));
-      batch.push_back(price(profile, load_of_counts(patches, tokens)));
+      batch.push_back(prices.of(load_of_counts(patches, tokens)));
     }
   }
   return batches;

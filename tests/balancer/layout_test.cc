@@ -104,15 +104,16 @@ TEST(Layout, FilesAreNamedInErrors) {
 
 // Published sizes: Qwen2.5-7B has 7.62 billion parameters, SigLIP-so400m's tower 0.41 (its
 // attention pooling left out).
-TEST(ModelShape, CountsParameters) {
-  const ModelShape shape = ModelShape::siglip_qwen2_5_7b();
-  EXPECT_NEAR(static_cast<double>(shape.llm.parameters()), 7.615e9, 0.005e9);
-  EXPECT_NEAR(static_cast<double>(shape.encoder.parameters()), 0.413e9, 0.002e9);
+TEST(Architecture, CountsParameters) {
+  const Architecture llm = Architecture::qwen2_5_7b();
+  const Architecture encoder = Architecture::siglip_so400m();
+  EXPECT_NEAR(static_cast<double>(llm.parameters()), 7.615e9, 0.005e9);
+  EXPECT_NEAR(static_cast<double>(encoder.parameters()), 0.413e9, 0.002e9);
   // Keys and values are projected to 4 of 28 heads each: 2/7 of queries and outputs, not 1/2.
-  EXPECT_EQ(2 * 3584 * shape.llm.key_value_width * 7, 2 * 3584 * 3584);
+  EXPECT_EQ(2 * 3584 * llm.key_value_width * 7, 2 * 3584 * 3584);
   // Weights times two FLOP are the profile's forward FLOP of a token.
-  const double flop = 2.0 * static_cast<double>(shape.llm.layers * shape.llm.layer_parameters() +
-                                                shape.llm.head_flop_per_unit / 2);
+  const double flop =
+      2.0 * static_cast<double>(llm.layers * llm.layer_parameters() + llm.head_flop_per_unit / 2);
   EXPECT_NEAR(flop, 14'140'571'648.0, 1);
   EXPECT_NEAR(3 * flop / (312e12 * 0.4),
               CostProfile::stated_default().modules[2].coefficients.per_unit, 1e-12);
@@ -146,6 +147,24 @@ TEST(Layout, DegreesThatTheModelDoesNotHave) {
   const auto layers = make_pipeline(job, {.llm = {1, 29, 1}}, {});
   ASSERT_FALSE(layers.has_value());
   EXPECT_THAT(layers.error().message(), testing::HasSubstr("28 layers"));
+}
+
+TEST(JobModel, NeedsTheDimensionsOfTheProfilesModel) {
+  CostProfile profile = CostProfile::stated_default();
+  profile.modules[0].architecture->name = "an encoder";
+  profile.modules[2].architecture->layers = 4;
+  const auto job = JobModel::create(profile);
+  ASSERT_TRUE(job.has_value()) << job.error().message();
+  EXPECT_EQ(job->encoder.name, "an encoder");
+  const auto deep = make_pipeline(*job, {.llm = {1, 5, 1}}, {});
+  ASSERT_FALSE(deep.has_value());
+  EXPECT_THAT(deep.error().message(), testing::HasSubstr("Qwen2.5-7B has 4 layers"));
+  profile.modules[0].architecture.reset();
+  EXPECT_EQ(JobModel::create(profile)->encoder.name, "Whisper large-v3 encoder");
+  profile.modules[2].architecture.reset();
+  const auto unknown = JobModel::create(profile);
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_THAT(unknown.error().message(), testing::HasSubstr("'modules.llm.architecture'"));
 }
 
 TEST(Layout, TensorRanksHalveWorkAndPayForIt) {

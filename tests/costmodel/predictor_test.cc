@@ -7,6 +7,7 @@
 #include <string>
 
 #include "costmodel/cost_model.h"
+#include "costmodel/memory.h"
 
 namespace isocost {
 namespace {
@@ -99,6 +100,82 @@ TEST(Predictor, SaysWhereASecondComesFrom) {
   EXPECT_EQ(price_origin_name(PriceOrigin::kExtrapolated), "extrapolated");
 }
 
+// Small microbatches run at half the rate of large ones, whatever their lengths.
+TEST(Predictor, FollowsThroughputThatDependsOnTheBatch) {
+  const auto slower = [](double units) { return 1 + 1 / (1 + std::pow(units / 2048, 2)); };
+  const auto seconds = [&](std::int64_t length, std::int64_t count) {
+    const auto l = static_cast<double>(length);
+    const auto n = static_cast<double>(count);
+    return 1e-6 * n * l * (1 + l / 4096) * slower(n * l);
+  };
+  ModuleProfile profile;
+  for (const std::int64_t length : {64, 256, 1024, 4096}) {
+    for (const std::int64_t count : {std::int64_t{1}, 128 / (length / 64), 512 / (length / 64)}) {
+      if (count < 1) continue;
+      profile.points.push_back(
+          {.load = load_of(length, count), .forward_s = seconds(length, count)});
+    }
+  }
+  profile.coefficients = fit_coefficients(profile.points);
+  const ModulePredictor predictor(profile);
+  for (const std::int64_t length : {64, 256, 1024}) {
+    for (const std::int64_t units : {2048, 6144, 16'384}) {
+      const ModuleLoad load = load_of(length, units / length);
+      EXPECT_NEAR(predictor.microbatch(load) / seconds(length, units / length), 1, 0.12)
+          << length << " x " << units / length;
+    }
+  }
+  const ModulePredictor flat(bent_profile());
+  EXPECT_NEAR(flat.microbatch(load_of(256, 8)) / (kFixedSeconds + 8 * hidden(256)), 1, 0.02);
+}
+
+TEST(Predictor, MoreWorkNeverTakesLessTime) {
+  ModuleProfile profile;  // a small microbatch that was disturbed while it was measured
+  profile.points = {{.load = load_of(64, 1), .forward_s = 9e-3},
+                    {.load = load_of(64, 8), .forward_s = 8e-3},
+                    {.load = load_of(64, 64), .forward_s = 64e-3}};
+  profile.coefficients = fit_coefficients(profile.points);
+  const ModulePredictor predictor(profile);
+  double before = 0;
+  for (std::int64_t count = 1; count < 300; ++count) {
+    const double seconds = predictor.microbatch(load_of(64, count));
+    EXPECT_GE(seconds, before) << count;
+    before = seconds;
+  }
+}
+
+TEST(Memory, FollowsTheMeasuredPeaks) {
+  ModuleProfile profile;
+  for (const std::int64_t length : {256, 1024, 4096}) {
+    for (const std::int64_t count : {1, 4}) {
+      const ModuleLoad load = load_of(length, count);
+      profile.points.push_back({.load = load,
+                                .forward_s = 1e-6 * static_cast<double>(load.units),
+                                .peak_bytes = 1'000'000 + 3000 * load.units});
+    }
+  }
+  EXPECT_NEAR(static_cast<double>(predict_memory(profile, load_of(2048, 2)).activations),
+              1e6 + 3000 * 4096, 1e4);
+  EXPECT_NEAR(static_cast<double>(predict_memory(profile, load_of(2048, 2), 3).activations),
+              3 * (1e6 + 3000 * 4096), 3e4);
+  EXPECT_EQ(predict_memory(profile, load_of(2048, 2)).weights, 0);
+}
+
+TEST(Memory, FollowsTheArchitectureWhereNothingWasMeasured) {
+  const ModuleProfile profile = CostProfile::stated_default().modules[2];
+  const ModuleMemory memory = predict_memory(profile, load_of(1000, 2));
+  EXPECT_EQ(memory.weights, 2 * profile.architecture->parameters());
+  EXPECT_EQ(memory.gradients, 2 * memory.weights);
+  EXPECT_EQ(memory.optimizer, 6 * memory.weights);
+  // 28 layers and the head's worth of them, each 2 bytes of 6 widths, keys, values and 3 MLPs.
+  const double layers = 28 + profile.architecture->head_layers();
+  EXPECT_NEAR(static_cast<double>(memory.activations),
+              layers * 2 * (6 * 3584 + 2 * 512 + 3 * 18'944) * 2000, 1);
+  EXPECT_EQ(memory.activations_per_layer, memory.activations / 28);
+  EXPECT_EQ(memory.total(),
+            memory.weights + memory.gradients + memory.optimizer + memory.activations);
+}
+
 TEST(Predictor, NoisyNeighboursThatFallWithLengthArePooled) {
   ModuleProfile profile;
   profile.points = {{.load = load_of(100, 1), .forward_s = 1.1},
@@ -138,6 +215,7 @@ TEST(MeasuredProfile, PrintsAndReadsBack) {
   CostProfile profile;
   profile.modules[0] = bent_profile();
   profile.modules[0].out_of_memory = load_of(8192, 8);
+  profile.modules[0].architecture = Architecture::siglip_so400m();
   profile.hardware = "a machine";
   profile.dtype = "float64";
   profile.versions = {{"torch", "2.4"}};
@@ -146,6 +224,8 @@ TEST(MeasuredProfile, PrintsAndReadsBack) {
   EXPECT_EQ(again->modules[0].points.size(), profile.modules[0].points.size());
   EXPECT_EQ(again->modules[0].coefficients, profile.modules[0].coefficients);
   EXPECT_EQ(again->modules[0].out_of_memory, profile.modules[0].out_of_memory);
+  EXPECT_EQ(again->modules[0].architecture, profile.modules[0].architecture);
+  EXPECT_FALSE(again->modules[1].architecture);
   EXPECT_EQ(again->hardware, "a machine");
   EXPECT_EQ(again->dtype, "float64");
   EXPECT_EQ(again->versions, profile.versions);
@@ -169,18 +249,26 @@ TEST(MeasuredProfile, BadPointsAreNamed) {
       {R"({"points": []})", "'modules.vision.points' is empty"},
       {R"({"points": [], "out_of_memory": {"sequences": 1, "units": 1, "units_squared": 1}})",
        "the smallest load ran out of memory"},
-      {R"({"points": [3]})", "'modules.vision.points.0.' must be an object"},
+      {R"({"points": [3]})", "'modules.vision.points.0' must be an object"},
       {point_json(R"("units": 10)", rest), "points.0.units_squared' is missing"},
-      {point_json(R"("units": -10, "units_squared": 100)", rest), "units' must not be negative"},
+      {point_json(R"("units": -10, "units_squared": 100)", rest), "units' must be between 1"},
       {point_json(R"("units": 1.5, "units_squared": 100)", rest), "units' must be an integer"},
       {point_json(R"("units": 10, "units_squared": 5)", rest), "contradicts itself"},
-      {point_json(R"("units": 10, "units_squared": 18446744073709551615)", rest), "absurdly large"},
+      {point_json(R"("units": 10, "units_squared": 18446744073709551615)", rest),
+       "units_squared' must be between 1"},
       {point_json(load, R"("forward_s": -1, "backward_s": 0, "spread": 0, "peak_bytes": 0)"),
        "forward_s' must not be negative"},
       {point_json(load, R"("forward_s": 0, "backward_s": 0, "spread": 0, "peak_bytes": 0)"),
        "must add up to"},
       {point_json(load, R"("forward_s": 1e9, "backward_s": 0, "spread": 0, "peak_bytes": 0)"),
        "must add up to"},
+      {R"({"points": [)" + good + R"(], "architecture": {"name": "a", "layers": 0}})",
+       "'modules.vision.architecture.gated' is missing"},
+      {R"({"points": [)" + good +
+           R"(], "architecture": {"name": "a", "gated": false, "layers": 0}})",
+       "'modules.vision.architecture.layers' must be between 1"},
+      {R"({"points": [)" + good + R"(], "architecture": {"depth": 3}})",
+       "depth' is not a known key"},
       {point_json(load, R"("forward_ms": 1)"), "'modules.vision.points.0.forward_ms' is not"},
       {R"({"points": [)" + good + R"(], "per_unit": 1})", "'modules.vision.per_unit' is not"},
       {R"({"points": [)" + good + "," +

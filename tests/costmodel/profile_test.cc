@@ -71,7 +71,7 @@ TEST(Profile, BadFieldsAreNamed) {
       {profile_with_llm(kZeroModule.substr(0, kZeroModule.size() - 1) + R"(, "per_byte": 0})"),
        "'modules.llm.per_byte' is not a known key"},
       {profile_with_llm(kZeroModule + R"(, "video": {})"), "'modules.video' is not a known key"},
-      {std::string(std::size_t{2} << 20, ' '), "larger than 1 MiB"},
+      {std::string(std::size_t{2} << 20, ' '), "larger than 1024 KiB"},
       {std::string(100'000, '['), "profile"},
   };
   for (const Case& bad : cases) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "balancer/analytic_profile.h"
+#include "balancer/sample_prices.h"
 #include "base/random.h"
 #include "loader/config.h"
 #include "loader/planner.h"

@@ -3,16 +3,12 @@
 #include <cstdint>
 #include <string>
 
-#include "balancer/pipeline_model.h"
-#include "base/load.h"
-#include "costmodel/cost_model.h"
-
 namespace isocost {
 
-/// A transformer's dimensions: what memory and communication follow from. The arithmetic is in
-/// docs/simulator.md.
-struct ModuleShape {
-  std::string name;
+/// A transformer's dimensions: what memory, communication and ways to split it follow from. The
+/// arithmetic is in docs/simulator.md.
+struct Architecture {
+  std::string name;  ///< For people: "Qwen2.5-7B".
   std::int64_t layers = 0;
   std::int64_t width = 0;
   std::int64_t heads = 0;            ///< Attention heads; tensor degrees divide them.
@@ -28,23 +24,15 @@ struct ModuleShape {
   std::int64_t layer_activation_bytes_per_unit() const;
   /// The output head as a number of layers, by FLOP.
   double head_layers() const;
+
+  bool operator==(const Architecture&) const = default;
+
+  /// 27 layers of 1,152.
+  static Architecture siglip_so400m();
+  /// The encoder of Whisper large-v3: 32 layers of 1,280.
+  static Architecture whisper_large_v3();
+  /// 28 layers of 3,584; 28 query heads share 4 of keys and values.
+  static Architecture qwen2_5_7b();
 };
-
-struct ModelShape {
-  ModuleShape encoder;
-  ModuleShape llm;
-
-  /// SigLIP-so400m and Qwen2.5-7B: 27 layers of 1,152 and 28 of 3,584 (28 query heads share 4 of
-  /// keys and values).
-  static ModelShape siglip_qwen2_5_7b();
-};
-
-/// A sample's load in a profile's seconds: vision and audio are one encoder. Without the fixed
-/// seconds of a microbatch.
-PipelineLoad price(const CostProfile& profile, const Load& load);
-
-/// A load of which only the totals are known, as in a trace: encoder units count as vision patches
-/// in sequences of 1,024 (the last one shorter), LLM tokens as one sequence.
-Load load_of_counts(std::int64_t encoder_units, std::int64_t llm_tokens);
 
 }  // namespace isocost

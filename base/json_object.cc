@@ -1,0 +1,207 @@
+#include "base/json_object.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <ios>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
+
+namespace isocost {
+namespace {
+
+using nlohmann::json;
+
+// Printable and short: keys come from outside.
+std::string shown(std::string_view key) {
+  std::string text;
+  for (const char c : key.substr(0, 40)) text += c >= ' ' && c < 127 ? c : '?';
+  return text;
+}
+
+// Watches the parser: JSON leaves open what a key written twice means, and a number that does not
+// fit in a double is reported without its key.
+struct Watch {
+  int max_depth = 0;
+  std::vector<std::set<std::string>> keys = {};
+  std::string last_key = {};
+  std::string twice = {};
+  bool too_deep = false;
+
+  bool operator()(int depth, json::parse_event_t event, const json& value) {
+    using Event = json::parse_event_t;
+    if (event == Event::object_start) keys.emplace_back();
+    if (event == Event::object_end && !keys.empty()) keys.pop_back();
+    if (event == Event::key) {
+      last_key = value.get_ref<const std::string&>();
+      if (!keys.empty() && !keys.back().insert(last_key).second) twice = last_key;
+    }
+    if (depth > max_depth) too_deep = true;
+    return true;
+  }
+};
+
+Error corrupt(const JsonFormat& format, const std::string& what) {
+  return {ErrorCode::kCorrupt, std::string(format.name) + ": " + what};
+}
+
+Result<json> parse_strictly(std::string_view text, const JsonFormat& format) {
+  if (text.size() > format.max_bytes) {
+    return corrupt(format, "larger than " + std::to_string(format.max_bytes >> 10) +
+                               " KiB: this is no " + format.name);
+  }
+  Watch watch{.max_depth = format.max_depth};
+  json document;
+  try {
+    document = json::parse(text, [&watch](int depth, json::parse_event_t event, json& value) {
+      return watch(depth, event, value);
+    });
+  } catch (const json::exception& error) {
+    const std::string after =
+        watch.last_key.empty() ? "" : "after '" + shown(watch.last_key) + "': ";
+    return corrupt(format, after + error.what());
+  }
+  if (watch.too_deep) return corrupt(format, "nested too deep");
+  if (!watch.twice.empty()) return corrupt(format, "'" + shown(watch.twice) + "' is given twice");
+  if (!document.is_object()) return corrupt(format, "not a JSON object");
+  return document;
+}
+
+const json& as_json(const void* object) { return *static_cast<const json*>(object); }
+
+}  // namespace
+
+struct JsonObject::Document {
+  JsonFormat format;
+  json root;
+};
+
+Result<JsonObject> JsonObject::parse(std::string_view text, const JsonFormat& format) {
+  ISOCOST_ASSIGN(json root, parse_strictly(text, format));
+  auto document = std::make_shared<const Document>(Document{format, std::move(root)});
+  const void* object = &document->root;
+  return JsonObject(std::move(document), object, "");
+}
+
+Result<JsonObject> JsonObject::load(const std::filesystem::path& file, const JsonFormat& format) {
+  const std::string named = std::string(format.name) + " " + file.string();
+  std::error_code failure;
+  if (!std::filesystem::exists(file, failure)) {
+    return Error(ErrorCode::kNotFound, named + " does not exist");
+  }
+  if (!std::filesystem::is_regular_file(file, failure)) {
+    return Error(ErrorCode::kIo, named + " is not a regular file");
+  }
+  std::ifstream stream(file, std::ios::binary);
+  std::string text(format.max_bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!stream.is_open() || stream.bad()) return Error(ErrorCode::kIo, named + " cannot be read");
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  Result<JsonObject> object = parse(text, format);
+  if (!object) return std::move(object).error().with_context(file.string());
+  return object;
+}
+
+Error JsonObject::wrong(std::string_view key, const std::string& what) const {
+  return corrupt(document_->format, "'" + path_ + shown(key) + "' " + what);
+}
+
+Status JsonObject::only_keys(std::initializer_list<std::string_view> known) const {
+  for (const auto& [key, value] : as_json(object_).items()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      return wrong(key, "is not a known key");
+    }
+  }
+  return {};
+}
+
+bool JsonObject::has(std::string_view key) const {
+  return as_json(object_).contains(std::string(key));
+}
+
+Result<std::string> JsonObject::text(std::string_view key) const {
+  if (!has(key)) return wrong(key, "is missing");
+  const json& value = as_json(object_).at(std::string(key));
+  if (!value.is_string()) return wrong(key, "must be a string");
+  return value.get<std::string>();
+}
+
+Result<std::string> JsonObject::optional_text(std::string_view key) const {
+  if (!has(key)) return std::string();
+  return text(key);
+}
+
+Result<std::int64_t> JsonObject::whole(std::string_view key, std::int64_t least,
+                                       std::int64_t most) const {
+  if (!has(key)) return wrong(key, "is missing");
+  const json& value = as_json(object_).at(std::string(key));
+  if (!value.is_number_integer()) return wrong(key, "must be an integer");
+  const bool too_large =
+      value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most);
+  if (too_large || value.get<std::int64_t>() < least) {
+    return wrong(key, "must be between " + std::to_string(least) + " and " + std::to_string(most));
+  }
+  return value.get<std::int64_t>();
+}
+
+Result<double> JsonObject::amount(std::string_view key) const {
+  if (!has(key)) return wrong(key, "is missing");
+  const json& value = as_json(object_).at(std::string(key));
+  if (!value.is_number()) return wrong(key, "must be a number");
+  const auto number = value.get<double>();
+  if (!std::isfinite(number)) return wrong(key, "must be finite");
+  if (number < 0) return wrong(key, "must not be negative");
+  return number;
+}
+
+Result<bool> JsonObject::flag(std::string_view key) const {
+  if (!has(key)) return wrong(key, "is missing");
+  const json& value = as_json(object_).at(std::string(key));
+  if (!value.is_boolean()) return wrong(key, "must be true or false");
+  return value.get<bool>();
+}
+
+Result<JsonObject> JsonObject::object(std::string_view key) const {
+  if (!has(key)) return wrong(key, "is missing");
+  const json& value = as_json(object_).at(std::string(key));
+  if (!value.is_object()) return wrong(key, "must be an object");
+  return JsonObject(document_, &value, path_ + shown(key) + ".");
+}
+
+Result<std::vector<JsonObject>> JsonObject::objects(std::string_view key, std::size_t most) const {
+  if (!has(key)) return wrong(key, "is missing");
+  const json& value = as_json(object_).at(std::string(key));
+  if (!value.is_array()) return wrong(key, "must be an array");
+  if (value.size() > most) return wrong(key, "has more than " + std::to_string(most) + " entries");
+  std::vector<JsonObject> objects;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::string at = std::string(key) + "." + std::to_string(i);
+    if (!value[i].is_object()) return wrong(at, "must be an object");
+    objects.push_back(JsonObject(document_, &value[i], path_ + at + "."));
+  }
+  return objects;
+}
+
+Result<std::vector<std::pair<std::string, std::string>>> JsonObject::texts(
+    std::string_view key) const {
+  ISOCOST_ASSIGN(const JsonObject of, object(key));
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const auto& [name, value] : as_json(of.object_).items()) {
+    if (!value.is_string()) return of.wrong(name, "must be a string");
+    texts.emplace_back(name, value.get<std::string>());
+  }
+  return texts;
+}
+
+Status JsonObject::check_version(std::int64_t supported) const {
+  if (!has("version")) return wrong("version", "is missing");
+  const json& value = as_json(object_).at("version");
+  if (!value.is_number_integer()) return wrong("version", "must be an integer");
+  if (value == supported) return {};
+  return Error(ErrorCode::kUnsupported, std::string(document_->format.name) + ": 'version' is " +
+                                            value.dump() + "; this program reads version " +
+                                            std::to_string(supported));
+}
+
+}  // namespace isocost

@@ -1,0 +1,242 @@
+// How far are predicted seconds from measured ones, for the demo's model on one core?
+//
+// Takes microbatches of the demo's shards (dealt in order, so that they are as unlike as data makes
+// them), measures the model's profile, which sees none of them, then times each microbatch as the
+// trainer runs it and compares the median with two prices made from that profile: ours, and the one
+// of the published method (DFLOP): the module's FLOP over one throughput. Prints a row a module and
+// price; with --json the same as a document.
+#include <malloc.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "decode/recipe.h"
+#include "examples/multimodal_trainer/model.h"
+#include "examples/multimodal_trainer/profile_example.h"
+#include "examples/multimodal_trainer/train_step.h"
+#include "loader/node.h"
+
+namespace isocost {
+namespace {
+
+struct Options {
+  std::string shards = "build/demo/shards";
+  std::size_t microbatches = 64;
+  std::size_t repeats = 5;
+  double budget_s = 120;
+  std::string profile;
+  std::string json;
+};
+
+struct HeldOut {
+  TorchMicrobatch microbatch;
+  std::vector<Load> samples;
+};
+
+// Microbatches of 8 samples, all decoded before anything is timed.
+Result<std::vector<HeldOut>> draw(const Options& options) {
+  NodeOptions node_options;
+  node_options.shards = options.shards;
+  node_options.global_batch = 32;
+  node_options.ranks = 1;
+  node_options.balance = BalancePolicy::kNone;
+  node_options.bind = "tcp://127.0.0.1:*";
+  node_options.bad_samples_file = "";
+  ISOCOST_ASSIGN(const auto node, Node::create(node_options, {}, {}));
+  ISOCOST_ASSIGN(const Recipe recipe, Recipe::create({}));
+  const std::jthread serving([&node](const std::stop_token& stop) { (void)node->run(stop); });
+  ClientOptions client_options;
+  client_options.endpoint = node->endpoint();
+  ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(client_options));
+  std::vector<HeldOut> drawn;
+  while (drawn.size() < options.microbatches) {
+    ISOCOST_ASSIGN(std::optional<TorchMicrobatch> microbatch, loader.next({}));
+    if (!microbatch) break;
+    HeldOut held_out{.microbatch = std::move(*microbatch), .samples = {}};
+    for (const SampleEntry& sample : held_out.microbatch.header.samples) {
+      ISOCOST_ASSIGN(held_out.samples.emplace_back(),
+                     recipe.load(node->dataset().shape(sample.id)));
+    }
+    drawn.push_back(std::move(held_out));
+  }
+  return drawn;
+}
+
+// Medians of `repeats` passes over all of them, so that what disturbs the machine for a while hits
+// each at most once.
+std::vector<std::array<double, kModules>> measure(MultimodalModel& model,
+                                                  const std::vector<HeldOut>& held_out,
+                                                  std::size_t repeats) {
+  std::vector<std::array<std::vector<double>, kModules>> runs(held_out.size());
+  for (std::size_t pass = 0; pass < repeats; ++pass) {
+    for (std::size_t n = 0; n < held_out.size(); ++n) {
+      const MicrobatchResult result = train_microbatch(model, held_out[n].microbatch);
+      for (std::size_t m = 0; m < kModules; ++m) runs[n].at(m).push_back(result.seconds.at(m));
+      std::fprintf(stderr, "\rpass %zu of %zu: %zu of %zu microbatches ", pass + 1, repeats, n + 1,
+                   held_out.size());
+    }
+  }
+  std::fprintf(stderr, "\n");
+  std::vector<std::array<double, kModules>> medians(held_out.size());
+  for (std::size_t n = 0; n < held_out.size(); ++n) {
+    for (std::size_t m = 0; m < kModules; ++m) {
+      std::vector<double>& values = runs[n].at(m);
+      const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+      std::nth_element(values.begin(), middle, values.end());
+      medians[n].at(m) = *middle;
+    }
+  }
+  return medians;
+}
+
+// FLOP of the example's modules, forward and backward: multiply-adds of the matrix products.
+double flop(Module module, const ModuleLoad& load) {
+  const ModelOptions options;
+  const bool is_llm = module == Module::kLlm;
+  const bool is_vision = module == Module::kVision;
+  const auto width = static_cast<double>(is_llm      ? options.llm_width
+                                         : is_vision ? options.vision_width
+                                                     : options.audio_width);
+  const auto depth = static_cast<double>(is_llm      ? options.llm_depth
+                                         : is_vision ? options.vision_depth
+                                                     : options.audio_depth);
+  const auto llm_width = static_cast<double>(options.llm_width);
+  const double ends = is_llm      ? width * kVocabulary
+                      : is_vision ? width * 588 + width * llm_width
+                                  : width * 2 * 2 * 128 + width * llm_width;
+  return 6 * (static_cast<double>(load.units) * (12 * width * width * depth + ends) +
+              static_cast<double>(load.units_squared) * 2 * width * depth);
+}
+
+// The throughput nearest to the profile's points in relative terms.
+double seconds_a_flop(Module module, const ModuleProfile& profile) {
+  double xy = 0;
+  double xx = 0;
+  for (const ProfilePoint& point : profile.points) {
+    const double x = flop(module, point.load) / point.seconds();
+    xy += x;
+    xx += x * x;
+  }
+  return xx > 0 ? xy / xx : 0;
+}
+
+struct Errors {
+  double mape = std::numeric_limits<double>::quiet_NaN();
+  double p95 = std::numeric_limits<double>::quiet_NaN();
+};
+
+Errors summarize(std::vector<double> misses) {
+  if (misses.empty()) return {};
+  std::sort(misses.begin(), misses.end());
+  double sum = 0;
+  for (const double miss : misses) sum += miss;
+  const auto at = static_cast<std::size_t>(std::ceil(0.95 * static_cast<double>(misses.size())));
+  return {.mape = sum / static_cast<double>(misses.size()), .p95 = misses[at - 1]};
+}
+
+Result<CostProfile> profile_of(const Options& options, MultimodalModel& model) {
+  if (!options.profile.empty()) return CostProfile::load(options.profile);
+  return profile_example(model, options.budget_s);
+}
+
+Status run(const Options& options) {
+  ISOCOST_ASSIGN(const std::vector<HeldOut> held_out, draw(options));
+  torch::manual_seed(0);
+  MultimodalModel model(ModelOptions{});
+  ISOCOST_ASSIGN(const CostProfile profile, profile_of(options, model));
+  const CostModel cost_model(profile, {.correct = false});
+  std::array<std::vector<double>, kModules> ours;
+  std::array<std::vector<double>, kModules> scalar;
+  nlohmann::json rows = nlohmann::json::array();
+  const auto medians = measure(model, held_out, options.repeats);
+  for (std::size_t n = 0; n < held_out.size(); ++n) {
+    const HeldOut& one = held_out[n];
+    Load load;
+    for (const Load& sample : one.samples) load += sample;
+    if (load.modules != one.microbatch.header.load.modules) {
+      return Error(ErrorCode::kInternal, "planned loads are not those delivered");
+    }
+    const auto predicted = cost_model.predict_microbatch(load, cost_model.shape_of(one.samples));
+    const std::array<double, kModules>& measured = medians[n];
+    for (std::size_t m = 0; m < kModules; ++m) {
+      if (load.modules.at(m).units == 0) continue;
+      const auto module = static_cast<Module>(m);
+      const double one_scalar =
+          seconds_a_flop(module, profile.modules.at(m)) * flop(module, load.modules.at(m));
+      ours.at(m).push_back(std::abs(predicted.at(m) / measured.at(m) - 1));
+      scalar.at(m).push_back(std::abs(one_scalar / measured.at(m) - 1));
+      rows.push_back({{"module", module_name(module)},
+                      {"sequences", load.modules.at(m).sequences},
+                      {"units", load.modules.at(m).units},
+                      {"units_squared", load.modules.at(m).units_squared},
+                      {"measured_s", measured.at(m)},
+                      {"predicted_s", predicted.at(m)},
+                      {"one_scalar_s", one_scalar}});
+    }
+  }
+  nlohmann::json summary;
+  std::printf("%-8s %13s %8s %8s %18s %8s\n", "module", "microbatches", "MAPE", "p95",
+              "one scalar: MAPE", "p95");
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const std::string name(module_name(static_cast<Module>(m)));
+    const Errors us = summarize(ours.at(m));
+    const Errors them = summarize(scalar.at(m));
+    std::printf("%-8s %13zu %6.1f %% %6.1f %% %16.1f %% %6.1f %%\n", name.c_str(),
+                ours.at(m).size(), 100 * us.mape, 100 * us.p95, 100 * them.mape, 100 * them.p95);
+    summary[name] = {{"mape", us.mape},
+                     {"p95", us.p95},
+                     {"one_scalar", {{"mape", them.mape}, {"p95", them.p95}}}};
+  }
+  if (options.json.empty()) return {};
+  std::ofstream(options.json) << nlohmann::json{
+      {"modules", summary},
+      {"microbatches", rows},
+      {"profile",
+       nlohmann::json::parse(
+           profile.to_json())}}.dump(2);
+  return {};
+}
+
+}  // namespace
+}  // namespace isocost
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Predicted against measured seconds of the demo's model, on microbatches that its "
+      "profile has not seen.");
+  isocost::Options options;
+  app.add_option("shards", options.shards, "Directory of shards")->capture_default_str();
+  app.add_option("--microbatches", options.microbatches, "Of 8 samples each")
+      ->capture_default_str();
+  app.add_option("--repeats", options.repeats, "Passes over all of them")->capture_default_str();
+  app.add_option("--budget", options.budget_s, "Seconds of profiling")->capture_default_str();
+  app.add_option("--profile", options.profile, "A profile measured before; empty: measure one");
+  app.add_option("--json", options.json, "Also write each microbatch there");
+  CLI11_PARSE(app, argc, argv);
+  // As the trainer does: one thread, and freed memory is kept for the next tensor.
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  at::set_num_threads(1);
+  try {
+    const isocost::Status status = isocost::run(options);
+    if (status) return 0;
+    std::fprintf(stderr, "prediction_error: %s\n", status.error().to_string().c_str());
+  } catch (const std::exception& error) {  // what libtorch throws
+    std::fprintf(stderr, "prediction_error: %s\n", error.what());
+  }
+  return 1;
+}

@@ -1,0 +1,124 @@
+#include "examples/multimodal_trainer/profile_example.h"
+
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer_adapter/torch/profiler.h"
+
+namespace isocost {
+namespace {
+
+torch::Tensor int32s(const std::vector<std::int64_t>& values) {
+  return torch::tensor(values, torch::kLong).to(torch::kInt);
+}
+
+// Starts of the sequences, and the end.
+torch::Tensor starts_of(const std::vector<std::int64_t>& lengths) {
+  std::vector<std::int64_t> starts{0};
+  for (const std::int64_t length : lengths) starts.push_back(starts.back() + length);
+  return int32s(starts);
+}
+
+// Sequences are hardly ever of one length, and the model computes neighbours of one length
+// together: every other one is a bit longer, those between as much shorter.
+std::vector<std::int64_t> apart(std::span<const std::int64_t> equal, std::int64_t difference) {
+  std::vector<std::int64_t> lengths(equal.begin(), equal.end());
+  for (std::size_t i = 0; i + 1 < lengths.size(); i += 2) {
+    lengths[i] += difference;
+    lengths[i + 1] -= difference;
+  }
+  return lengths;
+}
+
+TorchMicrobatch images(std::span<const std::int64_t> patches) {
+  const std::vector<std::int64_t> lengths = apart(patches, 4);
+  std::vector<std::int64_t> grids;
+  std::int64_t rows = 0;
+  for (const std::int64_t length : lengths) {
+    grids.insert(grids.end(), {2, length / 2});
+    rows += length;
+  }
+  TorchMicrobatch microbatch;
+  microbatch.tensors = {{"vision.patches", torch::randint(256, {rows, 588}, torch::kByte)},
+                        {"vision.lengths", int32s(lengths)},
+                        {"vision.cu_seqlens", starts_of(lengths)},
+                        {"vision.grids", int32s(grids).view({-1, 2})}};
+  return microbatch;
+}
+
+TorchMicrobatch windows(std::span<const std::int64_t> positions) {
+  std::vector<std::int64_t> frames;
+  std::int64_t rows = 0;
+  for (const std::int64_t length : apart(positions, 1)) {
+    frames.push_back(2 * length);
+    rows += frames.back();
+  }
+  TorchMicrobatch microbatch;
+  microbatch.tensors = {{"audio.mel", torch::randn({rows, 128})},
+                        {"audio.lengths", int32s(frames)},
+                        {"audio.cu_seqlens", starts_of(frames)}};
+  return microbatch;
+}
+
+TorchMicrobatch texts(std::span<const std::int64_t> tokens) {
+  const std::vector<std::int64_t> lengths = apart(tokens, 1);
+  std::vector<torch::Tensor> positions;
+  std::int64_t rows = 0;
+  for (const std::int64_t length : lengths) {
+    positions.push_back(torch::arange(length, torch::kLong));
+    rows += length;
+  }
+  TorchMicrobatch microbatch;
+  microbatch.tensors = {{"llm.input_ids", torch::randint(256, {rows}, torch::kLong)},
+                        {"llm.labels", torch::randint(256, {rows}, torch::kLong)},
+                        {"llm.position_ids", torch::cat(positions)},
+                        {"llm.lengths", int32s(lengths)}};
+  return microbatch;
+}
+
+}  // namespace
+
+Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
+  const ProfilerOptions options{
+      .budget = std::chrono::duration<double>(budget_s / static_cast<double>(kModules)),
+      .progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
+  const ProfiledModule vision{
+      .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
+        return [&model, batch = images(lengths)] { return model->vision->forward(batch); };
+      },
+      .shortest = 16,
+      .longest = 4096,
+      .most_units = 4096,
+      .multiple = 4};
+  const ProfiledModule audio{
+      .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
+        return [&model, batch = windows(lengths)] { return model->audio->forward(batch); };
+      },
+      .shortest = 32,
+      .longest = 1500,
+      .most_units = 3000,
+      .multiple = 2};
+  const ProfiledModule llm{
+      .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
+        return [&model, batch = texts(lengths)] {
+          return torch::nn::functional::cross_entropy(model->llm->forward(batch, {}, {}),
+                                                      batch.find("llm.labels"));
+        };
+      },
+      .shortest = 64,
+      .longest = 2048,
+      .most_units = 4096};
+  CostProfile profile;
+  ISOCOST_ASSIGN(profile.modules[0], profile_module("vision", vision, options));
+  ISOCOST_ASSIGN(profile.modules[1], profile_module("audio", audio, options));
+  ISOCOST_ASSIGN(profile.modules[2], profile_module("llm", llm, options));
+  profile.source = "isocost profile --example";
+  profile.hardware = "CPU, " + std::to_string(at::get_num_threads()) + " threads";
+  profile.dtype = "float32";
+  profile.versions = {{"torch", TORCH_VERSION}};
+  return profile;
+}
+
+}  // namespace isocost
