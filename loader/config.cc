@@ -162,6 +162,8 @@ std::vector<OptionSpec> data_options() {
       text_option("profile", &O::profile, "FILE",
                   "Cost profile to start from; empty: a stated default."),
       flag_option("correct", &O::correct, "Correct the cost model from measured seconds."),
+      text_option("correction_file", &O::correction_file, "FILE",
+                  "Keeps what correction learnt for the node's next run; empty: nowhere."),
   };
 }
 

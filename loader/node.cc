@@ -12,13 +12,13 @@
 #include <variant>
 #include <vector>
 
-#include "loader/bad_samples.h"
 #include "loader/batch_composer.h"
-#include "loader/cursor.h"
+#include "loader/correction_file.h"
 #include "loader/delivery_queue.h"
 #include "loader/internal/microbatch_header.h"
-#include "loader/internal/output_file.h"
+#include "loader/internal/node_parts.h"
 #include "loader/job.h"
+#include "loader/online_model.h"
 #include "loader/planner.h"
 #include "loader/served_layout.h"
 #include "loader/step_decoder.h"
@@ -32,35 +32,7 @@ using Clock = std::chrono::steady_clock;
 // How long a node that is done waits for its clients' goodbyes.
 constexpr std::chrono::seconds kFarewell{5};
 
-CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size) {
-  CursorOptions cursor;
-  cursor.seed = options.seed;
-  cursor.size = size;
-  cursor.global_batch_size = static_cast<std::uint64_t>(options.global_batch);
-  cursor.tail = options.tail;
-  cursor.shuffle = options.shuffle;
-  cursor.epochs = static_cast<std::uint64_t>(options.epochs);
-  return cursor;
-}
-
-struct Parts {
-  NodeOptions options;
-  LogSink log;
-  std::unique_ptr<Dataset> dataset;
-  Recipe recipe;
-  CostProfile profile;                         // to start from
-  std::unique_ptr<const ServedLayout> layout;  // null: data-parallel only
-  CostModel model;
-  Cursor cursor;
-  std::unique_ptr<BadSampleList> bad;
-  LoadHook load_hook;
-};
-
-std::uint64_t steps_of(const Parts& parts, std::uint64_t epoch) {
-  const std::uint64_t steps = parts.cursor.steps(epoch);
-  if (parts.options.steps == 0) return steps;
-  return std::min(steps, static_cast<std::uint64_t>(parts.options.steps));
-}
+constexpr std::uint64_t kStepsBetweenSaves = 64;  // of what correction learnt
 
 // One job's planning.
 struct Run {
@@ -70,26 +42,18 @@ struct Run {
   std::stop_token stop;
 };
 
-// What a rank measured, with the step whose shapes it points to. Learnt when the next step is
-// planned: the socket's thread never waits for the model.
-struct Observation {
-  Measurement measurement;
-  std::shared_ptr<const SealedStep> step;
-};
-// Beyond what ranks report between two plans; a flood of them is dropped and counted.
-constexpr std::size_t kMostObservations = 65'536;
-
 Error superseded() { return {ErrorCode::kCancelled, "another job has begun"}; }
 
 class NodeImpl final : public Node {
  public:
-  explicit NodeImpl(Parts parts)
+  explicit NodeImpl(NodeParts parts)
       : parts_(std::move(parts)),
         composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe,
                    parts_.layout && parts_.layout->pipelined() ? Objective::kLargestMicrobatch
                                                                : Objective::kSlowestRank},
                   parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
+        model_(starting_model(parts_)),
         budget_(parts_.options.memory) {}
 
   Status start();
@@ -104,7 +68,6 @@ class NodeImpl final : public Node {
   std::optional<Refusal> check_start(const Hello& hello) const;
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
-  void observe_reported();
   void take_report(std::int32_t rank, const Report& report);
 
   Result<Run> wait_for_job(const std::stop_token& stop);
@@ -126,9 +89,10 @@ class NodeImpl final : public Node {
   bool serves(std::uint64_t job) const { return job_ && job_->id() == job; }  // with mutex_ held
   void wait_until_told();
 
-  Parts parts_;
+  NodeParts parts_;
   BatchComposer composer_;  // batches: by the planning thread alone
   const std::uint64_t cursor_fingerprint_;
+  OnlineModel model_;
   BufferPool pool_;
   MemoryBudget budget_;
 
@@ -136,10 +100,7 @@ class NodeImpl final : public Node {
   std::condition_variable_any changed_;
   std::unique_ptr<Job> job_;  // made and replaced by the socket's thread
   NodeSummary counts_;
-  std::vector<Observation> reported_;  // not yet observed
   std::optional<Error> failure_;
-
-  std::mutex model_mutex_;  // guards parts_.model; taken before mutex_
 
   // Destroyed in reverse: workers first, since they decode and send; the socket last, which lets go
   // of what it holds.
@@ -150,6 +111,7 @@ class NodeImpl final : public Node {
 
 Status NodeImpl::start() {
   const NodeOptions& options = parts_.options;
+  ISOCOST_TRY(restore_correction(model_, options.correction_file, parts_.log));
   ServerOptions server;
   server.bind = options.bind;
   server.insecure = options.insecure;
@@ -207,7 +169,7 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
 std::optional<Refusal> NodeImpl::check_start(const Hello& hello) const {
   if (!hello.has_start) return std::nullopt;
   const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
-  const std::uint64_t steps = steps_of(parts_, hello.start.epoch);
+  const std::uint64_t steps = parts_.steps(hello.start.epoch);
   const bool after_the_last = epochs > 0 && hello.start.epoch >= epochs;
   const bool possible = after_the_last ? hello.start.epoch == epochs && hello.start.step == 0
                                        : hello.start.step <= steps;
@@ -228,7 +190,7 @@ Welcome NodeImpl::welcome(const Job& job) const {
   welcome.dataset_fingerprint = parts_.dataset->fingerprint();
   welcome.recipe_fingerprint = parts_.recipe.fingerprint();
   welcome.samples_per_epoch = parts_.dataset->size();
-  welcome.steps_per_epoch = static_cast<std::uint32_t>(steps_of(parts_, 0));
+  welcome.steps_per_epoch = static_cast<std::uint32_t>(parts_.steps(0));
   welcome.epochs = static_cast<std::uint32_t>(parts_.options.epochs);
   welcome.global_batch = static_cast<std::uint32_t>(parts_.options.global_batch);
   welcome.microbatches = static_cast<std::uint32_t>(parts_.options.microbatches);
@@ -264,27 +226,13 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   auto step = job_->queue().find(report.position);
   const bool known = rank < job_->ranks() && step != nullptr &&
                      report.position.microbatch < step->plan.microbatches;
-  if (!known || reported_.size() >= kMostObservations) {
-    counts_.reports_rejected += 1;  // of a step that every rank has left behind
-    return;
+  if (known) {
+    const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
+    measurement.load = place.load;
+    measurement.shape = place.shape;
+    if (model_.report(measurement, std::move(step))) return;
   }
-  const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
-  measurement.load = place.load;
-  measurement.shape = place.shape;
-  reported_.push_back({measurement, std::move(step)});
-}
-
-// With model_mutex_ held.
-void NodeImpl::observe_reported() {
-  std::vector<Observation> reported;
-  {
-    const std::lock_guard lock(mutex_);
-    reported.swap(reported_);
-  }
-  for (const Observation& one : reported) {
-    // A measurement that the model refuses is counted there.
-    static_cast<void>(parts_.model.observe(one.measurement));
-  }
+  counts_.reports_rejected += 1;  // of a step that every rank has left behind, or too many
 }
 
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
@@ -299,8 +247,10 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
     status = deliver_all(job, stop);
     planning.request_stop();
   } while (!status && status.error().code() == ErrorCode::kCancelled && !stop.stop_requested());
+  const Status saved = save_correction(model_, parts_.options.correction_file);
   if (status) {
     wait_until_left(kFarewell);
+    ISOCOST_TRY(saved);
     return summary();
   }
   server_->fail(status.error());
@@ -337,7 +287,7 @@ void NodeImpl::plan_all(const Run& run) {
 }
 
 Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t first_step) {
-  const std::uint64_t steps = steps_of(parts_, epoch);
+  const std::uint64_t steps = parts_.steps(epoch);
   EpochEnd end;
   end.epoch = epoch;
   end.last_epoch = epoch + 1 == static_cast<std::uint64_t>(parts_.options.epochs);
@@ -345,6 +295,9 @@ Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t f
   for (std::uint64_t step = first_step; step < steps; ++step) {
     ISOCOST_TRY(wait_for_room(run));
     ISOCOST_TRY(plan_one(run, epoch, static_cast<std::uint32_t>(step)));
+    if (step % kStepsBetweenSaves == 0) {
+      ISOCOST_TRY(save_correction(model_, parts_.options.correction_file));
+    }
   }
   end.steps = static_cast<std::uint32_t>(steps);
   end.dropped = parts_.cursor.dropped(epoch);
@@ -407,12 +360,9 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
     input.ids.push_back(slot.id);
   }
   const auto started = Clock::now();
-  {
-    const std::lock_guard lock(model_mutex_);
-    observe_reported();
-    parts_.model.update();
-    ISOCOST_ASSIGN(sealed->plan, plan_step(input, parts_.model, run.options, parts_.layout.get()));
-  }
+  ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
+    return plan_step(input, model, run.options, parts_.layout.get());
+  }));
   count(*sealed, std::chrono::duration<double>(Clock::now() - started).count());
   return push(run, std::move(sealed));
 }
@@ -544,76 +494,20 @@ NodeSummary NodeImpl::summary() {
   summary.bad = parts_.bad->count();
   summary.replaced = decoder_->replaced();
   summary.memory_peak_bytes = budget_.peak();
-  const std::lock_guard lock(model_mutex_);
-  observe_reported();
-  summary.measurements = parts_.model.measurements();
-  summary.reports_rejected += parts_.model.rejected();
-  summary.mape = parts_.model.mape();
+  const OnlineModel::Progress learnt = model_.progress();
+  summary.measurements = learnt.measurements;
+  summary.reports_rejected += learnt.rejected;
+  summary.mape = learnt.mape;
   return summary;
-}
-
-Result<CostProfile> starting_profile(const NodeOptions& options) {
-  if (options.profile.empty()) return CostProfile::stated_default();
-  return CostProfile::load(options.profile);
-}
-
-// Spread over the data set; only a layout asks.
-std::vector<Load> some_loads(const NodeOptions& options, const Dataset& dataset,
-                             const Recipe& recipe) {
-  constexpr std::uint64_t kLoads = 1024;
-  std::vector<Load> loads;
-  if (options.layout.empty()) return loads;
-  const std::uint64_t count = std::min(kLoads, dataset.size());
-  for (std::uint64_t i = 0; i < count; ++i) {
-    if (auto load = recipe.load(dataset.shape(i * dataset.size() / count))) loads.push_back(*load);
-  }
-  return loads;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
                                            const LogSink& log, LoadHook load_hook) {
-  ISOCOST_TRY(options.validate());
-  ISOCOST_TRY(check_layout(options));
-  ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples_file));
-  ISOCOST_TRY(check_output_file("summary", options.summary));
-  ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
-  ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
-
-  DatasetOptions dataset_options;
-  dataset_options.limits.max_pixels = options.max_pixels;
-  dataset_options.index_dir = options.index_dir;
-  dataset_options.progress = std::move(progress);
-  dataset_options.log = log;
-  ISOCOST_ASSIGN(auto dataset, Dataset::open(options.shards, dataset_options));
-  ISOCOST_ASSIGN(auto bad,
-                 BadSampleList::create(options, dataset->size() + dataset->bad().size(), log));
-  if (dataset->size() == 0) {
-    const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
-    return Error(ErrorCode::kNotFound, options.shards.string() + " holds no usable sample (" +
-                                           first + "): isocost check lists why");
-  }
-  for (const BadSample& sample : dataset->bad()) ISOCOST_TRY(bad->add(sample));
-
-  CostModel::Options model_options;
-  model_options.correct = options.correct;
-  model_options.correction.clock = [] {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-        .count();
-  };
-  const std::uint64_t size = dataset->size();
-  const Cursor cursor(cursor_options(options, size));
-  if (cursor.steps(0) == 0) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "an epoch has no step: " + std::to_string(size) + " samples, global_batch = " +
-                     std::to_string(options.global_batch) + ", tail = drop or carry");
-  }
-  ISOCOST_ASSIGN(auto layout,
-                 ServedLayout::create(options, profile, some_loads(options, *dataset, recipe)));
-  auto node = std::make_unique<NodeImpl>(
-      Parts{options, log, std::move(dataset), std::move(recipe), profile, std::move(layout),
-            CostModel(profile, model_options), cursor, std::move(bad), std::move(load_hook)});
+  ISOCOST_ASSIGN(NodeParts parts,
+                 open_node_parts(options, std::move(progress), log, std::move(load_hook)));
+  auto node = std::make_unique<NodeImpl>(std::move(parts));
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));
 }

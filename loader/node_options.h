@@ -38,6 +38,7 @@ struct NodeOptions {
   RecipeOptions recipe;
   std::filesystem::path profile;  ///< Cost profile; empty: the stated default.
   bool correct = true;
+  std::filesystem::path correction_file;  ///< Keeps what was learnt; empty: forgotten at the end.
 
   // Bad input.
   BadSamplePolicy on_bad_sample = BadSamplePolicy::kSkip;

@@ -167,5 +167,41 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   EXPECT_LT(run_result.summary.mape.at(static_cast<std::size_t>(Module::kLlm)), 0.05);
 }
 
+// A machine three times slower than its profile says.
+TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
+  make_dataset(64);
+  NodeOptions opts = options(1);
+  opts.epochs = 4;
+  opts.correction_file = scratch() / "correction";
+  double first = 0;
+  const auto train = [&first](std::int64_t, Client& client, const Microbatch& microbatch) {
+    const MicrobatchHeader& header = microbatch.header;
+    if (first == 0) first = header.predicted_seconds[2];
+    Report report{header.position, {}};
+    const CostModel truth(CostProfile::stated_default(), {});
+    report.seconds = truth.predict_microbatch(header.load);
+    for (double& seconds : report.seconds) seconds *= 3;
+    EXPECT_TRUE(client.report(report));
+  };
+  run(opts, train);
+  const double untaught = std::exchange(first, 0);
+  run(opts, train);
+  EXPECT_NEAR(first / untaught, 3, 0.3);
+
+  opts.profile = scratch() / "profile.json";
+  CostProfile other = CostProfile::stated_default();
+  other.modules[2].coefficients.per_unit *= 2;
+  std::ofstream(opts.profile) << other.to_json();
+  first = 0;
+  run(opts, train);  // of another profile: learnt anew
+  EXPECT_LT(first / untaught, 2.1);
+
+  std::ofstream(opts.correction_file) << "no state";
+  const auto refused = try_run(opts, train);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+  EXPECT_NE(refused.error().to_string().find(opts.correction_file.string()), std::string::npos);
+}
+
 }  // namespace
 }  // namespace isocost

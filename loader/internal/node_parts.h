@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "costmodel/cost_model.h"
+#include "loader/bad_samples.h"
+#include "loader/cursor.h"
+#include "loader/dataset.h"
+#include "loader/node_options.h"
+#include "loader/served_layout.h"
+#include "loader/step_decoder.h"
+
+namespace isocost {
+
+/// What a node is made of before it has a socket or a thread.
+struct NodeParts {
+  NodeOptions options;
+  LogSink log;
+  std::unique_ptr<Dataset> dataset;
+  Recipe recipe;
+  CostProfile profile;                         ///< To start from.
+  std::unique_ptr<const ServedLayout> layout;  ///< Null: data-parallel only.
+  Cursor cursor;
+  std::unique_ptr<BadSampleList> bad;
+  LoadHook load_hook;
+
+  /// Steps of an epoch as it is served.
+  std::uint64_t steps(std::uint64_t epoch) const;
+};
+
+/// Checks the options, reads what they name and indexes the data set. Errors: as for Node::create,
+/// but for the socket's.
+Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
+                                  const LogSink& log, LoadHook load_hook);
+
+/// A cost model that starts from the profile, and tells the time that learning takes.
+CostModel starting_model(const NodeParts& parts);
+
+}  // namespace isocost

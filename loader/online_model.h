@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "costmodel/cost_model.h"
+#include "loader/sealed_step.h"
+
+namespace isocost {
+
+/// The cost model of a running node. Measurements come from a thread that must never wait; they are
+/// learnt from when the next step is planned. Internally synchronised.
+class OnlineModel {
+ public:
+  explicit OnlineModel(CostModel model) : model_(std::move(model)) {}
+
+  /// Takes a measurement down, with the step that its shape is a view into. False where a flood of
+  /// them waits already: it is dropped. Never waits for the model.
+  bool report(const Measurement& measurement, std::shared_ptr<const SealedStep> step);
+
+  /// Learns from what was reported, then plans with what it knows now.
+  Result<StepPlan> plan(const std::function<Result<StepPlan>(const CostModel&)>& plan);
+
+  /// What was learnt so far, everything reported included.
+  struct Progress {
+    CorrectionStatus correction;
+    ModuleSeconds mape{};  ///< NaN where nothing was measured.
+    std::int64_t measurements = 0;
+    std::int64_t rejected = 0;
+  };
+  Progress progress();
+
+  /// As CostModel's.
+  std::string save_state();
+  Status restore_state(std::string_view state);
+
+ private:
+  struct Observation {
+    Measurement measurement;
+    std::shared_ptr<const SealedStep> step;
+  };
+  void observe_reported();  // with model_mutex_ held
+
+  std::mutex model_mutex_;  // guards model_; taken before reported_mutex_
+  CostModel model_;
+  std::mutex reported_mutex_;  // guards reported_, and is held for moments only
+  std::vector<Observation> reported_;
+};
+
+}  // namespace isocost
