@@ -22,9 +22,11 @@ class Machine:
         self.seconds, self.noise, self.room = seconds, noise, room
         self.time = 0.0
         self.random = random.Random(1)
+        self.runs = 0
 
     def prepare(self, lengths):
         def forward():
+            self.runs += 1
             if sum(lengths) > self.room:
                 raise RuntimeError("CUDA out of memory. Tried to allocate much")
             self.time += self.seconds(lengths) * (1 + self.random.gauss(0, self.noise))
@@ -81,6 +83,11 @@ class Grid(unittest.TestCase):
         profiler = Machine(smooth, noise=0.3).profile(1e-3)
         self.assertGreaterEqual(len(profiler.points), 9)
         self.assertGreater(max(p.spread for p in profiler.points), 0.03)
+
+    def test_without_time_a_point_is_timed_three_times(self):
+        machine = Machine(smooth, noise=0.3)
+        points = machine.profile(1e-9).points
+        self.assertEqual(machine.runs, len(points) * (2 + 3))
 
     def test_more_is_measured_where_the_curve_bends(self):
         def bent(lengths):
