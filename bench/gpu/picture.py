@@ -89,8 +89,9 @@ def draw_errors(picture, model, top):
     picture.text("faint", left, top - 12, "predicted (up) against measured (right), a dot a microbatch")
     for i, (module, title) in enumerate(KINDS.items()):
         own, small = model["replayed"][module], model["held_out"][module]
-        picture.text("small", MARGIN, bottom + 40 + 17 * i, f"{title}: MAPE {100 * small['prediction']['mape']:.1f} % of "
-                     f"1-4 samples, {100 * own['prediction']['mape']:.1f} % in plans; one throughput "
+        picture.text("small", MARGIN, bottom + 40 + 17 * i,
+                     f"{title}: MAPE {100 * small['prediction']['mape']:.1f} % of 1-4 samples, "
+                     f"{100 * own['prediction']['mape']:.1f} % in plans; one throughput "
                      f"{100 * small['one_throughput']['mape']:.0f} %, {100 * own['one_throughput']['mape']:.0f} %")
 
 

@@ -196,10 +196,11 @@ class Session:
         mixture = self.traces.Mixture(self.samples, SEEDS["held_out"])
         held_out = replay.held_out(bench, mixture, time.monotonic() + self.schedule.begin(name, "held_out"))
         say(f"{name}: {len(held_out['llm'])} held-out microbatches")
-        end = time.monotonic() + self.schedule.begin(name, "replay")
         mixture = self.traces.Mixture(self.samples, SEEDS["global_batches"])
         mean_s = statistics.fmean(replay.sample_costs(bench, mixture.draw(64)))
-        size = replay.affordable(mean_s, end - time.monotonic(), self.arguments.global_batch,
+        seconds = self.schedule.begin(name, "replay")
+        end = time.monotonic() + seconds
+        size = replay.affordable(mean_s, seconds, self.arguments.global_batch,
                                  self.arguments.ranks * self.arguments.microbatches, self.arguments.global_batches,
                                  math.inf if self.arguments.tiny else replay.OVERRUN)
         steps, replayed, samples = replay.replay(bench, mixture, size, self.arguments.ranks,

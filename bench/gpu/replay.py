@@ -42,8 +42,8 @@ def compared(bench, module, lengths, price, measured):
 
 
 def held_out(bench, mixture, end):
-    """{module: [comparison]} of microbatches of 1, 2 or 4 samples until `end` (monotonic seconds), at least one: a run to
-    warm up, the median of three."""
+    """{module: [comparison]} of microbatches of 1, 2 or 4 samples until `end` (monotonic seconds), at least one: a run
+    to warm up, the median of three."""
     found = {module: [] for module in pricing.MODULES}
     while not found["llm"] or time.monotonic() < end:
         lengths = traces.lengths_of(mixture.draw(mixture.some(SIZES)))
@@ -71,8 +71,8 @@ class TooSlow(RuntimeError):
 
 def affordable(mean_sample_s, seconds, largest, bins, most, overrun=OVERRUN):
     """How much to replay by both plans in the time: the largest global batch, halved until two fit, though not below
-    two samples for each of the bins (ranks x microbatches); then as many as fit, at most `most`. Where not even one fits,
-    one sample for each bin, unless that takes `overrun` times as long."""
+    two samples for each of the bins (ranks x microbatches); then as many as fit, at most `most`. Where not even one
+    fits, one sample for each bin, unless that takes `overrun` times as long."""
     two = min(2 * bins, largest)
     size = largest
     while size > two and 2 * 2 * size * mean_sample_s > seconds:

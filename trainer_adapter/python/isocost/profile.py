@@ -10,6 +10,7 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 MODULES = ("vision", "audio", "llm")
+CONTRADICTION = 2  # times the seconds of a load with no less to do: readers of profiles refuse that
 TARGET_SPREAD = 0.03  # half of the median's 95 % interval
 LEAST_RUNS = 7  # below, the interval of a median is the whole range
 FEWEST_RUNS = 3  # once the load's part of the budget is spent
@@ -51,6 +52,14 @@ class Point(NamedTuple):
     backward_s: float
     spread: float
     peak_bytes: int
+
+    def seconds(self) -> float:
+        return self.forward_s + self.backward_s
+
+    def contradicts(self, other: "Point") -> bool:
+        no_less = (self.count <= other.count and self.length * self.count <= other.length * other.count
+                   and self.length**2 * self.count <= other.length**2 * other.count)
+        return no_less and self.seconds() > CONTRADICTION * other.seconds()
 
     def to_json(self) -> Dict[str, Any]:
         return {**load_json(self.length, self.count), "forward_s": self.forward_s,
@@ -147,8 +156,10 @@ def backward(outputs: Any) -> bool:
 
 
 class ModuleProfiler:
-    """Measures one module until its budget is spent or its curve is known. Without a clock: the device's, chosen once the
-    module has run, since it may be what initializes CUDA."""
+    """Measures one module until its budget is spent or its curve is known.
+
+    Without a clock: the device's, chosen once the module has run, since it may be what initializes CUDA.
+    """
 
     def __init__(self, name: str, module: ProfiledModule, clock: Any, say: Callable[[str], None]):
         self.name = name
@@ -177,6 +188,19 @@ class ModuleProfiler:
                 self._try(length, count, max(0.0, end - now()) / 4, now)
             if not any(point.length == length for point in self.points):
                 break  # out of memory there
+        self._settle_contradictions(now)
+
+    def _settle_contradictions(self, now: Callable[[], float]) -> None:
+        """Noise only adds: the dearer of two points that contradict each other is measured once more, and goes if it
+        still does."""
+        for last in (False, True):
+            wrong = [point for point in self.points if any(point.contradicts(other) for other in self.points)]
+            for point in wrong:
+                self.points.remove(point)
+                self.say(f"{self.name}: {point.count} x {point.length}: slower than a larger load"
+                         + (", left out" if last else ", measured once more"))
+                if not last:
+                    self._try(point.length, point.count, 0.0, now)
 
     def _first_grid(self) -> List[Tuple[int, int]]:
         least, most = self.module.lengths
@@ -207,7 +231,7 @@ class ModuleProfiler:
                 self.out_of_memory = (length, count)
             return
         self.points.append(point)
-        self.say(f"{self.name}: {count} x {length}: {1e3 * (point.forward_s + point.backward_s):.3g} ms "
+        self.say(f"{self.name}: {count} x {length}: {1e3 * point.seconds():.3g} ms "
                  f"± {100 * point.spread:.1f} %")
 
     def _measure(self, length: int, count: int, seconds: float, now: Callable[[], float]) -> Point:
@@ -246,7 +270,7 @@ class ModuleProfiler:
         """The middle of the interval of lengths in which interpolation is expected to err most."""
         most = {}  # seconds of a sequence where most of them run together
         for point in sorted(self.points, key=lambda point: point.count):
-            most[point.length] = math.log((point.forward_s + point.backward_s) / point.count)
+            most[point.length] = math.log(point.seconds() / point.count)
         lengths = sorted(most)
         at = [math.log(length) for length in lengths]
         slopes = [(most[lengths[i + 1]] - most[lengths[i]]) / (at[i + 1] - at[i]) for i in range(len(at) - 1)]
