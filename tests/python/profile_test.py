@@ -22,9 +22,11 @@ class Machine:
         self.seconds, self.noise, self.room = seconds, noise, room
         self.time = 0.0
         self.random = random.Random(1)
+        self.runs = 0
 
     def prepare(self, lengths):
         def forward():
+            self.runs += 1
             if sum(lengths) > self.room:
                 raise RuntimeError("CUDA out of memory. Tried to allocate much")
             self.time += self.seconds(lengths) * (1 + self.random.gauss(0, self.noise))
@@ -81,6 +83,36 @@ class Grid(unittest.TestCase):
         profiler = Machine(smooth, noise=0.3).profile(1e-3)
         self.assertGreaterEqual(len(profiler.points), 9)
         self.assertGreater(max(p.spread for p in profiler.points), 0.03)
+
+    def test_without_time_a_point_is_timed_three_times(self):
+        machine = Machine(smooth, noise=0.3)
+        points = machine.profile(1e-9).points
+        self.assertEqual(machine.runs, len(points) * (2 + 3))
+
+    def disturbed(self, first, last):
+        """Points of a machine on which all runs from `first` to `last` took ten times as long."""
+        def seconds(lengths):
+            return smooth(lengths) * (10 if first <= machine.runs <= last else 1)
+
+        machine = Machine(seconds)
+        profiler = machine.profile(1e-9)
+        self.assertFalse([p for p in profiler.points if any(p.contradicts(q) for q in profiler.points)])
+        return profiler.points
+
+    def test_points_that_contradict_others_are_measured_again(self):
+        undisturbed = Machine(smooth).profile(1e-9).points
+        points = self.disturbed(1, 10)
+        self.assertEqual({(p.length, p.count) for p in points}, {(p.length, p.count) for p in undisturbed})
+        for point in points:
+            self.assertAlmostEqual(point.forward_s / smooth([point.length] * point.count), 1, 6)
+
+    def test_points_that_still_contradict_others_are_left_out(self):
+        def stuck(lengths):
+            return smooth(lengths) * (10 if lengths == [16] else 1)
+
+        points = Machine(stuck).profile(1e-9).points
+        self.assertNotIn((16, 1), {(p.length, p.count) for p in points})
+        self.assertGreater(len(points), 9)
 
     def test_more_is_measured_where_the_curve_bends(self):
         def bent(lengths):

@@ -10,8 +10,10 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 MODULES = ("vision", "audio", "llm")
+CONTRADICTION = 2  # times the seconds of a load with no less to do: readers of profiles refuse that
 TARGET_SPREAD = 0.03  # half of the median's 95 % interval
 LEAST_RUNS = 7  # below, the interval of a median is the whole range
+FEWEST_RUNS = 3  # once the load's part of the budget is spent
 MOST_RUNS = 200
 WARM_UP_RUNS = 2
 FIRST_LENGTHS = 5
@@ -50,6 +52,14 @@ class Point(NamedTuple):
     backward_s: float
     spread: float
     peak_bytes: int
+
+    def seconds(self) -> float:
+        return self.forward_s + self.backward_s
+
+    def contradicts(self, other: "Point") -> bool:
+        no_less = (self.count <= other.count and self.length * self.count <= other.length * other.count
+                   and self.length**2 * self.count <= other.length**2 * other.count)
+        return no_less and self.seconds() > CONTRADICTION * other.seconds()
 
     def to_json(self) -> Dict[str, Any]:
         return {**load_json(self.length, self.count), "forward_s": self.forward_s,
@@ -119,12 +129,19 @@ class CudaClock:
         return max(0, self._cuda.max_memory_allocated() - self._at_rest)
 
 
+def clock_of_device() -> Any:
+    """CUDA's where it is in use by now."""
+    torch = sys.modules.get("torch")
+    return CudaClock() if torch is not None and torch.cuda.is_initialized() else HostClock()
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     # torch says so by type on CUDA since 1.13, on the host by words alone.
     text = str(error).lower()
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError)
-        and ("out of memory" in text or "can't allocate memory" in text or "not enough memory" in text))
+        and any(words in text for words in ("out of memory", "can't allocate memory", "not enough memory",
+                                            "alloc_failed")))  # the last: cuBLAS and cuDNN
 
 
 def backward(outputs: Any) -> bool:
@@ -139,7 +156,10 @@ def backward(outputs: Any) -> bool:
 
 
 class ModuleProfiler:
-    """Measures one module until its budget is spent or its curve is known."""
+    """Measures one module until its budget is spent or its curve is known.
+
+    Without a clock: the device's, chosen once the module has run, since it may be what initializes CUDA.
+    """
 
     def __init__(self, name: str, module: ProfiledModule, clock: Any, say: Callable[[str], None]):
         self.name = name
@@ -168,6 +188,19 @@ class ModuleProfiler:
                 self._try(length, count, max(0.0, end - now()) / 4, now)
             if not any(point.length == length for point in self.points):
                 break  # out of memory there
+        self._settle_contradictions(now)
+
+    def _settle_contradictions(self, now: Callable[[], float]) -> None:
+        """Noise only adds: the dearer of two points that contradict each other is measured once more, and goes if it
+        still does."""
+        for last in (False, True):
+            wrong = [point for point in self.points if any(point.contradicts(other) for other in self.points)]
+            for point in wrong:
+                self.points.remove(point)
+                self.say(f"{self.name}: {point.count} x {point.length}: slower than a larger load"
+                         + (", left out" if last else ", measured once more"))
+                if not last:
+                    self._try(point.length, point.count, 0.0, now)
 
     def _first_grid(self) -> List[Tuple[int, int]]:
         least, most = self.module.lengths
@@ -198,7 +231,7 @@ class ModuleProfiler:
                 self.out_of_memory = (length, count)
             return
         self.points.append(point)
-        self.say(f"{self.name}: {count} x {length}: {1e3 * (point.forward_s + point.backward_s):.3g} ms "
+        self.say(f"{self.name}: {count} x {length}: {1e3 * point.seconds():.3g} ms "
                  f"± {100 * point.spread:.1f} %")
 
     def _measure(self, length: int, count: int, seconds: float, now: Callable[[], float]) -> Point:
@@ -207,11 +240,13 @@ class ModuleProfiler:
             forward = self.module.prepare([length] * count)
             for _ in range(WARM_UP_RUNS):
                 backward(forward())
+            self.clock = self.clock or clock_of_device()
             self.clock.reset_peak()
             runs = [self._run_once(forward)]
             peak = self.clock.peak_bytes()
-            while len(runs) < LEAST_RUNS or (len(runs) < MOST_RUNS and now() < end
-                                             and relative_spread([sum(run) for run in runs]) > TARGET_SPREAD):
+            while len(runs) < FEWEST_RUNS or now() < end and (
+                    len(runs) < LEAST_RUNS
+                    or len(runs) < MOST_RUNS and relative_spread([sum(run) for run in runs]) > TARGET_SPREAD):
                 runs.append(self._run_once(forward))
         except (MemoryError, RuntimeError) as error:
             if is_out_of_memory(error):
@@ -235,7 +270,7 @@ class ModuleProfiler:
         """The middle of the interval of lengths in which interpolation is expected to err most."""
         most = {}  # seconds of a sequence where most of them run together
         for point in sorted(self.points, key=lambda point: point.count):
-            most[point.length] = math.log((point.forward_s + point.backward_s) / point.count)
+            most[point.length] = math.log(point.seconds() / point.count)
         lengths = sorted(most)
         at = [math.log(length) for length in lengths]
         slopes = [(most[lengths[i + 1]] - most[lengths[i]]) / (at[i + 1] - at[i]) for i in range(len(at) - 1)]
@@ -292,11 +327,11 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
     that attention (which grows with the length at the same number of tokens) and the rest are told
     apart. A load is repeated until the 95 % interval of its median is within 3 %; further lengths
     are measured where the curve bends. What runs out of memory is recorded as the boundary. CUDA
-    events are used once torch has initialized CUDA, a monotonic clock otherwise (peak_bytes is 0
-    then). Where the budget is short, points are kept with the spread that they have.
+    events are used where the module has initialized CUDA, a monotonic clock otherwise (peak_bytes
+    is 0 then). Where the budget is short, points are kept with the spread that they have.
 
     Args:
-        budget_s: seconds for all modules together; every point is run at least 9 times regardless.
+        budget_s: seconds for all modules together; every point is run at least 5 times regardless.
         file: where the profile is written; None: nowhere.
         dtype: name of the type that the model computes in, for people: "bfloat16".
         progress: a line on stderr for each point.
@@ -313,13 +348,11 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
         ...                       llm=isocost.ProfiledModule(prepare, (64, 8192), most_units=16384))
     """
     check(modules, budget_s)
-    torch = sys.modules.get("torch")
-    cuda = torch is not None and torch.cuda.is_initialized()
     say = (lambda line: print(line, file=sys.stderr, flush=True)) if progress else (lambda line: None)
     nothing = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
     measured: Dict[str, Any] = {name: nothing for name in MODULES}
     for name, module in modules.items():
-        profiler = ModuleProfiler(name, module, CudaClock() if cuda else HostClock(), say)
+        profiler = ModuleProfiler(name, module, None, say)
         profiler.run(budget_s / len(modules))
         measured[name] = profiler.to_json()
     hardware, versions = surroundings()

@@ -1,0 +1,307 @@
+"""Profiles an encoder and decoders of multimodal models on a CUDA GPU, then holds predictions against what microbatches
+of real traces take, and replays data-blind and balanced global batches, one virtual rank after another.
+
+    python3 bench/gpu/profile_mllm.py                            # 7 minutes, both decoders
+    python3 bench/gpu/profile_mllm.py --models qwen2.5-0.5b --budget 4m
+    python3 bench/gpu/profile_mllm.py --budget 30m --global-batch 256 --json result.json --svg result.svg
+    python3 bench/gpu/profile_mllm.py --device cpu --tiny        # the whole path with tiny shapes, no GPU
+
+Needs torch 2.x alone. `isocost predict` and `isocost balance` price and balance where the program runs; elsewhere
+a fitted form and longest-first do, and the result says so. bench/gpu/README.md tells what is measured.
+"""
+
+import argparse
+import datetime
+import gc
+import json
+import math
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SEEDS = {"weights": 1, "held_out": 2, "global_batches": 3}
+# How the time is shared out: by these weights over what is still to come.
+ENCODER_PROFILE = 3
+PHASES = {"qwen2.5-0.5b": {"profile": 3, "held_out": 1, "replay": 5},
+          "qwen2.5-7b": {"profile": 4, "held_out": 1, "replay": 9}}
+
+
+def say(line):
+    print(line, file=sys.stderr, flush=True)
+
+
+def fail(message):
+    say(f"profile_mllm: {message}")
+    sys.exit(2)
+
+
+def seconds_of(text):
+    """"90s", "7m", "420": seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([sm]?)", text)
+    if not match or float(match[1]) <= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no duration; give e.g. 7m or 420s")
+    return float(match[1]) * (60 if match[2] == "m" else 1)
+
+
+def positive(text):
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number from 1")
+    return int(text)
+
+
+def decoders(text):
+    names = [name for name in text.split(",") if name]
+    unknown = [name for name in names if name not in PHASES]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"there is no model '{', '.join(unknown)}'; there are {', '.join(PHASES)}")
+    return list(dict.fromkeys(names))
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--budget", type=seconds_of, metavar="TIME",
+                        help="for everything, loading torch aside (default 7m; 20s with --tiny)")
+    parser.add_argument("--models", type=decoders, default=list(PHASES), metavar="NAME[,NAME]",
+                        help=f"decoders, each beside the encoder (default {','.join(PHASES)})")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="default cuda")
+    parser.add_argument("--tiny", action="store_true",
+                        help="a few small layers in float32, sequences a 64th as long: a test of the path, no result")
+    parser.add_argument("--ranks", type=positive, default=8, help="virtual ranks (default 8)")
+    parser.add_argument("--microbatches", type=positive, default=4, help="of a rank and step (default 4)")
+    parser.add_argument("--global-batch", type=positive, metavar="SAMPLES",
+                        help="at most; halved until two global batches fit in the time, not below two samples a "
+                        "microbatch (default 256; 64 with --tiny)")
+    parser.add_argument("--global-batches", type=positive, default=8, help="at most so many are replayed (default 8)")
+    parser.add_argument("--program", metavar="FILE",
+                        help="the isocost program (default $ISOCOST_PROGRAM, then build/release/isocost)")
+    parser.add_argument("--json", default="build/profile_mllm.json", metavar="FILE", help="default %(default)s")
+    parser.add_argument("--svg", default="build/profile_mllm.svg", metavar="FILE", help="default %(default)s")
+    arguments = parser.parse_args()
+    arguments.budget = arguments.budget or (20.0 if arguments.tiny else 420.0)
+    arguments.global_batch = arguments.global_batch or (64 if arguments.tiny else 256)
+    if arguments.global_batch < arguments.ranks * arguments.microbatches:
+        parser.error(f"--global-batch {arguments.global_batch} is less than a sample for each of --ranks "
+                     f"{arguments.ranks} x --microbatches {arguments.microbatches}")
+    return arguments
+
+
+def load_torch(device):
+    # Microbatches differ in size: without this, memory of the allocator falls to pieces.
+    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    try:
+        import torch
+    except ImportError:
+        fail("torch is not installed for this interpreter; any 2.x will do: pip install torch")
+    if device == "cuda" and not torch.cuda.is_available():
+        fail("torch finds no CUDA GPU; run it on a machine with one, or try the path with --device cpu --tiny")
+    return torch
+
+
+class Schedule:
+    """Shares out what is left of the budget over the phases that are still to come."""
+
+    def __init__(self, seconds, models):
+        self.end = time.monotonic() + seconds
+        self._weights = {("encoder", "profile"): ENCODER_PROFILE}
+        self._weights.update({(model, phase): weight for model in models for phase, weight in PHASES[model].items()})
+
+    def begin(self, model, phase):
+        """Seconds for this phase."""
+        total = sum(self._weights.values())
+        weight = self._weights.pop((model, phase))
+        return max(1.0, (self.end - time.monotonic()) * weight / total)
+
+    def skip(self, model):
+        self._weights = {key: weight for key, weight in self._weights.items() if key[0] != model}
+
+
+class Session:
+    """Everything that one run measures, on one device."""
+
+    def __init__(self, arguments, torch):
+        import models
+        import pricing
+        import profiling
+        import traces
+
+        self.arguments, self.torch = arguments, torch
+        self.models, self.pricing, self.profiling, self.traces = models, pricing, profiling, traces
+        self.schedule = Schedule(arguments.budget, arguments.models)
+        self.kind = {"device": arguments.device, "dtype": torch.float32 if arguments.tiny else torch.bfloat16}
+        self.dtype = str(self.kind["dtype"]).partition(".")[2]
+        if arguments.device == "cuda":
+            torch.cuda.init()  # isocost.profile measures by events from here on
+        torch.manual_seed(SEEDS["weights"])
+        self.isocost_profile, self.profiler = profiling.profiler()
+        self.clock = profiling.clock_for(self.isocost_profile, arguments.device)
+        self.samples = traces.read(arguments.tiny)
+        self.program, self.no_program = pricing.find_program(arguments.program)
+        self.attention = {}
+        self.encoder_profile = self.encoder_inputs = None
+
+    def build(self, name, kind, shape, key_heads, causal):
+        """The module `kind` of this shape, with the attention that works here."""
+        import packed_attention
+
+        path, attend, refused = packed_attention.choose(self.kind["device"], self.kind["dtype"], shape.heads, key_heads,
+                                                        shape.width // shape.heads, causal)
+        self.attention[name] = {"path": path, "refused": refused}
+        say(f"{name}: attention by {path}")
+        return kind(shape, attend, **self.kind)
+
+    def profile(self, model, module, prepare):
+        lengths = self.traces.extent(self.samples, module)[:2]
+        return self.profiling.profile(self.isocost_profile, self.clock, module, prepare, lengths,
+                                      self.schedule.begin(model, "profile"), self.dtype)
+
+    def measure_encoder(self):
+        models = self.models
+        self.encoder_shape = models.TINY_ENCODER if self.arguments.tiny else models.ENCODER
+        encoder = self.build("encoder", models.Encoder, self.encoder_shape, self.encoder_shape.heads, False)
+        self.encoder_inputs = models.encoder_inputs(encoder)
+        self.encoder_profile = self.profile("encoder", "vision", self.encoder_inputs)
+
+    def measure(self, name):
+        """One decoder beside the encoder: profile, held-out microbatches, replay."""
+        models = self.models
+        shape = (models.TINY_DECODERS if self.arguments.tiny else models.DECODERS)[name]
+        decoder = self.build(name, models.Decoder, shape, shape.key_heads, True)
+        inputs = models.decoder_inputs(decoder)
+        profile = self.profiling.merged({"vision": self.encoder_profile, "llm": self.profile(name, "llm", inputs)})
+        with tempfile.TemporaryDirectory(prefix="isocost-bench-") as directory:
+            file = pathlib.Path(directory) / "profile.json"
+            self.isocost_profile.write(profile, str(file))
+            return {"profile": profile, **self.compare(name, shape, inputs, profile, file)}
+
+    def bench(self, shape, inputs, profile, file):
+        import replay
+
+        shapes = {"vision": self.encoder_shape, "llm": shape}
+        throughputs = {module: self.pricing.OneThroughput(profile["modules"][module]["points"], own.flop,
+                                                          self.traces.extent(self.samples, module)[2])
+                       for module, own in shapes.items()}
+        prices = self.pricing.ProgramPrices(self.program, file) if self.program else self.pricing.FormPrices(profile)
+        return replay.Bench(self.isocost_profile, self.clock, {"vision": self.encoder_inputs, "llm": inputs}, prices,
+                            throughputs)
+
+    def compare(self, name, shape, inputs, profile, file):
+        import replay
+
+        bench = self.bench(shape, inputs, profile, file)
+        mixture = self.traces.Mixture(self.samples, SEEDS["held_out"])
+        held_out = replay.held_out(bench, mixture, time.monotonic() + self.schedule.begin(name, "held_out"))
+        say(f"{name}: {len(held_out['llm'])} held-out microbatches")
+        mixture = self.traces.Mixture(self.samples, SEEDS["global_batches"])
+        mean_s = statistics.fmean(replay.sample_costs(bench, mixture.draw(64)))
+        seconds = self.schedule.begin(name, "replay")
+        end = time.monotonic() + seconds
+        size = replay.affordable(mean_s, seconds, self.arguments.global_batch,
+                                 self.arguments.ranks * self.arguments.microbatches, self.arguments.global_batches,
+                                 math.inf if self.arguments.tiny else replay.OVERRUN)
+        steps, replayed, samples = replay.replay(bench, mixture, size, self.arguments.ranks,
+                                                 self.arguments.microbatches, self.program, end,
+                                                 lambda line: say(f"{name}: {line}"))
+        return {"one_throughput": {module: {"length": own.length, "count": own.count, "flop_per_s": 3 * own.flop_per_s}
+                                   for module, own in bench.throughputs.items()},
+                "held_out": {module: replay.errors(own) for module, own in held_out.items()},
+                "replayed": {module: replay.errors(own) for module, own in replayed.items()},
+                "comparisons": {"held_out": held_out, "replayed": replayed},
+                "global_batch": samples, "steps": steps, "summary": summarize(steps)}
+
+    def skipped(self, error):
+        """Why a model is left out, where it is for lack of memory or time."""
+        import replay
+
+        if isinstance(error, replay.TooSlow):
+            return {"skipped": str(error)}
+        if "out of memory" not in str(error) and not self.isocost_profile.is_out_of_memory(error):
+            raise error
+        return {"skipped": f"out of memory: {str(error).strip().splitlines()[0][:200]}"}
+
+    def run(self):
+        self.measure_encoder()
+        found = {}
+        for name in self.arguments.models:
+            try:
+                found[name] = self.measure(name)
+            except (MemoryError, RuntimeError, ValueError) as error:
+                found[name] = self.skipped(error)
+                say(f"{name}: {found[name]['skipped']}")
+                self.schedule.skip(name)
+            gc.collect()
+            if self.arguments.device == "cuda":
+                self.torch.cuda.empty_cache()
+        return found
+
+    def describe(self):
+        import plans
+
+        arguments = self.arguments
+        hardware, versions = self.isocost_profile.surroundings()
+        return {"version": 1, "source": "bench/gpu/profile_mllm.py", "tiny": arguments.tiny,
+                "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+                "command": sys.argv[1:], "commit": commit(), "hardware": hardware, "dtype": self.dtype,
+                "versions": versions, "budget_s": arguments.budget, "seeds": SEEDS, "profiler": self.profiler,
+                "pricing": (self.pricing.ProgramPrices if self.program else self.pricing.FormPrices).name,
+                "balancing": plans.method(self.program), "no_program": self.no_program, "attention": self.attention,
+                "activation_checkpointing": "every layer, and the loss",
+                "ranks": arguments.ranks, "microbatches": arguments.microbatches}
+
+
+def commit():
+    """Of the checkout, or None where git or the history is not at hand."""
+    try:
+        said = subprocess.run(["git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "HEAD"],
+                              capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return said.stdout.strip() or None
+
+
+def spread(values):
+    return {"median": statistics.median(values), "least": min(values), "most": max(values)}
+
+
+def summarize(steps):
+    """Over the global batches: medians and ranges."""
+    summary = {policy: {key: spread([step[policy][key] for step in steps])
+                        for key in ("step_s", "idle", "predicted_step_s", "predicted_idle")}
+               for policy in ("blind", "balanced")}
+    summary["speedup"] = spread([step["speedup"] for step in steps])
+    return summary
+
+
+def write(text, file):
+    file = pathlib.Path(file)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    say(f"wrote {file}")
+
+
+def main():
+    arguments = parse()
+    torch = load_torch(arguments.device)
+    import picture
+    import report
+
+    start = time.monotonic()
+    session = Session(arguments, torch)
+    try:
+        models = session.run()
+    except (MemoryError, RuntimeError, ValueError) as error:
+        fail(f"the encoder does not fit: {session.skipped(error)['skipped']}")
+    result = {**session.describe(), "models": models, "wall_s": time.monotonic() - start}
+    print(report.table(result))
+    write(json.dumps(result, indent=1) + "\n", arguments.json)
+    write(picture.draw(result), arguments.svg)
+    if all("skipped" in own for own in models.values()):
+        fail("every decoder was left out; see above")
+
+
+if __name__ == "__main__":
+    main()

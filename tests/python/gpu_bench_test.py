@@ -1,0 +1,254 @@
+"""bench/gpu: its parts, and the whole path on the host with tiny shapes."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import torch
+
+from support import PROGRAM, TIMEOUT
+
+BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu"
+sys.path.insert(0, str(BENCH))
+import models  # noqa: E402
+import packed_attention  # noqa: E402
+import plans  # noqa: E402
+import pricing  # noqa: E402
+import replay  # noqa: E402
+import traces  # noqa: E402
+
+
+def run(*arguments, environment=None):
+    return subprocess.run([sys.executable, "-B", str(BENCH / "profile_mllm.py"), *arguments], capture_output=True,
+                          text=True, timeout=5 * TIMEOUT, env=environment)
+
+
+class Attention(unittest.TestCase):
+    def test_every_path_that_runs_here_is_the_formula(self):
+        shape = dict(device="cpu", dtype=torch.float32, heads=4, key_heads=2, width=8)
+        for causal in (False, True):
+            name, _, refused = packed_attention.choose(causal=causal, **shape)
+            self.assertIn(name, packed_attention.PATHS)
+            self.assertNotIn("explicit", refused)
+            self.assertFalse([why for why in refused.values() if "differs" in why], refused)
+
+    def test_a_path_that_looks_across_sequences_is_refused(self):
+        def across(queries, keys, values, packing, causal):
+            whole = packed_attention.packing_of([packing.units], "cpu")
+            return packed_attention.explicit(queries, keys, values, whole, causal)
+
+        error = packed_attention.disagreement(across, "cpu", torch.float32, 2, 2, 8, False)
+        self.assertGreater(error, 0.04)
+
+    def test_positions_start_anew_with_each_sequence(self):
+        packing = packed_attention.packing_of([3, 1, 2], "cpu")
+        self.assertEqual(packing.positions.tolist(), [0, 1, 2, 0, 0, 1])
+        self.assertEqual(packing.offsets.tolist(), [0, 3, 4, 6])
+
+
+class Models(unittest.TestCase):
+    """A packed microbatch is what its sequences are alone."""
+
+    def outputs(self, module, make, lengths):
+        torch.manual_seed(5)
+        rows = make(sum(lengths))
+        packed = module(rows, packed_attention.packing_of(lengths, "cpu"))
+        alone = [module(part, packed_attention.packing_of([len(part)], "cpu")) for part in rows.split(lengths)]
+        return packed, alone
+
+    def test_encoder(self):
+        encoder = models.Encoder(models.TINY_ENCODER, packed_attention.explicit)
+        packed, alone = self.outputs(encoder, lambda n: torch.randn(n, models.PATCH_VALUES), [5, 9, 2])
+        self.assertLess(float(((packed - torch.cat(alone)).abs().max() / packed.abs().max()).detach()), 1e-4)
+        packed.sum().backward()
+        self.assertTrue(all(p.grad is not None and bool(p.grad.any()) for p in encoder.parameters()))
+
+    def test_decoder(self):
+        shape = models.TINY_DECODERS["qwen2.5-7b"]
+        decoder = models.Decoder(shape, packed_attention.explicit)
+        packed, alone = self.outputs(decoder, lambda n: torch.randint(shape.vocabulary, (n,)), [5, 9, 2])
+        self.assertAlmostEqual(float((packed / sum(alone)).detach()), 1, 4)
+        packed.backward()
+        self.assertTrue(all(p.grad is not None and bool(p.grad.any()) for p in decoder.parameters()))
+
+    @unittest.skipUnless(hasattr(torch.nn.functional, "rms_norm"), "torch 2.4 and later know the kernels' shapes")
+    def test_full_shapes_forward_and_backward_on_no_device(self):
+        kind = {"device": "meta", "dtype": torch.bfloat16}
+        for path in (packed_attention.aten_flash, packed_attention.sdpa_by_sequence):
+            encoder = models.Encoder(models.ENCODER, path, **kind)
+            models.encoder_inputs(encoder)([729] * 32 + [1024])().sum().backward()
+            self.assertEqual(encoder.patch.weight.grad.shape, (1152, 588))
+            for name, millions in (("qwen2.5-0.5b", 494), ("qwen2.5-7b", 7616)):  # 0.49 and 7.6 billion, as published
+                decoder = models.Decoder(models.DECODERS[name], path, **kind)
+                models.decoder_inputs(decoder)([6332, 358, 87])().backward()
+                self.assertEqual(round(sum(p.numel() for p in decoder.parameters()) / 1e6), millions)
+                self.assertTrue(all(p.grad is not None for p in decoder.parameters()))
+
+    def test_flop_are_those_of_the_stated_default(self):  # the table in docs/cost_model.md
+        encoder, decoder = models.ENCODER, models.DECODERS["qwen2.5-7b"]
+        self.assertEqual(encoder.flop([1]), 823_495_680 + 124_416)
+        self.assertEqual(decoder.flop([1]), 14_140_571_648 + 200_704)
+        self.assertEqual(decoder.flop([10, 20]) - 30 * 14_140_571_648, 500 * 200_704)
+
+
+class Plans(unittest.TestCase):
+    COSTS = [((i * 37) % 101 + 1) ** 2 for i in range(64)]
+
+    def loads(self, plan):
+        return [sum(self.COSTS[i] for part in parts for i in part) for parts in plan]
+
+    def test_every_sample_once_and_no_rank_without(self):
+        for plan in (plans.blind(64, 8, 4), plans.balanced(self.COSTS, 8, 4),
+                     plans.balanced(self.COSTS, 8, 4, PROGRAM)):
+            self.assertEqual(sorted(i for parts in plan for part in parts for i in part), list(range(64)))
+            self.assertEqual([len(parts) for parts in plan], [4] * 8)
+            self.assertTrue(all(any(parts) for parts in plan))
+
+    def test_balanced_is_near_the_mean_with_and_without_the_program(self):
+        mean = sum(self.COSTS) / 8
+        self.assertGreater(max(self.loads(plans.blind(64, 8, 4))), 1.2 * mean)
+        self.assertLess(max(self.loads(plans.balanced(self.COSTS, 8, 4))), 1.1 * mean)
+        self.assertLess(max(self.loads(plans.balanced(self.COSTS, 8, 4, PROGRAM))), 1.02 * mean)
+
+    def test_few_samples_leave_microbatches_empty(self):
+        plan = plans.balanced([5.0, 1.0, 1.0], 2, 2)
+        self.assertEqual(sorted(len(part) for parts in plan for part in parts), [0, 1, 1, 1])
+
+    def test_the_slowest_rank_sets_the_step(self):
+        slowest, idle = plans.step([1.0, 2.0, 4.0, 1.0])
+        self.assertEqual((slowest, idle), (4.0, 0.5))
+
+    def test_the_replay_fits_the_time(self):
+        for mean_s, seconds, expected in ((0.01, 100, (256, 8)), (0.1, 100, (128, 3)), (1, 150, (64, 1)),
+                                          (2, 150, (32, 1))):
+            self.assertEqual(tuple(replay.affordable(mean_s, seconds, 256, 32, 8)), expected)
+        with self.assertRaisesRegex(replay.TooSlow, "raise --budget"):
+            replay.affordable(10, 150, 256, 32, 8)
+
+
+class Pricing(unittest.TestCase):
+    WEIGHTS = (2e-3, 0.0, 3e-6, 4e-10)
+
+    def seconds(self, length, count):
+        return sum(a * b for a, b in zip(self.WEIGHTS, pricing.terms_of([length] * count)))
+
+    def points(self):
+        return [{"sequences": count, "units": length * count, "units_squared": length * length * count,
+                 "forward_s": self.seconds(length, count), "backward_s": 0.0}
+                for length in (64, 256, 1024, 4096) for count in (1, 4, 16)]
+
+    def test_the_form_is_found_again(self):
+        for found, hidden in zip(pricing.fit(self.points()), self.WEIGHTS):
+            self.assertAlmostEqual(found, hidden, delta=1e-6 * hidden + 1e-12)
+
+    def test_the_form_and_the_program_agree_where_the_form_holds(self):
+        nothing = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
+        measured = {"points": [{**point, "spread": 0.0, "peak_bytes": 0} for point in self.points()]}
+        profile = {"version": 1, "unit": "seconds", "modules": {"vision": measured, "audio": nothing, "llm": measured}}
+        loads = [{"vision": [256, 256, 700], "llm": [4096]}, {"vision": [], "llm": [100]}]
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "profile.json"
+            file.write_text(json.dumps(profile))
+            ours = pricing.ProgramPrices(PROGRAM, file).price(loads)
+        for by_program, by_form, load in zip(ours, pricing.FormPrices(profile).price(loads), loads):
+            self.assertEqual(set(by_program), {module for module in load if load[module]})
+            for module, price in by_program.items():
+                self.assertAlmostEqual(price.seconds / by_form[module].seconds, 1, delta=0.05)
+
+    def test_one_throughput_is_exact_at_its_point_alone(self):
+        price = pricing.OneThroughput(self.points(), sum, 300)
+        self.assertEqual((price.length, price.count), (256, 16))
+        self.assertAlmostEqual(price.seconds([256] * 16), self.seconds(256, 16))
+        self.assertLess(price.seconds([64]), self.seconds(64, 1) / 2)
+
+
+class Traces(unittest.TestCase):
+    def test_sequences_add_up_to_the_files_numbers(self):
+        read = traces.read()
+        self.assertEqual(read["videos"][0].vision, (729,) * 32)
+        self.assertEqual(read["documents"][0], traces.Sample((1024,), 358))
+        self.assertTrue(all(n > 0 for samples in read.values() for sample in samples for n in sample.vision))
+
+    def test_a_seed_gives_the_same_samples(self):
+        read = traces.read()
+        self.assertEqual(traces.Mixture(read, 3).draw(50), traces.Mixture(read, 3).draw(50))
+        self.assertNotEqual(traces.Mixture(read, 3).draw(50), traces.Mixture(read, 4).draw(50))
+
+
+class WholePath(unittest.TestCase):
+    """What the result says of plans and predictions; what it measured depends on who else runs here."""
+
+    def result(self, *arguments, environment=None):
+        with tempfile.TemporaryDirectory() as directory:
+            files = [pathlib.Path(directory) / name for name in ("result.json", "result.svg")]
+            said = run("--device", "cpu", "--tiny", "--budget", "6s", "--json", files[0], "--svg", files[1], *arguments,
+                       environment=environment)
+            self.assertEqual(said.returncode, 0, said.stderr)
+            xml.etree.ElementTree.parse(files[1])
+            return json.loads(files[0].read_text()), said.stdout
+
+    def check_model(self, model):
+        for module in ("vision", "llm"):
+            self.assertGreaterEqual(len(model["profile"]["modules"][module]["points"]), 5)
+            for key in ("held_out", "replayed"):
+                summary = model[key][module]
+                self.assertGreater(summary["microbatches"], 0)
+                for price in ("prediction", "one_throughput"):
+                    self.assertTrue(all(math.isfinite(value) for value in summary[price].values()), summary)
+                    self.assertGreaterEqual(summary[price]["p95"], 0)
+        for step in model["steps"]:
+            # Plans are made of prices of samples, which need not add up to a microbatch's exactly.
+            self.assertLessEqual(step["balanced"]["predicted_step_s"], 1.02 * step["blind"]["predicted_step_s"])
+            for policy in ("blind", "balanced"):
+                self.assertEqual(len(step[policy]["ranks"]), 8)
+                ranks = [rank["vision_s"] + rank["llm_s"] for rank in step[policy]["ranks"]]
+                self.assertAlmostEqual(step[policy]["step_s"], max(ranks))
+                self.assertAlmostEqual(step[policy]["idle"], 1 - sum(ranks) / (8 * max(ranks)))
+
+    def test_with_the_program_and_the_package(self):
+        result, table = self.result()
+        self.assertEqual((result["pricing"], result["balancing"], result["profiler"]),
+                         ("isocost predict", "isocost balance", "package"))
+        self.assertEqual(list(result["models"]), ["qwen2.5-0.5b", "qwen2.5-7b"])
+        for name, model in result["models"].items():
+            self.check_model(model)
+            self.assertIn(name, table)
+            self.assertIn(model["comparisons"]["replayed"]["llm"][0]["origin"],
+                          ("measured", "interpolated", "extrapolated"))
+
+    def test_with_torch_alone(self):
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        result, _ = self.result("--models", "qwen2.5-0.5b", "--program", "/nonexistent/isocost",
+                                environment=environment)
+        self.assertEqual((result["pricing"], result["balancing"]), ("fitted form", "longest first"))
+        self.assertIn("checkout", result["profiler"])
+        self.assertIn("/nonexistent/isocost", result["no_program"])
+        self.check_model(result["models"]["qwen2.5-0.5b"])
+
+
+class BadInput(unittest.TestCase):
+    @unittest.skipIf(torch.cuda.is_available(), "there is a GPU here")
+    def test_no_gpu(self):
+        said = run()
+        self.assertEqual(said.returncode, 2)
+        self.assertIn("torch finds no CUDA GPU", said.stderr)
+        self.assertIn("--device cpu --tiny", said.stderr)
+
+    def test_arguments(self):
+        for arguments, says in ((["--budget", "soon"], "no duration"), (["--budget", "0s"], "no duration"),
+                                (["--models", "gpt"], "there is no model 'gpt'"),
+                                (["--ranks", "0"], "no number from 1"),
+                                (["--global-batch", "16"], "less than a sample for each")):
+            said = run(*arguments)
+            self.assertEqual(said.returncode, 2)
+            self.assertIn(says, said.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
