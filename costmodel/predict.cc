@@ -87,7 +87,9 @@ ModulePredictor::ModulePredictor(const ModuleProfile& profile)
 
 double ModulePredictor::sample(const ModuleLoad& load) const {
   if (load.sequences == 0 && load.units == 0) return 0;
-  const double by_form = predict(coefficients_, load).count() - fixed();
+  ModuleCoefficients without_fixed = coefficients_;
+  without_fixed.per_microbatch = 0;
+  const double by_form = predict(without_fixed, load).count();
   const double length = typical_length(load);
   const auto& knots = sequence_.knots();
   if (knots.empty() || length <= 0) return by_form;

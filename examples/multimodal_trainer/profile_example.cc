@@ -1,10 +1,14 @@
 #include "examples/multimodal_trainer/profile_example.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "decode/recipe.h"
 #include "trainer_adapter/torch/profiler.h"
 
 namespace isocost {
@@ -78,12 +82,39 @@ TorchMicrobatch texts(std::span<const std::int64_t> tokens) {
   return microbatch;
 }
 
+Architecture transformer(const char* name, std::int64_t width, std::int64_t depth,
+                         std::int64_t head_width, std::int64_t embedding_parameters) {
+  return {.name = name,
+          .layers = depth,
+          .width = width,
+          .heads = std::max<std::int64_t>(1, width / head_width),
+          .key_value_width = width,
+          .mlp = 4 * width,
+          .embedding_parameters = embedding_parameters};
+}
+
+// The model's dimensions, by module.
+std::array<Architecture, kModules> architectures(const ModelOptions& options) {
+  const auto [vision, audio, llm] =
+      std::tuple(options.vision_width, options.audio_width, options.llm_width);
+  std::array<Architecture, kModules> all = {
+      transformer("the example's vision encoder", vision, options.vision_depth, options.head_width,
+                  (588 + 4 * llm) * vision),
+      transformer("the example's audio encoder", audio, options.audio_depth, options.head_width,
+                  (2 * 128 + 2 * llm) * audio),
+      transformer("the example's LLM", llm, options.llm_depth, options.head_width,
+                  2 * kVocabulary * llm)};
+  all[2].head_flop_per_unit = 2 * kVocabulary * llm;
+  return all;
+}
+
 }  // namespace
 
 Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
   const ProfilerOptions options{
       .budget = std::chrono::duration<double>(budget_s / static_cast<double>(kModules)),
       .progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
+  const auto dimensions = architectures(ModelOptions{});
   const ProfiledModule vision{
       .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
         return [&model, batch = images(lengths)] { return model->vision->forward(batch); };
@@ -91,7 +122,8 @@ Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
       .shortest = 16,
       .longest = 4096,
       .most_units = 4096,
-      .multiple = 4};
+      .multiple = 4,
+      .architecture = dimensions[0]};
   const ProfiledModule audio{
       .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
         return [&model, batch = windows(lengths)] { return model->audio->forward(batch); };
@@ -99,7 +131,8 @@ Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
       .shortest = 32,
       .longest = 1500,
       .most_units = 3000,
-      .multiple = 2};
+      .multiple = 2,
+      .architecture = dimensions[1]};
   const ProfiledModule llm{
       .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
         return [&model, batch = texts(lengths)] {
@@ -109,7 +142,8 @@ Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
       },
       .shortest = 64,
       .longest = 2048,
-      .most_units = 4096};
+      .most_units = 4096,
+      .architecture = dimensions[2]};
   CostProfile profile;
   ISOCOST_ASSIGN(profile.modules[0], profile_module("vision", vision, options));
   ISOCOST_ASSIGN(profile.modules[1], profile_module("audio", audio, options));

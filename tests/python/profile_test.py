@@ -38,6 +38,9 @@ class Machine:
     def between(self, start, end):
         return end - start
 
+    def leave_caches(self):
+        pass
+
     def settle(self):
         pass
 
@@ -182,7 +185,8 @@ class WithTorch(unittest.TestCase):
 
         with tempfile.TemporaryDirectory() as directory:
             file = pathlib.Path(directory) / "profile.json"
-            module = isocost.ProfiledModule(prepare, (64, 1024), 4096)
+            llm = isocost.Architecture("a small LLM", layers=2, width=64, heads=4, mlp=256)
+            module = isocost.ProfiledModule(prepare, (64, 1024), 4096, architecture=llm)
             profile = isocost.profile_model(budget_s=2, file=str(file), dtype="float32", progress=False, llm=module)
             self.assertEqual(json.loads(file.read_text()), profile)
             self.assertTrue(all(p["backward_s"] > 0 for p in profile["modules"]["llm"]["points"]))

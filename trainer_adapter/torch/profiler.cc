@@ -19,7 +19,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kTargetSpread = 0.03;
-constexpr std::size_t kLeastRuns = 7;
+constexpr double kContradiction = 2;    // times the seconds of a load with no less to do
+constexpr std::size_t kLeastRuns = 7;   // below, the interval of a median is the whole range
+constexpr std::size_t kFewestRuns = 3;  // once the load's part of the budget is spent
 constexpr std::size_t kMostRuns = 200;
 constexpr int kWarmUpRuns = 2;
 constexpr int kFirstLengths = 5;
@@ -95,9 +97,9 @@ ProfilePoint measure(const ProfiledModule& module, const Grid& at, double budget
   std::vector<double> backwards;
   std::vector<double> totals;
   const auto enough = [&] {
-    return totals.size() >= kLeastRuns &&
-           (totals.size() >= kMostRuns || seconds_since(start) > budget_s ||
-            spread_of(totals) <= kTargetSpread);
+    if (totals.size() < kFewestRuns) return false;
+    if (totals.size() >= kMostRuns || seconds_since(start) > budget_s) return true;
+    return totals.size() >= kLeastRuns && spread_of(totals) <= kTargetSpread;
   };
   while (!enough()) {
     const Timed timed = run_once(forward);
@@ -110,6 +112,16 @@ ProfilePoint measure(const ProfiledModule& module, const Grid& at, double budget
       .forward_s = median(forwards),
       .backward_s = median(backwards),
       .spread = spread_of(totals)};
+}
+
+bool contradicted(const ProfilePoint& point, const std::vector<ProfilePoint>& points) {
+  return std::any_of(points.begin(), points.end(), [&point](const ProfilePoint& other) {
+    const ModuleLoad& less = point.load;
+    const ModuleLoad& more = other.load;
+    return less.sequences <= more.sequences && less.units <= more.units &&
+           less.units_squared <= more.units_squared &&
+           point.seconds() > kContradiction * other.seconds();
+  });
 }
 
 class Profiler {
@@ -134,6 +146,8 @@ class Profiler {
       }
       if (!has(*length)) break;  // out of memory there
     }
+    ISOCOST_TRY(settle_contradictions());
+    profile_.architecture = module_.architecture;
     profile_.coefficients = fit_coefficients(profile_.points);
     return std::move(profile_);
   }
@@ -153,6 +167,24 @@ class Profiler {
     return std::any_of(profile_.points.begin(), profile_.points.end(), [&](const auto& point) {
       return point.load.units == length * point.load.sequences;
     });
+  }
+
+  // Noise only adds: the dearer of two points that contradict each other is measured once more, and
+  // goes if it still does.
+  Status settle_contradictions() {
+    for (const bool is_last : {false, true}) {
+      const std::vector<ProfilePoint> points = profile_.points;
+      for (const ProfilePoint& point : points) {
+        if (!contradicted(point, points)) continue;
+        const Grid at{.length = point.load.units / point.load.sequences,
+                      .count = point.load.sequences};
+        std::erase_if(profile_.points, [&](const auto& one) { return one.load == point.load; });
+        say(at, is_last ? "slower than a larger load, left out"
+                        : "slower than a larger load, measured once more");
+        if (!is_last) ISOCOST_TRY(visit(at, 0));
+      }
+    }
+    return {};
   }
 
   // Small loads first, so that what runs out of memory is known early.

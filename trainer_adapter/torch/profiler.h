@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "base/result.h"
+#include "costmodel/architecture.h"
 #include "costmodel/profile.h"
 
 namespace isocost {
@@ -23,10 +25,12 @@ struct ProfiledModule {
   std::int64_t longest = 1;
   std::int64_t most_units = 1;  ///< In one microbatch.
   std::int64_t multiple = 1;    ///< Lengths are multiples of this.
+  /// What memory and layouts follow from; empty: not said.
+  std::optional<Architecture> architecture = {};
 };
 
 struct ProfilerOptions {
-  std::chrono::duration<double> budget{60};  ///< Every point is run at least 9 times regardless.
+  std::chrono::duration<double> budget{60};  ///< Every point is run at least 5 times regardless.
   std::function<void(const std::string&)> progress = {};  ///< A line for each point; may be empty.
 };
 

@@ -18,10 +18,10 @@ from isocost.keywords import KeywordNote
 from isocost.loader import DataLoader
 from isocost.loss import token_loss
 from isocost.microbatch import Microbatch
-from isocost.profile import ProfiledModule, profile_model
+from isocost.profile import Architecture, ProfiledModule, profile_model
 from isocost.timing import attach
 from isocost.transform import Sample
 
-__all__ = ["ClosedError", "DataLoader", "IsocostError", "KeywordNote", "Microbatch", "NodeUnavailableError",
+__all__ = ["Architecture", "ClosedError", "DataLoader", "IsocostError", "KeywordNote", "Microbatch", "NodeUnavailableError",
            "ProfiledModule", "ProtocolError", "Sample", "ShardError", "attach", "profile_model",
            "token_loss"]

@@ -4,77 +4,21 @@ import functools
 import logging
 import math
 import os
-import shutil
 import tempfile
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
 
-from isocost import _isocost, keywords, rendezvous, timing
-from isocost.microbatch import MODULES, Microbatch, moved, torch_tensors
+from isocost import _isocost, arguments, rendezvous, timing
+from isocost.microbatch import Microbatch, moved, torch_tensors
 from isocost.replicas import Replicas, is_first, mesh_place
+from isocost.reports import by_module
+from isocost.resources import Resources
 from isocost.state import State
 from isocost.transform import Pipeline, Sample
 
 _LOG = logging.getLogger("isocost")
 _GRACE_S = 10.0  # in which a closing host lets the other ranks finish
 _LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
-
-_SETTINGS = {name: text for name, _value, text, _default in _isocost.option_table()}
-# What the loader says itself to the node that it embeds.
-_OWN_SETTINGS = {"shards", "ranks", "bind", "insecure", "curve_key", "curve_clients", "summary", "global_batch"}
-
-# Of torch's keywords.
-_OF_THE_NODE = {"batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout"}
-
-
-class _Resources:
-    """What outlives the loader object until it is closed: client, node, a directory for its socket."""
-
-    live: "weakref.WeakSet[_Resources]" = weakref.WeakSet()
-
-    def __init__(self) -> None:
-        self.client: Optional[Any] = None
-        self.pipeline: Optional[Pipeline] = None
-        self.node: Optional[Any] = None
-        self.directory: Optional[str] = None
-        self.pid = os.getpid()
-        _Resources.live.add(self)
-
-    def close(self, grace_s: float) -> None:
-        if self.pid != os.getpid():
-            return  # the parent's
-        self.leave()
-        node, self.node = self.node, None
-        if node is not None:
-            node.stop(grace_s)
-        directory, self.directory = self.directory, None
-        if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
-
-    def leave(self) -> None:
-        """Closes the client and ends what uses it."""
-        client, self.client = self.client, None
-        pipeline, self.pipeline = self.pipeline, None
-        if client is not None:
-            client.close()
-        if pipeline is not None:
-            pipeline.close()
-
-    def forget(self) -> None:
-        """In a forked child: threads and sockets are the parent's; joining or freeing them would hang."""
-        if self.client is not None:
-            self.client.forget()
-        if self.node is not None:
-            self.node.forget()
-
-
-def _forget_all() -> None:
-    for resources in list(_Resources.live):
-        resources.forget()
-
-
-os.register_at_fork(after_in_child=_forget_all)
-
 
 class DataLoader:
     """Hands a rank its microbatches of every global batch, equal in cost to those of all other ranks.
@@ -155,7 +99,7 @@ class DataLoader:
                  collate: Optional[Callable[[Microbatch], Any]] = None,
                  lengths: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **options: Any):
-        self._resources = _Resources()
+        self._resources = Resources()
         if device_mesh is not None:
             if any(given is not None for given in (rank, world_size, process_group, replica_group)):
                 raise ValueError("device_mesh says who is who: leave rank, world_size, process_group and "
@@ -164,11 +108,11 @@ class DataLoader:
         self._place = rendezvous.place(rank, world_size, process_group)
         self._replica_group = replica_group
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._place.world_size > 1 else 0.0)
-        settings, torch_options = _split(dict(options, **({} if timeout is None else {"timeout": timeout})))
-        self._device = _device(device)
+        settings, torch_options = arguments.split(dict(options, **({} if timeout is None else {"timeout": timeout})))
+        self._device = arguments.device(device)
         self._pin = bool(torch_options.get("pin_memory", False))
-        self._prefetch = _whole("prefetch", torch_options.get("prefetch_factor", 2) if prefetch is None else prefetch, 1)
-        self._connect_timeout = _seconds("connect_timeout", connect_timeout)
+        self._prefetch = arguments.whole("prefetch", torch_options.get("prefetch_factor", 2) if prefetch is None else prefetch, 1)
+        self._connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
         self._keys = (curve_server_key, curve_secret_key)
         self._endless = endless
         self._transform, self._collate, self._lengths = transform, collate, lengths
@@ -190,15 +134,15 @@ class DataLoader:
             self._endpoint = text
             numbers = {"global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed,
                        "lengths": lengths, "epochs": epochs or None}
-            given = {*settings, *(_OF_THE_NODE & set(torch_options)),
+            given = {*settings, *(arguments.OF_THE_NODE & set(torch_options)),
                      *(name for name, value in numbers.items() if value is not None)}
             if given:
                 raise ValueError(f"{', '.join(sorted(given))}: the node decides; say so to `isocost serve`, not to a "
                                  f"loader that connects to {text}")
         else:
-            settings.update(_numbers(global_batch_size, microbatches, seed, torch_options, self._place.world_size))
-            settings.update(_from_torch(torch_options))
-            settings["epochs"] = str(_whole("epochs", epochs, 0))
+            settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, torch_options, self._place.world_size))
+            settings.update(arguments.from_torch(torch_options))
+            settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
             self._endpoint = ""
             key = rendezvous.next_key(process_group)
             if replica_group is None or is_first(replica_group):
@@ -238,7 +182,7 @@ class DataLoader:
     def set_epoch(self, epoch: int) -> None:
         """The next iteration is this epoch's, from its beginning. Costs nothing where it would be
         anyway."""
-        _whole("epoch", epoch, 0)
+        arguments.whole("epoch", epoch, 0)
         if (self._next.epoch, self._next.step) != (epoch, 0) or not self._finished:
             self._restart(State(self._start.cursor, epoch, 0))
 
@@ -288,7 +232,7 @@ class DataLoader:
         if at > current or at < (current[0] - (current[1] == 0), max(0, current[1] - 1)):
             raise ValueError(f"report: {microbatch!r} is stale: the loader is at epoch {current[0]}, step "
                              f"{current[1]}; report a microbatch before the next step ends")
-        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, _by_module(microbatch, seconds))
+        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, by_module(microbatch, seconds))
         self._counts["reports"] += 1
 
     def stats(self) -> Dict[str, Any]:
@@ -430,11 +374,11 @@ class DataLoader:
 
     def _send_report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> None:
         try:
-            by_module = _by_module(microbatch, seconds)
+            spread = by_module(microbatch, seconds)
         except ValueError as error:  # a debugger's stop, say: no reason to end training
             _LOG.warning("not reported: %s", error)
             return
-        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, by_module)
+        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, spread)
         self._counts["reports"] += 1
 
     def _check_process(self) -> None:
@@ -504,108 +448,6 @@ def _finished(pin: bool, collate: Optional[Callable[[Microbatch], Any]], raw: An
         return microbatch, collate(microbatch)
     except Exception as error:
         raise RuntimeError(f"collate= failed for {microbatch!r}: {type(error).__name__}: {error}") from error
-
-
-def _split(options: Dict[str, Any]) -> Tuple[Dict[str, str], Dict[str, Any]]:
-    """Settings of the node as text, and torch's keywords that are used."""
-    settings, others = {}, {}
-    for name, value in options.items():
-        setting = "recipe.name" if name == "recipe" else name if name in _SETTINGS else f"recipe.{name}"
-        if name in keywords.KEYWORDS or setting not in _SETTINGS or name in _OWN_SETTINGS:
-            others[name] = value
-        else:
-            settings[setting] = ("on" if value else "off") if isinstance(value, bool) else str(value)
-    return settings, keywords.take(others)
-
-
-def _numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed: Optional[int],
-             torch_options: Dict[str, Any], world_size: int) -> Dict[str, str]:
-    """What decides the global batches, where it was given."""
-    numbers: Dict[str, str] = {}
-    batch_size = torch_options.get("batch_size")
-    if microbatches is None and batch_size is not None:
-        microbatches = 1
-    if global_batch_size is None and batch_size is not None:
-        global_batch_size = _whole("batch_size", batch_size, 1) * world_size * (microbatches or 1)
-    if seed is None and "generator" in torch_options:
-        if not hasattr(torch_options["generator"], "initial_seed"):
-            raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")
-        seed = torch_options["generator"].initial_seed() % 2**64
-    for name, number, least in (("global_batch", global_batch_size, 1), ("microbatches", microbatches, 1),
-                                ("seed", seed, 0)):
-        if number is not None:
-            numbers[name] = str(_whole(name, number, least, 2**64))
-    return numbers
-
-
-def _from_torch(torch_options: Dict[str, Any]) -> Dict[str, str]:
-    settings = {}
-    if "shuffle" in torch_options:
-        if not isinstance(torch_options["shuffle"], bool):
-            raise TypeError(f"shuffle = {torch_options['shuffle']!r}: must be True or False")
-        settings["shuffle"] = "on" if torch_options["shuffle"] else "off"
-    if torch_options.get("num_workers"):
-        settings["workers"] = str(_whole("num_workers", torch_options["num_workers"], 0))
-    if torch_options.get("drop_last"):
-        settings["tail"] = "drop"
-    if "timeout" in torch_options:
-        settings["timeout"] = str(_seconds("timeout", torch_options["timeout"]))
-    return settings
-
-
-def _whole(name: str, number: Any, least: int, beyond: int = 2**31) -> int:
-    if isinstance(number, bool) or not hasattr(number, "__index__") or not least <= number.__index__() < beyond:
-        raise ValueError(f"{name} = {number!r}: must be a whole number of at least {least}, below {beyond}")
-    return number.__index__()
-
-
-def _seconds(name: str, number: Any) -> float:
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1e6:
-        raise ValueError(f"{name} = {number!r}: must be a number of seconds above 0")
-    return float(number)
-
-
-def _device(device: Any) -> Any:
-    """As a torch.device with its number; ValueError where there is none such."""
-    if device is None:
-        return None
-    import torch
-
-    try:
-        found = torch.device(device)
-        return torch.empty(0, device=found).device
-    except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"device = {device!r}: {reason}") from error
-
-
-def _by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
-    """Seconds in the order of MODULES; -1: not measured."""
-    if not isinstance(seconds, Mapping):
-        spread = _spread(microbatch, MODULES, _checked("seconds", seconds))
-        return [spread.get(module, -1.0) for module in MODULES]
-    result = dict.fromkeys(MODULES, -1.0)
-    for name, value in seconds.items():
-        if name == "encoder":
-            result.update(_spread(microbatch, MODULES[:-1], _checked(name, value)))
-        elif name in result:
-            result[name] = _checked(name, value)
-        else:
-            raise ValueError(f"report: '{name}' is no module; there are {', '.join(MODULES)}, and encoder")
-    return list(result.values())
-
-
-def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> Dict[str, float]:
-    """One measured sum over those of the modules that have work, in their predicted proportions: it
-    corrects the scale."""
-    predicted = {module: microbatch.predicted[module] for module in modules if microbatch.predicted[module] > 0}
-    return {module: seconds * value / sum(predicted.values()) for module, value in predicted.items()}
-
-
-def _checked(name: str, seconds: float) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= 3600:  # NaN, too, is not
-        raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")
-    return float(seconds)
 
 
 def _log(level: int, text: str) -> None:

@@ -23,6 +23,31 @@ CLOSEST = math.log(1.2)  # lengths nearer than this are the same
 Forward = Callable[[], Any]
 
 
+class Architecture(NamedTuple):
+    """A transformer's dimensions.
+
+    name: for people.
+    layers, width, heads, mlp: of its blocks; heads are attention heads.
+    key_value_width: below `width` where query heads share keys and values; None: `width`.
+    gated: three MLP matrices instead of two.
+    embedding_parameters: of the patch embedding, or of the token embedding and the output head.
+    head_flop_per_unit: forward FLOP of the output head for one token.
+    """
+
+    name: str
+    layers: int
+    width: int
+    heads: int
+    mlp: int
+    key_value_width: Optional[int] = None
+    gated: bool = False
+    embedding_parameters: int = 0
+    head_flop_per_unit: int = 0
+
+    def to_json(self) -> Dict[str, Any]:
+        return {**self._asdict(), "key_value_width": self.key_value_width or self.width}
+
+
 class ProfiledModule(NamedTuple):
     """One module to measure.
 
@@ -33,12 +58,14 @@ class ProfiledModule(NamedTuple):
     lengths: the shortest and the longest sequence.
     most_units: the most patches, positions or tokens in one microbatch.
     multiple: lengths are multiples of this.
+    architecture: the module's dimensions, which memory and layouts follow from (docs/profile.md); None: not said.
     """
 
     prepare: Callable[[List[int]], Forward]
     lengths: Tuple[int, int]
     most_units: int
     multiple: int = 1
+    architecture: Optional[Architecture] = None
 
 
 class OutOfMemory(Exception):
@@ -84,6 +111,16 @@ def relative_spread(values: List[float]) -> float:
 class HostClock:
     """Monotonic seconds; memory is not measured."""
 
+    def __init__(self) -> None:
+        self._other = bytearray(64 << 20)
+
+    def leave_caches(self) -> None:
+        """In training other modules run before this one, and between its two halves: it finds its weights and
+        activations in memory, not in the caches."""
+        half = len(self._other) // 2
+        view = memoryview(self._other)
+        view[:half] = view[half:]
+
     def mark(self) -> float:
         return time.perf_counter()
 
@@ -108,6 +145,9 @@ class CudaClock:
 
         self._cuda = torch.cuda
         self._at_rest = 0
+
+    def leave_caches(self) -> None:
+        pass  # weights are many times as large as a GPU's
 
     def mark(self) -> Any:
         event = self._cuda.Event(enable_timing=True)
@@ -258,13 +298,17 @@ class ModuleProfiler:
                      statistics.median(run[1] for run in runs), relative_spread([sum(run) for run in runs]), peak)
 
     def _run_once(self, forward: Forward) -> Tuple[float, float]:
-        start = self.clock.mark()
+        clock = self.clock
+        clock.leave_caches()
+        start = clock.mark()
         outputs = forward()
-        middle = self.clock.mark()
+        middle = clock.mark()
+        clock.leave_caches()
+        second = clock.mark()
         trained = backward(outputs)
-        last = self.clock.mark()
-        self.clock.settle()
-        return self.clock.between(start, middle), self.clock.between(middle, last) if trained else 0.0
+        last = clock.mark()
+        clock.settle()
+        return clock.between(start, middle), clock.between(second, last) if trained else 0.0
 
     def _sharpest_bend(self) -> Optional[int]:
         """The middle of the interval of lengths in which interpolation is expected to err most."""
@@ -287,6 +331,8 @@ class ModuleProfiler:
 
     def to_json(self) -> Dict[str, Any]:
         document: Dict[str, Any] = {"points": [point.to_json() for point in sorted(self.points)]}
+        if self.module.architecture is not None:
+            document["architecture"] = self.module.architecture.to_json()
         if self.out_of_memory is not None:
             document["out_of_memory"] = load_json(*self.out_of_memory)
         return document

@@ -1,0 +1,85 @@
+"""What a loader is called with: settings of its node, torch's keywords, and values checked early."""
+
+from typing import Any, Dict, Optional, Tuple
+
+from isocost import _isocost, keywords
+
+_SETTINGS = {name: text for name, _value, text, _default in _isocost.option_table()}
+# What the loader says itself to the node that it embeds.
+_OWN_SETTINGS = {"shards", "ranks", "bind", "insecure", "curve_key", "curve_clients", "summary", "global_batch"}
+
+# Of torch's keywords.
+OF_THE_NODE = {"batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout"}
+
+
+def split(options: Dict[str, Any]) -> Tuple[Dict[str, str], Dict[str, Any]]:
+    """Settings of the node as text, and torch's keywords that are used."""
+    settings, others = {}, {}
+    for name, value in options.items():
+        setting = "recipe.name" if name == "recipe" else name if name in _SETTINGS else f"recipe.{name}"
+        if name in keywords.KEYWORDS or setting not in _SETTINGS or name in _OWN_SETTINGS:
+            others[name] = value
+        else:
+            settings[setting] = ("on" if value else "off") if isinstance(value, bool) else str(value)
+    return settings, keywords.take(others)
+
+
+def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed: Optional[int],
+                 torch_options: Dict[str, Any], world_size: int) -> Dict[str, str]:
+    """What decides the global batches, where it was given."""
+    numbers: Dict[str, str] = {}
+    batch_size = torch_options.get("batch_size")
+    if microbatches is None and batch_size is not None:
+        microbatches = 1
+    if global_batch_size is None and batch_size is not None:
+        global_batch_size = whole("batch_size", batch_size, 1) * world_size * (microbatches or 1)
+    if seed is None and "generator" in torch_options:
+        if not hasattr(torch_options["generator"], "initial_seed"):
+            raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")
+        seed = torch_options["generator"].initial_seed() % 2**64
+    for name, number, least in (("global_batch", global_batch_size, 1), ("microbatches", microbatches, 1),
+                                ("seed", seed, 0)):
+        if number is not None:
+            numbers[name] = str(whole(name, number, least, 2**64))
+    return numbers
+
+
+def from_torch(torch_options: Dict[str, Any]) -> Dict[str, str]:
+    settings = {}
+    if "shuffle" in torch_options:
+        if not isinstance(torch_options["shuffle"], bool):
+            raise TypeError(f"shuffle = {torch_options['shuffle']!r}: must be True or False")
+        settings["shuffle"] = "on" if torch_options["shuffle"] else "off"
+    if torch_options.get("num_workers"):
+        settings["workers"] = str(whole("num_workers", torch_options["num_workers"], 0))
+    if torch_options.get("drop_last"):
+        settings["tail"] = "drop"
+    if "timeout" in torch_options:
+        settings["timeout"] = str(seconds("timeout", torch_options["timeout"]))
+    return settings
+
+
+def whole(name: str, number: Any, least: int, beyond: int = 2**31) -> int:
+    if isinstance(number, bool) or not hasattr(number, "__index__") or not least <= number.__index__() < beyond:
+        raise ValueError(f"{name} = {number!r}: must be a whole number of at least {least}, below {beyond}")
+    return number.__index__()
+
+
+def seconds(name: str, number: Any) -> float:
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1e6:
+        raise ValueError(f"{name} = {number!r}: must be a number of seconds above 0")
+    return float(number)
+
+
+def device(device: Any) -> Any:
+    """As a torch.device with its number; ValueError where there is none such."""
+    if device is None:
+        return None
+    import torch
+
+    try:
+        found = torch.device(device)
+        return torch.empty(0, device=found).device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"device = {device!r}: {reason}") from error

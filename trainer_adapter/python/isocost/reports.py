@@ -1,0 +1,34 @@
+"""Measured seconds on their way to the cost model."""
+
+from typing import Dict, List, Mapping, Sequence, Union
+
+from isocost.microbatch import MODULES, Microbatch
+
+
+def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
+    """Seconds in the order of MODULES; -1: not measured."""
+    if not isinstance(seconds, Mapping):
+        spread = _spread(microbatch, MODULES, _checked("seconds", seconds))
+        return [spread.get(module, -1.0) for module in MODULES]
+    result = dict.fromkeys(MODULES, -1.0)
+    for name, value in seconds.items():
+        if name == "encoder":
+            result.update(_spread(microbatch, MODULES[:-1], _checked(name, value)))
+        elif name in result:
+            result[name] = _checked(name, value)
+        else:
+            raise ValueError(f"report: '{name}' is no module; there are {', '.join(MODULES)}, and encoder")
+    return list(result.values())
+
+
+def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> Dict[str, float]:
+    """One measured sum over those of the modules that have work, in their predicted proportions: it
+    corrects the scale."""
+    predicted = {module: microbatch.predicted[module] for module in modules if microbatch.predicted[module] > 0}
+    return {module: seconds * value / sum(predicted.values()) for module, value in predicted.items()}
+
+
+def _checked(name: str, seconds: float) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= 3600:  # NaN, too, is not
+        raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")
+    return float(seconds)

@@ -1,0 +1,57 @@
+"""What a loader holds that lives in threads and sockets."""
+
+import os
+import shutil
+import weakref
+from typing import Any, Optional
+
+from isocost.transform import Pipeline
+
+
+class Resources:
+    """What outlives the loader object until it is closed: client, node, a directory for its socket."""
+
+    live: "weakref.WeakSet[Resources]" = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        self.client: Optional[Any] = None
+        self.pipeline: Optional[Pipeline] = None
+        self.node: Optional[Any] = None
+        self.directory: Optional[str] = None
+        self.pid = os.getpid()
+        Resources.live.add(self)
+
+    def close(self, grace_s: float) -> None:
+        if self.pid != os.getpid():
+            return  # the parent's
+        self.leave()
+        node, self.node = self.node, None
+        if node is not None:
+            node.stop(grace_s)
+        directory, self.directory = self.directory, None
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def leave(self) -> None:
+        """Closes the client and ends what uses it."""
+        client, self.client = self.client, None
+        pipeline, self.pipeline = self.pipeline, None
+        if client is not None:
+            client.close()
+        if pipeline is not None:
+            pipeline.close()
+
+    def forget(self) -> None:
+        """In a forked child: threads and sockets are the parent's; joining or freeing them would hang."""
+        if self.client is not None:
+            self.client.forget()
+        if self.node is not None:
+            self.node.forget()
+
+
+def _forget_all() -> None:
+    for resources in list(Resources.live):
+        resources.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
