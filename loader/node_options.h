@@ -28,17 +28,17 @@ struct NodeOptions {
   std::int64_t global_batch = 64;
   std::int64_t microbatches = 4;
   std::filesystem::path layout;  ///< Of `isocost plan`; empty: ranks are data-parallel only.
-  BalancePolicy balance = BalancePolicy::kIsocost;
-  std::int64_t lookahead = 1;  ///< Global batches composed together; 1: as they are drawn.
-  std::int64_t epochs = 1;     ///< 0: without end.
-  std::int64_t steps = 0;      ///< An epoch ends after this many; 0: all.
+  std::int64_t lookahead = 1;    ///< Global batches composed together; 1: as they are drawn.
+  std::int64_t epochs = 1;       ///< 0: without end.
+  std::int64_t steps = 0;        ///< An epoch ends after this many; 0: all.
   std::uint64_t seed = 0;
   bool shuffle = true;
   TailPolicy tail = TailPolicy::kDeliver;
-  RecipeOptions recipe;
-  std::filesystem::path profile;  ///< Cost profile; empty: the stated default.
+  BalancePolicy balance = BalancePolicy::kIsocost;
   bool correct = true;
   std::filesystem::path correction_file;  ///< Keeps what was learnt; empty: forgotten at the end.
+  std::filesystem::path profile;          ///< Cost profile; empty: the stated default.
+  RecipeOptions recipe;
 
   // Bad input.
   BadSamplePolicy on_bad_sample = BadSamplePolicy::kSkip;

@@ -33,7 +33,8 @@ std::vector<Point> usable(const std::vector<ProfilePoint>& points) {
   std::vector<Point> usable;
   for (const ProfilePoint& point : points) {
     if (!of_one_length(point.load)) continue;
-    usable.push_back({.length = static_cast<double>(point.load.units / point.load.sequences),
+    const std::int64_t length = point.load.units / point.load.sequences;
+    usable.push_back({.length = static_cast<double>(length),
                       .sequences = static_cast<double>(point.load.sequences),
                       .units = static_cast<double>(point.load.units),
                       .seconds = point.seconds()});
@@ -184,6 +185,7 @@ ModuleCurves fit_curves(const std::vector<ProfilePoint>& all, const ModuleCoeffi
   if (knots.empty()) return curves;
   for (int turn = 0; turn < kTurns; ++turn) {
     std::vector<Residual> residuals;
+    residuals.reserve(points.size());
     for (const Point& point : points) {
       residuals.push_back(residual_of(point, form, curves.sequence));
     }

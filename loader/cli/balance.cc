@@ -218,12 +218,8 @@ void add_balance(CLI::App& app, Run& run) {
       "Examples:\n  isocost balance --costs costs.csv --bins 64\n"
       "  isocost balance --costs costs.csv --bins 4 --speeds 1,1,1,1.2 --json > plan.json\n"
       "  isocost balance --costs costs.csv --bins 64 --capacity 2GiB --bytes-column 3");
-  command->callback([arguments, &run] {
-    run = [arguments] {
-      const Result<int> status = run_balance(*arguments);
-      return status ? *status : report(status.error());
-    };
-  });
+  command->callback(
+      [arguments, &run] { run = [arguments] { return exit_status(run_balance(*arguments)); }; });
 }
 
 }  // namespace isocost::cli

@@ -153,4 +153,6 @@ int report(const Error& error) {
   return mendable ? 2 : 1;
 }
 
+int exit_status(const Result<int>& result) { return result ? *result : report(result.error()); }
+
 }  // namespace isocost::cli

@@ -33,5 +33,7 @@ class SignalStop {
 /// Prints "isocost: <error>" on standard error; returns the exit status for the error's kind: 2
 /// where the user can mend the call, 128 + N where signal N stopped the work, 1 else.
 int report(const Error& error);
+/// A command's own status, or what `report` says of its error.
+int exit_status(const Result<int>& result);
 
 }  // namespace isocost::cli

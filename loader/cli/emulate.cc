@@ -18,7 +18,7 @@
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/cli/emulated_trainer.h"
-#include "loader/cli/trace_csv.h"
+#include "loader/cli/trace_options.h"
 #include "loader/make_shards.h"
 #include "loader/node.h"
 
@@ -28,9 +28,7 @@ namespace {
 constexpr std::size_t kEpochSteps = 8;
 
 struct EmulateArguments {
-  std::string traces;
-  std::string weights;
-  std::string profile;
+  TraceOptions source;
   std::string schedule = "1f1b";
   std::string balance = "isocost";
   std::size_t data = 8;
@@ -99,7 +97,7 @@ Result<NodeOptions> node_options(const EmulateArguments& arguments,
   options.layout = directory / "layout.json";
   options.epochs = 0;
   options.seed = arguments.seed;
-  options.profile = arguments.profile;
+  options.profile = arguments.source.profile;
   options.bad_samples_file = directory / "bad.jsonl";
   options.bind = "tcp://127.0.0.1:*";
   if (arguments.balance != "isocost" && arguments.balance != "none") {
@@ -210,8 +208,8 @@ class ServingNode {
 
 Result<int> emulate(const EmulateArguments& arguments) {
   const SignalStop signals;
-  ISOCOST_ASSIGN(const TraceMix mix, read_traces(arguments.traces, arguments.weights));
-  ISOCOST_ASSIGN(const JobModel job, JobModel::load(arguments.profile));
+  ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
+  ISOCOST_ASSIGN(const JobModel job, arguments.source.job());
   const SamplePrices prices(job.profile);
   Random random(arguments.seed);
   const std::size_t samples = arguments.global_batch * std::min(kEpochSteps, arguments.steps + 1);
@@ -256,15 +254,7 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
         ->check(CLI::Range(std::size_t{1}, most))
         ->capture_default_str();
   };
-  command.add_option("--trace", arguments.traces, "Traces: CSV with encoder_patches, llm_tokens")
-      ->type_name("FILE[,FILE...]")
-      ->required();
-  command.add_option("--weights", arguments.weights, "How often each trace is drawn; empty: equal")
-      ->type_name("W[,W...]");
-  command
-      .add_option("--profile", arguments.profile,
-                  "Cost profile; empty: SigLIP-so400m and Qwen2.5-7B on an A100, stated")
-      ->type_name("FILE");
+  arguments.source.add_to(command, command)->required();
   count("--dp", arguments.data, "Data-parallel ranks", 1024);
   count("--pp", arguments.pipeline, "Stages of each, a thread each", 64);
   count("--encoder-pp", arguments.encoder_stages, "Stages of these for the encoder", 63);
@@ -295,12 +285,8 @@ void add_emulate(CLI::App& app, Run& run) {
       "Examples:\n"
       "  isocost emulate --trace documents.csv,videos.csv --dp 8 --pp 4 --steps 50\n"
       "  isocost emulate --trace a.csv --dp 16 --pp 2 --balance none --json");
-  command->callback([arguments, &run] {
-    run = [arguments] {
-      const Result<int> status = emulate(*arguments);
-      return status ? *status : report(status.error());
-    };
-  });
+  command->callback(
+      [arguments, &run] { run = [arguments] { return exit_status(emulate(*arguments)); }; });
 }
 
 }  // namespace isocost::cli

@@ -16,7 +16,7 @@
 #include "base/fingerprint.h"
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
-#include "loader/cli/trace_csv.h"
+#include "loader/cli/trace_options.h"
 #include "loader/config.h"
 #include "loader/data_profile.h"
 
@@ -26,10 +26,8 @@ namespace {
 constexpr std::uint64_t kFreshSeed = 0x9E3779B9;
 
 struct PlanArguments {
-  std::string traces;
-  std::string weights;
+  TraceOptions source;
   std::string data;
-  std::string profile;
   std::string interconnect;
   std::string gpu_memory = "80GiB";
   std::string schedule = "1f1b";
@@ -244,7 +242,7 @@ Result<std::vector<std::pair<std::string, LayoutScore>>> score_fresh(
 }
 
 Result<JobModel> job_of(PlanArguments& arguments) {
-  ISOCOST_ASSIGN(JobModel job, JobModel::load(arguments.profile));
+  ISOCOST_ASSIGN(JobModel job, arguments.source.job());
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
   ISOCOST_ASSIGN(job.cluster.gpu_memory, parse_bytes(arguments.gpu_memory));
   const auto schedule = schedule_from_name(arguments.schedule);
@@ -257,7 +255,7 @@ Result<JobModel> job_of(PlanArguments& arguments) {
 }
 
 Result<TraceMix> read_samples(const PlanArguments& arguments) {
-  if (arguments.data.empty()) return read_traces(arguments.traces, arguments.weights);
+  if (arguments.data.empty()) return arguments.source.read();
   TraceMix mix;
   ISOCOST_ASSIGN(mix.traces.emplace_back(), load_profiled_loads(arguments.data));
   mix.weights = {1};
@@ -309,20 +307,10 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
       ->type_name("SIZE")
       ->capture_default_str();
   auto* samples = command.add_option_group("samples", "What is trained on; one of these");
-  auto* trace =
-      samples
-          ->add_option("--trace", arguments.traces, "Traces: CSV with encoder_patches, llm_tokens")
-          ->type_name("FILE[,FILE...]");
+  arguments.source.add_to(command, *samples);
   samples->add_option("--data", arguments.data, "What 'isocost profile-data --json' wrote")
       ->type_name("FILE");
   samples->require_option(1);
-  command.add_option("--weights", arguments.weights, "How often each trace is drawn; empty: equal")
-      ->type_name("W[,W...]")
-      ->needs(trace);
-  command
-      .add_option("--profile", arguments.profile,
-                  "Cost profile; empty: SigLIP-so400m and Qwen2.5-7B on an A100, stated")
-      ->type_name("FILE");
   command
       .add_option("--interconnect", arguments.interconnect,
                   "node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8, or parts of it")
@@ -365,12 +353,8 @@ void add_plan(CLI::App& app, Run& run) {
       "  isocost plan --gpus 64 --data D.json --profile P.json --global-batch 512\n"
       "  isocost plan --gpus 1024 --trace a.csv --resume search.jsonl --output layout.json\n"
       "The file's schema: docs/layout.md. What is modelled: docs/simulator.md.");
-  command->callback([arguments, &run] {
-    run = [arguments] {
-      const Result<int> status = plan_command(*arguments);
-      return status ? *status : report(status.error());
-    };
-  });
+  command->callback(
+      [arguments, &run] { run = [arguments] { return exit_status(plan_command(*arguments)); }; });
 }
 
 }  // namespace isocost::cli

@@ -249,12 +249,8 @@ void add_predict(CLI::App& app, Run& run) {
       "Seconds are the profile's, before any correction by measured steps; memory is that of one "
       "rank\n"
       "that shards nothing, training with Adam in mixed precision.");
-  command->callback([arguments, &run] {
-    run = [arguments] {
-      const Result<int> status = predict_one(*arguments);
-      return status ? *status : report(status.error());
-    };
-  });
+  command->callback(
+      [arguments, &run] { run = [arguments] { return exit_status(predict_one(*arguments)); }; });
 }
 
 }  // namespace isocost::cli

@@ -206,10 +206,7 @@ void add_profile_data(CLI::App& app, Run& run) {
       "  isocost profile-data data/shards --json > D.json && isocost plan --data D.json --gpus 64\n"
       "What the figures mean: docs/data_profile.md.");
   command->callback([arguments, &run] {
-    run = [arguments] {
-      const Result<int> status = profile_command(*arguments);
-      return status ? *status : report(status.error());
-    };
+    run = [arguments] { return exit_status(profile_command(*arguments)); };
   });
 }
 

@@ -129,8 +129,6 @@ Result<int> make(MakeArguments arguments) {
   return 0;
 }
 
-int finish(const Result<int>& status) { return status ? *status : report(status.error()); }
-
 void add_read_options(CLI::App& command, ReadArguments& arguments) {
   command.add_option("DIR", arguments.directory, "Directory of shards (*.tar, *.tar.gz)")
       ->required();
@@ -155,7 +153,8 @@ void add_index(CLI::App& app, Run& run) {
       "--json\n"
       "An index that is newer than its shard is left alone. serve indexes by itself what is "
       "missing.");
-  command->callback([arguments, &run] { run = [arguments] { return finish(index(*arguments)); }; });
+  command->callback(
+      [arguments, &run] { run = [arguments] { return exit_status(index(*arguments)); }; });
 }
 
 void add_check(CLI::App& app, Run& run) {
@@ -169,7 +168,8 @@ void add_check(CLI::App& app, Run& run) {
   command->footer(
       "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json\n"
       "Status: 0 all is good, 1 something is bad, 2 usage.");
-  command->callback([arguments, &run] { run = [arguments] { return finish(check(*arguments)); }; });
+  command->callback(
+      [arguments, &run] { run = [arguments] { return exit_status(check(*arguments)); }; });
 }
 
 void add_make_shards(CLI::App& app, Run& run) {
@@ -199,7 +199,8 @@ void add_make_shards(CLI::App& app, Run& run) {
       "a directory are grouped by their name up to the first dot.\n"
       "Examples:\n  isocost make-shards manifest.jsonl data/shards\n"
       "  isocost make-shards photos/ data/shards --samples-per-shard 500 --skip-bad");
-  command->callback([arguments, &run] { run = [arguments] { return finish(make(*arguments)); }; });
+  command->callback(
+      [arguments, &run] { run = [arguments] { return exit_status(make(*arguments)); }; });
 }
 
 }  // namespace isocost::cli

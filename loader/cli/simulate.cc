@@ -17,7 +17,7 @@
 #include "balancer/sample_prices.h"
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
-#include "loader/cli/trace_csv.h"
+#include "loader/cli/trace_options.h"
 #include "loader/config.h"
 
 namespace isocost::cli {
@@ -26,9 +26,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct SimulateArguments {
-  std::string traces;
-  std::string weights;
-  std::string profile;
+  TraceOptions source;
   std::string interconnect;
   std::string layout;
   std::size_t global_batch = 512;
@@ -284,8 +282,8 @@ Result<int> simulate_command(SimulateArguments arguments) {
     ISOCOST_ASSIGN(const std::int64_t cap, parse_bytes(arguments.activation_memory));
     arguments.order.caps = {.encoder_bytes = cap, .llm_bytes = cap};
   }
-  ISOCOST_ASSIGN(const TraceMix mix, read_traces(arguments.traces, arguments.weights));
-  ISOCOST_ASSIGN(JobModel job, JobModel::load(arguments.profile));
+  ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
+  ISOCOST_ASSIGN(JobModel job, arguments.source.job());
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
   ISOCOST_ASSIGN(std::vector<PolicyResult> results, chosen_policies(arguments.policies));
   Random random(arguments.seed);
@@ -324,15 +322,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
 }
 
 void add_options(CLI::App& command, SimulateArguments& arguments) {
-  command.add_option("--trace", arguments.traces, "Traces: CSV with encoder_patches, llm_tokens")
-      ->type_name("FILE[,FILE...]")
-      ->required();
-  command.add_option("--weights", arguments.weights, "How often each trace is drawn; empty: equal")
-      ->type_name("W[,W...]");
-  command
-      .add_option("--profile", arguments.profile,
-                  "Cost profile; empty: SigLIP-so400m and Qwen2.5-7B on an A100, stated")
-      ->type_name("FILE");
+  arguments.source.add_to(command, command)->required();
   command
       .add_option("--layout", arguments.layout,
                   "Layout file of 'isocost plan'; replaces the degrees below")
@@ -397,10 +387,7 @@ void add_simulate(CLI::App& app, Run& run) {
       "  isocost simulate --trace a.csv --layout layout.json --steps 20 --json\n"
       "What is modelled and what is left out: docs/simulator.md.");
   command->callback([arguments, &run] {
-    run = [arguments] {
-      const Result<int> status = simulate_command(*arguments);
-      return status ? *status : report(status.error());
-    };
+    run = [arguments] { return exit_status(simulate_command(*arguments)); };
   });
 }
 
