@@ -17,7 +17,7 @@ namespace {
 
 constexpr unsigned kMostConnections = 32;
 constexpr unsigned kSilenceSeconds = 10;
-constexpr std::size_t kConnectionBytes = 16 * 1024;  // holds a request's head
+constexpr std::size_t kConnectionBytes = 16'384;  // holds a request's head
 constexpr int kBacklog = 32;
 
 Error no_address(std::string_view text) {

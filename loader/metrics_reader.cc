@@ -62,10 +62,9 @@ class Line {
   std::optional<double> number() {
     take('+');
     double value = 0;
-    const char* end = rest_.data() + rest_.size();
-    const auto [stop, code] = std::from_chars(rest_.data(), end, value);
+    const auto [end, code] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
     if (code != std::errc()) return std::nullopt;
-    rest_.remove_prefix(static_cast<std::size_t>(stop - rest_.data()));
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
     return value;
   }
 

@@ -55,6 +55,13 @@ void take_rank(Scrape& scrape, const MetricSample& sample, const std::string& na
   if (name == "measured_seconds_total") rank.modules[module].measured = sample.value;
 }
 
+// None where the module was not measured.
+Scrape::Seconds seconds_of(const std::map<std::string, Scrape::Seconds>& modules,
+                           const std::string& name) {
+  const auto found = modules.find(name);
+  return found == modules.end() ? Scrape::Seconds{} : found->second;
+}
+
 // What grew since; all of it where the node was started anew meanwhile.
 struct Growth {
   explicit Growth(const TopView& view) : now(view.now), before(view.before) {
@@ -204,7 +211,7 @@ std::string factor_list(const Scrape::Module& module) {
   constexpr double kLeast = 0.005;
   std::vector<std::pair<std::int64_t, double>> factors;
   for (const auto& factor : module.factors) {
-    if (std::abs(factor.second - 1) >= kLeast) factors.push_back(factor);
+    if (std::abs(factor.second - 1) >= kLeast) factors.emplace_back(factor);
   }
   std::sort(factors.begin(), factors.end(), [](const auto& a, const auto& b) {
     return std::abs(a.second - 1) > std::abs(b.second - 1);
@@ -221,8 +228,7 @@ std::string module_lines(const Scrape& now, const Sums& sums) {
       fmt::format("{:<8} {:>12} {:>12} {:>9} {:>9} {:>7}  {}\n", "module", "predicted s",
                   "measured s", "off by", "MAPE", "fixed", "factors by length");
   for (const auto& [name, module] : now.modules) {
-    const auto found = sums.modules.find(name);
-    const Scrape::Seconds seconds = found == sums.modules.end() ? Scrape::Seconds{} : found->second;
+    const Scrape::Seconds seconds = seconds_of(sums.modules, name);
     out += fmt::format("{:<8} {:>12} {:>12} {:>9} {:>9} {:>7.3f}  {}\n", name,
                        number(seconds.predicted), number(seconds.measured), percent(bias(seconds)),
                        percent(module.error), module.fixed_factor, factor_list(module));
@@ -232,29 +238,28 @@ std::string module_lines(const Scrape& now, const Sums& sums) {
 
 std::string rank_lines(const Growth& growth, std::size_t most) {
   std::vector<std::pair<std::int64_t, Scrape::Rank>> ranks;
-  for (const auto& [number, ignored] : growth.now.ranks)
+  ranks.reserve(growth.now.ranks.size());
+  for (const auto& [number, ignored] : growth.now.ranks) {
     ranks.emplace_back(number, growth.of(number));
+  }
   if (ranks.size() > most) {
     std::stable_sort(ranks.begin(), ranks.end(),
                      [](const auto& a, const auto& b) { return a.second.busy > b.second.busy; });
     ranks.resize(most);
   }
   std::string out =
-      fmt::format("{:>5} {:>7} {:>10} {:>8} {:>8}", "rank", "factor", "busy s", "idle", "wait");
+      fmt::format("{:>5} {:>7} {:>8} {:>8} {:>8}", "rank", "factor", "busy s", "idle", "wait");
   for (const auto& [name, ignored] : growth.now.modules) {
-    out += fmt::format("  {:>21}", name + " predicted");
-    out += fmt::format(" {:>9}", "measured");
+    out += fmt::format("  {:>16}", name + " pred/meas");
   }
   out += '\n';
-  for (const auto& [number_, rank] : ranks) {
-    out += fmt::format("{:>5} {:>7.3f} {:>10} {:>8} {:>8}", number_, rank.speed_factor,
+  for (const auto& [rank_number, rank] : ranks) {
+    out += fmt::format("{:>5} {:>7.3f} {:>8} {:>8} {:>8}", rank_number, rank.speed_factor,
                        number(rank.busy), percent(share(rank.idle, rank.busy + rank.idle)),
                        percent(share(rank.data_wait, growth.window)));
     for (const auto& [name, ignored] : growth.now.modules) {
-      const auto found = rank.modules.find(name);
-      const Scrape::Seconds seconds =
-          found == rank.modules.end() ? Scrape::Seconds{} : found->second;
-      out += fmt::format("  {:>21} {:>9}", number(seconds.predicted), number(seconds.measured));
+      const Scrape::Seconds seconds = seconds_of(rank.modules, name);
+      out += fmt::format("  {:>16}", number(seconds.predicted) + "/" + number(seconds.measured));
     }
     out += '\n';
   }
@@ -308,9 +313,7 @@ std::string top_json(const TopView& view) {
   json["node"] = view.now.values;
   json["modules"] = nlohmann::ordered_json::object();
   for (const auto& [name, module] : view.now.modules) {
-    const auto found = sums.modules.find(name);
-    json["modules"][name] =
-        json_of(module, found == sums.modules.end() ? Scrape::Seconds{} : found->second);
+    json["modules"][name] = json_of(module, seconds_of(sums.modules, name));
   }
   json["ranks"] = nlohmann::ordered_json::array();
   for (const auto& [number, ignored] : view.now.ranks) {

@@ -86,7 +86,9 @@ TEST(TopView, WhatIsNotKnownIsNull) {
 TEST(TopView, TheTableShowsTheBusiestRanks) {
   const Scrape now = scrape_of(node_at(10, 2, 40));
   const std::string table = top_table({kUrl, now, Scrape{}}, 3);
-  EXPECT_NE(table.find("\n    1   1.000          8   0.00 %   10.00 %"), std::string::npos)
+  EXPECT_NE(
+      table.find("\n    1   1.000        8   0.00 %  10.00 %               0/0               4/8"),
+      std::string::npos)
       << table;
   EXPECT_EQ(table.find("\n    0   1.000"), std::string::npos) << table;  // the least busy
   EXPECT_NE(table.find("37 ranks that were less busy are not shown"), std::string::npos) << table;
