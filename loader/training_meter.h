@@ -3,6 +3,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -32,10 +33,10 @@ class TrainingMeter {
     std::uint64_t measured_steps = 0;
     std::uint64_t microbatches_sent = 0;
     std::uint64_t samples_sent = 0;  ///< Those sent again count again; of weight 0: never.
-    // Of the step planned last.
-    double imbalance = 0;  ///< Its slowest rank over their mean, predicted; 0 before the first.
-    double makespan_s = 0;
-    double lower_bound_s = 0;
+    // Of the step planned last; NaN before the first.
+    double imbalance = std::numeric_limits<double>::quiet_NaN();  ///< Slowest rank over mean.
+    double makespan_s = std::numeric_limits<double>::quiet_NaN();
+    double lower_bound_s = std::numeric_limits<double>::quiet_NaN();
   };
 
   /// The next step's plan.

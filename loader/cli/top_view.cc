@@ -169,8 +169,9 @@ std::string head_lines(const TopView& view, const Growth& growth, const Sums& su
   const auto v = [&now](const char* name) { return now.value(name); };
   std::string out = fmt::format("isocost top  {}  up {:.0f} s, counted over {:.0f} s\n\n", view.url,
                                 v("uptime_seconds"), growth.window);
-  out += fmt::format("job         epoch {:.0f}, step {:.0f}; {:.0f} of {:.0f} ranks connected\n",
-                     v("epoch"), v("step"), v("ranks_connected"), v("ranks"));
+  out += fmt::format("job         epoch {}, step {}; {:.0f} of {:.0f} ranks connected\n",
+                     number(now.known("epoch"), "", 9), number(now.known("step"), "", 9),
+                     v("ranks_connected"), v("ranks"));
   out += fmt::format("throughput  {}, {}, decoded {}/s\n",
                      number(growth.per_second("samples_delivered_total"), " samples/s"),
                      number(growth.per_second("steps_planned_total"), " steps/s"),
@@ -185,9 +186,10 @@ std::string head_lines(const TopView& view, const Growth& growth, const Sums& su
       "microbatches\n",
       v("queue_planned_microbatches"), v("queue_decoded_samples"), bytes(v("queue_decoded_bytes")),
       v("queue_unacknowledged_microbatches"));
-  out += fmt::format("plan        imbalance {:.4f}, makespan {} (bound {})\n",
-                     v("plan_imbalance_ratio"), number(v("plan_makespan_seconds"), " s"),
-                     number(v("plan_lower_bound_seconds"), " s"));
+  out += fmt::format("plan        imbalance {}, makespan {} (bound {})\n",
+                     number(now.known("plan_imbalance_ratio"), "", 5),
+                     number(now.known("plan_makespan_seconds"), " s"),
+                     number(now.known("plan_lower_bound_seconds"), " s"));
   out += fmt::format("ranks       idle {}, data wait {}\n", percent(sums.idle_share),
                      percent(sums.data_wait_share));
   return out;
@@ -269,6 +271,11 @@ std::string rank_lines(const Growth& growth, std::size_t most) {
 }
 
 }  // namespace
+
+double Scrape::known(const std::string& name) const {
+  const auto found = values.find(name);
+  return found == values.end() ? kUnknown : found->second;
+}
 
 double Scrape::value(const std::string& name) const {
   const auto found = values.find(name);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,7 +14,7 @@ namespace isocost::cli {
 /// A node's metrics at one moment, as read from /metrics. Modules are those that the node names.
 struct Scrape {
   struct Module {
-    double error = 0;  ///< NaN: nothing measured.
+    double error = std::numeric_limits<double>::quiet_NaN();  ///< So where nothing was measured.
     double fixed_factor = 1;
     std::map<std::int64_t, double> factors;  ///< By the bucket's least sequence length.
   };
@@ -32,8 +33,9 @@ struct Scrape {
   std::map<std::string, Module> modules;
   std::map<std::int64_t, Rank> ranks;
 
-  /// 0 where the node does not say.
+  /// Of `values`: `value` is 0 where the node does not say, `known` is NaN.
   double value(const std::string& name) const;
+  double known(const std::string& name) const;
 };
 
 /// Errors: kCorrupt for bytes that are no metrics; kUnsupported for another program's. Whatever
