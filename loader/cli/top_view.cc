@@ -207,22 +207,30 @@ std::string correction_line(const Scrape& now) {
       v("measurements_total"), v("measurements_rejected_total"));
 }
 
-// Those that say something, the farthest from 1 first.
+// What most buckets have, then those that differ, the farthest first.
 std::string factor_list(const Scrape::Module& module) {
   constexpr std::size_t kMost = 4;
   constexpr double kLeast = 0.005;
-  std::vector<std::pair<std::int64_t, double>> factors;
+  if (module.factors.empty()) return "";
+  std::vector<double> sorted;
+  sorted.reserve(module.factors.size());
+  for (const auto& [bucket, factor] : module.factors) sorted.push_back(factor);
+  std::sort(sorted.begin(), sorted.end());
+  const double common = sorted[sorted.size() / 2];
+  const auto distance = [common](double factor) { return std::abs(factor / common - 1); };
+
+  std::vector<std::pair<std::int64_t, double>> others;
   for (const auto& factor : module.factors) {
-    if (std::abs(factor.second - 1) >= kLeast) factors.emplace_back(factor);
+    if (distance(factor.second) >= kLeast) others.emplace_back(factor);
   }
-  std::sort(factors.begin(), factors.end(), [](const auto& a, const auto& b) {
-    return std::abs(a.second - 1) > std::abs(b.second - 1);
+  std::sort(others.begin(), others.end(), [&distance](const auto& a, const auto& b) {
+    return std::pair(distance(b.second), a.first) < std::pair(distance(a.second), b.first);
   });
-  std::string out;
-  for (std::size_t i = 0; i < std::min(factors.size(), kMost); ++i) {
-    out += fmt::format("{}{}: {:.3f}", i > 0 ? "  " : "", factors[i].first, factors[i].second);
+  std::string out = fmt::format("{:.3f}", common);
+  for (std::size_t i = 0; i < std::min(others.size(), kMost); ++i) {
+    out += fmt::format(", {}: {:.3f}", others[i].first, others[i].second);
   }
-  return factors.size() > kMost ? out + fmt::format("  and {} more", factors.size() - kMost) : out;
+  return others.size() > kMost ? out + fmt::format(", {} more", others.size() - kMost) : out;
 }
 
 std::string module_lines(const Scrape& now, const Sums& sums) {
