@@ -17,6 +17,7 @@ namespace isocost::cli {
 namespace {
 
 constexpr std::string_view kPrefix = "isocost_";
+constexpr std::size_t kMostModules = 16;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 bool is_plain(std::string_view name) {
@@ -299,6 +300,10 @@ Result<Scrape> read_scrape(std::string_view text) {
     const std::string_view module = sample.label("module");
     if (!is_plain(name + std::string(module))) {
       return Error(ErrorCode::kCorrupt, "the metrics name a module or metric that cannot be");
+    }
+    if (!module.empty()) scrape.modules.try_emplace(std::string(module));
+    if (scrape.modules.size() > kMostModules) {
+      return Error(ErrorCode::kCorrupt, "the metrics name more than 16 modules");
     }
     if (sample.labels.empty()) {
       scrape.values[name] = sample.value;

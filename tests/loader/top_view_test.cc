@@ -105,6 +105,16 @@ TEST(TopView, AnotherProgramsMetricsAreRefused) {
   }
 }
 
+// Each rank's line has a column for each.
+TEST(TopView, ModulesAreBounded) {
+  std::string text = "isocost_uptime_seconds 1\n";
+  for (int i = 0; i < 17; ++i) {
+    EXPECT_TRUE(read_scrape(text).has_value());
+    text += "isocost_x{module=\"m" + std::to_string(i) + "\"} 1\n";
+  }
+  EXPECT_FALSE(read_scrape(text).has_value());
+}
+
 // A terminal would obey them.
 TEST(TopView, ControlCharactersDoNotPass) {
   const auto scrape = read_scrape("isocost_uptime_seconds 1\nisocost_x{module=\"\033[2J\"} 1\n");
