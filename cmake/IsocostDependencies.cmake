@@ -27,6 +27,10 @@ target_link_libraries(isocost_opencv INTERFACE ${OPENCV_IMGPROC} ${OPENCV_CORE})
 
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
 find_package(CLI11 REQUIRED)
+pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
+pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl)
+# Its CMake package would want civetweb, too, which the text needs not.
+pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET prometheus-cpp-core)
 find_package(spdlog REQUIRED)
 if(ISOCOST_EXECUTOR STREQUAL "tbb")
   find_package(TBB REQUIRED)

@@ -208,6 +208,9 @@ std::vector<OptionSpec> service_options() {
                    "A silent trainer is given up after this long; the others learn after as long "
                    "again that they "
                    "wait for it in vain."),
+      text_option("metrics", &O::metrics, "ADDRESS",
+                  "Serve Prometheus metrics over HTTP there: PORT (of 127.0.0.1), ADDRESS:PORT or "
+                  "[IPV6]:PORT; empty: nowhere."),
       text_option("summary", &O::summary, "FILE", "JSON report written at the end; empty: none."),
   };
 }

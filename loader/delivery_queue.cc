@@ -146,6 +146,30 @@ std::size_t DeliveryQueue::ahead() const {
   return steps;
 }
 
+// Microbatches of the step that the rank has acknowledged.
+std::uint32_t DeliveryQueue::acknowledged_of(const Rank& rank, const SealedStep& step) {
+  if (!rank.acknowledged || *rank.acknowledged < Position{step.epoch, step.step, 0}) return 0;
+  if (*rank.acknowledged >= step.last_position()) return step.plan.microbatches;
+  return rank.acknowledged->microbatch + 1;
+}
+
+DeliveryQueue::Depth DeliveryQueue::depth() const {
+  Depth depth;
+  for (std::uint64_t number = first_; const Entry* entry = entry_at(number); ++number) {
+    if (entry->step == nullptr) continue;
+    const SealedStep& step = *entry->step;
+    if (!depth.oldest) depth.oldest = Position{step.epoch, step.step, 0};
+    depth.steps += 1;
+    for (const Rank& rank : ranks_) {
+      const std::uint32_t reached = rank.entry == number ? rank.microbatch : 0;
+      const std::uint32_t sent = rank.entry > number ? step.plan.microbatches : reached;
+      depth.planned += step.plan.microbatches - sent;
+      depth.unacknowledged += sent - std::min(sent, acknowledged_of(rank, step));
+    }
+  }
+  return depth;
+}
+
 bool DeliveryQueue::finished() const { return last_seen_ && entries_.empty(); }
 
 std::shared_ptr<const SealedStep> DeliveryQueue::find(const Position& position) const {

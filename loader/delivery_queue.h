@@ -54,6 +54,14 @@ class DeliveryQueue {
 
   /// Steps that the rank furthest behind has not been sent whole: how far planning is ahead.
   std::size_t ahead() const;
+  /// How much it holds, in microbatches summed over the ranks.
+  struct Depth {
+    std::size_t steps = 0;           ///< Not yet acknowledged by every rank.
+    std::size_t planned = 0;         ///< Microbatches that wait for credit.
+    std::size_t unacknowledged = 0;  ///< Sent, and not yet trained on.
+    std::optional<Position> oldest;  ///< Of the first step held; its microbatch is 0.
+  };
+  Depth depth() const;
   /// The last epoch's end was sent to every rank and every microbatch acknowledged.
   bool finished() const;
   /// The step where it is still held; null else.
@@ -80,6 +88,7 @@ class DeliveryQueue {
   }
   void seek_after(Rank& rank, const std::optional<Position>& position) const;
   bool done_with(const Rank& rank, std::uint64_t number, const Entry& entry) const;
+  static std::uint32_t acknowledged_of(const Rank& rank, const SealedStep& step);
   void drop_finished();
 
   std::vector<Rank> ranks_;

@@ -60,6 +60,10 @@ bool Job::all_gone() const {
   return std::none_of(state_.begin(), state_.end(), [](const Rank& rank) { return rank.present; });
 }
 
+std::int64_t Job::present() const {
+  return std::count_if(state_.begin(), state_.end(), [](const Rank& rank) { return rank.present; });
+}
+
 std::chrono::steady_clock::time_point Job::disputed_since(
     std::chrono::steady_clock::time_point now) {
   if (!disputed_since_) disputed_since_ = now;

@@ -36,6 +36,8 @@ class Job {
   /// Every rank has joined once, or was told of a failure.
   bool all_seen() const;
   bool all_gone() const;
+  /// Ranks that a client holds now.
+  std::int64_t present() const;
   /// When somebody first asked for another job while this one's clients were alive.
   std::chrono::steady_clock::time_point disputed_since(std::chrono::steady_clock::time_point now);
 

@@ -18,10 +18,12 @@
 #include "loader/internal/microbatch_header.h"
 #include "loader/internal/node_parts.h"
 #include "loader/job.h"
+#include "loader/metrics_endpoint.h"
 #include "loader/online_model.h"
 #include "loader/planner.h"
 #include "loader/served_layout.h"
 #include "loader/step_decoder.h"
+#include "loader/training_meter.h"
 #include "transport/server.h"
 
 namespace isocost {
@@ -62,6 +64,8 @@ class NodeImpl final : public Node {
   Result<NodeSummary> run(const std::stop_token& stop) override;
   bool wait_until_left(std::chrono::milliseconds limit) override;
   NodeSummary summary() override;
+  NodeMetrics metrics() override;
+  std::string metrics_url() const override { return metrics_ ? metrics_->url() : std::string(); }
 
  private:
   tl::expected<Welcome, Refusal> admit(const Applicant& applicant);
@@ -89,12 +93,14 @@ class NodeImpl final : public Node {
   bool serves(std::uint64_t job) const { return job_ && job_->id() == job; }  // with mutex_ held
   void wait_until_told();
 
+  const Clock::time_point made_ = Clock::now();
   NodeParts parts_;
   BatchComposer composer_;  // batches: by the planning thread alone
   const std::uint64_t cursor_fingerprint_;
   OnlineModel model_;
   BufferPool pool_;
   MemoryBudget budget_;
+  TrainingMeter meter_;
 
   std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
@@ -102,11 +108,12 @@ class NodeImpl final : public Node {
   NodeSummary counts_;
   std::optional<Error> failure_;
 
-  // Destroyed in reverse: workers first, since they decode and send; the socket last, which lets go
-  // of what it holds.
+  // Destroyed in reverse: the metrics first, since they ask all others; then workers, since they
+  // decode and send; the socket last, which lets go of what it holds.
   std::unique_ptr<Server> server_;
   std::unique_ptr<StepDecoder> decoder_;
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<MetricsEndpoint> metrics_;
 };
 
 Status NodeImpl::start() {
@@ -133,6 +140,16 @@ Status NodeImpl::start() {
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, executor_.get(), &budget_, &pool_,
                            parts_.bad.get(), parts_.load_hook},
       options);
+  if (options.metrics.empty()) return {};
+  ISOCOST_ASSIGN(const MetricsAddress address, parse_metrics_address(options.metrics));
+  ISOCOST_ASSIGN(metrics_,
+                 MetricsEndpoint::create(address, [this] { return prometheus_text(metrics()); }));
+  if (!address.loopback) {
+    log(parts_.log, LogLevel::kWarning,
+        metrics_->url() +
+            " is open to all that reach this host: metrics name no sample, and need "
+            "no key");
+  }
   return {};
 }
 
@@ -227,6 +244,7 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const bool known = rank < job_->ranks() && step != nullptr &&
                      report.position.microbatch < step->plan.microbatches;
   if (known) {
+    meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
     const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
     measurement.load = place.load;
     measurement.shape = place.shape;
@@ -368,6 +386,7 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
 }
 
 void NodeImpl::count(const SealedStep& step, double plan_seconds) {
+  meter_.planned(step.plan);
   const std::lock_guard lock(mutex_);
   counts_.steps += 1;
   counts_.delivered += step.slots.size();
@@ -438,6 +457,7 @@ Status NodeImpl::deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t 
   const PlannedMicrobatch& place = step.plan.place(rank, delivery.microbatch);
   const Position position{step.epoch, step.step, delivery.microbatch};
   server_->begin(rank, header_of(step, rank, delivery.microbatch), session);
+  meter_.sent(place);
   for (std::uint32_t i = 0; i < place.samples.size(); ++i) {
     SampleSlot& slot = step.slots[place.samples[i].slot];
     if (auto decoded = std::exchange(slot.decoded, nullptr)) {
@@ -499,6 +519,26 @@ NodeSummary NodeImpl::summary() {
   summary.reports_rejected += learnt.rejected;
   summary.mape = learnt.mape;
   return summary;
+}
+
+NodeMetrics NodeImpl::metrics() {
+  NodeMetrics now;
+  now.uptime_s = std::chrono::duration<double>(Clock::now() - made_).count();
+  now.summary = summary();
+  now.training = meter_.totals();
+  now.correct = parts_.options.correct;
+  now.memory_bytes = budget_.in_use();
+  now.memory_budget_bytes = budget_.limit();
+  now.waiting_bytes = decoder_->waiting_bytes();
+  now.waiting_samples = decoder_->waiting_samples();
+  now.decoded_bytes = decoder_->decoded_bytes();
+  now.correction = model_.progress().correction;
+  const std::lock_guard lock(mutex_);
+  if (job_ == nullptr) return now;
+  now.ranks = job_->ranks();
+  now.ranks_present = job_->present();
+  now.queue = job_->queue().depth();
+  return now;
 }
 
 }  // namespace

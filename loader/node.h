@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstdint>
+#include <chrono>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -9,31 +9,12 @@
 #include "base/result.h"
 #include "costmodel/cost_model.h"
 #include "loader/dataset.h"
+#include "loader/metrics.h"
 #include "loader/node_options.h"
+#include "loader/node_summary.h"
 #include "loader/step_decoder.h"
 
 namespace isocost {
-
-/// What a node did, for people and for checks.
-struct NodeSummary {
-  std::uint64_t epochs = 0;
-  std::uint64_t steps = 0;
-  std::uint64_t delivered = 0;  ///< Samples planned for delivery, repeats left out.
-  std::uint64_t bad = 0;        ///< Found bad, by indexing or decoding.
-  std::uint64_t replaced = 0;
-  std::uint64_t repeats = 0;  ///< Zero-weight places.
-  std::uint64_t dropped = 0;  ///< Tail samples dropped.
-  std::uint64_t decoded_again =
-      0;  ///< Samples decoded twice because memory was short or a client came back.
-  double plan_seconds_mean = 0;
-  double gap_mean = 0;  ///< Plan's makespan over its lower bound, less 1.
-  std::int64_t memory_peak_bytes = 0;
-  std::int64_t measurements = 0;
-  std::int64_t reports_rejected = 0;
-  ModuleSeconds mape{};  ///< NaN where nothing was measured.
-
-  std::string to_json() const;
-};
 
 /// A loader node with its coordinator: draws global batches, decodes, plans, delivers, takes
 /// measurements. Threads: one plans (and waits for decoding), one delivers, one carries the socket,
@@ -62,6 +43,11 @@ class Node {
   virtual bool wait_until_left(std::chrono::milliseconds limit) = 0;
   /// What it did so far. From any thread.
   virtual NodeSummary summary() = 0;
+  /// The same and what it is doing now. From any thread; takes each part under its own lock, for
+  /// microseconds. Parts may be that much apart.
+  virtual NodeMetrics metrics() = 0;
+  /// Where `metrics` is served over HTTP, the port filled in; empty where it is not.
+  virtual std::string metrics_url() const = 0;
 };
 
 }  // namespace isocost

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "loader/metrics_endpoint.h"
+
 namespace isocost {
 namespace {
 
@@ -60,6 +62,9 @@ Status NodeOptions::validate() const {
   ISOCOST_TRY(in_range("microbatch_memory", microbatch_memory, 0, std::int64_t{1} << 50));
   ISOCOST_TRY(in_range("max_pixels", max_pixels, 1, std::int64_t{1} << 40));
   ISOCOST_TRY(in_range("timeout in ms", timeout.count(), 100, 86'400'000));
+  if (!metrics.empty()) {
+    ISOCOST_TRY_CONTEXT(parse_metrics_address(metrics), "metrics");
+  }
   return recipe.validate();
 }
 

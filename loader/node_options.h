@@ -60,6 +60,8 @@ struct NodeOptions {
   std::string curve_clients;
   std::chrono::milliseconds timeout{30000};
 
+  // What people see.
+  std::string metrics;  ///< Where /metrics is served; empty: nowhere. See parse_metrics_address.
   std::filesystem::path summary;  ///< JSON written at the end; empty: none.
 
   /// Errors: kInvalidArgument with field, value and what is allowed.

@@ -1,8 +1,8 @@
+#include "loader/node_summary.h"
+
 #include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
-
-#include "loader/node.h"
 
 namespace isocost {
 

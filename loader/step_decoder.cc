@@ -140,7 +140,9 @@ tl::expected<std::shared_ptr<const DecodedSample>, BadSample> StepDecoder::decod
     bad.reason = tensors.error().error.message();
     return tl::unexpected(std::move(bad));
   }
-  grant.shrink(held_bytes(bytes_of(*tensors)));
+  const std::int64_t bytes = bytes_of(*tensors);
+  decoded_bytes_ += bytes;
+  grant.shrink(held_bytes(bytes));
   return std::make_shared<const DecodedSample>(
       DecodedSample{std::move(grant), *std::move(tensors)});
 }
@@ -158,15 +160,17 @@ void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant) {
 std::shared_ptr<const DecodedSample> StepDecoder::keep_if_room(
     std::shared_ptr<const DecodedSample> decoded) {
   const std::int64_t bytes = decoded->grant.bytes();
-  auto waiting = waiting_bytes_;
-  if (waiting->fetch_add(bytes) + bytes > context_.budget->limit() / 2) {
-    *waiting -= bytes;
+  auto waiting = waiting_;
+  if (waiting->bytes.fetch_add(bytes) + bytes > context_.budget->limit() / 2) {
+    waiting->bytes -= bytes;
     return nullptr;
   }
+  waiting->samples += 1;
   const DecodedSample* sample = decoded.get();
   return {sample, [decoded = std::move(decoded), waiting, bytes](const DecodedSample*) mutable {
             decoded.reset();
-            *waiting -= bytes;
+            waiting->bytes -= bytes;
+            waiting->samples -= 1;
           }};
 }
 

@@ -62,10 +62,17 @@ class StepDecoder {
       SampleId id, MemoryBudget::Grant grant) const;
 
   std::uint64_t replaced() const { return replaced_; }
-  /// Tensor bytes now kept for samples that wait to be sent.
-  std::int64_t waiting_bytes() const { return *waiting_bytes_; }
+  /// What is now kept for samples that wait to be sent, bytes as granted. From any thread.
+  std::int64_t waiting_bytes() const { return waiting_->bytes; }
+  std::int64_t waiting_samples() const { return waiting_->samples; }
+  /// Tensor bytes of all samples decoded so far, those decoded again each time. From any thread.
+  std::int64_t decoded_bytes() const { return decoded_bytes_; }
 
  private:
+  struct Waiting {
+    std::atomic<std::int64_t> bytes = 0;
+    std::atomic<std::int64_t> samples = 0;
+  };
   struct Attempt {
     SampleSlot slot;
     std::optional<BadSample> bad;
@@ -83,9 +90,9 @@ class StepDecoder {
   const std::uint64_t seed_;
   const std::int64_t microbatch_bytes_;
   // Shared with the samples it counts, which may outlive this object in a socket's queue.
-  std::shared_ptr<std::atomic<std::int64_t>> waiting_bytes_ =
-      std::make_shared<std::atomic<std::int64_t>>(0);
-  std::uint64_t replaced_ = 0;
+  std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
+  mutable std::atomic<std::int64_t> decoded_bytes_ = 0;
+  std::atomic<std::uint64_t> replaced_ = 0;
 };
 
 }  // namespace isocost

@@ -99,6 +99,7 @@ class ClientImpl final : public Client {
   std::string not_yet_;   // why the node does not let us in now
   bool greeting_ = true;  // said hello, not yet answered: credit would count for nothing
   bool left_ = false;
+  std::chrono::nanoseconds data_wait_{0};  // since the last report
   std::optional<Position> in_use_;
   std::optional<Position> acknowledged_;
   bool done_ = false;
@@ -345,9 +346,12 @@ void ClientImpl::acknowledge() {
 }
 
 bool ClientImpl::wait(std::chrono::milliseconds limit) {
+  const auto asked = Clock::now();
   std::unique_lock lock(mutex_);
   if (!left_) acknowledge();
-  return changed_.wait_for(lock, limit, [this] { return has_news(); });
+  const bool news = changed_.wait_for(lock, limit, [this] { return has_news(); });
+  data_wait_ += Clock::now() - asked;
+  return news;
 }
 
 Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) {
@@ -355,6 +359,7 @@ Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) 
   std::unique_lock lock(mutex_);
   if (!left_) acknowledge();
   const bool woken = changed_.wait(lock, stop, [this] { return has_news(); });
+  data_wait_ += Clock::now() - asked;
   if (left_) return Error(ErrorCode::kCancelled, "the client is closed");
   if (!ready_.empty()) return hand_out(asked);
   if (failure_) return *failure_;
@@ -387,7 +392,11 @@ Status ClientImpl::report(const Report& report) {
     }
   }
   const std::lock_guard lock(mutex_);
-  if (!left_) connection_->send(report);
+  if (left_) return {};
+  Report with_wait = report;
+  with_wait.data_wait_s = std::chrono::duration<double>(data_wait_).count();
+  data_wait_ = {};
+  connection_->send(with_wait);
   return {};
 }
 

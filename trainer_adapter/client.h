@@ -76,7 +76,8 @@ class Client {
   virtual bool wait(std::chrono::milliseconds limit) = 0;
   virtual const std::optional<EpochEnd>& epoch_end() const = 0;
 
-  /// Sends measured seconds back. Errors: kInvalidArgument for NaN, infinity or absurd (> 1 h)
+  /// Sends measured seconds back, and with them how long `next` and `wait` blocked since the last
+  /// report. Errors: kInvalidArgument for NaN, infinity or absurd (> 1 h)
   /// seconds.
   virtual Status report(const Report& report) = 0;
 

@@ -132,6 +132,8 @@ struct Report {
   Position position;
   std::array<double, kModules> seconds{-1, -1,
                                        -1};  ///< Forward and backward; negative: not measured.
+  double data_wait_s = -1;  ///< The trainer was blocked for microbatches since its last report;
+                            ///< negative: not known. Client::report fills it in.
 };
 
 /// Lets the node send so many microbatches more.

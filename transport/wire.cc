@@ -14,6 +14,8 @@
 namespace isocost {
 namespace {
 
+// Stands among the modules of a report; no module is called so.
+constexpr std::string_view kDataWait = "data_wait";
 constexpr std::array<std::uint8_t, 4> kMagic = {'I', 'S', 'O', 'C'};
 
 // Types below 64 go from client to node, the others from node to client; a heartbeat goes both
@@ -163,10 +165,15 @@ Type put(ByteWriter& out, const Acknowledgement& acknowledgement) {
 
 Type put(ByteWriter& out, const Report& report) {
   put_position(out, report.position);
-  out.put(static_cast<std::uint8_t>(kModules));
+  const bool waited = report.data_wait_s >= 0;
+  out.put(static_cast<std::uint8_t>(kModules + (waited ? 1 : 0)));
   for (std::size_t i = 0; i < kModules; ++i) {
     out.put_text<std::uint8_t>(module_name(static_cast<Module>(i)));
     out.put(report.seconds.at(i));
+  }
+  if (waited) {
+    out.put_text<std::uint8_t>(kDataWait);
+    out.put(report.data_wait_s);
   }
   return Type::kReport;
 }
@@ -176,12 +183,14 @@ Report get_report(ByteReader& in) {
   report.position = get_position(in);
   const auto count = in.get<std::uint8_t>();
   for (std::size_t i = 0; in.ok() && i < count; ++i) {
-    const auto module = module_from_name(get_name(in));
+    const std::string name = get_name(in);
+    const auto module = module_from_name(name);
     const auto seconds = in.get<double>();
     if (!std::isfinite(seconds)) in.fail();
     // A module that this build does not know is somebody's newer model: its time is not ours to
     // use.
     if (module) report.seconds.at(static_cast<std::size_t>(*module)) = seconds;
+    if (name == kDataWait) report.data_wait_s = seconds;
   }
   return report;
 }
@@ -268,7 +277,8 @@ Type put(ByteWriter& out, const MicrobatchHeader& header) {
 void get_modules(ByteReader& in, MicrobatchHeader& header) {
   const auto count = in.get<std::uint8_t>();
   for (std::size_t i = 0; in.ok() && i < count; ++i) {
-    const auto module = module_from_name(get_name(in));
+    const std::string name = get_name(in);
+    const auto module = module_from_name(name);
     const auto seconds = in.get<double>();
     ModuleLoad load;
     load.sequences = in.get<std::int64_t>();

@@ -19,5 +19,6 @@ void add_predict(CLI::App& app, Run& run);
 void add_profile(CLI::App& app, Run& run);
 void add_profile_data(CLI::App& app, Run& run);
 void add_simulate(CLI::App& app, Run& run);
+void add_top(CLI::App& app, Run& run);
 
 }  // namespace isocost::cli

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   isocost::cli::add_profile(app, run);
   isocost::cli::add_profile_data(app, run);
   isocost::cli::add_simulate(app, run);
+  isocost::cli::add_top(app, run);
   try {
     app.parse(argc, argv);
     return run();

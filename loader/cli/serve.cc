@@ -62,6 +62,9 @@ Status serve(const ServeArguments& arguments) {
       std::to_string(node->dataset().size()) + " samples in " +
           std::to_string(node->dataset().shards()) + " shards, " +
           std::to_string(node->dataset().bad().size()) + " bad");
+  if (!node->metrics_url().empty()) {
+    log(sink, LogLevel::kInfo, "metrics at " + node->metrics_url());
+  }
   std::printf("listening on %s\n", node->endpoint().c_str());
   std::fflush(stdout);
   ISOCOST_ASSIGN(const NodeSummary summary, node->run(signals.token()));
@@ -96,6 +99,7 @@ void add_serve(CLI::App& app, Run& run) {
       "  isocost serve --shards data/shards --ranks 2 --global-batch 64 --microbatches 4\n"
       "  isocost serve --config node.toml --bind 'tcp://127.0.0.1:*' --summary run.json\n"
       "  isocost serve --shards data/shards --layout layout.json --global-batch 512\n"
+      "  isocost serve --shards data/shards --metrics 9464    # and then: isocost top\n"
       "  isocost serve --shards data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
       "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
       "acknowledged the last epoch. Stops at SIGINT or SIGTERM. Status: 0 done, 1 failed, 2 "

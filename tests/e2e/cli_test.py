@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pty
 import signal
 import struct
 import subprocess
@@ -12,7 +13,7 @@ import unittest
 import zlib
 
 PROGRAM = sys.argv.pop()
-COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "predict", "profile", "profile-data", "plan", "simulate"]
+COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "predict", "profile", "profile-data", "plan", "simulate", "top"]
 SECONDS = 30
 
 
@@ -255,6 +256,82 @@ class Serve(WithShards):
         self.assertIn("--memory", self.failure("--memory", "much"))
         self.assertIn("global_batch = 4", self.failure("--ranks", "2", "--microbatches", "4", "--global-batch", "4"))
         self.assertIn("no/such.json", self.failure("--profile", "no/such.json"))
+
+
+class Top(WithShards):
+    def watched(self):
+        """A running node, and where it serves metrics."""
+        node, _ = self.serve("--metrics", "127.0.0.1:0")
+        for line in node.stderr:
+            if " metrics at " in line:
+                return node, line.split()[-1]
+        return self.fail("no line says where")
+
+    def test_one_table_and_one_document(self):
+        _, url = self.watched()
+        shown = isocost("top", "--once", url)
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("samples     0 delivered, 0 bad", shown.stdout)
+        document = json.loads(isocost("top", "--json", url.removesuffix("/metrics")).stdout)
+        self.assertEqual(document["node"]["samples_bad_total"], 0)
+        self.assertEqual(document["ranks"], [])
+
+    def test_nothing_listens(self):
+        failed = isocost("top", "--once", "http://127.0.0.1:1")
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("isocost serve --metrics", failed.stderr)
+
+    def test_what_is_no_node(self):
+        _, endpoint = self.serve()  # speaks ZeroMQ there
+        failed = isocost("top", "--once", "--timeout", "1", endpoint.replace("tcp:", "http:"))
+        self.assertEqual(failed.returncode, 1, failed.stderr)
+        self.assertIn(endpoint.removeprefix("tcp://"), failed.stderr)
+        for address in ("ftp://127.0.0.1", "http://", ""):
+            self.assertEqual(isocost("top", "--once", address).returncode, 2, address)
+
+    def test_a_metrics_port_in_use_is_status_2(self):
+        _, url = self.watched()
+        address = url.removeprefix("http://").removesuffix("/metrics")
+        failed = isocost("serve", "--shards", self.shards, "--bind", "tcp://127.0.0.1:*", "--metrics", address,
+                         "--bad-samples-file", "")
+        self.assertEqual(failed.returncode, 2, failed.stderr)
+        self.assertIn(f"metrics = {address}: something listens there", failed.stderr)
+
+    def test_a_bad_address_is_named(self):
+        failed = isocost("serve", "--shards", self.shards, "--metrics", "loader3:9464")
+        self.assertEqual(failed.returncode, 2, failed.stderr)
+        self.assertIn("'loader3:9464'", failed.stderr)
+
+    def test_live_until_control_c_and_the_terminal_is_as_before(self):
+        node, url = self.watched()
+        terminal, its_end = pty.openpty()
+        shown = subprocess.Popen([PROGRAM, "top", "--interval", "0.1", url], stdout=its_end, stderr=its_end)
+        self.addCleanup(shown.kill)
+        os.close(its_end)
+
+        def read_until(marks, text=b""):
+            while marks > 0:
+                text += os.read(terminal, 65536)
+                marks -= text.count(b"job         epoch")
+                text = text[-16:] if marks > 0 else text
+            return text
+
+        read_until(3)
+        node.kill()
+        node.wait(SECONDS)
+        seen = b""
+        while b"no news: " not in seen:  # it goes on: the node may come back
+            seen += os.read(terminal, 65536)
+        shown.send_signal(signal.SIGINT)
+        rest = b""
+        try:
+            while piece := os.read(terminal, 65536):
+                rest += piece
+        except OSError:  # the program has closed its end
+            pass
+        os.close(terminal)
+        self.assertEqual(shown.wait(SECONDS), 0)
+        self.assertTrue(rest.endswith(b"\x1b[?25h\x1b[?1049l"), rest[-60:])
 
 
 if __name__ == "__main__":

@@ -189,5 +189,33 @@ TEST(DeliveryQueue, GoesOnWithTheNextEpoch) {
   EXPECT_TRUE(queue.finished());
 }
 
+TEST(DeliveryQueue, TellsHowMuchItHolds) {
+  DeliveryQueue queue = small_queue();
+  EXPECT_EQ(queue.depth().steps, 2U);
+  EXPECT_EQ(queue.depth().planned, 8U);
+  EXPECT_EQ(queue.depth().unacknowledged, 0U);
+  EXPECT_EQ(queue.depth().oldest, (Position{0, 0, 0}));
+  queue.join(0, {});
+  queue.join(1, {});
+  queue.grant(0, 3);
+  queue.grant(1, 4);
+  drain(queue);
+  EXPECT_EQ(queue.depth().planned, 1U);
+  EXPECT_EQ(queue.depth().unacknowledged, 7U);
+  queue.acknowledge(0, {0, 1, 0});
+  queue.acknowledge(1, {0, 0, 0});
+  EXPECT_EQ(queue.depth().steps, 2U);
+  EXPECT_EQ(queue.depth().planned, 1U);
+  EXPECT_EQ(queue.depth().unacknowledged, 3U);
+  queue.acknowledge(1, {0, 1, 1});
+  EXPECT_EQ(queue.depth().steps, 1U);
+  EXPECT_EQ(queue.depth().oldest, (Position{0, 1, 0}));
+  EXPECT_EQ(queue.depth().unacknowledged, 0U);
+  // It comes back with nothing: what it has not acknowledged waits again.
+  queue.leave(0);
+  queue.join(0, {});
+  EXPECT_EQ(queue.depth().planned, 1U);
+}
+
 }  // namespace
 }  // namespace isocost

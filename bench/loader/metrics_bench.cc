@@ -1,0 +1,91 @@
+// What metrics cost: a report taken down on the node's way, and a scrape, by the number of ranks.
+// The text is read back before it is timed.
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "loader/metrics.h"
+#include "loader/metrics_reader.h"
+#include "loader/training_meter.h"
+
+namespace {
+
+using namespace isocost;
+
+constexpr std::uint32_t kMicrobatches = 4;
+
+StepPlan plan_for(std::size_t ranks) {
+  StepPlan plan;
+  plan.microbatches = kMicrobatches;
+  plan.places.resize(ranks * kMicrobatches);
+  for (PlannedMicrobatch& place : plan.places) {
+    for (ModuleLoad& module : place.load.modules) module.add_sequence(256);
+    place.predicted = {0.1, 0.2, 0.3};
+  }
+  return plan;
+}
+
+void take_step(TrainingMeter& meter, const StepPlan& plan, std::uint32_t step) {
+  const auto ranks = static_cast<std::int32_t>(plan.places.size() / kMicrobatches);
+  Report report;
+  report.seconds = {0.11, 0.21, 0.31};
+  for (std::int32_t rank = 0; rank < ranks; ++rank) {
+    for (std::uint32_t m = 0; m < kMicrobatches; ++m) {
+      report.position = {0, step, m};
+      meter.reported({1, rank, report, plan, report.seconds});
+    }
+  }
+}
+
+void take_reports(benchmark::State& state) {
+  const StepPlan plan = plan_for(static_cast<std::size_t>(state.range(0)));
+  TrainingMeter meter;
+  std::uint32_t step = 0;
+  for (auto _ : state) take_step(meter, plan, step++);
+  if (meter.totals().measured_steps != step) std::abort();
+  state.counters["s/report"] = benchmark::Counter(
+      static_cast<double>(plan.places.size()),
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(take_reports)->Arg(8)->Arg(1024);
+
+NodeMetrics metrics_of(std::size_t ranks) {
+  TrainingMeter meter;
+  const StepPlan plan = plan_for(ranks);
+  meter.planned(plan);
+  take_step(meter, plan, 0);
+  NodeMetrics metrics;
+  metrics.uptime_s = 1;
+  metrics.training = meter.totals();
+  return metrics;
+}
+
+void write_text(benchmark::State& state) {
+  const NodeMetrics metrics = metrics_of(static_cast<std::size_t>(state.range(0)));
+  const std::string text = prometheus_text(metrics);
+  const auto read = parse_prometheus_text(text);
+  if (!read || read->size() < static_cast<std::size_t>(10 * state.range(0))) std::abort();
+  for (auto _ : state) benchmark::DoNotOptimize(prometheus_text(metrics));
+  state.counters["bytes"] = static_cast<double>(text.size());
+}
+BENCHMARK(write_text)->Arg(8)->Arg(1024)->Arg(10'000)->Unit(benchmark::kMillisecond);
+
+void copy_totals(benchmark::State& state) {
+  TrainingMeter meter;
+  meter.planned(plan_for(static_cast<std::size_t>(state.range(0))));
+  for (auto _ : state) benchmark::DoNotOptimize(meter.totals());
+}
+BENCHMARK(copy_totals)->Arg(8)->Arg(1024)->Arg(10'000)->Unit(benchmark::kMicrosecond);
+
+void read_text(benchmark::State& state) {
+  const std::string text = prometheus_text(metrics_of(static_cast<std::size_t>(state.range(0))));
+  for (auto _ : state) benchmark::DoNotOptimize(parse_prometheus_text(text));
+}
+BENCHMARK(read_text)->Arg(8)->Arg(10'000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "costmodel/cost_model.h"
+#include "loader/planner.h"
+#include "transport/messages.h"
+
+namespace isocost {
+
+/// What one rank was planned to take and took, in seconds summed since the node began.
+struct RankTotals {
+  ModuleSeconds predicted{};  ///< When the step was planned, of microbatches that were measured.
+  ModuleSeconds measured{};   ///< As one rank without tensor parallelism would have taken.
+  double busy = 0;       ///< As reported, all modules; of steps that every rank measured whole.
+  double idle = 0;       ///< In these, what the slowest rank took longer.
+  double data_wait = 0;  ///< The trainer was blocked for a microbatch, as it reports.
+  bool operator==(const RankTotals&) const = default;
+};
+
+/// Adds up what is planned, sent and measured, for metrics. Internally synchronised: each call
+/// takes its lock for well under a microsecond, `totals` for a copy.
+class TrainingMeter {
+ public:
+  struct Totals {
+    std::vector<RankTotals> ranks;  ///< As many as any job had that planned or reported.
+    std::uint64_t measured_steps = 0;
+    std::uint64_t microbatches_sent = 0;
+    std::uint64_t samples_sent = 0;  ///< Those sent again count again; of weight 0: never.
+    // Of the step planned last; NaN before the first.
+    double imbalance = std::numeric_limits<double>::quiet_NaN();  ///< Slowest rank over mean.
+    double makespan_s = std::numeric_limits<double>::quiet_NaN();
+    double lower_bound_s = std::numeric_limits<double>::quiet_NaN();
+  };
+
+  /// The next step's plan.
+  void planned(const StepPlan& plan);
+  void sent(const PlannedMicrobatch& place);
+
+  /// A rank's report on a place of a step that the node holds. `seconds`: report.seconds as of one
+  /// rank. Modules without load, and seconds that are no time (see CostModel::observe) count for
+  /// nothing; a place reported again does not complete a step twice.
+  struct Reported {
+    std::uint64_t job = 0;
+    std::int32_t rank = 0;
+    const Report& report;
+    const StepPlan& plan;
+    ModuleSeconds seconds{};
+  };
+  void reported(const Reported& reported);
+
+  Totals totals() const;
+
+ private:
+  // A step that some ranks have measured and others not yet. Jobs first: they come in order.
+  struct StepId {
+    std::uint64_t job;
+    std::uint32_t epoch;
+    std::uint32_t step;
+    auto operator<=>(const StepId&) const = default;
+  };
+  struct OpenStep {
+    std::vector<bool> seen;  // [ranks × microbatches]
+    std::size_t missing = 0;
+    std::vector<double> busy;  // [ranks]
+  };
+  void add_whole(const Reported& reported);
+  void close(const OpenStep& step);
+  RankTotals& rank(std::size_t rank);
+
+  mutable std::mutex mutex_;
+  Totals totals_;
+  std::map<StepId, OpenStep> open_;
+};
+
+}  // namespace isocost
