@@ -16,7 +16,11 @@
 namespace isocost {
 namespace {
 
-constexpr double kProofTolerance = 1e-9;
+// Bounds are rounded down, by at most so much of themselves and so much for each item. Few items
+// are left to search, which rounds less.
+constexpr double kBoundRounding = 3e-12;
+constexpr double kBoundRoundingPerItem = 5e-16;
+constexpr std::size_t kFewItems = 64;
 
 bool is_capped(const BalanceProblem& problem) {
   return problem.microbatch_bytes > 0 && !problem.bytes.empty();
@@ -79,7 +83,14 @@ Bins dealt_bins(const BalanceProblem& problem) {
   return bins;
 }
 
-bool meets(double makespan, double bound) { return makespan <= bound * (1 + kProofTolerance); }
+// No plan is faster but for the rounding of sums.
+bool meets(const BalanceProblem& problem, double makespan, double bound) {
+  const auto items = static_cast<double>(problem.items());
+  const double rounding = problem.items() <= kFewItems
+                              ? kSumRounding + kBoundRoundingPerItem * items
+                              : kBoundRounding + kBoundRoundingPerItem * items;
+  return makespan <= bound * (1 + rounding);
+}
 
 // The bounds that cost little: the search aims at them.
 LowerBound aim(const BalanceProblem& problem) {
@@ -106,7 +117,8 @@ BalanceResult describe(const BalanceProblem& problem, Bins bins, const LowerBoun
   result.bins = std::move(bins);
   result.lower_bound = bound.value;
   result.limit = bound.limit;
-  result.optimal = meets(result.makespan, bound.value);
+  result.optimal = meets(problem, result.makespan, bound.value);
+  if (result.optimal) result.lower_bound = result.makespan;
   return result;
 }
 
@@ -190,8 +202,9 @@ Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOption
   std::optional<Bins> plan;
   if (std::isfinite(bound.value)) plan = plan_heuristically(problem, options, bound);
   consider_dealt(problem, plan);
-  if (plan && !meets(objective_of(problem, *plan), bound.value)) strengthen(problem, bound);
-  const bool proved = plan && meets(objective_of(problem, *plan), bound.value);
+  if (plan && !meets(problem, objective_of(problem, *plan), bound.value))
+    strengthen(problem, bound);
+  const bool proved = plan && meets(problem, objective_of(problem, *plan), bound.value);
   const bool small = problem.items() <= options.exact_items;
   const bool finished = small && !proved && finish_exactly(problem, options, plan);
   if (!plan) return no_packing(problem);

@@ -126,9 +126,10 @@ struct SplitSearch {
                problem.bytes_cap;
   }
 
+  // Where speeds are alike that changes nothing.
   bool only_change_places(std::uint32_t kept, std::uint32_t got) const {
-    return kept == 0 && got == all_second && pair.first.fixed_items().empty() &&
-           pair.second.fixed_items().empty();
+    return pair.first_speed == pair.second_speed && kept == 0 && got == all_second &&
+           pair.first.fixed_items().empty() && pair.second.fixed_items().empty();
   }
 
   void consider(std::uint32_t kept, std::uint32_t got) {

@@ -79,11 +79,11 @@ struct Split {
   std::uint32_t got_mask;   // free items of the second bin that the first gets
 };
 
-/// The best division of two bins' items between them within the limits, other than that they change
-/// places, found by meeting in the middle: all 2^(n+m) divisions of the free items are covered in
-/// about 2^n + 2^m steps, because the divisions that keep the key dimension below the limits in
-/// both bins form a narrow window. `steps` is raised by the divisions looked at, and the search
-/// gives up beyond kMaxSteps of them (a dimension in which all are alike opens the window).
+/// The best division of two bins' items between them within the limits, other than that bins of one
+/// speed change places, found by meeting in the middle: all 2^(n+m) divisions of the free items are
+/// covered in about 2^n + 2^m steps, because the divisions that keep the key dimension below the
+/// limits in both bins form a narrow window. `steps` is raised by the divisions looked at, and the
+/// search gives up beyond kMaxSteps of them (a dimension in which all are alike opens the window).
 inline constexpr std::int64_t kMaxSteps = 8192;
 std::optional<Split> best_split(const Partition& problem, const Pair& pair,
                                 std::size_t key_dimension, const SplitLimits& limits,

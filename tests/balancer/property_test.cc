@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -231,6 +232,98 @@ TEST(Properties, SmallCappedProblemsAreSolvedExactlyWhenTheyCanBe) {
     EXPECT_NEAR(result->makespan, *best, 1e-7 * *best) << "round " << round;
   }
   EXPECT_GT(impossible, 0);
+}
+
+// Log-uniform from one to 10^decades.
+double of_any_size(double decades, Random& random) {
+  return std::pow(10, decades * random.uniform());
+}
+
+// Bytes over twelve decades under a cap that some subset fills to the last byte, speeds over four:
+// where a solver's tolerances are larger than what they are to tell apart.
+BalanceProblem unlike_problem(Random& random) {
+  BalanceProblem problem = random_problem(8, 3, random);
+  problem.rank_speeds.clear();
+  if (random.below(4) != 0) {
+    for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
+      problem.rank_speeds.push_back(0.01 * of_any_size(4, random));
+    }
+  }
+  std::int64_t subset = 0;
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i < problem.items(); ++i) {
+    problem.bytes.push_back(static_cast<std::int64_t>(of_any_size(12, random)));
+    largest = std::max(largest, problem.bytes.back());
+    if (random.below(2) == 0) subset += problem.bytes.back();
+  }
+  const auto one_less = static_cast<std::int64_t>(random.below(2));
+  problem.microbatch_bytes = std::max(largest, subset - one_less);
+  if (random.below(3) == 0) {
+    for (double& cost : problem.costs) cost *= 1e-6 * of_any_size(12, random);
+  }
+  return problem;
+}
+
+// What differs by less is one sum, added up in two orders.
+constexpr double kRounding = 1e-13;
+
+void expect_optimal(const BalanceProblem& problem, const Result<BalanceResult>& result, int round) {
+  const auto best = brute_force(problem);
+  ASSERT_EQ(result.has_value(), best.has_value()) << "round " << round;
+  if (!best) return;
+  expect_sound(problem, *result, round);
+  EXPECT_TRUE(result->optimal) << "round " << round;
+  EXPECT_EQ(result->gap(), 0) << "round " << round;
+  EXPECT_NEAR(result->makespan, *best, kRounding * *best) << "round " << round;
+}
+
+TEST(Properties, BytesAndSpeedsOfAnySizeAreSolvedExactly) {
+  Random random(17);
+  for (int round = 0; round < 3000; ++round) {
+    const BalanceProblem problem = unlike_problem(random);
+    expect_optimal(problem, balance(problem, {}), round);
+  }
+}
+
+// The search alone may miss the optimum; what it proves must hold nevertheless.
+TEST(Properties, NothingFalseIsProvedWhateverTheBudget) {
+  Random random(18);
+  for (int round = 0; round < 2000; ++round) {
+    const BalanceProblem problem = unlike_problem(random);
+    const auto best = brute_force(problem);
+    const auto nodes = static_cast<std::int64_t>(random.below(3));
+    const auto result = balance(problem, {.improvement_rounds = 1, .exact_nodes = nodes});
+    if (!result) continue;
+    ASSERT_TRUE(best) << "round " << round;
+    expect_sound(problem, *result, round);
+    EXPECT_LE(result->lower_bound, *best * (1 + kRounding)) << "round " << round;
+    if (result->optimal) {
+      EXPECT_NEAR(result->makespan, *best, kRounding * *best) << round;
+    }
+  }
+}
+
+// Two bins of unlike speed hold what the other should: they change places.
+TEST(Properties, TheOrderOfSpeedsDecidesNothing) {
+  Random random(19);
+  for (int round = 0; round < 300; ++round) {
+    BalanceProblem problem{.ranks = 2 + random.below(3)};
+    for (int i = 0; i < 24; ++i) {
+      problem.costs.push_back(random.uniform());
+      problem.bytes.push_back(static_cast<std::int64_t>(of_any_size(9, random)));
+    }
+    problem.microbatch_bytes = *std::max_element(problem.bytes.begin(), problem.bytes.end());
+    for (std::size_t r = 0; r < problem.ranks; ++r) {
+      problem.rank_speeds.push_back(static_cast<double>(1 + random.below(3)));
+    }
+    const auto one = balance(problem, {});
+    std::sort(problem.rank_speeds.begin(), problem.rank_speeds.end());
+    const auto other = balance(problem, {});
+    ASSERT_EQ(one.has_value(), other.has_value()) << "round " << round;
+    if (one) {
+      EXPECT_NEAR(one->makespan, other->makespan, 0.02 * other->makespan) << round;
+    }
+  }
 }
 
 }  // namespace
