@@ -16,11 +16,9 @@
 namespace isocost {
 namespace {
 
-// Bounds are rounded down, by at most so much of themselves and so much for each item. Few items
-// are left to search, which rounds less.
+// Bounds are rounded down, by at most so much of themselves and so much for each item.
 constexpr double kBoundRounding = 3e-12;
 constexpr double kBoundRoundingPerItem = 5e-16;
-constexpr std::size_t kFewItems = 64;
 
 bool is_capped(const BalanceProblem& problem) {
   return problem.microbatch_bytes > 0 && !problem.bytes.empty();
@@ -83,13 +81,10 @@ Bins dealt_bins(const BalanceProblem& problem) {
   return bins;
 }
 
-// No plan is faster but for the rounding of sums.
+// No plan is faster but by what bounds are rounded by.
 bool meets(const BalanceProblem& problem, double makespan, double bound) {
   const auto items = static_cast<double>(problem.items());
-  const double rounding = problem.items() <= kFewItems
-                              ? kSumRounding + kBoundRoundingPerItem * items
-                              : kBoundRounding + kBoundRoundingPerItem * items;
-  return makespan <= bound * (1 + rounding);
+  return makespan <= bound * (1 + kBoundRounding + kBoundRoundingPerItem * items);
 }
 
 // The bounds that cost little: the search aims at them.
@@ -204,7 +199,8 @@ Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOption
   consider_dealt(problem, plan);
   if (plan && !meets(problem, objective_of(problem, *plan), bound.value))
     strengthen(problem, bound);
-  const bool proved = plan && meets(problem, objective_of(problem, *plan), bound.value);
+  // Search rounds less than bounds do: where it may, it has the last word.
+  const bool proved = plan && objective_of(problem, *plan) <= bound.value;
   const bool small = problem.items() <= options.exact_items;
   const bool finished = small && !proved && finish_exactly(problem, options, plan);
   if (!plan) return no_packing(problem);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "balancer/internal/bin_states.h"
 #include "balancer/internal/even_out.h"
@@ -36,7 +37,9 @@ class Search {
         polishing = true;
         work_ = std::min(work_, polish_);
       }
-      if (!relieve_worst() && !shake()) return;
+      if (!relieve_worst() && !change_places() && !shake()) break;
+    }
+    while (bins_.makespan() > target_ && change_places()) {
     }
   }
 
@@ -69,6 +72,28 @@ class Search {
     if (!best) return false;
     bins_.apply(worst, best->partner, best->split);
     return true;
+  }
+
+  // All that the worst bin holds for all that a faster one holds: divisions do not cover that where
+  // some items stay put. Where largest loads into fastest bins would be better, such a pair exists.
+  bool change_places() {
+    if (problem_.speeds.empty()) return false;
+    const auto [worst_load, worst] = bins_.order().back();
+    const double limit = worst_load * (1 - kSmallestGain);
+    --work_;
+    for (const auto& [load, other] : bins_.order()) {
+      const double speed = problem_.speed(other);
+      if (worst_load / problem_.speed(worst) * speed >= limit ||
+          load / speed * problem_.speed(worst) >= limit) {
+        continue;
+      }
+      const std::size_t partner = other;  // the order changes below
+      auto items = bins_.items(worst);
+      bins_.replace(worst, bins_.items(partner));
+      bins_.replace(partner, std::move(items));
+      return true;
+    }
+    return false;
   }
 
   // Other pairs swap an item each below the makespan until the worst bin gains by one of them.
