@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -74,13 +76,31 @@ Result<std::vector<std::string>> split_line(std::string_view line, std::size_t n
   return fields;
 }
 
+// Which way a number is out of a double's range: tiny, or else huge.
+bool is_tiny(std::string_view number) {
+  const auto e = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view mantissa = number.substr(0, e);
+  const auto first = static_cast<std::int64_t>(mantissa.find_first_of("123456789"));
+  const auto point = static_cast<std::int64_t>(std::min(mantissa.find('.'), mantissa.size()));
+  std::string_view digits = number.substr(std::min(e + 1, number.size()));
+  if (digits.starts_with('+')) digits.remove_prefix(1);
+  std::int32_t exponent = 0;
+  const auto [end, failure] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), exponent);
+  if (failure == std::errc::result_out_of_range) return digits.starts_with('-');
+  return point - first + exponent < 0;
+}
+
 // Whatever reads as a number, NaN and infinity included: what a number may be is asked later.
 std::optional<double> read_number(std::string_view field) {
   if (!field.empty() && field.front() == '+') field.remove_prefix(1);
   double value = 0;
   const auto [end, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
   if (end != field.data() + field.size() || field.empty()) return std::nullopt;
-  if (failure == std::errc::result_out_of_range) return HUGE_VAL;
+  if (failure == std::errc::result_out_of_range) {
+    if (!is_tiny(field)) return HUGE_VAL;
+    return field.front() == '-' ? -std::numeric_limits<double>::min() : 0.0;
+  }
   if (failure != std::errc()) return std::nullopt;
   return value;
 }

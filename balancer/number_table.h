@@ -28,10 +28,10 @@ struct NumberTableOptions {
 
 /// Parses comma-separated numbers: a line a row; blank lines and lines that start with '#' are
 /// skipped, CRLF and a byte order mark are understood, spaces around fields are ignored, a field
-/// may stand in double quotes. The first line is a header where none of its fields is a number.
-/// Pure. Errors: kCorrupt naming line and column (no number, negative, NaN, infinite, another count
-/// of fields than above, quotes that do not close), kNotFound for a wanted column that is not
-/// there, kResourceExhausted beyond the limits.
+/// may stand in double quotes, and what is too small for a double is 0. The first line is a header
+/// where none of its fields is a number. Pure. Errors: kCorrupt naming line and column (no number,
+/// negative, NaN, infinite, another count of fields than above, quotes that do not close),
+/// kNotFound for a wanted column that is not there, kResourceExhausted beyond the limits.
 Result<NumberTable> parse_number_table(std::string_view text, const NumberTableOptions& options);
 
 }  // namespace isocost

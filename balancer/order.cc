@@ -10,6 +10,7 @@
 #include "balancer/balancer.h"
 #include "balancer/internal/pipeline_search.h"
 #include "balancer/internal/taper.h"
+#include "balancer/internal/validate.h"
 #include "balancer/lookahead.h"
 #include "base/random.h"
 
@@ -268,12 +269,13 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
     ISOCOST_ASSIGN(const BalanceResult dealt, deal_in_order(problem));
     return StepSearch(groups, samples, dealt.bins, options).plan(bound);
   }
-  // Exact partitions of small problems would be wasted: they are divided anew below.
-  ISOCOST_ASSIGN(const BalanceResult balanced, balance(problem, {.exact_items = 0}));
+  ISOCOST_TRY(validate(problem));
   PipelinePlan greedy =
       StepSearch(groups, samples, greedy_bins_in_random_order(model, costs, options.seed), options)
           .plan(bound);
   if (policy == PipelinePolicy::kGreedy) return greedy;
+  // Exact partitions of small problems would be wasted: they are divided anew below.
+  ISOCOST_ASSIGN(const BalanceResult balanced, balance(problem, {.exact_items = 0}));
   StepSearch search(groups, samples, start_bins(model, costs, balanced.bins), options);
   search.order_by_size(costs);
   search.offer_tapers(costs);

@@ -101,11 +101,12 @@ Result<Mixture> load_mixture(const std::string& name, const std::filesystem::pat
 BalanceProblem draw_problem(const Mixture& mixture, Objective objective, std::size_t items,
                             std::size_t ranks, std::size_t microbatches, double cap,
                             std::uint64_t seed) {
-  BalanceProblem problem{
-      .dimensions = objective == Objective::kSlowestRank ? std::size_t{2} : std::size_t{3},
-      .ranks = ranks,
-      .microbatches = microbatches,
-      .objective = objective};
+  BalanceProblem problem{.dimensions = objective == Objective::kSlowestRank || cap > 0
+                                           ? std::size_t{2}
+                                           : std::size_t{3},
+                         .ranks = ranks,
+                         .microbatches = microbatches,
+                         .objective = objective};
   Random random(seed);
   for (std::size_t i = 0; i < items; ++i) append(problem, draw(mixture, random));
   scale(problem);

@@ -33,7 +33,8 @@ TraceSample draw(const Mixture& mixture, Random& random);
 /// Draws `items` samples: vision seconds (913 MFLOP a patch), LLM seconds (13.05 GFLOP a token and
 /// 200,704 FLOP a token squared), bytes. For kLargestMicrobatch each of the three dimensions is
 /// scaled to a mean of one a microbatch; for kSlowestRank the two of seconds share one scale, by
-/// which a microbatch takes one second on average. `cap` times the mean bytes of a microbatch (or
+/// which a microbatch takes one second on average. Where there is a cap, bytes are no dimension, or
+/// balancing them would keep the cap unasked. `cap` times the mean bytes of a microbatch (or
 /// the largest sample, where that is more) is the memory cap; 0: none.
 BalanceProblem draw_problem(const Mixture& mixture, Objective objective, std::size_t items,
                             std::size_t ranks, std::size_t microbatches, double cap,

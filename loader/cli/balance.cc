@@ -71,11 +71,16 @@ Result<std::optional<std::size_t>> find_bytes(const NumberTable& table,
   const auto [end, failure] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
   const bool is_number = failure == std::errc() && end == wanted.data() + wanted.size();
   if (is_number && number >= 1 && number <= table.columns) return std::optional(number - 1);
-  if (!wanted.empty() || !arguments.capacity.empty()) {
+  if (!wanted.empty()) {
+    return Error(ErrorCode::kInvalidArgument, "--bytes-column: there is no column '" + wanted +
+                                                  "' among " + std::to_string(table.columns) +
+                                                  " columns; give its name or number (the " +
+                                                  "first is 1)");
+  }
+  if (!arguments.capacity.empty()) {
     return Error(ErrorCode::kInvalidArgument,
-                 "there is no column '" + name +
-                     "' for --capacity; name the column of bytes with " +
-                     "--bytes-column NAME or NUMBER (the first is 1)");
+                 "there is no column 'bytes' for --capacity; name the column of bytes with "
+                 "--bytes-column NAME or NUMBER (the first is 1)");
   }
   return std::optional<std::size_t>();
 }
@@ -100,15 +105,63 @@ Status fill(BalanceProblem& problem, const NumberTable& table, std::optional<std
   return {};
 }
 
+Status set_capacity(BalanceProblem& problem, const std::string& capacity) {
+  if (capacity.empty()) return {};
+  const auto bytes = parse_bytes(capacity);
+  if (!bytes) return Error(bytes.error()).with_context("--capacity");
+  if (*bytes == 0) {
+    return Error(ErrorCode::kInvalidArgument, "--capacity is 0; without it there is no cap");
+  }
+  problem.microbatch_bytes = *bytes;
+  return {};
+}
+
+Status check_speeds(const BalanceProblem& problem) {
+  const std::vector<double>& speeds = problem.rank_speeds;
+  if (speeds.empty()) return {};
+  if (speeds.size() != problem.ranks) {
+    return Error(ErrorCode::kInvalidArgument, "--speeds has " + std::to_string(speeds.size()) +
+                                                  " numbers, --bins is " +
+                                                  std::to_string(problem.ranks));
+  }
+  const auto wrong = std::find_if(speeds.begin(), speeds.end(),
+                                  [](double speed) { return !(speed >= 0.01 && speed <= 100); });
+  if (wrong == speeds.end()) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               "--speeds: bin " + std::to_string(wrong - speeds.begin()) +
+                   " has a speed outside of 0.01 to 100 (1.2 is a bin that takes 20 % longer)");
+}
+
+// balance() refuses the same, in the words of a loader.
+Status check(const BalanceProblem& problem) {
+  if (problem.dimensions > 8) {
+    return Error(ErrorCode::kInvalidArgument,
+                 std::to_string(problem.dimensions) + " columns of costs; 1 to 8 are allowed");
+  }
+  if (problem.items() < problem.ranks) {
+    return Error(ErrorCode::kInvalidArgument,
+                 std::to_string(problem.items()) + " items cannot fill " +
+                     std::to_string(problem.ranks) + " bins (--bins) with one each");
+  }
+  for (std::size_t i = 0; problem.microbatch_bytes > 0 && i < problem.bytes.size(); ++i) {
+    if (problem.bytes[i] > problem.microbatch_bytes) {
+      return Error(ErrorCode::kResourceExhausted,
+                   "item " + std::to_string(i) + " has " + std::to_string(problem.bytes[i]) +
+                       " bytes, a bin may hold " + std::to_string(problem.microbatch_bytes) +
+                       ": raise --capacity or leave the item out");
+    }
+  }
+  return check_speeds(problem);
+}
+
 Result<BalanceProblem> read_problem(const BalanceArguments& arguments) {
   BalanceProblem problem{.ranks = arguments.bins, .rank_speeds = arguments.speeds};
   ISOCOST_ASSIGN(const std::string text, read_text(arguments.costs));
   ISOCOST_ASSIGN(const NumberTable table, parse_number_table(text, {}));
   ISOCOST_ASSIGN(const auto bytes, find_bytes(table, arguments));
   ISOCOST_TRY(fill(problem, table, bytes));
-  if (!arguments.capacity.empty()) {
-    ISOCOST_ASSIGN(problem.microbatch_bytes, parse_bytes(arguments.capacity));
-  }
+  ISOCOST_TRY(set_capacity(problem, arguments.capacity));
+  ISOCOST_TRY(check(problem));
   return problem;
 }
 
@@ -164,13 +217,23 @@ void print_table(const BalanceProblem& problem, const BalanceResult& result, dou
       100 * result.gap(), result.optimal ? " (proved optimal)" : "", 1e3 * seconds);
 }
 
+Error in_own_words(const Error& error, const BalanceProblem& problem) {
+  if (error.code() != ErrorCode::kResourceExhausted) return error;
+  return {error.code(), "no packing found of the items' bytes into " +
+                            std::to_string(problem.ranks) + " bins of at most " +
+                            std::to_string(problem.microbatch_bytes) +
+                            " bytes: raise --capacity or --bins"};
+}
+
 Result<int> run_balance(const BalanceArguments& arguments) {
   auto problem = read_problem(arguments);
   if (!problem) return std::move(problem).error().with_context(arguments.costs);
   BalanceOptions options;
   options.improvement_rounds = arguments.effort;
   const auto started = std::chrono::steady_clock::now();
-  ISOCOST_ASSIGN(const BalanceResult result, balance(*problem, options));
+  const auto balanced = balance(*problem, options);
+  if (!balanced) return in_own_words(balanced.error(), *problem).with_context(arguments.costs);
+  const BalanceResult& result = *balanced;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   (arguments.json ? print_json : print_table)(*problem, result, seconds.count());
   return 0;
@@ -196,7 +259,7 @@ void add_balance(CLI::App& app, Run& run) {
                    "What each bin's loads are multiplied by: 1.2 is a bin that takes 20 % longer")
       ->delimiter(',')
       ->type_name("A,B,...");
-  command->add_option("--capacity", arguments->capacity, "At most so many bytes a bin")
+  command->add_option("--capacity", arguments->capacity, "At most so many bytes a bin, more than 0")
       ->type_name("SIZE");
   command
       ->add_option("--bytes-column", arguments->bytes_column,

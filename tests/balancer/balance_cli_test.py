@@ -32,6 +32,9 @@ class Balance(unittest.TestCase):
         self.assertGreaterEqual(plan["solve_seconds"], 0)
         # Rows 0 and 1 on the fast bin; the 3 alone on the slow one would take 4.5.
         self.assertEqual(plan["makespan"], 4)
+        self.assertTrue(plan["optimal"])
+        self.assertEqual(plan["gap"], 0)
+        self.assertEqual(plan["lower_bound"], 4)
 
     def test_table_on_request_of_nothing_else(self):
         done = balance(self.TABLE, "--bins", "2")
@@ -55,12 +58,27 @@ class Balance(unittest.TestCase):
             ("a\n-1\n", 1, "line 2: column 1 ('a'): '-1'"),
             ("", 1, "no rows"),
             ("1\n", 2, "1 items cannot fill 2"),
-            ("1,2,3,4,5,6,7,8,9\n" * 2, 2, "dimensions is 9"),
+            ("1,2,3,4,5,6,7,8,9\n" * 2, 2, "9 columns of costs"),
         ):
             done = balance(table, "--bins", "2")
             self.assertEqual(done.returncode, status, done.stderr)
             self.assertIn(says, done.stderr)
-        self.assertEqual(balance(self.TABLE, "--bins", "2", "--speeds", "1").returncode, 2)
+        for options, says in (
+            (("--speeds", "1"), "--speeds has 1 numbers, --bins is 2"),
+            (("--speeds", "1,0.001"), "--speeds: bin 1"),
+            (("--bytes-column", "zzz"), "--bytes-column: there is no column 'zzz'"),
+            (("--capacity", "0"), "--capacity is 0"),
+            (("--capacity", "many"), "--capacity"),
+        ):
+            done = balance(self.TABLE, "--bins", "2", *options)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(says, done.stderr)
+            self.assertNotIn("microbatch", done.stderr)
+            self.assertNotIn("rank", done.stderr)
+        done = balance("cost,bytes\n1,6\n1,6\n1,6\n", "--bins", "2", "--capacity", "10")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no packing found", done.stderr)
+        self.assertNotIn("microbatch", done.stderr)
         self.assertEqual(balance(self.TABLE, "--bins", "0").returncode, 2)
         self.assertEqual(balance(self.TABLE).returncode, 2)
 

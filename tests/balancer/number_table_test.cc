@@ -48,6 +48,8 @@ TEST(NumberTable, ErrorsNameLineAndColumn) {
       {"1,nan\n", {}, ErrorCode::kCorrupt, "line 1: column 2: 'nan' must be finite"},
       {"1,2\n-0.5,1\n", {}, ErrorCode::kCorrupt, "line 2: column 1: '-0.5' must be"},
       {"1e999\n", {}, ErrorCode::kCorrupt, "'1e999' must be finite"},
+      {"1000e397\n", {}, ErrorCode::kCorrupt, "'1000e397' must be finite"},
+      {"-1e-400\n", {}, ErrorCode::kCorrupt, "'-1e-400' must be finite and >= 0"},
       {"1;2\n3;4\n", {}, ErrorCode::kCorrupt, "line 2"},
       {"1,\"2\n", {}, ErrorCode::kCorrupt, "column 2: the quotes do not close"},
       {"1,\"2\"3\n", {}, ErrorCode::kCorrupt, "column 2: the quotes do not close"},
@@ -63,6 +65,15 @@ TEST(NumberTable, ErrorsNameLineAndColumn) {
     EXPECT_EQ(table.error().code(), bad.code) << bad.text;
     EXPECT_THAT(table.error().message(), HasSubstr(bad.says)) << bad.text;
   }
+}
+
+TEST(NumberTable, WhatIsTooSmallForADoubleIsZero) {
+  const std::string zeros(400, '0');
+  const auto table =
+      parse_number_table("1e-400,0.1E-399," + zeros + "." + zeros + "1,1e-99999999999,2", {});
+  ASSERT_TRUE(table) << table.error().to_string();
+  EXPECT_THAT(table->values, ElementsAre(0, 0, 0, 0, 2));
+  EXPECT_FALSE(parse_number_table("1" + zeros + ".5", {}));
 }
 
 TEST(NumberTable, MessagesShowNoControlCharactersOfTheFile) {
