@@ -69,6 +69,7 @@ class NodeImpl final : public Node {
 
  private:
   tl::expected<Welcome, Refusal> admit(const Applicant& applicant);
+  void compare_hardware(const Hello& hello);
   std::optional<Refusal> check_start(const Hello& hello) const;
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
@@ -97,6 +98,7 @@ class NodeImpl final : public Node {
   NodeParts parts_;
   BatchComposer composer_;  // batches: by the planning thread alone
   const std::uint64_t cursor_fingerprint_;
+  bool hardware_compared_ = false;  // the socket's thread's
   OnlineModel model_;
   BufferPool pool_;
   MemoryBudget budget_;
@@ -155,6 +157,7 @@ Status NodeImpl::start() {
 
 tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   Hello hello = applicant.hello;
+  compare_hardware(hello);
   if (composer_.continues(hello.start.cursor, hello.start.step)) {
     hello.start.cursor = cursor_fingerprint_;
   }
@@ -181,6 +184,18 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   job_ = std::make_unique<Job>(*std::move(job));
   changed_.notify_all();
   return welcome(*job_);
+}
+
+// A profile of other hardware is a poor start, which correction mends: a warning, and once.
+void NodeImpl::compare_hardware(const Hello& hello) {
+  const std::string& profiled = parts_.profile.hardware;
+  if (hardware_compared_ || profiled.empty() || hello.hardware.empty()) return;
+  hardware_compared_ = true;
+  if (hello.hardware == profiled.substr(0, kMaxHardwareBytes)) return;
+  log(parts_.log, LogLevel::kWarning,
+      "profile " + parts_.options.profile.string() + " was measured on " + profiled + "; rank " +
+          std::to_string(hello.rank) + " computes on " + hello.hardware +
+          ": measure a profile there (docs/profile.md), or let correction find the difference");
 }
 
 std::optional<Refusal> NodeImpl::check_start(const Hello& hello) const {
