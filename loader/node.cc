@@ -50,9 +50,7 @@ class NodeImpl final : public Node {
  public:
   explicit NodeImpl(NodeParts parts)
       : parts_(std::move(parts)),
-        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe,
-                   parts_.layout && parts_.layout->pipelined() ? Objective::kLargestMicrobatch
-                                                               : Objective::kSlowestRank},
+        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe, parts_.layout.get()},
                   parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
         model_(starting_model(parts_)),
@@ -251,7 +249,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
 
 void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   Measurement measurement;
-  measurement.seconds = parts_.layout ? parts_.layout->as_one_rank(report.seconds) : report.seconds;
+  measurement.seconds = report.seconds;
   measurement.rank = rank;
   measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
   const std::lock_guard lock(mutex_);
@@ -259,9 +257,12 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const bool known = rank < job_->ranks() && step != nullptr &&
                      report.position.microbatch < step->plan.microbatches;
   if (known) {
-    meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
     const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
     measurement.load = place.load;
+    if (parts_.layout) {
+      measurement.seconds = parts_.layout->as_one_rank(report.seconds, place.load);
+    }
+    meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
     measurement.shape = place.shape;
     if (model_.report(measurement, std::move(step))) return;
   }
