@@ -32,6 +32,15 @@ Result<ModuleDegrees> degrees(const JsonObject& document, const char* name) {
   return out;
 }
 
+Result<ActivationCaps> caps(const JsonObject& object) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  ISOCOST_TRY(object.only_keys({"encoder_bytes", "llm_bytes"}));
+  ActivationCaps caps;
+  ISOCOST_ASSIGN(caps.encoder_bytes, object.whole("encoder_bytes", 0, kMost));
+  ISOCOST_ASSIGN(caps.llm_bytes, object.whole("llm_bytes", 0, kMost));
+  return caps;
+}
+
 nlohmann::json degrees_json(const ModuleDegrees& degrees) {
   return {{"tensor", degrees.tensor}, {"pipeline", degrees.pipeline}, {"data", degrees.data}};
 }
@@ -85,8 +94,8 @@ namespace {
 
 Result<Layout> read(const JsonObject& document) {
   ISOCOST_TRY(document.check_version(kVersion));
-  ISOCOST_TRY(document.only_keys(
-      {"version", "encoder_place", "encoder", "llm", "microbatches", "chunks", "schedule"}));
+  ISOCOST_TRY(document.only_keys({"version", "encoder_place", "encoder", "llm", "microbatches",
+                                  "chunks", "schedule", "activation_caps", "interconnect"}));
   Layout layout;
   ISOCOST_ASSIGN(const std::string place, document.text("encoder_place"));
   if (place != "own" && place != "llm") {
@@ -101,6 +110,11 @@ Result<Layout> read(const JsonObject& document) {
   const auto known = schedule_from_name(schedule_text);
   if (!known) return document.wrong("schedule", "must be gpipe, 1f1b, interleaved or zb-h1");
   layout.schedule = *known;
+  if (document.has("activation_caps")) {
+    ISOCOST_ASSIGN(const JsonObject object, document.object("activation_caps"));
+    ISOCOST_ASSIGN(layout.activation_caps, caps(object));
+  }
+  ISOCOST_ASSIGN(layout.interconnect, document.optional_text("interconnect"));
   ISOCOST_TRY(layout.validate());
   return layout;
 }
@@ -128,6 +142,11 @@ std::string Layout::to_json() const {
   document["microbatches"] = microbatches;
   document["chunks"] = chunks;
   document["schedule"] = schedule_name(schedule);
+  if (activation_caps.any()) {
+    document["activation_caps"] = {{"encoder_bytes", activation_caps.encoder_bytes},
+                                   {"llm_bytes", activation_caps.llm_bytes}};
+  }
+  if (!interconnect.empty()) document["interconnect"] = interconnect;
   return document.dump(2) + "\n";
 }
 

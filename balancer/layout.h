@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "balancer/pipeline_model.h"
 #include "balancer/schedule.h"
 #include "base/result.h"
 
@@ -36,6 +37,10 @@ struct Layout {
   std::size_t microbatches = 1;  ///< Of each LLM replica.
   std::size_t chunks = 1;        ///< Model chunks per LLM stage; above one with `interleaved`.
   Schedule schedule = Schedule::k1F1B;
+  /// What a stage's activations may take beside its weights; plans keep it where they can.
+  ActivationCaps activation_caps = {};
+  /// The machines, as Cluster::parse_interconnect reads them; empty: its defaults.
+  std::string interconnect = {};
 
   std::size_t ranks() const {
     return llm.ranks() + (encoder_place == EncoderPlace::kOwnRanks ? encoder.ranks() : 0);

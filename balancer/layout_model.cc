@@ -146,16 +146,15 @@ double tensor_seconds_per_unit(const JobModel& job, const Architecture& shape, s
 }
 
 ModuleStages spread_module(const JobModel& job, const Architecture& shape,
-                           const ModuleDegrees& degrees, double microbatch_s) {
+                           const ModuleDegrees& degrees, double microbatch_s,
+                           double activation_bytes_per_unit) {
   ModuleStages module;
   module.replicas = degrees.data;
   module.stages = degrees.pipeline;
   // A microbatch's fixed seconds are launches, which every rank of a tensor group makes.
   module.microbatch_s = microbatch_s;
   const auto tensor = static_cast<double>(degrees.tensor);
-  const double per_layer = static_cast<double>(shape.layer_activation_bytes_per_unit());
-  module.activation_bytes_per_unit =
-      per_layer * (static_cast<double>(shape.layers) + shape.head_layers()) / tensor;
+  module.activation_bytes_per_unit = activation_bytes_per_unit / tensor;
   module.output_bytes_per_unit = kBf16 * static_cast<double>(shape.width) / tensor;
   const double parameters =
       static_cast<double>(shape.parameters()) / static_cast<double>(degrees.pipeline) / tensor;
@@ -176,8 +175,8 @@ Result<JobModel> JobModel::create(CostProfile profile) {
   const auto dimensions = [&profile](Module module) {
     return profile.modules.at(static_cast<std::size_t>(module)).architecture;
   };
-  const auto encoder =
-      dimensions(Module::kVision) ? dimensions(Module::kVision) : dimensions(Module::kAudio);
+  const Module encoder_module = dimensions(Module::kVision) ? Module::kVision : Module::kAudio;
+  const auto encoder = dimensions(encoder_module);
   const auto llm = dimensions(Module::kLlm);
   if (!encoder || !llm) {
     return Error(ErrorCode::kInvalidArgument,
@@ -185,7 +184,11 @@ Result<JobModel> JobModel::create(CostProfile profile) {
                      ".architecture' is missing: a layout needs the module's layers, widths and "
                      "heads; docs/profile.md lists them");
   }
-  return JobModel{.profile = std::move(profile), .encoder = *encoder, .llm = *llm, .cluster = {}};
+  return JobModel{.profile = std::move(profile),
+                  .encoder_module = encoder_module,
+                  .encoder = *encoder,
+                  .llm = *llm,
+                  .cluster = {}};
 }
 
 Result<JobModel> JobModel::load(const std::filesystem::path& profile) {
@@ -225,9 +228,14 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   PipelineModel model;
   model.schedule = layout.schedule;
   model.microbatches = layout.microbatches;
+  const auto activations = [&job](Module module) {
+    return activation_bytes_per_unit(job.profile.modules.at(static_cast<std::size_t>(module)));
+  };
   model.encoder = spread_module(job, job.encoder, layout.encoder,
-                                std::max(fixed(Module::kVision), fixed(Module::kAudio)));
-  model.llm = spread_module(job, job.llm, layout.llm, fixed(Module::kLlm));
+                                std::max(fixed(Module::kVision), fixed(Module::kAudio)),
+                                activations(job.encoder_module));
+  model.llm =
+      spread_module(job, job.llm, layout.llm, fixed(Module::kLlm), activations(Module::kLlm));
   model.llm.chunks = layout.chunks;
   model.link = {.latency_s = job.cluster.latency_s, .bytes_per_s = job.cluster.network_bytes_per_s};
   if (layout.ranks() <= job.cluster.gpus_per_node) {
@@ -245,6 +253,14 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
     cut_jointly(job, mean_sample, model);
   }
   return model;
+}
+
+ActivationCaps activation_caps(const JobModel& job, const RankMemory& state, double usable) {
+  const double memory = usable * static_cast<double>(job.cluster.gpu_memory);
+  const auto left = [memory](std::int64_t bytes) {
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(memory) - bytes);
+  };
+  return {.encoder_bytes = left(state.encoder_state), .llm_bytes = left(state.llm_state)};
 }
 
 PipelineLoad spread_load(const JobModel& job, const Layout& layout, const PipelineLoad& sample) {

@@ -37,6 +37,7 @@ struct JobModel {
   static Result<JobModel> load(const std::filesystem::path& profile);
 
   CostProfile profile = CostProfile::stated_default();
+  Module encoder_module = Module::kVision;  ///< Whose dimensions and memory the encoder has.
   Architecture encoder = Architecture::siglip_so400m();
   Architecture llm = Architecture::qwen2_5_7b();
   Cluster cluster;
@@ -54,6 +55,9 @@ struct RankMemory {
 /// degree does not divide the heads or there are more stages than layers.
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const PipelineLoad& mean_sample);
+
+/// What activations may take beside a layout's state: `usable` of a GPU's memory, at least a byte.
+ActivationCaps activation_caps(const JobModel& job, const RankMemory& state, double usable);
 
 /// A sample's seconds in a layout: the profile's, divided over the tensor degree, and the
 /// all-reduces that this costs.

@@ -19,14 +19,6 @@ constexpr std::size_t kSecondBatches = 2;
 
 using Batches = std::span<const std::vector<PipelineLoad>>;
 
-ActivationCaps caps_of(const JobModel& job, const RankMemory& state, double usable) {
-  const double memory = usable * static_cast<double>(job.cluster.gpu_memory);
-  const auto left = [memory](std::int64_t bytes) {
-    return std::max<std::int64_t>(1, static_cast<std::int64_t>(memory) - bytes);
-  };
-  return {.encoder_bytes = left(state.encoder_state), .llm_bytes = left(state.llm_state)};
-}
-
 void take_report(const PipelineReport& report, const PipelineModel& model, const RankMemory& state,
                  double batches, LayoutScore& score) {
   double work = 0;
@@ -283,7 +275,7 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batc
     for (const PipelineLoad& sample : batch) samples.push_back(spread_load(job, layout, sample));
     const OrderOptions order{.evaluations = evaluations,
                              .exchanges = evaluations / 8,
-                             .caps = caps_of(job, state, options.usable_memory),
+                             .caps = activation_caps(job, state, options.usable_memory),
                              .seed = seed++};
     ISOCOST_ASSIGN(const PipelinePlan plan,
                    plan_pipeline(model, samples, PipelinePolicy::kIsocost, order));
@@ -342,10 +334,12 @@ std::string why_slower(const LayoutScore& best, const LayoutScore& other) {
   const double reduce = other.reduce_s - best.reduce_s;
   const double wait = other.wait_s() - best.wait_s();
   const double total = other.step_s - best.step_s;
-  if (total <= 0) return "it is as fast";
+  constexpr double kSame = 1e-3;
+  if (total <= kSame * best.step_s) return "it is as fast";
   std::array<char, 160> text{};
   if (work >= reduce && work >= wait) {
-    std::snprintf(text.data(), text.size(), "its busiest stage works %.3f s longer", work);
+    std::snprintf(text.data(), text.size(), "its busiest stage works %.3f s longer%s", work,
+                  total < 0.9 * work ? ", part of it while others would wait" : "");
   } else if (wait >= reduce) {
     std::snprintf(text.data(), text.size(),
                   "its busiest stage waits %.3f s longer (fill, drain, uneven microbatches)", wait);

@@ -64,15 +64,6 @@ std::vector<double> stage_costs(const PipelineModel& model, std::span<const Pipe
   return costs;
 }
 
-BalanceProblem make_problem(const PipelineModel& model, std::vector<double> costs) {
-  return {.dimensions = 2,
-          .costs = std::move(costs),
-          .ranks = model.llm.replicas,
-          .microbatches = model.microbatches,
-          .rank_speeds = model.llm.speeds,
-          .objective = Objective::kLargestMicrobatch};
-}
-
 // Vector greedy over all microbatches, which knows neither ends nor order.
 MicrobatchBins greedy_bins_in_random_order(const PipelineModel& model,
                                            const std::vector<double>& costs, std::uint64_t seed) {
@@ -247,6 +238,15 @@ std::optional<PipelinePolicy> policy_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const PipelineLoad> samples) {
+  return {.dimensions = 2,
+          .costs = stage_costs(model, samples),
+          .ranks = model.llm.replicas,
+          .microbatches = model.microbatches,
+          .rank_speeds = model.llm.speeds,
+          .objective = Objective::kLargestMicrobatch};
+}
+
 Result<PipelinePlan> order_microbatches(const PipelineModel& model,
                                         std::span<const PipelineLoad> samples,
                                         const MicrobatchBins& bins, const OrderOptions& options) {
@@ -264,7 +264,7 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
   ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
   const std::vector<double> costs = stage_costs(model, samples);
   const double bound = pipeline_bound(model, samples);
-  const BalanceProblem problem = make_problem(model, costs);
+  const BalanceProblem problem = pipeline_problem(model, samples);
   if (policy == PipelinePolicy::kBlind) {
     ISOCOST_ASSIGN(const BalanceResult dealt, deal_in_order(problem));
     return StepSearch(groups, samples, dealt.bins, options).plan(bound);
@@ -286,22 +286,52 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
   return keeps_greedy ? greedy : plan;
 }
 
-Result<std::vector<std::vector<PipelineLoad>>> compose_pipeline_batches(
-    const PipelineModel& model, std::span<const std::vector<PipelineLoad>> batches) {
-  std::vector<PipelineLoad> all;
-  std::vector<std::size_t> sizes;
+namespace {
+
+// Sum of the batches' simulated steps, planned without local search.
+Result<double> steps_seconds(const PipelineModel& model, std::span<const PipelineLoad> window,
+                             const std::vector<std::vector<std::uint32_t>>& batches) {
+  double seconds = 0;
+  std::vector<PipelineLoad> samples;
   for (const auto& batch : batches) {
-    all.insert(all.end(), batch.begin(), batch.end());
-    sizes.push_back(batch.size());
+    samples.clear();
+    for (const std::uint32_t item : batch) samples.push_back(window[item]);
+    ISOCOST_ASSIGN(const PipelinePlan plan, plan_pipeline(model, samples, PipelinePolicy::kIsocost,
+                                                          {.evaluations = 0, .exchanges = 0}));
+    seconds += plan.step_s;
   }
-  ISOCOST_ASSIGN(const Composition composition,
-                 compose_batches(make_problem(model, stage_costs(model, all)), sizes));
-  std::vector<std::vector<PipelineLoad>> composed;
-  for (const auto& batch : composition.batches) {
-    auto& samples = composed.emplace_back();
-    for (const std::uint32_t item : batch) samples.push_back(all[item]);
+  return seconds;
+}
+
+std::vector<std::vector<std::uint32_t>> as_drawn(const std::vector<std::size_t>& sizes) {
+  std::vector<std::vector<std::uint32_t>> batches;
+  std::uint32_t next = 0;
+  for (const std::size_t size : sizes) {
+    auto& batch = batches.emplace_back(size);
+    std::iota(batch.begin(), batch.end(), next);
+    next += static_cast<std::uint32_t>(size);
   }
-  return composed;
+  return batches;
+}
+
+}  // namespace
+
+Result<Composition> compose_pipeline_batches(const PipelineModel& model,
+                                             std::span<const PipelineLoad> window,
+                                             const std::vector<std::size_t>& batch_sizes,
+                                             std::span<const std::int64_t> bytes,
+                                             std::int64_t microbatch_bytes) {
+  BalanceProblem problem = pipeline_problem(model, window);
+  problem.bytes.assign(bytes.begin(), bytes.end());
+  problem.microbatch_bytes = microbatch_bytes;
+  ISOCOST_ASSIGN(Composition composition, compose_batches(problem, batch_sizes));
+  Composition drawn{.batches = as_drawn(batch_sizes)};
+  ISOCOST_ASSIGN(drawn.seconds_before, steps_seconds(model, window, drawn.batches));
+  drawn.seconds_after = drawn.seconds_before;
+  if (composition.moved == 0) return drawn;
+  composition.seconds_before = drawn.seconds_before;
+  ISOCOST_ASSIGN(composition.seconds_after, steps_seconds(model, window, composition.batches));
+  return composition.seconds_after < drawn.seconds_after ? composition : drawn;
 }
 
 }  // namespace isocost

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "balancer/balancer.h"
+#include "balancer/lookahead.h"
 #include "balancer/pipeline_model.h"
 #include "base/result.h"
 
@@ -53,10 +55,18 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
                                    std::span<const PipelineLoad> samples, PipelinePolicy policy,
                                    const OrderOptions& options);
 
-/// Composes consecutive global batches anew so that their steps are shorter (see compose_batches);
-/// no sample leaves them. Batches as they were where nothing is gained. Errors: those of
-/// compose_batches.
-Result<std::vector<std::vector<PipelineLoad>>> compose_pipeline_batches(
-    const PipelineModel& model, std::span<const std::vector<PipelineLoad>> batches);
+/// Samples of a step as a problem of balance(): two dimensions, seconds of the busiest stage of the
+/// encoder and of the LLM, into microbatches of which the largest counts.
+BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const PipelineLoad> samples);
+
+/// Composes consecutive global batches anew (see compose_batches), where their simulated steps get
+/// shorter by it: seconds are sums of steps, each planned without local search. `window` holds the
+/// samples of all batches in their order, `bytes` theirs, or nothing, and then there is no cap.
+/// Errors: those of compose_batches and plan_pipeline.
+Result<Composition> compose_pipeline_batches(const PipelineModel& model,
+                                             std::span<const PipelineLoad> window,
+                                             const std::vector<std::size_t>& batch_sizes,
+                                             std::span<const std::int64_t> bytes = {},
+                                             std::int64_t microbatch_bytes = 0);
 
 }  // namespace isocost

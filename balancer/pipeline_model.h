@@ -71,6 +71,7 @@ struct ActivationCaps {
   std::int64_t llm_bytes = 0;
 
   bool any() const { return encoder_bytes > 0 || llm_bytes > 0; }
+  bool operator==(const ActivationCaps&) const = default;
 };
 
 /// Which samples each microbatch holds, in the order in which it runs: [replicas × microbatches],

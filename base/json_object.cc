@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <ios>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <system_error>
+
+#include "base/read_file.h"
 
 namespace isocost {
 namespace {
@@ -85,19 +84,7 @@ Result<JsonObject> JsonObject::parse(std::string_view text, const JsonFormat& fo
 }
 
 Result<JsonObject> JsonObject::load(const std::filesystem::path& file, const JsonFormat& format) {
-  const std::string named = std::string(format.name) + " " + file.string();
-  std::error_code failure;
-  if (!std::filesystem::exists(file, failure)) {
-    return Error(ErrorCode::kNotFound, named + " does not exist");
-  }
-  if (!std::filesystem::is_regular_file(file, failure)) {
-    return Error(ErrorCode::kIo, named + " is not a regular file");
-  }
-  std::ifstream stream(file, std::ios::binary);
-  std::string text(format.max_bytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!stream.is_open() || stream.bad()) return Error(ErrorCode::kIo, named + " cannot be read");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
+  ISOCOST_ASSIGN(const std::string text, read_file(format.name, file, format.max_bytes));
   Result<JsonObject> object = parse(text, format);
   if (!object) return std::move(object).error().with_context(file.string());
   return object;

@@ -1,5 +1,6 @@
 #include "costmodel/memory.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -16,16 +17,32 @@ ModuleCoefficients fit_peaks(const ModuleProfile& profile) {
   return peaks.empty() ? ModuleCoefficients{} : fit_coefficients(peaks);
 }
 
+double bytes_per_unit(const Architecture& its) {
+  return static_cast<double>(its.layer_activation_bytes_per_unit()) *
+         (static_cast<double>(its.layers) + its.head_layers());
+}
+
 double activation_bytes(const ModuleProfile& profile, const ModuleLoad& load) {
   const ModuleCoefficients peaks = fit_peaks(profile);
   if (!(peaks == ModuleCoefficients{})) return predict(peaks, load).count();
   if (!profile.architecture) return 0;
-  const Architecture& its = *profile.architecture;
-  return static_cast<double>(its.layer_activation_bytes_per_unit()) *
-         (static_cast<double>(its.layers) + its.head_layers()) * static_cast<double>(load.units);
+  return bytes_per_unit(*profile.architecture) * static_cast<double>(load.units);
 }
 
 }  // namespace
+
+double activation_bytes_per_unit(const ModuleProfile& profile) {
+  double dearest = 0;
+  std::int64_t most = 0;
+  for (const ProfilePoint& point : profile.points) most = std::max(most, point.load.units);
+  for (const ProfilePoint& point : profile.points) {
+    if (2 * point.load.units < most) continue;  // what does not grow would count too much
+    dearest = std::max(
+        dearest, static_cast<double>(point.peak_bytes) / static_cast<double>(point.load.units));
+  }
+  if (dearest == 0 && profile.architecture) return bytes_per_unit(*profile.architecture);
+  return dearest;
+}
 
 ModuleMemory predict_memory(const ModuleProfile& profile, const ModuleLoad& microbatch,
                             std::int64_t in_flight) {
@@ -37,7 +54,9 @@ ModuleMemory predict_memory(const ModuleProfile& profile, const ModuleLoad& micr
   memory.weights = std::llround(StateBytes::kWeight * parameters);
   memory.gradients = std::llround(StateBytes::kGradient * parameters);
   memory.optimizer = std::llround(StateBytes::kOptimizer * parameters);
-  memory.activations_per_layer = memory.activations / profile.architecture->layers;
+  const double layers =
+      static_cast<double>(profile.architecture->layers) + profile.architecture->head_layers();
+  memory.activations_per_layer = std::llround(static_cast<double>(memory.activations) / layers);
   return memory;
 }
 

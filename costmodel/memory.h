@@ -20,11 +20,17 @@ struct ModuleMemory {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
-  std::int64_t activations = 0;            ///< Of all microbatches in flight.
-  std::int64_t activations_per_layer = 0;  ///< Of these, one layer's; 0 where layers are not known.
+  std::int64_t activations = 0;  ///< Of all microbatches in flight.
+  std::int64_t activations_per_layer =
+      0;  ///< Of these, one layer's (the output head counts as
+          ///< head_layers() of them); 0 where layers are not known.
 
   std::int64_t total() const { return weights + gradients + optimizer + activations; }
 };
+
+/// Activations of a large microbatch over its units: measured where the profile has peaks, else by
+/// the architecture; 0 where it has neither. The dearest of the measured ones.
+double activation_bytes_per_unit(const ModuleProfile& profile);
 
 /// What a module needs while `in_flight` microbatches of this load wait for their backward passes.
 /// Activations are interpolated from the peaks that the profile measured, or follow from its

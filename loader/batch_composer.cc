@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "balancer/lookahead.h"
+#include "balancer/order.h"
 #include "base/fingerprint.h"
 #include "base/load.h"
 
@@ -26,14 +26,14 @@ std::uint32_t hash_of_drawn(const Cursor& cursor, const Dataset& dataset, std::i
 }
 
 std::uint32_t hash_of_composing(const NodeOptions& options, const Recipe& recipe,
-                                Objective objective, CostProfile starting) {
+                                const ServedLayout* layout, CostProfile starting) {
   starting.source.clear();  // where it came from does not matter
   Fingerprint hash;
   hash.add(options.ranks);
   hash.add(options.microbatches);
   hash.add(options.microbatch_memory);
   hash.add(options.steps);
-  hash.add(static_cast<std::uint8_t>(objective));
+  hash.add(layout != nullptr ? layout->to_json() : std::string());
   hash.add(recipe.fingerprint());
   hash.add(starting.to_json());
   return upper_half(hash.value());
@@ -47,7 +47,7 @@ BatchComposer::BatchComposer(const Context& context, const NodeOptions& options,
       options_(options),
       model_(starting, uncorrected()),
       drawn_(hash_of_drawn(*context.cursor, *context.dataset, options.lookahead)),
-      composed_(hash_of_composing(options, *context.recipe, context.objective, starting)) {}
+      composed_(hash_of_composing(options, *context.recipe, context.layout, starting)) {}
 
 std::uint64_t BatchComposer::fingerprint() const {
   if (options_.lookahead <= 1) return context_.cursor->fingerprint(context_.dataset->fingerprint());
@@ -77,6 +77,28 @@ Load BatchComposer::load_of(SampleId id) const {
   return load && (cap == 0 || load->tensor_bytes <= cap) ? *load : Load{};
 }
 
+Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
+                                             const std::vector<std::size_t>& sizes) const {
+  const bool pipelined = context_.layout != nullptr && context_.layout->pipelined();
+  BalanceProblem problem;
+  problem.dimensions = kModules;
+  problem.ranks = static_cast<std::size_t>(options_.ranks);
+  problem.microbatches = static_cast<std::size_t>(options_.microbatches);
+  problem.microbatch_bytes = options_.microbatch_memory;
+  problem.objective = Objective::kSlowestRank;
+  std::vector<PipelineLoad> samples;
+  for (const SampleId id : ids) {
+    const Load load = load_of(id);
+    const ModuleSeconds seconds = model_.predict_sample(load);
+    problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
+    if (problem.microbatch_bytes > 0) problem.bytes.push_back(load.tensor_bytes);
+    if (pipelined) samples.push_back(context_.layout->price(seconds, load));
+  }
+  if (!pipelined) return compose_batches(problem, sizes);
+  return compose_pipeline_batches(context_.layout->pipeline({}), samples, sizes, problem.bytes,
+                                  problem.microbatch_bytes);
+}
+
 Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,
                                                      std::uint64_t first) const {
   Window window{epoch, first, {}};
@@ -84,12 +106,6 @@ Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,
   if (options_.steps > 0) end = std::min(end, static_cast<std::uint64_t>(options_.steps));
   end = std::min(end, first + static_cast<std::uint64_t>(options_.lookahead));
 
-  BalanceProblem problem;
-  problem.dimensions = kModules;
-  problem.ranks = static_cast<std::size_t>(options_.ranks);
-  problem.microbatches = static_cast<std::size_t>(options_.microbatches);
-  problem.microbatch_bytes = options_.microbatch_memory;
-  problem.objective = context_.objective;
   std::vector<SampleId> ids;
   std::vector<std::size_t> sizes;
   for (std::uint64_t step = first; step < end; ++step) {
@@ -100,13 +116,7 @@ Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,
     ids.insert(ids.end(), drawn.begin(), drawn.end());
   }
   if (sizes.size() < 2) return window;
-  for (const SampleId id : ids) {
-    const Load load = load_of(id);
-    const ModuleSeconds seconds = model_.predict_sample(load);
-    problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
-    if (problem.microbatch_bytes > 0) problem.bytes.push_back(load.tensor_bytes);
-  }
-  ISOCOST_ASSIGN(const Composition composition, compose_batches(problem, sizes));
+  ISOCOST_ASSIGN(const Composition composition, share_out(ids, sizes));
   // Only an epoch's last batch is smaller, so the full ones come first.
   for (std::size_t b = 0; b < sizes.size(); ++b) {
     std::transform(composition.batches[b].begin(), composition.batches[b].end(),

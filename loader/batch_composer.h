@@ -3,13 +3,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "balancer/balancer.h"
+#include "balancer/lookahead.h"
 #include "base/result.h"
 #include "costmodel/cost_model.h"
 #include "decode/recipe.h"
 #include "loader/cursor.h"
 #include "loader/dataset.h"
 #include "loader/node_options.h"
+#include "loader/served_layout.h"
 
 namespace isocost {
 
@@ -27,7 +28,7 @@ class BatchComposer {
     const Cursor* cursor;
     const Dataset* dataset;
     const Recipe* recipe;
-    Objective objective = Objective::kSlowestRank;  ///< What a step is for the job.
+    const ServedLayout* layout = nullptr;  ///< What a step is for the job; may be null.
   };
   /// Of the options it takes lookahead, ranks, microbatches, microbatch_memory and steps.
   BatchComposer(const Context& context, const NodeOptions& options, const CostProfile& starting);
@@ -50,6 +51,8 @@ class BatchComposer {
     std::vector<std::vector<SampleId>> batches;  ///< Empty: nothing composed yet.
   };
   Result<Window> compose(std::uint64_t epoch, std::uint64_t first) const;
+  Result<Composition> share_out(const std::vector<SampleId>& ids,
+                                const std::vector<std::size_t>& sizes) const;
   Load load_of(SampleId id) const;
 
   const Context context_;

@@ -4,15 +4,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
+#include "base/read_file.h"
 #include "loader/data_profile.h"
 #include "loader/internal/statistics.h"
 
@@ -23,7 +21,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
-constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxSquares = std::int64_t{1} << 62;
 
@@ -214,24 +212,7 @@ Result<std::vector<Load>> parse_profiled_loads(std::string_view text) {
 }
 
 Result<std::vector<Load>> load_profiled_loads(const std::filesystem::path& file) {
-  std::error_code failure;
-  if (!std::filesystem::exists(file, failure)) {
-    return Error(ErrorCode::kNotFound, "data profile " + file.string() + " does not exist");
-  }
-  if (!std::filesystem::is_regular_file(file, failure)) {
-    return Error(ErrorCode::kIo, "data profile " + file.string() + " is not a regular file");
-  }
-  if (std::filesystem::file_size(file, failure) > kMaxFileBytes) {
-    return Error(ErrorCode::kResourceExhausted,
-                 "data profile " + file.string() +
-                     " is larger than 256 MiB: write one with a smaller --samples");
-  }
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(stream)),
-                         std::istreambuf_iterator<char>());
-  if (!stream.is_open() || stream.bad()) {
-    return Error(ErrorCode::kIo, "data profile " + file.string() + " cannot be read");
-  }
+  ISOCOST_ASSIGN(const std::string text, read_file("data profile", file, kMaxFileBytes));
   auto loads = parse_profiled_loads(text);
   if (!loads) return std::move(loads).error().with_context(file.string());
   return loads;

@@ -50,9 +50,7 @@ class NodeImpl final : public Node {
  public:
   explicit NodeImpl(NodeParts parts)
       : parts_(std::move(parts)),
-        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe,
-                   parts_.layout && parts_.layout->pipelined() ? Objective::kLargestMicrobatch
-                                                               : Objective::kSlowestRank},
+        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe, parts_.layout.get()},
                   parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
         model_(starting_model(parts_)),
@@ -69,6 +67,7 @@ class NodeImpl final : public Node {
 
  private:
   tl::expected<Welcome, Refusal> admit(const Applicant& applicant);
+  void compare_hardware(const Hello& hello);
   std::optional<Refusal> check_start(const Hello& hello) const;
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
@@ -97,6 +96,7 @@ class NodeImpl final : public Node {
   NodeParts parts_;
   BatchComposer composer_;  // batches: by the planning thread alone
   const std::uint64_t cursor_fingerprint_;
+  bool hardware_compared_ = false;  // the socket's thread's
   OnlineModel model_;
   BufferPool pool_;
   MemoryBudget budget_;
@@ -155,6 +155,7 @@ Status NodeImpl::start() {
 
 tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   Hello hello = applicant.hello;
+  compare_hardware(hello);
   if (composer_.continues(hello.start.cursor, hello.start.step)) {
     hello.start.cursor = cursor_fingerprint_;
   }
@@ -181,6 +182,18 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   job_ = std::make_unique<Job>(*std::move(job));
   changed_.notify_all();
   return welcome(*job_);
+}
+
+// A profile of other hardware is a poor start, which correction mends: a warning, and once.
+void NodeImpl::compare_hardware(const Hello& hello) {
+  const std::string& profiled = parts_.profile.hardware;
+  if (hardware_compared_ || profiled.empty() || hello.hardware.empty()) return;
+  hardware_compared_ = true;
+  if (hello.hardware == profiled.substr(0, kMaxHardwareBytes)) return;
+  log(parts_.log, LogLevel::kWarning,
+      "profile " + parts_.options.profile.string() + " was measured on " + profiled + "; rank " +
+          std::to_string(hello.rank) + " computes on " + hello.hardware +
+          ": measure a profile there (docs/profile.md), or let correction find the difference");
 }
 
 std::optional<Refusal> NodeImpl::check_start(const Hello& hello) const {
@@ -236,7 +249,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
 
 void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   Measurement measurement;
-  measurement.seconds = parts_.layout ? parts_.layout->as_one_rank(report.seconds) : report.seconds;
+  measurement.seconds = report.seconds;
   measurement.rank = rank;
   measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
   const std::lock_guard lock(mutex_);
@@ -244,9 +257,12 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const bool known = rank < job_->ranks() && step != nullptr &&
                      report.position.microbatch < step->plan.microbatches;
   if (known) {
-    meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
     const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
     measurement.load = place.load;
+    if (parts_.layout) {
+      measurement.seconds = parts_.layout->as_one_rank(report.seconds, place.load);
+    }
+    meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
     measurement.shape = place.shape;
     if (model_.report(measurement, std::move(step))) return;
   }

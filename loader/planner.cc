@@ -58,22 +58,20 @@ std::vector<PipelineLoad> price(const PlanInput& input, const CostModel& model,
 }
 
 // Bins, makespan and bound of a whole step of a pipelined layout.
-Result<BalanceResult> plan_for_pipeline(const PlanInput& input, const CostModel& model,
-                                        const NodeOptions& options, BalanceProblem problem,
-                                        const ServedLayout& layout) {
-  const std::vector<PipelineLoad> samples = price(input, model, layout);
-  const OrderOptions order{.evaluations = kPipelineEvaluations};
+Result<BalanceResult> plan_for_pipeline(const std::vector<PipelineLoad>& samples,
+                                        const NodeOptions& options, const BalanceProblem& problem,
+                                        const PipelineModel& pipeline, const ServedLayout& layout) {
+  const OrderOptions order{.evaluations = kPipelineEvaluations, .caps = layout.activation_caps()};
   PipelinePlan plan;
   if (options.balance == BalancePolicy::kIsocost && options.microbatch_memory > 0) {
     // The cap first, which the search in the simulator does not know; then the order.
-    problem.objective = Objective::kLargestMicrobatch;
     ISOCOST_ASSIGN(BalanceResult balanced, isocost::balance(problem, balance_options()));
-    ISOCOST_ASSIGN(plan, order_microbatches(layout.pipeline(), samples, balanced.bins, order));
+    ISOCOST_ASSIGN(plan, order_microbatches(pipeline, samples, balanced.bins, order));
   } else {
     const PipelinePolicy policy = options.balance == BalancePolicy::kIsocost
                                       ? PipelinePolicy::kIsocost
                                       : PipelinePolicy::kBlind;
-    ISOCOST_ASSIGN(plan, plan_pipeline(layout.pipeline(), samples, policy, order));
+    ISOCOST_ASSIGN(plan, plan_pipeline(pipeline, samples, policy, order));
   }
   BalanceResult result;
   result.bins = std::move(plan.bins);
@@ -87,10 +85,16 @@ Result<BalanceResult> divide(const PlanInput& input, std::uint32_t microbatches,
                              const ServedLayout* layout) {
   BalanceProblem problem = make_problem(input, microbatches, model, options);
   if (layout != nullptr && layout->pipelined()) {
-    if (microbatches == layout->pipeline().microbatches) {
-      return plan_for_pipeline(input, model, options, std::move(problem), *layout);
+    const std::vector<PipelineLoad> samples = price(input, model, *layout);
+    const PipelineModel pipeline = layout->pipeline(problem.rank_speeds);
+    BalanceProblem by_stage = pipeline_problem(pipeline, samples);
+    by_stage.microbatches = microbatches;
+    by_stage.bytes = std::move(problem.bytes);
+    by_stage.microbatch_bytes = problem.microbatch_bytes;
+    problem = std::move(by_stage);
+    if (microbatches == layout->microbatches()) {
+      return plan_for_pipeline(samples, options, problem, pipeline, *layout);
     }
-    problem.objective = Objective::kLargestMicrobatch;
   }
   if (options.balance == BalancePolicy::kNone) return deal_in_order(problem);
   return isocost::balance(problem, balance_options());

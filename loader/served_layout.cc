@@ -42,6 +42,7 @@ Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptio
   ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
   ISOCOST_TRY(check(options, layout));
   ISOCOST_ASSIGN(JobModel job, JobModel::create(starting));
+  ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
   auto pipeline = make_pipeline(job, layout, mean_price(starting, loads));
   if (!pipeline) {
     return std::move(pipeline).error().with_context("layout " + options.layout.string());
@@ -65,12 +66,28 @@ PipelineLoad ServedLayout::price(const ModuleSeconds& seconds, const Load& load)
   return spread_load(job_, layout_, sample);
 }
 
-ModuleSeconds ServedLayout::as_one_rank(const ModuleSeconds& measured) const {
+PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
+  PipelineModel model = pipeline_;
+  if (speeds.empty()) return model;
+  model.llm.speeds.assign(model.llm.replicas, 1);
+  const std::size_t known = std::min(speeds.size(), model.llm.replicas);
+  for (std::size_t r = 0; r < known; ++r) model.llm.speeds[r] = std::clamp(speeds[r], 0.01, 100.0);
+  return model;
+}
+
+// The inverse of spread_load: what tensor ranks pay for their reductions is no part of the module.
+ModuleSeconds ServedLayout::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
+  constexpr double kLeastWork = 0.1;  // of what was measured, should reductions seem to take it all
   ModuleSeconds seconds = measured;
   for (std::size_t m = 0; m < kModules; ++m) {
     const bool llm = static_cast<Module>(m) == Module::kLlm;
-    if (seconds.at(m) < 0) continue;
-    seconds.at(m) *= static_cast<double>(llm ? layout_.llm.tensor : layout_.encoder.tensor);
+    if (seconds.at(m) <= 0) continue;
+    const auto units = static_cast<double>(load.modules.at(m).units);
+    const PipelineLoad reductions = spread_load(
+        job_, layout_, {.encoder_units = llm ? 0 : units, .llm_units = llm ? units : 0});
+    const double work = seconds.at(m) - (llm ? reductions.llm_s : reductions.encoder_s);
+    seconds.at(m) = std::max(work, kLeastWork * seconds.at(m)) *
+                    static_cast<double>(llm ? layout_.llm.tensor : layout_.encoder.tensor);
   }
   return seconds;
 }

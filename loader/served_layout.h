@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "balancer/layout_model.h"
 #include "base/load.h"
@@ -25,12 +26,17 @@ class ServedLayout {
 
   /// More than one stage: microbatches are divided and ordered against the pipeline's simulator.
   bool pipelined() const;
-  const PipelineModel& pipeline() const { return pipeline_; }
+  /// For replicas whose seconds are multiplied by `speeds` (empty, or beyond its end: 1).
+  PipelineModel pipeline(std::span<const double> speeds) const;
+  std::size_t microbatches() const { return pipeline_.microbatches; }
+  std::string to_json() const { return layout_.to_json(); }
+  /// What a stage's activations may take; plans keep it where they can.
+  const ActivationCaps& activation_caps() const { return layout_.activation_caps; }
   /// A sample whose seconds on one rank are `seconds`.
   PipelineLoad price(const ModuleSeconds& seconds, const Load& load) const;
-  /// Seconds that a replica measured, as one rank without tensor parallelism would have taken them:
-  /// those that the cost model is in. Negative ones (not measured) stay so.
-  ModuleSeconds as_one_rank(const ModuleSeconds& measured) const;
+  /// Seconds that a replica measured of this load, as one rank without tensor parallelism would
+  /// have taken them: those that the cost model is in. Negative ones (not measured) stay so.
+  ModuleSeconds as_one_rank(const ModuleSeconds& measured, const Load& load) const;
 
  private:
   ServedLayout(Layout layout, PipelineModel pipeline, JobModel job)

@@ -152,6 +152,7 @@ Hello ClientImpl::hello() {
   hello.job = welcome_.job;
   hello.has_start = options_.start.has_value();
   if (options_.start) hello.start = *options_.start;
+  hello.hardware = options_.hardware;
   return hello;
 }
 

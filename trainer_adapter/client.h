@@ -25,6 +25,9 @@ struct ClientOptions {
   /// Where training begins, the same on all ranks: from a saved state, or {} for the first step.
   /// Empty: the rank goes on where its last client stopped.
   std::optional<StartPoint> start;
+  /// What the trainer computes on, as its profile names it; the node warns where its profile is of
+  /// another one. Empty: not said.
+  std::string hardware;
   std::chrono::milliseconds connect_timeout{30000};
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
   std::string curve_secret_key_file;  ///< This client's; empty: a fresh pair.

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct StartPoint {
   bool operator==(const StartPoint&) const = default;
 };
 
+inline constexpr std::size_t kMaxHardwareBytes = 128;
+
 /// First message of a client.
 struct Hello {
   std::int32_t rank = 0;
@@ -44,6 +47,7 @@ struct Hello {
   bool has_start = false;
   StartPoint start;  ///< Where has_start: the rank is to begin here, with all the others; else it
                      ///< goes on where the last client of this rank stopped.
+  std::string hardware;  ///< That it computes on, for people; at most kMaxHardwareBytes.
 };
 
 /// The node's answer.

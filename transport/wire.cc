@@ -130,6 +130,7 @@ Type put(ByteWriter& out, const Hello& hello) {
   out.put(hello.job);
   out.put(static_cast<std::uint8_t>(hello.has_start));
   put_start(out, hello.start);
+  out.put_text<std::uint8_t>(std::string_view(hello.hardware).substr(0, kMaxHardwareBytes));
   return Type::kHello;
 }
 
@@ -143,6 +144,9 @@ Hello get_hello(ByteReader& in) {
   hello.job = in.get<std::uint64_t>();
   hello.has_start = in.get<std::uint8_t>() != 0;
   hello.start = get_start(in);
+  hello.hardware = in.get_text<std::uint8_t>(kMaxHardwareBytes);
+  // It is printed: control characters would reach a terminal.
+  for (char& c : hello.hardware) c = c >= ' ' && c < 127 ? c : '?';
   return hello;
 }
 

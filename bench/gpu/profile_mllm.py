@@ -242,7 +242,7 @@ class Session:
         import plans
 
         arguments = self.arguments
-        hardware, versions = self.isocost_profile.surroundings()
+        hardware, versions = self.isocost_profile.hardware(), self.isocost_profile.versions()
         return {"version": 1, "source": "bench/gpu/profile_mllm.py", "tiny": arguments.tiny,
                 "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                 "command": sys.argv[1:], "commit": commit(), "hardware": hardware, "dtype": self.dtype,

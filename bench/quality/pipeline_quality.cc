@@ -67,6 +67,22 @@ Batches draw_batches(const Mixture& mixture, std::size_t samples, std::size_t co
   return batches;
 }
 
+Result<Batches> composed(const PipelineModel& model, const Batches& drawn) {
+  std::vector<PipelineLoad> window;
+  std::vector<std::size_t> sizes;
+  for (const auto& batch : drawn) {
+    window.insert(window.end(), batch.begin(), batch.end());
+    sizes.push_back(batch.size());
+  }
+  ISOCOST_ASSIGN(const Composition composition, compose_pipeline_batches(model, window, sizes));
+  Batches batches;
+  for (const auto& items : composition.batches) {
+    auto& batch = batches.emplace_back();
+    for (const std::uint32_t item : items) batch.push_back(window[item]);
+  }
+  return batches;
+}
+
 PipelineLoad mean_of(const std::vector<PipelineLoad>& batch) {
   PipelineLoad sum;
   for (const PipelineLoad& sample : batch) sum += sample;
@@ -121,7 +137,7 @@ Result<json> run_case(const PipelineCase& what, const std::filesystem::path& tra
        {PipelinePolicy::kBlind, PipelinePolicy::kGreedy, PipelinePolicy::kIsocost}) {
     Batches taken = batches;
     if (policy == PipelinePolicy::kIsocost && what.lookahead > 1) {
-      ISOCOST_ASSIGN(taken, compose_pipeline_batches(model, batches));
+      ISOCOST_ASSIGN(taken, composed(model, batches));
     }
     ISOCOST_ASSIGN(report[std::string(policy_name(policy))], run_policy(policy, model, taken));
   }

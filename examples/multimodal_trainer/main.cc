@@ -13,6 +13,7 @@
 
 #include "examples/multimodal_trainer/model.h"
 #include "examples/multimodal_trainer/peers.h"
+#include "examples/multimodal_trainer/profile_example.h"
 #include "examples/multimodal_trainer/trace.h"
 #include "examples/multimodal_trainer/train_step.h"
 
@@ -136,6 +137,7 @@ int run(int argc, char** argv) {
   options.peers.world_size = options.client.world_size;
   keep_freed_memory();
   at::set_num_threads(options.threads);
+  options.client.hardware = example_hardware();
   const Status status = train(options);
   if (status) return 0;
   std::fprintf(stderr, "trainer %d: %s\n", options.client.rank, status.error().to_string().c_str());

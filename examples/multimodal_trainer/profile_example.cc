@@ -110,6 +110,11 @@ std::array<Architecture, kModules> architectures(const ModelOptions& options) {
 
 }  // namespace
 
+std::string example_hardware() {
+  const int threads = at::get_num_threads();
+  return "CPU, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+}
+
 Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
   const ProfilerOptions options{
       .budget = std::chrono::duration<double>(budget_s / static_cast<double>(kModules)),
@@ -149,7 +154,7 @@ Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
   ISOCOST_ASSIGN(profile.modules[1], profile_module("audio", audio, options));
   ISOCOST_ASSIGN(profile.modules[2], profile_module("llm", llm, options));
   profile.source = "isocost profile --example";
-  profile.hardware = "CPU, " + std::to_string(at::get_num_threads()) + " threads";
+  profile.hardware = example_hardware();
   profile.dtype = "float32";
   profile.versions = {{"torch", TORCH_VERSION}};
   return profile;

@@ -207,6 +207,15 @@ class ServingNode {
 };
 
 Result<int> emulate(const EmulateArguments& arguments) {
+  constexpr std::size_t kMostThreads = 4096;
+  if (!std::isfinite(arguments.step_seconds)) {
+    return Error(ErrorCode::kInvalidArgument, "--step-seconds must be a number of seconds");
+  }
+  if (arguments.data * arguments.pipeline > kMostThreads) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--dp x --pp is " + std::to_string(arguments.data * arguments.pipeline) +
+                     ": a thread each, 4096 at most");
+  }
   const SignalStop signals;
   ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
   ISOCOST_ASSIGN(const JobModel job, arguments.source.job());

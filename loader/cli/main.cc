@@ -29,7 +29,10 @@ int main(int argc, char** argv) {
   isocost::cli::add_top(app, run);
   try {
     app.parse(argc, argv);
-    return run();
+    const int status = run();
+    if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+    std::fprintf(stderr, "isocost: cannot write to standard output\n");
+    return status == 0 ? 1 : status;
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);
     return status == 0 ? 0 : 2;

@@ -19,6 +19,7 @@
 #include "loader/cli/trace_options.h"
 #include "loader/config.h"
 #include "loader/data_profile.h"
+#include "loader/internal/output_file.h"
 
 namespace isocost::cli {
 namespace {
@@ -86,10 +87,12 @@ class Checkpoint {
     Checkpoint checkpoint;
     if (path.empty()) return checkpoint;
     if (std::filesystem::exists(path)) ISOCOST_TRY(checkpoint.read(path, inputs));
-    checkpoint.file_.open(path, std::ios::trunc);
-    checkpoint.file_ << nlohmann::json{{"inputs", inputs}}.dump() << '\n';
-    for (const auto& [key, score] : checkpoint.known_) checkpoint.write({key, score});
-    if (!checkpoint.file_.flush()) return Error(ErrorCode::kIo, "cannot write " + path);
+    // In one piece, so that scores survive whatever happens: a torn last line goes.
+    std::string text = nlohmann::json{{"inputs", inputs}}.dump() + "\n";
+    for (const auto& [key, score] : checkpoint.known_) text += line_of({key, score});
+    ISOCOST_TRY(replace_file(path, text));
+    checkpoint.file_.open(path, std::ios::app);
+    if (!checkpoint.file_) return Error(ErrorCode::kIo, "cannot write " + path);
     return checkpoint;
   }
 
@@ -100,18 +103,21 @@ class Checkpoint {
 
   void write(const LayoutRecord& record) {
     if (!file_.is_open()) return;
-    nlohmann::ordered_json line = {{"key", record.key}, {"score", to_json(record.score)}};
-    file_ << line.dump() << '\n';
-    file_.flush();
+    file_ << line_of(record) << std::flush;
   }
 
   std::size_t known() const { return known_.size(); }
 
  private:
+  static std::string line_of(const LayoutRecord& record) {
+    const nlohmann::ordered_json line = {{"key", record.key}, {"score", to_json(record.score)}};
+    return line.dump() + "\n";
+  }
+
   Status read(const std::string& path, const std::string& inputs) {
     std::ifstream file(path);
     std::string line;
-    std::getline(file, line);
+    if (!std::getline(file, line)) return {};  // empty: nothing was scored yet
     const auto head = nlohmann::json::parse(line, nullptr, false);
     if (!head.is_object() || !head.contains("inputs") || head["inputs"] != inputs) {
       return Error(ErrorCode::kInvalidArgument,
@@ -154,28 +160,41 @@ std::uint64_t fingerprint_of(const TraceMix& mix) {
 // Everything that a score depends on.
 std::string describe_inputs(const PlanArguments& arguments, const JobModel& job,
                             const TraceMix& mix) {
-  nlohmann::ordered_json inputs = {
-      {"samples", fingerprint_of(mix)},       {"weights", mix.weights},
-      {"profile", job.profile.to_json()},     {"interconnect", arguments.interconnect},
-      {"gpu_memory", job.cluster.gpu_memory}, {"schedule", arguments.schedule},
-      {"gpus", arguments.search.gpus},        {"global_batch", arguments.global_batch},
-      {"batches", arguments.batches},         {"evaluations", arguments.search.evaluations},
-      {"seed", arguments.search.seed}};
+  nlohmann::ordered_json inputs = {{"version", ISOCOST_VERSION},
+                                   {"samples", fingerprint_of(mix)},
+                                   {"weights", mix.weights},
+                                   {"profile", job.profile.to_json()},
+                                   {"interconnect", arguments.interconnect},
+                                   {"gpu_memory", job.cluster.gpu_memory},
+                                   {"schedule", arguments.schedule},
+                                   {"gpus", arguments.search.gpus},
+                                   {"global_batch", arguments.global_batch},
+                                   {"batches", arguments.batches},
+                                   {"evaluations", arguments.search.evaluations},
+                                   {"seed", arguments.search.seed}};
   return inputs.dump();
 }
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
 
 void print_score(const char* label, const LayoutScore& score, const JobModel& job) {
-  std::printf("%-10s %9.4f %7.2f%% %9.1f  %s%s\n", label, score.step_s, 100 * score.idle_share,
-              gib(job.cluster.gpu_memory - score.memory_bytes), score.layout.to_string().c_str(),
-              score.fits ? "" : "  (does not fit the memory)");
+  std::printf(
+      "%-10s %9.4f %7.2f%% %9.1f  %s%s\n", label, score.step_s, 100 * score.idle_share,
+      LayoutSearchOptions{}.usable_memory * gib(job.cluster.gpu_memory) - gib(score.memory_bytes),
+      score.layout.to_string().c_str(), score.fits ? "" : "  (does not fit the memory)");
+}
+
+std::size_t not_looked_at(const LayoutSearchResult& found) {
+  const std::size_t known = found.over_memory + found.over_bound + found.simulated;
+  return found.enumerated - std::min(found.enumerated, known);
 }
 
 void print_table(const LayoutSearchResult& found, const JobModel& job,
                  const std::vector<std::pair<std::string, LayoutScore>>& fresh) {
-  std::printf("%zu layouts: %zu over the memory, %zu over the bound, %zu simulated\n",
-              found.enumerated, found.over_memory, found.over_bound, found.simulated);
+  std::printf(
+      "%zu layouts: %zu over the memory, %zu over the bound, %zu simulated, %zu less "
+      "promising ones not\n",
+      found.enumerated, found.over_memory, found.over_bound, found.simulated, not_looked_at(found));
   std::printf("%-10s %9s %8s %9s  %s\n", "", "step s", "idle", "free GiB",
               "layout (tensor x pipeline x data)");
   for (std::size_t i = 0; i < found.best.size(); ++i) {
@@ -207,6 +226,7 @@ nlohmann::ordered_json result_json(const LayoutSearchResult& found, double secon
   json["over_memory"] = found.over_memory;
   json["over_bound"] = found.over_bound;
   json["looked_at"] = found.simulated;
+  json["not_looked_at"] = not_looked_at(found);
   json["search_seconds"] = seconds;
   for (const LayoutScore& score : found.best) {
     nlohmann::ordered_json entry = to_json(score);
@@ -262,7 +282,23 @@ Result<TraceMix> read_samples(const PlanArguments& arguments) {
   return mix;
 }
 
+// With what a node and a trainer keep to: the machines, and what activations may take.
+Result<Layout> as_served(Layout layout, const JobModel& job, const Batches& batches,
+                         const PlanArguments& arguments) {
+  PipelineLoad mean;
+  for (const PipelineLoad& sample : batches.front()) mean += sample;
+  const auto n = static_cast<double>(batches.front().size());
+  mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
+  ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, mean));
+  layout.activation_caps =
+      activation_caps(job, state_memory(job, layout, model), arguments.search.usable_memory);
+  layout.interconnect = arguments.interconnect;
+  return layout;
+}
+
 Result<int> plan_command(PlanArguments arguments) {
+  ISOCOST_TRY(check_output_file("--output", arguments.output));
+  ISOCOST_TRY(check_output_file("--resume", arguments.resume));
   const SignalStop signals;
   ISOCOST_ASSIGN(const TraceMix mix, read_samples(arguments));
   ISOCOST_ASSIGN(const JobModel job, job_of(arguments));
@@ -283,16 +319,15 @@ Result<int> plan_command(PlanArguments arguments) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   ISOCOST_ASSIGN(const auto fresh, score_fresh(arguments, job, mix, found));
   finish_progress();
-  std::ofstream file(arguments.output);
-  file << found.best.front().layout.to_json();
-  if (!file.flush()) return Error(ErrorCode::kIo, "cannot write " + arguments.output);
   if (arguments.json) {
     std::printf("%s\n", result_json(found, seconds.count(), fresh).dump(2).c_str());
   } else {
     print_table(found, job, fresh);
-    std::printf("simulated, %.1f s of search; the best is in %s\n", seconds.count(),
+    std::printf("simulated, %.1f s of search; the best goes to %s\n", seconds.count(),
                 arguments.output.c_str());
   }
+  ISOCOST_ASSIGN(const Layout best, as_served(found.best.front().layout, job, batches, arguments));
+  ISOCOST_TRY(replace_file(arguments.output, best.to_json()));
   return 0;
 }
 

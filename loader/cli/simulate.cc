@@ -19,6 +19,7 @@
 #include "loader/cli/console.h"
 #include "loader/cli/trace_options.h"
 #include "loader/config.h"
+#include "loader/internal/output_file.h"
 
 namespace isocost::cli {
 namespace {
@@ -56,7 +57,9 @@ struct PolicyResult {
   double microbatch_max_over_mean = 0;
   double rank_max_over_mean = 0;
   double plan_s = 0;
+  double bound_s = 0;              // below which no plan of these batches is
   double peak_activation_gib = 0;  // the largest
+  bool fits = true;                // the cap on activations was kept in every step
   PipelinePicture picture;         // of the first step
 };
 
@@ -152,6 +155,13 @@ std::vector<PipelineLoad> per_replica(const PipelineModel& model,
   return out;
 }
 
+bool keeps(const PipelineReport& report, const ActivationCaps& caps) {
+  return std::all_of(report.stages.begin(), report.stages.end(), [&caps](const auto& stage) {
+    const std::int64_t cap = stage.encoder ? caps.encoder_bytes : caps.llm_bytes;
+    return cap == 0 || stage.peak_activation_bytes <= cap;
+  });
+}
+
 Status run_step(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
                 const SimulateArguments& arguments, std::size_t step, PolicyResult& result) {
   OrderOptions options = arguments.order;
@@ -170,6 +180,8 @@ Status run_step(const PipelineModel& model, const std::vector<PipelineLoad>& sam
   result.peak_activation_gib =
       std::max(result.peak_activation_gib,
                static_cast<double>(report.peak_activation_bytes()) / static_cast<double>(kGiB));
+  result.bound_s += pipeline_bound(model, samples) / n;
+  result.fits = result.fits && keeps(report, options.caps);
   if (step == 0) result.picture.report = std::move(report);
   return {};
 }
@@ -179,12 +191,20 @@ Status run_step(const PipelineModel& model, const std::vector<PipelineLoad>& sam
 Result<std::vector<std::vector<PipelineLoad>>> look_ahead(
     const PipelineModel& model, const std::vector<std::vector<PipelineLoad>>& batches,
     std::size_t lookahead) {
+  if (lookahead == 1) return batches;
   std::vector<std::vector<PipelineLoad>> out;
   for (std::size_t first = 0; first < batches.size(); first += lookahead) {
-    const std::size_t count = std::min(lookahead, batches.size() - first);
-    ISOCOST_ASSIGN(auto composed,
-                   compose_pipeline_batches(model, std::span(batches).subspan(first, count)));
-    std::move(composed.begin(), composed.end(), std::back_inserter(out));
+    std::vector<PipelineLoad> window;
+    std::vector<std::size_t> sizes;
+    for (std::size_t b = first; b < std::min(first + lookahead, batches.size()); ++b) {
+      window.insert(window.end(), batches[b].begin(), batches[b].end());
+      sizes.push_back(batches[b].size());
+    }
+    ISOCOST_ASSIGN(const Composition composition, compose_pipeline_batches(model, window, sizes));
+    for (const auto& items : composition.batches) {
+      auto& batch = out.emplace_back();
+      for (const std::uint32_t item : items) batch.push_back(window[item]);
+    }
   }
   return out;
 }
@@ -215,19 +235,20 @@ Result<std::vector<PolicyResult>> chosen_policies(const std::string& text) {
   return results;
 }
 
-nlohmann::ordered_json to_json(const PolicyResult& result, double bound_s) {
+nlohmann::ordered_json to_json(const PolicyResult& result) {
   return {{"step_s", result.step_s},
           {"idle_share", result.idle_share},
           {"max_over_mean", result.microbatch_max_over_mean},
           {"rank_max_over_mean", result.rank_max_over_mean},
-          {"bound_s", bound_s},
-          {"over_bound", bound_s > 0 ? result.step_s / bound_s : 1.0},
+          {"bound_s", result.bound_s},
+          {"over_bound", result.bound_s > 0 ? result.step_s / result.bound_s : 1.0},
           {"peak_activation_gib", result.peak_activation_gib},
+          {"fits", result.fits},
           {"plan_s", result.plan_s}};
 }
 
 void print_json(const SimulateArguments& arguments, const Layout& layout, const JobModel& job,
-                const std::vector<PolicyResult>& results, double bound_s) {
+                const std::vector<PolicyResult>& results) {
   nlohmann::ordered_json json;
   json["simulated"] = true;
   json["profile"] = job.profile.source;
@@ -237,17 +258,18 @@ void print_json(const SimulateArguments& arguments, const Layout& layout, const 
   json["seed"] = arguments.seed;
   json["lookahead"] = arguments.lookahead;
   for (const PolicyResult& result : results) {
-    json["policies"][std::string(policy_name(result.policy))] = to_json(result, bound_s);
+    json["policies"][std::string(policy_name(result.policy))] = to_json(result);
   }
   std::printf("%s\n", json.dump(2).c_str());
 }
 
 void print_table(const SimulateArguments& arguments, const Layout& layout, const JobModel& job,
-                 const std::vector<PolicyResult>& results, double bound_s) {
+                 const std::vector<PolicyResult>& results) {
   std::printf("simulated: %s; %zu samples a step, %zu steps; profile %s\n",
               layout.to_string().c_str(), arguments.global_batch, arguments.steps,
               job.profile.source.c_str());
-  std::printf("bound %.4f s a step (the busiest stage's work, evenly divided)\n", bound_s);
+  std::printf("bound %.4f s a step (the busiest stage's work, evenly divided)\n",
+              results.front().bound_s);
   std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "policy", "step s", "speed", "idle",
               "microbatch", "rank", "peak", "plan");
   std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "", "", "", "share", "max/mean", "max/mean",
@@ -261,6 +283,26 @@ void print_table(const SimulateArguments& arguments, const Layout& layout, const
   }
 }
 
+// What a reader of the table would miss.
+void print_notes(const SimulateArguments& arguments, const std::vector<PolicyResult>& results) {
+  constexpr double kLargestGpuGib = 141;  // an H200's
+  for (const PolicyResult& result : results) {
+    const std::string name(policy_name(result.policy));
+    if (!result.fits) {
+      std::printf("note: %s exceeds the cap on activations; no plan was found that keeps it\n",
+                  name.c_str());
+    }
+  }
+  const bool fits_nowhere = std::all_of(
+      results.begin(), results.end(),
+      [](const PolicyResult& result) { return result.peak_activation_gib > kLargestGpuGib; });
+  if (fits_nowhere && arguments.layout.empty()) {
+    std::printf(
+        "note: such activations fit on no GPU; a larger --tp, or smaller --microbatches of "
+        "more, brings them down\n");
+  }
+}
+
 Status write_svg(const std::string& path, std::vector<PolicyResult>& results) {
   if (path.empty()) return {};
   std::vector<PipelinePicture> pictures;
@@ -271,13 +313,27 @@ Status write_svg(const std::string& path, std::vector<PolicyResult>& results) {
                   100 * result.picture.report.idle_share);
     pictures.push_back({title, std::move(result.picture.report)});
   }
-  std::ofstream file(path);
-  file << draw_pipelines(pictures);
-  if (!file.flush()) return Error(ErrorCode::kIo, "cannot write " + path);
-  return {};
+  return replace_file(path, draw_pipelines(pictures));
+}
+
+// What a layout's file says of machines and memory holds where no flag says otherwise.
+Result<Layout> layout_of(SimulateArguments& arguments, const PipelineLoad& mean, JobModel& job) {
+  if (arguments.layout.empty()) return layout_of_flags(arguments, mean);
+  ISOCOST_ASSIGN(const Layout layout, Layout::load(arguments.layout));
+  if (arguments.interconnect.empty()) {
+    ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
+  }
+  if (!arguments.order.caps.any()) arguments.order.caps = layout.activation_caps;
+  return layout;
 }
 
 Result<int> simulate_command(SimulateArguments arguments) {
+  ISOCOST_TRY(check_output_file("--svg", arguments.svg));
+  constexpr std::size_t kMostSamples = 50'000'000;
+  if (arguments.steps > kMostSamples / arguments.global_batch) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--steps x --global-batch: more than 50 million samples; simulate fewer steps");
+  }
   if (!arguments.activation_memory.empty()) {
     ISOCOST_ASSIGN(const std::int64_t cap, parse_bytes(arguments.activation_memory));
     arguments.order.caps = {.encoder_bytes = cap, .llm_bytes = cap};
@@ -293,17 +349,19 @@ Result<int> simulate_command(SimulateArguments arguments) {
     batches.push_back(priced(job, mix.draw(arguments.global_batch, random)));
   }
   const PipelineLoad mean = mean_of(batches.front());
-  ISOCOST_ASSIGN(const Layout layout, arguments.layout.empty() ? layout_of_flags(arguments, mean)
-                                                               : Layout::load(arguments.layout));
-  ISOCOST_ASSIGN(PipelineModel model, make_pipeline(job, layout, mean));
+  ISOCOST_ASSIGN(const Layout layout, layout_of(arguments, mean, job));
+  auto made = make_pipeline(job, layout, mean);
+  if (!made) {
+    Error error = std::move(made).error();
+    return arguments.layout.empty() ? error : std::move(error).with_context(arguments.layout);
+  }
+  PipelineModel model = *std::move(made);
   ISOCOST_ASSIGN(model.llm.speeds, speeds_of(arguments));
   ISOCOST_TRY(model.validate());
   const ProgressSink progress = progress_bar();
-  double bound_s = 0;
   for (auto& batch : batches) batch = spread(job, layout, batch);
   ISOCOST_ASSIGN(const auto composed, look_ahead(model, batches, arguments.lookahead));
   for (std::size_t step = 0; step < arguments.steps; ++step) {
-    bound_s += pipeline_bound(model, batches[step]) / static_cast<double>(arguments.steps);
     for (PolicyResult& result : results) {
       const bool looks_ahead = result.policy == PipelinePolicy::kIsocost;
       const auto& samples = looks_ahead ? composed[step] : batches[step];
@@ -313,9 +371,10 @@ Result<int> simulate_command(SimulateArguments arguments) {
   }
   finish_progress();
   if (arguments.json) {
-    print_json(arguments, layout, job, results, bound_s);
+    print_json(arguments, layout, job, results);
   } else {
-    print_table(arguments, layout, job, results, bound_s);
+    print_table(arguments, layout, job, results);
+    print_notes(arguments, results);
   }
   ISOCOST_TRY(write_svg(arguments.svg, results));
   return 0;
@@ -366,6 +425,11 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
       .add_option("--activation-memory", arguments.activation_memory,
                   "Cap on a stage's activations in flight, kept by isocost; empty: none")
       ->type_name("SIZE");
+  CLI::Option* const layout = command.get_option("--layout");
+  for (const char* degree_of_it :
+       {"--dp", "--pp", "--encoder-pp", "--tp", "--chunks", "--microbatches", "--schedule"}) {
+    layout->excludes(command.get_option(degree_of_it));
+  }
   command.add_option("--svg", arguments.svg, "Draw the first step of every policy")
       ->type_name("FILE");
   command.add_flag("--json", arguments.json, "Print JSON instead of text");

@@ -4,17 +4,16 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "balancer/number_table.h"
 #include "balancer/sample_prices.h"
+#include "base/read_file.h"
 
 namespace isocost::cli {
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 constexpr std::size_t kMaxRows = 10'000'000;
 constexpr double kMaxCount = 1e9;
 
@@ -26,23 +25,6 @@ std::string shown(std::string_view text) {
 
 Error corrupt(std::size_t row, const std::string& what) {
   return {ErrorCode::kCorrupt, "row " + std::to_string(row + 1) + " below the header: " + what};
-}
-
-Result<std::string> read_file(const std::string& path) {
-  std::error_code failure;
-  if (!std::filesystem::exists(path, failure)) {
-    return Error(ErrorCode::kNotFound, "trace " + path + " does not exist");
-  }
-  if (std::filesystem::is_regular_file(path, failure) &&
-      std::filesystem::file_size(path, failure) > kMaxFileBytes) {
-    return Error(ErrorCode::kCorrupt, "trace " + path + " is larger than 256 MiB");
-  }
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.is_open() || file.bad()) {
-    return Error(ErrorCode::kIo, "trace " + path + " cannot be read");
-  }
-  return text;
 }
 
 Result<std::vector<std::uint64_t>> parse_weights(std::string_view text, std::size_t traces) {
@@ -118,7 +100,7 @@ Result<std::vector<Load>> parse_trace(std::string_view text) {
 Result<TraceMix> read_traces(std::string_view files, std::string_view weights) {
   TraceMix mix;
   for (const std::string& file : split_list(files)) {
-    ISOCOST_ASSIGN(const std::string text, read_file(file));
+    ISOCOST_ASSIGN(const std::string text, read_file("trace", file, kMaxFileBytes));
     auto loads = parse_trace(text);
     if (!loads) return std::move(loads).error().with_context("trace " + file);
     mix.traces.push_back(*std::move(loads));

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
+#include <ios>
 #include <string>
 #include <system_error>
 
@@ -24,6 +26,17 @@ Status check_output_file(std::string_view option, const fs::path& file) {
   return Error(ErrorCode::kInvalidArgument, std::string(option) + ": cannot write " +
                                                 file.string() + ": " + refused.message() +
                                                 "; name another file");
+}
+
+Status replace_file(const std::filesystem::path& file, std::string_view bytes) {
+  const std::filesystem::path scratch = file.string() + "." + std::to_string(getpid()) + ".tmp";
+  std::ofstream stream(scratch, std::ios::binary | std::ios::trunc);
+  stream << bytes << std::flush;
+  std::error_code failure;
+  if (stream) std::filesystem::rename(scratch, file, failure);
+  if (stream && !failure) return {};
+  std::filesystem::remove(scratch, failure);
+  return Error(ErrorCode::kIo, "cannot write " + file.string());
 }
 
 }  // namespace isocost

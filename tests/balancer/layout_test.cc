@@ -34,6 +34,10 @@ TEST(Layout, ReadsWhatItWrites) {
   const auto again = Layout::parse(layout->to_json());
   ASSERT_TRUE(again.has_value()) << again.error().message();
   EXPECT_EQ(*again, *layout);
+  Layout limited = *layout;
+  limited.activation_caps = {.encoder_bytes = 1 << 30, .llm_bytes = 2 << 20};
+  limited.interconnect = "node=450GB/s";
+  EXPECT_EQ(Layout::parse(limited.to_json()).value(), limited);
   EXPECT_EQ(layout->to_string(), "encoder 2x1x6, llm 4x3x4, 12 microbatches, zb-h1");
 }
 
@@ -75,6 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"schedule", "zb-h1", "zb-h9", ErrorCode::kCorrupt, "'schedule' must be"},
         Wrong{"place", "\"own\"", "\"there\"", ErrorCode::kCorrupt, "'encoder_place'"},
         Wrong{"shared", "\"own\"", "\"llm\"", ErrorCode::kInvalidArgument, "must equal 'llm'"},
+        Wrong{"caps", "\"chunks\": 1", "\"chunks\": 1, \"activation_caps\": {\"llm_bytes\": -1}",
+              ErrorCode::kCorrupt, "'activation_caps.encoder_bytes' is missing"},
         Wrong{"chunks", "\"chunks\": 1", "\"chunks\": 2", ErrorCode::kInvalidArgument,
               "runs one a stage"},
         Wrong{"encoders", "\"data\": 6", "\"data\": 49", ErrorCode::kInvalidArgument,

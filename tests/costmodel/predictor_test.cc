@@ -159,6 +159,7 @@ TEST(Memory, FollowsTheMeasuredPeaks) {
   EXPECT_NEAR(static_cast<double>(predict_memory(profile, load_of(2048, 2), 3).activations),
               3 * (1e6 + 3000 * 4096), 3e4);
   EXPECT_EQ(predict_memory(profile, load_of(2048, 2)).weights, 0);
+  EXPECT_NEAR(activation_bytes_per_unit(profile), 3000, 3000 * 0.05);
 }
 
 TEST(Memory, FollowsTheArchitectureWhereNothingWasMeasured) {
@@ -171,7 +172,9 @@ TEST(Memory, FollowsTheArchitectureWhereNothingWasMeasured) {
   const double layers = 28 + profile.architecture->head_layers();
   EXPECT_NEAR(static_cast<double>(memory.activations),
               layers * 2 * (6 * 3584 + 2 * 512 + 3 * 18'944) * 2000, 1);
-  EXPECT_EQ(memory.activations_per_layer, memory.activations / 28);
+  EXPECT_EQ(memory.activations_per_layer, 2 * (6 * 3584 + 2 * 512 + 3 * 18'944) * 2000);
+  EXPECT_NEAR(activation_bytes_per_unit(profile) * 2000, static_cast<double>(memory.activations),
+              1);
   EXPECT_EQ(memory.total(),
             memory.weights + memory.gradients + memory.optimizer + memory.activations);
 }

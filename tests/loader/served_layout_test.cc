@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "balancer/order.h"
 #include "balancer/sample_prices.h"
 #include "base/random.h"
 #include "loader/config.h"
@@ -73,7 +74,7 @@ class ServedLayoutTest : public testing::Test {
         sum += layout.price(model_.predict_sample(load), load);
       }
     }
-    return simulate(make_step(layout.pipeline(), loads)).value().step_s;
+    return simulate(make_step(layout.pipeline({}), loads)).value().step_s;
   }
 
   ScratchDirectory scratch_;
@@ -144,8 +145,40 @@ TEST_F(ServedLayoutTest, DataParallelOnlyIsPlannedAsWithoutALayout) {
 
 TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   const auto layout = create().value();
-  EXPECT_EQ(layout->as_one_rank({0.5, 0.25, 1.0}), (ModuleSeconds{0.5, 0.25, 2.0}));
-  EXPECT_EQ(layout->as_one_rank({-1, 0.25, -1}), (ModuleSeconds{-1, 0.25, -1}));
+  EXPECT_EQ(layout->as_one_rank({0.5, 0.25, 1.0}, {}), (ModuleSeconds{0.5, 0.25, 2.0}));
+  EXPECT_EQ(layout->as_one_rank({-1, 0.25, -1}, {}), (ModuleSeconds{-1, 0.25, -1}));
+  // What tensor ranks pay for their reductions is priced again when samples are: here it goes.
+  Load load;
+  load[Module::kVision].add_sequence(1024);
+  load[Module::kLlm].add_sequence(2000);
+  const ModuleSeconds one_rank{0.5, 0, 2.0};
+  const PipelineLoad spread = layout->price(one_rank, load);
+  const ModuleSeconds back = layout->as_one_rank({spread.encoder_s, -1, spread.llm_s}, load);
+  EXPECT_NEAR(back[0], 0.5, 1e-9);
+  EXPECT_NEAR(back[2], 2.0, 1e-9);
+}
+
+TEST_F(ServedLayoutTest, ASlowReplicaGetsLess) {
+  const auto layout = create().value();
+  const PlanInput input = this->input(96);
+  const auto seconds_of_last = [&](const PipelineModel& model) {
+    std::vector<PipelineLoad> samples;
+    for (const Load& load : input.loads) {
+      samples.push_back(layout->price(model_.predict_sample(load), load));
+    }
+    const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {.evaluations = 500});
+    double seconds = 0;
+    for (std::size_t m = 0; m < model.microbatches; ++m) {
+      for (const std::uint32_t i :
+           plan->bins.at((model.llm.replicas - 1) * model.microbatches + m)) {
+        seconds += samples[i].llm_s;
+      }
+    }
+    return seconds;
+  };
+  std::vector<double> speeds(layout->pipeline({}).llm.replicas, 1);
+  speeds.back() = 1.5;
+  EXPECT_LT(seconds_of_last(layout->pipeline(speeds)), 0.9 * seconds_of_last(layout->pipeline({})));
 }
 
 TEST_F(ServedLayoutTest, RefusesWhatDoesNotFit) {

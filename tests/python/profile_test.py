@@ -1,6 +1,7 @@
 """The profiler: on a machine with a clock of its own, and on this one with torch."""
 
 import json
+import logging
 import math
 import pathlib
 import random
@@ -11,8 +12,8 @@ import unittest
 import torch
 
 import isocost
-from isocost.profile import ModuleProfiler, relative_spread
-from support import PROGRAM, TIMEOUT
+from isocost.profile import ModuleProfiler, hardware, relative_spread
+from support import PROGRAM, TIMEOUT, ShardTest
 
 
 class Machine:
@@ -195,6 +196,30 @@ class WithTorch(unittest.TestCase):
             llm = json.loads(said.stdout)["modules"]["llm"]
             self.assertEqual(llm["origin"], "measured")
             self.assertGreater(llm["seconds"], 0)
+            self.assertEqual(llm["bytes"]["weights"], 2 * 2 * (4 * 64 * 64 + 2 * 64 * 256))
+
+
+class OtherHardware(ShardTest):
+    def logged(self, hardware):
+        """What is logged of a job whose profile was measured on that hardware."""
+        weights = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 1e-6, "per_unit_squared": 0}
+        profile = {"version": 1, "unit": "seconds", "hardware": hardware,
+                   "modules": {name: weights for name in ("vision", "audio", "llm")}}
+        file = pathlib.Path(self.shards).parent / "profile.json"
+        file.write_text(json.dumps(profile))
+        with self.assertLogs("isocost", logging.WARNING) as log:
+            logging.getLogger("isocost").warning("begin")
+            with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, profile=str(file)) as loader:
+                self.assertGreater(sum(1 for _ in loader), 0)
+        return [line for line in log.output if "measured on" in line]
+
+    def test_is_a_warning_and_training_goes_on(self):
+        warnings = self.logged("an abacus")
+        self.assertEqual(len(warnings), 1)
+        self.assertIn("measured on an abacus; rank 0 computes on", warnings[0])
+
+    def test_the_same_is_none(self):
+        self.assertEqual(self.logged(hardware()), [])
 
 
 if __name__ == "__main__":

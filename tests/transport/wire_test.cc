@@ -35,7 +35,7 @@ MicrobatchHeader example_header() {
 
 // One of each, with every field away from its default.
 std::vector<Message> examples() {
-  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10}};
+  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10}, "a GPU"};
   Welcome welcome{8, 11, 10, 12, {13, 14, 15}, 22, 33, 44, 55, 66, 77, 71, 72, 88};
   EpochEnd end{1, 20, 300, 4, 5, true};
   Report report{{1, 2, 3}, {0.25, -1, 1.5}, 0.125};

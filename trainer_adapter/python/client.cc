@@ -95,8 +95,8 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
                              std::int32_t world_size, std::uint32_t prefetch,
                              double connect_timeout_s,
                              const std::optional<std::array<std::uint64_t, 3>>& start,
-                             const std::string& server_key_file,
-                             const std::string& secret_key_file) {
+                             const std::string& server_key_file, const std::string& secret_key_file,
+                             const std::string& hardware) {
   ClientOptions options;
   options.endpoint = endpoint;
   options.rank = rank;
@@ -110,6 +110,7 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
   }
   options.curve_server_key_file = server_key_file;
   options.curve_secret_key_file = secret_key_file;
+  options.hardware = hardware;
   return options;
 }
 
@@ -219,13 +220,14 @@ void bind_client(py::module_& module) {
       .def(py::init([](const std::string& endpoint, std::int32_t rank, std::int32_t world_size,
                        std::uint32_t prefetch, double connect_timeout_s,
                        const std::optional<std::array<std::uint64_t, 3>>& start,
-                       const std::string& server_key_file, const std::string& secret_key_file) {
+                       const std::string& server_key_file, const std::string& secret_key_file,
+                       const std::string& hardware) {
              return connect(client_options(endpoint, rank, world_size, prefetch, connect_timeout_s,
-                                           start, server_key_file, secret_key_file));
+                                           start, server_key_file, secret_key_file, hardware));
            }),
            py::kw_only(), py::arg("endpoint"), py::arg("rank"), py::arg("world_size"),
            py::arg("prefetch"), py::arg("connect_timeout_s"), py::arg("start"),
-           py::arg("server_key_file"), py::arg("secret_key_file"))
+           py::arg("server_key_file"), py::arg("secret_key_file"), py::arg("hardware"))
       .def("next", &PyClient::next)
       .def("welcome", &welcome)
       .def("epoch_end", &epoch_end)

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Unio
 
 from isocost import _isocost, arguments, rendezvous, timing
 from isocost.microbatch import Microbatch, moved, torch_tensors
+from isocost.profile import hardware
 from isocost.replicas import Replicas, is_first, mesh_place
 from isocost.reports import by_module
 from isocost.resources import Resources
@@ -311,7 +312,8 @@ class DataLoader:
         server_key, secret_key = self._keys
         return _isocost.Client(endpoint=self._endpoint, rank=self._place.rank, world_size=self._place.world_size,
                                prefetch=self._prefetch, connect_timeout_s=self._connect_timeout,
-                               start=tuple(self._start), server_key_file=server_key, secret_key_file=secret_key)
+                               start=tuple(self._start), server_key_file=server_key, secret_key_file=secret_key,
+                               hardware=hardware())
 
     def _restart(self, start: State) -> None:
         """The next connection begins at `start`."""

@@ -353,16 +353,22 @@ def check(modules: Mapping[str, ProfiledModule], budget_s: float) -> None:
         raise ValueError(f"profile_model: budget_s is {budget_s}; it must be above 0")
 
 
-def surroundings() -> Tuple[str, Dict[str, str]]:
-    """The hardware by name, and versions."""
-    versions = {"python": platform.python_version()}
+def hardware() -> str:
+    """What this process computes on, by name: a GPU where CUDA is in use by now."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return str(torch.cuda.get_device_name())
+    return platform.processor() or platform.machine()
+
+
+def versions() -> Dict[str, str]:
+    found = {"python": platform.python_version()}
     torch = sys.modules.get("torch")
     if torch is not None:
-        versions["torch"] = str(torch.__version__)
+        found["torch"] = str(torch.__version__)
         if torch.cuda.is_initialized():
-            versions["cuda"] = str(torch.version.cuda)
-            return torch.cuda.get_device_name(), versions
-    return platform.processor() or platform.machine(), versions
+            found["cuda"] = str(torch.version.cuda)
+    return found
 
 
 def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: str = "", progress: bool = True,
@@ -401,9 +407,8 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
         profiler = ModuleProfiler(name, module, None, say)
         profiler.run(budget_s / len(modules))
         measured[name] = profiler.to_json()
-    hardware, versions = surroundings()
-    document = {"version": 1, "unit": "seconds", "source": "isocost.profile_model", "hardware": hardware,
-                "dtype": dtype, "versions": versions, "modules": measured}
+    document = {"version": 1, "unit": "seconds", "source": "isocost.profile_model", "hardware": hardware(),
+                "dtype": dtype, "versions": versions(), "modules": measured}
     if file is not None:
         write(document, file)
     return document
