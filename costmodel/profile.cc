@@ -99,23 +99,15 @@ Result<ProfilePoint> parse_point(const JsonObject& object) {
   return point;
 }
 
-// Measurements are noisy and kernels change at sizes, but not by this.
 Status check_points(const std::vector<ProfilePoint>& points, const JsonObject& module) {
-  constexpr double kTwice = 2;
   for (std::size_t i = 0; i < points.size(); ++i) {
     for (std::size_t j = 0; j < points.size(); ++j) {
-      const ModuleLoad& less = points[i].load;
-      const ModuleLoad& more = points[j].load;
-      if (i == j || less.sequences > more.sequences || less.units > more.units ||
-          less.units_squared > more.units_squared) {
-        continue;
-      }
-      if (points[i].seconds() <= kTwice * points[j].seconds()) continue;
-      return module.wrong(
-          "points." + std::to_string(i),
-          "takes more than twice the seconds of point " + std::to_string(j) +
-              (less == more ? ", which has the same load" : ", which has no less to do") +
-              "; measure again");
+      if (i == j || !contradicts(points[i], points[j])) continue;
+      const bool same = points[i].load == points[j].load;
+      return module.wrong("points." + std::to_string(i),
+                          "takes more than twice the seconds of point " + std::to_string(j) +
+                              (same ? ", which has the same load" : ", which has no less to do") +
+                              "; measure again");
     }
   }
   return {};
@@ -221,6 +213,13 @@ Result<CostProfile> read(const JsonObject& document) {
 }
 
 }  // namespace
+
+bool contradicts(const ProfilePoint& less, const ProfilePoint& more) {
+  constexpr double kTwice = 2;
+  return less.load.sequences <= more.load.sequences && less.load.units <= more.load.units &&
+         less.load.units_squared <= more.load.units_squared &&
+         less.seconds() > kTwice * more.seconds();
+}
 
 Result<CostProfile> CostProfile::parse(std::string_view text) {
   ISOCOST_ASSIGN(const JsonObject document, JsonObject::parse(text, kFormat));

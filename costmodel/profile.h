@@ -71,6 +71,10 @@ struct CostProfile {
   std::string to_json() const;
 };
 
+/// Whether `less` takes more than twice the seconds of `more`, which has no less to do:
+/// measurements are noisy and kernels change at sizes, but not by this.
+bool contradicts(const ProfilePoint& less, const ProfilePoint& more);
+
 /// Non-negative coefficients nearest to the points in relative terms; all zero for no points.
 ModuleCoefficients fit_coefficients(const std::vector<ProfilePoint>& points);
 

@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include <cstdio>
-#include <fstream>
-#include <iostream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,6 +14,7 @@
 
 #include "balancer/balancer.h"
 #include "balancer/number_table.h"
+#include "base/read_file.h"
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/config.h"
@@ -35,28 +34,6 @@ struct BalanceArguments {
   std::int64_t effort = BalanceOptions{}.improvement_rounds;
   bool json = false;
 };
-
-Result<std::string> read_text(const std::string& file) {
-  std::ifstream stream;
-  if (file != "-") {
-    stream.open(file, std::ios::binary);
-    if (!stream) return Error(ErrorCode::kNotFound, "it cannot be opened");
-  }
-  std::istream& source = file == "-" ? std::cin : stream;
-  std::string text;
-  std::vector<char> block(std::size_t{1} << 16);
-  while (source.read(block.data(), static_cast<std::streamsize>(block.size())),
-         source.gcount() > 0) {
-    text.append(block.data(), static_cast<std::size_t>(source.gcount()));
-    if (text.size() > kMaxFileBytes) {
-      return Error(ErrorCode::kResourceExhausted, "it is larger than 256 MiB");
-    }
-  }
-  if (source.bad() || (file != "-" && !source.eof())) {
-    return Error(ErrorCode::kIo, "it cannot be read; is it a file?");
-  }
-  return text;
-}
 
 // Which column holds bytes: the one that was asked for by name or number, or one called "bytes".
 Result<std::optional<std::size_t>> find_bytes(const NumberTable& table,
@@ -156,7 +133,8 @@ Status check(const BalanceProblem& problem) {
 
 Result<BalanceProblem> read_problem(const BalanceArguments& arguments) {
   BalanceProblem problem{.ranks = arguments.bins, .rank_speeds = arguments.speeds};
-  ISOCOST_ASSIGN(const std::string text, read_text(arguments.costs));
+  const std::string file = arguments.costs == "-" ? "/dev/stdin" : arguments.costs;
+  ISOCOST_ASSIGN(const std::string text, read_file("costs", file, kMaxFileBytes));
   ISOCOST_ASSIGN(const NumberTable table, parse_number_table(text, {}));
   ISOCOST_ASSIGN(const auto bytes, find_bytes(table, arguments));
   ISOCOST_TRY(fill(problem, table, bytes));

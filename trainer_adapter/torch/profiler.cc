@@ -19,7 +19,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kTargetSpread = 0.03;
-constexpr double kContradiction = 2;    // times the seconds of a load with no less to do
 constexpr std::size_t kLeastRuns = 7;   // below, the interval of a median is the whole range
 constexpr std::size_t kFewestRuns = 3;  // once the load's part of the budget is spent
 constexpr std::size_t kMostRuns = 200;
@@ -115,13 +114,8 @@ ProfilePoint measure(const ProfiledModule& module, const Grid& at, double budget
 }
 
 bool contradicted(const ProfilePoint& point, const std::vector<ProfilePoint>& points) {
-  return std::any_of(points.begin(), points.end(), [&point](const ProfilePoint& other) {
-    const ModuleLoad& less = point.load;
-    const ModuleLoad& more = other.load;
-    return less.sequences <= more.sequences && less.units <= more.units &&
-           less.units_squared <= more.units_squared &&
-           point.seconds() > kContradiction * other.seconds();
-  });
+  return std::any_of(points.begin(), points.end(),
+                     [&point](const ProfilePoint& other) { return contradicts(point, other); });
 }
 
 class Profiler {
