@@ -258,9 +258,9 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
                      report.position.microbatch < step->plan.microbatches;
   if (known) {
     const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
-    measurement.load = place.load;
+    measurement.load = place.run_load;
     if (parts_.layout) {
-      measurement.seconds = parts_.layout->as_one_rank(report.seconds, place.load);
+      measurement.seconds = parts_.layout->as_one_rank(report.seconds, place.run_load);
     }
     meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
     measurement.shape = place.shape;

@@ -21,8 +21,9 @@ struct PlannedSample {
 
 struct PlannedMicrobatch {
   std::vector<PlannedSample> samples;
-  Load load;
-  MicrobatchShape shape;      ///< For measuring it: see Measurement.
+  Load load;                  ///< As delivered: packed.
+  Load run_load;              ///< As the trainer runs it, padding included.
+  MicrobatchShape shape;      ///< Of the latter, for measuring it: see Measurement.
   ModuleSeconds predicted{};  ///< On its rank.
 };
 

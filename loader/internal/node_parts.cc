@@ -90,6 +90,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
 CostModel starting_model(const NodeParts& parts) {
   CostModel::Options model_options;
   model_options.correct = parts.options.correct;
+  model_options.padded = parts.options.padded;
   model_options.correction.clock = [] {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                std::chrono::steady_clock::now().time_since_epoch())
