@@ -12,8 +12,9 @@ import unittest
 import torch
 
 import isocost
-from isocost.profile import ModuleProfiler, hardware, relative_spread
-from support import PROGRAM, TIMEOUT, ShardTest
+from isocost.module_profiler import ModuleProfiler, relative_spread
+from isocost.profile import hardware
+from support import PROGRAM, TIMEOUT, ShardTest, torchrun
 
 
 class Machine:
@@ -51,10 +52,10 @@ class Machine:
     def peak_bytes(self):
         return 4096
 
-    def profile(self, budget_s, lengths=(16, 4096), most_units=16384, multiple=1):
-        profiler = ModuleProfiler("llm", isocost.ProfiledModule(self.prepare, lengths, most_units, multiple), self,
-                                  lambda line: None)
-        profiler.run(budget_s, now=lambda: self.time)
+    def profile(self, budget_s, lengths=(16, 4096), most_units=16384, multiple=1, **more):
+        module = isocost.ProfiledModule(self.prepare, lengths, most_units, multiple, **more)
+        profiler = ModuleProfiler("llm", module, self, lambda line: None)
+        profiler.run(budget_s, clock=lambda: self.time)
         return profiler
 
 
@@ -129,6 +130,70 @@ class Grid(unittest.TestCase):
 
     def test_lengths_are_multiples(self):
         self.assertTrue(all(p.length % 12 == 0 for p in Machine(smooth).profile(100, multiple=12).points))
+
+
+class Cuts(unittest.TestCase):
+    ARCHITECTURE = isocost.Architecture("an LLM", layers=8, width=64, heads=4, mlp=256)
+
+    def test_are_measured_at_the_largest_loads_of_each_length(self):
+        machine = Machine(smooth)
+
+        def part(share):
+            def prepare(lengths):
+                def forward():
+                    machine.time += share * smooth(lengths)
+                return forward
+            return prepare
+
+        cuts = [isocost.Cut(part(0.6), tensor=2), isocost.Cut(part(0.5), layers=4)]
+        profiler = machine.profile(1000, architecture=self.ARCHITECTURE, cuts=cuts)
+        document = profiler.to_json()["cuts"]
+        self.assertEqual([(cut["tensor"], cut.get("layers")) for cut in document], [(2, None), (1, 4)])
+        whole = {(p.length, p.count): p.forward_s for p in profiler.points}
+        for (_, points), share in zip(profiler.cuts, (0.6, 0.5)):
+            self.assertEqual(len(points), 5)
+            for point in points:
+                self.assertAlmostEqual(point.forward_s / whole[point.length, point.count], share, 6)
+                self.assertGreater(point.length * point.count, 16384 // 2)
+
+    def test_without_room_are_left_out(self):
+        def prepare(lengths):
+            def forward():
+                if lengths[0] > 1000:
+                    raise RuntimeError("CUDA out of memory")
+                machine.time += smooth(lengths)
+            return forward
+
+        machine = Machine(smooth)
+        profiler = machine.profile(1000, cuts=[isocost.Cut(prepare, tensor=2)])
+        self.assertEqual(len(profiler.cuts[0][1]), 3)
+
+    def test_that_cannot_be_are_named(self):
+        module = isocost.ProfiledModule(Machine(smooth).prepare, (16, 64), 256)
+        cut = isocost.Cut(module.prepare)
+        for cuts, architecture, says in [([cut], None, "more than one tensor rank"),
+                                         ([cut._replace(tensor=0)], None, "more than one tensor rank"),
+                                         ([cut._replace(layers=4)], None, "give the module's architecture"),
+                                         ([cut._replace(layers=8)], self.ARCHITECTURE, "fewer layers than it has"),
+                                         ([cut._replace(tensor=2)] * 2, None, "two cuts")]:
+            with self.assertRaisesRegex(ValueError, says):
+                isocost.profile_model(progress=False, llm=module._replace(cuts=cuts, architecture=architecture))
+
+    def test_of_tensor_ranks_are_measured_together(self):
+        """Two processes share a linear layer's columns, and add up over gloo."""
+        script = pathlib.Path(__file__).with_name("profile_group.py")
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "profile.json"
+            run = torchrun([script, file])
+            profiles = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+            self.assertEqual(len(profiles), 2)
+            self.assertEqual(profiles[0], profiles[1])  # what one process decides holds for both
+            cut = profiles[0]["modules"]["llm"]["cuts"][0]
+            self.assertEqual(cut["tensor"], 2)
+            self.assertGreaterEqual(len(cut["points"]), 3)
+            self.assertEqual(json.loads(file.read_text()), profiles[0])
+            subprocess.run([PROGRAM, "predict", "--profile", file, "--llm", "64"], check=True, timeout=TIMEOUT,
+                           stdout=subprocess.DEVNULL)
 
 
 class Memory(unittest.TestCase):
