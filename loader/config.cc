@@ -192,6 +192,9 @@ std::vector<OptionSpec> data_options() {
               "Modules that the trainer pads to the longest sequence of a microbatch, like llm or "
               "vision,llm: so they are priced; data comes packed all the same."),
       flag_option("correct", &O::correct, "Correct the cost model from measured seconds."),
+      flag_option("reprofile", &O::reprofile,
+                  "Where the model is found changed, ask the first trainer to measure its profile "
+                  "again, and go on from that."),
       text_option("correction_file", &O::correction_file, "FILE",
                   "Keeps what correction learnt for the node's next run; empty: nowhere."),
   };

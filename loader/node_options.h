@@ -38,6 +38,7 @@ struct NodeOptions {
   TailPolicy tail = TailPolicy::kDeliver;
   BalancePolicy balance = BalancePolicy::kIsocost;
   bool correct = true;
+  bool reprofile = false;  ///< Ask a trainer for a new profile where the old one no longer holds.
   std::filesystem::path correction_file;  ///< Keeps what was learnt; empty: forgotten at the end.
   std::filesystem::path profile;          ///< Cost profile; empty: the stated default.
   std::array<bool, kModules> padded{};    ///< Modules whose sequences the trainer pads.

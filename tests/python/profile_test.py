@@ -287,5 +287,76 @@ class OtherHardware(ShardTest):
         self.assertEqual(self.logged(hardware()), [])
 
 
+def stated(seconds_a_token):
+    """A profile by which only the LLM costs anything."""
+    modules = {name: {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
+               for name in ("vision", "audio", "llm")}
+    modules["llm"]["per_unit"] = seconds_a_token
+    return {"version": 1, "unit": "seconds", "modules": modules}
+
+
+class Reprofile(ShardTest):
+    CHANGE = 40  # step from which a token takes three times as long
+    STEPS = 160
+
+    def train(self, reprofile):
+        """Trains on a model that changes; returns (steps at which it was measured again, the
+        summary of the node, relative errors of the last predictions, what was logged)."""
+        file = pathlib.Path(self.shards).parent / "stated.json"
+        file.write_text(json.dumps(stated(1e-6)))
+        calls, errors, steps = [], [], 0
+
+        def measured():
+            calls.append(steps)
+            return reprofile()
+
+        with self.assertLogs("isocost", logging.INFO) as log, isocost.DataLoader(
+                self.shards, global_batch_size=16, microbatches=2, endless=True, profile=str(file),
+                reprofile=None if reprofile is None else measured) as loader:
+            logging.getLogger("isocost").info("begin")
+            for microbatch in loader:
+                seconds = (3e-6 if steps >= self.CHANGE else 1e-6) * microbatch.tensors["input_ids"].numel()
+                loader.report(microbatch, {"llm": seconds})
+                errors.append(abs(microbatch.predicted["llm"] / seconds - 1))
+                steps += microbatch.last_of_step
+                if steps == self.STEPS:
+                    return calls, loader.stats()["node"], errors[-20:], "\n".join(log.output)
+        raise AssertionError("the loader ended")
+
+    def test_a_model_that_changed_is_measured_once_and_planned_by(self):
+        calls, node, errors, log = self.train(lambda: stated(3e-6))
+        self.assertEqual(len(calls), 1)
+        self.assertGreater(calls[0], self.CHANGE)
+        self.assertLess(calls[0], self.CHANGE + 30)
+        self.assertEqual(node["reprofiles"], 1)
+        self.assertLess(max(errors), 1e-4)
+        self.assertIn("rank 0's new profile is in use", log)
+
+    def test_one_that_cannot_be_read_is_named_and_training_goes_on(self):
+        calls, node, errors, log = self.train(lambda: {"version": 1, "unit": "hours"})
+        self.assertGreaterEqual(len(calls), 1)
+        self.assertEqual(node["reprofiles"], 0)
+        self.assertLess(max(errors), 0.05)  # correction has learnt it all the same
+        self.assertIn("'unit' must be \"seconds\"; the old one stays", log)
+
+    def test_one_that_fails_is_named_and_training_goes_on(self):
+        def fail():
+            raise RuntimeError("the GPU is full")
+
+        _, node, errors, log = self.train(fail)
+        self.assertEqual(node["reprofiles"], 0)
+        self.assertLess(max(errors), 0.05)
+        self.assertIn("reprofile= failed, the old profile stays: RuntimeError: the GPU is full", log)
+
+    def test_is_not_asked_for_unless_allowed(self):
+        _, node, _, log = self.train(None)
+        self.assertEqual(node["reprofiles"], 0)
+        self.assertNotIn("asked to measure", log)
+
+    def test_of_no_function_is_refused(self):
+        with self.assertRaisesRegex(TypeError, "reprofile = 'on': must be a function"):
+            isocost.DataLoader(self.shards, reprofile="on")
+
+
 if __name__ == "__main__":
     unittest.main()
