@@ -87,10 +87,12 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout,
 /// is (m + encoder and LLM stages - 1) × the longer of both modules' mean stage seconds, without
 /// communication; memory is 1.25 × (state + activations at the largest sample); and a layout
 /// replaces the one found before only where it is below 1.1 × its seconds with fewer microbatches.
-/// Nothing where no layout fits.
-std::optional<Layout> mean_shape_layout(const JobModel& job,
-                                        std::span<const std::vector<PipelineLoad>> batches,
-                                        const LayoutSearchOptions& options);
+/// Nothing where no layout fits. Of the context, stop token and progress are used. Errors:
+/// kCancelled.
+Result<std::optional<Layout>> mean_shape_layout(const JobModel& job,
+                                                std::span<const std::vector<PipelineLoad>> batches,
+                                                const LayoutSearchOptions& options,
+                                                const LayoutSearchContext& context);
 
 /// Why `other` is slower than `best`, in words: the part of the step that grows most.
 std::string why_slower(const LayoutScore& best, const LayoutScore& other);

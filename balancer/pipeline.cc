@@ -86,7 +86,7 @@ Result<PipelineReport> simulate(const PipelineStep& step) {
     stage.busy_s += seconds;
     stage.finish_s = std::max(stage.finish_s, ends[i]);
     busy += seconds;
-    follow_memory(operation, table.rows[operation.row], step.schedule == Schedule::kZbH1,
+    follow_memory(operation, table.rows()[operation.row], step.schedule == Schedule::kZbH1,
                   held[operation.device], stage);
     report.events.push_back({operation.device, operation.pass, ends[i] - seconds, ends[i]});
   }

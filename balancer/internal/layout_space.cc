@@ -211,20 +211,35 @@ std::vector<std::size_t> microbatch_counts(std::size_t most) {
   return counts;
 }
 
-LayoutSpace enumerate_layouts(const JobModel& job, const BatchSummary& batch,
-                              const LayoutSearchOptions& options) {
-  Collector collector(job, batch, options);
+Status visit_pairs(const JobModel& job, const BatchSummary& batch,
+                   const LayoutSearchOptions& options, const LayoutSearchContext& context,
+                   std::string_view what,
+                   const std::function<void(const ModuleOption&, const ModuleOption&)>& visit) {
   const auto llms = llm_options(job, batch, options.gpus);
   std::vector<std::vector<ModuleOption>> encoders(options.gpus + 1);  // by ranks
   for (ModuleOption& encoder : encoder_options(job, batch, options.gpus)) {
     encoders[encoder.degrees.ranks()].push_back(encoder);
   }
-  for (const ModuleOption& llm : llms) {
-    if (llm.degrees.data > batch.samples) continue;
-    for (const ModuleOption& encoder : encoders[options.gpus - llm.degrees.ranks()]) {
-      collector.add_pair(encoder, llm);
+  const std::size_t tenth = std::max<std::size_t>(1, llms.size() / 10);
+  for (std::size_t i = 0; i < llms.size(); ++i) {
+    if (context.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped");
+    for (const ModuleOption& encoder : encoders[options.gpus - llms[i].degrees.ranks()]) {
+      visit(encoder, llms[i]);
     }
+    const bool tell = (i + 1) % tenth == 0 || i + 1 == llms.size();
+    if (context.progress && tell) context.progress(i + 1, llms.size(), what);
   }
+  return {};
+}
+
+Result<LayoutSpace> enumerate_layouts(const JobModel& job, const BatchSummary& batch,
+                                      const LayoutSearchOptions& options,
+                                      const LayoutSearchContext& context) {
+  Collector collector(job, batch, options);
+  ISOCOST_TRY(visit_pairs(job, batch, options, context, "listing layouts",
+                          [&](const ModuleOption& encoder, const ModuleOption& llm) {
+                            if (llm.degrees.data <= batch.samples) collector.add_pair(encoder, llm);
+                          }));
   const auto layers = static_cast<std::size_t>(job.llm.layers);
   for (std::size_t t = 1; t <= job.cluster.gpus_per_node; t *= 2) {
     for (std::size_t p = 1; p <= layers; ++p) {

@@ -56,9 +56,10 @@ TEST_F(LayoutSearch, IsNoSlowerThanAnyLayoutItCouldChoose) {
     EXPECT_LE(best.step_s, found->mean_shape->step_s);
   }
   // All of them, planned without search: none that fits is faster by more than search is worth.
-  const LayoutSpace space = enumerate_layouts(job_, BatchSummary::of(batches_), options_);
-  EXPECT_GT(space.candidates.size(), 100U);
-  for (const LayoutCandidate& candidate : space.candidates) {
+  const auto space = enumerate_layouts(job_, BatchSummary::of(batches_), options_, context_);
+  ASSERT_TRUE(space.has_value());
+  EXPECT_GT(space->candidates.size(), 100U);
+  for (const LayoutCandidate& candidate : space->candidates) {
     const auto score = score_layout(job_, candidate.layout, batches_, options_, 0);
     ASSERT_TRUE(score.has_value()) << score.error().message();
     EXPECT_GE(score->step_s, candidate.bound_s * (1 - 1e-9)) << candidate.layout.to_string();
@@ -126,6 +127,36 @@ TEST_F(LayoutSearch, MoreMemoryIsNeverSlower) {
   const auto roomy = search_layouts(job_, batches_, options_, context_);
   ASSERT_TRUE(usual.has_value() && roomy.has_value());
   EXPECT_LE(roomy->best.front().step_s, usual->best.front().step_s * 1.01);
+}
+
+// Each part of a search that may take long, not only its rounds.
+TEST_F(LayoutSearch, EveryPartTellsOfItselfAndStops) {
+  std::map<std::string, std::uint64_t, std::less<>> told;
+  context_.progress = [&told](std::uint64_t done, std::uint64_t total, std::string_view what) {
+    EXPECT_LE(done, total);
+    told[std::string(what)] = done;
+  };
+  const auto rule = mean_shape_layout(job_, batches_, options_, context_);
+  ASSERT_TRUE(rule.has_value());
+  EXPECT_TRUE(rule->has_value());
+  EXPECT_GT(told["layouts by the mean-shape rule"], 0U);
+  ASSERT_TRUE(enumerate_layouts(job_, BatchSummary::of(batches_), options_, context_).has_value());
+  EXPECT_GT(told["listing layouts"], 0U);
+
+  std::stop_source stop;
+  context_.stop = stop.get_token();
+  // Asked to in the middle, it ends there.
+  told.clear();
+  context_.progress = [&](std::uint64_t done, std::uint64_t, std::string_view what) {
+    told[std::string(what)] = done;
+    stop.request_stop();
+  };
+  const auto stopped = mean_shape_layout(job_, batches_, options_, context_);
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().code(), ErrorCode::kCancelled);
+  const auto unlisted = enumerate_layouts(job_, BatchSummary::of(batches_), options_, context_);
+  ASSERT_FALSE(unlisted.has_value());
+  EXPECT_EQ(unlisted.error().code(), ErrorCode::kCancelled);
 }
 
 TEST(WhySlower, NamesTheLargestPart) {
