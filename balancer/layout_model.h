@@ -49,10 +49,14 @@ struct RankMemory {
   std::int64_t llm_state = 0;      ///< Of the fullest LLM rank.
 };
 
-/// The pipeline that a layout makes of a model. Stages get whole layers: of the LLM as even as they
+/// Whole layers to stages: the layout's own cut where it has one. Else of the LLM as even as they
 /// go with the output head counted, later stages the more; of both modules in one pipeline as the
-/// mean sample's seconds ask. Errors: those of Layout::validate; kInvalidArgument where a tensor
-/// degree does not divide the heads or there are more stages than layers.
+/// mean sample's seconds ask. `layout` has no more stages than the modules layers.
+LayerCut layer_cut(const JobModel& job, const Layout& layout, const PipelineLoad& mean_sample);
+
+/// The pipeline that a layout makes of a model, cut as layer_cut says. Errors: those of
+/// Layout::validate; kInvalidArgument where a tensor degree does not divide the heads, there are
+/// more stages than layers, or the layout's cut has not the model's layers.
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const PipelineLoad& mean_sample);
 

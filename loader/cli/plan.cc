@@ -282,7 +282,8 @@ Result<TraceMix> read_samples(const PlanArguments& arguments) {
   return mix;
 }
 
-// With what a node and a trainer keep to: the machines, and what activations may take.
+// With what a node and a trainer keep to: the layers of each stage, the machines, and what
+// activations may take.
 Result<Layout> as_served(Layout layout, const JobModel& job, const Batches& batches,
                          const PlanArguments& arguments) {
   PipelineLoad mean;
@@ -292,6 +293,7 @@ Result<Layout> as_served(Layout layout, const JobModel& job, const Batches& batc
   ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, mean));
   layout.activation_caps =
       activation_caps(job, state_memory(job, layout, model), arguments.search.usable_memory);
+  layout.layers = layer_cut(job, layout, mean);
   layout.interconnect = arguments.interconnect;
   return layout;
 }
