@@ -61,6 +61,8 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const PipelineLoad& mean_sample);
 
 /// What activations may take beside a layout's state: `usable` of a GPU's memory, at least a byte.
+/// One cap for all stages of a module, beside the state of the fullest: on the safe side where
+/// another stage has more activations.
 ActivationCaps activation_caps(const JobModel& job, const RankMemory& state, double usable);
 
 /// A sample's seconds in a layout: the profile's, divided over the tensor degree, and the

@@ -20,12 +20,14 @@ namespace isocost {
 /// What a layout makes of sampled global batches, each planned as at run time (plan_pipeline).
 struct LayoutScore {
   Layout layout = {};
-  double step_s = 0;              ///< Mean over the batches, simulated.
-  double idle_share = 0;          ///< Mean.
-  double work_s = 0;              ///< Mean: the busiest stage's passes ...
-  double reduce_s = 0;            ///< ... its gradient reduction; the rest of a step is waiting.
-  std::int64_t memory_bytes = 0;  ///< State and activations of the fullest rank, over the batches.
-  bool fits = true;               ///< Every batch keeps the memory.
+  double step_s = 0;      ///< Mean over the batches, simulated.
+  double idle_share = 0;  ///< Mean.
+  double work_s = 0;      ///< Mean: the busiest stage's passes ...
+  double reduce_s = 0;    ///< ... its gradient reduction; the rest of a step is waiting.
+  /// Over the batches the most activations of any rank, and the state of its module's fullest
+  /// stage: never less than a rank takes.
+  std::int64_t memory_bytes = 0;
+  bool fits = true;  ///< Every batch keeps the memory.
 
   double wait_s() const { return step_s - work_s - reduce_s; }
 };
@@ -63,8 +65,8 @@ struct LayoutSearchResult {
                                      ///< degrees, or stand in one pipeline.
   std::optional<LayoutScore> mean_shape;  ///< The published rule's choice (see mean_shape_layout).
   std::size_t enumerated = 0;
-  std::size_t over_memory = 0;
-  std::size_t over_bound = 0;  ///< Not simulated, since no plan can be faster than the best.
+  std::size_t over_memory = 0;  ///< Not simulated, since no plan could keep the memory.
+  std::size_t over_bound = 0;   ///< Not simulated, since no plan can be faster than the best.
   std::size_t simulated = 0;
 };
 

@@ -27,7 +27,7 @@ struct ModuleOption {
   double work_s = 0;  ///< Of the busiest stage for one mean sample.
   double pass_s = 0;  ///< Of all stages for one mean sample.
   double reduce_s = 0;
-  double state_bytes = 0;       ///< Of the fullest stage.
+  double state_bytes = 0;       ///< Of the fullest stage, counted for all of them.
   double activation_bytes = 0;  ///< Of the first stage for one mean sample.
   double largest_bytes = 0;     ///< The same for the largest sample.
 };
@@ -42,8 +42,8 @@ struct LayoutCandidate {
 struct LayoutSpace {
   std::vector<LayoutCandidate> candidates;  ///< By estimate, ascending.
   std::size_t enumerated = 0;
-  std::size_t over_memory = 0;
-  double least_memory = 0;  ///< Of the layouts left out for it, the smallest need in bytes.
+  std::size_t over_memory = 0;  ///< Which no plan could bring below it.
+  double least_memory = 0;      ///< Of the layouts left out for it, the smallest need in bytes.
 };
 
 /// Tensor degrees that divide the heads and stay in a node, pipeline degrees up to the layers, data

@@ -177,11 +177,15 @@ std::string describe_inputs(const PlanArguments& arguments, const JobModel& job,
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
 
+// What layouts are held against: memory_bytes and "free" are of the same limit.
+double usable_gib(const JobModel& job) {
+  return LayoutSearchOptions{}.usable_memory * gib(job.cluster.gpu_memory);
+}
+
 void print_score(const char* label, const LayoutScore& score, const JobModel& job) {
-  std::printf(
-      "%-10s %9.4f %7.2f%% %9.1f  %s%s\n", label, score.step_s, 100 * score.idle_share,
-      LayoutSearchOptions{}.usable_memory * gib(job.cluster.gpu_memory) - gib(score.memory_bytes),
-      score.layout.to_string().c_str(), score.fits ? "" : "  (does not fit the memory)");
+  std::printf("%-10s %9.4f %7.2f%% %9.1f  %s%s\n", label, score.step_s, 100 * score.idle_share,
+              usable_gib(job) - gib(score.memory_bytes), score.layout.to_string().c_str(),
+              score.fits ? "" : "  (does not fit the memory)");
 }
 
 std::size_t not_looked_at(const LayoutSearchResult& found) {
@@ -192,9 +196,10 @@ std::size_t not_looked_at(const LayoutSearchResult& found) {
 void print_table(const LayoutSearchResult& found, const JobModel& job,
                  const std::vector<std::pair<std::string, LayoutScore>>& fresh) {
   std::printf(
-      "%zu layouts: %zu over the memory, %zu over the bound, %zu simulated, %zu less "
-      "promising ones not\n",
-      found.enumerated, found.over_memory, found.over_bound, found.simulated, not_looked_at(found));
+      "%zu layouts: %zu over the memory (%.1f GiB of a GPU are usable), %zu over the bound, "
+      "%zu simulated, %zu less promising ones not\n",
+      found.enumerated, found.over_memory, usable_gib(job), found.over_bound, found.simulated,
+      not_looked_at(found));
   std::printf("%-10s %9s %8s %9s  %s\n", "", "step s", "idle", "free GiB",
               "layout (tensor x pipeline x data)");
   for (std::size_t i = 0; i < found.best.size(); ++i) {
@@ -218,12 +223,14 @@ void print_table(const LayoutSearchResult& found, const JobModel& job,
   }
 }
 
-nlohmann::ordered_json result_json(const LayoutSearchResult& found, double seconds,
+nlohmann::ordered_json result_json(const LayoutSearchResult& found, const JobModel& job,
+                                   double seconds,
                                    const std::vector<std::pair<std::string, LayoutScore>>& fresh) {
   nlohmann::ordered_json json;
   json["simulated"] = true;
   json["enumerated"] = found.enumerated;
   json["over_memory"] = found.over_memory;
+  json["usable_memory_gib"] = usable_gib(job);
   json["over_bound"] = found.over_bound;
   json["looked_at"] = found.simulated;
   json["not_looked_at"] = not_looked_at(found);
@@ -322,7 +329,7 @@ Result<int> plan_command(PlanArguments arguments) {
   ISOCOST_ASSIGN(const auto fresh, score_fresh(arguments, job, mix, found));
   finish_progress();
   if (arguments.json) {
-    std::printf("%s\n", result_json(found, seconds.count(), fresh).dump(2).c_str());
+    std::printf("%s\n", result_json(found, job, seconds.count(), fresh).dump(2).c_str());
   } else {
     print_table(found, job, fresh);
     std::printf("simulated, %.1f s of search; the best goes to %s\n", seconds.count(),

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "balancer/internal/layout_space.h"
@@ -127,6 +128,43 @@ TEST_F(LayoutSearch, MoreMemoryIsNeverSlower) {
   const auto roomy = search_layouts(job_, batches_, options_, context_);
   ASSERT_TRUE(usual.has_value() && roomy.has_value());
   EXPECT_LE(roomy->best.front().step_s, usual->best.front().step_s * 1.01);
+}
+
+// What some plan brings below a limit is not left out for that limit. Few samples of unlike size,
+// so that plans can put large microbatches far apart.
+TEST_F(LayoutSearch, LeavesOutForMemoryOnlyWhatNoPlanKeeps) {
+  Random random(3);
+  const SamplePrices prices(job_.profile);
+  options_.gpus = 5;
+  int looked = 0;
+  for (int round = 0; round < 6; ++round) {
+    std::vector<std::vector<PipelineLoad>> batches(1);
+    for (int i = 0; i < 3 + round; ++i) {
+      const std::int64_t patches = i < 2 || random.below(2) == 0 ? 40'000 : 40;
+      batches[0].push_back(prices.of(load_of_counts(patches, 20 + patches / 4)));
+    }
+    const BatchSummary summary = BatchSummary::of(batches);
+    JobModel roomy = job_;
+    roomy.cluster.gpu_memory = 100'000 * kGiB;
+    const auto all = enumerate_layouts(roomy, summary, options_, context_);
+    ASSERT_TRUE(all.has_value());
+    for (std::size_t i = 0; i < all->candidates.size(); ++i) {
+      const Layout& layout = all->candidates[i].layout;
+      JobModel tight = job_;
+      tight.cluster.gpu_memory = 1;  // the search then brings activations down as far as it can
+      const auto score = score_layout(tight, layout, batches, options_, 200);
+      ASSERT_TRUE(score.has_value());
+      tight.cluster.gpu_memory = static_cast<std::int64_t>(
+          std::ceil(static_cast<double>(score->memory_bytes) / options_.usable_memory));
+      const auto kept = enumerate_layouts(tight, summary, options_, context_);
+      EXPECT_TRUE(std::any_of(
+          kept->candidates.begin(), kept->candidates.end(),
+          [&layout](const LayoutCandidate& candidate) { return candidate.layout == layout; }))
+          << layout.to_string() << " round " << round;
+      ++looked;
+    }
+  }
+  EXPECT_GT(looked, 100);
 }
 
 // Each part of a search that may take long, not only its rounds.
