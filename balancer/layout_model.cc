@@ -14,6 +14,7 @@ namespace isocost {
 namespace {
 
 constexpr double kBf16 = 2;
+constexpr std::string_view kStatedSource = "default";
 constexpr double kTensorReductions = 4;  // a layer's, forward and backward
 
 // "12.5GB/s" with unit "B/s", "10us" with unit "s": a number, an SI prefix, the unit.
@@ -153,7 +154,7 @@ double tensor_seconds_per_unit(const JobModel& job, const Architecture& shape, s
   return kTensorReductions * 2 * (t - 1) / t * bytes / rate;
 }
 
-ModuleStages spread_module(const JobModel& job, const Architecture& shape,
+ModuleStages spread_module(const JobModel& job, const Architecture& shape, std::int64_t parameters,
                            const ModuleDegrees& degrees, double microbatch_s,
                            double activation_bytes_per_unit) {
   ModuleStages module;
@@ -164,10 +165,10 @@ ModuleStages spread_module(const JobModel& job, const Architecture& shape,
   const auto tensor = static_cast<double>(degrees.tensor);
   module.activation_bytes_per_unit = activation_bytes_per_unit / tensor;
   module.output_bytes_per_unit = kBf16 * static_cast<double>(shape.width) / tensor;
-  const double parameters =
-      static_cast<double>(shape.parameters()) / static_cast<double>(degrees.pipeline) / tensor;
-  module.reduce_s = reduce_seconds(
-      job.cluster, (StateBytes::kGradient + StateBytes::kWeight) * parameters, degrees);
+  const double of_rank =
+      static_cast<double>(parameters) / static_cast<double>(degrees.pipeline) / tensor;
+  module.reduce_s =
+      reduce_seconds(job.cluster, (StateBytes::kGradient + StateBytes::kWeight) * of_rank, degrees);
   return module;
 }
 
@@ -186,6 +187,8 @@ Result<JobModel> JobModel::create(CostProfile profile) {
   const Module encoder_module = dimensions(Module::kVision) ? Module::kVision : Module::kAudio;
   const auto encoder = dimensions(encoder_module);
   const auto llm = dimensions(Module::kLlm);
+  const bool both = encoder_module == Module::kVision && profile.source != kStatedSource;
+  const auto second = both ? dimensions(Module::kAudio) : std::nullopt;
   if (!encoder || !llm) {
     return Error(ErrorCode::kInvalidArgument,
                  "profile " + profile.source + ": 'modules." + (llm ? "vision" : "llm") +
@@ -195,8 +198,20 @@ Result<JobModel> JobModel::create(CostProfile profile) {
   return JobModel{.profile = std::move(profile),
                   .encoder_module = encoder_module,
                   .encoder = *encoder,
+                  .second_encoder = second,
                   .llm = *llm,
                   .cluster = {}};
+}
+
+std::int64_t JobModel::encoder_parameters() const {
+  return encoder.parameters() + (second_encoder ? second_encoder->parameters() : 0);
+}
+
+double JobModel::encoder_activation_bytes_per_unit() const {
+  const auto of = [this](Module module) {
+    return activation_bytes_per_unit(profile.modules.at(static_cast<std::size_t>(module)));
+  };
+  return second_encoder ? std::max(of(encoder_module), of(Module::kAudio)) : of(encoder_module);
 }
 
 Result<JobModel> JobModel::load(const std::filesystem::path& profile) {
@@ -243,20 +258,22 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   ModuleDegrees encoder = layout.encoder;
   if (!own) encoder.pipeline = 1;
   ISOCOST_TRY(check_module(job.encoder, encoder, 1, "encoder"));
+  if (job.second_encoder) {
+    encoder.pipeline = 1;  // cut in the first one's shares
+    ISOCOST_TRY(check_module(*job.second_encoder, encoder, 1, "encoder"));
+  }
   const auto fixed = [&job](Module module) {
     return job.profile.modules.at(static_cast<std::size_t>(module)).coefficients.per_microbatch;
   };
   PipelineModel model;
   model.schedule = layout.schedule;
   model.microbatches = layout.microbatches;
-  const auto activations = [&job](Module module) {
-    return activation_bytes_per_unit(job.profile.modules.at(static_cast<std::size_t>(module)));
-  };
-  model.encoder = spread_module(job, job.encoder, layout.encoder,
+  model.encoder = spread_module(job, job.encoder, job.encoder_parameters(), layout.encoder,
                                 std::max(fixed(Module::kVision), fixed(Module::kAudio)),
-                                activations(job.encoder_module));
-  model.llm =
-      spread_module(job, job.llm, layout.llm, fixed(Module::kLlm), activations(Module::kLlm));
+                                job.encoder_activation_bytes_per_unit());
+  const auto& llm = job.profile.modules.at(static_cast<std::size_t>(Module::kLlm));
+  model.llm = spread_module(job, job.llm, job.llm.parameters(), layout.llm, fixed(Module::kLlm),
+                            activation_bytes_per_unit(llm));
   model.llm.chunks = layout.chunks;
   model.link = {.latency_s = job.cluster.latency_s, .bytes_per_s = job.cluster.network_bytes_per_s};
   if (layout.ranks() <= job.cluster.gpus_per_node) {
@@ -309,7 +326,7 @@ RankMemory state_memory(const JobModel& job, const Layout& layout, const Pipelin
     double& stage = stages[c % stages.size()];
     stage += layers_bytes(job.llm, model.llm.shares[c]);
     if (!model.encoder_on_llm.empty()) {
-      stage += model.encoder_on_llm[c] * static_cast<double>(job.encoder.parameters());
+      stage += model.encoder_on_llm[c] * static_cast<double>(job.encoder_parameters());
     }
   }
   stages.front() += input;
@@ -319,7 +336,7 @@ RankMemory state_memory(const JobModel& job, const Layout& layout, const Pipelin
     const double share =
         *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
     memory.encoder_state = static_cast<std::int64_t>(
-        state_bytes(share * static_cast<double>(job.encoder.parameters()), layout.encoder));
+        state_bytes(share * static_cast<double>(job.encoder_parameters()), layout.encoder));
   }
   return memory;
 }

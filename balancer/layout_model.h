@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,16 +30,26 @@ struct Cluster {
 
 /// What predicts a job: seconds (a profile measured or stated for one rank), dimensions, machines.
 struct JobModel {
-  /// Of a profile; vision and audio are one encoder, with vision's dimensions where the profile has
-  /// them, else audio's. Errors: kInvalidArgument where it lacks an encoder's or the LLM's.
+  /// Of a profile. Vision and audio are one encoder, cut into stages by vision's layers where the
+  /// profile has its dimensions, else by audio's; where it has both, both encoders' parameters
+  /// count on every stage in the same shares, both heads limit the tensor degree, and a unit keeps
+  /// the dearer one's activations. Of the stated default ("default"), audio's do not count: it
+  /// stands for a job of vision and LLM. Errors: kInvalidArgument where it lacks an encoder's or
+  /// the LLM's.
   static Result<JobModel> create(CostProfile profile);
   /// Of a profile's file; of the stated default where it is empty. Errors: those of
   /// CostProfile::load, too.
   static Result<JobModel> load(const std::filesystem::path& profile);
 
   CostProfile profile = CostProfile::stated_default();
-  Module encoder_module = Module::kVision;  ///< Whose dimensions and memory the encoder has.
+  /// Of both encoders.
+  std::int64_t encoder_parameters() const;
+  /// What a unit keeps on all layers of the encoder, the dearer one's.
+  double encoder_activation_bytes_per_unit() const;
+
+  Module encoder_module = Module::kVision;  ///< Whose layers are cut.
   Architecture encoder = Architecture::siglip_so400m();
+  std::optional<Architecture> second_encoder;  ///< Audio's beside vision's.
   Architecture llm = Architecture::qwen2_5_7b();
   Cluster cluster;
 };

@@ -234,6 +234,45 @@ TEST(JobModel, NeedsTheDimensionsOfTheProfilesModel) {
   EXPECT_THAT(unknown.error().message(), testing::HasSubstr("'modules.llm.architecture'"));
 }
 
+// Vision and audio train on the same ranks: state, gradients and activations are of both.
+TEST(JobModel, BothEncodersCount) {
+  CostProfile profile = CostProfile::stated_default();
+  profile.source = "both.json";
+  const auto both = JobModel::create(profile);
+  profile.modules[1].architecture.reset();
+  const auto vision = JobModel::create(profile);
+  ASSERT_TRUE(both.has_value() && vision.has_value());
+  const std::int64_t audio = Architecture::whisper_large_v3().parameters();
+  EXPECT_EQ(both->encoder_parameters(), vision->encoder_parameters() + audio);
+  EXPECT_GT(both->encoder_activation_bytes_per_unit(),
+            vision->encoder_activation_bytes_per_unit());  // 32 layers of 1,280, not 27 of 1,152
+
+  for (const EncoderPlace place : {EncoderPlace::kOwnRanks, EncoderPlace::kLlmRanks}) {
+    const Layout layout{
+        .encoder_place = place, .encoder = {2, 2, 3}, .llm = {2, 2, 3}, .microbatches = 8};
+    const PipelineLoad mean{.encoder_s = 0.1, .llm_s = 2, .encoder_units = 1, .llm_units = 1};
+    const auto of_both = make_pipeline(*both, layout, mean);
+    const auto of_vision = make_pipeline(*vision, layout, mean);
+    ASSERT_TRUE(of_both.has_value() && of_vision.has_value());
+    EXPECT_GT(of_both->encoder.reduce_s + of_both->llm.reduce_s,
+              of_vision->encoder.reduce_s + of_vision->llm.reduce_s);
+    EXPECT_GT(of_both->encoder.activation_bytes_per_unit,
+              of_vision->encoder.activation_bytes_per_unit);
+    const RankMemory more = state_memory(*both, layout, *of_both);
+    const RankMemory less = state_memory(*vision, layout, *of_vision);
+    EXPECT_GT(more.encoder_state + more.llm_state, less.encoder_state + less.llm_state);
+  }
+  // 16 heads of SigLIP, 20 of Whisper.
+  const Layout eight{.encoder = {8, 1, 1}, .llm = {1, 1, 1}, .microbatches = 8};
+  EXPECT_TRUE(make_pipeline(*vision, eight, {}).has_value());
+  const auto refused = make_pipeline(*both, eight, {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(), testing::HasSubstr("Whisper large-v3 encoder's 20 heads"));
+  // The stated default stands for vision and LLM, whoever makes the job of it.
+  EXPECT_EQ(JobModel::create(CostProfile::stated_default())->encoder_parameters(),
+            JobModel{}.encoder_parameters());
+}
+
 TEST(Layout, TensorRanksHalveWorkAndPayForIt) {
   const JobModel job;
   const PipelineLoad sample{.encoder_s = 1, .llm_s = 2, .encoder_units = 1000, .llm_units = 1000};
