@@ -43,7 +43,8 @@ std::vector<StageReport> list_stages(const PipelineStep& step) {
       for (std::size_t stage = 0; stage < module.stages; ++stage) {
         stages.push_back({.encoder = encoder,
                           .replica = static_cast<std::uint32_t>(replica),
-                          .stage = static_cast<std::uint32_t>(stage)});
+                          .stage = static_cast<std::uint32_t>(stage),
+                          .reduce_s = module.reduce_s});
       }
     }
   }
