@@ -16,6 +16,7 @@ constexpr std::size_t kWave = 16;
 constexpr std::size_t kAlikeLooks = 40;
 constexpr std::size_t kAlikeSecondLooks = 6;
 constexpr std::size_t kSecondBatches = 2;
+constexpr std::size_t kMoreThanKept = 3;  // some may turn out slower, or not to fit
 
 using Batches = std::span<const std::vector<PipelineLoad>>;
 
@@ -160,6 +161,7 @@ class Search {
   // end it. Layouts that treat both modules alike get looks of their own.
   Status look_first(const LayoutSpace& space, double ratio) {
     const Round round{.number = 1, .what = "first look at layouts"};
+    const std::size_t most = std::min(options_.first_looks, space.candidates.size());
     double best = std::numeric_limits<double>::infinity();
     std::size_t alike = 0;
     std::vector<Layout> wave;
@@ -171,8 +173,7 @@ class Search {
         if (score.fits) best = std::min(best, score.step_s);
       }
       if (context_.progress) {
-        context_.progress(std::min(result_.simulated, options_.first_looks), options_.first_looks,
-                          round.what);
+        context_.progress(std::min(result_.simulated, most), most, round.what);
       }
       return {};
     };
@@ -188,6 +189,7 @@ class Search {
       if (wave.size() == kWave) ISOCOST_TRY(flush());
     }
     if (!wave.empty()) ISOCOST_TRY(flush());
+    if (context_.progress) context_.progress(most, most, round.what);  // the rest is over the bound
     sort_scores(first_);
     return {};
   }
@@ -217,9 +219,9 @@ class Search {
                       .batches = std::min(kSecondBatches, batches_.size()),
                       .evaluations = options_.evaluations / 4,
                       .what = "second look"};
-    ISOCOST_ASSIGN(
-        second_,
-        score_all(shortlist(first_, options_.second_looks, kAlikeSecondLooks, mean_shape), round));
+    const std::size_t most = std::max(options_.second_looks, options_.keep + kMoreThanKept);
+    ISOCOST_ASSIGN(second_,
+                   score_all(shortlist(first_, most, kAlikeSecondLooks, mean_shape), round));
     sort_scores(second_);
     return {};
   }
@@ -229,8 +231,9 @@ class Search {
                       .batches = batches_.size(),
                       .evaluations = options_.evaluations,
                       .what = "last look"};
-    ISOCOST_ASSIGN(auto scores,
-                   score_all(shortlist(second_, options_.keep + 3, 2, mean_shape), round));
+    ISOCOST_ASSIGN(
+        auto scores,
+        score_all(shortlist(second_, options_.keep + kMoreThanKept, 2, mean_shape), round));
     sort_scores(scores);
     for (const LayoutScore& score : scores) {
       if (mean_shape && score.layout == *mean_shape) result_.mean_shape = score;

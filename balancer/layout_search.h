@@ -38,7 +38,7 @@ struct LayoutSearchOptions {
   std::size_t keep = 5;              ///< Layouts in the answer.
   double usable_memory = 0.9;        ///< Of a GPU's; the rest is for libraries and fragments.
   std::size_t first_looks = 240;     ///< Layouts simulated at all, the most promising first.
-  std::size_t second_looks = 24;     ///< Of these, searched on more batches.
+  std::size_t second_looks = 24;     ///< Of these, searched on more batches; or as `keep` asks.
   std::int64_t evaluations = 8'000;  ///< Looks at the simulator for a plan of the last round.
   std::uint64_t seed = 0;
 };

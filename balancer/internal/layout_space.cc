@@ -95,8 +95,11 @@ class Collector {
                   .encoder = {tensor, pipeline, data},
                   .llm = {tensor, pipeline, data},
                   .schedule = options_.schedule};
-    const auto model = make_pipeline(job_, layout, batch_.mean);
+    auto model = make_pipeline(job_, layout, batch_.mean);
     if (!model) return;
+    // Work is asked for a sample at a time below; what microbatches cost besides would count for
+    // each.
+    model->encoder.microbatch_s = model->llm.microbatch_s = 0;
     const PipelineLoad mean = spread_load(job_, layout, batch_.mean);
     const double state = static_cast<double>(state_memory(job_, layout, *model).llm_state);
     for (const std::size_t m :

@@ -106,6 +106,9 @@ class Checkpoint {
     file_ << line_of(record) << std::flush;
   }
 
+  // False where scores could not be kept: a full disk, say.
+  bool kept_all() const { return !file_.is_open() || file_.good(); }
+
   std::size_t known() const { return known_.size(); }
 
  private:
@@ -125,14 +128,17 @@ class Checkpoint {
                        " is no checkpoint of this search (other inputs); remove it or name "
                        "another file with --resume");
     }
-    while (std::getline(file, line)) {
+    for (std::size_t number = 2; std::getline(file, line); ++number) {
+      if (file.eof()) break;  // torn: no end of line
       const auto json = nlohmann::json::parse(line, nullptr, false);
-      if (json.is_discarded() || file.eof()) break;  // torn
+      const Error corrupt(ErrorCode::kCorrupt, path + ": line " + std::to_string(number) +
+                                                   " is no score; remove that line");
       try {
-        ISOCOST_ASSIGN(const LayoutScore score, score_from_json(json.at("score")));
-        known_[json.at("key").get<std::string>()] = score;
-      } catch (const nlohmann::json::exception& error) {
-        return Error(ErrorCode::kCorrupt, path + ": " + error.what());
+        const auto score = score_from_json(json.at("score"));
+        if (!score) return corrupt;
+        known_[json.at("key").get<std::string>()] = *score;
+      } catch (const nlohmann::json::exception&) {
+        return corrupt;
       }
     }
     return {};
@@ -193,7 +199,7 @@ std::size_t not_looked_at(const LayoutSearchResult& found) {
   return found.enumerated - std::min(found.enumerated, known);
 }
 
-void print_table(const LayoutSearchResult& found, const JobModel& job,
+void print_table(const LayoutSearchResult& found, const JobModel& job, std::size_t top,
                  const std::vector<std::pair<std::string, LayoutScore>>& fresh) {
   std::printf(
       "%zu layouts: %zu over the memory (%.1f GiB of a GPU are usable), %zu over the bound, "
@@ -205,6 +211,9 @@ void print_table(const LayoutSearchResult& found, const JobModel& job,
   for (std::size_t i = 0; i < found.best.size(); ++i) {
     print_score(std::to_string(i + 1).c_str(), found.best[i], job);
     if (i > 0) std::printf("%11s%s\n", "", why_slower(found.best[0], found.best[i]).c_str());
+  }
+  if (found.best.size() < top) {
+    std::printf("%11sno more layouts than these %zu were found to fit\n", "", found.best.size());
   }
   if (found.alike) {
     print_score("alike", *found.alike, job);
@@ -328,10 +337,14 @@ Result<int> plan_command(PlanArguments arguments) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   ISOCOST_ASSIGN(const auto fresh, score_fresh(arguments, job, mix, found));
   finish_progress();
+  if (!checkpoint.kept_all()) {
+    std::fprintf(stderr, "isocost: %s: cannot write; not all scores were kept there\n",
+                 arguments.resume.c_str());
+  }
   if (arguments.json) {
     std::printf("%s\n", result_json(found, job, seconds.count(), fresh).dump(2).c_str());
   } else {
-    print_table(found, job, fresh);
+    print_table(found, job, arguments.search.keep, fresh);
     std::printf("simulated, %.1f s of search; the best goes to %s\n", seconds.count(),
                 arguments.output.c_str());
   }

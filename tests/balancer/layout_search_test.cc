@@ -130,6 +130,25 @@ TEST_F(LayoutSearch, MoreMemoryIsNeverSlower) {
   EXPECT_LE(roomy->best.front().step_s, usual->best.front().step_s * 1.01);
 }
 
+TEST_F(LayoutSearch, ListsAsManyAsAskedFor) {
+  options_.keep = 40;
+  std::uint64_t first_total = 0;
+  context_.progress = [&](std::uint64_t, std::uint64_t total, std::string_view what) {
+    if (what == "first look at layouts") first_total = total;
+  };
+  const auto found = search_layouts(job_, batches_, options_, context_);
+  ASSERT_TRUE(found.has_value()) << found.error().message();
+  EXPECT_EQ(found->best.size(), 40U);
+  EXPECT_EQ(first_total, options_.first_looks);
+  // No total beyond the layouts that there are.
+  options_.gpus = 4;
+  const auto few = enumerate_layouts(job_, BatchSummary::of(batches_), options_, context_);
+  ASSERT_TRUE(few.has_value());
+  if (search_layouts(job_, batches_, options_, context_).has_value()) {
+    EXPECT_EQ(first_total, std::min(options_.first_looks, few->candidates.size()));
+  }
+}
+
 // What some plan brings below a limit is not left out for that limit. Few samples of unlike size,
 // so that plans can put large microbatches far apart.
 TEST_F(LayoutSearch, LeavesOutForMemoryOnlyWhatNoPlanKeeps) {
