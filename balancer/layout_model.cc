@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "costmodel/cuts.h"
 #include "costmodel/memory.h"
 
 namespace isocost {
@@ -145,13 +146,17 @@ Status check_module(const Architecture& shape, const ModuleDegrees& degrees, std
   return {};
 }
 
-double tensor_seconds_per_unit(const JobModel& job, const Architecture& shape, std::size_t tensor) {
-  if (tensor == 1) return 0;
+TensorCost tensor_cost(const JobModel& job, Module module, const Architecture& shape,
+                       std::size_t tensor) {
+  const ModuleProfile& profile = job.profile.modules.at(static_cast<std::size_t>(module));
+  if (const auto share = tensor_share(profile, static_cast<std::int64_t>(tensor))) {
+    return {.share = *share};
+  }
   const auto t = static_cast<double>(tensor);
   const double bytes = kBf16 * static_cast<double>(shape.width * shape.layers);
   const double rate = tensor <= job.cluster.gpus_per_node ? job.cluster.node_bytes_per_s
                                                           : job.cluster.network_bytes_per_s;
-  return kTensorReductions * 2 * (t - 1) / t * bytes / rate;
+  return {.share = 1 / t, .seconds_per_unit = kTensorReductions * 2 * (t - 1) / t * bytes / rate};
 }
 
 ModuleStages spread_module(const JobModel& job, const Architecture& shape, std::int64_t parameters,
@@ -302,13 +307,21 @@ ActivationCaps activation_caps(const JobModel& job, const RankMemory& state, dou
   return {.encoder_bytes = left(state.encoder_state), .llm_bytes = left(state.llm_state)};
 }
 
+TensorCost encoder_tensor_cost(const JobModel& job, const Layout& layout) {
+  return tensor_cost(job, job.encoder_module, job.encoder, layout.encoder.tensor);
+}
+
+TensorCost llm_tensor_cost(const JobModel& job, const Layout& layout) {
+  return tensor_cost(job, Module::kLlm, job.llm, layout.llm.tensor);
+}
+
 PipelineLoad spread_load(const JobModel& job, const Layout& layout, const PipelineLoad& sample) {
+  const TensorCost encoder = encoder_tensor_cost(job, layout);
+  const TensorCost llm = llm_tensor_cost(job, layout);
   PipelineLoad load = sample;
   load.encoder_s =
-      sample.encoder_s / static_cast<double>(layout.encoder.tensor) +
-      sample.encoder_units * tensor_seconds_per_unit(job, job.encoder, layout.encoder.tensor);
-  load.llm_s = sample.llm_s / static_cast<double>(layout.llm.tensor) +
-               sample.llm_units * tensor_seconds_per_unit(job, job.llm, layout.llm.tensor);
+      encoder.share * sample.encoder_s + encoder.seconds_per_unit * sample.encoder_units;
+  load.llm_s = llm.share * sample.llm_s + llm.seconds_per_unit * sample.llm_units;
   return load;
 }
 

@@ -76,8 +76,18 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
 /// another stage has more activations.
 ActivationCaps activation_caps(const JobModel& job, const RankMemory& state, double usable);
 
-/// A sample's seconds in a layout: the profile's, divided over the tensor degree, and the
-/// all-reduces that this costs.
+/// What tensor ranks make of a module's seconds on one rank: share·seconds +
+/// seconds_per_unit·units.
+struct TensorCost {
+  double share = 1;
+  double seconds_per_unit = 0;
+};
+/// Of the encoder and of the LLM in a layout: as the profile measured it (tensor_share), else an
+/// even part and the all-reduces that this costs.
+TensorCost encoder_tensor_cost(const JobModel& job, const Layout& layout);
+TensorCost llm_tensor_cost(const JobModel& job, const Layout& layout);
+
+/// A sample's seconds in a layout: those of the profile, on each of its tensor ranks.
 PipelineLoad spread_load(const JobModel& job, const Layout& layout, const PipelineLoad& sample);
 
 /// Weights, gradients and optimizer state: bf16 weights and fp32 gradients whole on every replica,

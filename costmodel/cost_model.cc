@@ -220,6 +220,23 @@ MicrobatchShape CostModel::shape_of(std::span<const Load> samples) const {
   return shape;
 }
 
+std::vector<Load> CostModel::as_run(std::span<const Load> samples) const {
+  std::vector<Load> run(samples.begin(), samples.end());
+  for (std::size_t i = 0; i < kModules; ++i) {
+    if (!state_->options.padded.at(i)) continue;
+    double longest = 0;
+    for (const Load& sample : run)
+      longest = std::max(longest, typical_length(sample.modules.at(i)));
+    const auto length = static_cast<std::int64_t>(std::ceil(longest));
+    for (Load& sample : run) {
+      ModuleLoad& load = sample.modules.at(i);
+      load.units = load.sequences * length;
+      load.units_squared = load.units * length;
+    }
+  }
+  return run;
+}
+
 std::span<const double> CostModel::rank_speeds() const { return state_->correction.rank_speeds(); }
 
 Status CostModel::observe(const Measurement& measurement) {

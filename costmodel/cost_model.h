@@ -73,6 +73,9 @@ class CostModel {
   struct Options {
     bool correct = true;
     CorrectionOptions correction = {};
+    /// Modules that the trainer pads: each sequence of a microbatch to the longest. Others run
+    /// packed.
+    std::array<bool, kModules> padded{};
   };
   CostModel(CostProfile profile, const Options& options);
   ~CostModel();
@@ -86,6 +89,10 @@ class CostModel {
   ModuleSeconds predict_microbatch(const Load& load,
                                    std::span<const BucketSeconds> shape = {}) const;
   MicrobatchShape shape_of(std::span<const Load> samples) const;
+  /// The samples of a microbatch as the trainer runs them: in a padded module all sequences are as
+  /// long as the longest, others stay as they are. Where a sample has several sequences, they count
+  /// by their typical length.
+  std::vector<Load> as_run(std::span<const Load> samples) const;
   /// Factors on the ranks' seconds, rank by rank; ranks beyond its end, and all where it is empty:
   /// 1. A view until the next call of `update` or `restore_state`.
   std::span<const double> rank_speeds() const;

@@ -21,6 +21,7 @@ using nlohmann::json;
 constexpr int kVersion = 1;
 constexpr JsonFormat kFormat{.name = "profile", .max_bytes = std::size_t{1} << 20, .max_depth = 8};
 constexpr std::size_t kMostPoints = 1024;
+constexpr std::size_t kMostCuts = 64;
 constexpr double kLeastSeconds = 1e-9;
 constexpr double kMostSeconds = 86'400;
 
@@ -113,25 +114,71 @@ Status check_points(const std::vector<ProfilePoint>& points, const JsonObject& m
   return {};
 }
 
+Result<std::vector<ProfilePoint>> parse_points(const JsonObject& owner) {
+  ISOCOST_ASSIGN(const std::vector<JsonObject> objects, owner.objects("points", kMostPoints));
+  std::vector<ProfilePoint> points;
+  for (const JsonObject& object : objects) {
+    ISOCOST_ASSIGN(points.emplace_back(), parse_point(object));
+  }
+  ISOCOST_TRY(check_points(points, owner));
+  return points;
+}
+
+Result<ProfileCut> parse_cut(const JsonObject& object) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;
+  ISOCOST_TRY(object.only_keys({"tensor", "layers", "points"}));
+  ProfileCut cut;
+  ISOCOST_ASSIGN(cut.tensor, object.whole("tensor", 1, kMost));
+  if (object.has("layers")) {
+    ISOCOST_ASSIGN(cut.layers, object.whole("layers", 1, kMost));
+  }
+  if (cut.tensor == 1 && cut.layers == 0) {
+    return object.wrong("tensor", "is 1, and 'layers' is left out: that is the whole module");
+  }
+  ISOCOST_ASSIGN(cut.points, parse_points(object));
+  return cut;
+}
+
+Status check_cuts(const ModuleProfile& profile, const JsonObject& module) {
+  for (std::size_t i = 0; i < profile.cuts.size(); ++i) {
+    const ProfileCut& cut = profile.cuts[i];
+    const std::string field = "cuts." + std::to_string(i);
+    if (cut.layers > 0 && !profile.architecture) {
+      return module.wrong(field, "has fewer layers, but 'architecture' is missing");
+    }
+    if (cut.layers > 0 && cut.layers >= profile.architecture->layers) {
+      return module.wrong(field, "must have fewer layers than the " +
+                                     std::to_string(profile.architecture->layers) +
+                                     " of 'architecture'");
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (profile.cuts[j].tensor != cut.tensor || profile.cuts[j].layers != cut.layers) continue;
+      return module.wrong(field, "has tensor and layers of cut " + std::to_string(j));
+    }
+  }
+  return {};
+}
+
 Result<ModuleProfile> parse_measured(const JsonObject& module) {
-  ISOCOST_TRY(module.only_keys({"points", "out_of_memory", "architecture"}));
+  ISOCOST_TRY(module.only_keys({"points", "out_of_memory", "architecture", "cuts"}));
   ModuleProfile profile;
   if (module.has("out_of_memory")) {
     ISOCOST_ASSIGN(const JsonObject load, module.object("out_of_memory"));
     ISOCOST_ASSIGN(profile.out_of_memory, parse_load(load));
   }
-  ISOCOST_ASSIGN(const std::vector<JsonObject> points, module.objects("points", kMostPoints));
-  if (points.empty()) {
+  ISOCOST_ASSIGN(profile.points, parse_points(module));
+  if (profile.points.empty()) {
     return module.wrong("points", profile.out_of_memory == ModuleLoad{}
                                       ? "is empty; leave such a module's weights at 0 instead"
                                       : "is empty: the smallest load ran out of memory; "
                                         "profile smaller ones");
   }
-  for (const JsonObject& point : points) {
-    ISOCOST_ASSIGN(profile.points.emplace_back(), parse_point(point));
-  }
-  ISOCOST_TRY(check_points(profile.points, module));
   profile.coefficients = fit_coefficients(profile.points);
+  if (!module.has("cuts")) return profile;
+  ISOCOST_ASSIGN(const std::vector<JsonObject> cuts, module.objects("cuts", kMostCuts));
+  for (const JsonObject& cut : cuts) {
+    ISOCOST_ASSIGN(profile.cuts.emplace_back(), parse_cut(cut));
+  }
   return profile;
 }
 
@@ -152,6 +199,7 @@ Result<ModuleProfile> parse_module(const JsonObject& module) {
     ISOCOST_ASSIGN(const JsonObject architecture, module.object("architecture"));
     ISOCOST_ASSIGN(profile.architecture, parse_architecture(architecture));
   }
+  ISOCOST_TRY(check_cuts(profile, module));
   return profile;
 }
 
@@ -168,6 +216,19 @@ json architecture_json(const Architecture& architecture) {
   return object;
 }
 
+json points_json(const std::vector<ProfilePoint>& points) {
+  json array = json::array();
+  for (const ProfilePoint& point : points) {
+    json entry = load_json(point.load);
+    entry["forward_s"] = point.forward_s;
+    entry["backward_s"] = point.backward_s;
+    entry["spread"] = point.spread;
+    entry["peak_bytes"] = point.peak_bytes;
+    array.push_back(std::move(entry));
+  }
+  return array;
+}
+
 json module_json(const ModuleProfile& module) {
   json object = json::object();
   if (module.architecture) object["architecture"] = architecture_json(*module.architecture);
@@ -175,13 +236,11 @@ json module_json(const ModuleProfile& module) {
     for (const Term& term : kTerms) object[term.name] = module.coefficients.*term.field;
     return object;
   }
-  for (const ProfilePoint& point : module.points) {
-    json entry = load_json(point.load);
-    entry["forward_s"] = point.forward_s;
-    entry["backward_s"] = point.backward_s;
-    entry["spread"] = point.spread;
-    entry["peak_bytes"] = point.peak_bytes;
-    object["points"].push_back(std::move(entry));
+  object["points"] = points_json(module.points);
+  for (const ProfileCut& cut : module.cuts) {
+    json entry = {{"tensor", cut.tensor}, {"points", points_json(cut.points)}};
+    if (cut.layers > 0) entry["layers"] = cut.layers;
+    object["cuts"].push_back(std::move(entry));
   }
   if (!(module.out_of_memory == ModuleLoad{})) {
     object["out_of_memory"] = load_json(module.out_of_memory);

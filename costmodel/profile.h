@@ -44,6 +44,14 @@ struct ProfilePoint {
   double seconds() const { return forward_s + backward_s; }
 };
 
+/// The module measured cut otherwise: as one of `tensor` ranks that share its layers, with what
+/// they say to each other, or with some of its layers alone.
+struct ProfileCut {
+  std::int64_t tensor = 1;
+  std::int64_t layers = 0;  ///< Of its blocks; 0: all.
+  std::vector<ProfilePoint> points;
+};
+
 struct ModuleProfile {
   ModuleCoefficients coefficients;   ///< Stated, or fitted to the points.
   std::vector<ProfilePoint> points;  ///< Empty where coefficients were stated.
@@ -51,6 +59,7 @@ struct ModuleProfile {
   ModuleLoad out_of_memory;
   /// What memory and layouts follow from; empty: not said.
   std::optional<Architecture> architecture;
+  std::vector<ProfileCut> cuts;  ///< No two alike, and none of them whole; see cuts.h.
 };
 
 /// Where prediction starts. Either measured (a profile file) or the stated default.

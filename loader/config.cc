@@ -122,6 +122,33 @@ OptionSpec flag_option(std::string name, bool NodeOptions::* member, std::string
   return choice(std::move(name), member, {"off", "on"}, std::move(text));
 }
 
+// Names of modules between commas.
+OptionSpec modules(std::string name, std::array<bool, kModules> NodeOptions::* member,
+                   std::string text) {
+  return {std::move(name), "MODULES", std::move(text),
+          [member](NodeOptions& options, std::string_view value) -> Status {
+            std::array<bool, kModules> named{};
+            while (!value.empty()) {
+              const std::size_t comma = std::min(value.find(','), value.size());
+              const auto module = module_from_name(value.substr(0, comma));
+              if (!module) return bad_value(value.substr(0, comma), "one of vision, audio, llm");
+              named.at(static_cast<std::size_t>(*module)) = true;
+              value.remove_prefix(std::min(comma + 1, value.size()));
+            }
+            options.*member = named;
+            return {};
+          },
+          [member](const NodeOptions& options) {
+            std::string names;
+            for (std::size_t i = 0; i < kModules; ++i) {
+              if (!(options.*member).at(i)) continue;
+              names +=
+                  (names.empty() ? "" : ",") + std::string(module_name(static_cast<Module>(i)));
+            }
+            return names;
+          }};
+}
+
 OptionSpec milliseconds(std::string name, std::chrono::milliseconds NodeOptions::* member,
                         std::string text) {
   return {std::move(name), "SECONDS", std::move(text),
@@ -161,7 +188,13 @@ std::vector<OptionSpec> data_options() {
              "epoch."),
       text_option("profile", &O::profile, "FILE",
                   "Cost profile to start from; empty: a stated default."),
+      modules("padded", &O::padded,
+              "Modules that the trainer pads to the longest sequence of a microbatch, like llm or "
+              "vision,llm: so they are priced; data comes packed all the same."),
       flag_option("correct", &O::correct, "Correct the cost model from measured seconds."),
+      flag_option("reprofile", &O::reprofile,
+                  "Where the model is found changed, ask the first trainer to measure its profile "
+                  "again, and go on from that."),
       text_option("correction_file", &O::correction_file, "FILE",
                   "Keeps what correction learnt for the node's next run; empty: nowhere."),
   };

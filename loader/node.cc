@@ -21,6 +21,7 @@
 #include "loader/metrics_endpoint.h"
 #include "loader/online_model.h"
 #include "loader/planner.h"
+#include "loader/reprofiling.h"
 #include "loader/served_layout.h"
 #include "loader/step_decoder.h"
 #include "loader/training_meter.h"
@@ -53,7 +54,8 @@ class NodeImpl final : public Node {
         composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe, parts_.layout.get()},
                   parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
-        model_(starting_model(parts_)),
+        model_(parts_.profile, cost_model_options(parts_.options)),
+        reprofiling_(parts_.options.reprofile, model_, parts_.log),
         budget_(parts_.options.memory) {}
 
   Status start();
@@ -98,6 +100,7 @@ class NodeImpl final : public Node {
   const std::uint64_t cursor_fingerprint_;
   bool hardware_compared_ = false;  // the socket's thread's
   OnlineModel model_;
+  Reprofiling reprofiling_;
   BufferPool pool_;
   MemoryBudget budget_;
   TrainingMeter meter_;
@@ -232,6 +235,10 @@ void NodeImpl::on_event(const ServerEvent& event) {
     take_report(reported->rank, reported->report);
     return;
   }
+  if (const auto* came = std::get_if<ProfileCame>(&event)) {
+    reprofiling_.offer(*came);
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     if (const auto* joined = std::get_if<ClientJoined>(&event)) {
@@ -258,9 +265,9 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
                      report.position.microbatch < step->plan.microbatches;
   if (known) {
     const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
-    measurement.load = place.load;
+    measurement.load = place.run_load;
     if (parts_.layout) {
-      measurement.seconds = parts_.layout->as_one_rank(report.seconds, place.load);
+      measurement.seconds = parts_.layout->as_one_rank(report.seconds, place.run_load);
     }
     meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
     measurement.shape = place.shape;
@@ -393,11 +400,13 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
     input.weights.push_back(slot.weight);
     input.ids.push_back(slot.id);
   }
+  reprofiling_.take_offered();
   const auto started = Clock::now();
   ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
     return plan_step(input, model, run.options, parts_.layout.get());
   }));
   count(*sealed, std::chrono::duration<double>(Clock::now() - started).count());
+  sealed->profile_wanted = reprofiling_.ask();
   return push(run, std::move(sealed));
 }
 
@@ -533,6 +542,7 @@ NodeSummary NodeImpl::summary() {
   const OnlineModel::Progress learnt = model_.progress();
   summary.measurements = learnt.measurements;
   summary.reports_rejected += learnt.rejected;
+  summary.reprofiles = learnt.profiles;
   summary.mape = learnt.mape;
   return summary;
 }

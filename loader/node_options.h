@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
+#include "base/load.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "decode/probe.h"
@@ -36,8 +38,10 @@ struct NodeOptions {
   TailPolicy tail = TailPolicy::kDeliver;
   BalancePolicy balance = BalancePolicy::kIsocost;
   bool correct = true;
+  bool reprofile = false;  ///< Ask a trainer for a new profile where the old one no longer holds.
   std::filesystem::path correction_file;  ///< Keeps what was learnt; empty: forgotten at the end.
   std::filesystem::path profile;          ///< Cost profile; empty: the stated default.
+  std::array<bool, kModules> padded{};    ///< Modules whose sequences the trainer pads.
   RecipeOptions recipe;
 
   // Bad input.

@@ -26,6 +26,7 @@ std::string NodeSummary::to_json() const {
                                        {"memory_peak_bytes", memory_peak_bytes},
                                        {"measurements", measurements},
                                        {"reports_rejected", reports_rejected},
+                                       {"reprofiles", reprofiles},
                                        {"mape", mape_json}};
   return json.dump(2);
 }

@@ -23,7 +23,8 @@ struct NodeSummary {
   std::int64_t memory_peak_bytes = 0;
   std::int64_t measurements = 0;
   std::int64_t reports_rejected = 0;
-  ModuleSeconds mape{};  ///< NaN where nothing was measured.
+  std::uint32_t reprofiles = 0;  ///< Profiles that a trainer measured again, adopted.
+  ModuleSeconds mape{};          ///< NaN where nothing was measured.
 
   std::string to_json() const;
 };

@@ -25,6 +25,7 @@ void OnlineModel::observe_reported() {
     reported.swap(reported_);
   }
   for (const Observation& one : reported) {
+    if (one.step->plan.profile != profiles_) continue;
     // A measurement that the model refuses is counted there.
     static_cast<void>(model_.observe(one.measurement));
   }
@@ -34,7 +35,18 @@ Result<StepPlan> OnlineModel::plan(const std::function<Result<StepPlan>(const Co
   const std::lock_guard lock(model_mutex_);
   observe_reported();
   model_.update();
-  return plan(model_);
+  Result<StepPlan> planned = plan(model_);
+  if (planned) planned->profile = profiles_;
+  return planned;
+}
+
+void OnlineModel::adopt(const CostProfile& profile) {
+  const std::lock_guard lock(model_mutex_);
+  observe_reported();
+  measured_before_ += model_.measurements();
+  rejected_before_ += model_.rejected();
+  model_ = CostModel(profile, options_);
+  profiles_ += 1;
 }
 
 OnlineModel::Progress OnlineModel::progress() {
@@ -42,8 +54,9 @@ OnlineModel::Progress OnlineModel::progress() {
   observe_reported();
   return {.correction = model_.correction(),
           .mape = model_.mape(),
-          .measurements = model_.measurements(),
-          .rejected = model_.rejected()};
+          .measurements = measured_before_ + model_.measurements(),
+          .rejected = rejected_before_ + model_.rejected(),
+          .profiles = profiles_};
 }
 
 std::string OnlineModel::save_state() {

@@ -18,14 +18,19 @@ namespace isocost {
 /// learnt from when the next step is planned. Internally synchronised.
 class OnlineModel {
  public:
-  explicit OnlineModel(CostModel model) : model_(std::move(model)) {}
+  OnlineModel(const CostProfile& profile, CostModel::Options options)
+      : options_(std::move(options)), model_(profile, options_) {}
 
   /// Takes a measurement down, with the step that its shape is a view into. False where a flood of
-  /// them waits already: it is dropped. Never waits for the model.
+  /// them waits already: it is dropped. Never waits for the model. One of a step that was planned
+  /// by a profile before the last `adopt` says nothing about this one, and is let go.
   bool report(const Measurement& measurement, std::shared_ptr<const SealedStep> step);
 
   /// Learns from what was reported, then plans with what it knows now.
   Result<StepPlan> plan(const std::function<Result<StepPlan>(const CostModel&)>& plan);
+
+  /// Goes on from another profile, with nothing learnt.
+  void adopt(const CostProfile& profile);
 
   /// What was learnt so far, everything reported included.
   struct Progress {
@@ -33,6 +38,7 @@ class OnlineModel {
     ModuleSeconds mape{};  ///< NaN where nothing was measured.
     std::int64_t measurements = 0;
     std::int64_t rejected = 0;
+    std::uint32_t profiles = 0;  ///< Adopted.
   };
   Progress progress();
 
@@ -47,8 +53,12 @@ class OnlineModel {
   };
   void observe_reported();  // with model_mutex_ held
 
-  std::mutex model_mutex_;  // guards model_; taken before reported_mutex_
+  const CostModel::Options options_;
+  std::mutex model_mutex_;  // guards model_ to rejected_before_; taken before reported_mutex_
   CostModel model_;
+  std::uint32_t profiles_ = 0;
+  std::int64_t measured_before_ = 0;  // by models before this one
+  std::int64_t rejected_before_ = 0;
   std::mutex reported_mutex_;  // guards reported_, and is held for moments only
   std::vector<Observation> reported_;
 };

@@ -128,8 +128,10 @@ void fill_places(const PlanInput& input, const BalanceResult& balanced, const Co
         plan.global_label_tokens += static_cast<std::uint64_t>(input.loads[slot].label_tokens);
       }
     }
-    place.shape = model.shape_of(loads);
-    place.predicted = model.predict_microbatch(place.load, place.shape);
+    const std::vector<Load> run = model.as_run(loads);
+    for (const Load& sample : run) place.run_load += sample;
+    place.shape = model.shape_of(run);
+    place.predicted = model.predict_microbatch(place.run_load, place.shape);
     const auto speeds = model.rank_speeds();
     if (rank >= speeds.size()) continue;
     for (double& seconds : place.predicted) seconds *= speeds[rank];

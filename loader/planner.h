@@ -21,8 +21,9 @@ struct PlannedSample {
 
 struct PlannedMicrobatch {
   std::vector<PlannedSample> samples;
-  Load load;
-  MicrobatchShape shape;      ///< For measuring it: see Measurement.
+  Load load;                  ///< As delivered: packed.
+  Load run_load;              ///< As the trainer runs it, padding included.
+  MicrobatchShape shape;      ///< Of the latter, for measuring it: see Measurement.
   ModuleSeconds predicted{};  ///< On its rank.
 };
 
@@ -34,6 +35,7 @@ struct StepPlan {
   double makespan_s = 0;                  ///< Predicted; of the policy's objective.
   double lower_bound_s = 0;
   std::uint64_t hash = 0;  ///< Of the plan's integers: equal plans have equal hashes.
+  std::uint32_t profile = 0;  ///< By which of a run's profiles it was priced, counted from 0.
 
   const PlannedMicrobatch& place(std::int64_t rank, std::uint32_t microbatch) const {
     return places[static_cast<std::size_t>(rank) * microbatches + microbatch];

@@ -38,6 +38,7 @@ struct SealedStep {
   std::uint32_t step = 0;
   std::vector<SampleSlot> slots;
   StepPlan plan;
+  bool profile_wanted = false;  ///< The first rank is asked to measure its profile again.
 
   Position last_position() const { return {epoch, step, plan.microbatches - 1}; }
 };

@@ -80,14 +80,13 @@ ModuleSeconds ServedLayout::as_one_rank(const ModuleSeconds& measured, const Loa
   constexpr double kLeastWork = 0.1;  // of what was measured, should reductions seem to take it all
   ModuleSeconds seconds = measured;
   for (std::size_t m = 0; m < kModules; ++m) {
-    const bool llm = static_cast<Module>(m) == Module::kLlm;
     if (seconds.at(m) <= 0) continue;
-    const auto units = static_cast<double>(load.modules.at(m).units);
-    const PipelineLoad reductions = spread_load(
-        job_, layout_, {.encoder_units = llm ? 0 : units, .llm_units = llm ? units : 0});
-    const double work = seconds.at(m) - (llm ? reductions.llm_s : reductions.encoder_s);
-    seconds.at(m) = std::max(work, kLeastWork * seconds.at(m)) *
-                    static_cast<double>(llm ? layout_.llm.tensor : layout_.encoder.tensor);
+    const TensorCost cost = static_cast<Module>(m) == Module::kLlm
+                                ? llm_tensor_cost(job_, layout_)
+                                : encoder_tensor_cost(job_, layout_);
+    const double work =
+        seconds.at(m) - cost.seconds_per_unit * static_cast<double>(load.modules.at(m).units);
+    seconds.at(m) = std::max(work, kLeastWork * seconds.at(m)) / cost.share;
   }
   return seconds;
 }

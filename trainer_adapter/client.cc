@@ -47,6 +47,7 @@ class ClientImpl final : public Client {
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
   Status report(const Report& report) override;
+  Status send_profile(const std::string& profile) override;
   void close() override { leave(true); }
   std::int64_t bytes_copied() const override { return bytes_copied_; }
   const BufferPool& pool() const override { return pool_; }
@@ -398,6 +399,17 @@ Status ClientImpl::report(const Report& report) {
   with_wait.data_wait_s = std::chrono::duration<double>(data_wait_).count();
   data_wait_ = {};
   connection_->send(with_wait);
+  return {};
+}
+
+Status ClientImpl::send_profile(const std::string& profile) {
+  if (profile.size() > kMaxProfileBytes) {
+    return Error(ErrorCode::kInvalidArgument, "a profile of " + std::to_string(profile.size()) +
+                                                  " bytes; at most " +
+                                                  std::to_string(kMaxProfileBytes) + " are sent");
+  }
+  const std::lock_guard lock(mutex_);
+  if (!left_) connection_->send(Remeasured{profile});
   return {};
 }
 

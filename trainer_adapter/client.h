@@ -84,6 +84,12 @@ class Client {
   /// seconds.
   virtual Status report(const Report& report) = 0;
 
+  /// Sends the model's profile, measured anew (JSON, see docs/profile.md): for a microbatch whose
+  /// header says profile_wanted, before it is trained on. The node plans by it from a later step
+  /// on; one that it cannot read it names in its log, and keeps the old one. Errors:
+  /// kInvalidArgument for more than kMaxProfileBytes.
+  virtual Status send_profile(const std::string& profile) = 0;
+
   /// Acknowledges the microbatch in use, says goodbye and joins the thread; idempotent. Takes at
   /// most a second.
   virtual void close() = 0;

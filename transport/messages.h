@@ -90,6 +90,7 @@ struct MicrobatchHeader {
   std::uint64_t global_label_tokens =
       0;  ///< Label tokens of the whole global batch, zero-weight repeats left out.
   std::uint64_t plan_hash = 0;  ///< Of the step's plan: equal on all ranks, equal for equal plans.
+  bool profile_wanted = false;    ///< The node asks the trainer that gets this for a Remeasured.
   std::array<double, kModules> predicted_seconds{};
   Load load;
   std::vector<SampleEntry> samples;
@@ -138,6 +139,13 @@ struct Report {
                                        -1};  ///< Forward and backward; negative: not measured.
   double data_wait_s = -1;  ///< The trainer was blocked for microbatches since its last report;
                             ///< negative: not known. Client::report fills it in.
+};
+
+inline constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;
+
+/// The model's profile, measured anew by a trainer that was asked for it.
+struct Remeasured {
+  std::string profile;  ///< JSON as docs/profile.md has it; at most kMaxProfileBytes.
 };
 
 /// Lets the node send so many microbatches more.

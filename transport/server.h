@@ -68,7 +68,12 @@ struct Reported {
   std::int32_t rank = 0;
   Report report;
 };
-using ServerEvent = std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported>;
+struct ProfileCame {
+  std::int32_t rank = 0;
+  std::string profile;  ///< As Remeasured has it: nobody has read it yet.
+};
+using ServerEvent =
+    std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported, ProfileCame>;
 
 /// The node's socket: lets in one client a rank, keeps heartbeats, carries microbatches. It owns
 /// one thread. Another protocol version, a rank that another client holds, or whom `admit` refuses

@@ -27,6 +27,7 @@ enum class Type : std::uint8_t {
   kReport = 4,
   kHeartbeat = 5,
   kGoodbye = 6,
+  kRemeasured = 7,
   kWelcome = 64,
   kRefusal = 65,
   kMicrobatch = 66,
@@ -199,6 +200,11 @@ Report get_report(ByteReader& in) {
   return report;
 }
 
+Type put(ByteWriter& out, const Remeasured& remeasured) {
+  out.put_text<std::uint32_t>(std::string_view(remeasured.profile).substr(0, kMaxProfileBytes));
+  return Type::kRemeasured;
+}
+
 Type put(ByteWriter&, const Heartbeat&) { return Type::kHeartbeat; }
 Type put(ByteWriter&, const Goodbye&) { return Type::kGoodbye; }
 
@@ -255,6 +261,7 @@ Type put(ByteWriter& out, const MicrobatchHeader& header) {
   out.put(header.microbatches);
   out.put(header.global_label_tokens);
   out.put(header.plan_hash);
+  out.put(static_cast<std::uint8_t>(header.profile_wanted));
   out.put(static_cast<std::uint8_t>(kModules));
   for (std::size_t i = 0; i < kModules; ++i) {
     const ModuleLoad& load = header.load.modules.at(i);
@@ -301,6 +308,7 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
   if (header.position.microbatch >= header.microbatches) in.fail();
   header.global_label_tokens = in.get<std::uint64_t>();
   header.plan_hash = in.get<std::uint64_t>();
+  header.profile_wanted = in.get<std::uint8_t>() != 0;
   get_modules(in, header);
   header.load.label_tokens = in.get<std::int64_t>();
   header.load.tensor_bytes = in.get<std::int64_t>();
@@ -379,6 +387,8 @@ Result<Message> get_body(Type type, ByteReader& in) {
       return Message(Acknowledgement{get_position(in)});
     case Type::kReport:
       return Message(get_report(in));
+    case Type::kRemeasured:
+      return Message(Remeasured{in.get_text<std::uint32_t>(kMaxProfileBytes)});
     case Type::kHeartbeat:
       return Message(Heartbeat{});
     case Type::kGoodbye:

@@ -132,9 +132,10 @@ void follow_neighbours(const Evidence& evidence, const FactorVector& prior, Fit&
 
 void Evidence::add(std::span<const Share> shares, const FactorVector& prior, double expected,
                    double target) {
-  std::array<double, kFactors> x{};
+  std::array<double, kFactors> x;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
+  const double scale = 1 / expected;
   for (std::size_t i = 0; i < shares.size(); ++i) {
-    x[i] = shares[i].share * prior[shares[i].factor] / expected;
+    x[i] = shares[i].share * prior[shares[i].factor] * scale;
     FactorVector& row = a[shares[i].factor];
     for (std::size_t j = 0; j <= i; ++j) row[shares[j].factor] += x[i] * x[j];
     b[shares[i].factor] += x[i] * target;

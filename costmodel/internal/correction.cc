@@ -43,14 +43,17 @@ void Correction::judge_modules(MeasuredStep& step) {
   for (std::size_t m = 0; m < kModules; ++m) {
     Rows& rows = step.modules.at(m);
     scratch_.clear();
-    for (Row& row : rows.rows) {
+    const std::size_t stride = stride_for(rows.rows.size());
+    for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+      Row& row = rows.rows[i];
       ranks_.grow(static_cast<std::size_t>(row.rank) + 1);
       row.learnt = modules_[m].learnt_ratio(rows.of(row));
+      if (i % stride != 0) continue;
       const double speed = ranks_.learnt()[static_cast<std::size_t>(row.rank)];
       scratch_.push_back(row.ratio / (row.learnt * speed));
     }
     everywhere_.at(m) = scratch_.empty() ? 1 : median(scratch_);
-    if (!modules_[m].drifted(everywhere_.at(m), rows.rows.size())) continue;
+    if (!modules_[m].drifted(everywhere_.at(m), scratch_.size())) continue;
     ++drifts_;
     reprofile_ = true;
     gate_.open();

@@ -184,11 +184,14 @@ void ModuleCorrection::refit_cold() {
 void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> speeds) {
   evidence_.forget(std::pow(keep_, static_cast<double>(step.rows.size())));
   scratch_.clear();
-  for (const Row& row : step.rows) {
-    const double expected = row.learnt;
-    const double ratio = row.ratio / speeds[static_cast<std::size_t>(row.rank)];
-    scratch_.push_back(ratio / expected);
-    add_clipped(step, row, ratio, expected);
+  const double limit = kClip * noise_;
+  const Limits limits{1 / (1 + limit), 1 + limit, 1 / (1 + kDrop * noise_), 1 + kDrop * noise_};
+  const std::size_t stride = stride_for(step.rows.size());
+  for (std::size_t i = 0; i < step.rows.size(); ++i) {
+    const Row& row = step.rows[i];
+    const double target = row.ratio / (row.learnt * speeds[static_cast<std::size_t>(row.rank)]);
+    if (i % stride == 0) scratch_.push_back(target);
+    add_clipped(step.of(row), row.learnt, target, limits);
   }
   // A step has few rows: the noise follows slowly, and faster where there are many.
   const double weight = std::min(0.5, static_cast<double>(scratch_.size()) / 256);
@@ -200,12 +203,9 @@ void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> spee
   publish(fit);
 }
 
-void ModuleCorrection::add_clipped(const Rows& rows, const Row& row, double ratio,
-                                   double expected) {
-  const auto shares = rows.of(row);
-  const double target = ratio / expected;
-  const double limit = kClip * noise_;
-  const double clipped = std::clamp(target, 1 / (1 + limit), 1 + limit);
+void ModuleCorrection::add_clipped(std::span<const Share> shares, double expected, double target,
+                                   const Limits& limits) {
+  const double clipped = std::clamp(target, limits.clip_below, limits.clip_above);
   const double side = clipped == target ? 0 : (target > 1 ? 1 : -1);
   // Only what makes up most of a row can have thrown it that far.
   for (const Share& share : shares) {
@@ -215,7 +215,7 @@ void ModuleCorrection::add_clipped(const Rows& rows, const Row& row, double rati
   }
   if (side != 0 && changed_bucket(shares)) {
     evidence_.add(shares, prior_, expected, target);
-  } else if (std::max(target, 1 / target) <= 1 + kDrop * noise_) {
+  } else if (target >= limits.drop_below && target <= limits.drop_above) {
     evidence_.add(shares, prior_, expected, clipped);
   }
 }

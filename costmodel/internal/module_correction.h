@@ -60,7 +60,13 @@ class ModuleCorrection {
   FactorVector cold_prior();
   double cold_deviation(const FactorVector& factors);
   void learn_warm(const Rows& step, std::span<const double> speeds);
-  void add_clipped(const Rows& rows, const Row& row, double ratio, double expected);
+  /// Of measured over expected: what is beyond counts as this much, or not at all.
+  struct Limits {
+    double clip_below, clip_above;
+    double drop_below, drop_above;
+  };
+  void add_clipped(std::span<const Share> shares, double expected, double target,
+                   const Limits& limits);
   bool changed_bucket(std::span<const Share> shares) const;
   void publish(const Fit& fit);
 

@@ -60,9 +60,9 @@ void RankSpeeds::take(std::span<Sample> step) {
   for (const Observed& rank : ranks) scratch_.push_back(rank.ratio / learnt_[rank.rank]);
   const double everywhere = median(scratch_);
   scratch_.clear();
-  for (const Sample& sample : step) {
-    scratch_.push_back(sample.ratio /
-                       (everywhere * learnt_[static_cast<std::size_t>(sample.rank)]));
+  for (std::size_t i = 0; i < step.size(); i += stride_for(step.size())) {
+    scratch_.push_back(step[i].ratio /
+                       (everywhere * learnt_[static_cast<std::size_t>(step[i].rank)]));
   }
   const double seen = std::max(robust_deviation(scratch_, 1), kSmallestNoise);
   noise_ = noise_ == 0 ? seen : noise_ + (std::min(seen, 2 * noise_) - noise_) / 8;

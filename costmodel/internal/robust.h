@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 namespace isocost {
+
+/// Some hundred of many values tell their median and spread: every so-manieth is enough.
+constexpr std::size_t stride_for(std::size_t values) { return 1 + values / 128; }
 
 /// Of unordered values, which are shuffled; of an even count the mean of the two middle ones. 0 of
 /// none.

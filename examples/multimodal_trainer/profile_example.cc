@@ -108,6 +108,22 @@ std::array<Architecture, kModules> architectures(const ModelOptions& options) {
   return all;
 }
 
+// Of each module, on inputs made up for it. The model must outlive them.
+std::array<PrepareForward, kModules> prepares(MultimodalModel& model) {
+  return {[&model](std::span<const std::int64_t> lengths) -> ProfiledForward {
+            return [&model, batch = images(lengths)] { return model->vision->forward(batch); };
+          },
+          [&model](std::span<const std::int64_t> lengths) -> ProfiledForward {
+            return [&model, batch = windows(lengths)] { return model->audio->forward(batch); };
+          },
+          [&model](std::span<const std::int64_t> lengths) -> ProfiledForward {
+            return [&model, batch = texts(lengths)] {
+              return torch::nn::functional::cross_entropy(model->llm->forward(batch, {}, {}),
+                                                          batch.find("llm.labels"));
+            };
+          }};
+}
+
 }  // namespace
 
 std::string example_hardware() {
@@ -119,40 +135,27 @@ Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
   const ProfilerOptions options{
       .budget = std::chrono::duration<double>(budget_s / static_cast<double>(kModules)),
       .progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
-  const auto dimensions = architectures(ModelOptions{});
-  const ProfiledModule vision{
-      .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
-        return [&model, batch = images(lengths)] { return model->vision->forward(batch); };
-      },
-      .shortest = 16,
-      .longest = 4096,
-      .most_units = 4096,
-      .multiple = 4,
-      .architecture = dimensions[0]};
-  const ProfiledModule audio{
-      .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
-        return [&model, batch = windows(lengths)] { return model->audio->forward(batch); };
-      },
-      .shortest = 32,
-      .longest = 1500,
-      .most_units = 3000,
-      .multiple = 2,
-      .architecture = dimensions[1]};
-  const ProfiledModule llm{
-      .prepare = [&model](std::span<const std::int64_t> lengths) -> ProfiledModule::Forward {
-        return [&model, batch = texts(lengths)] {
-          return torch::nn::functional::cross_entropy(model->llm->forward(batch, {}, {}),
-                                                      batch.find("llm.labels"));
-        };
-      },
-      .shortest = 64,
-      .longest = 2048,
-      .most_units = 4096,
-      .architecture = dimensions[2]};
+  const ModelOptions sizes;
+  const auto dimensions = architectures(sizes);
+  // Half of the layers tell what stands beside them: embeddings and the output head.
+  MultimodalModel shallow(ModelOptions{.vision_depth = sizes.vision_depth / 2,
+                                       .audio_depth = sizes.audio_depth / 2,
+                                       .llm_depth = sizes.llm_depth / 2});
+  std::array<ProfiledModule, kModules> modules = {
+      ProfiledModule{.shortest = 16, .longest = 4096, .most_units = 4096, .multiple = 4},
+      ProfiledModule{.shortest = 32, .longest = 1500, .most_units = 3000, .multiple = 2},
+      ProfiledModule{.shortest = 64, .longest = 2048, .most_units = 4096}};
+  const auto whole = prepares(model);
+  const auto half = prepares(shallow);
   CostProfile profile;
-  ISOCOST_ASSIGN(profile.modules[0], profile_module("vision", vision, options));
-  ISOCOST_ASSIGN(profile.modules[1], profile_module("audio", audio, options));
-  ISOCOST_ASSIGN(profile.modules[2], profile_module("llm", llm, options));
+  for (std::size_t m = 0; m < kModules; ++m) {
+    ProfiledModule& module = modules.at(m);
+    module.prepare = whole.at(m);
+    module.architecture = dimensions.at(m);
+    module.cuts = {{.prepare = half.at(m), .layers = dimensions.at(m).layers / 2}};
+    const std::string name(module_name(static_cast<Module>(m)));
+    ISOCOST_ASSIGN(profile.modules.at(m), profile_module(name, module, options));
+  }
   profile.source = "isocost profile --example";
   profile.hardware = example_hardware();
   profile.dtype = "float32";

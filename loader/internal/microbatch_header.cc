@@ -41,6 +41,7 @@ MicrobatchHeader header_of(const SealedStep& step, std::int32_t rank, std::uint3
   header.microbatches = step.plan.microbatches;
   header.global_label_tokens = step.plan.global_label_tokens;
   header.plan_hash = step.plan.hash;
+  header.profile_wanted = step.profile_wanted && rank == 0 && microbatch == 0;
   header.predicted_seconds = place.predicted;
   header.load = place.load;
   for (const PlannedSample& sample : place.samples) {

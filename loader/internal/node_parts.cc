@@ -87,15 +87,16 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
       std::move(layout), cursor, std::move(bad),     std::move(load_hook)};
 }
 
-CostModel starting_model(const NodeParts& parts) {
+CostModel::Options cost_model_options(const NodeOptions& options) {
   CostModel::Options model_options;
-  model_options.correct = parts.options.correct;
+  model_options.correct = options.correct;
+  model_options.padded = options.padded;
   model_options.correction.clock = [] {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
   };
-  return {parts.profile, model_options};
+  return model_options;
 }
 
 }  // namespace isocost

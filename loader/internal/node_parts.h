@@ -36,7 +36,7 @@ struct NodeParts {
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
                                   const LogSink& log, LoadHook load_hook);
 
-/// A cost model that starts from the profile, and tells the time that learning takes.
-CostModel starting_model(const NodeParts& parts);
+/// For a cost model that tells the time that learning takes.
+CostModel::Options cost_model_options(const NodeOptions& options);
 
 }  // namespace isocost

@@ -282,6 +282,21 @@ TEST(Layout, TensorRanksHalveWorkAndPayForIt) {
   EXPECT_NEAR(two.llm_s, 1 + 4.0 * 28 * 1000 * 3584 * 2 / 300e9, 1e-9);
 }
 
+// What was measured with tensor ranks counts, not what the interconnect's rate makes of it.
+TEST(SpreadLoad, TakesTheMeasuredShareOfTensorRanks) {
+  JobModel job;
+  ModuleProfile& llm = job.profile.modules[2];
+  ProfilePoint point;
+  point.load.add_sequence(4096);
+  point.forward_s = 1;
+  llm.points = {point};
+  point.forward_s = 0.625;
+  llm.cuts = {{.tensor = 2, .layers = 0, .points = {point}}};
+  const PipelineLoad sample{.llm_s = 2, .llm_units = 1000};
+  EXPECT_DOUBLE_EQ(spread_load(job, {.llm = {2, 1, 1}}, sample).llm_s, 1.25);
+  EXPECT_GT(spread_load(job, {.llm = {4, 1, 1}}, sample).llm_s, 0.5);  // not measured
+}
+
 TEST(Cluster, ReadsAnInterconnect) {
   const auto cluster =
       Cluster::parse_interconnect("node=450GB/s,network=50GB/s,latency=5us,gpus-per-node=4");

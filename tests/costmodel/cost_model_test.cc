@@ -36,6 +36,24 @@ TEST(CostModel, SamplesAddUpToTheirMicrobatchButForTheLaunch) {
   }
 }
 
+TEST(CostModel, PadsWhatTheTrainerPadsToTheLongestSequence) {
+  CostModel::Options options;
+  options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  const CostModel model(CostProfile::stated_default(), options);
+  std::vector<Load> samples(3);
+  for (Load& sample : samples) sample[Module::kVision].add_sequence(256);
+  samples[0][Module::kLlm].add_sequence(100);
+  samples[1][Module::kLlm].add_sequence(1000);  // the third has no text at all
+  const std::vector<Load> run = model.as_run(samples);
+  EXPECT_EQ(run[0][Module::kLlm], run[1][Module::kLlm]);
+  EXPECT_EQ(run[1][Module::kLlm], samples[1][Module::kLlm]);
+  EXPECT_EQ(run[2][Module::kLlm], ModuleLoad());
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(run[i][Module::kVision], samples[i][Module::kVision]);
+  }
+  EXPECT_EQ(CostModel(CostProfile::stated_default(), {}).as_run(samples), samples);
+}
+
 TEST(CostModel, DropsAndCountsWhatIsNoMeasurement) {
   CostModel model(CostProfile::stated_default(), {});
   Random random(2);

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
+#include "costmodel/cuts.h"
 #include "costmodel/profile.h"
 
 namespace isocost {
@@ -96,6 +98,69 @@ TEST(Profile, LoadsAFileAndSaysWhichOneIsBroken) {
   std::filesystem::remove(file);
   EXPECT_EQ(CostProfile::load(file).error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(CostProfile::load(testing::TempDir()).error().code(), ErrorCode::kIo);
+}
+
+// Loads of one and of many sequences that take `ends_s + layer_s * layers` a unit.
+std::vector<ProfilePoint> points_of(double ends_s, double layer_s, double layers) {
+  std::vector<ProfilePoint> points;
+  for (const std::int64_t length : {64, 256, 1024}) {
+    for (const std::int64_t count : {std::int64_t{1}, 4096 / length}) {
+      ProfilePoint point;
+      for (std::int64_t i = 0; i < count; ++i) point.load.add_sequence(length);
+      point.forward_s = static_cast<double>(point.load.units) * (ends_s + layer_s * layers);
+      points.push_back(point);
+    }
+  }
+  return points;
+}
+
+CostProfile profile_with_cuts() {
+  CostProfile profile = CostProfile::stated_default();
+  ModuleProfile& llm = profile.modules[2];
+  llm.architecture = Architecture::qwen2_5_7b();  // 28 layers
+  llm.points = points_of(3e-6, 1e-6, 28);
+  std::vector<ProfilePoint> halves = points_of(3e-6, 1e-6, 28);
+  for (ProfilePoint& point : halves) point.forward_s *= point.load.units > 2048 ? 0.55 : 0.9;
+  llm.cuts = {{.tensor = 1, .layers = 14, .points = points_of(3e-6, 1e-6, 14)},
+              {.tensor = 2, .layers = 0, .points = halves}};
+  return profile;
+}
+
+TEST(ProfileCuts, SayWhatTensorRanksTakeAndWhatStandsBesideTheLayers) {
+  const auto profile = CostProfile::parse(profile_with_cuts().to_json());
+  ASSERT_TRUE(profile) << profile.error().to_string();
+  const ModuleProfile& llm = profile->modules[2];
+  ASSERT_EQ(llm.cuts.size(), 2U);
+  EXPECT_EQ(llm.cuts[0].layers, 14);
+  EXPECT_EQ(llm.cuts[1].tensor, 2);
+  EXPECT_NEAR(layers_beside(llm), 3, 1e-9);
+  EXPECT_EQ(tensor_share(llm, 1), 1);
+  EXPECT_NEAR(tensor_share(llm, 2).value(), 0.55, 1e-9);  // of large loads, not of launches
+  EXPECT_FALSE(tensor_share(llm, 4).has_value());
+  EXPECT_FALSE(tensor_share(profile->modules[0], 2).has_value());
+  EXPECT_EQ(layers_beside(CostProfile::stated_default().modules[2]),
+            CostProfile::stated_default().modules[2].architecture->head_layers());
+}
+
+TEST(ProfileCuts, ThoseThatCannotBeAreNamed) {
+  const auto refusal = [](void (*spoil)(ModuleProfile& llm)) {
+    CostProfile profile = profile_with_cuts();
+    spoil(profile.modules[2]);
+    const auto parsed = CostProfile::parse(profile.to_json());
+    return parsed ? "accepted" : parsed.error().message();
+  };
+  EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.cuts[1].tensor = 1; }),
+              HasSubstr("'modules.llm.cuts.1.tensor' is 1"));
+  EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.cuts[0].layers = 28; }),
+              HasSubstr("'modules.llm.cuts.0' must have fewer layers than the 28"));
+  EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.architecture.reset(); }),
+              HasSubstr("'modules.llm.cuts.0' has fewer layers, but 'architecture' is missing"));
+  EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.cuts[1] = llm.cuts[0]; }),
+              HasSubstr("'modules.llm.cuts.1' has tensor and layers of cut 0"));
+  EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.cuts[0].points[0].forward_s = -1; }),
+              HasSubstr("'modules.llm.cuts.0.points.0.forward_s' must not be negative"));
+  EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.cuts[1].points[0].forward_s = 60; }),
+              HasSubstr("'modules.llm.cuts.1.points.0' takes more than twice"));
 }
 
 // The numbers that docs/cost_model.md derives.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -31,6 +32,7 @@ shards = "data/shards"
 ranks = 8
 balance = "none"
 correct = false
+padded = "llm,vision"
 memory = "4GiB"
 timeout = 2.5
 [recipe]
@@ -41,6 +43,7 @@ video_fps = 0.5
   EXPECT_EQ(options.ranks, 8);
   EXPECT_EQ(options.balance, BalancePolicy::kNone);
   EXPECT_FALSE(options.correct);
+  EXPECT_EQ(options.padded, (std::array<bool, kModules>{true, false, true}));
   EXPECT_EQ(options.memory, 4 * kGiB);
   EXPECT_EQ(options.timeout.count(), 2500);
   EXPECT_DOUBLE_EQ(options.recipe.video_fps, 0.5);
@@ -57,6 +60,8 @@ TEST(ApplyToml, NamesFileLineAndKey) {
             "node.toml:2: rank: no such setting; isocost serve --help lists them");
   EXPECT_EQ(refusal("ranks = 'many'"), "node.toml:1: ranks: 'many' is not a whole number in range");
   EXPECT_EQ(refusal("balance = 'fair'"), "node.toml:1: balance: 'fair' is not one of none|isocost");
+  EXPECT_EQ(refusal("padded = 'llm,text'"),
+            "node.toml:1: padded: 'text' is not one of vision, audio, llm");
   EXPECT_EQ(refusal("seed = -1"), "node.toml:1: seed: '-1' is not a whole number in range");
   EXPECT_EQ(refusal("ranks = [1]"), "node.toml:1: ranks: expected text, a number or true/false");
   EXPECT_TRUE(refusal("ranks = = 2").starts_with("node.toml:1: ")) << refusal("ranks = = 2");

@@ -64,6 +64,28 @@ TEST(MicrobatchesFor, ShrinksWithTheTail) {
   EXPECT_EQ(microbatches_for(9, make_options(4, 4, 16)), 2U);  // 3 would leave a place empty
 }
 
+TEST(PlanStep, PricesWhatTheTrainerPads) {
+  CostModel::Options options;
+  options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  const CostModel model(CostProfile::stated_default(), options);
+  const PlanInput input = make_input(64, 3);
+  const StepPlan plan = plan_step(input, model, make_options(2, 4, 64)).value();
+  for (const PlannedMicrobatch& place : plan.places) {
+    std::int64_t longest = 0;
+    for (const PlannedSample& sample : place.samples) {
+      longest = std::max(longest, input.loads[sample.slot][Module::kLlm].units);
+    }
+    const ModuleLoad& run = place.run_load[Module::kLlm];
+    EXPECT_EQ(run.units, static_cast<std::int64_t>(place.samples.size()) * longest);
+    EXPECT_EQ(run.units_squared, run.units * longest);
+    if (place.samples.size() == 1) continue;
+    EXPECT_GT(run.units, place.load[Module::kLlm].units);  // and that is what is delivered
+    EXPECT_EQ(place.run_load[Module::kVision], place.load[Module::kVision]);
+    EXPECT_EQ(place.predicted, model.predict_microbatch(place.run_load, place.shape));
+    EXPECT_GT(place.predicted[2], default_model().predict_microbatch(place.load)[2]);
+  }
+}
+
 TEST(PlanStep, PlacesEverySampleOnce) {
   for (const BalancePolicy policy : {BalancePolicy::kNone, BalancePolicy::kIsocost}) {
     for (const std::size_t samples : {64U, 37U, 9U, 8U}) {

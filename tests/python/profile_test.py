@@ -12,8 +12,9 @@ import unittest
 import torch
 
 import isocost
-from isocost.profile import ModuleProfiler, hardware, relative_spread
-from support import PROGRAM, TIMEOUT, ShardTest
+from isocost.module_profiler import ModuleProfiler, relative_spread
+from isocost.profile import hardware
+from support import PROGRAM, TIMEOUT, ShardTest, torchrun
 
 
 class Machine:
@@ -51,10 +52,10 @@ class Machine:
     def peak_bytes(self):
         return 4096
 
-    def profile(self, budget_s, lengths=(16, 4096), most_units=16384, multiple=1):
-        profiler = ModuleProfiler("llm", isocost.ProfiledModule(self.prepare, lengths, most_units, multiple), self,
-                                  lambda line: None)
-        profiler.run(budget_s, now=lambda: self.time)
+    def profile(self, budget_s, lengths=(16, 4096), most_units=16384, multiple=1, **more):
+        module = isocost.ProfiledModule(self.prepare, lengths, most_units, multiple, **more)
+        profiler = ModuleProfiler("llm", module, self, lambda line: None)
+        profiler.run(budget_s, clock=lambda: self.time)
         return profiler
 
 
@@ -129,6 +130,70 @@ class Grid(unittest.TestCase):
 
     def test_lengths_are_multiples(self):
         self.assertTrue(all(p.length % 12 == 0 for p in Machine(smooth).profile(100, multiple=12).points))
+
+
+class Cuts(unittest.TestCase):
+    ARCHITECTURE = isocost.Architecture("an LLM", layers=8, width=64, heads=4, mlp=256)
+
+    def test_are_measured_at_the_largest_loads_of_each_length(self):
+        machine = Machine(smooth)
+
+        def part(share):
+            def prepare(lengths):
+                def forward():
+                    machine.time += share * smooth(lengths)
+                return forward
+            return prepare
+
+        cuts = [isocost.Cut(part(0.6), tensor=2), isocost.Cut(part(0.5), layers=4)]
+        profiler = machine.profile(1000, architecture=self.ARCHITECTURE, cuts=cuts)
+        document = profiler.to_json()["cuts"]
+        self.assertEqual([(cut["tensor"], cut.get("layers")) for cut in document], [(2, None), (1, 4)])
+        whole = {(p.length, p.count): p.forward_s for p in profiler.points}
+        for (_, points), share in zip(profiler.cuts, (0.6, 0.5)):
+            self.assertEqual(len(points), 5)
+            for point in points:
+                self.assertAlmostEqual(point.forward_s / whole[point.length, point.count], share, 6)
+                self.assertGreater(point.length * point.count, 16384 // 2)
+
+    def test_without_room_are_left_out(self):
+        def prepare(lengths):
+            def forward():
+                if lengths[0] > 1000:
+                    raise RuntimeError("CUDA out of memory")
+                machine.time += smooth(lengths)
+            return forward
+
+        machine = Machine(smooth)
+        profiler = machine.profile(1000, cuts=[isocost.Cut(prepare, tensor=2)])
+        self.assertEqual(len(profiler.cuts[0][1]), 3)
+
+    def test_that_cannot_be_are_named(self):
+        module = isocost.ProfiledModule(Machine(smooth).prepare, (16, 64), 256)
+        cut = isocost.Cut(module.prepare)
+        for cuts, architecture, says in [([cut], None, "more than one tensor rank"),
+                                         ([cut._replace(tensor=0)], None, "more than one tensor rank"),
+                                         ([cut._replace(layers=4)], None, "give the module's architecture"),
+                                         ([cut._replace(layers=8)], self.ARCHITECTURE, "fewer layers than it has"),
+                                         ([cut._replace(tensor=2)] * 2, None, "two cuts")]:
+            with self.assertRaisesRegex(ValueError, says):
+                isocost.profile_model(progress=False, llm=module._replace(cuts=cuts, architecture=architecture))
+
+    def test_of_tensor_ranks_are_measured_together(self):
+        """Two processes share a linear layer's columns, and add up over gloo."""
+        script = pathlib.Path(__file__).with_name("profile_group.py")
+        with tempfile.TemporaryDirectory() as directory:
+            file = pathlib.Path(directory) / "profile.json"
+            run = torchrun([script, file])
+            profiles = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+            self.assertEqual(len(profiles), 2)
+            self.assertEqual(profiles[0], profiles[1])  # what one process decides holds for both
+            cut = profiles[0]["modules"]["llm"]["cuts"][0]
+            self.assertEqual(cut["tensor"], 2)
+            self.assertGreaterEqual(len(cut["points"]), 3)
+            self.assertEqual(json.loads(file.read_text()), profiles[0])
+            subprocess.run([PROGRAM, "predict", "--profile", file, "--llm", "64"], check=True, timeout=TIMEOUT,
+                           stdout=subprocess.DEVNULL)
 
 
 class Memory(unittest.TestCase):
@@ -220,6 +285,77 @@ class OtherHardware(ShardTest):
 
     def test_the_same_is_none(self):
         self.assertEqual(self.logged(hardware()), [])
+
+
+def stated(seconds_a_token):
+    """A profile by which only the LLM costs anything."""
+    modules = {name: {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
+               for name in ("vision", "audio", "llm")}
+    modules["llm"]["per_unit"] = seconds_a_token
+    return {"version": 1, "unit": "seconds", "modules": modules}
+
+
+class Reprofile(ShardTest):
+    CHANGE = 40  # step from which a token takes three times as long
+    STEPS = 160
+
+    def train(self, reprofile):
+        """Trains on a model that changes; returns (steps at which it was measured again, the
+        summary of the node, relative errors of the last predictions, what was logged)."""
+        file = pathlib.Path(self.shards).parent / "stated.json"
+        file.write_text(json.dumps(stated(1e-6)))
+        calls, errors, steps = [], [], 0
+
+        def measured():
+            calls.append(steps)
+            return reprofile()
+
+        with self.assertLogs("isocost", logging.INFO) as log, isocost.DataLoader(
+                self.shards, global_batch_size=16, microbatches=2, endless=True, profile=str(file),
+                reprofile=None if reprofile is None else measured) as loader:
+            logging.getLogger("isocost").info("begin")
+            for microbatch in loader:
+                seconds = (3e-6 if steps >= self.CHANGE else 1e-6) * microbatch.tensors["input_ids"].numel()
+                loader.report(microbatch, {"llm": seconds})
+                errors.append(abs(microbatch.predicted["llm"] / seconds - 1))
+                steps += microbatch.last_of_step
+                if steps == self.STEPS:
+                    return calls, loader.stats()["node"], errors[-20:], "\n".join(log.output)
+        raise AssertionError("the loader ended")
+
+    def test_a_model_that_changed_is_measured_once_and_planned_by(self):
+        calls, node, errors, log = self.train(lambda: stated(3e-6))
+        self.assertEqual(len(calls), 1)
+        self.assertGreater(calls[0], self.CHANGE)
+        self.assertLess(calls[0], self.CHANGE + 30)
+        self.assertEqual(node["reprofiles"], 1)
+        self.assertLess(max(errors), 1e-4)
+        self.assertIn("rank 0's new profile is in use", log)
+
+    def test_one_that_cannot_be_read_is_named_and_training_goes_on(self):
+        calls, node, errors, log = self.train(lambda: {"version": 1, "unit": "hours"})
+        self.assertGreaterEqual(len(calls), 1)
+        self.assertEqual(node["reprofiles"], 0)
+        self.assertLess(max(errors), 0.05)  # correction has learnt it all the same
+        self.assertIn("'unit' must be \"seconds\"; the old one stays", log)
+
+    def test_one_that_fails_is_named_and_training_goes_on(self):
+        def fail():
+            raise RuntimeError("the GPU is full")
+
+        _, node, errors, log = self.train(fail)
+        self.assertEqual(node["reprofiles"], 0)
+        self.assertLess(max(errors), 0.05)
+        self.assertIn("reprofile= failed, the old profile stays: RuntimeError: the GPU is full", log)
+
+    def test_is_not_asked_for_unless_allowed(self):
+        _, node, _, log = self.train(None)
+        self.assertEqual(node["reprofiles"], 0)
+        self.assertNotIn("asked to measure", log)
+
+    def test_of_no_function_is_refused(self):
+        with self.assertRaisesRegex(TypeError, "reprofile = 'on': must be a function"):
+            isocost.DataLoader(self.shards, reprofile="on")
 
 
 if __name__ == "__main__":

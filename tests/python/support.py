@@ -5,8 +5,10 @@ import math
 import os
 import pathlib
 import shutil
+import socket
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 import wave
@@ -80,3 +82,37 @@ class ShardTest(unittest.TestCase):
 
 def summary(lines):
     return [json.loads(line) for line in lines.splitlines() if line.startswith("{")]
+
+
+class Run:
+    """What the ranks printed, and their exit statuses."""
+
+    def __init__(self, outputs, errors, statuses):
+        self.stdout, self.stderr, self.statuses = "".join(outputs), "".join(errors), statuses
+
+
+def torchrun(arguments, ranks=2, expect=0):
+    """Debian's torchrun 1.13 does not start under Python 3.11 (its enumeration of redirections), so
+    the ranks are started here as torchrun starts them: its environment, and its agent's store."""
+    from torch import distributed
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    store = distributed.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
+    processes = [subprocess.Popen(
+        [sys.executable, "-B", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
+             "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+             "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}) for rank in range(ranks)]
+    try:
+        outputs = [process.communicate(timeout=2 * TIMEOUT) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    del store
+    run = Run([out for out, _ in outputs], [error for _, error in outputs], [p.returncode for p in processes])
+    if expect is not None and run.statuses != [expect] * ranks:
+        raise AssertionError(f"{run.statuses}: {run.stderr}")
+    return run

@@ -22,6 +22,7 @@ MicrobatchHeader example_header() {
   header.global_label_tokens = 1234;
   header.plan_hash = 0xFEEDFACECAFEBEEF;
   header.predicted_seconds = {0.5, 0, 2.25};
+  header.profile_wanted = true;
   header.load[Module::kVision].add_sequence(64);
   header.load[Module::kLlm].add_sequence(90);
   header.load.label_tokens = 73;
@@ -44,6 +45,7 @@ std::vector<Message> examples() {
           Credit{3, 4},
           Acknowledgement{{7, 8, 9}},
           report,
+          Remeasured{R"({"version": 1})"},
           Heartbeat{},
           Goodbye{},
           welcome,
@@ -78,6 +80,7 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
   const MicrobatchHeader header = example_header();
   const auto read = std::get<MicrobatchHeader>(decode(encode(header)).value());
   EXPECT_EQ(read.position, header.position);
+  EXPECT_TRUE(read.profile_wanted);
   EXPECT_EQ(read.predicted_seconds, header.predicted_seconds);
   EXPECT_EQ(read.load, header.load);
   EXPECT_EQ(read.rows, header.rows);

@@ -147,6 +147,10 @@ void report(PyClient& self, std::uint32_t epoch, std::uint32_t step, std::uint32
   value(self.client().report(Report{{epoch, step, microbatch}, seconds}));
 }
 
+void send_profile(PyClient& self, const std::string& profile) {
+  value(self.client().send_profile(profile));
+}
+
 py::list tensors(const Microbatch& microbatch) {
   py::list result;
   for (const NamedTensor& named : microbatch.tensors) {
@@ -204,6 +208,8 @@ void bind_microbatch(py::module_& module) {
                              [](const Microbatch& self) { return self.header.load.tensor_bytes; })
       .def_property_readonly("plan_hash",
                              [](const Microbatch& self) { return self.header.plan_hash; })
+      .def_property_readonly("profile_wanted",
+                             [](const Microbatch& self) { return self.header.profile_wanted; })
       .def_property_readonly(
           "predicted",
           [](const Microbatch& self) { return by_module(self.header.predicted_seconds); })
@@ -231,6 +237,7 @@ void bind_client(py::module_& module) {
       .def("next", &PyClient::next)
       .def("welcome", &welcome)
       .def("epoch_end", &epoch_end)
+      .def("send_profile", &send_profile, py::arg("profile"))
       .def("report", &report, py::arg("epoch"), py::arg("step"), py::arg("microbatch"),
            py::arg("seconds"))
       .def("close", &PyClient::close)

@@ -25,6 +25,7 @@ constexpr std::size_t kMostRuns = 200;
 constexpr int kWarmUpRuns = 2;
 constexpr int kFirstLengths = 5;
 constexpr double kLeastBend = 0.01;
+constexpr double kCutShare = 0.1;  // of the budget for each cut, half of it at most
 constexpr double kClosest = 0.18;  // of logarithms of lengths: a fifth
 
 struct Grid {
@@ -72,7 +73,7 @@ void leave_caches() {
   for (std::int64_t& value : other) ++value;
 }
 
-Timed run_once(const ProfiledModule::Forward& forward) {
+Timed run_once(const ProfiledForward& forward) {
   leave_caches();
   const auto start = Clock::now();
   const at::Tensor output = forward();
@@ -87,21 +88,30 @@ Timed run_once(const ProfiledModule::Forward& forward) {
   return timed;
 }
 
-ProfilePoint measure(const ProfiledModule& module, const Grid& at, double budget_s) {
+double together(const ProfilerOptions& options, double value) {
+  return options.agree ? options.agree(value) : value;
+}
+
+ProfilePoint measure(const PrepareForward& prepare, const Grid& at, double budget_s,
+                     const ProfilerOptions& options) {
   const auto start = Clock::now();
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(at.count), at.length);
-  const ProfiledModule::Forward forward = module.prepare(lengths);
+  const ProfiledForward forward = prepare(lengths);
   for (int i = 0; i < kWarmUpRuns; ++i) run_once(forward);
   std::vector<double> forwards;
   std::vector<double> backwards;
   std::vector<double> totals;
   const auto enough = [&] {
     if (totals.size() < kFewestRuns) return false;
-    if (totals.size() >= kMostRuns || seconds_since(start) > budget_s) return true;
+    if (totals.size() >= kMostRuns || together(options, seconds_since(start)) > budget_s) {
+      return true;
+    }
     return totals.size() >= kLeastRuns && spread_of(totals) <= kTargetSpread;
   };
   while (!enough()) {
-    const Timed timed = run_once(forward);
+    Timed timed = run_once(forward);
+    timed.forward_s = together(options, timed.forward_s);
+    timed.backward_s = together(options, timed.backward_s);
     forwards.push_back(timed.forward_s);
     backwards.push_back(timed.backward_s);
     totals.push_back(timed.seconds());
@@ -124,9 +134,19 @@ class Profiler {
       : name_(std::move(name)),
         module_(module),
         options_(options),
-        end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(options.budget)) {}
+        for_cuts_s_(options.budget.count() *
+                    std::min(0.5, kCutShare * static_cast<double>(module.cuts.size()))) {}
 
   Result<ModuleProfile> run() {
+    ISOCOST_TRY(run_whole());
+    for (const ProfiledCut& cut : module_.cuts) run_cut(cut);
+    profile_.architecture = module_.architecture;
+    profile_.coefficients = fit_coefficients(profile_.points);
+    return std::move(profile_);
+  }
+
+ private:
+  Status run_whole() {
     std::vector<Grid> waiting = first_grid();
     for (std::size_t i = 0; i < waiting.size(); ++i) {
       ISOCOST_TRY(visit(waiting[i], left() / 2 / static_cast<double>(waiting.size() - i)));
@@ -140,21 +160,51 @@ class Profiler {
       }
       if (!has(*length)) break;  // out of memory there
     }
-    ISOCOST_TRY(settle_contradictions());
-    profile_.architecture = module_.architecture;
-    profile_.coefficients = fit_coefficients(profile_.points);
-    return std::move(profile_);
+    return settle_contradictions();
   }
 
- private:
+  // The largest load of each length of the first grid that the whole module was measured with.
+  void run_cut(const ProfiledCut& cut) {
+    std::map<std::int64_t, std::int64_t> most;  // length, count
+    for (const Grid& at : first_grid()) most[at.length] = std::max(most[at.length], at.count);
+    const double budget_s =
+        for_cuts_s_ / static_cast<double>(module_.cuts.size()) / static_cast<double>(most.size());
+    const std::string label = (cut.tensor > 1 ? std::to_string(cut.tensor) + " tensor ranks" : "") +
+                              (cut.tensor > 1 && cut.layers > 0 ? ", " : "") +
+                              (cut.layers > 0 ? std::to_string(cut.layers) + " layers" : "");
+    ProfileCut measured{.tensor = cut.tensor, .layers = cut.layers, .points = {}};
+    for (const auto& [length, count] : most) {
+      const Grid at{.length = length, .count = count};
+      if (!has(at)) continue;
+      if (const auto point = try_measure(cut.prepare, at, budget_s)) {
+        measured.points.push_back(*point);
+        say(at, describe(*point) + ", " + label);
+      } else {
+        say(at, "out of memory, " + label);
+      }
+    }
+    std::erase_if(measured.points, [points = measured.points](const ProfilePoint& point) {
+      return contradicted(point, points);
+    });
+    profile_.cuts.push_back(std::move(measured));
+  }
+
+  // Of the budget for the whole module.
   double left() const {
-    return std::max(0.0, std::chrono::duration<double>(end_ - Clock::now()).count());
+    const double spent = together(options_, seconds_since(start_));
+    return std::max(0.0, options_.budget.count() - for_cuts_s_ - spent);
   }
 
   std::int64_t rounded(double length) const {
     const auto multiple = static_cast<double>(module_.multiple);
     return std::max(module_.multiple,
                     static_cast<std::int64_t>(std::lround(length / multiple)) * module_.multiple);
+  }
+
+  bool has(const Grid& at) const {
+    return std::any_of(profile_.points.begin(), profile_.points.end(), [&](const auto& point) {
+      return point.load.units == at.units() && point.load.sequences == at.count;
+    });
   }
 
   bool has(std::int64_t length) const {
@@ -207,18 +257,29 @@ class Profiler {
     if (full.units > 0 && at.units() >= full.units && at.length >= full.units / full.sequences) {
       return {};
     }
+    const std::optional<ProfilePoint> point = try_measure(module_.prepare, at, budget_s);
+    if (!point) return note_out_of_memory(at);
+    profile_.points.push_back(*point);
+    say(at, describe(*point));
+    return {};
+  }
+
+  // Nothing where memory runs out.
+  std::optional<ProfilePoint> try_measure(const PrepareForward& prepare, const Grid& at,
+                                          double budget_s) const {
     try {
-      profile_.points.push_back(measure(module_, at, budget_s));
+      return measure(prepare, at, budget_s, options_);
     } catch (const std::bad_alloc&) {
-      return note_out_of_memory(at);
+      return std::nullopt;
     } catch (const c10::Error& error) {
       if (!is_out_of_memory(error.what())) throw;
-      return note_out_of_memory(at);
+      return std::nullopt;
     }
-    const ProfilePoint& point = profile_.points.back();
-    say(at, std::to_string(1e3 * point.seconds()) + " ms ± " +
-                std::to_string(std::lround(100 * point.spread)) + " %");
-    return {};
+  }
+
+  static std::string describe(const ProfilePoint& point) {
+    return std::to_string(1e3 * point.seconds()) + " ms ± " +
+           std::to_string(std::lround(100 * point.spread)) + " %";
   }
 
   Status note_out_of_memory(const Grid& at) {
@@ -276,7 +337,8 @@ class Profiler {
   std::string name_;
   const ProfiledModule& module_;
   const ProfilerOptions& options_;
-  Clock::time_point end_;
+  Clock::time_point start_ = Clock::now();
+  double for_cuts_s_;
   ModuleProfile profile_;
 };
 
@@ -289,6 +351,16 @@ Result<ModuleProfile> profile_module(const std::string& name, const ProfiledModu
     return Error(ErrorCode::kInvalidArgument,
                  "profile of " + name +
                      ": needs 1 <= shortest <= longest <= most_units, multiple >= 1 and a budget");
+  }
+  for (const ProfiledCut& cut : module.cuts) {
+    const bool fewer =
+        cut.layers > 0 && module.architecture && cut.layers < module.architecture->layers;
+    if (cut.tensor >= 1 && (fewer || (cut.tensor > 1 && cut.layers == 0))) continue;
+    return Error(ErrorCode::kInvalidArgument,
+                 "profile of " + name + ": a cut has " + std::to_string(cut.tensor) +
+                     " tensor ranks and " + std::to_string(cut.layers) +
+                     " layers; it needs more than one rank, or fewer layers than the module's "
+                     "architecture says");
   }
   return Profiler(name, module, options).run();
 }

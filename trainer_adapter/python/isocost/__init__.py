@@ -18,10 +18,11 @@ from isocost.keywords import KeywordNote
 from isocost.loader import DataLoader
 from isocost.loss import token_loss
 from isocost.microbatch import Microbatch
-from isocost.profile import Architecture, ProfiledModule, profile_model
+from isocost.profile import profile_model
+from isocost.profiled_module import Architecture, Cut, ProfiledModule
 from isocost.timing import attach
 from isocost.transform import Sample
 
-__all__ = ["Architecture", "ClosedError", "DataLoader", "IsocostError", "KeywordNote", "Microbatch", "NodeUnavailableError",
-           "ProfiledModule", "ProtocolError", "Sample", "ShardError", "attach", "profile_model",
+__all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "IsocostError", "KeywordNote", "Microbatch",
+           "NodeUnavailableError", "ProfiledModule", "ProtocolError", "Sample", "ShardError", "attach", "profile_model",
            "token_loss"]

@@ -20,8 +20,14 @@ def split(options: Dict[str, Any]) -> Tuple[Dict[str, str], Dict[str, Any]]:
         if name in keywords.KEYWORDS or setting not in _SETTINGS or name in _OWN_SETTINGS:
             others[name] = value
         else:
-            settings[setting] = ("on" if value else "off") if isinstance(value, bool) else str(value)
+            settings[setting] = setting_text(value)
     return settings, keywords.take(others)
+
+
+def setting_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed: Optional[int],

@@ -1,6 +1,7 @@
 """The loader: in place of torch.utils.data.DataLoader."""
 
 import functools
+import json
 import logging
 import math
 import os
@@ -59,6 +60,10 @@ class DataLoader:
             dict {"id", "shard", "key", "parts": [{"name", "modality", "text_bytes" | "width" |
             ...}], "llm_tokens", "label_tokens"}; returns None or a dict that replaces the last two:
             what `transform` will make of it.
+        reprofile: called between two steps where the node finds that the model has changed (an encoder was unfrozen,
+            the context grew): returns the profile that isocost.profile_model measures now, with a short budget. In
+            the first data-parallel rank; the others wait for it. It should leave no gradients. A node in a process
+            of its own asks with `--reprofile on` only.
         curve_server_key, curve_secret_key: key files, where the node uses CURVE.
         **options: further settings of an embedded node, by their names in docs/config.md (recipe,
             balance, tail, memory, workers, profile, on_bad_sample, ...), and every keyword of
@@ -99,6 +104,7 @@ class DataLoader:
                  transform: Optional[Callable[[Sample], Optional[Mapping[str, Any]]]] = None,
                  collate: Optional[Callable[[Microbatch], Any]] = None,
                  lengths: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
+                 reprofile: Optional[Callable[[], Mapping[str, Any]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **options: Any):
         self._resources = Resources()
         if device_mesh is not None:
@@ -117,7 +123,9 @@ class DataLoader:
         self._keys = (curve_server_key, curve_secret_key)
         self._endless = endless
         self._transform, self._collate, self._lengths = transform, collate, lengths
-        for name, function in (("transform", transform), ("collate", collate), ("lengths", lengths)):
+        self._reprofile = reprofile
+        for name, function in (("transform", transform), ("collate", collate), ("lengths", lengths),
+                               ("reprofile", reprofile)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} = {function!r}: must be a function")
         self._start = State(0, 0, 0)  # of the connection
@@ -144,6 +152,7 @@ class DataLoader:
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, torch_options, self._place.world_size))
             settings.update(arguments.from_torch(torch_options))
             settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
+            settings["reprofile"] = "off" if reprofile is None else "on"
             self._endpoint = ""
             key = rendezvous.next_key(process_group)
             if replica_group is None or is_first(replica_group):
@@ -240,8 +249,6 @@ class DataLoader:
         """Counts since the loader was made: microbatches, seconds waited, reports, bytes copied from
         the socket into tensors, bytes of tensors that are held; where this process hosts the node,
         its summary under "node"."""
-        import json
-
         self._check_process()
         stats: Dict[str, Any] = dict(self._counts)
         client = self._resources.client
@@ -336,10 +343,23 @@ class DataLoader:
             return True, None
         step = microbatch.step + 1 if microbatch.last_of_step else microbatch.step
         self._next = self._next._replace(epoch=microbatch.epoch, step=step)
+        if microbatch.profile_wanted:
+            self._profile_again()
         self._last = microbatch
         self._counts["microbatches"] += 1
         self._counts["waited_s"] += microbatch.waited_s
         return False, item if self._device is None else moved(item, self._device)
+
+    def _profile_again(self) -> None:
+        if self._reprofile is None:
+            _LOG.warning("the model has changed, and the node asks for a new profile: give reprofile= to measure one")
+            return
+        try:
+            profile = json.dumps(self._reprofile())
+        except Exception as error:  # correction goes on without it
+            _LOG.warning("reprofile= failed, the old profile stays: %s: %s", type(error).__name__, error)
+            return
+        self._client().send_profile(profile)
 
     def _receive(self) -> Tuple[Optional[Microbatch], Any]:
         """A microbatch and what is handed out for it, or None and the end of an epoch."""

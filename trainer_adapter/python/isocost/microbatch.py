@@ -41,10 +41,11 @@ class Microbatch:
         global_label_tokens: label tokens of the whole global batch, over all ranks.
         waited_s: seconds that the loop waited for it.
         plan_hash: hash of the step's plan, equal on all ranks.
+        profile_wanted: the node asks for the model's profile, measured anew (see DataLoader's reprofile).
     """
 
     __slots__ = ("tensors", "sample_ids", "sample_weights", "epoch", "step", "index", "last_of_step", "predicted",
-                 "label_tokens", "global_label_tokens", "waited_s", "plan_hash", "__weakref__")
+                 "label_tokens", "global_label_tokens", "waited_s", "plan_hash", "profile_wanted", "__weakref__")
 
     def __init__(self, raw: Any, tensors: Dict[str, Any]):
         self.tensors = tensors
@@ -58,6 +59,7 @@ class Microbatch:
         self.global_label_tokens: int = raw.global_label_tokens
         self.waited_s: float = raw.waited_s
         self.plan_hash: int = raw.plan_hash
+        self.profile_wanted: bool = raw.profile_wanted
 
     @property
     def cu_seqlens(self) -> Dict[str, Any]:

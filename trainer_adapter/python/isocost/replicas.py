@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 # Dimensions of a device mesh along which ranks train on different samples; along all others they
 # share them.
 DATA_DIMENSIONS = ("dp", "ddp", "fsdp", "data", "dp_replicate", "dp_shard")
-_FIELDS = ("samples", "position", "last_of_step", "global_label_tokens", "label_tokens", "plan_hash", "predicted",
-           "waited_s")
+_FIELDS = ("samples", "position", "last_of_step", "global_label_tokens", "label_tokens", "plan_hash",
+           "profile_wanted", "predicted", "waited_s")
 
 
 def mesh_place(mesh: Any) -> Tuple[int, int, Any]:
@@ -77,6 +77,10 @@ class Replicas:
     def report(self, epoch: int, step: int, microbatch: int, seconds: Sequence[float]) -> None:
         if self.client is not None:
             self.client.report(epoch, step, microbatch, seconds)
+
+    def send_profile(self, profile: str) -> None:
+        if self.client is not None:
+            self.client.send_profile(profile)
 
     def close(self) -> None:
         if self.client is not None:
