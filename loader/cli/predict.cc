@@ -144,8 +144,8 @@ Status check_memory(const std::string& module, const ModuleMemory& memory) {
       std::max({memory.activations, memory.weights, memory.optimizer}) == ModuleMemory::kMost;
   if (!beyond) return {};
   return Error(ErrorCode::kInvalidArgument,
-               "--" + module +
-                   ": comes to 2^60 bytes or more; give a smaller load, fewer "
+               module +
+                   ": memory comes to 2^60 bytes or more; give a smaller load, fewer "
                    "--in-flight, or another architecture in the profile");
 }
 
@@ -201,8 +201,9 @@ void print_notes(std::string_view name, const ModuleExplanation& module) {
   }
   if (!module.beyond_memory) return;
   std::printf(
-      "%s will run out of memory: it did while profiling, at %lld sequences of %lld units in all, "
-      "and this is no less\n",
+      "%s is at or beyond the load where memory ran out while profiling: %lld sequences, %lld "
+      "units "
+      "in all\n",
       text.c_str(), static_cast<long long>(module.out_of_memory.sequences),
       static_cast<long long>(module.out_of_memory.units));
 }
