@@ -231,6 +231,39 @@ class ProfileData(WithShards):
         self.assertGreaterEqual(profile["skew"]["saved_share"], 0)
         self.assertEqual(profile["heaviest"][0]["shard"][:5], "shard")
 
+    def test_the_hours_saved_are_everywhere(self):
+        page = self.directory / "report.html"
+        printed = isocost("profile-data", self.shards, *self.OPTIONS, "--gpu-hours", "100", "--json", "--html", page)
+        profile = json.loads(printed.stdout)
+        hours = profile["gpu_hours"]
+        self.assertEqual((hours["of"], hours["blind"]), ("run", 100))
+        self.assertAlmostEqual(hours["saved"], 100 * profile["skew"]["saved_share"])
+        self.assertIn("GPU-hours of the run: 100 in order", page.read_text(encoding="utf-8"))
+        unsaid = json.loads(isocost("profile-data", self.shards, *self.OPTIONS, "--json").stdout)
+        self.assertIsNone(unsaid["gpu_hours"])
+
+    def test_text_alone_has_no_correlation(self):
+        shown = isocost("profile-data", self.shards, *self.OPTIONS)
+        self.assertIn("correlation of encoder and LLM seconds: - (of ranks -)", shown.stdout)
+
+    def test_impossible_numbers_are_refused(self):
+        for option, values in (("--gpu-hours", ("nan", "inf", "-inf", "-1", "x")),
+                               ("--samples", ("-1", "99999999999999999999", "1000000001", "1.5")),
+                               ("--seed", ("-1", "18446744073709551615")),
+                               ("--batches", ("-1", "0", "18446744073709551615", "100001")),
+                               ("--heaviest", ("-1", "18446744073709551615")),
+                               ("--ranks", ("0", "-1", "99999999999999999999"))):
+            for value in values:
+                refused = isocost("profile-data", self.shards, f"{option}={value}")
+                self.assertEqual((refused.returncode, refused.stdout), (2, ""), (option, value))
+                name = option.removeprefix("--").replace("-", "[-_]")
+                self.assertRegex(refused.stderr, name, (option, value))
+                self.assertLess(len(refused.stderr), 200, (option, value))
+        page = self.directory / "missing" / "report.html"
+        refused = isocost("profile-data", self.shards, *self.OPTIONS, "--html", page)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn(str(page), refused.stderr)
+
     def test_plan_reads_what_it_wrote(self):
         data = self.directory / "D.json"
         data.write_text(isocost("profile-data", self.shards, *self.OPTIONS, "--json").stdout, encoding="utf-8")
