@@ -33,7 +33,7 @@ class LogBins {
       most = std::max(most, value);
     }
     first_ = least > 0 ? static_cast<int>(std::floor(std::log2(least))) : 0;
-    last_ = most > 0 ? static_cast<int>(std::floor(std::log2(most))) : first_;
+    last_ = most > 0 ? static_cast<int>(std::floor(std::log2(most))) : first_ - 1;
   }
   std::size_t size() const {
     return static_cast<std::size_t>(last_ - first_ + 1) + (zero_ ? 1 : 0);
@@ -208,7 +208,8 @@ std::string example_batch(const DataProfile& profile) {
     }
   }
   out += line(kLeft, kFloor - height(mean), kRight, kFloor - height(mean), "#444");
-  out += text_at(kLeft - 6, kFloor - height(mean) + 4, "end", "mean");
+  // Below the label of the highest, where both are near.
+  out += text_at(kLeft - 6, std::max(kFloor - height(mean) + 4, kTop + 18), "end", "mean");
   out += text_at(kLeft - 6, kTop + 4, "end", shown_seconds(most)) +
          text_at(kLeft - 6, kFloor, "end", "0");
   out += box(kRight - 160, 6, 10, 10, kBlindColour, "") +
