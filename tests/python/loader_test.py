@@ -226,6 +226,15 @@ class Measuring(ShardTest):
         with self.assertRaisesRegex(ValueError, "it has: .*language_model"):
             isocost.attach(model, llm="decoder")
 
+    def test_what_the_loop_does_after_the_backward_pass_is_no_modules_time(self):
+        model = Model()
+        timers = isocost.attach(model, encoder="vision_tower", llm="language_model")
+        for microbatch in itertools.islice(self.loader, 4):
+            isocost.token_loss(model(**microbatch.tensors), microbatch).backward()
+            self.assertIn("llm", timers._watches)
+            for watches in timers._watches.values():
+                self.assertNotIn(None, [watch.seconds() for watch in watches])  # all have ended
+
     def test_what_runs_between_epochs_is_nobodys(self):
         model = Model()
         timers = isocost.attach(model, llm="language_model")

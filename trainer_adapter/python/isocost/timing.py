@@ -103,8 +103,12 @@ class ModuleTimers:
         self._handles.append(module.register_forward_hook(after))
 
     def _begin_backward(self, name: str) -> None:
-        # Modules run one after the other: where one begins, the one before has ended.
+        import torch
+
+        # Modules run one after the other: where one begins, the one before has ended. The last one ends with the
+        # backward pass; what the training loop does then (gradients' reduction, the optimizer, a checkpoint) is nobody's.
         self._end_backward()
+        torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
         self._backward = Stopwatch()
         self._add(name, self._backward)
 
@@ -117,8 +121,7 @@ class ModuleTimers:
         self._watches.setdefault(name, []).append(watch)
 
     def take(self) -> Dict[str, List[Stopwatch]]:
-        """What was measured since the last call; ends a backward pass that runs."""
-        self._end_backward()
+        """What was measured since the last call."""
         taken, self._watches = self._watches, {}
         return taken
 
