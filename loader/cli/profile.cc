@@ -81,11 +81,11 @@ void add_profile(CLI::App& app, Run& run) {
   command->footer(
       "Example:\n  isocost profile --example --budget 5m --out profile.json\n"
       "  isocost serve --shards data/shards --profile profile.json\n"
-      "Every load of the first grid (up to 15 a module) is run at least 5 times, 2 to warm up and "
-      "3\n"
-      "that count, whatever the budget: the shortest profile takes as long as these runs do, and "
+      "Every load of the first grid (up to 15 a module) and of each cut is run at least 5 times, 2 "
+      "to\n"
+      "warm up and 3 that count, whatever the budget. A budget below the time of these runs, about "
       "a\n"
-      "budget below that is exceeded.\n"
+      "minute for the example's model on one core, is exceeded.\n"
       "docs/profile.md says what is measured, and how to measure a model of your own.");
   command->callback(
       [arguments, &run] { run = [arguments] { return report(start_example(*arguments)); }; });
