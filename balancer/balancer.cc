@@ -100,10 +100,15 @@ LowerBound aim(const BalanceProblem& problem) {
 
 // Raises a bound that is not met by those that cost more.
 void strengthen(const BalanceProblem& problem, LowerBound& bound) {
-  if (problem.objective != Objective::kLargestMicrobatch || problem.dimensions < 2) return;
+  if (problem.objective != Objective::kLargestMicrobatch || problem.items() == 0) return;
   const std::vector<double> speeds = bin_speeds(problem);
-  const double value = trade_off_bound(microbatch_partition(problem, speeds));
-  if (value > bound.value) bound = {value, Limit::kTradeOff};
+  const Partition bins = microbatch_partition(problem, speeds);
+  const auto raise = [&bound](double value, Limit limit) {
+    if (value > bound.value) bound = {value, limit};
+  };
+  raise(crowd_bound(bins), Limit::kPigeonhole);
+  raise(capped_speed_bound(bins), Limit::kMemory);
+  if (problem.dimensions > 1) raise(trade_off_bound(bins), Limit::kTradeOff);
 }
 
 BalanceResult describe(const BalanceProblem& problem, Bins bins, const LowerBound& bound) {

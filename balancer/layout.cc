@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kLargestDegree = 1'000'000;
+constexpr std::size_t kMostStages = 4096;
 constexpr JsonFormat kFormat{.name = "layout", .max_bytes = 1 << 16, .max_depth = 4};
 
 Error invalid(const std::string& field, std::size_t value, const std::string& allowed) {
@@ -24,12 +25,18 @@ Result<std::size_t> degree(const JsonObject& object, const char* name) {
 
 Result<ModuleDegrees> degrees(const JsonObject& document, const char* name) {
   ISOCOST_ASSIGN(const JsonObject object, document.object(name));
-  ISOCOST_TRY(object.only_keys({"tensor", "pipeline", "data"}));
+  ISOCOST_TRY(object.only_keys({"tensor", "pipeline", "data", "layers"}));
   ModuleDegrees out;
   ISOCOST_ASSIGN(out.tensor, degree(object, "tensor"));
   ISOCOST_ASSIGN(out.pipeline, degree(object, "pipeline"));
   ISOCOST_ASSIGN(out.data, degree(object, "data"));
   return out;
+}
+
+Result<std::vector<std::int64_t>> layers(const JsonObject& document, const char* name) {
+  ISOCOST_ASSIGN(const JsonObject object, document.object(name));
+  if (!object.has("layers")) return std::vector<std::int64_t>();
+  return object.wholes("layers", kMostStages, 0, std::int64_t{kLargestDegree});
 }
 
 Result<ActivationCaps> caps(const JsonObject& object) {
@@ -41,8 +48,12 @@ Result<ActivationCaps> caps(const JsonObject& object) {
   return caps;
 }
 
-nlohmann::json degrees_json(const ModuleDegrees& degrees) {
-  return {{"tensor", degrees.tensor}, {"pipeline", degrees.pipeline}, {"data", degrees.data}};
+nlohmann::ordered_json degrees_json(const ModuleDegrees& degrees,
+                                    const std::vector<std::int64_t>& layers) {
+  nlohmann::ordered_json json = {
+      {"tensor", degrees.tensor}, {"pipeline", degrees.pipeline}, {"data", degrees.data}};
+  if (!layers.empty()) json["layers"] = layers;
+  return json;
 }
 
 std::string degrees_text(const ModuleDegrees& degrees) {
@@ -57,6 +68,23 @@ Status check_degrees(const ModuleDegrees& degrees, const std::string& module) {
     if (value < 1 || value > kLargestDegree) {
       return invalid(module + "." + name, value, "it must be between 1 and 1000000");
     }
+  }
+  return {};
+}
+
+Status check_layers(const std::vector<std::int64_t>& layers, std::size_t parts,
+                    const std::string& module) {
+  if (layers.empty()) return {};
+  if (layers.size() != parts) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "layout: '" + module + ".layers' has " + std::to_string(layers.size()) +
+                     " entries; there are " + std::to_string(parts) + " stages x chunks");
+  }
+  for (const std::int64_t of_one : layers) {
+    if (of_one >= 0 && of_one <= std::int64_t{kLargestDegree}) continue;
+    return Error(ErrorCode::kInvalidArgument, "layout: '" + module + ".layers' has " +
+                                                  std::to_string(of_one) +
+                                                  "; each must be between 0 and 1000000");
   }
   return {};
 }
@@ -87,7 +115,14 @@ Status Layout::validate() const {
                    "interleaved stages need a multiple of llm.pipeline (" +
                        std::to_string(llm.pipeline) + ")");
   }
-  return {};
+  const bool joint = encoder_place == EncoderPlace::kLlmRanks;
+  if (joint && layers.encoder.empty() != layers.llm.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "layout: both modules stand in one pipeline, so 'encoder.layers' and "
+                 "'llm.layers' must be given together");
+  }
+  ISOCOST_TRY(check_layers(layers.llm, llm.pipeline * chunks, "llm"));
+  return check_layers(layers.encoder, joint ? llm.pipeline * chunks : encoder.pipeline, "encoder");
 }
 
 namespace {
@@ -104,6 +139,8 @@ Result<Layout> read(const JsonObject& document) {
   layout.encoder_place = place == "own" ? EncoderPlace::kOwnRanks : EncoderPlace::kLlmRanks;
   ISOCOST_ASSIGN(layout.encoder, degrees(document, "encoder"));
   ISOCOST_ASSIGN(layout.llm, degrees(document, "llm"));
+  ISOCOST_ASSIGN(layout.layers.encoder, layers(document, "encoder"));
+  ISOCOST_ASSIGN(layout.layers.llm, layers(document, "llm"));
   ISOCOST_ASSIGN(layout.microbatches, degree(document, "microbatches"));
   ISOCOST_ASSIGN(layout.chunks, degree(document, "chunks"));
   ISOCOST_ASSIGN(const std::string schedule_text, document.text("schedule"));
@@ -137,8 +174,8 @@ std::string Layout::to_json() const {
   nlohmann::ordered_json document;
   document["version"] = kVersion;
   document["encoder_place"] = encoder_place == EncoderPlace::kOwnRanks ? "own" : "llm";
-  document["encoder"] = degrees_json(encoder);
-  document["llm"] = degrees_json(llm);
+  document["encoder"] = degrees_json(encoder, layers.encoder);
+  document["llm"] = degrees_json(llm, layers.llm);
   document["microbatches"] = microbatches;
   document["chunks"] = chunks;
   document["schedule"] = schedule_name(schedule);

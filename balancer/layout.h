@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "balancer/pipeline_model.h"
 #include "balancer/schedule.h"
@@ -29,6 +30,16 @@ enum class EncoderPlace : std::uint8_t {
               ///< both modules have the LLM's degrees.
 };
 
+/// Whole layers, in the order of the model. Empty: cut as make_pipeline does.
+struct LayerCut {
+  /// Of each encoder stage; with EncoderPlace::kLlmRanks of each LLM chunk.
+  std::vector<std::int64_t> encoder;
+  /// Of each LLM chunk [pipeline × chunks]. The output head stands on the last one besides.
+  std::vector<std::int64_t> llm;
+
+  bool operator==(const LayerCut&) const = default;
+};
+
 /// How a job spreads encoder and LLM over its ranks. A file of it is JSON, see docs/layout.md.
 struct Layout {
   EncoderPlace encoder_place = EncoderPlace::kOwnRanks;
@@ -37,6 +48,7 @@ struct Layout {
   std::size_t microbatches = 1;  ///< Of each LLM replica.
   std::size_t chunks = 1;        ///< Model chunks per LLM stage; above one with `interleaved`.
   Schedule schedule = Schedule::k1F1B;
+  LayerCut layers = {};
   /// What a stage's activations may take beside its weights; plans keep it where they can.
   ActivationCaps activation_caps = {};
   /// The machines, as Cluster::parse_interconnect reads them; empty: its defaults.

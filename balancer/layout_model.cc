@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace isocost {
 namespace {
 
 constexpr double kBf16 = 2;
+constexpr std::string_view kStatedSource = "default";
 constexpr double kTensorReductions = 4;  // a layer's, forward and backward
 
 // "12.5GB/s" with unit "B/s", "10us" with unit "s": a number, an SI prefix, the unit.
@@ -74,49 +76,56 @@ double reduce_seconds(const Cluster& cluster, double bytes, const ModuleDegrees&
 }
 
 // Whole layers to chunks. `last` layers' worth of other work stands on the last chunk.
-std::vector<double> cut_layers(std::int64_t layers, std::size_t chunks, double last) {
-  const double total = static_cast<double>(layers) + last;
-  const double fair = total / static_cast<double>(chunks);
-  std::vector<double> parts(chunks, 0.0);
+std::vector<std::int64_t> cut_layers(std::int64_t layers, std::size_t chunks, double last) {
+  if (chunks == 1) return {layers};
+  const double fair = (static_cast<double>(layers) + last) / static_cast<double>(chunks);
+  std::vector<std::int64_t> parts;
   const auto on_last = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::lround(fair - last)),
                                                 0, layers - static_cast<std::int64_t>(chunks) + 1);
-  const std::int64_t others = chunks == 1 ? 0 : layers - on_last;
+  const std::int64_t others = layers - on_last;
   const auto before = static_cast<std::int64_t>(chunks) - 1;
   for (std::int64_t c = 0; c < before; ++c) {
     // Later chunks take what does not divide: earlier ones hold more microbatches.
     const std::int64_t extra = c >= before - others % before ? 1 : 0;
-    const std::int64_t whole = others / before + extra;
-    parts[static_cast<std::size_t>(c)] = static_cast<double>(whole);
+    parts.push_back(others / before + extra);
   }
-  parts.back() = static_cast<double>(chunks == 1 ? layers : on_last) + last;
-  for (double& part : parts) part /= total;
+  parts.push_back(on_last);
   return parts;
 }
 
 // Encoder layers, then LLM layers, cut where the mean sample's seconds are even.
-void cut_jointly(const JobModel& job, const PipelineLoad& mean, PipelineModel& model) {
-  const Architecture& encoder = job.encoder;
-  const Architecture& llm = job.llm;
-  const double llm_layers = static_cast<double>(llm.layers) + llm.head_layers();
-  const double encoder_layer_s = mean.encoder_s / static_cast<double>(encoder.layers);
-  const double llm_layer_s = mean.llm_s / llm_layers;
+LayerCut cut_jointly(const JobModel& job, const PipelineLoad& mean, std::size_t chunks) {
+  const double encoder_layer_s = mean.encoder_s / static_cast<double>(job.encoder.layers);
+  const double llm_layer_s =
+      mean.llm_s / (static_cast<double>(job.llm.layers) + job.llm.head_layers());
   const double total = mean.encoder_s + mean.llm_s;
-  const std::size_t chunks = model.llm.stages * model.llm.chunks;
-  model.encoder_on_llm.assign(chunks, 0.0);
-  model.llm.shares.assign(chunks, 0.0);
+  LayerCut cut{.encoder = std::vector<std::int64_t>(chunks, 0),
+               .llm = std::vector<std::int64_t>(chunks, 0)};
   double before = 0;
   const auto chunk_at = [&](double layer_s) {
     const double middle = total > 0 ? (before + layer_s / 2) / total : 0.0;
     before += layer_s;
     return std::min(chunks - 1, static_cast<std::size_t>(middle * static_cast<double>(chunks)));
   };
-  for (std::int64_t i = 0; i < encoder.layers; ++i) {
-    model.encoder_on_llm[chunk_at(encoder_layer_s)] += 1.0 / static_cast<double>(encoder.layers);
+  for (std::int64_t i = 0; i < job.encoder.layers; ++i) ++cut.encoder[chunk_at(encoder_layer_s)];
+  for (std::int64_t i = 0; i < job.llm.layers; ++i) ++cut.llm[chunk_at(llm_layer_s)];
+  return cut;
+}
+
+// The parts of a module's work, the output head's on the last chunk.
+Result<std::vector<double>> shares_of(const std::vector<std::int64_t>& layers,
+                                      const Architecture& shape, const char* module) {
+  const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
+  if (sum != shape.layers) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "layout: '" + std::string(module) + ".layers' add up to " + std::to_string(sum) +
+                     "; " + shape.name + " has " + std::to_string(shape.layers) + " layers");
   }
-  for (std::int64_t i = 0; i < llm.layers; ++i) {
-    model.llm.shares[chunk_at(llm_layer_s)] += 1.0 / llm_layers;
-  }
-  model.llm.shares.back() += llm.head_layers() / llm_layers;
+  const double total = static_cast<double>(shape.layers) + shape.head_layers();
+  std::vector<double> shares(layers.begin(), layers.end());
+  shares.back() += shape.head_layers();
+  for (double& share : shares) share /= total;
+  return shares;
 }
 
 Status check_module(const Architecture& shape, const ModuleDegrees& degrees, std::size_t chunks,
@@ -150,7 +159,7 @@ TensorCost tensor_cost(const JobModel& job, Module module, const Architecture& s
   return {.share = 1 / t, .seconds_per_unit = kTensorReductions * 2 * (t - 1) / t * bytes / rate};
 }
 
-ModuleStages spread_module(const JobModel& job, const Architecture& shape,
+ModuleStages spread_module(const JobModel& job, const Architecture& shape, std::int64_t parameters,
                            const ModuleDegrees& degrees, double microbatch_s,
                            double activation_bytes_per_unit) {
   ModuleStages module;
@@ -161,10 +170,10 @@ ModuleStages spread_module(const JobModel& job, const Architecture& shape,
   const auto tensor = static_cast<double>(degrees.tensor);
   module.activation_bytes_per_unit = activation_bytes_per_unit / tensor;
   module.output_bytes_per_unit = kBf16 * static_cast<double>(shape.width) / tensor;
-  const double parameters =
-      static_cast<double>(shape.parameters()) / static_cast<double>(degrees.pipeline) / tensor;
-  module.reduce_s = reduce_seconds(
-      job.cluster, (StateBytes::kGradient + StateBytes::kWeight) * parameters, degrees);
+  const double of_rank =
+      static_cast<double>(parameters) / static_cast<double>(degrees.pipeline) / tensor;
+  module.reduce_s =
+      reduce_seconds(job.cluster, (StateBytes::kGradient + StateBytes::kWeight) * of_rank, degrees);
   return module;
 }
 
@@ -183,6 +192,8 @@ Result<JobModel> JobModel::create(CostProfile profile) {
   const Module encoder_module = dimensions(Module::kVision) ? Module::kVision : Module::kAudio;
   const auto encoder = dimensions(encoder_module);
   const auto llm = dimensions(Module::kLlm);
+  const bool both = encoder_module == Module::kVision && profile.source != kStatedSource;
+  const auto second = both ? dimensions(Module::kAudio) : std::nullopt;
   if (!encoder || !llm) {
     return Error(ErrorCode::kInvalidArgument,
                  "profile " + profile.source + ": 'modules." + (llm ? "vision" : "llm") +
@@ -192,8 +203,20 @@ Result<JobModel> JobModel::create(CostProfile profile) {
   return JobModel{.profile = std::move(profile),
                   .encoder_module = encoder_module,
                   .encoder = *encoder,
+                  .second_encoder = second,
                   .llm = *llm,
                   .cluster = {}};
+}
+
+std::int64_t JobModel::encoder_parameters() const {
+  return encoder.parameters() + (second_encoder ? second_encoder->parameters() : 0);
+}
+
+double JobModel::encoder_activation_bytes_per_unit() const {
+  const auto of = [this](Module module) {
+    return activation_bytes_per_unit(profile.modules.at(static_cast<std::size_t>(module)));
+  };
+  return second_encoder ? std::max(of(encoder_module), of(Module::kAudio)) : of(encoder_module);
 }
 
 Result<JobModel> JobModel::load(const std::filesystem::path& profile) {
@@ -218,6 +241,19 @@ Result<Cluster> Cluster::parse_interconnect(std::string_view text) {
   return cluster;
 }
 
+LayerCut layer_cut(const JobModel& job, const Layout& layout, const PipelineLoad& mean_sample) {
+  const std::size_t chunks = layout.llm.pipeline * layout.chunks;
+  LayerCut cut = layout.layers;
+  if (layout.encoder_place == EncoderPlace::kLlmRanks) {
+    return cut.llm.empty() ? cut_jointly(job, mean_sample, chunks) : cut;
+  }
+  if (cut.llm.empty()) cut.llm = cut_layers(job.llm.layers, chunks, job.llm.head_layers());
+  if (cut.encoder.empty()) {
+    cut.encoder = cut_layers(job.encoder.layers, layout.encoder.pipeline, 0);
+  }
+  return cut;
+}
+
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const PipelineLoad& mean_sample) {
   ISOCOST_TRY(layout.validate());
@@ -227,35 +263,38 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   ModuleDegrees encoder = layout.encoder;
   if (!own) encoder.pipeline = 1;
   ISOCOST_TRY(check_module(job.encoder, encoder, 1, "encoder"));
+  if (job.second_encoder) {
+    encoder.pipeline = 1;  // cut in the first one's shares
+    ISOCOST_TRY(check_module(*job.second_encoder, encoder, 1, "encoder"));
+  }
   const auto fixed = [&job](Module module) {
     return job.profile.modules.at(static_cast<std::size_t>(module)).coefficients.per_microbatch;
   };
   PipelineModel model;
   model.schedule = layout.schedule;
   model.microbatches = layout.microbatches;
-  const auto activations = [&job](Module module) {
-    return activation_bytes_per_unit(job.profile.modules.at(static_cast<std::size_t>(module)));
-  };
-  model.encoder = spread_module(job, job.encoder, layout.encoder,
+  model.encoder = spread_module(job, job.encoder, job.encoder_parameters(), layout.encoder,
                                 std::max(fixed(Module::kVision), fixed(Module::kAudio)),
-                                activations(job.encoder_module));
-  model.llm =
-      spread_module(job, job.llm, layout.llm, fixed(Module::kLlm), activations(Module::kLlm));
+                                job.encoder_activation_bytes_per_unit());
+  const auto& llm = job.profile.modules.at(static_cast<std::size_t>(Module::kLlm));
+  model.llm = spread_module(job, job.llm, job.llm.parameters(), layout.llm, fixed(Module::kLlm),
+                            activation_bytes_per_unit(llm));
   model.llm.chunks = layout.chunks;
   model.link = {.latency_s = job.cluster.latency_s, .bytes_per_s = job.cluster.network_bytes_per_s};
   if (layout.ranks() <= job.cluster.gpus_per_node) {
     model.link.bytes_per_s = job.cluster.node_bytes_per_s;
   }
   model.feed_bytes_per_llm_unit = model.llm.output_bytes_per_unit;
+  const LayerCut cut = layer_cut(job, layout, mean_sample);
+  ISOCOST_ASSIGN(model.llm.shares, shares_of(cut.llm, job.llm, "llm"));
+  ISOCOST_ASSIGN(auto encoder_shares, shares_of(cut.encoder, job.encoder, "encoder"));
   if (own) {
-    model.encoder.shares = cut_layers(job.encoder.layers, layout.encoder.pipeline, 0);
-    model.llm.shares =
-        cut_layers(job.llm.layers, layout.llm.pipeline * layout.chunks, job.llm.head_layers());
+    model.encoder.shares = std::move(encoder_shares);
   } else {
+    model.encoder_on_llm = std::move(encoder_shares);
     model.llm.reduce_s += model.encoder.reduce_s;
     model.encoder.reduce_s = 0;
     model.encoder.stages = 0;
-    cut_jointly(job, mean_sample, model);
   }
   return model;
 }
@@ -300,7 +339,7 @@ RankMemory state_memory(const JobModel& job, const Layout& layout, const Pipelin
     double& stage = stages[c % stages.size()];
     stage += layers_bytes(job.llm, model.llm.shares[c]);
     if (!model.encoder_on_llm.empty()) {
-      stage += model.encoder_on_llm[c] * static_cast<double>(job.encoder.parameters());
+      stage += model.encoder_on_llm[c] * static_cast<double>(job.encoder_parameters());
     }
   }
   stages.front() += input;
@@ -310,7 +349,7 @@ RankMemory state_memory(const JobModel& job, const Layout& layout, const Pipelin
     const double share =
         *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
     memory.encoder_state = static_cast<std::int64_t>(
-        state_bytes(share * static_cast<double>(job.encoder.parameters()), layout.encoder));
+        state_bytes(share * static_cast<double>(job.encoder_parameters()), layout.encoder));
   }
   return memory;
 }

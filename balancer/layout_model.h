@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,16 +30,26 @@ struct Cluster {
 
 /// What predicts a job: seconds (a profile measured or stated for one rank), dimensions, machines.
 struct JobModel {
-  /// Of a profile; vision and audio are one encoder, with vision's dimensions where the profile has
-  /// them, else audio's. Errors: kInvalidArgument where it lacks an encoder's or the LLM's.
+  /// Of a profile. Vision and audio are one encoder, cut into stages by vision's layers where the
+  /// profile has its dimensions, else by audio's; where it has both, both encoders' parameters
+  /// count on every stage in the same shares, both heads limit the tensor degree, and a unit keeps
+  /// the dearer one's activations. Of the stated default ("default"), audio's do not count: it
+  /// stands for a job of vision and LLM. Errors: kInvalidArgument where it lacks an encoder's or
+  /// the LLM's.
   static Result<JobModel> create(CostProfile profile);
   /// Of a profile's file; of the stated default where it is empty. Errors: those of
   /// CostProfile::load, too.
   static Result<JobModel> load(const std::filesystem::path& profile);
 
   CostProfile profile = CostProfile::stated_default();
-  Module encoder_module = Module::kVision;  ///< Whose dimensions and memory the encoder has.
+  /// Of both encoders.
+  std::int64_t encoder_parameters() const;
+  /// What a unit keeps on all layers of the encoder, the dearer one's.
+  double encoder_activation_bytes_per_unit() const;
+
+  Module encoder_module = Module::kVision;  ///< Whose layers are cut.
   Architecture encoder = Architecture::siglip_so400m();
+  std::optional<Architecture> second_encoder;  ///< Audio's beside vision's.
   Architecture llm = Architecture::qwen2_5_7b();
   Cluster cluster;
 };
@@ -49,14 +60,20 @@ struct RankMemory {
   std::int64_t llm_state = 0;      ///< Of the fullest LLM rank.
 };
 
-/// The pipeline that a layout makes of a model. Stages get whole layers: of the LLM as even as they
+/// Whole layers to stages: the layout's own cut where it has one. Else of the LLM as even as they
 /// go with the output head counted, later stages the more; of both modules in one pipeline as the
-/// mean sample's seconds ask. Errors: those of Layout::validate; kInvalidArgument where a tensor
-/// degree does not divide the heads or there are more stages than layers.
+/// mean sample's seconds ask. `layout` has no more stages than the modules layers.
+LayerCut layer_cut(const JobModel& job, const Layout& layout, const PipelineLoad& mean_sample);
+
+/// The pipeline that a layout makes of a model, cut as layer_cut says. Errors: those of
+/// Layout::validate; kInvalidArgument where a tensor degree does not divide the heads, there are
+/// more stages than layers, or the layout's cut has not the model's layers.
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const PipelineLoad& mean_sample);
 
 /// What activations may take beside a layout's state: `usable` of a GPU's memory, at least a byte.
+/// One cap for all stages of a module, beside the state of the fullest: on the safe side where
+/// another stage has more activations.
 ActivationCaps activation_caps(const JobModel& job, const RankMemory& state, double usable);
 
 /// What tensor ranks make of a module's seconds on one rank: share·seconds +

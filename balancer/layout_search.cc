@@ -16,6 +16,7 @@ constexpr std::size_t kWave = 16;
 constexpr std::size_t kAlikeLooks = 40;
 constexpr std::size_t kAlikeSecondLooks = 6;
 constexpr std::size_t kSecondBatches = 2;
+constexpr std::size_t kMoreThanKept = 3;  // some may turn out slower, or not to fit
 
 using Batches = std::span<const std::vector<PipelineLoad>>;
 
@@ -56,12 +57,13 @@ class Search {
 
   Result<LayoutSearchResult> run() {
     const BatchSummary summary = BatchSummary::of(batches_);
-    const LayoutSpace space = enumerate_layouts(job_, summary, options_);
+    ISOCOST_ASSIGN(const LayoutSpace space, enumerate_layouts(job_, summary, options_, context_));
     result_.enumerated = space.enumerated;
     result_.over_memory = space.over_memory;
     if (space.candidates.empty()) return nothing_fits(space);
     ISOCOST_TRY(look_first(space, batch_ratio(summary)));
-    const std::optional<Layout> mean_shape = mean_shape_layout(job_, batches_, options_);
+    ISOCOST_ASSIGN(const std::optional<Layout> mean_shape,
+                   mean_shape_layout(job_, batches_, options_, context_));
     ISOCOST_TRY(look_again(mean_shape));
     ISOCOST_TRY(look_last(mean_shape));
     if (result_.best.empty()) {
@@ -159,6 +161,7 @@ class Search {
   // end it. Layouts that treat both modules alike get looks of their own.
   Status look_first(const LayoutSpace& space, double ratio) {
     const Round round{.number = 1, .what = "first look at layouts"};
+    const std::size_t most = std::min(options_.first_looks, space.candidates.size());
     double best = std::numeric_limits<double>::infinity();
     std::size_t alike = 0;
     std::vector<Layout> wave;
@@ -170,8 +173,7 @@ class Search {
         if (score.fits) best = std::min(best, score.step_s);
       }
       if (context_.progress) {
-        context_.progress(std::min(result_.simulated, options_.first_looks), options_.first_looks,
-                          round.what);
+        context_.progress(std::min(result_.simulated, most), most, round.what);
       }
       return {};
     };
@@ -187,6 +189,7 @@ class Search {
       if (wave.size() == kWave) ISOCOST_TRY(flush());
     }
     if (!wave.empty()) ISOCOST_TRY(flush());
+    if (context_.progress) context_.progress(most, most, round.what);  // the rest is over the bound
     sort_scores(first_);
     return {};
   }
@@ -216,9 +219,9 @@ class Search {
                       .batches = std::min(kSecondBatches, batches_.size()),
                       .evaluations = options_.evaluations / 4,
                       .what = "second look"};
-    ISOCOST_ASSIGN(
-        second_,
-        score_all(shortlist(first_, options_.second_looks, kAlikeSecondLooks, mean_shape), round));
+    const std::size_t most = std::max(options_.second_looks, options_.keep + kMoreThanKept);
+    ISOCOST_ASSIGN(second_,
+                   score_all(shortlist(first_, most, kAlikeSecondLooks, mean_shape), round));
     sort_scores(second_);
     return {};
   }
@@ -228,8 +231,9 @@ class Search {
                       .batches = batches_.size(),
                       .evaluations = options_.evaluations,
                       .what = "last look"};
-    ISOCOST_ASSIGN(auto scores,
-                   score_all(shortlist(second_, options_.keep + 3, 2, mean_shape), round));
+    ISOCOST_ASSIGN(
+        auto scores,
+        score_all(shortlist(second_, options_.keep + kMoreThanKept, 2, mean_shape), round));
     sort_scores(scores);
     for (const LayoutScore& score : scores) {
       if (mean_shape && score.layout == *mean_shape) result_.mean_shape = score;
@@ -287,45 +291,56 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batc
   return score;
 }
 
-std::optional<Layout> mean_shape_layout(const JobModel& job, Batches batches,
-                                        const LayoutSearchOptions& options) {
-  const BatchSummary batch = BatchSummary::of(batches);
-  const double memory = static_cast<double>(job.cluster.gpu_memory);
-  const auto encoders = encoder_options(job, batch, options.gpus);
+namespace {
+
+/// The published rule's memory and seconds of a layout of both modules' own ranks.
+struct MeanShapeRule {
+  BatchSummary batch;
+  double memory = 0;
+
+  double samples(const ModuleDegrees& degrees, std::size_t m) const {
+    return static_cast<double>(batch.samples) / static_cast<double>(degrees.data * m);
+  }
+  double seconds(double module_s, const ModuleDegrees& degrees, std::size_t m) const {
+    return module_s * samples(degrees, m) / static_cast<double>(degrees.tensor * degrees.pipeline);
+  }
+  bool fits(const ModuleOption& option, std::size_t in_flight, std::size_t m) const {
+    const double activations =
+        option.largest_bytes * samples(option.degrees, m) * static_cast<double>(in_flight);
+    return 1.25 * (option.state_bytes + activations) <= memory;
+  }
+  double step_s(const ModuleOption& encoder, const ModuleOption& llm, std::size_t m) const {
+    return static_cast<double>(m + encoder.degrees.pipeline + llm.degrees.pipeline - 1) *
+           std::max(seconds(batch.mean.encoder_s, encoder.degrees, m),
+                    seconds(batch.mean.llm_s, llm.degrees, m));
+  }
+};
+
+}  // namespace
+
+Result<std::optional<Layout>> mean_shape_layout(const JobModel& job, Batches batches,
+                                                const LayoutSearchOptions& options,
+                                                const LayoutSearchContext& context) {
+  const MeanShapeRule rule{.batch = BatchSummary::of(batches),
+                           .memory = static_cast<double>(job.cluster.gpu_memory)};
   std::optional<Layout> chosen;
   double chosen_s = std::numeric_limits<double>::infinity();
-  for (const ModuleOption& llm : llm_options(job, batch, options.gpus)) {
-    for (const ModuleOption& encoder : encoders) {
-      if (encoder.degrees.ranks() + llm.degrees.ranks() != options.gpus) continue;
-      const std::size_t stages = encoder.degrees.pipeline + llm.degrees.pipeline;
-      const auto seconds = [&](double module_s, const ModuleDegrees& degrees, std::size_t m) {
-        const double samples =
-            static_cast<double>(batch.samples) / static_cast<double>(degrees.data * m);
-        return module_s * samples / static_cast<double>(degrees.tensor * degrees.pipeline);
-      };
-      const auto bytes = [&](const ModuleOption& option, std::size_t in_flight, std::size_t m) {
-        const double samples =
-            static_cast<double>(batch.samples) / static_cast<double>(option.degrees.data * m);
-        return 1.25 * (option.state_bytes +
-                       option.largest_bytes * samples * static_cast<double>(in_flight));
-      };
-      for (const std::size_t m : microbatch_counts(batch.samples / llm.degrees.data)) {
-        if (encoder.degrees.data > llm.degrees.data * m) continue;
-        if (bytes(encoder, stages, m) > memory || bytes(llm, llm.degrees.pipeline, m) > memory) {
-          continue;
-        }
-        const double step_s = static_cast<double>(m + stages - 1) *
-                              std::max(seconds(batch.mean.encoder_s, encoder.degrees, m),
-                                       seconds(batch.mean.llm_s, llm.degrees, m));
-        if (chosen && !(step_s < 1.1 * chosen_s && m < chosen->microbatches)) continue;
-        chosen_s = step_s;
-        chosen = Layout{.encoder = encoder.degrees,
-                        .llm = llm.degrees,
-                        .microbatches = m,
-                        .schedule = options.schedule};
-      }
+  const auto consider = [&](const ModuleOption& encoder, const ModuleOption& llm) {
+    const std::size_t stages = encoder.degrees.pipeline + llm.degrees.pipeline;
+    for (const std::size_t m : microbatch_counts(rule.batch.samples / llm.degrees.data)) {
+      if (encoder.degrees.data > llm.degrees.data * m) continue;
+      if (!rule.fits(encoder, stages, m) || !rule.fits(llm, llm.degrees.pipeline, m)) continue;
+      const double step_s = rule.step_s(encoder, llm, m);
+      if (chosen && !(step_s < 1.1 * chosen_s && m < chosen->microbatches)) continue;
+      chosen_s = step_s;
+      chosen = Layout{.encoder = encoder.degrees,
+                      .llm = llm.degrees,
+                      .microbatches = m,
+                      .schedule = options.schedule};
     }
-  }
+  };
+  ISOCOST_TRY(
+      visit_pairs(job, rule.batch, options, context, "layouts by the mean-shape rule", consider));
   return chosen;
 }
 

@@ -20,12 +20,14 @@ namespace isocost {
 /// What a layout makes of sampled global batches, each planned as at run time (plan_pipeline).
 struct LayoutScore {
   Layout layout = {};
-  double step_s = 0;              ///< Mean over the batches, simulated.
-  double idle_share = 0;          ///< Mean.
-  double work_s = 0;              ///< Mean: the busiest stage's passes ...
-  double reduce_s = 0;            ///< ... its gradient reduction; the rest of a step is waiting.
-  std::int64_t memory_bytes = 0;  ///< State and activations of the fullest rank, over the batches.
-  bool fits = true;               ///< Every batch keeps the memory.
+  double step_s = 0;      ///< Mean over the batches, simulated.
+  double idle_share = 0;  ///< Mean.
+  double work_s = 0;      ///< Mean: the busiest stage's passes ...
+  double reduce_s = 0;    ///< ... its gradient reduction; the rest of a step is waiting.
+  /// Over the batches the most activations of any rank, and the state of its module's fullest
+  /// stage: never less than a rank takes.
+  std::int64_t memory_bytes = 0;
+  bool fits = true;  ///< Every batch keeps the memory.
 
   double wait_s() const { return step_s - work_s - reduce_s; }
 };
@@ -36,7 +38,7 @@ struct LayoutSearchOptions {
   std::size_t keep = 5;              ///< Layouts in the answer.
   double usable_memory = 0.9;        ///< Of a GPU's; the rest is for libraries and fragments.
   std::size_t first_looks = 240;     ///< Layouts simulated at all, the most promising first.
-  std::size_t second_looks = 24;     ///< Of these, searched on more batches.
+  std::size_t second_looks = 24;     ///< Of these, searched on more batches; or as `keep` asks.
   std::int64_t evaluations = 8'000;  ///< Looks at the simulator for a plan of the last round.
   std::uint64_t seed = 0;
 };
@@ -63,8 +65,8 @@ struct LayoutSearchResult {
                                      ///< degrees, or stand in one pipeline.
   std::optional<LayoutScore> mean_shape;  ///< The published rule's choice (see mean_shape_layout).
   std::size_t enumerated = 0;
-  std::size_t over_memory = 0;
-  std::size_t over_bound = 0;  ///< Not simulated, since no plan can be faster than the best.
+  std::size_t over_memory = 0;  ///< Not simulated, since no plan could keep the memory.
+  std::size_t over_bound = 0;   ///< Not simulated, since no plan can be faster than the best.
   std::size_t simulated = 0;
 };
 
@@ -87,10 +89,12 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout,
 /// is (m + encoder and LLM stages - 1) × the longer of both modules' mean stage seconds, without
 /// communication; memory is 1.25 × (state + activations at the largest sample); and a layout
 /// replaces the one found before only where it is below 1.1 × its seconds with fewer microbatches.
-/// Nothing where no layout fits.
-std::optional<Layout> mean_shape_layout(const JobModel& job,
-                                        std::span<const std::vector<PipelineLoad>> batches,
-                                        const LayoutSearchOptions& options);
+/// Nothing where no layout fits. Of the context, stop token and progress are used. Errors:
+/// kCancelled.
+Result<std::optional<Layout>> mean_shape_layout(const JobModel& job,
+                                                std::span<const std::vector<PipelineLoad>> batches,
+                                                const LayoutSearchOptions& options,
+                                                const LayoutSearchContext& context);
 
 /// Why `other` is slower than `best`, in words: the part of the step that grows most.
 std::string why_slower(const LayoutScore& best, const LayoutScore& other);

@@ -43,7 +43,8 @@ std::vector<StageReport> list_stages(const PipelineStep& step) {
       for (std::size_t stage = 0; stage < module.stages; ++stage) {
         stages.push_back({.encoder = encoder,
                           .replica = static_cast<std::uint32_t>(replica),
-                          .stage = static_cast<std::uint32_t>(stage)});
+                          .stage = static_cast<std::uint32_t>(stage),
+                          .reduce_s = module.reduce_s});
       }
     }
   }
@@ -86,7 +87,7 @@ Result<PipelineReport> simulate(const PipelineStep& step) {
     stage.busy_s += seconds;
     stage.finish_s = std::max(stage.finish_s, ends[i]);
     busy += seconds;
-    follow_memory(operation, table.rows[operation.row], step.schedule == Schedule::kZbH1,
+    follow_memory(operation, table.rows()[operation.row], step.schedule == Schedule::kZbH1,
                   held[operation.device], stage);
     report.events.push_back({operation.device, operation.pass, ends[i] - seconds, ends[i]});
   }

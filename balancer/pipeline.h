@@ -80,6 +80,7 @@ struct StageReport {
   std::uint32_t stage = 0;
   double busy_s = 0;
   double finish_s = 0;  ///< Of its last pass, before gradients are reduced.
+  double reduce_s = 0;  ///< Gradient reduction, once all replicas have finished this stage.
   std::int64_t peak_activation_bytes = 0;
 };
 

@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kFastest = 0.01;
 constexpr double kSlowest = 100;
+constexpr double kBoundRounding = 1e-12;  // plans sum in another order
 
 Status check_shares(const std::vector<double>& shares, std::size_t chunks, const char* what) {
   if (shares.size() != chunks) {
@@ -182,27 +183,46 @@ std::vector<PipelineLoad> microbatch_loads(std::span<const PipelineLoad> samples
   return loads;
 }
 
+namespace {
+
+// A module's seconds over all replicas: the samples', and the fixed ones of the microbatches that
+// have work for it. Each microbatch holds a sample, so those without are no more than the samples
+// without.
+double seconds_of_all(std::span<const PipelineLoad> samples, std::size_t places, double fixed_s,
+                      double PipelineLoad::* seconds, double PipelineLoad::* units) {
+  double sum = 0;
+  std::size_t with = 0;
+  for (const PipelineLoad& sample : samples) {
+    sum += sample.*seconds;
+    if (sample.*units > 0) ++with;
+  }
+  const std::size_t without = samples.size() - with;
+  const std::size_t least = places > without ? places - without : 0;
+  return sum + fixed_s * static_cast<double>(std::min(with, std::max<std::size_t>(least, 1)));
+}
+
+}  // namespace
+
 double pipeline_bound(const PipelineModel& model, std::span<const PipelineLoad> samples) {
-  PipelineLoad all;
-  for (const PipelineLoad& sample : samples) all += sample;
-  const double llm = all.llm_s / model.llm.capacity();
-  const double shared = all.encoder_s / model.llm.capacity();
+  const double encoder = seconds_of_all(samples, model.places(), model.encoder.microbatch_s,
+                                        &PipelineLoad::encoder_s, &PipelineLoad::encoder_units);
+  const double llm = seconds_of_all(samples, model.places(), model.llm.microbatch_s,
+                                    &PipelineLoad::llm_s, &PipelineLoad::llm_units);
   double bound = 0;
   for (std::size_t stage = 0; stage < model.llm.stages; ++stage) {
     double busy = 0;
     for (std::size_t c = stage; c < model.llm.shares.size(); c += model.llm.stages) {
       busy += llm * model.llm.shares[c];
-      if (!model.encoder_on_llm.empty()) busy += shared * model.encoder_on_llm[c];
+      if (!model.encoder_on_llm.empty()) busy += encoder * model.encoder_on_llm[c];
     }
-    bound = std::max(bound, busy + model.llm.reduce_s);
+    bound = std::max(bound, busy / model.llm.capacity() + model.llm.reduce_s);
   }
   if (model.encoder.stages > 0) {
     const double share =
         *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
-    bound =
-        std::max(bound, all.encoder_s / model.encoder.capacity() * share + model.encoder.reduce_s);
+    bound = std::max(bound, encoder * share / model.encoder.capacity() + model.encoder.reduce_s);
   }
-  return bound;
+  return bound * (1 - kBoundRounding);
 }
 
 }  // namespace isocost

@@ -94,7 +94,8 @@ void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<
 void slow_down(std::span<StagePass> passes, double speed);
 
 /// Seconds that the busiest stage of each kind cannot be below, whatever the partition and order:
-/// its share of all samples' work, divided over the replicas, and its reduction.
+/// its share of all samples' work and of the microbatches' fixed seconds, divided over the
+/// replicas, and its reduction.
 double pipeline_bound(const PipelineModel& model, std::span<const PipelineLoad> samples);
 
 }  // namespace isocost

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <string_view>
 
@@ -12,13 +13,21 @@ constexpr double kLeft = 110;
 constexpr double kWidth = 1080;
 constexpr double kRow = 18;
 constexpr double kTitle = 30;
+constexpr double kNote = 16;
 constexpr double kGap = 14;
+constexpr double kAxis = 34;
 constexpr double kLegend = 34;
+constexpr double kLegendEntry = 128;
+constexpr double kMostTicks = 10;
 constexpr double kSmallestLabel = 15;
 
 // Encoder, then LLM: forward, backward, weights.
 constexpr std::array<std::array<std::string_view, 3>, 2> kColours = {
     {{"#a6d9c4", "#3f9f7f", "#1f6a54"}, {"#b3cdee", "#4d7fc0", "#2c4f86"}}};
+
+constexpr std::string_view kIdle = "#eeeeee";
+constexpr std::string_view kReduction = "#e0a030";
+constexpr std::string_view kSmall = "font-size=\"10\" fill=\"#555\"";
 
 std::string number(double value) {
   std::array<char, 32> text{};
@@ -55,24 +64,64 @@ std::string_view colour_of(bool encoder, PassKind kind) {
   return kColours.at(encoder ? 0 : 1).at(static_cast<std::size_t>(kind));
 }
 
-// Devices to show: the encoder replica with the number of the last LLM replica (or the last one
-// there is), then that LLM replica.
-std::vector<std::uint32_t> shown_devices(const PipelineReport& report, std::size_t rows) {
+/// What a picture shows of a step: the LLM replica that ends last, the encoder replica of the same
+/// number (modulo how many there are), and of their stages the first `rows`.
+struct View {
+  std::vector<std::uint32_t> devices;
+  std::uint32_t replica[2] = {0, 0};   // of the LLM, of the encoder
+  std::uint32_t replicas[2] = {0, 0};  // how many there are
+  std::size_t left_out = 0;            // stages of the two
+};
+
+View view_of(const PipelineReport& report, std::size_t rows) {
   const auto last = std::max_element(
       report.stages.begin(), report.stages.end(), [](const StageReport& a, const StageReport& b) {
         return std::pair(!a.encoder, a.finish_s) < std::pair(!b.encoder, b.finish_s);
       });
-  std::uint32_t encoders = 0;
+  View view;
   for (const StageReport& stage : report.stages) {
-    if (stage.encoder) encoders = std::max(encoders, stage.replica + 1);
+    std::uint32_t& replicas = view.replicas[stage.encoder ? 1 : 0];
+    replicas = std::max(replicas, stage.replica + 1);
   }
-  std::vector<std::uint32_t> devices;
-  for (std::uint32_t d = 0; d < report.stages.size() && devices.size() < rows; ++d) {
+  view.replica[0] = last->replica;
+  view.replica[1] = view.replicas[1] > 0 ? last->replica % view.replicas[1] : 0;
+  for (std::uint32_t d = 0; d < report.stages.size(); ++d) {
     const StageReport& stage = report.stages[d];
-    const std::uint32_t wanted = stage.encoder ? last->replica % encoders : last->replica;
-    if (stage.replica == wanted) devices.push_back(d);
+    if (stage.replica != view.replica[stage.encoder ? 1 : 0]) continue;
+    if (view.devices.size() < rows) {
+      view.devices.push_back(d);
+    } else {
+      ++view.left_out;
+    }
   }
-  return devices;
+  return view;
+}
+
+// "LLM replica 3 (of 0 to 7), encoder replica 1 (of 0 to 1); 10 more stages are not drawn"
+std::string note_of(const View& view) {
+  std::string note;
+  for (const bool encoder : {false, true}) {
+    const std::uint32_t replicas = view.replicas[encoder ? 1 : 0];
+    if (replicas == 0) continue;
+    note += encoder ? ", encoder replica " : "LLM replica ";
+    note += std::to_string(view.replica[encoder ? 1 : 0]) + " (of 0 to " +
+            std::to_string(replicas - 1) + ")";
+  }
+  if (view.left_out > 0) {
+    note += "; " + std::to_string(view.left_out) + " more stages are not drawn";
+  }
+  return note;
+}
+
+// When all replicas have finished a stage.
+double all_finish(const PipelineReport& report, const StageReport& stage) {
+  double finish = 0;
+  for (const StageReport& other : report.stages) {
+    if (other.encoder == stage.encoder && other.stage == stage.stage) {
+      finish = std::max(finish, other.finish_s);
+    }
+  }
+  return finish;
 }
 
 std::string draw_device(const PipelineReport& report, std::uint32_t device, double top,
@@ -80,7 +129,7 @@ std::string draw_device(const PipelineReport& report, std::uint32_t device, doub
   const StageReport& stage = report.stages[device];
   const std::string name = (stage.encoder ? "encoder " : "LLM ") + std::to_string(stage.stage);
   std::string out = text_at(kLeft - 8, top + kRow - 5, "end", name);
-  out += box(kLeft, top, report.step_s * scale, kRow - 2, "#eeeeee");
+  out += box(kLeft, top, report.step_s * scale, kRow - 2, kIdle);
   for (const PipelineEvent& event : report.events) {
     if (event.device != device) continue;
     const double x = kLeft + event.start_s * scale;
@@ -92,23 +141,82 @@ std::string draw_device(const PipelineReport& report, std::uint32_t device, doub
     out += text_at(x + width / 2, top + kRow - 6, "middle", std::to_string(event.pass.slot),
                    dark ? "fill=\"#fff\" font-size=\"9\"" : "fill=\"#333\" font-size=\"9\"");
   }
+  if (stage.reduce_s > 0) {
+    out += box(kLeft + all_finish(report, stage) * scale, top, stage.reduce_s * scale, kRow - 2,
+               kReduction);
+  }
   return out;
 }
 
-std::string draw_legend(double top) {
-  constexpr std::array<std::string_view, 3> kKinds = {"forward", "backward", "weights"};
+// 1, 2 or 5 times a power of ten, so that a span has kMostTicks of it at most.
+double tick_of(double span) {
+  const double least = span / kMostTicks;
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= least) return factor * power;
+  }
+  return 10 * power;
+}
+
+// Lines behind the rows, and times below them.
+std::string draw_axis(double top, double bottom, double span) {
+  const bool in_ms = span < 1;
+  const double unit = in_ms ? 1e3 : 1;
+  const double tick = tick_of(span);
+  const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(tick * unit))));
   std::string out;
-  double x = kLeft;
+  for (int i = 0; i * tick <= span * (1 + 1e-9); ++i) {
+    const double x = kLeft + kWidth * i * tick / span;
+    out += "<line x1=\"" + number(x) + "\" y1=\"" + number(top) + "\" x2=\"" + number(x) +
+           "\" y2=\"" + number(bottom + 4) + "\" stroke=\"#999\" stroke-width=\"0.5\"/>\n";
+    std::array<char, 48> label{};
+    std::snprintf(label.data(), label.size(), "%.*f %s", decimals, i * tick * unit,
+                  in_ms ? "ms" : "s");
+    out += text_at(x, bottom + 16, "middle", label.data(), kSmall);
+  }
+  return out;
+}
+
+struct LegendEntry {
+  std::string_view colour;
+  std::string label;
+};
+
+// What stands in the pictures, and nothing else.
+std::vector<LegendEntry> legend_of(const std::vector<PipelinePicture>& pictures) {
+  bool runs[2][3] = {};  // [encoder][kind]
+  bool reduces = false;
+  for (const PipelinePicture& picture : pictures) {
+    const auto& stages = picture.report.stages;
+    for (const PipelineEvent& event : picture.report.events) {
+      runs[stages[event.device].encoder ? 1 : 0][static_cast<std::size_t>(event.pass.kind)] = true;
+    }
+    reduces = reduces || std::any_of(stages.begin(), stages.end(),
+                                     [](const StageReport& stage) { return stage.reduce_s > 0; });
+  }
+  constexpr std::array<std::string_view, 3> kKinds = {"forward", "backward", "weights"};
+  std::vector<LegendEntry> entries;
   for (const bool encoder : {true, false}) {
     for (std::size_t k = 0; k < kKinds.size(); ++k) {
-      out += box(x, top, 12, 12, colour_of(encoder, static_cast<PassKind>(k)));
-      const std::string label = (encoder ? "encoder " : "LLM ") + std::string(kKinds.at(k));
-      out += text_at(x + 17, top + 10, "start", label);
-      x += 130;
+      if (!runs[encoder ? 1 : 0][k]) continue;
+      entries.push_back({colour_of(encoder, static_cast<PassKind>(k)),
+                         (encoder ? "encoder " : "LLM ") + std::string(kKinds.at(k))});
     }
   }
-  out += box(x, top, 12, 12, "#eeeeee");
-  return out + text_at(x + 17, top + 10, "start", "idle");
+  if (reduces) entries.push_back({kReduction, "gradient reduction"});
+  entries.push_back({kIdle, "idle"});
+  return entries;
+}
+
+std::string draw_legend(const std::vector<LegendEntry>& entries, double top) {
+  std::string out;
+  double x = kLeft;
+  for (const LegendEntry& entry : entries) {
+    out += box(x, top, 12, 12, entry.colour);
+    out += text_at(x + 17, top + 10, "start", entry.label);
+    x += kLegendEntry;
+  }
+  return out;
 }
 
 }  // namespace
@@ -126,19 +234,25 @@ std::string draw_pipelines(const std::vector<PipelinePicture>& pictures, std::si
     body +=
         text_at(kLeft, top + 16, "start", picture.title, "font-size=\"13\" font-weight=\"bold\"");
     top += kTitle - 6;
-    for (const std::uint32_t device : shown_devices(picture.report, rows)) {
+    const View view = view_of(picture.report, rows);
+    body += text_at(kLeft, top + kNote - 5, "start", note_of(view), kSmall);
+    top += kNote;
+    for (const std::uint32_t device : view.devices) {
       body += draw_device(picture.report, device, top, scale);
       top += kRow;
     }
-    top += kGap;
+    if (scale > 0) {
+      body += draw_axis(top - kRow * static_cast<double>(view.devices.size()), top, longest);
+    }
+    top += kAxis + kGap;
   }
-  body += draw_legend(top);
-  const std::string width = number(kLeft + kWidth + 20);
+  body += draw_legend(legend_of(pictures), top);
+  const std::string width = number(kLeft + kWidth + 30);
   const std::string height = number(top + kLegend);
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height +
          "\" viewBox=\"0 0 " + width + " " + height +
          "\" font-family=\"sans-serif\" font-size=\"11\" fill=\"#222\">\n" +
-         box(0, 0, kLeft + kWidth + 20, top + kLegend, "#ffffff") + body + "</svg>\n";
+         box(0, 0, kLeft + kWidth + 30, top + kLegend, "#ffffff") + body + "</svg>\n";
 }
 
 }  // namespace isocost

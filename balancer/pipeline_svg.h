@@ -14,9 +14,10 @@ struct PipelinePicture {
   PipelineReport report;
 };
 
-/// One picture of several steps on one time axis, below each other: a row a stage, of the LLM
-/// replica that ends last and of the encoder replicas beside it (at most `rows` rows a step), a box
-/// a pass. Self-contained SVG.
+/// One picture of several steps on one scale, below each other: a row a stage, of the LLM replica
+/// that ends last and of the encoder replica beside it, a box a pass and one for the reduction of
+/// gradients, a time axis. Of more than `rows` stages the first are drawn, and a note says how many
+/// are not. Self-contained SVG.
 std::string draw_pipelines(const std::vector<PipelinePicture>& pictures, std::size_t rows = 16);
 
 }  // namespace isocost

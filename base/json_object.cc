@@ -156,6 +156,31 @@ Result<JsonObject> JsonObject::object(std::string_view key) const {
   return JsonObject(document_, &value, path_ + shown(key) + ".");
 }
 
+Result<std::vector<std::int64_t>> JsonObject::wholes(std::string_view key, std::size_t most,
+                                                     std::int64_t least,
+                                                     std::int64_t greatest) const {
+  if (!has(key)) return wrong(key, "is missing");
+  const json& value = as_json(object_).at(std::string(key));
+  if (!value.is_array()) return wrong(key, "must be an array");
+  if (value.size() > most) return wrong(key, "has more than " + std::to_string(most) + " entries");
+  std::vector<std::int64_t> numbers;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    // Unsigned ones beyond int64 would come out negative.
+    const bool fits = value[i].is_number_integer() &&
+                      (!value[i].is_number_unsigned() ||
+                       value[i].get<std::uint64_t>() <= static_cast<std::uint64_t>(greatest)) &&
+                      value[i].get<std::int64_t>() >= least &&
+                      value[i].get<std::int64_t>() <= greatest;
+    if (!fits) {
+      return wrong(std::string(key) + "." + std::to_string(i), "must be an integer between " +
+                                                                   std::to_string(least) + " and " +
+                                                                   std::to_string(greatest));
+    }
+    numbers.push_back(value[i].get<std::int64_t>());
+  }
+  return numbers;
+}
+
 Result<std::vector<JsonObject>> JsonObject::objects(std::string_view key, std::size_t most) const {
   if (!has(key)) return wrong(key, "is missing");
   const json& value = as_json(object_).at(std::string(key));

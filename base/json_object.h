@@ -43,6 +43,9 @@ class JsonObject {
   Result<double> amount(std::string_view key) const;
   Result<bool> flag(std::string_view key) const;
   Result<JsonObject> object(std::string_view key) const;
+  /// An array of integers, at most so many, each from `least` to `greatest`.
+  Result<std::vector<std::int64_t>> wholes(std::string_view key, std::size_t most,
+                                           std::int64_t least, std::int64_t greatest) const;
   /// An array of objects, at most so many.
   Result<std::vector<JsonObject>> objects(std::string_view key, std::size_t most) const;
   /// An object whose values are all strings, in the order of its keys.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "balancer/internal/speed_bounds.h"
 
@@ -17,6 +18,7 @@ constexpr double kMultipleTolerance = 1e-9;
 constexpr double kSameBound = 1e-12;
 // Of a difference of sums over at most 2^30 items, beside the sum.
 constexpr double kPrefixError = 1e-12;
+constexpr int kHalvings = 60;
 // With more tiles a bin than this, rounding up gains under 0.01 %.
 constexpr double kMaxTilesPerBin = 1e4;
 
@@ -174,6 +176,144 @@ double trade_off_bound(const Partition& problem) {
                               : speed_pigeonhole_bound(column, problem.speeds, problem.min_items));
   }
   return rounded_down(best, column.size() + 2 * problem.dimensions);
+}
+
+namespace {
+
+/// One dimension's loads, largest first, and whether bins of one speed can hold them.
+class Crowd {
+ public:
+  Crowd(std::vector<double> descending, std::size_t bins)
+      : loads_(std::move(descending)), bins_(bins), sums_(loads_.size() + 1, 0.0) {
+    for (std::size_t i = 0; i < loads_.size(); ++i) sums_[i + 1] = sums_[i] + loads_[i];
+  }
+
+  double total() const { return sums_.back(); }
+
+  // True where no assignment has a makespan of `makespan`.
+  bool is_too_much_for(double makespan) const {
+    for (std::size_t large = bins_ + 1; large <= loads_.size(); ++large) {
+      const double least = loads_[large - 1];
+      if (least <= 0) break;
+      if (large < loads_.size() && loads_[large] == least) continue;  // no fewer than all alike
+      if (crowds(large, least, makespan)) return true;
+    }
+    return false;
+  }
+
+ private:
+  // Whether bins with k+1 of the `large` largest, all of at least `least`, leave too much to
+  // others.
+  bool crowds(std::size_t large, double least, double makespan) const {
+    const std::size_t each = (large - 1) / bins_ + 1;  // k+1: some bin holds so many
+    const auto most = static_cast<double>(each);
+    if (makespan < most * least * (1 - kPrefixError)) return true;
+    if (makespan >= (most + 1) * least * (1 - kPrefixError)) return false;
+    const std::size_t crowded = large - (each - 1) * bins_;
+    const std::size_t in_them = std::min(large, each * crowded);
+    // With one crowded bin more, no more than now goes into all bins together.
+    if (sums_[std::min(large, in_them + each)] - sums_[in_them] > makespan) return false;
+    const double room = makespan - most * least + kPrefixError * total();
+    const auto first_small =
+        std::partition_point(loads_.begin() + static_cast<std::ptrdiff_t>(large), loads_.end(),
+                             [room](double load) { return load > room; });
+    const double small = total() - sums_[static_cast<std::size_t>(first_small - loads_.begin())];
+    const double held = std::min(sums_[in_them] + small, static_cast<double>(crowded) * makespan) +
+                        static_cast<double>(bins_ - crowded) * makespan;
+    return held < total() * (1 - kPrefixError);
+  }
+
+  std::vector<double> loads_;
+  std::size_t bins_;
+  std::vector<double> sums_;  // [items + 1]: of the largest
+};
+
+}  // namespace
+
+double crowd_bound(const Partition& problem) {
+  if (!problem.speeds.empty()) return 0;
+  double best = 0;
+  for (std::size_t k = 0; k < problem.dimensions; ++k) {
+    std::vector<double> column(problem.items());
+    for (std::size_t i = 0; i < column.size(); ++i) column[i] = problem.cost(i)[k];
+    std::sort(column.begin(), column.end(), std::greater<>());
+    const Crowd crowd(std::move(column), problem.bins);
+    double low = std::max(best, mean_bound(crowd.total(), problem.bins));
+    if (!crowd.is_too_much_for(low)) continue;
+    double high = crowd.total();
+    for (int i = 0; i < kHalvings && low < high * (1 - 1e-15); ++i) {
+      const double middle = low + (high - low) / 2;
+      (crowd.is_too_much_for(middle) ? low : high) = middle;
+    }
+    best = low;
+  }
+  return rounded_down(best, problem.items());
+}
+
+namespace {
+
+/// The least work, weighed over the dimensions, that any items of so many bytes have: parts of
+/// items count, so it is no more than that of whole ones.
+class LeastWork {
+ public:
+  LeastWork(const Partition& problem, const std::vector<double>& weights) {
+    for (std::size_t i = 0; i < problem.items(); ++i) {
+      const auto bytes = static_cast<double>(problem.bytes[i]);
+      if (bytes <= 0) continue;
+      items_.push_back(
+          {bytes, std::inner_product(weights.begin(), weights.end(), problem.cost(i), 0.0)});
+    }
+    std::stable_sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
+      return a.work * b.bytes < b.work * a.bytes;
+    });
+    for (std::size_t i = 1; i < items_.size(); ++i) {
+      items_[i].bytes += items_[i - 1].bytes;
+      items_[i].work += items_[i - 1].work;
+    }
+  }
+
+  double of(double bytes) const {
+    if (bytes <= 0 || items_.empty()) return 0;
+    const auto at = std::partition_point(items_.begin(), items_.end(),
+                                         [bytes](const Item& upto) { return upto.bytes < bytes; });
+    const Item before = at == items_.begin() ? Item{} : *(at - 1);
+    if (at == items_.end()) return before.work * (1 - kPrefixError);
+    const double part = (bytes - before.bytes) / (at->bytes - before.bytes);
+    return (before.work + part * (at->work - before.work)) * (1 - kPrefixError);
+  }
+
+ private:
+  struct Item {
+    double bytes = 0;
+    double work = 0;
+  };
+  std::vector<Item> items_;  // summed up
+};
+
+}  // namespace
+
+double capped_speed_bound(const Partition& problem) {
+  if (problem.bytes.empty() || problem.speeds.empty()) return 0;
+  std::vector<double> speeds(problem.speeds.begin(), problem.speeds.end());
+  std::sort(speeds.begin(), speeds.end(), std::greater<>());
+  double bytes = 0;
+  for (const std::int64_t of_item : problem.bytes) bytes += static_cast<double>(of_item);
+  auto list = weighings(problem.dimensions);
+  for (std::size_t k = 0; k < problem.dimensions; ++k) {
+    list.emplace_back(problem.dimensions, 0.0)[k] = 1;
+  }
+  double best = 0;
+  for (const std::vector<double>& weights : list) {
+    const LeastWork work(problem, weights);
+    double rate = 0;
+    for (std::size_t j = 1; j <= speeds.size(); ++j) {
+      rate += 1 / speeds[j - 1];
+      const double elsewhere =
+          static_cast<double>(problem.bytes_cap) * static_cast<double>(speeds.size() - j);
+      best = std::max(best, work.of(bytes * (1 - kPrefixError) - elsewhere) / rate);
+    }
+  }
+  return rounded_down(best, problem.items() + 2 * problem.dimensions);
 }
 
 double memory_bound(const Partition& problem) {

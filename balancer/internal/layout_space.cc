@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t kMostEncoderStages = 8;
 constexpr std::size_t kMostMicrobatchesPerStage = 16;
+constexpr double kMemoryRounding = 1e-6;  // plans count whole bytes
 
 double count(std::size_t value) { return static_cast<double>(value); }
 
@@ -54,7 +55,7 @@ std::vector<ModuleOption> module_options(const JobModel& job, const BatchSummary
   return options;
 }
 
-/// Collects candidates that fit the memory.
+/// Collects candidates that may fit the memory.
 class Collector {
  public:
   Collector(const JobModel& job, const BatchSummary& batch, const LayoutSearchOptions& options)
@@ -73,7 +74,7 @@ class Collector {
       if (encoder.degrees.data > llm.degrees.data * m) continue;
       ++space_.enumerated;
       const double per_microbatch = count(batch_.samples) / count(llm.degrees.data * m);
-      if (!fits(encoder, llm, m, per_microbatch)) continue;
+      if (!may_fit(encoder, llm, m)) continue;
       LayoutCandidate candidate;
       candidate.layout = {.encoder = encoder.degrees,
                           .llm = llm.degrees,
@@ -94,8 +95,11 @@ class Collector {
                   .encoder = {tensor, pipeline, data},
                   .llm = {tensor, pipeline, data},
                   .schedule = options_.schedule};
-    const auto model = make_pipeline(job_, layout, batch_.mean);
+    auto model = make_pipeline(job_, layout, batch_.mean);
     if (!model) return;
+    // Work is asked for a sample at a time below; what microbatches cost besides would count for
+    // each.
+    model->encoder.microbatch_s = model->llm.microbatch_s = 0;
     const PipelineLoad mean = spread_load(job_, layout, batch_.mean);
     const double state = static_cast<double>(state_memory(job_, layout, *model).llm_state);
     for (const std::size_t m :
@@ -103,8 +107,8 @@ class Collector {
       ++space_.enumerated;
       layout.microbatches = m;
       const double per_microbatch = count(batch_.samples) / count(data * m);
-      const double activations =
-          joint_activations(*model, batch_.mean) * per_microbatch * count(in_flight(m, pipeline));
+      const double activations = joint_activations(*model, batch_.mean) * count(batch_.samples) /
+                                 count(data) * least_share_in_flight(m, pipeline);
       const double largest = joint_activations(*model, batch_.largest);
       if (!admit(state + std::max(activations, largest))) continue;
       const double bound =
@@ -126,9 +130,13 @@ class Collector {
   }
 
  private:
-  // Microbatches that a stage with `stages` from it to the end keeps.
-  std::size_t in_flight(std::size_t microbatches, std::size_t stages) const {
-    return options_.schedule == Schedule::kGpipe ? microbatches : std::min(microbatches, stages);
+  // A first stage with `stages` from it to the LLM's end keeps the activations of so many
+  // consecutive microbatches before it gives the first of them back, and again for every such row:
+  // some row of them holds this share of all that a replica does in a step. (Not stages /
+  // microbatches, which a plan with its large microbatches far apart stays below.)
+  double least_share_in_flight(std::size_t microbatches, std::size_t stages) const {
+    if (options_.schedule == Schedule::kGpipe) return 1;
+    return 1 / count((microbatches + stages - 1) / stages);
   }
 
   static double joint_activations(const PipelineModel& model, const PipelineLoad& load) {
@@ -138,27 +146,24 @@ class Collector {
   }
 
   bool admit(double bytes) {
-    if (bytes <= memory_) return true;
+    if (bytes <= memory_ * (1 + kMemoryRounding)) return true;
     ++space_.over_memory;
     space_.least_memory = std::min(space_.least_memory, bytes);
     return false;
   }
 
-  // A window of as many microbatches as are in flight holds at least that many mean ones.
-  bool fits(const ModuleOption& encoder, const ModuleOption& llm, std::size_t m,
-            double per_microbatch) {
-    const std::size_t llm_flight = in_flight(m, llm.degrees.pipeline);
-    const std::size_t flight = in_flight(m, encoder.degrees.pipeline + llm.degrees.pipeline);
-    // An encoder replica sees its part of the LLM replicas' microbatches.
-    const double encoder_flight =
-        std::max(1.0, count(flight) * count(llm.degrees.data) / count(encoder.degrees.data));
-    const double llm_bytes =
-        llm.state_bytes +
-        std::max(llm.activation_bytes * per_microbatch * count(llm_flight), llm.largest_bytes);
-    const double encoder_bytes =
-        encoder.state_bytes +
-        std::max(encoder.activation_bytes * per_microbatch * encoder_flight, encoder.largest_bytes);
-    return admit(std::max(llm_bytes, encoder_bytes));
+  // False only where no plan of the mean batch keeps the memory, with the state of each module's
+  // fullest stage counted for all its stages, as in activation_caps. Some replica does the mean
+  // work or more, and somewhere the largest sample lies.
+  bool may_fit(const ModuleOption& encoder, const ModuleOption& llm, std::size_t m) {
+    const auto least_bytes = [&](const ModuleOption& module, std::size_t stages) {
+      const double of_replica =
+          module.activation_bytes * count(batch_.samples) / count(module.degrees.data);
+      return module.state_bytes +
+             std::max(of_replica * least_share_in_flight(m, stages), module.largest_bytes);
+    };
+    const std::size_t stages = encoder.degrees.pipeline + llm.degrees.pipeline;
+    return admit(std::max(least_bytes(llm, llm.degrees.pipeline), least_bytes(encoder, stages)));
   }
 
   const JobModel& job_;
@@ -211,20 +216,35 @@ std::vector<std::size_t> microbatch_counts(std::size_t most) {
   return counts;
 }
 
-LayoutSpace enumerate_layouts(const JobModel& job, const BatchSummary& batch,
-                              const LayoutSearchOptions& options) {
-  Collector collector(job, batch, options);
+Status visit_pairs(const JobModel& job, const BatchSummary& batch,
+                   const LayoutSearchOptions& options, const LayoutSearchContext& context,
+                   std::string_view what,
+                   const std::function<void(const ModuleOption&, const ModuleOption&)>& visit) {
   const auto llms = llm_options(job, batch, options.gpus);
   std::vector<std::vector<ModuleOption>> encoders(options.gpus + 1);  // by ranks
   for (ModuleOption& encoder : encoder_options(job, batch, options.gpus)) {
     encoders[encoder.degrees.ranks()].push_back(encoder);
   }
-  for (const ModuleOption& llm : llms) {
-    if (llm.degrees.data > batch.samples) continue;
-    for (const ModuleOption& encoder : encoders[options.gpus - llm.degrees.ranks()]) {
-      collector.add_pair(encoder, llm);
+  const std::size_t tenth = std::max<std::size_t>(1, llms.size() / 10);
+  for (std::size_t i = 0; i < llms.size(); ++i) {
+    if (context.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped");
+    for (const ModuleOption& encoder : encoders[options.gpus - llms[i].degrees.ranks()]) {
+      visit(encoder, llms[i]);
     }
+    const bool tell = (i + 1) % tenth == 0 || i + 1 == llms.size();
+    if (context.progress && tell) context.progress(i + 1, llms.size(), what);
   }
+  return {};
+}
+
+Result<LayoutSpace> enumerate_layouts(const JobModel& job, const BatchSummary& batch,
+                                      const LayoutSearchOptions& options,
+                                      const LayoutSearchContext& context) {
+  Collector collector(job, batch, options);
+  ISOCOST_TRY(visit_pairs(job, batch, options, context, "listing layouts",
+                          [&](const ModuleOption& encoder, const ModuleOption& llm) {
+                            if (llm.degrees.data <= batch.samples) collector.add_pair(encoder, llm);
+                          }));
   const auto layers = static_cast<std::size_t>(job.llm.layers);
   for (std::size_t t = 1; t <= job.cluster.gpus_per_node; t *= 2) {
     for (std::size_t p = 1; p <= layers; ++p) {

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "balancer/layout_model.h"
@@ -25,7 +27,7 @@ struct ModuleOption {
   double work_s = 0;  ///< Of the busiest stage for one mean sample.
   double pass_s = 0;  ///< Of all stages for one mean sample.
   double reduce_s = 0;
-  double state_bytes = 0;       ///< Of the fullest stage.
+  double state_bytes = 0;       ///< Of the fullest stage, counted for all of them.
   double activation_bytes = 0;  ///< Of the first stage for one mean sample.
   double largest_bytes = 0;     ///< The same for the largest sample.
 };
@@ -40,8 +42,8 @@ struct LayoutCandidate {
 struct LayoutSpace {
   std::vector<LayoutCandidate> candidates;  ///< By estimate, ascending.
   std::size_t enumerated = 0;
-  std::size_t over_memory = 0;
-  double least_memory = 0;  ///< Of the layouts left out for it, the smallest need in bytes.
+  std::size_t over_memory = 0;  ///< Which no plan could bring below it.
+  double least_memory = 0;      ///< Of the layouts left out for it, the smallest need in bytes.
 };
 
 /// Tensor degrees that divide the heads and stay in a node, pipeline degrees up to the layers, data
@@ -51,11 +53,21 @@ std::vector<ModuleOption> encoder_options(const JobModel& job, const BatchSummar
 std::vector<ModuleOption> llm_options(const JobModel& job, const BatchSummary& batch,
                                       std::size_t gpus);
 
+/// Calls `visit(encoder, llm)` for every pair that takes all GPUs: LLM by LLM, for each the
+/// encoders, both in the order of their options. Tells the context's progress of `what`.
+/// Errors: kCancelled where the context's stop token asks.
+Status visit_pairs(const JobModel& job, const BatchSummary& batch,
+                   const LayoutSearchOptions& options, const LayoutSearchContext& context,
+                   std::string_view what,
+                   const std::function<void(const ModuleOption&, const ModuleOption&)>& visit);
+
 /// Numbers of microbatches worth trying: 1, 2, 3, 4, 6, 8, 12, … up to `most`.
 std::vector<std::size_t> microbatch_counts(std::size_t most);
 
-LayoutSpace enumerate_layouts(const JobModel& job, const BatchSummary& batch,
-                              const LayoutSearchOptions& options);
+/// Errors: kCancelled.
+Result<LayoutSpace> enumerate_layouts(const JobModel& job, const BatchSummary& batch,
+                                      const LayoutSearchOptions& options,
+                                      const LayoutSearchContext& context);
 
 /// True where tensor and data degrees of the modules are equal, or they share ranks.
 bool treats_alike(const Layout& layout);

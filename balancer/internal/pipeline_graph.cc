@@ -9,7 +9,7 @@ namespace isocost {
 namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-constexpr std::size_t kKinds = 3;
+constexpr std::size_t kKinds = PassTable::kKinds;
 
 std::uint32_t narrow(std::size_t value) { return static_cast<std::uint32_t>(value); }
 
@@ -31,8 +31,10 @@ class GraphBuilder {
     ISOCOST_TRY(make_llm_programs());
     if (step_.encoder.stages > 0) ISOCOST_TRY(make_encoder_programs());
     graph_.devices_ = devices_.size();
-    graph_.split_ = step_.schedule == Schedule::kZbH1;
     ISOCOST_TRY(merge());
+    for (const Device& device : devices_) {
+      if (device.last >= 0) graph_.last_.push_back(static_cast<std::uint32_t>(device.last));
+    }
     return std::move(graph_);
   }
 
@@ -187,6 +189,12 @@ class GraphBuilder {
     return done_[row * kKinds + static_cast<std::size_t>(kind)];
   }
 
+  // Places in PassTable's delays.
+  static std::uint32_t output_delay(std::uint32_t row) { return 1 + row; }
+  std::uint32_t feed_delay(std::uint32_t feed) const {
+    return narrow(1 + done_.size() / kKinds) + feed;
+  }
+
   // Adds what the pass waits for to inputs_; false where some of it has not been placed yet.
   bool add_inputs(const Device& device, const Pass& pass, std::size_t model_chunk,
                   std::vector<Input>& inputs) const {
@@ -198,9 +206,8 @@ class GraphBuilder {
       const std::uint32_t sender = row_of(device.encoder, device.replica, pass.slot, neighbour);
       const std::uint32_t output =
           forward ? sender : row_of(device.encoder, device.replica, pass.slot, model_chunk);
-      inputs.push_back({finished(sender, pass.kind), output,
-                        module(device.encoder).stages == 1 ? Input::Carries::kNothing
-                                                           : Input::Carries::kOutput});
+      inputs.push_back({finished(sender, pass.kind),
+                        module(device.encoder).stages == 1 ? 0 : output_delay(output)});
       return inputs.back().operation != kNone;
     }
     return step_.encoder.stages == 0 || forward == device.encoder ||
@@ -216,7 +223,7 @@ class GraphBuilder {
       const std::uint32_t sender =
           device.encoder ? row_of(false, feed.llm_replica, feed.microbatch, 0)
                          : row_of(true, feed.encoder_replica, feed.slot, step_.encoder.stages - 1);
-      inputs.push_back({finished(sender, pass.kind), i, Input::Carries::kFeed});
+      inputs.push_back({finished(sender, pass.kind), feed_delay(i)});
       if (inputs.back().operation == kNone) return false;
     }
     return true;
@@ -236,12 +243,13 @@ class GraphBuilder {
     ++device.next;
     graph_.operations_.push_back({.row = row,
                                   .previous = previous,
-                                  .first_input = narrow(graph_.inputs_.size()),
-                                  .inputs = narrow(inputs.size()),
                                   .device = narrow(index),
                                   .pass = pass,
                                   .encoder = device.encoder});
     graph_.inputs_.insert(graph_.inputs_.end(), inputs.begin(), inputs.end());
+    graph_.moves_.push_back({.seconds = narrow(row * kKinds + static_cast<std::size_t>(pass.kind)),
+                             .previous = previous,
+                             .inputs_end = narrow(graph_.inputs_.size())});
     return true;
   }
 
@@ -288,48 +296,58 @@ Result<PipelineGraph> PipelineGraph::build(const PipelineStep& step) {
 }
 
 double PipelineGraph::seconds(const Operation& operation, const PassTable& table) const {
-  const StagePass& pass = table.rows[operation.row];
-  switch (operation.pass.kind) {
-    case PassKind::kForward:
-      return pass.forward_s;
-    case PassKind::kBackward:
-      return split_ ? pass.backward_s : pass.backward_s + pass.weights_s;
-    case PassKind::kWeights:
-      return pass.weights_s;
-  }
-  return 0;
+  return table.seconds_[operation.row * kKinds + static_cast<std::size_t>(operation.pass.kind)];
 }
 
 double PipelineGraph::run(const PassTable& table, std::span<double> ends) const {
-  double step_s = 0;
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    const Operation& operation = operations_[i];
-    double start =
-        operation.previous < 0 ? 0.0 : ends[static_cast<std::size_t>(operation.previous)];
-    for (std::uint32_t k = 0; k < operation.inputs; ++k) {
-      const Input& input = inputs_[operation.first_input + k];
-      double arrival = ends[input.operation];
-      if (input.carries == Input::Carries::kOutput) {
-        arrival += table.link.seconds(table.rows[input.index].output_bytes);
-      } else if (input.carries == Input::Carries::kFeed) {
-        arrival += table.link.seconds(table.feed_bytes[input.index]);
-      }
-      start = std::max(start, arrival);
+  const Input* input = inputs_.data();
+  for (std::size_t i = 0; i < moves_.size(); ++i) {
+    const Move& move = moves_[i];
+    double start = move.previous < 0 ? 0.0 : ends[static_cast<std::size_t>(move.previous)];
+    for (const Input* const end = inputs_.data() + move.inputs_end; input != end; ++input) {
+      start = std::max(start, ends[input->operation] + table.delays_[input->delay]);
     }
-    ends[i] = start + seconds(operation, table);
-    const double reduce = operation.encoder ? table.encoder_reduce_s : table.llm_reduce_s;
-    step_s = std::max(step_s, ends[i] + reduce);
+    ends[i] = start + table.seconds_[move.seconds];
+  }
+  double step_s = 0;
+  for (const std::uint32_t last : last_) {  // of a device: no operation of it ends later
+    const double reduce = operations_[last].encoder ? table.encoder_reduce_s_ : table.llm_reduce_s_;
+    step_s = std::max(step_s, ends[last] + reduce);
   }
   return step_s;
 }
 
 PassTable::PassTable(const PipelineStep& step)
-    : link(step.link), encoder_reduce_s(step.encoder.reduce_s), llm_reduce_s(step.llm.reduce_s) {
+    : link_(step.link),
+      encoder_reduce_s_(step.encoder.reduce_s),
+      llm_reduce_s_(step.llm.reduce_s),
+      split_(step.schedule == Schedule::kZbH1) {
   for (const ModulePipeline* module : {&step.encoder, &step.llm}) {
     if (module->stages == 0) continue;
-    for (const auto& passes : module->passes) rows.insert(rows.end(), passes.begin(), passes.end());
+    for (const auto& passes : module->passes) {
+      rows_.insert(rows_.end(), passes.begin(), passes.end());
+    }
   }
-  for (const Feed& feed : step.feeds) feed_bytes.push_back(feed.bytes);
+  seconds_.resize(rows_.size() * kKinds);
+  delays_.resize(1 + rows_.size() + step.feeds.size());
+  for (std::size_t row = 0; row < rows_.size(); ++row) set_row(row, StagePass(rows_[row]));
+  for (std::size_t feed = 0; feed < step.feeds.size(); ++feed) {
+    set_feed(feed, step.feeds[feed].bytes);
+  }
+}
+
+void PassTable::set_row(std::size_t row, const StagePass& pass) {
+  rows_[row] = pass;
+  double* const seconds = &seconds_[row * kKinds];
+  seconds[static_cast<std::size_t>(PassKind::kForward)] = pass.forward_s;
+  seconds[static_cast<std::size_t>(PassKind::kBackward)] =
+      split_ ? pass.backward_s : pass.backward_s + pass.weights_s;
+  seconds[static_cast<std::size_t>(PassKind::kWeights)] = pass.weights_s;
+  delays_[1 + row] = link_.seconds(pass.output_bytes);
+}
+
+void PassTable::set_feed(std::size_t feed, std::int64_t bytes) {
+  delays_[1 + rows_.size() + feed] = link_.seconds(bytes);
 }
 
 }  // namespace isocost

@@ -5,20 +5,33 @@
 #include <vector>
 
 #include "balancer/pipeline.h"
+#include "balancer/schedule.h"
 
 namespace isocost {
 
 /// Seconds and bytes of a step, apart from its structure: what changes when microbatches change
-/// places.
-struct PassTable {
-  /// Encoder rows, then LLM rows: replica by replica as in ModulePipeline::passes.
-  std::vector<StagePass> rows;
-  std::vector<std::int64_t> feed_bytes;  ///< [feeds]
-  Link link;
-  double encoder_reduce_s = 0;
-  double llm_reduce_s = 0;
-
+/// places. What a run reads is worked out when a row is set, not in each run.
+class PassTable {
+ public:
   explicit PassTable(const PipelineStep& step);
+
+  /// Encoder rows, then LLM rows: replica by replica as in ModulePipeline::passes.
+  std::span<const StagePass> rows() const { return rows_; }
+  void set_row(std::size_t row, const StagePass& pass);
+  void set_feed(std::size_t feed, std::int64_t bytes);
+
+  static constexpr std::size_t kKinds = 3;  ///< Of passes.
+
+ private:
+  friend class PipelineGraph;
+
+  std::vector<StagePass> rows_;
+  std::vector<double> seconds_;  ///< [rows × kinds]
+  std::vector<double> delays_;   ///< Nothing's, [rows] outputs', [feeds]
+  Link link_;
+  double encoder_reduce_s_ = 0;
+  double llm_reduce_s_ = 0;
+  bool split_ = false;
 };
 
 /// A step's passes in an order in which each follows what it waits for. It depends on the schedule,
@@ -28,19 +41,9 @@ class PipelineGraph {
   /// Errors: those of `simulate` but for seconds.
   static Result<PipelineGraph> build(const PipelineStep& step);
 
-  /// An operation waited for; what travels from it: the output of table row `index`, feed `index`,
-  /// or nothing.
-  struct Input {
-    enum class Carries : std::uint8_t { kNothing, kOutput, kFeed };
-    std::uint32_t operation = 0;
-    std::uint32_t index = 0;
-    Carries carries = Carries::kNothing;
-  };
   struct Operation {
     std::uint32_t row = 0;
     std::int32_t previous = -1;  ///< On the same device.
-    std::uint32_t first_input = 0;
-    std::uint32_t inputs = 0;
     std::uint32_t device = 0;
     Pass pass;
     bool encoder = false;
@@ -55,10 +58,24 @@ class PipelineGraph {
 
  private:
   friend class GraphBuilder;
+
+  /// An operation waited for, and what travels from it: an index into PassTable's delays.
+  struct Input {
+    std::uint32_t operation = 0;
+    std::uint32_t delay = 0;
+  };
+  /// What a run needs of an operation, in as few bytes as may be: runs are most of a search.
+  struct Move {
+    std::uint32_t seconds = 0;  ///< An index into PassTable's.
+    std::int32_t previous = -1;
+    std::uint32_t inputs_end = 0;
+  };
+
   std::vector<Operation> operations_;
+  std::vector<Move> moves_;
   std::vector<Input> inputs_;
+  std::vector<std::uint32_t> last_;  ///< [devices]: the operation.
   std::size_t devices_ = 0;
-  bool split_ = false;
 };
 
 }  // namespace isocost

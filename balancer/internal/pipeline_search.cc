@@ -1,7 +1,9 @@
 #include "balancer/internal/pipeline_search.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace isocost {
@@ -10,6 +12,7 @@ namespace {
 // Steps back of up to this share of the step, over the places squared, are allowed when a search
 // starts, none at its end: one microbatch of few weighs more than one of many.
 constexpr double kFirstStepBack = 2.5;
+constexpr std::size_t kMostAtOnce = 32;  // chunks whose passes need no allocation
 
 }  // namespace
 
@@ -56,17 +59,28 @@ void PipelineGroups::number_places() {
 void PipelineGroups::set(PassTable& table, std::size_t group, std::size_t place,
                          const PipelineLoad& load) const {
   const std::size_t replica = global_place(group, place) / model_.microbatches;
-  const std::span rows(table.rows);
-  const auto llm = rows.subspan(llm_rows_[place], shape_.llm.model_chunks());
+  std::array<StagePass, kMostAtOnce> few;
+  std::vector<StagePass> many;
+  const auto passes_of = [&](std::size_t chunks) {
+    if (chunks <= few.size()) return std::span(few).first(chunks);
+    many.resize(chunks);
+    return std::span(many);
+  };
+  const auto keep = [&table](std::size_t row, std::span<const StagePass> passes) {
+    for (const StagePass& pass : passes) table.set_row(row++, pass);
+  };
+  const auto llm = passes_of(shape_.llm.model_chunks());
   llm_passes(model_, load, llm);
   slow_down(llm, model_.llm.speed_of(replica));
+  keep(llm_rows_[place], llm);
   if (encoder_rows_.empty()) return;
   const std::size_t number = place % model_.microbatches * model_.llm.replicas + replica;
-  const auto encoder = rows.subspan(encoder_rows_[place], shape_.encoder.stages);
+  const auto encoder = passes_of(shape_.encoder.stages);
   encoder_passes(model_, load, encoder);
   slow_down(encoder, model_.encoder.speed_of(number % model_.encoder.replicas));
-  table.feed_bytes[feeds_[place]] =
-      static_cast<std::int64_t>(load.llm_units * model_.feed_bytes_per_llm_unit);
+  keep(encoder_rows_[place], encoder);
+  table.set_feed(feeds_[place],
+                 static_cast<std::int64_t>(load.llm_units * model_.feed_bytes_per_llm_unit));
 }
 
 std::int64_t PipelineGroups::excess_bytes(const PassTable& table, const ActivationCaps& caps,
@@ -76,7 +90,7 @@ std::int64_t PipelineGroups::excess_bytes(const PassTable& table, const Activati
   held.assign(graph_.devices(), 0);
   std::int64_t excess = 0;
   for (const PipelineGraph::Operation& operation : graph_.operations()) {
-    const std::int64_t bytes = table.rows[operation.row].activation_bytes;
+    const std::int64_t bytes = table.rows()[operation.row].activation_bytes;
     const std::int64_t cap = operation.encoder ? caps.encoder_bytes : caps.llm_bytes;
     std::int64_t& now = held[operation.device];
     if (operation.pass.kind == PassKind::kForward) {
@@ -117,6 +131,22 @@ StepScore GroupSearch::look() {
   score.step_s = groups_->graph().run(table_, ends_);
   if (caps_.any()) score.excess_bytes = groups_->excess_bytes(table_, caps_, held_);
   return score;
+}
+
+// The step's score where it is not above `most`. What decides first is looked at first: a step that
+// keeps the cap can only be beaten in time.
+std::optional<StepScore> GroupSearch::look_within(const StepScore& most) {
+  StepScore score;
+  if (most.excess_bytes == 0) {
+    score.step_s = groups_->graph().run(table_, ends_);
+    if (score.step_s > most.step_s) return std::nullopt;
+    if (caps_.any()) score.excess_bytes = groups_->excess_bytes(table_, caps_, held_);
+  } else {
+    score.excess_bytes = groups_->excess_bytes(table_, caps_, held_);
+    if (score.excess_bytes > most.excess_bytes) return std::nullopt;
+    score.step_s = groups_->graph().run(table_, ends_);
+  }
+  return most < score ? std::nullopt : std::optional(score);
 }
 
 bool GroupSearch::offer(const MicrobatchBins& bins) {
@@ -174,10 +204,11 @@ void GroupSearch::improve(std::int64_t evaluations, bool move_samples, Random& r
     if (!change(move_samples, a, b, random)) continue;
     write(a);
     write(b);
-    const StepScore score = look();
     const double left = 1 - static_cast<double>(look_number) / static_cast<double>(evaluations);
     const double allowed = score_.step_s + best.step_s * back * left * left * random.uniform();
-    if (!(StepScore{score_.excess_bytes, allowed} < score)) {
+    const std::optional<StepScore> found = look_within({score_.excess_bytes, allowed});
+    if (found) {
+      const StepScore score = *found;
       score_ = score;
       if (score < best) {
         best = score;

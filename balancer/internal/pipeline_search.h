@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -84,6 +85,7 @@ class GroupSearch {
   void write(std::size_t place);
   void write_all();
   StepScore look();
+  std::optional<StepScore> look_within(const StepScore& most);
   bool change(bool move_samples, std::size_t a, std::size_t b, Random& random);
 
   const PipelineGroups* groups_;

@@ -17,6 +17,11 @@ namespace {
 using isocost::PipelineLoad;
 using isocost::PipelinePolicy;
 
+// The job of `isocost simulate` without flags: it fits GPUs of 80 GiB.
+isocost::Layout eight_by_eight() {
+  return {.encoder = {4, 2, 8}, .llm = {4, 6, 8}, .microbatches = 16};
+}
+
 std::vector<PipelineLoad> draw(const isocost::Mixture& mixture, std::size_t items,
                                std::uint64_t seed) {
   const isocost::SamplePrices prices(isocost::CostProfile::stated_default());
@@ -36,8 +41,13 @@ std::vector<PipelineLoad> draw(const isocost::Mixture& mixture, std::size_t item
   return samples;
 }
 
-isocost::Layout eight_by_eight() {
-  return {.encoder = {1, 2, 8}, .llm = {1, 6, 8}, .microbatches = 16};
+std::vector<PipelineLoad> draw_spread(const isocost::Mixture& mixture, std::size_t items,
+                                      std::uint64_t seed) {
+  std::vector<PipelineLoad> samples = draw(mixture, items, seed);
+  for (PipelineLoad& sample : samples) {
+    sample = spread_load(isocost::JobModel{}, eight_by_eight(), sample);
+  }
+  return samples;
 }
 
 void simulate_step(benchmark::State& state) {
@@ -45,7 +55,7 @@ void simulate_step(benchmark::State& state) {
   const auto model = make_pipeline(job, eight_by_eight(), {});
   const auto mixture = isocost::load_mixture("mixed", ISOCOST_QUALITY_DATA);
   if (!model || !mixture) return state.SkipWithError("no model or no traces");
-  const auto step = make_step(*model, draw(*mixture, model->places(), 1));
+  const auto step = make_step(*model, draw_spread(*mixture, model->places(), 1));
   const auto report = simulate(step);
   if (!report || report->events.size() != 8 * 8 * 16 * 2) return state.SkipWithError("wrong step");
   for (auto turn : state) benchmark::DoNotOptimize(simulate(step));
@@ -62,7 +72,7 @@ void plan_step(benchmark::State& state, const std::string& name) {
   double blind_over = 0;
   double greedy_over = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    batches.push_back(draw(*mixture, static_cast<std::size_t>(state.range(0)), seed));
+    batches.push_back(draw_spread(*mixture, static_cast<std::size_t>(state.range(0)), seed));
     double steps[3] = {};
     for (const PipelinePolicy policy :
          {PipelinePolicy::kBlind, PipelinePolicy::kGreedy, PipelinePolicy::kIsocost}) {

@@ -29,6 +29,7 @@ constexpr std::size_t kEpochSteps = 8;
 
 struct EmulateArguments {
   TraceOptions source;
+  std::string layout;
   std::string schedule = "1f1b";
   std::string balance = "isocost";
   std::size_t data = 8;
@@ -87,13 +88,13 @@ Status write_layout(const std::filesystem::path& directory, const Layout& layout
   return {};
 }
 
-Result<NodeOptions> node_options(const EmulateArguments& arguments,
+Result<NodeOptions> node_options(const EmulateArguments& arguments, const Layout& layout,
                                  const std::filesystem::path& directory) {
   NodeOptions options;
   options.shards = directory / "shards";
-  options.ranks = static_cast<std::int64_t>(arguments.data);
+  options.ranks = static_cast<std::int64_t>(layout.llm.data);
   options.global_batch = static_cast<std::int64_t>(arguments.global_batch);
-  options.microbatches = static_cast<std::int64_t>(arguments.microbatches);
+  options.microbatches = static_cast<std::int64_t>(layout.microbatches);
   options.layout = directory / "layout.json";
   options.epochs = 0;
   options.seed = arguments.seed;
@@ -108,23 +109,64 @@ Result<NodeOptions> node_options(const EmulateArguments& arguments,
   return options;
 }
 
-Result<Layout> layout_of(const EmulateArguments& arguments) {
+std::size_t stages_of(const Layout& layout) {
+  const bool own = layout.encoder_place == EncoderPlace::kOwnRanks;
+  return layout.llm.pipeline + (own ? layout.encoder.pipeline : 0);
+}
+
+Status check_layout(const EmulateArguments& arguments, const Layout& layout) {
+  constexpr std::size_t kMostThreads = 4096;
+  const std::size_t threads = layout.llm.data * stages_of(layout);
+  if (threads > kMostThreads) {
+    return Error(ErrorCode::kInvalidArgument, std::to_string(layout.llm.data) + " replicas of " +
+                                                  std::to_string(stages_of(layout)) +
+                                                  " stages: a thread each, 4096 at most");
+  }
+  if (layout.schedule == Schedule::kInterleaved1F1B) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "schedule interleaved: emulate knows gpipe, 1f1b and zb-h1");
+  }
+  if (layout.encoder.data != layout.llm.data) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "'encoder.data' is " + std::to_string(layout.encoder.data) + ", 'llm.data' " +
+                     std::to_string(layout.llm.data) +
+                     ": emulate knows layouts with as many encoder as LLM replicas");
+  }
+  if (arguments.global_batch < layout.llm.data * layout.microbatches) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--global-batch is " + std::to_string(arguments.global_batch) + "; there are " +
+                     std::to_string(layout.llm.data * layout.microbatches) +
+                     " microbatches (replicas x microbatches) to fill");
+  }
+  return {};
+}
+
+Result<Layout> layout_of_flags(const EmulateArguments& arguments) {
   const auto schedule = schedule_from_name(arguments.schedule);
-  if (!schedule || *schedule == Schedule::kInterleaved1F1B) {
+  if (!schedule) {
     return Error(ErrorCode::kInvalidArgument,
                  "--schedule is '" + arguments.schedule + "'; emulate knows gpipe, 1f1b and zb-h1");
   }
   if (arguments.encoder_stages >= arguments.pipeline) {
-    return Error(ErrorCode::kInvalidArgument, "--encoder-pp must be below --pp");
-  }
-  if (arguments.global_batch < arguments.data * arguments.microbatches) {
     return Error(ErrorCode::kInvalidArgument,
-                 "--global-batch must be at least --dp times --microbatches");
+                 "--encoder-pp is " + std::to_string(arguments.encoder_stages) +
+                     "; it must be below --pp (" + std::to_string(arguments.pipeline) + ")");
   }
   return Layout{.encoder = {1, arguments.encoder_stages, arguments.data},
                 .llm = {1, arguments.pipeline - arguments.encoder_stages, arguments.data},
                 .microbatches = arguments.microbatches,
                 .schedule = *schedule};
+}
+
+Result<Layout> layout_of(const EmulateArguments& arguments) {
+  if (arguments.layout.empty()) {
+    ISOCOST_ASSIGN(const Layout layout, layout_of_flags(arguments));
+    ISOCOST_TRY(check_layout(arguments, layout));
+    return layout;
+  }
+  ISOCOST_ASSIGN(const Layout layout, Layout::load(arguments.layout));
+  ISOCOST_TRY_CONTEXT(check_layout(arguments, layout), arguments.layout);
+  return layout;
 }
 
 struct Comparison {
@@ -157,10 +199,10 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
            const NodeSummary& node) {
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"emulated", true},
-                                         {"data", arguments.data},
-                                         {"pipeline", arguments.pipeline},
-                                         {"microbatches", arguments.microbatches},
-                                         {"schedule", arguments.schedule},
+                                         {"data", job.layout.llm.data},
+                                         {"pipeline", stages_of(job.layout)},
+                                         {"microbatches", job.layout.microbatches},
+                                         {"schedule", schedule_name(job.layout.schedule)},
                                          {"steps", arguments.steps},
                                          {"warm_up_steps", job.warm_up},
                                          {"time_scale", job.time_scale},
@@ -177,7 +219,7 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
   std::printf(
       "EMULATED: %zu ranks x %zu stages as threads that wait instead of computing; node, sockets\n"
       "and plans are real. A modelled second took %.4f s. %zu steps after %zu to warm up.\n",
-      arguments.data, arguments.pipeline, job.time_scale, arguments.steps, job.warm_up);
+      job.layout.llm.data, stages_of(job.layout), job.time_scale, arguments.steps, job.warm_up);
   std::printf("emulated step   %.4f s\nsimulated step  %.4f s (%+.2f %%; worst step %.2f %%)\n",
               result.measured_s, result.simulated_s, 100 * result.error(),
               100 * result.largest_error);
@@ -207,18 +249,14 @@ class ServingNode {
 };
 
 Result<int> emulate(const EmulateArguments& arguments) {
-  constexpr std::size_t kMostThreads = 4096;
   if (!std::isfinite(arguments.step_seconds)) {
     return Error(ErrorCode::kInvalidArgument, "--step-seconds must be a number of seconds");
   }
-  if (arguments.data * arguments.pipeline > kMostThreads) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "--dp x --pp is " + std::to_string(arguments.data * arguments.pipeline) +
-                     ": a thread each, 4096 at most");
-  }
+  ISOCOST_ASSIGN(const Layout layout, layout_of(arguments));
   const SignalStop signals;
   ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
-  ISOCOST_ASSIGN(const JobModel job, arguments.source.job());
+  ISOCOST_ASSIGN(JobModel job, arguments.source.job());
+  ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
   const SamplePrices prices(job.profile);
   Random random(arguments.seed);
   const std::size_t samples = arguments.global_batch * std::min(kEpochSteps, arguments.steps + 1);
@@ -227,16 +265,15 @@ Result<int> emulate(const EmulateArguments& arguments) {
   for (const Load& load : loads) mean += prices.of(load);
   const auto n = static_cast<double>(samples);
   mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
-  EmulatedJob trainers{.profile = job.profile, .steps = arguments.steps};
-  ISOCOST_ASSIGN(const Layout layout, layout_of(arguments));
+  EmulatedJob trainers{.job = job, .layout = layout, .steps = arguments.steps};
   ISOCOST_ASSIGN(trainers.model, make_pipeline(job, layout, mean));
-  const std::vector<PipelineLoad> batch(arguments.global_batch, mean);
+  const std::vector<PipelineLoad> batch(arguments.global_batch, spread_load(job, layout, mean));
   trainers.time_scale = arguments.step_seconds / pipeline_bound(trainers.model, batch);
 
   ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create());
   ISOCOST_TRY(write_shards(scratch.path(), samples));
   ISOCOST_TRY(write_layout(scratch.path(), layout));
-  ISOCOST_ASSIGN(const NodeOptions options, node_options(arguments, scratch.path()));
+  ISOCOST_ASSIGN(const NodeOptions options, node_options(arguments, layout, scratch.path()));
   const LoadHook loads_of_trace = [&loads](SampleId id, const Dataset&,
                                            const Load& load) -> Result<Load> {
     Load traced = load;  // label tokens and bytes stay those of the real, small sample
@@ -264,6 +301,10 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
         ->capture_default_str();
   };
   arguments.source.add_to(command, command)->required();
+  auto* layout = command
+                     .add_option("--layout", arguments.layout,
+                                 "Layout file of 'isocost plan', instead of the degrees below")
+                     ->type_name("FILE");
   count("--dp", arguments.data, "Data-parallel ranks", 1024);
   count("--pp", arguments.pipeline, "Stages of each, a thread each", 64);
   count("--encoder-pp", arguments.encoder_stages, "Stages of these for the encoder", 63);
@@ -272,6 +313,9 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
   count("--steps", arguments.steps, "Steps to count, after one to warm up", 1'000'000);
   command.add_option("--schedule", arguments.schedule, "gpipe, 1f1b or zb-h1")
       ->capture_default_str();
+  for (const char* of_it : {"--dp", "--pp", "--encoder-pp", "--microbatches", "--schedule"}) {
+    layout->excludes(command.get_option(of_it));
+  }
   command.add_option("--balance", arguments.balance, "none or isocost")->capture_default_str();
   command
       .add_option("--step-seconds", arguments.step_seconds,
@@ -293,7 +337,8 @@ void add_emulate(CLI::App& app, Run& run) {
       "Small samples are made in a temporary directory; what they cost comes from the traces.\n"
       "Examples:\n"
       "  isocost emulate --trace documents.csv,videos.csv --dp 8 --pp 4 --steps 50\n"
-      "  isocost emulate --trace a.csv --dp 16 --pp 2 --balance none --json");
+      "  isocost emulate --trace a.csv --dp 16 --pp 2 --balance none --json\n"
+      "  isocost emulate --trace a.csv --layout layout.json --global-batch 512");
   command->callback(
       [arguments, &run] { run = [arguments] { return exit_status(emulate(*arguments)); }; });
 }

@@ -146,7 +146,7 @@ class Fleet {
  public:
   Fleet(const EmulatedJob& job, const std::stop_token& stop)
       : job_(job),
-        prices_(job.profile),
+        prices_(job.job.profile),
         ranks_(job.model.llm.replicas),
         encoder_stages_(job.model.encoder.stages),
         stages_(encoder_stages_ + job.model.llm.stages),
@@ -265,7 +265,7 @@ class Fleet {
                        " microbatches a step, not " + std::to_string(job_.model.microbatches));
     }
     waits_[rank] += std::chrono::duration<double>(next->waited).count();
-    lines_[rank]->set_load(slot, prices_.of(header.load));
+    lines_[rank]->set_load(slot, spread_load(job_.job, job_.layout, prices_.of(header.load)));
     reports.push_back({header.position, header.predicted_seconds});
     return {};
   }

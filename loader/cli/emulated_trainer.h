@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "balancer/layout_model.h"
 #include "balancer/pipeline_model.h"
 #include "base/result.h"
-#include "costmodel/cost_model.h"
 
 namespace isocost::cli {
 
@@ -17,9 +17,10 @@ namespace isocost::cli {
 /// clients of a real node, and each pass waited out instead of run.
 struct EmulatedJob {
   PipelineModel model =
-      {};  ///< Encoder stages and LLM stages in line; as many encoder as LLM replicas.
-  CostProfile profile = {};  ///< Prices the microbatches that arrive.
-  double time_scale = 1;     ///< Emulated seconds for a modelled one.
+      {};              ///< Encoder stages and LLM stages in line; as many encoder as LLM replicas.
+  JobModel job = {};   ///< Prices the microbatches that arrive ...
+  Layout layout = {};  ///< ... spread over the tensor ranks of this.
+  double time_scale = 1;  ///< Emulated seconds for a modelled one.
   std::string endpoint = {};
   std::size_t steps = 1;
   std::size_t warm_up = 1;           ///< Steps before these that are not counted.

@@ -106,6 +106,9 @@ class Checkpoint {
     file_ << line_of(record) << std::flush;
   }
 
+  // False where scores could not be kept: a full disk, say.
+  bool kept_all() const { return !file_.is_open() || file_.good(); }
+
   std::size_t known() const { return known_.size(); }
 
  private:
@@ -125,14 +128,17 @@ class Checkpoint {
                        " is no checkpoint of this search (other inputs); remove it or name "
                        "another file with --resume");
     }
-    while (std::getline(file, line)) {
+    for (std::size_t number = 2; std::getline(file, line); ++number) {
+      if (file.eof()) break;  // torn: no end of line
       const auto json = nlohmann::json::parse(line, nullptr, false);
-      if (json.is_discarded() || file.eof()) break;  // torn
+      const Error corrupt(ErrorCode::kCorrupt, path + ": line " + std::to_string(number) +
+                                                   " is no score; remove that line");
       try {
-        ISOCOST_ASSIGN(const LayoutScore score, score_from_json(json.at("score")));
-        known_[json.at("key").get<std::string>()] = score;
-      } catch (const nlohmann::json::exception& error) {
-        return Error(ErrorCode::kCorrupt, path + ": " + error.what());
+        const auto score = score_from_json(json.at("score"));
+        if (!score) return corrupt;
+        known_[json.at("key").get<std::string>()] = *score;
+      } catch (const nlohmann::json::exception&) {
+        return corrupt;
       }
     }
     return {};
@@ -177,11 +183,15 @@ std::string describe_inputs(const PlanArguments& arguments, const JobModel& job,
 
 double gib(std::int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
 
+// What layouts are held against: memory_bytes and "free" are of the same limit.
+double usable_gib(const JobModel& job) {
+  return LayoutSearchOptions{}.usable_memory * gib(job.cluster.gpu_memory);
+}
+
 void print_score(const char* label, const LayoutScore& score, const JobModel& job) {
-  std::printf(
-      "%-10s %9.4f %7.2f%% %9.1f  %s%s\n", label, score.step_s, 100 * score.idle_share,
-      LayoutSearchOptions{}.usable_memory * gib(job.cluster.gpu_memory) - gib(score.memory_bytes),
-      score.layout.to_string().c_str(), score.fits ? "" : "  (does not fit the memory)");
+  std::printf("%-10s %9.4f %7.2f%% %9.1f  %s%s\n", label, score.step_s, 100 * score.idle_share,
+              usable_gib(job) - gib(score.memory_bytes), score.layout.to_string().c_str(),
+              score.fits ? "" : "  (does not fit the memory)");
 }
 
 std::size_t not_looked_at(const LayoutSearchResult& found) {
@@ -189,17 +199,21 @@ std::size_t not_looked_at(const LayoutSearchResult& found) {
   return found.enumerated - std::min(found.enumerated, known);
 }
 
-void print_table(const LayoutSearchResult& found, const JobModel& job,
+void print_table(const LayoutSearchResult& found, const JobModel& job, std::size_t top,
                  const std::vector<std::pair<std::string, LayoutScore>>& fresh) {
   std::printf(
-      "%zu layouts: %zu over the memory, %zu over the bound, %zu simulated, %zu less "
-      "promising ones not\n",
-      found.enumerated, found.over_memory, found.over_bound, found.simulated, not_looked_at(found));
+      "%zu layouts: %zu over the memory (%.1f GiB of a GPU are usable), %zu over the bound, "
+      "%zu simulated, %zu less promising ones not\n",
+      found.enumerated, found.over_memory, usable_gib(job), found.over_bound, found.simulated,
+      not_looked_at(found));
   std::printf("%-10s %9s %8s %9s  %s\n", "", "step s", "idle", "free GiB",
               "layout (tensor x pipeline x data)");
   for (std::size_t i = 0; i < found.best.size(); ++i) {
     print_score(std::to_string(i + 1).c_str(), found.best[i], job);
     if (i > 0) std::printf("%11s%s\n", "", why_slower(found.best[0], found.best[i]).c_str());
+  }
+  if (found.best.size() < top) {
+    std::printf("%11sno more layouts than these %zu were found to fit\n", "", found.best.size());
   }
   if (found.alike) {
     print_score("alike", *found.alike, job);
@@ -218,12 +232,14 @@ void print_table(const LayoutSearchResult& found, const JobModel& job,
   }
 }
 
-nlohmann::ordered_json result_json(const LayoutSearchResult& found, double seconds,
+nlohmann::ordered_json result_json(const LayoutSearchResult& found, const JobModel& job,
+                                   double seconds,
                                    const std::vector<std::pair<std::string, LayoutScore>>& fresh) {
   nlohmann::ordered_json json;
   json["simulated"] = true;
   json["enumerated"] = found.enumerated;
   json["over_memory"] = found.over_memory;
+  json["usable_memory_gib"] = usable_gib(job);
   json["over_bound"] = found.over_bound;
   json["looked_at"] = found.simulated;
   json["not_looked_at"] = not_looked_at(found);
@@ -282,7 +298,8 @@ Result<TraceMix> read_samples(const PlanArguments& arguments) {
   return mix;
 }
 
-// With what a node and a trainer keep to: the machines, and what activations may take.
+// With what a node and a trainer keep to: the layers of each stage, the machines, and what
+// activations may take.
 Result<Layout> as_served(Layout layout, const JobModel& job, const Batches& batches,
                          const PlanArguments& arguments) {
   PipelineLoad mean;
@@ -292,6 +309,7 @@ Result<Layout> as_served(Layout layout, const JobModel& job, const Batches& batc
   ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, mean));
   layout.activation_caps =
       activation_caps(job, state_memory(job, layout, model), arguments.search.usable_memory);
+  layout.layers = layer_cut(job, layout, mean);
   layout.interconnect = arguments.interconnect;
   return layout;
 }
@@ -319,10 +337,14 @@ Result<int> plan_command(PlanArguments arguments) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   ISOCOST_ASSIGN(const auto fresh, score_fresh(arguments, job, mix, found));
   finish_progress();
+  if (!checkpoint.kept_all()) {
+    std::fprintf(stderr, "isocost: %s: cannot write; not all scores were kept there\n",
+                 arguments.resume.c_str());
+  }
   if (arguments.json) {
-    std::printf("%s\n", result_json(found, seconds.count(), fresh).dump(2).c_str());
+    std::printf("%s\n", result_json(found, job, seconds.count(), fresh).dump(2).c_str());
   } else {
-    print_table(found, job, fresh);
+    print_table(found, job, arguments.search.keep, fresh);
     std::printf("simulated, %.1f s of search; the best goes to %s\n", seconds.count(),
                 arguments.output.c_str());
   }

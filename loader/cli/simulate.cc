@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,9 +35,9 @@ struct SimulateArguments {
   std::size_t data = 8;
   std::size_t pipeline = 8;
   std::size_t encoder_stages = 0;
-  std::size_t tensor = 1;
+  std::size_t tensor = 0;
   std::size_t chunks = 0;
-  std::size_t microbatches = 16;
+  std::size_t microbatches = 0;
   std::string schedule = "1f1b";
   std::size_t steps = 10;
   std::uint64_t seed = 0;
@@ -44,6 +45,7 @@ struct SimulateArguments {
   std::size_t lookahead = 1;
   std::string speeds;
   OrderOptions order;
+  std::string gpu_memory = "80GiB";
   std::string activation_memory;
   std::string svg;
   bool json = false;
@@ -59,6 +61,7 @@ struct PolicyResult {
   double plan_s = 0;
   double bound_s = 0;              // below which no plan of these batches is
   double peak_activation_gib = 0;  // the largest
+  double memory_gib = 0;           // the largest, with the state of the module's fullest stage
   bool fits = true;                // the cap on activations was kept in every step
   PipelinePicture picture;         // of the first step
 };
@@ -101,7 +104,22 @@ std::size_t fair_encoder_stages(const SimulateArguments& arguments, const Pipeli
   return best;
 }
 
-Result<Layout> layout_of_flags(const SimulateArguments& arguments, const PipelineLoad& mean) {
+// The largest of 1, 2 and 4 that the heads of all modules can be divided by.
+std::size_t usual_tensor_degree(const JobModel& job) {
+  std::int64_t heads = std::gcd(job.llm.heads, job.encoder.heads);
+  if (job.second_encoder) heads = std::gcd(heads, job.second_encoder->heads);
+  return static_cast<std::size_t>(std::gcd(heads, std::int64_t{4}));
+}
+
+// 16, or as many more as make whole groups of stages that interleave.
+std::size_t usual_microbatches(const Layout& layout) {
+  constexpr std::size_t kUsual = 16;
+  const std::size_t group = layout.chunks > 1 ? layout.llm.pipeline : 1;
+  return (kUsual + group - 1) / group * group;
+}
+
+Result<Layout> layout_of_flags(const SimulateArguments& arguments, const PipelineLoad& mean,
+                               const JobModel& job) {
   const auto schedule = schedule_from_name(arguments.schedule);
   if (!schedule) {
     return Error(
@@ -110,15 +128,24 @@ Result<Layout> layout_of_flags(const SimulateArguments& arguments, const Pipelin
   }
   Layout layout;
   layout.schedule = *schedule;
-  layout.microbatches = arguments.microbatches;
   layout.chunks = arguments.chunks > 0                      ? arguments.chunks
                   : *schedule == Schedule::kInterleaved1F1B ? 2
                                                             : 1;
+  const std::size_t tensor = arguments.tensor > 0 ? arguments.tensor : usual_tensor_degree(job);
+  const auto with_microbatches = [&arguments](Layout made) {
+    made.microbatches =
+        arguments.microbatches > 0 ? arguments.microbatches : usual_microbatches(made);
+    return made;
+  };
   if (arguments.pipeline == 1) {
+    if (arguments.encoder_stages > 0) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--encoder-pp: with --pp 1 both modules share the one stage; leave it out");
+    }
     layout.encoder_place = EncoderPlace::kLlmRanks;
-    layout.llm = {arguments.tensor, 1, arguments.data};
+    layout.llm = {tensor, 1, arguments.data};
     layout.encoder = layout.llm;
-    return layout;
+    return with_microbatches(layout);
   }
   const std::size_t stages = arguments.encoder_stages > 0 ? arguments.encoder_stages
                                                           : fair_encoder_stages(arguments, mean);
@@ -127,9 +154,9 @@ Result<Layout> layout_of_flags(const SimulateArguments& arguments, const Pipelin
                                                   "; it must be below --pp (" +
                                                   std::to_string(arguments.pipeline) + ")");
   }
-  layout.encoder = {arguments.tensor, stages, arguments.data};
-  layout.llm = {arguments.tensor, arguments.pipeline - stages, arguments.data};
-  return layout;
+  layout.encoder = {tensor, stages, arguments.data};
+  layout.llm = {tensor, arguments.pipeline - stages, arguments.data};
+  return with_microbatches(layout);
 }
 
 // Largest over mean of the microbatches' LLM or encoder seconds, whichever is further off.
@@ -162,8 +189,21 @@ bool keeps(const PipelineReport& report, const ActivationCaps& caps) {
   });
 }
 
-Status run_step(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
-                const SimulateArguments& arguments, std::size_t step, PolicyResult& result) {
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
+
+// Of the fullest rank: what its stage keeps, beside the state of its module's fullest stage.
+double memory_gib(const PipelineReport& report, const RankMemory& state) {
+  double most = 0;
+  for (const StageReport& stage : report.stages) {
+    most = std::max(most, gib(stage.peak_activation_bytes +
+                              (stage.encoder ? state.encoder_state : state.llm_state)));
+  }
+  return most;
+}
+
+Status run_step(const PipelineModel& model, const RankMemory& state,
+                const std::vector<PipelineLoad>& samples, const SimulateArguments& arguments,
+                std::size_t step, PolicyResult& result) {
   OrderOptions options = arguments.order;
   options.seed = arguments.seed + step;
   const auto started = Clock::now();
@@ -178,8 +218,8 @@ Status run_step(const PipelineModel& model, const std::vector<PipelineLoad>& sam
   result.rank_max_over_mean += spread_of(per_replica(model, loads)) / n;
   result.plan_s += seconds.count() / n;
   result.peak_activation_gib =
-      std::max(result.peak_activation_gib,
-               static_cast<double>(report.peak_activation_bytes()) / static_cast<double>(kGiB));
+      std::max(result.peak_activation_gib, gib(report.peak_activation_bytes()));
+  result.memory_gib = std::max(result.memory_gib, memory_gib(report, state));
   result.bound_s += pipeline_bound(model, samples) / n;
   result.fits = result.fits && keeps(report, options.caps);
   if (step == 0) result.picture.report = std::move(report);
@@ -235,7 +275,7 @@ Result<std::vector<PolicyResult>> chosen_policies(const std::string& text) {
   return results;
 }
 
-nlohmann::ordered_json to_json(const PolicyResult& result) {
+nlohmann::ordered_json to_json(const PolicyResult& result, double gpu_gib) {
   return {{"step_s", result.step_s},
           {"idle_share", result.idle_share},
           {"max_over_mean", result.microbatch_max_over_mean},
@@ -243,7 +283,9 @@ nlohmann::ordered_json to_json(const PolicyResult& result) {
           {"bound_s", result.bound_s},
           {"over_bound", result.bound_s > 0 ? result.step_s / result.bound_s : 1.0},
           {"peak_activation_gib", result.peak_activation_gib},
+          {"memory_gib", result.memory_gib},
           {"fits", result.fits},
+          {"fits_gpu", result.memory_gib <= gpu_gib},
           {"plan_s", result.plan_s}};
 }
 
@@ -257,8 +299,10 @@ void print_json(const SimulateArguments& arguments, const Layout& layout, const 
   json["steps"] = arguments.steps;
   json["seed"] = arguments.seed;
   json["lookahead"] = arguments.lookahead;
+  json["gpu_memory_gib"] = gib(job.cluster.gpu_memory);
   for (const PolicyResult& result : results) {
-    json["policies"][std::string(policy_name(result.policy))] = to_json(result);
+    json["policies"][std::string(policy_name(result.policy))] =
+        to_json(result, gib(job.cluster.gpu_memory));
   }
   std::printf("%s\n", json.dump(2).c_str());
 }
@@ -273,7 +317,7 @@ void print_table(const SimulateArguments& arguments, const Layout& layout, const
   std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "policy", "step s", "speed", "idle",
               "microbatch", "rank", "peak", "plan");
   std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "", "", "", "share", "max/mean", "max/mean",
-              "GiB", "ms");
+              "act. GiB", "ms");
   for (const PolicyResult& result : results) {
     std::printf("%-8s %10.4f %7.3fx %7.2f%% %12.3f %10.3f %10.1f %9.1f\n",
                 std::string(policy_name(result.policy)).c_str(), result.step_s,
@@ -284,22 +328,20 @@ void print_table(const SimulateArguments& arguments, const Layout& layout, const
 }
 
 // What a reader of the table would miss.
-void print_notes(const SimulateArguments& arguments, const std::vector<PolicyResult>& results) {
-  constexpr double kLargestGpuGib = 141;  // an H200's
+void print_notes(const JobModel& job, const std::vector<PolicyResult>& results) {
+  const double gpu_gib = gib(job.cluster.gpu_memory);
   for (const PolicyResult& result : results) {
     const std::string name(policy_name(result.policy));
     if (!result.fits) {
       std::printf("note: %s exceeds the cap on activations; no plan was found that keeps it\n",
                   name.c_str());
     }
-  }
-  const bool fits_nowhere = std::all_of(
-      results.begin(), results.end(),
-      [](const PolicyResult& result) { return result.peak_activation_gib > kLargestGpuGib; });
-  if (fits_nowhere && arguments.layout.empty()) {
-    std::printf(
-        "note: such activations fit on no GPU; a larger --tp, or smaller --microbatches of "
-        "more, brings them down\n");
+    if (result.memory_gib > gpu_gib) {
+      std::printf(
+          "note: %s takes %.1f GiB of a GPU of %.1f (state and activations): this job runs only "
+          "with a larger --tp, or more and smaller --microbatches\n",
+          name.c_str(), result.memory_gib, gpu_gib);
+    }
   }
 }
 
@@ -318,7 +360,7 @@ Status write_svg(const std::string& path, std::vector<PolicyResult>& results) {
 
 // What a layout's file says of machines and memory holds where no flag says otherwise.
 Result<Layout> layout_of(SimulateArguments& arguments, const PipelineLoad& mean, JobModel& job) {
-  if (arguments.layout.empty()) return layout_of_flags(arguments, mean);
+  if (arguments.layout.empty()) return layout_of_flags(arguments, mean, job);
   ISOCOST_ASSIGN(const Layout layout, Layout::load(arguments.layout));
   if (arguments.interconnect.empty()) {
     ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
@@ -340,6 +382,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
   }
   ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
   ISOCOST_ASSIGN(JobModel job, arguments.source.job());
+  ISOCOST_ASSIGN(const std::int64_t gpu_memory, parse_bytes(arguments.gpu_memory));
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
   ISOCOST_ASSIGN(std::vector<PolicyResult> results, chosen_policies(arguments.policies));
   Random random(arguments.seed);
@@ -350,6 +393,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
   }
   const PipelineLoad mean = mean_of(batches.front());
   ISOCOST_ASSIGN(const Layout layout, layout_of(arguments, mean, job));
+  job.cluster.gpu_memory = gpu_memory;
   auto made = make_pipeline(job, layout, mean);
   if (!made) {
     Error error = std::move(made).error();
@@ -358,6 +402,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
   PipelineModel model = *std::move(made);
   ISOCOST_ASSIGN(model.llm.speeds, speeds_of(arguments));
   ISOCOST_TRY(model.validate());
+  const RankMemory state = state_memory(job, layout, model);
   const ProgressSink progress = progress_bar();
   for (auto& batch : batches) batch = spread(job, layout, batch);
   ISOCOST_ASSIGN(const auto composed, look_ahead(model, batches, arguments.lookahead));
@@ -365,7 +410,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
     for (PolicyResult& result : results) {
       const bool looks_ahead = result.policy == PipelinePolicy::kIsocost;
       const auto& samples = looks_ahead ? composed[step] : batches[step];
-      ISOCOST_TRY(run_step(model, samples, arguments, step, result));
+      ISOCOST_TRY(run_step(model, state, samples, arguments, step, result));
     }
     progress(step + 1, arguments.steps, "simulating steps");
   }
@@ -374,7 +419,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
     print_json(arguments, layout, job, results);
   } else {
     print_table(arguments, layout, job, results);
-    print_notes(arguments, results);
+    print_notes(job, results);
   }
   ISOCOST_TRY(write_svg(arguments.svg, results));
   return 0;
@@ -397,9 +442,11 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
   degree("--pp", arguments.pipeline, "Pipeline stages, encoder and LLM together");
   degree("--encoder-pp", arguments.encoder_stages,
          "Stages of these for the encoder; 0: as the first step's mean sample asks", 0);
-  degree("--tp", arguments.tensor, "Tensor-parallel degree of both");
+  degree("--tp", arguments.tensor,
+         "Tensor-parallel degree of both; 0: the largest of 1, 2, 4 that divides their heads", 0);
   degree("--chunks", arguments.chunks, "Model chunks a stage; 0: 2 if interleaved, else 1", 0);
-  degree("--microbatches", arguments.microbatches, "Per replica and step");
+  degree("--microbatches", arguments.microbatches,
+         "Per replica and step; 0: 16, interleaved the next multiple of the LLM's stages", 0);
   degree("--steps", arguments.steps, "Global batches to simulate");
   command.add_option("--schedule", arguments.schedule, "gpipe, 1f1b, interleaved or zb-h1")
       ->capture_default_str();
@@ -420,6 +467,11 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
       .add_option("--search", arguments.order.evaluations,
                   "Looks at the simulator that isocost spends on a step")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{100'000'000}))
+      ->capture_default_str();
+  command
+      .add_option("--gpu-memory", arguments.gpu_memory,
+                  "Of a GPU: where state and activations take more, a note says so")
+      ->type_name("SIZE")
       ->capture_default_str();
   command
       .add_option("--activation-memory", arguments.activation_memory,

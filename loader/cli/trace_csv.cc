@@ -69,7 +69,11 @@ std::vector<std::string> split_list(std::string_view text) {
   std::vector<std::string> parts;
   for (std::size_t start = 0; start <= text.size();) {
     const std::size_t comma = std::min(text.find(',', start), text.size());
-    parts.emplace_back(text.substr(start, comma - start));
+    std::string_view part = text.substr(start, comma - start);
+    const std::size_t first = std::min(part.find_first_not_of(' '), part.size());
+    part.remove_prefix(first);
+    part = part.substr(0, part.find_last_not_of(' ') + 1);
+    parts.emplace_back(part);
     start = comma + 1;
   }
   return parts;
@@ -100,6 +104,10 @@ Result<std::vector<Load>> parse_trace(std::string_view text) {
 Result<TraceMix> read_traces(std::string_view files, std::string_view weights) {
   TraceMix mix;
   for (const std::string& file : split_list(files)) {
+    if (file.empty()) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--trace has an empty file name between two commas or at an end");
+    }
     ISOCOST_ASSIGN(const std::string text, read_file("trace", file, kMaxFileBytes));
     auto loads = parse_trace(text);
     if (!loads) return std::move(loads).error().with_context("trace " + file);

@@ -27,10 +27,11 @@ struct TraceMix {
 Result<std::vector<Load>> parse_trace(std::string_view text);
 
 /// `files` is FILE[,FILE…], `weights` W[,W…] of whole numbers or empty: equal. Errors: those of
-/// parse_trace with the file's name; kNotFound; kInvalidArgument for weights that do not fit.
+/// parse_trace with the file's name; kNotFound; kInvalidArgument for weights that do not fit, and a
+/// file without name.
 Result<TraceMix> read_traces(std::string_view files, std::string_view weights);
 
-/// Parts of a list with commas, empty ones included.
+/// Parts of a list with commas, empty ones included, blanks around them left out.
 std::vector<std::string> split_list(std::string_view text);
 
 }  // namespace isocost::cli

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numeric>
+#include <vector>
 
 #include "balancer/balancer.h"
 #include "balancer/internal/speed_bounds.h"
@@ -58,6 +60,34 @@ TEST(Bounds, MemoryKeepsItemsApart) {
   Partition two = problem;
   two.bins = 2;
   EXPECT_EQ(memory_bound(two), std::numeric_limits<double>::infinity());
+}
+
+TEST(Bounds, WhatGiantsLeaveIsLostToTheOthers) {
+  // Five giants in two bins: one holds three of them, beside which only the smallest fits. The
+  // other holds two and the nine in between, 10.2, where the mean is 10.055.
+  std::vector<double> costs(5, 3.3);
+  costs.insert(costs.end(), 9, 0.4);
+  costs.push_back(0.01);
+  EXPECT_NEAR(mean_bound(std::accumulate(costs.begin(), costs.end(), 0.0), 2), 10.055, 1e-9);
+  EXPECT_NEAR(crowd_bound({.bins = 2, .costs = costs}), 10.2, 1e-9);
+  EXPECT_NEAR(balance({.costs = costs, .ranks = 2}, {.exact_items = 0})->gap(), 0, 1e-12);
+  // Where enough fits beside the three, the mean is all.
+  costs.insert(costs.end(), 3, 0.1);
+  EXPECT_LE(crowd_bound({.bins = 2, .costs = costs}), 10.205);
+}
+
+TEST(Bounds, BytesThatTheFastBinsCannotHoldAreTheSlowOnes) {
+  // Twelve seconds of a byte each. The fast bin holds seven, so that the slow one takes five, at
+  // twice the time.
+  const std::vector<double> costs(12, 1.0);
+  const std::vector<std::int64_t> bytes(12, 1);
+  const std::vector<double> speeds = {1, 2};
+  Partition problem{.bins = 2, .costs = costs, .bytes = bytes, .bytes_cap = 7, .speeds = speeds};
+  EXPECT_NEAR(capped_speed_bound(problem), 10, 1e-9);
+  problem.bytes_cap = 12;
+  EXPECT_NEAR(capped_speed_bound(problem), 8, 1e-9);  // no more than speeds alone
+  problem.speeds = {};
+  EXPECT_EQ(capped_speed_bound(problem), 0);
 }
 
 TEST(Bounds, TradeOffSeesItemsThatAreLargeInUnlikeDimensions) {

@@ -38,6 +38,8 @@ TEST(Layout, ReadsWhatItWrites) {
   limited.activation_caps = {.encoder_bytes = 1 << 30, .llm_bytes = 2 << 20};
   limited.interconnect = "node=450GB/s";
   EXPECT_EQ(Layout::parse(limited.to_json()).value(), limited);
+  limited.layers = {.encoder = {27}, .llm = {10, 10, 8}};
+  EXPECT_EQ(Layout::parse(limited.to_json()).value(), limited);
   EXPECT_EQ(layout->to_string(), "encoder 2x1x6, llm 4x3x4, 12 microbatches, zb-h1");
 }
 
@@ -83,6 +85,16 @@ INSTANTIATE_TEST_SUITE_P(
               ErrorCode::kCorrupt, "'activation_caps.encoder_bytes' is missing"},
         Wrong{"chunks", "\"chunks\": 1", "\"chunks\": 2", ErrorCode::kInvalidArgument,
               "runs one a stage"},
+        Wrong{"layers_count", "\"data\": 4", "\"data\": 4, \"layers\": [14, 14]",
+              ErrorCode::kInvalidArgument, "'llm.layers' has 2 entries; there are 3"},
+        Wrong{"layers_type", "\"data\": 4", "\"data\": 4, \"layers\": [9, 9, 10.5]",
+              ErrorCode::kCorrupt, "'llm.layers.2' must be an integer between 0 and 1000000"},
+        Wrong{"layers_negative", "\"data\": 6", "\"data\": 6, \"layers\": [-27]",
+              ErrorCode::kCorrupt, "'encoder.layers.0' must be"},
+        Wrong{"layers_huge", "\"data\": 6", "\"data\": 6, \"layers\": [18446744073709551615]",
+              ErrorCode::kCorrupt, "'encoder.layers.0' must be"},
+        Wrong{"layers_object", "\"data\": 6", "\"data\": 6, \"layers\": 27", ErrorCode::kCorrupt,
+              "'encoder.layers' must be an array"},
         Wrong{"encoders", "\"data\": 6", "\"data\": 49", ErrorCode::kInvalidArgument,
               "only 48 microbatches"}),
     [](const auto& instance) { return instance.param.name; });
@@ -145,6 +157,55 @@ TEST(Layout, StagesShareAllOfAModule) {
   }
 }
 
+TEST(Layout, ItsOwnCutGoesBeforeOurs) {
+  const JobModel job;
+  const PipelineLoad mean{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 9000, .llm_units = 2500};
+  Layout layout{.encoder = {1, 2, 1}, .llm = {1, 4, 1}, .microbatches = 4};
+  const LayerCut ours = layer_cut(job, layout, mean);
+  EXPECT_THAT(ours.encoder, testing::ElementsAre(13, 14));
+  EXPECT_THAT(ours.llm, testing::ElementsAre(7, 8, 8, 5));  // beside the head's 2.3
+  const auto by_default = make_pipeline(job, layout, mean);
+  layout.layers = ours;
+  ASSERT_TRUE(by_default.has_value());
+  EXPECT_EQ(make_pipeline(job, layout, mean)->llm.shares, by_default->llm.shares);
+
+  layout.layers = {.encoder = {20, 7}, .llm = {10, 10, 8, 0}};
+  const auto model = make_pipeline(job, layout, mean);
+  ASSERT_TRUE(model.has_value()) << model.error().message();
+  EXPECT_NEAR(model->encoder.shares[0], 20.0 / 27, 1e-12);
+  EXPECT_NEAR(model->llm.shares[2] / model->llm.shares[0], 0.8, 1e-12);
+  const double head = job.llm.head_layers();
+  EXPECT_NEAR(model->llm.shares[3], head / (28 + head), 1e-12);  // the head alone
+
+  layout.layers.llm.back() = 1;
+  const auto too_many = make_pipeline(job, layout, mean);
+  ASSERT_FALSE(too_many.has_value());
+  EXPECT_THAT(too_many.error().message(),
+              testing::HasSubstr("'llm.layers' add up to 29; Qwen2.5-7B has 28 layers"));
+}
+
+// The mean sample decides where both modules stand in one pipeline: a file that has the cut does
+// not depend on who reads it.
+TEST(Layout, AJointCutDoesNotDependOnTheReadersSamples) {
+  const JobModel job;
+  const PipelineLoad small{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 1, .llm_units = 1};
+  const PipelineLoad large{.encoder_s = 2, .llm_s = 0.9, .encoder_units = 1, .llm_units = 1};
+  Layout layout{.encoder_place = EncoderPlace::kLlmRanks,
+                .encoder = {1, 4, 1},
+                .llm = {1, 4, 1},
+                .microbatches = 4};
+  EXPECT_NE(make_pipeline(job, layout, small)->llm.shares,
+            make_pipeline(job, layout, large)->llm.shares);
+  layout.layers = layer_cut(job, layout, small);
+  EXPECT_EQ(layout.layers.llm.size(), 4U);
+  EXPECT_EQ(make_pipeline(job, layout, small)->llm.shares,
+            make_pipeline(job, layout, large)->llm.shares);
+  layout.layers.encoder.clear();
+  const auto half = layout.validate();
+  ASSERT_FALSE(half.has_value());
+  EXPECT_THAT(half.error().message(), testing::HasSubstr("must be given together"));
+}
+
 TEST(Layout, DegreesThatTheModelDoesNotHave) {
   const JobModel job;
   const auto heads = make_pipeline(job, {.llm = {8, 1, 1}}, {});
@@ -171,6 +232,45 @@ TEST(JobModel, NeedsTheDimensionsOfTheProfilesModel) {
   const auto unknown = JobModel::create(profile);
   ASSERT_FALSE(unknown.has_value());
   EXPECT_THAT(unknown.error().message(), testing::HasSubstr("'modules.llm.architecture'"));
+}
+
+// Vision and audio train on the same ranks: state, gradients and activations are of both.
+TEST(JobModel, BothEncodersCount) {
+  CostProfile profile = CostProfile::stated_default();
+  profile.source = "both.json";
+  const auto both = JobModel::create(profile);
+  profile.modules[1].architecture.reset();
+  const auto vision = JobModel::create(profile);
+  ASSERT_TRUE(both.has_value() && vision.has_value());
+  const std::int64_t audio = Architecture::whisper_large_v3().parameters();
+  EXPECT_EQ(both->encoder_parameters(), vision->encoder_parameters() + audio);
+  EXPECT_GT(both->encoder_activation_bytes_per_unit(),
+            vision->encoder_activation_bytes_per_unit());  // 32 layers of 1,280, not 27 of 1,152
+
+  for (const EncoderPlace place : {EncoderPlace::kOwnRanks, EncoderPlace::kLlmRanks}) {
+    const Layout layout{
+        .encoder_place = place, .encoder = {2, 2, 3}, .llm = {2, 2, 3}, .microbatches = 8};
+    const PipelineLoad mean{.encoder_s = 0.1, .llm_s = 2, .encoder_units = 1, .llm_units = 1};
+    const auto of_both = make_pipeline(*both, layout, mean);
+    const auto of_vision = make_pipeline(*vision, layout, mean);
+    ASSERT_TRUE(of_both.has_value() && of_vision.has_value());
+    EXPECT_GT(of_both->encoder.reduce_s + of_both->llm.reduce_s,
+              of_vision->encoder.reduce_s + of_vision->llm.reduce_s);
+    EXPECT_GT(of_both->encoder.activation_bytes_per_unit,
+              of_vision->encoder.activation_bytes_per_unit);
+    const RankMemory more = state_memory(*both, layout, *of_both);
+    const RankMemory less = state_memory(*vision, layout, *of_vision);
+    EXPECT_GT(more.encoder_state + more.llm_state, less.encoder_state + less.llm_state);
+  }
+  // 16 heads of SigLIP, 20 of Whisper.
+  const Layout eight{.encoder = {8, 1, 1}, .llm = {1, 1, 1}, .microbatches = 8};
+  EXPECT_TRUE(make_pipeline(*vision, eight, {}).has_value());
+  const auto refused = make_pipeline(*both, eight, {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_THAT(refused.error().message(), testing::HasSubstr("Whisper large-v3 encoder's 20 heads"));
+  // The stated default stands for vision and LLM, whoever makes the job of it.
+  EXPECT_EQ(JobModel::create(CostProfile::stated_default())->encoder_parameters(),
+            JobModel{}.encoder_parameters());
 }
 
 TEST(Layout, TensorRanksHalveWorkAndPayForIt) {

@@ -214,6 +214,29 @@ TEST(Plan, WithoutAnEncoderOfItsOwn) {
   EXPECT_DOUBLE_EQ(plan->step_s, step_seconds(model, samples, plan->bins));
 }
 
+TEST(Plan, TheBoundCountsWhatEveryMicrobatchCosts) {
+  PipelineModel model;
+  model.microbatches = 3;
+  model.llm = {.replicas = 2, .stages = 1, .shares = {1.0}, .microbatch_s = 0.5};
+  model.encoder = {.replicas = 1, .stages = 1, .shares = {1.0}, .microbatch_s = 1};
+  std::vector<PipelineLoad> samples(6, {.llm_s = 1, .llm_units = 1});
+  for (std::size_t i = 0; i < 2; ++i) {
+    samples[i].encoder_s = 2;
+    samples[i].encoder_units = 1;
+  }
+  // Of six microbatches with a sample each, four at most have none of the two: the encoder works for
+  // four seconds and at least two microbatches. The LLM: three seconds and three a replica.
+  EXPECT_NEAR(pipeline_bound(model, samples), 4 + 2, 1e-9);
+  for (std::size_t i = 2; i < 4; ++i) {
+    samples[i].encoder_s = 0.1;
+    samples[i].encoder_units = 1;
+  }
+  EXPECT_NEAR(pipeline_bound(model, samples), 4.2 + 4, 1e-9);
+  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {.evaluations = 100});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  EXPECT_GE(plan->step_s, plan->lower_bound_s);
+}
+
 TEST(Plan, RefusesWhatDoesNotFit) {
   Random random(1);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 2, 4);

@@ -36,6 +36,31 @@ TEST(PipelineSvg, DrawsOneReplicaABoxAPass) {
   EXPECT_EQ(count(svg, "<rect "), 1U + 7U + 3U * (1U + 12U));
 }
 
+TEST(PipelineSvg, SaysWhenAndWhatItLeavesOut) {
+  PipelineStep step = test::equal_step(Schedule::k1F1B, 2, 20, 1, 4,
+                                       {.forward_s = 1, .backward_s = 1, .weights_s = 1});
+  step.llm.reduce_s = 7;
+  const auto report = simulate(step);
+  ASSERT_TRUE(report.has_value());
+  ASSERT_EQ(report->step_s, 76);  // (4 + 20 - 1) x 3 and the reduction
+  const std::string svg = draw_pipelines({{"deep", *report}});
+  EXPECT_THAT(svg, testing::HasSubstr("4 more stages are not drawn"));
+  EXPECT_THAT(svg, testing::HasSubstr("LLM replica 0 (of 0 to 1)"));
+  EXPECT_THAT(svg, testing::AllOf(testing::HasSubstr(">0 s<"), testing::HasSubstr(">10 s<"),
+                                  testing::HasSubstr(">70 s<"),
+                                  testing::Not(testing::HasSubstr(">80 s<"))));
+  // A reduction on each of the 16 rows, and one box in the legend, which has no encoder.
+  EXPECT_EQ(count(svg, "fill=\"#e0a030\""), 17U);
+  EXPECT_THAT(svg, testing::HasSubstr(">gradient reduction<"));
+  EXPECT_THAT(svg, testing::Not(testing::HasSubstr(">encoder ")));
+  // Of a small one, milliseconds.
+  step.llm.reduce_s = 0;
+  for (auto& passes : step.llm.passes) {
+    for (StagePass& pass : passes) pass = {.forward_s = 1e-3, .backward_s = 1e-3};
+  }
+  EXPECT_THAT(draw_pipelines({{"fast", *simulate(step)}}), testing::HasSubstr(">20 ms<"));
+}
+
 TEST(PipelineSvg, NothingToDraw) {
   EXPECT_THAT(draw_pipelines({}), testing::EndsWith("</svg>\n"));
   EXPECT_THAT(draw_pipelines({{"empty", {}}}), testing::EndsWith("</svg>\n"));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "balancer/internal/assignment_ilp.h"
+#include "balancer/internal/bounds.h"
 #include "balancer/internal/construct.h"
 #include "base/random.h"
 #include "tests/balancer/brute_force.h"
@@ -315,6 +316,57 @@ TEST(Properties, TheIlpAloneIsExactToo) {
     }
   }
   EXPECT_GT(proved, 950);
+}
+
+// A few sizes, of which several just fill a bin and some just do not fit beside them.
+BalanceProblem crowded_problem(Random& random) {
+  BalanceProblem problem{.dimensions = 1 + random.below(2), .ranks = 2 + random.below(2)};
+  const double giant = 1 + random.uniform();
+  const double small = giant * (0.01 + 0.3 * random.uniform());
+  const std::size_t items = problem.ranks + 1 + random.below(8 - problem.ranks);
+  for (std::size_t i = 0; i < items * problem.dimensions; ++i) {
+    const std::uint64_t kind = random.below(6);
+    problem.costs.push_back(kind < 3 ? giant : kind < 5 ? small : small * random.uniform());
+  }
+  return problem;
+}
+
+TEST(Properties, CrowdsAreBoundedSoundly) {
+  Random random(21);
+  int stronger = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const BalanceProblem problem = crowded_problem(random);
+    const Partition partition{
+        .dimensions = problem.dimensions, .bins = problem.ranks, .costs = problem.costs};
+    const auto best = brute_force(problem);
+    ASSERT_TRUE(best.has_value());
+    const double bound = crowd_bound(partition);
+    EXPECT_LE(bound, *best) << "round " << round;
+    if (bound > partition_bound(partition).value * (1 + kBoundRounding)) ++stronger;
+  }
+  EXPECT_GT(stronger, 20);
+}
+
+TEST(Properties, CapsAndSpeedsTogetherAreBoundedSoundly) {
+  Random random(22);
+  int stronger = 0;
+  for (int round = 0; round < 3000; ++round) {
+    BalanceProblem problem = unlike_problem(random);
+    problem.objective = Objective::kLargestMicrobatch;
+    const std::vector<double> speeds = bin_speeds(problem);
+    const Partition partition{.dimensions = problem.dimensions,
+                              .bins = problem.ranks * problem.microbatches,
+                              .costs = problem.costs,
+                              .bytes = problem.bytes,
+                              .bytes_cap = problem.microbatch_bytes,
+                              .speeds = speeds};
+    const auto best = brute_force(problem);
+    if (!best) continue;
+    const double bound = capped_speed_bound(partition);
+    EXPECT_LE(bound, *best) << "round " << round;
+    if (bound > partition_bound(partition).value * (1 + kBoundRounding)) ++stronger;
+  }
+  EXPECT_GT(stronger, 20);
 }
 
 // The search alone may miss the optimum; what it proves must hold nevertheless.

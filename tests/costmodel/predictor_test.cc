@@ -312,6 +312,13 @@ TEST(MeasuredProfile, BadPointsAreNamed) {
       {point_json(R"("units": -10, "units_squared": 100)", rest), "units' must be between 1"},
       {point_json(R"("units": 1.5, "units_squared": 100)", rest), "units' must be an integer"},
       {point_json(R"("units": 10, "units_squared": 5)", rest), "contradicts itself"},
+      {point_json(R"("units": 10, "units_squared": 10)", rest), "contradicts itself"},
+      {point_json(R"("units": 10, "units_squared": 101)", rest), "contradicts itself"},
+      {point_json(load, R"("forward_s": 1, "backward_s": 0, "spread": 1e300, "peak_bytes": 0)"),
+       "spread' is absurd"},
+      {R"({"points": [)" + good +
+           R"(], "out_of_memory": {"sequences": 1, "units": 9, "units_squared": 81}})",
+       "'modules.vision.out_of_memory' is no larger than a point"},
       {point_json(R"("units": 10, "units_squared": 18446744073709551615)", rest),
        "units_squared' must be between 1"},
       {point_json(load, R"("forward_s": -1, "backward_s": 0, "spread": 0, "peak_bytes": 0)"),

@@ -1,0 +1,162 @@
+"""isocost plan, simulate and emulate from the outside: what they print and write, their exit
+statuses, and what they say about a call that is wrong."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+PHOTOS = ""
+
+
+def isocost(*arguments):
+    command = [PROGRAM, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+
+
+class Planner(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def answer(self, *arguments):
+        done = isocost(*arguments, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def refused(self, says, *arguments, status=2):
+        done = isocost(*arguments)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertIn(says, done.stdout + done.stderr)
+        self.assertNotIn("json.exception", done.stderr)
+
+    def plan(self, *more):
+        layout = self.folder / "layout.json"
+        answer = self.answer(
+            "plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch", 64, "--search", 200,
+            "--batches", 2, "--output", layout, *more)
+        return answer, layout
+
+    def test_simulate_draws_what_it_reports(self):
+        picture = self.folder / "step.svg"
+        answer = self.answer(
+            "simulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 4,
+            "--global-batch", 32, "--steps", 2, "--svg", picture)
+        self.assertEqual(list(answer["policies"]), ["blind", "lpt", "isocost"])
+        for of_policy in answer["policies"].values():
+            self.assertGreaterEqual(of_policy["step_s"], of_policy["bound_s"])
+            self.assertGreater(of_policy["memory_gib"], of_policy["peak_activation_gib"])
+        text = picture.read_text(encoding="utf-8")
+        self.assertEqual(text.count("first step, the slowest replica"), 3)
+        self.assertTrue(text.endswith("</svg>\n"))
+
+    def test_simulate_looks_ahead_and_knows_speeds(self):
+        answer = self.answer(
+            "simulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 4,
+            "--global-batch", 32, "--steps", 5, "--lookahead", 3, "--speeds", "1,1.5",
+            "--policy", "isocost")
+        self.assertEqual(answer["lookahead"], 3)
+        self.assertEqual(list(answer["policies"]), ["isocost"])
+
+    def test_defaults_of_every_schedule_run_and_fit(self):
+        for schedule in ("gpipe", "1f1b", "interleaved", "zb-h1"):
+            answer = self.answer(
+                "simulate", "--trace", PHOTOS, "--steps", 1, "--policy", "blind",
+                "--schedule", schedule)
+            self.assertTrue(answer["policies"]["blind"]["fits_gpu"], schedule)
+            self.assertEqual(answer["layout"]["llm"]["tensor"], 4)
+
+    def test_simulate_says_what_no_gpu_holds(self):
+        options = ("simulate", "--trace", PHOTOS, "--steps", 1, "--policy", "blind",
+                   "--gpu-memory", "2GiB")
+        self.assertFalse(self.answer(*options)["policies"]["blind"]["fits_gpu"])
+        done = isocost(*options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("of a GPU of 2.0", done.stdout)
+
+    def test_plan_writes_what_the_others_read(self):
+        answer, layout = self.plan()
+        self.assertLessEqual(answer["best"][0]["step_s"], answer["alike"]["step_s"])
+        written = json.loads(layout.read_text(encoding="utf-8"))
+        self.assertEqual(sum(written["llm"]["layers"]), 28)
+        self.assertEqual(sum(written["encoder"]["layers"]), 27)
+        memory = answer["best"][0]["memory_bytes"] / 2**30
+        self.assertLessEqual(memory, answer["usable_memory_gib"])
+        simulated = self.answer(
+            "simulate", "--trace", PHOTOS, "--global-batch", 64, "--steps", 1, "--layout", layout)
+        self.assertEqual(simulated["layout"], written)
+        # A cut that is none of the model's layers is refused, by both that read it.
+        written["llm"]["layers"][0] += 1
+        layout.write_text(json.dumps(written), encoding="utf-8")
+        for command in ("simulate", "emulate"):
+            self.refused("'llm.layers' add up to 29", command, "--trace", PHOTOS,
+                         "--global-batch", 64, "--layout", layout)
+
+    def test_plan_goes_on_from_its_scores(self):
+        scores = self.folder / "scores.jsonl"
+        first, _ = self.plan("--resume", scores)
+        lines = scores.read_text(encoding="utf-8").splitlines(keepends=True)
+        scores.write_text("".join(lines[:-3]) + lines[-3][:20], encoding="utf-8")  # torn
+        again, _ = self.plan("--resume", scores)
+        self.assertEqual(again["best"], first["best"])
+        lines[2] = "nonsense\n"
+        scores.write_text("".join(lines), encoding="utf-8")
+        done = isocost(
+            "plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch", 64, "--search", 200,
+            "--batches", 2, "--resume", scores, "--output", self.folder / "layout.json")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("line 3 is no score", done.stderr)
+        self.assertNotIn("json.exception", done.stderr)
+
+    def test_emulate_with_flags_and_with_a_layout(self):
+        answer = self.answer(
+            "emulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 3,
+            "--global-batch", 24, "--steps", 5, "--step-seconds", 0.05)
+        self.assertTrue(answer["emulated"])
+        layout = self.folder / "two.json"
+        layout.write_text(json.dumps(
+            {"version": 1, "encoder_place": "own",
+             "encoder": {"tensor": 2, "pipeline": 1, "data": 2, "layers": [27]},
+             "llm": {"tensor": 4, "pipeline": 2, "data": 2, "layers": [20, 8]},
+             "microbatches": 3, "chunks": 1, "schedule": "zb-h1"}), encoding="utf-8")
+        answer = self.answer(
+            "emulate", "--trace", PHOTOS, "--layout", layout, "--global-batch", 24, "--steps", 5,
+            "--step-seconds", 0.05)
+        self.assertEqual((answer["data"], answer["pipeline"], answer["microbatches"]), (2, 3, 3))
+        self.assertEqual(answer["schedule"], "zb-h1")
+
+    def test_flags_that_a_layout_replaces_are_refused(self):
+        layout = self.folder / "layout.json"
+        layout.write_text("{}", encoding="utf-8")
+        for command, flags in (
+            ("simulate", ("--dp", "--pp", "--encoder-pp", "--tp", "--chunks", "--microbatches")),
+            ("emulate", ("--dp", "--pp", "--encoder-pp", "--microbatches")),
+        ):
+            for flag in flags:
+                done = isocost(command, "--trace", PHOTOS, "--layout", layout, flag, 2)
+                self.assertNotEqual(done.returncode, 0, flag)
+                self.assertIn(flag, done.stdout + done.stderr)
+        self.refused("layout.json", "simulate", "--trace", PHOTOS, "--layout", layout, status=1)
+
+    def test_wrong_calls_are_named(self):
+        simulate = ("simulate", "--trace", PHOTOS, "--steps", 1)
+        self.refused("--encoder-pp", *simulate, "--pp", 1, "--encoder-pp", 1)
+        self.refused("--encoder-pp is 8", *simulate, "--encoder-pp", 8)
+        self.refused("empty file name", "simulate", "--trace", PHOTOS + ",")
+        self.refused("--svg", *simulate, "--svg", "/nonexistent/step.svg")
+        self.refused("--output", "plan", "--trace", PHOTOS, "--output", "/nonexistent/l.json")
+        self.refused("microbatches", "emulate", "--trace", PHOTOS, "--global-batch", 3)
+        # Blanks after commas are no part of a name.
+        done = isocost("simulate", "--trace", f"{PHOTOS}, {PHOTOS}", "--steps", 1,
+                       "--policy", "blind, lpt")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    PHOTOS = sys.argv.pop(1)
+    unittest.main()
