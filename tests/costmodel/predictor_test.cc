@@ -228,7 +228,7 @@ TEST(Memory, KnowsWhereMemoryRanOut) {
   EXPECT_TRUE(beyond_memory(profile, load_of(8192, 8)));
   EXPECT_FALSE(beyond_memory(profile, load_of(8192, 7)));
   EXPECT_FALSE(beyond_memory(profile, load_of(64, 1024)));  // as many units, less attention
-  EXPECT_TRUE(beyond_memory(profile, load_of(64, 1024 * 64)));
+  EXPECT_TRUE(beyond_memory(profile, load_of(64, 65'536)));
   EXPECT_TRUE(beyond_memory(profile, load_of(4096, 4), 4));  // as many are kept
   for (ProfilePoint& point : profile.points) point.backward_s = 0;
   EXPECT_FALSE(beyond_memory(profile, load_of(4096, 4), 4));  // frozen: none is kept
