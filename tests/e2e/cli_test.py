@@ -274,6 +274,8 @@ class ProfileData(WithShards):
         best = json.loads(planned.stdout)["best"][0]["layout"]
         written = json.loads(layout.read_text(encoding="utf-8"))
         self.assertGreater(written.pop("activation_caps")["llm_bytes"], 1 << 30)
+        for module, layers in (("encoder", 27), ("llm", 28)):  # of the stated default's architectures
+            self.assertEqual(sum(written[module].pop("layers")), layers)
         self.assertEqual(written, best)
 
     def test_plan_takes_one_kind_of_samples(self):
