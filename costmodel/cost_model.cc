@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,8 @@
 namespace isocost {
 namespace {
 
-constexpr double kLongestMicrobatchSeconds = 86'400;
+// One prediction counts at most as a thousand per cent off, or a single one would be all of a mean.
+constexpr double kMostError = 10;
 constexpr std::int32_t kLargestRank = 1 << 20;
 // Measurements of one step that are held at most; what comes beyond is learnt from at once.
 constexpr std::uint32_t kLargestStep = 1 << 20;
@@ -33,9 +35,12 @@ Status check(const Measurement& measurement) {
   for (std::size_t i = 0; i < kModules; ++i) {
     const std::string name(module_name(static_cast<Module>(i)));
     const double seconds = measurement.seconds.at(i);
-    if (!std::isfinite(seconds) || seconds > kLongestMicrobatchSeconds) {
-      return refuse("seconds of " + name + " are " + std::to_string(seconds) +
-                    "; give finite seconds up to a day, or negative ones for 'not measured'");
+    const bool measured = seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;
+    if (!measured && seconds != kNotMeasured && seconds != 0) {  // NaN, too, is not
+      std::ostringstream text;
+      text << "seconds of " << name << " are " << seconds
+           << "; give 1e-9 to 86400, or -1 for 'not measured'";
+      return refuse(text.str());
     }
     const ModuleLoad& load = measurement.load.modules.at(i);
     if (load.sequences < 0 || load.units < 0 || load.units_squared < 0) {
@@ -145,7 +150,7 @@ struct CostModel::State {
       predicted += share.share * correction.factors(module)[share.factor];
     }
     predicted *= row.profile_s * speed_of(measurement.rank);
-    errors.at(module).add(std::abs(predicted - seconds) / seconds);
+    errors.at(module).add(std::min(kMostError, std::abs(predicted - seconds) / seconds));
     rows.rows.push_back(row);
   }
 

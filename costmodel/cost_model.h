@@ -29,8 +29,9 @@ struct BucketSeconds {
 /// In ascending order of module and bucket, each pair once.
 using MicrobatchShape = std::vector<BucketSeconds>;
 
-/// One measured microbatch: what it held, where and when it ran, and what it took. Negative
-/// seconds: that module was not measured.
+inline constexpr double kNotMeasured = -1;  ///< In place of a module's seconds.
+
+/// One measured microbatch: what it held, where and when it ran, and what it took.
 struct Measurement {
   Load load;
   ModuleSeconds seconds{};
@@ -97,10 +98,11 @@ class CostModel {
   /// 1. A view until the next call of `update` or `restore_state`.
   std::span<const double> rank_speeds() const;
 
-  /// Takes one measurement down; `update` learns from it. A module with negative seconds, with zero
-  /// seconds or with an empty load says nothing about that module. Errors: kInvalidArgument for NaN
-  /// or infinite seconds, seconds beyond a day, negative loads, an impossible rank or shape: the
-  /// whole measurement is dropped and counted.
+  /// Takes one measurement down; `update` learns from it. A module that was not measured, with zero
+  /// seconds or with an empty load says nothing about that module. Errors: kInvalidArgument for
+  /// seconds that are neither kNotMeasured nor 0 nor between kLeastModuleSeconds and
+  /// kMostModuleSeconds, negative loads, an impossible rank or shape: the whole measurement is
+  /// dropped and counted.
   Status observe(const Measurement& measurement);
   /// Learns from the steps that are complete: a later one has begun, or as many measurements have
   /// come as the step before had. Call before planning; plans change with it, data never.
@@ -115,7 +117,8 @@ class CostModel {
 
   const CostProfile& profile() const;
   /// Mean absolute percentage error of the predictions made before each measurement was seen, over
-  /// the last 256 microbatches, module by module; NaN where nothing was measured.
+  /// the last 256 microbatches, module by module, each counting at most as ten (1000 %); NaN where
+  /// nothing was measured.
   ModuleSeconds mape() const;
   std::int64_t measurements() const;
   std::int64_t rejected() const;

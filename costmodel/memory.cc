@@ -17,19 +17,53 @@ ModuleCoefficients fit_peaks(const ModuleProfile& profile) {
   return peaks.empty() ? ModuleCoefficients{} : fit_coefficients(peaks);
 }
 
-double bytes_per_unit(const Architecture& its) {
-  return static_cast<double>(its.layer_activation_bytes_per_unit()) *
-         (static_cast<double>(its.layers) + its.head_layers());
+double layer_count(const Architecture& its) {
+  return static_cast<double>(its.layers) + its.head_layers();
 }
 
+double bytes_per_unit(const Architecture& its) {
+  return static_cast<double>(its.layer_activation_bytes_per_unit()) * layer_count(its);
+}
+
+// In floating point: what a profile may say exceeds 64 bits.
+double parameters(const Architecture& its) {
+  return static_cast<double>(its.layers) * static_cast<double>(its.layer_parameters()) +
+         static_cast<double>(its.embedding_parameters);
+}
+
+std::int64_t whole_bytes(double bytes) {
+  constexpr auto kMost = static_cast<double>(ModuleMemory::kMost);
+  return bytes < kMost ? std::llround(bytes) : ModuleMemory::kMost;
+}
+
+// Of one microbatch. A frozen module's layers follow each other in the same memory.
 double activation_bytes(const ModuleProfile& profile, const ModuleLoad& load) {
   const ModuleCoefficients peaks = fit_peaks(profile);
   if (!(peaks == ModuleCoefficients{})) return predict(peaks, load).count();
   if (!profile.architecture) return 0;
-  return bytes_per_unit(*profile.architecture) * static_cast<double>(load.units);
+  const Architecture& its = *profile.architecture;
+  const double layers = is_frozen(profile) ? 1 : layer_count(its);
+  return static_cast<double>(its.layer_activation_bytes_per_unit()) * layers *
+         static_cast<double>(load.units);
 }
 
 }  // namespace
+
+bool is_frozen(const ModuleProfile& profile) {
+  return !profile.points.empty() &&
+         std::all_of(profile.points.begin(), profile.points.end(),
+                     [](const ProfilePoint& point) { return point.backward_s == 0; });
+}
+
+bool beyond_memory(const ModuleProfile& profile, const ModuleLoad& microbatch,
+                   std::int64_t in_flight) {
+  const ModuleLoad& full = profile.out_of_memory;
+  if (full.units == 0) return false;
+  const double kept = is_frozen(profile) ? 1 : static_cast<double>(in_flight);
+  return kept * static_cast<double>(microbatch.units) >= static_cast<double>(full.units) &&
+         kept * static_cast<double>(microbatch.units_squared) >=
+             static_cast<double>(full.units_squared);
+}
 
 double activation_bytes_per_unit(const ModuleProfile& profile) {
   double dearest = 0;
@@ -46,17 +80,17 @@ double activation_bytes_per_unit(const ModuleProfile& profile) {
 
 ModuleMemory predict_memory(const ModuleProfile& profile, const ModuleLoad& microbatch,
                             std::int64_t in_flight) {
-  ModuleMemory memory;
-  memory.activations =
-      std::llround(static_cast<double>(in_flight) * activation_bytes(profile, microbatch));
+  const bool frozen = is_frozen(profile);
+  const double kept = frozen ? 1 : static_cast<double>(in_flight);
+  const double activations = kept * activation_bytes(profile, microbatch);
+  ModuleMemory memory{.activations = whole_bytes(activations)};
   if (!profile.architecture) return memory;
-  const auto parameters = static_cast<double>(profile.architecture->parameters());
-  memory.weights = std::llround(StateBytes::kWeight * parameters);
-  memory.gradients = std::llround(StateBytes::kGradient * parameters);
-  memory.optimizer = std::llround(StateBytes::kOptimizer * parameters);
-  const double layers =
-      static_cast<double>(profile.architecture->layers) + profile.architecture->head_layers();
-  memory.activations_per_layer = std::llround(static_cast<double>(memory.activations) / layers);
+  const double layers = frozen ? 1 : layer_count(*profile.architecture);
+  memory.activations_per_layer = whole_bytes(activations / layers);
+  memory.weights = whole_bytes(StateBytes::kWeight * parameters(*profile.architecture));
+  if (frozen) return memory;
+  memory.gradients = whole_bytes(StateBytes::kGradient * parameters(*profile.architecture));
+  memory.optimizer = whole_bytes(StateBytes::kOptimizer * parameters(*profile.architecture));
   return memory;
 }
 

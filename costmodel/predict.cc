@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kUncertaintyOfStated = 0.5;
 constexpr double kUncertaintyAnOctave = 0.1;
+constexpr double kCleanSpread = 0.03;  // what profilers aim at
 
 TermVector terms_of(const ModuleLoad& load) {
   return {1, static_cast<double>(load.sequences), static_cast<double>(load.units),
@@ -52,9 +53,12 @@ ModuleCoefficients fit_coefficients(const std::vector<ProfilePoint>& points) {
     for (std::size_t i = 0; i < kTermCount; ++i) {
       terms[i] = unit[i] > 0 ? terms[i] / (point.seconds() * unit[i]) : 0;
     }
+    // What was measured with noise counts for less.
+    const double relative = point.spread / kCleanSpread;
+    const double weight = 1 / (1 + relative * relative);
     for (std::size_t i = 0; i < kTermCount; ++i) {
-      for (std::size_t j = 0; j < kTermCount; ++j) a[i][j] += terms[i] * terms[j];
-      b[i] += terms[i];
+      for (std::size_t j = 0; j < kTermCount; ++j) a[i][j] += weight * terms[i] * terms[j];
+      b[i] += weight * terms[i];
     }
   }
   for (std::size_t i = 0; i < kTermCount; ++i) a[i][i] += kRidge;

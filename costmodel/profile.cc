@@ -11,6 +11,7 @@
 #include "base/json_object.h"
 #include "base/load.h"
 #include "base/result.h"
+#include "base/units.h"
 #include "costmodel/profile.h"
 
 namespace isocost {
@@ -22,8 +23,9 @@ constexpr int kVersion = 1;
 constexpr JsonFormat kFormat{.name = "profile", .max_bytes = std::size_t{1} << 20, .max_depth = 8};
 constexpr std::size_t kMostPoints = 1024;
 constexpr std::size_t kMostCuts = 64;
-constexpr double kLeastSeconds = 1e-9;
-constexpr double kMostSeconds = 86'400;
+// Of a stated weight that is not 0: what training on it learns stays finite.
+constexpr double kLeastWeight = 1e-18;
+constexpr double kMostSpread = 100;
 
 struct Term {
   const char* name;
@@ -77,10 +79,15 @@ Result<ModuleLoad> parse_load(const JsonObject& object) {
   ISOCOST_ASSIGN(load.sequences, object.whole("sequences", 1, kMost));
   ISOCOST_ASSIGN(load.units, object.whole("units", 1, kMost));
   ISOCOST_ASSIGN(load.units_squared, object.whole("units_squared", 1, kMost));
-  if (load.units < load.sequences || load.units_squared < load.units) {
+  const auto sequences = static_cast<double>(load.sequences);
+  const auto units = static_cast<double>(load.units);
+  const auto squared = static_cast<double>(load.units_squared);
+  constexpr double kRounding = 1e-9;
+  if (load.units < load.sequences || squared * (1 + kRounding) < units * units / sequences ||
+      squared > units * units * (1 + kRounding)) {
     return object.wrong("units",
-                        "contradicts itself: every sequence has a unit at least, and "
-                        "units_squared is no less than units");
+                        "contradicts itself: every sequence has a unit at least, and units_squared "
+                        "is between units² / sequences (all of one length) and units²");
   }
   return load;
 }
@@ -94,7 +101,8 @@ Result<ProfilePoint> parse_point(const JsonObject& object) {
   ISOCOST_ASSIGN(point.backward_s, object.amount("backward_s"));
   ISOCOST_ASSIGN(point.spread, object.amount("spread"));
   ISOCOST_ASSIGN(point.peak_bytes, object.whole("peak_bytes", 0, std::int64_t{1} << 50));
-  if (!(point.seconds() >= kLeastSeconds && point.seconds() <= kMostSeconds)) {
+  if (point.spread > kMostSpread) return object.wrong("spread", "is absurd; measure again");
+  if (!(point.seconds() >= kLeastModuleSeconds && point.seconds() <= kMostModuleSeconds)) {
     return object.wrong("forward_s", "and backward_s must add up to 1e-9 to 86400 seconds");
   }
   return point;
@@ -167,6 +175,14 @@ Result<ModuleProfile> parse_measured(const JsonObject& module) {
     ISOCOST_ASSIGN(profile.out_of_memory, parse_load(load));
   }
   ISOCOST_ASSIGN(profile.points, parse_points(module));
+  const ModuleLoad& full = profile.out_of_memory;
+  for (const ProfilePoint& point : profile.points) {
+    const ModuleLoad& load = point.load;
+    if (full.units == 0 || load.units < full.units || load.units_squared < full.units_squared) {
+      continue;
+    }
+    return module.wrong("out_of_memory", "is no larger than a point that was measured");
+  }
   if (profile.points.empty()) {
     return module.wrong("points", profile.out_of_memory == ModuleLoad{}
                                       ? "is empty; leave such a module's weights at 0 instead"
@@ -187,7 +203,11 @@ Result<ModuleProfile> parse_stated(const JsonObject& module) {
       {"per_microbatch", "per_sequence", "per_unit", "per_unit_squared", "architecture"}));
   ModuleProfile profile;
   for (const Term& term : kTerms) {
-    ISOCOST_ASSIGN(profile.coefficients.*term.field, module.amount(term.name));
+    double& weight = profile.coefficients.*term.field;
+    ISOCOST_ASSIGN(weight, module.amount(term.name));
+    if (weight != 0 && (weight < kLeastWeight || weight > kMostModuleSeconds)) {
+      return module.wrong(term.name, "must be 0, or between 1e-18 and 86400 seconds");
+    }
   }
   return profile;
 }
@@ -255,9 +275,13 @@ Result<CostProfile> read(const JsonObject& document) {
   ISOCOST_TRY(document.only_keys(
       {"version", "unit", "source", "hardware", "dtype", "versions", "modules"}));
   CostProfile profile;
-  ISOCOST_ASSIGN(profile.source, document.optional_text("source"));
-  ISOCOST_ASSIGN(profile.hardware, document.optional_text("hardware"));
-  ISOCOST_ASSIGN(profile.dtype, document.optional_text("dtype"));
+  for (auto& [name, text] : {std::pair{"source", &profile.source},
+                             {"hardware", &profile.hardware},
+                             {"dtype", &profile.dtype}}) {
+    ISOCOST_ASSIGN(*text, document.optional_text(name));
+    // They are printed: control characters would reach a terminal.
+    for (char& c : *text) c = static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
+  }
   if (document.has("versions")) {
     ISOCOST_ASSIGN(profile.versions, document.texts("versions"));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <sstream>
 #include <utility>
 
 #include "base/random.h"
@@ -16,11 +17,21 @@ namespace {
 
 constexpr std::uint64_t kProgressEvery = 1024;
 
-Status in_range(const char* field, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value >= least && value <= most) return {};
+// Any kind of integer: none is converted before it is compared.
+template <class Integer>
+Status in_range(const char* field, Integer value, std::int64_t least, std::int64_t most) {
+  if (std::cmp_greater_equal(value, least) && std::cmp_less_equal(value, most)) return {};
   return Error(ErrorCode::kInvalidArgument, std::string(field) + " = " + std::to_string(value) +
                                                 ": allowed are " + std::to_string(least) + " to " +
                                                 std::to_string(most));
+}
+
+Status check_hours(double hours) {
+  constexpr double kMost = 1e12;
+  if (hours >= 0 && hours <= kMost) return {};  // false for NaN
+  std::ostringstream text;
+  text << "gpu_hours = " << hours << ": allowed are 0 to 1e12";
+  return Error(ErrorCode::kInvalidArgument, text.str());
 }
 
 template <Module kModule>
@@ -164,25 +175,49 @@ class Profiler {
     node.global_batch = options.global_batch;
     Random random(options.seed);
     std::vector<double> shares;
+    Spreads blind_spreads;
+    Spreads balanced_spreads;
     CostSkew& skew = profile_.skew;
     for (std::size_t i = 0; i < options.batches; ++i) {
       if (options.stop.stop_requested()) return cancelled();
       const PlanInput input = draw(random);
       node.balance = BalancePolicy::kNone;
-      ISOCOST_ASSIGN(const double blind, add_batch(input, node, skew.blind));
+      ISOCOST_ASSIGN(const double blind, add_batch(input, node, skew.blind, blind_spreads));
       node.balance = BalancePolicy::kIsocost;
-      ISOCOST_ASSIGN(const double balanced, add_batch(input, node, skew.balanced));
+      ISOCOST_ASSIGN(const double balanced,
+                     add_batch(input, node, skew.balanced, balanced_spreads));
       shares.push_back(blind > 0 ? 1 - balanced / blind : 0);
       tell(i + 1, options.batches, "balancing global batches");
     }
+    summarise(std::move(blind_spreads), skew.blind);
+    summarise(std::move(balanced_spreads), skew.balanced);
     if (skew.blind.step_s > 0) skew.saved_share = 1 - skew.balanced.step_s / skew.blind.step_s;
     skew.saved_share_deviation = distribution_of(std::move(shares)).deviation;
     return {};
   }
 
-  // Adds the batch's part to the policy's means; returns the seconds of its slowest rank.
+  // A policy's figures, batch by batch.
+  struct Spreads {
+    std::vector<double> microbatch;
+    std::vector<double> rank;
+    std::vector<double> step_s;
+  };
+
+  static void summarise(Spreads spreads, CostSkew::Policy& policy) {
+    const auto set = [](std::vector<double>& values, double& mean, double& deviation) {
+      const Distribution spread = distribution_of(std::move(values));
+      mean = spread.mean;
+      deviation = spread.deviation;
+    };
+    set(spreads.microbatch, policy.microbatch_max_over_mean,
+        policy.microbatch_max_over_mean_deviation);
+    set(spreads.rank, policy.rank_max_over_mean, policy.rank_max_over_mean_deviation);
+    set(spreads.step_s, policy.step_s, policy.step_s_deviation);
+  }
+
+  // Notes the batch's figures; returns the seconds of its slowest rank.
   Result<double> add_batch(const PlanInput& input, const NodeOptions& node,
-                           CostSkew::Policy& policy) const {
+                           CostSkew::Policy& policy, Spreads& spreads) const {
     ISOCOST_ASSIGN(const StepPlan plan, plan_step(input, model_, node));
     std::vector<double> ranks(static_cast<std::size_t>(node.ranks));
     std::vector<double> microbatches;
@@ -194,23 +229,23 @@ class Profiler {
       ranks[place / plan.microbatches] += microbatches.back();
     }
     const auto n = static_cast<double>(profile_.options.batches);
-    policy.microbatch_max_over_mean = add_ratio(policy.microbatch_max_over_mean, microbatches, n);
-    policy.rank_max_over_mean = add_ratio(policy.rank_max_over_mean, ranks, n);
+    spreads.microbatch.push_back(max_over_mean(microbatches));
+    spreads.rank.push_back(max_over_mean(ranks));
     for (std::size_t m = 0; m < kModules; ++m) {
       double& sum = policy.module_max_over_mean.at(m);
       const Distribution spread = distribution_of(modules.at(m));
       if (spread.mean > 0) sum += spread.most / spread.mean / n;
     }
     const double slowest = *std::max_element(ranks.begin(), ranks.end());
-    policy.step_s += slowest / n;
+    spreads.step_s.push_back(slowest);
     if (policy.example_rank_s.empty()) policy.example_rank_s = std::move(ranks);
     return slowest;
   }
 
-  // The mean starts from 1, which is what even work has.
-  static double add_ratio(double mean, const std::vector<double>& values, double n) {
+  // 1 where there is no work: it is even.
+  static double max_over_mean(const std::vector<double>& values) {
     const Distribution spread = distribution_of(values);
-    return mean + (spread.mean > 0 ? spread.most / spread.mean - 1 : 0) / n;
+    return spread.mean > 0 ? spread.most / spread.mean : 1;
   }
 
   void tell(std::uint64_t done, std::uint64_t total, std::string_view what) const {
@@ -229,7 +264,9 @@ Status DataProfileOptions::validate() const {
   ISOCOST_TRY(in_range("ranks", ranks, 1, 100'000));
   ISOCOST_TRY(in_range("microbatches", microbatches, 1, 100'000));
   ISOCOST_TRY(in_range("global_batch", global_batch, 1, 1'000'000));
-  ISOCOST_TRY(in_range("batches", static_cast<std::int64_t>(batches), 1, 100'000));
+  ISOCOST_TRY(in_range("batches", batches, 1, 100'000));
+  ISOCOST_TRY(in_range("heaviest", heaviest, 0, 100'000));
+  ISOCOST_TRY(check_hours(gpu_hours));
   if (global_batch < ranks * microbatches) {
     return Error(ErrorCode::kInvalidArgument,
                  "global_batch = " + std::to_string(global_batch) + ": " + std::to_string(ranks) +
@@ -242,6 +279,21 @@ Status DataProfileOptions::validate() const {
 double ProfiledSample::encoder_s() const {
   return seconds[static_cast<std::size_t>(Module::kVision)] +
          seconds[static_cast<std::size_t>(Module::kAudio)];
+}
+
+std::optional<GpuHours> DataProfile::gpu_hours() const {
+  if (options.gpu_hours > 0) {
+    return GpuHours{.of_run = true,
+                    .blind = options.gpu_hours,
+                    .balanced = options.gpu_hours * (1 - skew.saved_share)};
+  }
+  if (profile_source == CostProfile::stated_default().source) return std::nullopt;
+  const double steps =
+      static_cast<double>(dataset_size) / static_cast<double>(options.global_batch);
+  const double hours_a_second = steps * static_cast<double>(options.ranks) / 3600;
+  return GpuHours{.of_run = false,
+                  .blind = hours_a_second * skew.blind.step_s,
+                  .balanced = hours_a_second * skew.balanced.step_s};
 }
 
 const std::vector<SampleQuantity>& sample_quantities() {

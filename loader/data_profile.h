@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ struct DataProfileOptions {
   std::int64_t microbatches = 4;  ///< Per rank.
   std::size_t batches = 32;       ///< Global batches that the skew is measured on.
   std::size_t heaviest = 10;
+  double gpu_hours = 0;  ///< What a run takes without balancing, all ranks together; 0: not said.
   ProgressSink progress;
   std::stop_token stop;
 
@@ -60,19 +62,32 @@ struct HeavySample {
 };
 
 /// What global batches of the profiled samples cost, dealt in order and balanced as by a node (see
-/// plan_step): means over the batches. A rank's seconds are the sum of its microbatches'.
+/// plan_step): means over the batches; deviations are standard deviations over them. A rank's
+/// seconds are the sum of its microbatches'.
 struct CostSkew {
   struct Policy {
     double microbatch_max_over_mean = 1;
+    double microbatch_max_over_mean_deviation = 0;
     std::array<double, kModules> module_max_over_mean{};  ///< Of microbatches; 0: no such work.
     double rank_max_over_mean = 1;
-    double step_s = 0;                   ///< The slowest rank.
+    double rank_max_over_mean_deviation = 0;
+    double step_s = 0;  ///< The slowest rank.
+    double step_s_deviation = 0;
     std::vector<double> example_rank_s;  ///< Of the first batch, [ranks].
   };
   Policy blind;
   Policy balanced;
-  double saved_share = 0;            ///< Of the blind steps' seconds.
-  double saved_share_deviation = 0;  ///< Standard deviation over the batches.
+  double saved_share = 0;  ///< Of the blind steps' seconds.
+  double saved_share_deviation = 0;
+};
+
+/// What training takes on all ranks together.
+struct GpuHours {
+  bool of_run = false;  ///< Of the run that the options name; else of one pass over the data.
+  double blind = 0;
+  double balanced = 0;
+
+  double saved() const { return blind - balanced; }
 };
 
 /// A data set's loads, from its index alone.
@@ -88,12 +103,16 @@ struct DataProfile {
 
   std::vector<ProfiledSample> samples;  ///< In the order of their ids.
   std::array<ModalityCount, 4> modalities;
-  double correlation = 0;             ///< Pearson's, of encoder and LLM seconds.
-  double rank_correlation = 0;        ///< Spearman's.
+  /// Pearson's and Spearman's, of encoder and LLM seconds; none where either does not vary.
+  std::optional<double> correlation;
+  std::optional<double> rank_correlation;
   double heaviest_percent_share = 0;  ///< Of all seconds, that the dearest 1 % of samples take.
   std::vector<HeavySample> heaviest;  ///< By seconds, descending.
   CostSkew skew;
 
+  /// None where neither the options name a run's hours nor the profile was measured: the default
+  /// one knows proportions only.
+  std::optional<GpuHours> gpu_hours() const;
   /// Everything, with the samples' loads: see docs/data_profile.md.
   std::string to_json() const;
 };

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,9 +68,24 @@ ordered_json to_json(const CostSkew::Policy& policy) {
     modules[std::string(module_name(static_cast<Module>(m)))] = policy.module_max_over_mean.at(m);
   }
   return {{"microbatch_max_over_mean", policy.microbatch_max_over_mean},
+          {"microbatch_max_over_mean_deviation", policy.microbatch_max_over_mean_deviation},
           {"module_max_over_mean", modules},
           {"rank_max_over_mean", policy.rank_max_over_mean},
-          {"step_s", policy.step_s}};
+          {"rank_max_over_mean_deviation", policy.rank_max_over_mean_deviation},
+          {"step_s", policy.step_s},
+          {"step_s_deviation", policy.step_s_deviation}};
+}
+
+ordered_json to_json(const std::optional<GpuHours>& hours) {
+  if (!hours) return nullptr;
+  return {{"of", hours->of_run ? "run" : "epoch"},
+          {"blind", hours->blind},
+          {"balanced", hours->balanced},
+          {"saved", hours->saved()}};
+}
+
+ordered_json to_json(const std::optional<double>& number) {
+  return number ? ordered_json(*number) : ordered_json(nullptr);
 }
 
 ordered_json to_json(const HeavySample& heavy) {
@@ -104,8 +120,8 @@ ordered_json summary(const DataProfile& profile) {
     out["distributions"][std::string(quantity.name)] =
         to_json(distribution_of(values_of(profile, quantity)));
   }
-  out["correlation"] = profile.correlation;
-  out["rank_correlation"] = profile.rank_correlation;
+  out["correlation"] = to_json(profile.correlation);
+  out["rank_correlation"] = to_json(profile.rank_correlation);
   out["heaviest_percent_share"] = profile.heaviest_percent_share;
   out["heaviest"] = ordered_json::array();
   for (const HeavySample& heavy : profile.heaviest) out["heaviest"].push_back(to_json(heavy));
@@ -117,6 +133,7 @@ ordered_json summary(const DataProfile& profile) {
                  {"balanced", to_json(profile.skew.balanced)},
                  {"saved_share", profile.skew.saved_share},
                  {"saved_share_deviation", profile.skew.saved_share_deviation}};
+  out["gpu_hours"] = to_json(profile.gpu_hours());
   return out;
 }
 

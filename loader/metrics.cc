@@ -276,7 +276,10 @@ std::vector<Row> factor_rows() {
        [](N n, Series& s) { s.add(n.correction.drifts); }},
       {{"isocost_reprofile_suggested", kGauge, {}, "1 after a drift: the profile no longer holds."},
        [](N n, Series& s) { s.add(n.correction.reprofile_suggested ? 1 : 0); }},
-      {{"isocost_reprofiles_total", kCounter, {}, "Profiles that a trainer measured again, adopted."},
+      {{"isocost_reprofiles_total",
+        kCounter,
+        {},
+        "Profiles that a trainer measured again, adopted."},
        [](N n, Series& s) { s.add(n.summary.reprofiles); }},
   };
 }

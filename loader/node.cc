@@ -54,7 +54,7 @@ class NodeImpl final : public Node {
         composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe, parts_.layout.get()},
                   parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
-        model_(parts_.profile, cost_model_options(parts_.options)),
+        model_(parts_.profile, cost_model_options(parts_.options), parts_.log),
         reprofiling_(parts_.options.reprofile, model_, parts_.log),
         budget_(parts_.options.memory) {}
 
@@ -79,6 +79,7 @@ class NodeImpl final : public Node {
   void plan_all(const Run& run);
   Status plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t first_step);
   Status plan_one(const Run& run, std::uint32_t epoch, std::uint32_t step);
+  void keep_correction();
   Status wait_for_room(const Run& run);
   Status push(const Run& run, std::shared_ptr<SealedStep> step);
   Status push(const Run& run, const EpochEnd& end);
@@ -273,7 +274,14 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
     measurement.shape = place.shape;
     if (model_.report(measurement, std::move(step))) return;
   }
-  counts_.reports_rejected += 1;  // of a step that every rank has left behind, or too many
+  counts_.reports_rejected += 1;
+  const std::uint64_t rejected = static_cast<std::uint64_t>(counts_.reports_rejected);
+  if ((rejected & (rejected - 1)) != 0) return;  // named ever more rarely
+  log(parts_.log, LogLevel::kWarning,
+      "rank " + std::to_string(rank) + ": report of epoch " +
+          std::to_string(report.position.epoch) + ", step " + std::to_string(report.position.step) +
+          (known ? ": too many wait to be learnt from" : ": no step that is still held") +
+          "; dropped, as " + std::to_string(rejected) + " so far");
 }
 
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
@@ -288,10 +296,9 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
     status = deliver_all(job, stop);
     planning.request_stop();
   } while (!status && status.error().code() == ErrorCode::kCancelled && !stop.stop_requested());
-  const Status saved = save_correction(model_, parts_.options.correction_file);
+  keep_correction();
   if (status) {
     wait_until_left(kFarewell);
-    ISOCOST_TRY(saved);
     return summary();
   }
   server_->fail(status.error());
@@ -336,9 +343,7 @@ Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t f
   for (std::uint64_t step = first_step; step < steps; ++step) {
     ISOCOST_TRY(wait_for_room(run));
     ISOCOST_TRY(plan_one(run, epoch, static_cast<std::uint32_t>(step)));
-    if (step % kStepsBetweenSaves == 0) {
-      ISOCOST_TRY(save_correction(model_, parts_.options.correction_file));
-    }
+    if (step % kStepsBetweenSaves == 0) keep_correction();
   }
   end.steps = static_cast<std::uint32_t>(steps);
   end.dropped = parts_.cursor.dropped(epoch);
@@ -357,6 +362,14 @@ Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t f
             " samples of the tail dropped (tail = drop)");
   }
   return push(run, end);
+}
+
+// A full disk is no reason to end training: what was learnt is learnt again.
+void NodeImpl::keep_correction() {
+  const Status saved = save_correction(model_, parts_.options.correction_file);
+  if (saved) return;
+  log(parts_.log, LogLevel::kWarning,
+      "correction_file: " + saved.error().message() + "; training goes on without it");
 }
 
 Status NodeImpl::wait_for_room(const Run& run) {

@@ -26,8 +26,14 @@ void OnlineModel::observe_reported() {
   }
   for (const Observation& one : reported) {
     if (one.step->plan.profile != profiles_) continue;
-    // A measurement that the model refuses is counted there.
-    static_cast<void>(model_.observe(one.measurement));
+    const Status observed = model_.observe(one.measurement);
+    if (observed) continue;
+    // Named ever more rarely: a trainer that errs once errs on every microbatch.
+    const std::int64_t rejected = rejected_before_ + model_.rejected();
+    if ((rejected & (rejected - 1)) != 0) continue;
+    log(log_, LogLevel::kWarning,
+        "rank " + std::to_string(one.measurement.rank) + ": " + observed.error().message() +
+            "; refused, as " + std::to_string(rejected) + " so far");
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "costmodel/cost_model.h"
 #include "loader/sealed_step.h"
@@ -18,8 +19,8 @@ namespace isocost {
 /// learnt from when the next step is planned. Internally synchronised.
 class OnlineModel {
  public:
-  OnlineModel(const CostProfile& profile, CostModel::Options options)
-      : options_(std::move(options)), model_(profile, options_) {}
+  OnlineModel(const CostProfile& profile, CostModel::Options options, LogSink log)
+      : options_(std::move(options)), log_(std::move(log)), model_(profile, options_) {}
 
   /// Takes a measurement down, with the step that its shape is a view into. False where a flood of
   /// them waits already: it is dropped. Never waits for the model. One of a step that was planned
@@ -54,6 +55,7 @@ class OnlineModel {
   void observe_reported();  // with model_mutex_ held
 
   const CostModel::Options options_;
+  const LogSink log_;
   std::mutex model_mutex_;  // guards model_ to rejected_before_; taken before reported_mutex_
   CostModel model_;
   std::uint32_t profiles_ = 0;

@@ -47,8 +47,7 @@ bool Reprofiling::ask() {
   if (drifts <= drifts_) return false;
   drifts_ = drifts;
   asked_ago_ = 1;
-  log(log_, LogLevel::kInfo,
-      "the model has changed: rank 0 is asked to measure its profile again");
+  log(log_, LogLevel::kInfo, "the model has changed: rank 0 is asked to measure its profile again");
   return true;
 }
 

@@ -30,9 +30,9 @@ class Reprofiling {
   const bool allowed_;
   OnlineModel& model_;
   const LogSink log_;
-  std::uint64_t drifts_ = 0;      // up to which was asked
-  std::uint32_t asked_ago_ = 0;   // steps; 0: no answer is awaited
-  std::mutex mutex_;              // guards offered_
+  std::uint64_t drifts_ = 0;     // up to which was asked
+  std::uint32_t asked_ago_ = 0;  // steps; 0: no answer is awaited
+  std::mutex mutex_;             // guards offered_
   std::optional<ProfileCame> offered_;
 };
 

@@ -9,10 +9,9 @@ namespace {
 
 // A trainer that never reports on some microbatch leaves its steps open; the oldest go.
 constexpr std::size_t kMostOpenSteps = 16;
-constexpr double kLongestSeconds = 86'400;
 
 bool is_time(double seconds) {
-  return std::isfinite(seconds) && seconds > 0 && seconds <= kLongestSeconds;
+  return seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;  // NaN, too, is not
 }
 
 double sum_of(const ModuleSeconds& seconds) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/units.h"
 #include "trainer_adapter/internal/assembly.h"
 #include "transport/connection.h"
 
@@ -22,7 +23,6 @@ using Clock = std::chrono::steady_clock;
 
 // Where the node is still busy with a job whose clients are leaving.
 constexpr std::chrono::milliseconds kAskAgain{500};
-constexpr double kAbsurdSeconds = 3600;
 // Memory of past microbatches kept for the next: fresh pages cost more than the copy into them.
 constexpr std::int64_t kKeepBytes = std::int64_t{1} << 30;
 
@@ -387,7 +387,8 @@ std::optional<Microbatch> ClientImpl::hand_out(Clock::time_point asked) {
 Status ClientImpl::report(const Report& report) {
   for (std::size_t i = 0; i < kModules; ++i) {
     const double seconds = report.seconds.at(i);
-    if (!std::isfinite(seconds) || seconds > kAbsurdSeconds) {
+    const bool measured = seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;
+    if (!measured && seconds != -1 && seconds != 0) {  // NaN, too, is not
       return Error(ErrorCode::kInvalidArgument, std::string(module_name(static_cast<Module>(i))) +
                                                     ": " + std::to_string(seconds) +
                                                     " seconds is no time that a microbatch takes");

@@ -80,8 +80,8 @@ class Client {
   virtual const std::optional<EpochEnd>& epoch_end() const = 0;
 
   /// Sends measured seconds back, and with them how long `next` and `wait` blocked since the last
-  /// report. Errors: kInvalidArgument for NaN, infinity or absurd (> 1 h)
-  /// seconds.
+  /// report. Errors: kInvalidArgument for seconds that are neither -1 (not measured)
+  /// nor 0 nor between kLeastModuleSeconds and kMostModuleSeconds.
   virtual Status report(const Report& report) = 0;
 
   /// Sends the model's profile, measured anew (JSON, see docs/profile.md): for a microbatch whose

@@ -90,7 +90,7 @@ struct MicrobatchHeader {
   std::uint64_t global_label_tokens =
       0;  ///< Label tokens of the whole global batch, zero-weight repeats left out.
   std::uint64_t plan_hash = 0;  ///< Of the step's plan: equal on all ranks, equal for equal plans.
-  bool profile_wanted = false;    ///< The node asks the trainer that gets this for a Remeasured.
+  bool profile_wanted = false;  ///< The node asks the trainer that gets this for a Remeasured.
   std::array<double, kModules> predicted_seconds{};
   Load load;
   std::vector<SampleEntry> samples;
@@ -135,8 +135,7 @@ struct EpochEnd {
 /// What a trainer measured.
 struct Report {
   Position position;
-  std::array<double, kModules> seconds{-1, -1,
-                                       -1};  ///< Forward and backward; negative: not measured.
+  std::array<double, kModules> seconds{-1, -1, -1};  ///< Forward and backward; -1: not measured.
   double data_wait_s = -1;  ///< The trainer was blocked for microbatches since its last report;
                             ///< negative: not known. Client::report fills it in.
 };

@@ -191,9 +191,8 @@ Report get_report(ByteReader& in) {
     const std::string name = get_name(in);
     const auto module = module_from_name(name);
     const auto seconds = in.get<double>();
-    if (!std::isfinite(seconds)) in.fail();
-    // A module that this build does not know is somebody's newer model: its time is not ours to
-    // use.
+    // Seconds that cannot be are the cost model's to refuse and to count. A module that this build
+    // does not know is somebody's newer model: its time is not ours to use.
     if (module) report.seconds.at(static_cast<std::size_t>(*module)) = seconds;
     if (name == kDataWait) report.data_wait_s = seconds;
   }

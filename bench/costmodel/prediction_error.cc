@@ -76,11 +76,15 @@ Result<std::vector<HeldOut>> draw(const Options& options) {
   return drawn;
 }
 
+struct Measured {
+  std::array<double, kModules> median{};
+  std::array<double, kModules> spread{};  // half of the range, relative
+};
+
 // Medians of `repeats` passes over all of them, so that what disturbs the machine for a while hits
 // each at most once.
-std::vector<std::array<double, kModules>> measure(MultimodalModel& model,
-                                                  const std::vector<HeldOut>& held_out,
-                                                  std::size_t repeats) {
+std::vector<Measured> measure(MultimodalModel& model, const std::vector<HeldOut>& held_out,
+                              std::size_t repeats) {
   std::vector<std::array<std::vector<double>, kModules>> runs(held_out.size());
   for (std::size_t pass = 0; pass < repeats; ++pass) {
     for (std::size_t n = 0; n < held_out.size(); ++n) {
@@ -91,16 +95,16 @@ std::vector<std::array<double, kModules>> measure(MultimodalModel& model,
     }
   }
   std::fprintf(stderr, "\n");
-  std::vector<std::array<double, kModules>> medians(held_out.size());
+  std::vector<Measured> measured(held_out.size());
   for (std::size_t n = 0; n < held_out.size(); ++n) {
     for (std::size_t m = 0; m < kModules; ++m) {
       std::vector<double>& values = runs[n].at(m);
-      const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-      std::nth_element(values.begin(), middle, values.end());
-      medians[n].at(m) = *middle;
+      std::sort(values.begin(), values.end());
+      measured[n].median.at(m) = values[values.size() / 2];
+      measured[n].spread.at(m) = (values.back() - values.front()) / 2 / values[values.size() / 2];
     }
   }
-  return medians;
+  return measured;
 }
 
 // FLOP of the example's modules, forward and backward: multiply-adds of the matrix products.
@@ -134,6 +138,7 @@ double seconds_a_flop(Module module, const ModuleProfile& profile) {
   return xx > 0 ? xy / xx : 0;
 }
 
+// Means, and what 95 % stay below.
 struct Errors {
   double mape = std::numeric_limits<double>::quiet_NaN();
   double p95 = std::numeric_limits<double>::quiet_NaN();
@@ -162,7 +167,8 @@ Status run(const Options& options) {
   std::array<std::vector<double>, kModules> ours;
   std::array<std::vector<double>, kModules> scalar;
   nlohmann::json rows = nlohmann::json::array();
-  const auto medians = measure(model, held_out, options.repeats);
+  std::array<std::vector<double>, kModules> spreads;
+  const std::vector<Measured> all = measure(model, held_out, options.repeats);
   for (std::size_t n = 0; n < held_out.size(); ++n) {
     const HeldOut& one = held_out[n];
     Load load;
@@ -171,7 +177,7 @@ Status run(const Options& options) {
       return Error(ErrorCode::kInternal, "planned loads are not those delivered");
     }
     const auto predicted = cost_model.predict_microbatch(load, cost_model.shape_of(one.samples));
-    const std::array<double, kModules>& measured = medians[n];
+    const std::array<double, kModules>& measured = all[n].median;
     for (std::size_t m = 0; m < kModules; ++m) {
       if (load.modules.at(m).units == 0) continue;
       const auto module = static_cast<Module>(m);
@@ -179,25 +185,30 @@ Status run(const Options& options) {
           seconds_a_flop(module, profile.modules.at(m)) * flop(module, load.modules.at(m));
       ours.at(m).push_back(std::abs(predicted.at(m) / measured.at(m) - 1));
       scalar.at(m).push_back(std::abs(one_scalar / measured.at(m) - 1));
+      spreads.at(m).push_back(all[n].spread.at(m));
       rows.push_back({{"module", module_name(module)},
                       {"sequences", load.modules.at(m).sequences},
                       {"units", load.modules.at(m).units},
                       {"units_squared", load.modules.at(m).units_squared},
                       {"measured_s", measured.at(m)},
+                      {"spread", all[n].spread.at(m)},
                       {"predicted_s", predicted.at(m)},
                       {"one_scalar_s", one_scalar}});
     }
   }
   nlohmann::json summary;
-  std::printf("%-8s %13s %8s %8s %18s %8s\n", "module", "microbatches", "MAPE", "p95",
-              "one scalar: MAPE", "p95");
+  std::printf("%-8s %13s %12s %8s %8s %18s %8s\n", "module", "microbatches", "their spread", "MAPE",
+              "p95", "one scalar: MAPE", "p95");
   for (std::size_t m = 0; m < kModules; ++m) {
     const std::string name(module_name(static_cast<Module>(m)));
     const Errors us = summarize(ours.at(m));
     const Errors them = summarize(scalar.at(m));
-    std::printf("%-8s %13zu %6.1f %% %6.1f %% %16.1f %% %6.1f %%\n", name.c_str(),
-                ours.at(m).size(), 100 * us.mape, 100 * us.p95, 100 * them.mape, 100 * them.p95);
-    summary[name] = {{"mape", us.mape},
+    const double spread = summarize(spreads.at(m)).mape;
+    std::printf("%-8s %13zu %10.1f %% %6.1f %% %6.1f %% %16.1f %% %6.1f %%\n", name.c_str(),
+                ours.at(m).size(), 100 * spread, 100 * us.mape, 100 * us.p95, 100 * them.mape,
+                100 * them.p95);
+    summary[name] = {{"spread", spread},
+                     {"mape", us.mape},
                      {"p95", us.p95},
                      {"one_scalar", {{"mape", them.mape}, {"p95", them.p95}}}};
   }

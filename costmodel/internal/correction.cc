@@ -29,9 +29,10 @@ void Correction::take(MeasuredStep& step, double own_seconds) {
   judge_modules(step);
   judge_ranks(step);
   if (gate_.on() || steps_ % kIdleStride == 0) learn(step);
-  const double gain = gain_of(step);
+  // The gate takes a running mean, for which every other step is enough.
+  if (steps_ % 2 == 1) last_gain_ = gain_of(step);
   if (options_.clock) own_seconds += static_cast<double>(options_.clock() - started) * 1e-9;
-  gate_.take(gain, step_seconds_ > 0 ? own_seconds / step_seconds_ : 0, settled());
+  gate_.take(last_gain_, step_seconds_ > 0 ? own_seconds / step_seconds_ : 0, settled());
 }
 
 bool Correction::settled() const {

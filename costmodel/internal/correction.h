@@ -58,6 +58,7 @@ class Correction {
   RankSpeeds ranks_;
   Gate gate_;
   std::array<double, kModules> everywhere_{};  // this step's median of measured over learnt
+  double last_gain_ = 0;
   double step_seconds_ = 0;
   std::int64_t steps_ = 0;
   std::uint64_t drifts_ = 0;

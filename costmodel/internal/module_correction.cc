@@ -32,6 +32,7 @@ constexpr double kChangedBucket = 0.5;
 constexpr double kOffMemory = 1.0 / 8;
 constexpr int kDriftSteps = 3;
 constexpr int kRounds = 8;
+constexpr double kMedianDeviation = 1.25;  // of a median, over that of a mean
 constexpr double kSmallestDrift = 0.05;
 
 double dot(std::span<const Share> shares, const FactorVector& factors) {
@@ -86,7 +87,7 @@ double ModuleCorrection::published_ratio(std::span<const Share> shares) const {
 
 bool ModuleCorrection::drifted(double median_ratio, std::size_t rows) {
   if (is_cold_ || rows == 0) return false;
-  const double chance = 4 * 1.25 * noise_ / std::sqrt(static_cast<double>(rows));
+  const double chance = 4 * kMedianDeviation * noise_ / std::sqrt(static_cast<double>(rows));
   const bool off = std::abs(median_ratio - 1) > std::max(kSmallestDrift, chance);
   const int side = median_ratio > 1 ? 1 : -1;
   if (!off) {
@@ -97,6 +98,7 @@ bool ModuleCorrection::drifted(double median_ratio, std::size_t rows) {
   if (std::abs(steps_off_) < kDriftSteps) return false;
   steps_off_ = 0;
   prior_ = published_;
+  noise_before_drift_ = noise_;
   is_cold_ = true;
   cold_.clear();
   off_.fill(0);
@@ -128,14 +130,22 @@ double ModuleCorrection::cold_deviation(const FactorVector& factors) {
   return robust_deviation(scratch_, 1);
 }
 
-// Where rows begin from: what was known before if its scale is about right, and else that times the
-// scale, or, if that fits clearly better, the profile's form with its weights fitted anew.
+// Where rows begin from: what was known before if its scale is about right (after a drift, which is
+// of the scale, times what is significant of it), and else that times the scale, or, if that fits
+// clearly better, the profile's form with its weights fitted anew.
 FactorVector ModuleCorrection::cold_prior() {
   scratch_.clear();
   for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), prior_));
   const double scale = median(scratch_);
-  if (scale < kScaleTolerance && scale > 1 / kScaleTolerance) return prior_;
+  const bool is_near = scale < kScaleTolerance && scale > 1 / kScaleTolerance;
+  if (is_near && noise_before_drift_ == 0) return prior_;
   FactorVector scaled = prior_;
+  if (is_near) {
+    const double chance = kChance * kMedianDeviation * noise_before_drift_ /
+                          std::sqrt(static_cast<double>(cold_.rows.size()));
+    for (double& factor : scaled) factor *= 1 + significant(scale - 1, chance);
+    return scaled;
+  }
   for (double& factor : scaled) factor *= scale;
   scratch_.clear();
   for (const Row& row : cold_.rows) scratch_.push_back(row.ratio);

@@ -77,7 +77,8 @@ class ModuleCorrection {
   FactorVector published_{};  // what is significant of it
   Evidence evidence_;
   double noise_;
-  Rows cold_;  // all rows while cold, divided by their rank's speed
+  double noise_before_drift_ = 0;  // 0: there was none
+  Rows cold_;                      // all rows while cold, divided by their rank's speed
   bool is_cold_ = true;
   bool fitted_ = false;  // the prior is a form fitted to few rows, not a profile
   FactorVector off_{};   // running mean of +1 / -1 for rows that were clipped

@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::string_view kMagic = "ISCM";
 constexpr std::uint8_t kVersion = 1;
 constexpr std::uint32_t kMostRanks = 1 << 20;
-constexpr double kLargestFactor = 1e15;
+constexpr double kLargestFactor = 1e30;
 
 std::uint64_t fingerprint_of(std::string_view bytes) {
   Fingerprint hash;

@@ -39,6 +39,8 @@ struct EmulateArguments {
   std::size_t global_batch = 256;
   std::size_t steps = 50;
   double step_seconds = 0.6;
+  std::string hidden_profile;
+  DisturbanceText disturbance;
   std::uint64_t seed = 0;
   bool json = false;
 };
@@ -174,6 +176,7 @@ struct Comparison {
   double simulated_s = 0;
   double data_wait_share = 0;
   double largest_error = 0;  // of a single step
+  std::vector<double> step_s;
 
   double error() const { return measured_s / simulated_s - 1; }
 };
@@ -190,13 +193,48 @@ Result<Comparison> compare(const EmulatedJob& job, const std::vector<EmulatedSte
     comparison.largest_error =
         std::max(comparison.largest_error, std::abs(step.seconds / simulated - 1));
     waited += step.data_wait_s / n;
+    comparison.step_s.push_back(step.seconds);
   }
   comparison.data_wait_share = waited / comparison.measured_s;
   return comparison;
 }
 
+nlohmann::ordered_json learnt_json(const NodeMetrics& node) {
+  nlohmann::ordered_json errors = nlohmann::ordered_json::object();
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const double error = node.summary.mape.at(m);
+    if (std::isfinite(error)) errors[std::string(module_name(static_cast<Module>(m)))] = error;
+  }
+  return {{"mape", errors},
+          {"correction_on", node.correction.on},
+          {"gain", node.correction.gain},
+          {"overhead", node.correction.overhead},
+          {"drifts", node.correction.drifts},
+          {"rank_speeds", node.correction.rank_speeds}};
+}
+
+void print_learnt(const NodeMetrics& node) {
+  std::printf("prediction      off by");
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const double error = node.summary.mape.at(m);
+    if (!std::isfinite(error)) continue;
+    std::printf(" %.1f %% (%s)", 100 * error,
+                std::string(module_name(static_cast<Module>(m))).c_str());
+  }
+  const CorrectionStatus& correction = node.correction;
+  std::printf("\ncorrection      %s: gain %.2f %% against overhead %.3f %%; %llu drifts\n",
+              correction.on ? "on" : "shut", 100 * correction.gain, 100 * correction.overhead,
+              static_cast<unsigned long long>(correction.drifts));
+  const auto& speeds = correction.rank_speeds;
+  if (speeds.empty()) return;
+  const auto slowest = std::max_element(speeds.begin(), speeds.end());
+  std::printf("rank speeds     %.3f to %.3f (rank %td)\n",
+              *std::min_element(speeds.begin(), speeds.end()), *slowest, slowest - speeds.begin());
+}
+
 void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comparison& result,
-           const NodeSummary& node) {
+           const NodeMetrics& metrics) {
+  const NodeSummary& node = metrics.summary;
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"emulated", true},
                                          {"data", job.layout.llm.data},
@@ -212,7 +250,9 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
                                          {"largest_step_error", result.largest_error},
                                          {"data_wait_share", result.data_wait_share},
                                          {"delivered", node.delivered},
-                                         {"plan_seconds_mean", node.plan_seconds_mean}};
+                                         {"plan_seconds_mean", node.plan_seconds_mean},
+                                         {"learnt", learnt_json(metrics)},
+                                         {"step_s", result.step_s}};
     std::printf("%s\n", json.dump(2).c_str());
     return;
   }
@@ -225,6 +265,7 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
               100 * result.largest_error);
   std::printf("data-wait       %.3f %% of the step\nplanning        %.1f ms a step\n",
               100 * result.data_wait_share, 1e3 * node.plan_seconds_mean);
+  print_learnt(metrics);
 }
 
 /// A node serving on a thread of its own, stopped and joined with its owner.
@@ -257,6 +298,9 @@ Result<int> emulate(const EmulateArguments& arguments) {
   ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
   ISOCOST_ASSIGN(JobModel job, arguments.source.job());
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
+  if (!arguments.hidden_profile.empty()) {
+    ISOCOST_ASSIGN(job.profile, CostProfile::load(arguments.hidden_profile));
+  }
   const SamplePrices prices(job.profile);
   Random random(arguments.seed);
   const std::size_t samples = arguments.global_batch * std::min(kEpochSteps, arguments.steps + 1);
@@ -266,6 +310,8 @@ Result<int> emulate(const EmulateArguments& arguments) {
   const auto n = static_cast<double>(samples);
   mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
   EmulatedJob trainers{.job = job, .layout = layout, .steps = arguments.steps};
+  ISOCOST_ASSIGN(trainers.disturbance, parse_disturbance(arguments.disturbance, layout.llm.data));
+  trainers.disturbance.seed = arguments.seed;
   ISOCOST_ASSIGN(trainers.model, make_pipeline(job, layout, mean));
   const std::vector<PipelineLoad> batch(arguments.global_batch, spread_load(job, layout, mean));
   trainers.time_scale = arguments.step_seconds / pipeline_bound(trainers.model, batch);
@@ -284,12 +330,12 @@ Result<int> emulate(const EmulateArguments& arguments) {
   trainers.endpoint = node->endpoint();
   ServingNode serving(*node);
   const auto steps = emulate_trainers(trainers, signals.token());
-  const NodeSummary summary = node->summary();
+  const NodeMetrics metrics = node->metrics();
   const std::optional<Error> fault = serving.finish();
   if (fault) return *fault;
   if (!steps) return steps.error();
   ISOCOST_ASSIGN(const Comparison result, compare(trainers, *steps));
-  print(arguments, trainers, result, summary);
+  print(arguments, trainers, result, metrics);
   return 0;
 }
 
@@ -322,6 +368,25 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
                   "Modelled seconds are scaled so that the busiest stage works so long a step")
       ->check(CLI::Range(0.01, 1000.0))
       ->capture_default_str();
+  command
+      .add_option("--hidden-profile", arguments.hidden_profile,
+                  "What passes really take, where that is not the profile that the node plans by")
+      ->type_name("FILE");
+  command
+      .add_option("--noise", arguments.disturbance.noise,
+                  "Standard deviation of a microbatch's seconds, relative")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--slow-rank", arguments.disturbance.slow_rank,
+                  "A rank whose passes take longer, for some of the steps: 3:1.2@50-150")
+      ->type_name("RANK:FACTOR[@FROM[-UNTIL]]");
+  command
+      .add_option(
+          "--change", arguments.disturbance.changes,
+          "A module that takes longer from a step on, as if it were unfrozen: encoder:3@100")
+      ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
+      ->allow_extra_args(false);
   command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
   command.add_flag("--json", arguments.json, "Print JSON instead of text");
 }
@@ -338,7 +403,9 @@ void add_emulate(CLI::App& app, Run& run) {
       "Examples:\n"
       "  isocost emulate --trace documents.csv,videos.csv --dp 8 --pp 4 --steps 50\n"
       "  isocost emulate --trace a.csv --dp 16 --pp 2 --balance none --json\n"
-      "  isocost emulate --trace a.csv --layout layout.json --global-batch 512");
+      "  isocost emulate --trace a.csv --layout layout.json --global-batch 512\n"
+      "  isocost emulate --trace a.csv --dp 8 --pp 2 --steps 200 --noise 0.03 --slow-rank "
+      "3:1.2@50-150");
   command->callback(
       [arguments, &run] { run = [arguments] { return exit_status(emulate(*arguments)); }; });
 }

@@ -1,14 +1,17 @@
 #include "loader/cli/emulated_trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <numbers>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "balancer/sample_prices.h"
+#include "base/random.h"
 #include "trainer_adapter/client.h"
 
 namespace isocost::cli {
@@ -159,6 +162,7 @@ class Fleet {
     }
     for (std::size_t r = 0; r < ranks_; ++r) {
       lines_.push_back(std::make_unique<Line>(stages_, job.model.microbatches));
+      noise_.emplace_back(job.disturbance.seed + r);
     }
   }
 
@@ -206,7 +210,7 @@ class Fleet {
       ISOCOST_TRY(meet(start_));
       std::vector<Report> reports;
       for (const Pass& pass : programs_[stage]) {
-        ISOCOST_TRY(run_pass(rank, stage, pass, client, reports));
+        ISOCOST_TRY(run_pass({rank, stage, step}, pass, client, reports));
       }
       ISOCOST_TRY(meet(*reductions_[stage]));
       const double reduce =
@@ -229,12 +233,19 @@ class Fleet {
             std::string("emulated trainer: waited too long for ") + what};
   }
 
+  struct Where {
+    std::size_t rank;
+    std::size_t stage;
+    std::size_t step;
+  };
+
   // Waits for the pass's input, waits the pass out, and tells the neighbours.
-  Status run_pass(std::size_t rank, std::size_t stage, const Pass& pass, Client* client,
+  Status run_pass(const Where& where, const Pass& pass, Client* client,
                   std::vector<Report>& reports) {
-    Line& line = *lines_[rank];
+    const std::size_t stage = where.stage;
+    Line& line = *lines_[where.rank];
     const bool forward = pass.kind == PassKind::kForward;
-    if (client != nullptr && forward) ISOCOST_TRY(receive(rank, pass.slot, *client, reports));
+    if (client != nullptr && forward) ISOCOST_TRY(receive(where, pass.slot, *client, reports));
     const bool at_edge = forward ? stage == 0 : stage + 1 == stages_;
     if (pass.kind != PassKind::kWeights && !at_edge) {
       const std::size_t from = forward ? stage - 1 : stage + 1;
@@ -252,7 +263,8 @@ class Fleet {
     return {};
   }
 
-  Status receive(std::size_t rank, std::size_t slot, Client& client, std::vector<Report>& reports) {
+  Status receive(const Where& where, std::size_t slot, Client& client,
+                 std::vector<Report>& reports) {
     ISOCOST_ASSIGN(auto next, client.next(fault_.token()));
     if (!next) {  // the end of an epoch lies between two steps
       ISOCOST_ASSIGN(next, client.next(fault_.token()));
@@ -264,10 +276,29 @@ class Fleet {
                    "the node delivers " + std::to_string(header.microbatches) +
                        " microbatches a step, not " + std::to_string(job_.model.microbatches));
     }
-    waits_[rank] += std::chrono::duration<double>(next->waited).count();
-    lines_[rank]->set_load(slot, spread_load(job_.job, job_.layout, prices_.of(header.load)));
+    waits_[where.rank] += std::chrono::duration<double>(next->waited).count();
+    const PipelineLoad load = spread_load(job_.job, job_.layout, prices_.of(header.load));
+    lines_[where.rank]->set_load(slot, disturbed(where, load));
     reports.push_back({header.position, header.predicted_seconds});
     return {};
+  }
+
+  PipelineLoad disturbed(const Where& where, PipelineLoad load) {
+    const EmulatedDisturbance& by = job_.disturbance;
+    const double slow = where.rank == by.slow_rank ? by.slow.at(where.step) : 1;
+    constexpr double kLeast = 0.01;
+    for (auto& [seconds, change] :
+         {std::pair{&load.encoder_s, &by.encoder}, {&load.llm_s, &by.llm}}) {
+      const double noise = std::max(kLeast, 1 + by.noise * normal(noise_[where.rank]));
+      *seconds *= slow * change->at(where.step) * noise;
+    }
+    return load;
+  }
+
+  // Box and Muller (1958).
+  static double normal(Random& random) {
+    const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
+    return radius * std::cos(2 * std::numbers::pi * random.uniform());
   }
 
   // The node hears what the encoder and the LLM took; the encoder's time is split as predicted.
@@ -324,6 +355,7 @@ class Fleet {
 
   const EmulatedJob& job_;
   const SamplePrices prices_;
+  std::vector<Random> noise_;  // a rank's first stage draws from its own
   std::size_t ranks_;
   std::size_t encoder_stages_;
   std::size_t stages_;

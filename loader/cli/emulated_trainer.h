@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -10,6 +11,7 @@
 #include "balancer/layout_model.h"
 #include "balancer/pipeline_model.h"
 #include "base/result.h"
+#include "loader/cli/emulated_disturbance.h"
 
 namespace isocost::cli {
 
@@ -20,6 +22,7 @@ struct EmulatedJob {
       {};              ///< Encoder stages and LLM stages in line; as many encoder as LLM replicas.
   JobModel job = {};   ///< Prices the microbatches that arrive ...
   Layout layout = {};  ///< ... spread over the tensor ranks of this.
+  EmulatedDisturbance disturbance = {};
   double time_scale = 1;  ///< Emulated seconds for a modelled one.
   std::string endpoint = {};
   std::size_t steps = 1;

@@ -40,6 +40,9 @@ struct ModuleExplanation {
   PriceOrigin origin = PriceOrigin::kStated;
   double uncertainty = 0;
   ModuleMemory memory;
+  bool frozen = false;
+  bool beyond_memory = false;
+  ModuleLoad out_of_memory;
 };
 
 Error wrong_sequences(const std::string& module, const std::string& text) {
@@ -52,6 +55,7 @@ Error wrong_sequences(const std::string& module, const std::string& text) {
 Result<ModuleLoad> parse_sequences(const std::string& module,
                                    const std::vector<std::string>& texts) {
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  constexpr std::int64_t kMostTogether = std::int64_t{1} << 30;  // their squares: 2^54
   ModuleLoad load;
   for (const std::string& text : texts) {
     const std::size_t cross = std::min(text.find('x'), text.size());
@@ -69,6 +73,10 @@ Result<ModuleLoad> parse_sequences(const std::string& module,
       return wrong_sequences(module, text);
     }
     load += {.sequences = count, .units = length * count, .units_squared = length * length * count};
+    if (load.units > kMostTogether) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--" + module + ": more than 1073741824 units together; give fewer sequences");
+    }
   }
   return load;
 }
@@ -114,7 +122,10 @@ ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
                                 .terms = {},
                                 .origin = predictor.origin(load),
                                 .uncertainty = predictor.uncertainty(load),
-                                .memory = predict_memory(profile, load, in_flight)};
+                                .memory = predict_memory(profile, load, in_flight),
+                                .frozen = is_frozen(profile),
+                                .beyond_memory = beyond_memory(profile, load, in_flight),
+                                .out_of_memory = profile.out_of_memory};
   Terms& terms = explanation.terms;
   terms = {c.per_microbatch, c.per_sequence * static_cast<double>(load.sequences),
            c.per_unit * static_cast<double>(load.units),
@@ -127,23 +138,41 @@ ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
   return explanation;
 }
 
+// Bytes that end at ModuleMemory::kMost are not what the load asks for.
+Status check_memory(const std::string& module, const ModuleMemory& memory) {
+  const bool beyond =
+      std::max({memory.activations, memory.weights, memory.optimizer}) == ModuleMemory::kMost;
+  if (!beyond) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               module +
+                   ": memory comes to 2^60 bytes or more; give a smaller load, fewer "
+                   "--in-flight, or another architecture in the profile");
+}
+
+nlohmann::ordered_json to_json(const ModuleLoad& load) {
+  return {
+      {"sequences", load.sequences}, {"units", load.units}, {"units_squared", load.units_squared}};
+}
+
 nlohmann::ordered_json to_json(const ModuleExplanation& module) {
   nlohmann::ordered_json terms;
   for (std::size_t i = 0; i < kTermNames.size(); ++i) terms[kTermNames.at(i)] = module.terms.at(i);
-  return {{"sequences", module.load.sequences},
-          {"units", module.load.units},
-          {"units_squared", module.load.units_squared},
-          {"seconds", module.seconds},
-          {"terms_s", terms},
-          {"origin", price_origin_name(module.origin)},
-          {"uncertainty", module.uncertainty},
-          {"bytes",
-           {{"activations", module.memory.activations},
-            {"activations_per_layer", module.memory.activations_per_layer},
-            {"weights", module.memory.weights},
-            {"gradients", module.memory.gradients},
-            {"optimizer", module.memory.optimizer},
-            {"total", module.memory.total()}}}};
+  const ModuleMemory& memory = module.memory;
+  nlohmann::ordered_json json = to_json(module.load);
+  json["seconds"] = module.seconds;
+  json["terms_s"] = terms;
+  json["origin"] = price_origin_name(module.origin);
+  json["uncertainty"] = module.uncertainty;
+  json["frozen"] = module.frozen;
+  json["bytes"] = {
+      {"activations", memory.activations}, {"activations_per_layer", memory.activations_per_layer},
+      {"weights", memory.weights},         {"gradients", memory.gradients},
+      {"optimizer", memory.optimizer},     {"total", memory.total()}};
+  // null: memory never ran out while the profile was measured.
+  json["out_of_memory_at"] = nullptr;
+  if (module.out_of_memory.units > 0) json["out_of_memory_at"] = to_json(module.out_of_memory);
+  json["beyond_memory"] = module.beyond_memory;
+  return json;
 }
 
 void print_row(std::string_view name, const ModuleExplanation& module) {
@@ -165,6 +194,20 @@ void print_memory(std::string_view name, const ModuleMemory& memory) {
   std::printf("\n");
 }
 
+void print_notes(std::string_view name, const ModuleExplanation& module) {
+  const std::string text(name);
+  if (module.frozen) {
+    std::printf("%s is frozen: no backward pass in the profile\n", text.c_str());
+  }
+  if (!module.beyond_memory) return;
+  std::printf(
+      "%s is at or beyond the load where memory ran out while profiling: %lld sequences, %lld "
+      "units "
+      "in all\n",
+      text.c_str(), static_cast<long long>(module.out_of_memory.sequences),
+      static_cast<long long>(module.out_of_memory.units));
+}
+
 void print_tables(const std::string& source,
                   const std::vector<std::pair<std::string, ModuleExplanation>>& modules,
                   double total_s) {
@@ -175,6 +218,7 @@ void print_tables(const std::string& source,
   std::printf("\n%-7s %11s %11s %11s %11s %11s %11s\n", "MiB", "activations", "a layer", "weights",
               "gradients", "optimizer", "in all");
   for (const auto& [name, module] : modules) print_memory(name, module.memory);
+  for (const auto& [name, module] : modules) print_notes(name, module);
 }
 
 Result<int> predict_one(const PredictArguments& arguments) {
@@ -197,6 +241,7 @@ Result<int> predict_one(const PredictArguments& arguments) {
     if (load.modules.at(i).units == 0) continue;
     modules.emplace_back(module_name(static_cast<Module>(i)),
                          explain(profile.modules.at(i), load.modules.at(i), arguments.in_flight));
+    ISOCOST_TRY(check_memory(modules.back().first, modules.back().second.memory));
     total_s += modules.back().second.seconds;
   }
   if (!arguments.json) {
@@ -248,7 +293,8 @@ void add_predict(CLI::App& app, Run& run) {
       "  isocost predict --profile profile.json --vision 1024x3,256 --llm 1200 --json\n"
       "Seconds are the profile's, before any correction by measured steps; memory is that of one "
       "rank\n"
-      "that shards nothing, training with Adam in mixed precision.");
+      "that shards nothing, training with Adam in mixed precision. Where memory ran out while\n"
+      "profiling, loads at or beyond that are named.");
   command->callback(
       [arguments, &run] { run = [arguments] { return exit_status(predict_one(*arguments)); }; });
 }

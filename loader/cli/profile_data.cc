@@ -1,8 +1,11 @@
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +15,7 @@
 #include "loader/config.h"
 #include "loader/data_profile.h"
 #include "loader/data_report.h"
+#include "loader/internal/output_file.h"
 #include "loader/internal/statistics.h"
 
 namespace isocost::cli {
@@ -24,16 +28,15 @@ struct ProfileArguments {
   std::string html;
   std::vector<std::pair<const OptionSpec*, std::string>> recipe;  // in the order given
   DataProfileOptions options;
-  double gpu_hours = 0;
   bool json = false;
   bool verbose = false;
 };
 
-// What a pass over the data takes, all ranks together.
-double epoch_gpu_hours(const DataProfile& profile, const CostSkew::Policy& policy) {
-  const double steps =
-      static_cast<double>(profile.dataset_size) / static_cast<double>(profile.options.global_batch);
-  return steps * policy.step_s * static_cast<double>(profile.options.ranks) / 3600;
+std::string correlation_text(const std::optional<double>& value) {
+  if (!value) return "-";
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", *value);
+  return text.data();
 }
 
 void print_distributions(const DataProfile& profile) {
@@ -75,32 +78,40 @@ void print_heaviest(const DataProfile& profile) {
   }
 }
 
-void print_skew(const DataProfile& profile, double gpu_hours) {
+void print_hours(const DataProfile& profile) {
+  const std::optional<GpuHours> hours = profile.gpu_hours();
+  if (!hours) {
+    std::printf(
+        "(the default profile knows proportions only: --gpu-hours or --profile for hours)\n");
+  } else if (hours->of_run) {
+    std::printf("of %.4g GPU-hours: %.4g\n", hours->blind, hours->saved());
+  } else {
+    std::printf("a pass over the data: %.4g GPU-hours in order, %.4g balanced\n", hours->blind,
+                hours->balanced);
+  }
+}
+
+void print_skew(const DataProfile& profile) {
   const CostSkew& skew = profile.skew;
   const DataProfileOptions& options = profile.options;
   std::printf("\n%zu global batches of %lld samples, %lld ranks x %lld microbatches\n",
               options.batches, static_cast<long long>(options.global_batch),
               static_cast<long long>(options.ranks), static_cast<long long>(options.microbatches));
-  std::printf("%-10s %22s %18s %12s\n", "", "microbatch max/mean", "rank max/mean", "step s");
+  std::printf("%-14s %21s %18s %18s\n", "(± deviation)", "microbatch max/mean", "rank max/mean",
+              "step s");
   for (const auto& [name, policy] :
        {std::pair("in order", &skew.blind), std::pair("balanced", &skew.balanced)}) {
-    std::printf("%-10s %22.3f %18.3f %12.4g\n", name, policy->microbatch_max_over_mean,
-                policy->rank_max_over_mean, policy->step_s);
+    std::printf("%-13s %11.3f ± %7.3f %10.3f ± %5.3f %10.4g ± %5.2g\n", name,
+                policy->microbatch_max_over_mean, policy->microbatch_max_over_mean_deviation,
+                policy->rank_max_over_mean, policy->rank_max_over_mean_deviation, policy->step_s,
+                policy->step_s_deviation);
   }
   std::printf("balancing saves %.1f %% of step time (deviation %.1f)\n", 100 * skew.saved_share,
               100 * skew.saved_share_deviation);
-  if (gpu_hours > 0) {
-    std::printf("of %.4g GPU-hours: %.4g\n", gpu_hours, gpu_hours * skew.saved_share);
-  } else if (profile.profile_source != CostProfile::stated_default().source) {
-    std::printf("a pass over the data: %.4g GPU-hours in order, %.4g balanced\n",
-                epoch_gpu_hours(profile, skew.blind), epoch_gpu_hours(profile, skew.balanced));
-  } else {
-    std::printf(
-        "(the default profile knows proportions only: --gpu-hours or --profile for hours)\n");
-  }
+  print_hours(profile);
 }
 
-void print_table(const DataProfile& profile, double gpu_hours) {
+void print_table(const DataProfile& profile) {
   std::printf("%s: %llu samples, %llu bad; %zu profiled, %llu refused by the recipe; profile %s\n",
               profile.directory.c_str(), static_cast<unsigned long long>(profile.dataset_size),
               static_cast<unsigned long long>(profile.bad), profile.samples.size(),
@@ -108,13 +119,15 @@ void print_table(const DataProfile& profile, double gpu_hours) {
   if (profile.refused > 0) std::printf("first refused: %s\n", profile.refused_example.c_str());
   print_modalities(profile);
   print_distributions(profile);
-  std::printf("\ncorrelation of encoder and LLM seconds: %.2f (of ranks %.2f)\n",
-              profile.correlation, profile.rank_correlation);
+  std::printf("\ncorrelation of encoder and LLM seconds: %s (of ranks %s)\n",
+              correlation_text(profile.correlation).c_str(),
+              correlation_text(profile.rank_correlation).c_str());
   print_heaviest(profile);
-  print_skew(profile, gpu_hours);
+  print_skew(profile);
 }
 
 Result<int> profile_command(ProfileArguments arguments) {
+  ISOCOST_TRY(check_output_file("--html", arguments.html));
   const SignalStop signals;
   DataProfileOptions& options = arguments.options;
   options.stop = signals.token();
@@ -143,7 +156,7 @@ Result<int> profile_command(ProfileArguments arguments) {
   if (arguments.json) {
     std::fputs(profile.to_json().c_str(), stdout);
   } else {
-    print_table(profile, arguments.gpu_hours);
+    print_table(profile);
   }
   return 0;
 }
@@ -152,26 +165,23 @@ void add_options(CLI::App& command, const std::shared_ptr<ProfileArguments>& arg
   DataProfileOptions& options = arguments->options;
   command.add_option("DIR", arguments->directory, "Directory of shards (*.tar, *.tar.gz)")
       ->required();
-  command.add_option("--samples", options.samples, "At most so many, drawn at random; 0: all")
-      ->capture_default_str();
+  // As signed numbers, so that -1 is not a huge one. CLI11 clamps what exceeds 64 bits: no limit
+  // may be the largest of them.
+  const auto count = [&command](const char* name, auto& value, std::int64_t least,
+                                std::int64_t most, const char* text) {
+    command.add_option(name, value, text)->check(CLI::Range(least, most))->capture_default_str();
+  };
+  count("--samples", options.samples, 0, 1'000'000'000, "At most so many, drawn at random; 0: all");
   command.add_option("--profile", arguments->profile, "Cost profile; empty: the stated default")
       ->type_name("FILE");
-  command.add_option("--global-batch", options.global_batch, "Samples a step")
-      ->capture_default_str();
-  command.add_option("--ranks", options.ranks, "Data-parallel ranks")->capture_default_str();
-  command.add_option("--microbatches", options.microbatches, "Per rank and step")
-      ->capture_default_str();
-  command.add_option("--batches", options.batches, "Global batches that skew is measured on")
-      ->capture_default_str();
-  command
-      .add_option("--gpu-hours", arguments->gpu_hours,
-                  "What a run takes without balancing: tells the hours saved")
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--heaviest", options.heaviest, "Samples to list")
-      ->check(CLI::Range(0, 100'000))
-      ->capture_default_str();
-  command.add_option("--seed", options.seed, "Of the samples and batches drawn")
-      ->capture_default_str();
+  count("--global-batch", options.global_batch, 1, 1'000'000, "Samples a step");
+  count("--ranks", options.ranks, 1, 100'000, "Data-parallel ranks");
+  count("--microbatches", options.microbatches, 1, 100'000, "Per rank and step");
+  count("--batches", options.batches, 1, 100'000, "Global batches that skew is measured on");
+  command.add_option("--gpu-hours", options.gpu_hours,
+                     "What a run takes without balancing: tells the hours saved; 0: not said");
+  count("--heaviest", options.heaviest, 0, 100'000, "Samples to list");
+  count("--seed", options.seed, 0, std::int64_t{1} << 53, "Of the samples and batches drawn");
   command.add_option("--index-dir", arguments->index_dir,
                      "Where indexes are kept; empty: .isocost beside the shards");
   for (const OptionSpec& spec : node_option_table()) {

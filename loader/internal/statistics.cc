@@ -50,8 +50,8 @@ Distribution distribution_of(std::vector<double> values) {
   return distribution;
 }
 
-double correlation(std::span<const double> a, std::span<const double> b) {
-  if (a.empty() || a.size() != b.size()) return 0;
+std::optional<double> correlation(std::span<const double> a, std::span<const double> b) {
+  if (a.empty() || a.size() != b.size()) return std::nullopt;
   const double mean_a = mean_of(a);
   const double mean_b = mean_of(b);
   double ab = 0;
@@ -63,10 +63,11 @@ double correlation(std::span<const double> a, std::span<const double> b) {
     bb += (b[i] - mean_b) * (b[i] - mean_b);
   }
   const double scale = std::sqrt(aa) * std::sqrt(bb);
-  return scale > 0 ? std::clamp(ab / scale, -1.0, 1.0) : 0;
+  if (!(scale > 0)) return std::nullopt;
+  return std::clamp(ab / scale, -1.0, 1.0);
 }
 
-double rank_correlation(std::span<const double> a, std::span<const double> b) {
+std::optional<double> rank_correlation(std::span<const double> a, std::span<const double> b) {
   return correlation(ranks_of(a), ranks_of(b));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,11 +20,11 @@ struct Distribution {
 /// Percentiles are the smallest value that so many per cent do not exceed.
 Distribution distribution_of(std::vector<double> values);
 
-/// Pearson's correlation; 0 where either side does not vary.
-double correlation(std::span<const double> a, std::span<const double> b);
+/// Pearson's correlation; none where either side does not vary.
+std::optional<double> correlation(std::span<const double> a, std::span<const double> b);
 
 /// Spearman's: that of the ranks, equal values sharing their mean rank.
-double rank_correlation(std::span<const double> a, std::span<const double> b);
+std::optional<double> rank_correlation(std::span<const double> a, std::span<const double> b);
 
 /// The part of the sum that the largest values hold, `share` of them by count (at least one).
 double share_of_largest(std::vector<double> values, double share);

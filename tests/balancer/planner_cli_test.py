@@ -129,6 +129,25 @@ class Planner(unittest.TestCase):
         self.assertEqual((answer["data"], answer["pipeline"], answer["microbatches"]), (2, 3, 3))
         self.assertEqual(answer["schedule"], "zb-h1")
 
+    def test_emulate_hides_costs_that_the_node_learns(self):
+        job = ("emulate", "--trace", PHOTOS, "--dp", 2, "--pp", 2, "--microbatches", 4,
+               "--global-batch", 48, "--steps", 40, "--step-seconds", 0.05)
+        exact = self.answer(*job)["learnt"]
+        self.assertEqual(exact["drifts"], 0)
+        changed = self.answer(*job, "--noise", 0.02, "--slow-rank", "1:1.5", "--change", "encoder:3@20")
+        self.assertEqual(len(changed["step_s"]), 40)
+        self.assertGreaterEqual(changed["learnt"]["drifts"], 1)
+        slow, other = changed["learnt"]["rank_speeds"][1], changed["learnt"]["rank_speeds"][0]
+        self.assertGreater(slow / other, 1.2)
+
+    def test_what_emulate_hides_is_checked(self):
+        for flag, text in (("--slow-rank", "1"), ("--slow-rank", "9:1.2"), ("--slow-rank", "1:0"),
+                           ("--slow-rank", "1:1.2@9-3"), ("--slow-rank", "1:nan"),
+                           ("--change", "decoder:2"), ("--change", "llm"), ("--change", "llm:2@x")):
+            done = isocost("emulate", "--trace", PHOTOS, "--dp", 2, flag, text)
+            self.assertNotEqual(done.returncode, 0, text)
+            self.assertIn(flag, done.stderr)
+
     def test_flags_that_a_layout_replaces_are_refused(self):
         layout = self.folder / "layout.json"
         layout.write_text("{}", encoding="utf-8")

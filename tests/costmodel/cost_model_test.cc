@@ -60,7 +60,7 @@ TEST(CostModel, DropsAndCountsWhatIsNoMeasurement) {
   const Load load = random_microbatch(random);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
-  for (const double bad : {nan, infinity, -infinity, 1e9}) {
+  for (const double bad : {nan, infinity, -infinity, 1e9, -5.0, -1e300, 5e-324, 1e-10}) {
     const auto refused = model.observe({load, {1, bad, 1}});
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
@@ -69,10 +69,18 @@ TEST(CostModel, DropsAndCountsWhatIsNoMeasurement) {
   Load negative = load;
   negative[Module::kLlm].units = -1;
   EXPECT_FALSE(model.observe({negative, {1, 1, 1}}));
-  EXPECT_EQ(model.rejected(), 5);
+  EXPECT_EQ(model.rejected(), 9);
   EXPECT_EQ(model.measurements(), 0);
   EXPECT_EQ(model.predict_sample(load),
             CostModel(CostProfile::stated_default(), {}).predict_sample(load));
+}
+
+TEST(CostModel, OneAbsurdMeasurementIsNotAllOfTheError) {
+  CostModel model(CostProfile::stated_default(), {});
+  Random random(4);
+  const Load load = random_microbatch(random);
+  ASSERT_TRUE(model.observe({load, {-1, -1, 1e-9}}));
+  EXPECT_EQ(model.mape()[2], 10);
 }
 
 TEST(CostModel, ModulesThatWereNotMeasuredLearnNothing) {

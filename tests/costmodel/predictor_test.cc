@@ -151,6 +151,7 @@ TEST(Memory, FollowsTheMeasuredPeaks) {
       const ModuleLoad load = load_of(length, count);
       profile.points.push_back({.load = load,
                                 .forward_s = 1e-6 * static_cast<double>(load.units),
+                                .backward_s = 2e-6 * static_cast<double>(load.units),
                                 .peak_bytes = 1'000'000 + 3000 * load.units});
     }
   }
@@ -177,6 +178,60 @@ TEST(Memory, FollowsTheArchitectureWhereNothingWasMeasured) {
               1);
   EXPECT_EQ(memory.total(),
             memory.weights + memory.gradients + memory.optimizer + memory.activations);
+}
+
+TEST(Memory, AFrozenModuleHoldsItsWeightsAndOneMicrobatch) {
+  ModuleProfile profile = bent_profile();
+  profile.architecture = Architecture::siglip_so400m();
+  const ModuleMemory trained = predict_memory(profile, load_of(1024, 2), 4);
+  EXPECT_GT(trained.optimizer, 0);
+  for (ProfilePoint& point : profile.points) point.backward_s = 0;
+  const ModuleMemory frozen = predict_memory(profile, load_of(1024, 2), 4);
+  EXPECT_EQ(frozen.weights, trained.weights);
+  EXPECT_EQ(frozen.gradients, 0);
+  EXPECT_EQ(frozen.optimizer, 0);
+  EXPECT_NEAR(static_cast<double>(frozen.activations),
+              static_cast<double>(trained.activations) / (4 * 27), 1);
+  EXPECT_EQ(frozen.activations_per_layer, frozen.activations);
+  profile.points.back().backward_s = 1e-3;  // trains, if only there
+  EXPECT_EQ(predict_memory(profile, load_of(1024, 2), 4).optimizer, trained.optimizer);
+}
+
+TEST(Memory, EndsAtWhatNoMachineHas) {
+  const ModuleProfile llm = CostProfile::stated_default().modules[2];
+  const std::int64_t most = std::int64_t{1} << 24;
+  const ModuleMemory memory = predict_memory(llm, load_of(most, 3), 1'000'000);
+  EXPECT_EQ(memory.activations, ModuleMemory::kMost);
+  EXPECT_LE(memory.activations_per_layer, memory.activations);
+  EXPECT_GT(memory.total(), memory.activations);
+  ModuleProfile absurd;  // the largest that a profile file may say
+  const std::int64_t side = std::int64_t{1} << 20;
+  absurd.architecture = Architecture{.name = "absurd",
+                                     .layers = side,
+                                     .width = side,
+                                     .heads = 1,
+                                     .key_value_width = side,
+                                     .mlp = side,
+                                     .gated = true,
+                                     .embedding_parameters = side * side};
+  const ModuleMemory whole = predict_memory(absurd, load_of(most, 1));
+  EXPECT_EQ(whole.weights, ModuleMemory::kMost);
+  EXPECT_EQ(whole.total(), 3 * ModuleMemory::kMost + whole.activations);
+}
+
+TEST(Memory, KnowsWhereMemoryRanOut) {
+  ModuleProfile profile = bent_profile();
+  EXPECT_FALSE(beyond_memory(profile, load_of(8192, 8), 1000));  // nowhere
+  profile.out_of_memory = load_of(4096, 16);
+  EXPECT_FALSE(beyond_memory(profile, load_of(4096, 15)));
+  EXPECT_TRUE(beyond_memory(profile, load_of(4096, 16)));
+  EXPECT_TRUE(beyond_memory(profile, load_of(8192, 8)));
+  EXPECT_FALSE(beyond_memory(profile, load_of(8192, 7)));
+  EXPECT_FALSE(beyond_memory(profile, load_of(64, 1024)));  // as many units, less attention
+  EXPECT_TRUE(beyond_memory(profile, load_of(64, 65'536)));
+  EXPECT_TRUE(beyond_memory(profile, load_of(4096, 4), 4));  // as many are kept
+  for (ProfilePoint& point : profile.points) point.backward_s = 0;
+  EXPECT_FALSE(beyond_memory(profile, load_of(4096, 4), 4));  // frozen: none is kept
 }
 
 TEST(Predictor, NoisyNeighboursThatFallWithLengthArePooled) {
@@ -257,6 +312,13 @@ TEST(MeasuredProfile, BadPointsAreNamed) {
       {point_json(R"("units": -10, "units_squared": 100)", rest), "units' must be between 1"},
       {point_json(R"("units": 1.5, "units_squared": 100)", rest), "units' must be an integer"},
       {point_json(R"("units": 10, "units_squared": 5)", rest), "contradicts itself"},
+      {point_json(R"("units": 10, "units_squared": 10)", rest), "contradicts itself"},
+      {point_json(R"("units": 10, "units_squared": 101)", rest), "contradicts itself"},
+      {point_json(load, R"("forward_s": 1, "backward_s": 0, "spread": 1e300, "peak_bytes": 0)"),
+       "spread' is absurd"},
+      {R"({"points": [)" + good +
+           R"(], "out_of_memory": {"sequences": 1, "units": 9, "units_squared": 81}})",
+       "'modules.vision.out_of_memory' is no larger than a point"},
       {point_json(R"("units": 10, "units_squared": 18446744073709551615)", rest),
        "units_squared' must be between 1"},
       {point_json(load, R"("forward_s": -1, "backward_s": 0, "spread": 0, "peak_bytes": 0)"),

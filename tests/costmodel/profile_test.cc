@@ -37,6 +37,28 @@ TEST(Profile, PrintsAndReadsBack) {
   }
 }
 
+TEST(Profile, TextsCarryNoControlCharactersToATerminal) {
+  CostProfile profile = CostProfile::stated_default();
+  profile.hardware = "a \x1b[31mGPU\n";
+  EXPECT_EQ(CostProfile::parse(profile.to_json())->hardware, "a ?[31mGPU?");
+}
+
+TEST(FitCoefficients, NoisyPointsCountForLess) {
+  std::vector<ProfilePoint> points;
+  for (const std::int64_t length : {100, 200, 400, 800}) {
+    ProfilePoint point;
+    point.load.add_sequence(length);
+    point.forward_s = 1e-6 * static_cast<double>(length);
+    points.push_back(point);
+  }
+  points[1].forward_s *= 1.5;
+  const double clean = fit_coefficients(points).per_unit;
+  points[1].spread = 0.5;
+  const ModuleCoefficients fitted = fit_coefficients(points);
+  EXPECT_GT(clean, 1.05e-6);
+  EXPECT_NEAR(predict(fitted, points[3].load).count(), 800e-6, 8e-6);
+}
+
 TEST(Profile, BadFieldsAreNamed) {
   struct Case {
     std::string text;
@@ -64,6 +86,8 @@ TEST(Profile, BadFieldsAreNamed) {
       {R"({"version": 1, "version": 1, "unit": "seconds"})", "'version' is given twice"},
       {R"({"version": 1, "unit": "seconds", "source": 3, "modules": {}})", "'source' must be"},
       {llm("-1"), "'modules.llm.per_unit' must not be negative"},
+      {llm("1e308"), "'modules.llm.per_unit' must be 0, or between 1e-18 and 86400"},
+      {llm("1e-20"), "'modules.llm.per_unit' must be 0, or between 1e-18 and 86400"},
       {llm("\"3\""), "'modules.llm.per_unit' must be a number"},
       {llm("null"), "'modules.llm.per_unit' must be a number"},
       {llm("1e999"), "'per_unit'"},

@@ -168,11 +168,39 @@ TEST(Scenario, TheEncoderIsUnfrozen) {
   }
 }
 
+// Two microbatches a step: too few to tell buckets apart by step 130, but not to tell the scale.
+TEST(Scenario, AModuleOfASmallJobChanges) {
+  const CostProfile profile = measured_profile();
+  for (const double change : {1.2, 1.5}) {
+    for (const std::uint64_t seed : kSeeds) {
+      SCOPED_TRACE(testing::Message() << change << ", seed " << seed);
+      HiddenCost hidden = cost_of(profile);
+      hidden.seconds = [plain = hidden.seconds, change](
+                           Module module, std::span<const Load> samples, std::int64_t step) {
+        return plain(module, samples, step) *
+               (module == Module::kVision && step >= 100 ? change : 1);
+      };
+      EmulatedTrainer trainer(hidden, {.ranks = 2, .microbatches = 1, .seed = seed});
+      CostModel model(profile, {});
+      for (int step = 0; step < 160; ++step) {
+        trainer.run_step(model);
+        if (step < 130) continue;
+        for (const double error : errors_by_bucket(model, trainer, Module::kVision, step)) {
+          EXPECT_LE(error, 0.05) << "step " << step;
+        }
+      }
+      EXPECT_GE(model.correction().drifts, 1U);
+    }
+  }
+}
+
 // The same measurements, but for 2 % of them, which take ten times as long.
 void observe_with_outliers(CostModel& model, const EmulatedStep& step, Random& random) {
   for (Measurement measurement : step.measurements) {
     if (random.uniform() < 0.02) {
-      for (double& seconds : measurement.seconds) seconds *= 10;
+      for (double& seconds : measurement.seconds) {
+        if (seconds != kNotMeasured) seconds *= 10;
+      }
     }
     ASSERT_TRUE(model.observe(measurement));
   }

@@ -48,6 +48,23 @@ TEST(State, GoesOnWhereItWasSaved) {
   EXPECT_EQ(again.save_state(), state);
 }
 
+// What a profile far off made of its factors is read back all the same.
+TEST(State, OfAProfileOfNextToNothingGoesOn) {
+  CostProfile profile = CostProfile::stated_default();
+  for (ModuleProfile& module : profile.modules) module.coefficients = {.per_unit = 1e-18};
+  CostModel model(profile, {});
+  Random random(9);
+  const Machine machine = slow_machine();
+  for (std::uint64_t step = 0; step < 200; ++step) {
+    Measurement measurement = machine.measure(random_microbatch(random), random);
+    measurement.step = step;
+    ASSERT_TRUE(model.observe(measurement));
+    model.update();
+  }
+  CostModel again(profile, {});
+  EXPECT_TRUE(again.restore_state(model.save_state()));
+}
+
 TEST(State, OfAnotherProfileIsRefused) {
   const std::string state = trained_model().save_state();
   CostModel other(profile_of(slow_machine().hidden), {});

@@ -92,9 +92,73 @@ class Predict(WithShards):
                           ["--shards", self.shards], ["--shards", self.shards, "--sample", "s1", "--llm", "3"]):
             refused = isocost("predict", *arguments)
             self.assertEqual(refused.returncode, 2, arguments)
+        for arguments in (["--llm", ",".join(["16777216"] * 3), "--in-flight", "1000000"],
+                          ["--llm", ",".join(["16777216"] * 65)]):
+            refused = isocost("predict", *arguments)
+            self.assertEqual((refused.returncode, refused.stdout), (2, ""), arguments)
+            self.assertIn("llm: ", refused.stderr)
         missing = isocost("predict", "--shards", self.shards, "--sample", "nobody")
         self.assertNotEqual(missing.returncode, 0)
         self.assertIn("'nobody'", missing.stderr)
+
+
+    def test_a_frozen_module_and_the_load_where_memory_ran_out_are_told(self):
+        none = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
+
+        def point(units, backward_s):
+            return {"sequences": 1, "units": units, "units_squared": units * units, "forward_s": 1e-6 * units,
+                    "backward_s": backward_s * units, "spread": 0, "peak_bytes": 100 * units}
+
+        full = {"sequences": 4, "units": 4096, "units_squared": 4096 * 1024}
+        architecture = {"name": "small", "layers": 2, "width": 64, "heads": 4, "key_value_width": 64, "mlp": 256,
+                        "gated": False, "embedding_parameters": 0, "head_flop_per_unit": 0}
+        measured = {"architecture": architecture, "out_of_memory": full}
+        modules = {"vision": {**measured, "points": [point(units, 0) for units in (64, 1024)]}, "audio": none,
+                   "llm": {**measured, "points": [point(units, 2e-6) for units in (64, 1024)]}}
+        file = self.directory / "measured.json"
+        file.write_text(json.dumps({"version": 1, "unit": "seconds", "modules": modules}), encoding="utf-8")
+
+        def predict(length, *more):
+            options = ("predict", "--profile", file, "--vision", length, "--llm", length, *more)
+            told = json.loads(isocost(*options, "--json").stdout)["modules"]
+            return told["vision"], told["llm"], isocost(*options).stdout
+
+        vision, llm, table = predict("1024x3")
+        self.assertEqual((vision["frozen"], llm["frozen"]), (True, False))
+        self.assertEqual((vision["bytes"]["gradients"], vision["bytes"]["optimizer"]), (0, 0))
+        self.assertEqual(vision["bytes"]["weights"], llm["bytes"]["weights"])
+        self.assertGreater(llm["bytes"]["optimizer"], 0)
+        self.assertEqual(llm["out_of_memory_at"], full)
+        self.assertFalse(llm["beyond_memory"])
+        self.assertIn("vision is frozen", table)
+        self.assertNotIn("memory ran out", table)
+        for length in ("1024x4", "2048x3"):
+            vision, llm, table = predict(length)
+            self.assertTrue(vision["beyond_memory"] and llm["beyond_memory"], length)
+            self.assertIn("llm is at or beyond the load where memory ran out while profiling: 4 sequences, 4096", table)
+        vision, llm, _ = predict("1024x1", "--in-flight", "4")
+        self.assertEqual((vision["beyond_memory"], llm["beyond_memory"]), (False, True))
+
+
+class Profile(unittest.TestCase):
+    def test_an_output_that_cannot_be_is_refused_before_measuring(self):
+        for out in ("/nonexistent/p.json", "/", ""):
+            refused = isocost("profile", "--example", "--out", out)
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn("--out", refused.stderr)
+
+    def test_budgets_have_units(self):
+        # Refused for its output, a budget was understood.
+        for budget in ("30", "30s", "5m", "1h", "0.5 h"):
+            understood = isocost("profile", "--example", "--budget", budget, "--out", "/nonexistent/p.json")
+            self.assertIn("/nonexistent/p.json", understood.stderr, budget)
+        for budget in ("1d", "0s", "-5m", "nan", "inf", "200h", ""):
+            refused = isocost("profile", "--example", f"--budget={budget}", "--out", "/nonexistent/p.json")
+            self.assertEqual(refused.returncode, 2, budget)
+            self.assertIn("--budget", refused.stderr, budget)
+
+    def test_help_tells_the_least_time(self):
+        self.assertIn("at least 5 times", isocost("profile", "--help").stdout)
 
 
 class Check(WithShards):
@@ -166,6 +230,39 @@ class ProfileData(WithShards):
         self.assertEqual(profile["modalities"]["text"]["samples"], 10)
         self.assertGreaterEqual(profile["skew"]["saved_share"], 0)
         self.assertEqual(profile["heaviest"][0]["shard"][:5], "shard")
+
+    def test_the_hours_saved_are_everywhere(self):
+        page = self.directory / "report.html"
+        printed = isocost("profile-data", self.shards, *self.OPTIONS, "--gpu-hours", "100", "--json", "--html", page)
+        profile = json.loads(printed.stdout)
+        hours = profile["gpu_hours"]
+        self.assertEqual((hours["of"], hours["blind"]), ("run", 100))
+        self.assertAlmostEqual(hours["saved"], 100 * profile["skew"]["saved_share"])
+        self.assertIn("GPU-hours of the run: 100 in order", page.read_text(encoding="utf-8"))
+        unsaid = json.loads(isocost("profile-data", self.shards, *self.OPTIONS, "--json").stdout)
+        self.assertIsNone(unsaid["gpu_hours"])
+
+    def test_text_alone_has_no_correlation(self):
+        shown = isocost("profile-data", self.shards, *self.OPTIONS)
+        self.assertIn("correlation of encoder and LLM seconds: - (of ranks -)", shown.stdout)
+
+    def test_impossible_numbers_are_refused(self):
+        for option, values in (("--gpu-hours", ("nan", "inf", "-inf", "-1", "x")),
+                               ("--samples", ("-1", "99999999999999999999", "1000000001", "1.5")),
+                               ("--seed", ("-1", "18446744073709551615")),
+                               ("--batches", ("-1", "0", "18446744073709551615", "100001")),
+                               ("--heaviest", ("-1", "18446744073709551615")),
+                               ("--ranks", ("0", "-1", "99999999999999999999"))):
+            for value in values:
+                refused = isocost("profile-data", self.shards, f"{option}={value}")
+                self.assertEqual((refused.returncode, refused.stdout), (2, ""), (option, value))
+                name = option.removeprefix("--").replace("-", "[-_]")
+                self.assertRegex(refused.stderr, name, (option, value))
+                self.assertLess(len(refused.stderr), 200, (option, value))
+        page = self.directory / "missing" / "report.html"
+        refused = isocost("profile-data", self.shards, *self.OPTIONS, "--html", page)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn(str(page), refused.stderr)
 
     def test_plan_reads_what_it_wrote(self):
         data = self.directory / "D.json"

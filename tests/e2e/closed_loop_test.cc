@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <latch>
 #include <map>
 
@@ -165,6 +166,41 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   EXPECT_GT(run_result.summary.measurements, 100);
   EXPECT_EQ(run_result.summary.reports_rejected, 0);
   EXPECT_LT(run_result.summary.mape.at(static_cast<std::size_t>(Module::kLlm)), 0.05);
+}
+
+// A slow rank, and pictures dearer than profiled: correction changes plans, and no global batch.
+TEST_F(ClosedLoop, MeasurementsChangePlansAndNeverTheData) {
+  make_dataset(64);
+  NodeOptions opts = options(2);
+  opts.epochs = 6;
+  opts.plan_ahead = 1;
+  const auto silent = run(opts);
+  const CostModel truth(CostProfile::stated_default(), {});
+  const auto reported =
+      run(opts, [&truth](std::int64_t rank, Client& client, const Microbatch& microbatch) {
+        Report report{microbatch.header.position, truth.predict_microbatch(microbatch.header.load)};
+        report.seconds[0] *= 40;
+        for (double& seconds : report.seconds) seconds *= rank == 1 ? 1.8 : 1;
+        EXPECT_TRUE(client.report(report));
+      });
+  EXPECT_GT(reported.summary.measurements, 0);
+  EXPECT_EQ(reported.batches(), silent.batches());
+  EXPECT_NE(reported.plan_hashes(), silent.plan_hashes());
+}
+
+// A full disk, say: what was learnt is lost, and nothing else.
+TEST_F(ClosedLoop, ACorrectionFileThatCannotBeWrittenEndsNoTraining) {
+  make_dataset(64);
+  NodeOptions opts = options(1);
+  opts.epochs = 2;
+  const std::filesystem::path directory = scratch() / "kept";
+  std::filesystem::create_directory(directory);
+  opts.correction_file = directory / "correction";
+  const auto run_result = run(opts, [&directory](std::int64_t, Client&, const Microbatch&) {
+    std::filesystem::remove_all(directory);
+  });
+  EXPECT_EQ(run_result.summary.delivered, 128U);
+  EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
 // A machine three times slower than its profile says.

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,13 +38,13 @@ TEST(Statistics, DistributionOfAFewNumbers) {
 
 TEST(Statistics, Correlations) {
   const std::vector<double> rising = {1, 2, 3, 4};
-  EXPECT_DOUBLE_EQ(correlation(rising, std::vector<double>{2, 4, 6, 8}), 1);
-  EXPECT_DOUBLE_EQ(correlation(rising, std::vector<double>{4, 3, 2, 1}), -1);
-  EXPECT_EQ(correlation(rising, std::vector<double>{5, 5, 5, 5}), 0);
-  EXPECT_EQ(correlation({}, {}), 0);
+  EXPECT_DOUBLE_EQ(correlation(rising, std::vector<double>{2, 4, 6, 8}).value(), 1);
+  EXPECT_DOUBLE_EQ(correlation(rising, std::vector<double>{4, 3, 2, 1}).value(), -1);
+  EXPECT_EQ(correlation(rising, std::vector<double>{5, 5, 5, 5}), std::nullopt);
+  EXPECT_EQ(correlation({}, {}), std::nullopt);
   // Ranks see order alone; ties share a rank: 1, 2.5, 2.5, 4 against 1..4 is 4.5 / sqrt(4.5 · 5).
-  EXPECT_DOUBLE_EQ(rank_correlation(rising, std::vector<double>{1, 10, 100, 1e6}), 1);
-  EXPECT_NEAR(rank_correlation(rising, std::vector<double>{1, 7, 7, 9}), 0.948683, 1e-6);
+  EXPECT_DOUBLE_EQ(rank_correlation(rising, std::vector<double>{1, 10, 100, 1e6}).value(), 1);
+  EXPECT_NEAR(rank_correlation(rising, std::vector<double>{1, 7, 7, 9}).value(), 0.948683, 1e-6);
 }
 
 TEST(Statistics, ShareOfTheLargest) {
@@ -119,6 +123,9 @@ TEST_F(DataProfileTest, SkewOfBatchesInOrderAndBalanced) {
   EXPECT_GE(skew.balanced.rank_max_over_mean, 1);
   EXPECT_LT(skew.balanced.rank_max_over_mean, skew.blind.rank_max_over_mean);
   EXPECT_LT(skew.balanced.step_s, skew.blind.step_s);
+  EXPECT_GT(skew.blind.microbatch_max_over_mean_deviation, 0);
+  EXPECT_GT(skew.blind.step_s_deviation, 0);
+  EXPECT_LT(skew.balanced.rank_max_over_mean_deviation, skew.blind.rank_max_over_mean_deviation);
   EXPECT_NEAR(skew.saved_share, 1 - skew.balanced.step_s / skew.blind.step_s, 1e-12);
   EXPECT_EQ(skew.blind.example_rank_s.size(), 2U);
   EXPECT_GE(skew.blind.module_max_over_mean[0], 1);  // vision
@@ -190,7 +197,86 @@ TEST_F(DataProfileTest, TheReportNeedsNothingElseAndEscapesNames) {
   EXPECT_THAT(html, Not(HasSubstr("nan")));
   std::size_t plots = 0;
   for (std::size_t at = 0; (at = html.find("<svg", at)) != std::string::npos; ++at) ++plots;
-  EXPECT_EQ(plots, 5U);
+  EXPECT_EQ(plots, 6U);
+}
+
+TEST_F(DataProfileTest, TheReportHasBothPoliciesAndTheHoursSaved) {
+  options_.gpu_hours = 200;
+  DataProfile profile = this->profile();
+  profile.bad = 3;
+  profile.refused = 21;
+  profile.refused_example = "a.tar: <one>: too long";
+  profile.skew.blind.step_s = 4.25;
+  profile.skew.balanced.microbatch_max_over_mean = 1.234;
+  profile.skew.balanced.microbatch_max_over_mean_deviation = 0.321;
+  profile.skew.balanced.rank_max_over_mean = 1.111;
+  profile.skew.balanced.rank_max_over_mean_deviation = 0.098;
+  profile.skew.balanced.step_s = 3.125;
+  profile.skew.saved_share = 0.25;
+  profile.skew.saved_share_deviation = 0.031;
+  const std::string html = data_report_html(profile);
+  for (const char* text :
+       {"<b>3</b><span>bad", "<b>21</b><span>refused", "a.tar: &lt;one&gt;: too long",
+        "1.234 ± 0.321", "1.111 ± 0.098", "4.250 ± ", "3.125 ± ", "25.0 ± 3.1 %",
+        "GPU-hours of the run: 200 in order, 150 balanced, 50 saved", "<b>50</b>"}) {
+    EXPECT_THAT(html, HasSubstr(text));
+  }
+}
+
+TEST_F(DataProfileTest, TheReportsAxesHaveUnitsAndModulesOfTheirOwn) {
+  const std::string html = data_report_html(profile());
+  for (const char* text :
+       {">patches of a sample; ", ">audio positions of a sample; ", ">LLM tokens of a sample; ",
+        ">↑ samples<", ">encoder seconds of a sample<", ">↑ LLM seconds of a sample<",
+        ">samples (%), the dearest first<", ">↑ of all seconds (%)<", ">↑ seconds a step<"}) {
+    EXPECT_THAT(html, HasSubstr(text));
+  }
+  EXPECT_THAT(html, Not(HasSubstr("encoder units")));
+}
+
+TEST_F(DataProfileTest, TextAloneHasNoCorrelation) {
+  std::vector<TarFile> files;
+  for (int i = 0; i < 20; ++i) {
+    files.push_back({"t" + std::to_string(100 + i) + ".txt",
+                     std::string(static_cast<std::size_t>(1 + i), 'a')});
+  }
+  write_file(scratch_ / "texts/a.tar", make_tar(files));
+  dataset_ = Dataset::open(scratch_ / "texts", {}).value();
+  const DataProfile profile = this->profile();
+  EXPECT_EQ(profile.correlation, std::nullopt);
+  EXPECT_EQ(profile.rank_correlation, std::nullopt);
+  EXPECT_TRUE(nlohmann::json::parse(profile.to_json())["correlation"].is_null());
+  const std::string html = data_report_html(profile);
+  EXPECT_THAT(html, HasSubstr("Correlation - (of ranks -)"));
+  EXPECT_THAT(html, Not(HasSubstr("patches of a sample;")));
+  EXPECT_THAT(html, Not(HasSubstr(">1 s<")));  // no column for encoder seconds above 0
+  EXPECT_THAT(html, Not(HasSubstr("nan")));
+}
+
+TEST_F(DataProfileTest, GpuHours) {
+  EXPECT_EQ(this->profile().gpu_hours(), std::nullopt);  // proportions only
+  EXPECT_TRUE(nlohmann::json::parse(this->profile().to_json())["gpu_hours"].is_null());
+  options_.profile.source = "measured.json";
+  const DataProfile measured = this->profile();
+  const GpuHours epoch = measured.gpu_hours().value();
+  EXPECT_FALSE(epoch.of_run);
+  EXPECT_NEAR(epoch.blind, 50.0 / 16 * 2 * measured.skew.blind.step_s / 3600, 1e-12);
+  EXPECT_NEAR(epoch.saved(), epoch.blind * measured.skew.saved_share, 1e-12);
+  options_.gpu_hours = 1000;
+  const DataProfile profile = this->profile();
+  const GpuHours run = profile.gpu_hours().value();
+  EXPECT_TRUE(run.of_run);
+  EXPECT_EQ(run.blind, 1000);
+  EXPECT_NEAR(run.saved(), 1000 * profile.skew.saved_share, 1e-9);
+  const auto json = nlohmann::json::parse(profile.to_json())["gpu_hours"];
+  EXPECT_EQ(json["of"], "run");
+  EXPECT_EQ(json["blind"], 1000);
+  EXPECT_EQ(json["saved"], run.saved());
+  for (const double wrong : {std::nan(""), std::numeric_limits<double>::infinity(), -1.0}) {
+    options_.gpu_hours = wrong;
+    EXPECT_THAT(refusal(), HasSubstr("gpu_hours = ")) << wrong;
+    EXPECT_THAT(refusal(), HasSubstr("allowed are 0 to 1e12")) << wrong;
+  }
 }
 
 TEST_F(DataProfileTest, RefusesWhatCannotBeDone) {
@@ -199,6 +285,9 @@ TEST_F(DataProfileTest, RefusesWhatCannotBeDone) {
   options_.ranks = 0;
   EXPECT_EQ(refusal(), "ranks = 0: allowed are 1 to 100000");
   options_.ranks = 2;
+  options_.batches = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ(refusal(), "batches = 18446744073709551615: allowed are 1 to 100000");
+  options_.batches = 8;
   std::stop_source stopped;
   stopped.request_stop();
   options_.stop = stopped.get_token();

@@ -46,10 +46,8 @@ class Machine:
     def settle(self):
         pass
 
-    def reset_peak(self):
-        pass
-
-    def peak_bytes(self):
+    def peak_bytes(self, run):
+        run()
         return 4096
 
     def profile(self, budget_s, lengths=(16, 4096), most_units=16384, multiple=1, **more):
@@ -223,14 +221,30 @@ class BadInput(unittest.TestCase):
                  ({"llm": module._replace(multiple=0)}, "llm: multiple"),
                  ({"llm": module, "budget_s": 0}, "budget_s"),
                  ({"llm": module, "budget_s": math.nan}, "budget_s"),
-                 ({"llm": module._replace(most_units=3)}, "no length fits")]
+                 ({"llm": module, "budget_s": "5m"}, "budget_s"),
+                 ({"llm": module._replace(multiple=100)}, "multiple is 100; no length up to 64"),
+                 ({"llm": module._replace(most_units=63)}, "most_units is 63, below the longest")]
         for arguments, says in cases:
             with self.assertRaisesRegex(ValueError, says):
                 isocost.profile_model(progress=False, **arguments)
 
     def test_a_clock_that_stands_still(self):
-        with self.assertRaisesRegex(ValueError, "stood still"):
+        with self.assertRaisesRegex(ValueError, "stands still"):
             Machine(lambda lengths: 0.0).profile(100)
+
+    def test_a_clock_that_is_set_back_once_spoils_one_run(self):
+        def seconds(lengths):
+            return -5.0 if machine.runs == 50 else smooth(lengths)
+
+        machine = Machine(seconds)
+        for point in machine.profile(1e-9).points:
+            self.assertAlmostEqual(point.forward_s / smooth([point.length] * point.count), 1, 6)
+
+    def test_a_file_that_cannot_be_written_is_found_before_the_work(self):
+        module = isocost.ProfiledModule(lambda lengths: self.fail("was measured"), (16, 64), 256)
+        for file in ("/nonexistent/profile.json", tempfile.gettempdir()):
+            with self.assertRaisesRegex(OSError, "cannot write"):
+                isocost.profile_model(file=file, progress=False, llm=module)
 
 
 class Spread(unittest.TestCase):
@@ -255,7 +269,11 @@ class WithTorch(unittest.TestCase):
             module = isocost.ProfiledModule(prepare, (64, 1024), 4096, architecture=llm)
             profile = isocost.profile_model(budget_s=2, file=str(file), dtype="float32", progress=False, llm=module)
             self.assertEqual(json.loads(file.read_text()), profile)
-            self.assertTrue(all(p["backward_s"] > 0 for p in profile["modules"]["llm"]["points"]))
+            for point in profile["modules"]["llm"]["points"]:
+                self.assertGreater(point["backward_s"], 0)
+                outputs = 4 * 32 * point["units"]  # and their gradient, at least
+                self.assertGreaterEqual(point["peak_bytes"], 2 * outputs)
+                self.assertLess(point["peak_bytes"], 8 * outputs + 65536)
             said = subprocess.run([PROGRAM, "predict", "--profile", file, "--llm", "256x2", "--json"], check=True,
                                   capture_output=True, text=True, timeout=TIMEOUT)
             llm = json.loads(said.stdout)["modules"]["llm"]

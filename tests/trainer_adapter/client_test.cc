@@ -267,7 +267,9 @@ TEST(Client, ReportsArriveAndNonsenseDoesNot) {
   const auto client = Client::connect(client_options(node.endpoint())).value();
   EXPECT_FALSE(client->report({{}, {std::nan(""), 0, 0}}).has_value());
   EXPECT_FALSE(client->report({{}, {0, std::numeric_limits<double>::infinity(), 0}}).has_value());
-  EXPECT_FALSE(client->report({{}, {0, 0, 7200}}).has_value());
+  for (const double no_time : {86'401.0, -5.0, 1e-12}) {
+    EXPECT_FALSE(client->report({{}, {0, 0, no_time}}).has_value());
+  }
   EXPECT_TRUE(client->report({{0, 0, 0}, {0.5, -1, 0.25}}));
   ASSERT_TRUE(node.wait([](const auto& counts) { return !counts.reports.empty(); }));
   EXPECT_EQ(node.counts().reports.front().seconds[0], 0.5);

@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "trainer_adapter/torch/peak_memory.h"
+
 namespace isocost {
 namespace {
 
@@ -22,7 +24,6 @@ constexpr double kTargetSpread = 0.03;
 constexpr std::size_t kLeastRuns = 7;   // below, the interval of a median is the whole range
 constexpr std::size_t kFewestRuns = 3;  // once the load's part of the budget is spent
 constexpr std::size_t kMostRuns = 200;
-constexpr int kWarmUpRuns = 2;
 constexpr int kFirstLengths = 5;
 constexpr double kLeastBend = 0.01;
 constexpr double kCutShare = 0.1;  // of the budget for each cut, half of it at most
@@ -88,6 +89,12 @@ Timed run_once(const ProfiledForward& forward) {
   return timed;
 }
 
+std::int64_t peak_of(const ProfiledForward& forward) {
+  const PeakMemory memory;
+  run_once(forward);
+  return memory.bytes();
+}
+
 double together(const ProfilerOptions& options, double value) {
   return options.agree ? options.agree(value) : value;
 }
@@ -97,7 +104,8 @@ ProfilePoint measure(const PrepareForward& prepare, const Grid& at, double budge
   const auto start = Clock::now();
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(at.count), at.length);
   const ProfiledForward forward = prepare(lengths);
-  for (int i = 0; i < kWarmUpRuns; ++i) run_once(forward);
+  run_once(forward);  // makes the gradients, which stay
+  const std::int64_t peak_bytes = peak_of(forward);
   std::vector<double> forwards;
   std::vector<double> backwards;
   std::vector<double> totals;
@@ -120,7 +128,8 @@ ProfilePoint measure(const PrepareForward& prepare, const Grid& at, double budge
       .load = {.sequences = at.count, .units = at.units(), .units_squared = at.length * at.units()},
       .forward_s = median(forwards),
       .backward_s = median(backwards),
-      .spread = spread_of(totals)};
+      .spread = spread_of(totals),
+      .peak_bytes = peak_bytes};
 }
 
 bool contradicted(const ProfilePoint& point, const std::vector<ProfilePoint>& points) {
@@ -160,7 +169,15 @@ class Profiler {
       }
       if (!has(*length)) break;  // out of memory there
     }
-    return settle_contradictions();
+    ISOCOST_TRY(settle_contradictions());
+    // What has run since at no smaller load was no boundary.
+    const ModuleLoad& full = profile_.out_of_memory;
+    const bool ran = std::any_of(
+        profile_.points.begin(), profile_.points.end(), [&full](const ProfilePoint& point) {
+          return point.load.units >= full.units && point.load.units_squared >= full.units_squared;
+        });
+    if (full.units > 0 && ran) profile_.out_of_memory = {};
+    return {};
   }
 
   // The largest load of each length of the first grid that the whole module was measured with.

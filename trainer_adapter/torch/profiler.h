@@ -42,7 +42,8 @@ struct ProfiledModule {
 };
 
 struct ProfilerOptions {
-  std::chrono::duration<double> budget{60};  ///< Every point is run at least 5 times regardless.
+  /// Every load of the first grid is run at least 5 times regardless, twice to warm up.
+  std::chrono::duration<double> budget{60};
   std::function<void(const std::string&)> progress = {};  ///< A line for each point; may be empty.
   /// Gives the processes that measure together the first one's value (a broadcast), so that all of
   /// them decide alike; empty: this one measures alone.
@@ -50,10 +51,10 @@ struct ProfilerOptions {
 };
 
 /// Measures forward and backward over a grid of lengths and counts, and where the curve bends, as
-/// docs/profile.md says, by a monotonic clock around work that the device has finished. Memory is
-/// not measured, but for the boundary. Blocks for the budget. What libtorch throws is thrown on,
-/// but for running out of memory. Errors: kInvalidArgument for bounds or cuts that cannot be,
-/// kResourceExhausted where the smallest load runs out of memory.
+/// docs/profile.md says: seconds by a monotonic clock around work that the device has finished,
+/// peaks of memory by what libtorch's allocators say. Blocks for the budget. What libtorch throws
+/// is thrown on, but for running out of memory. Errors: kInvalidArgument for bounds or cuts that
+/// cannot be, kResourceExhausted where the smallest load runs out of memory.
 Result<ModuleProfile> profile_module(const std::string& name, const ProfiledModule& module,
                                      const ProfilerOptions& options);
 

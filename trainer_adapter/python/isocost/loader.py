@@ -230,7 +230,7 @@ class DataLoader:
             microbatch: of the current or the previous step.
             seconds: {module: seconds} with modules "vision", "audio", "llm", or "encoder" for vision
                 and audio together; or one number for all of them.
-        Raises: ValueError for NaN, negative or absurd (over an hour) seconds, an unknown module, or
+        Raises: ValueError for NaN, negative or absurd (below 1 ns, over a day) seconds, an unknown module, or
             a stale microbatch.
         """
         self._check_process()

@@ -14,7 +14,7 @@ TARGET_SPREAD = 0.03  # half of the median's 95 % interval
 LEAST_RUNS = 7  # below, the interval of a median is the whole range
 FEWEST_RUNS = 3  # once the load's part of the budget is spent
 MOST_RUNS = 200
-WARM_UP_RUNS = 2
+WARM_UP_RUNS = 1  # another one finds the peak of memory
 FIRST_LENGTHS = 5
 LEAST_BEND = 0.01  # error of interpolation that is not worth another point
 CLOSEST = math.log(1.2)  # lengths nearer than this are the same
@@ -118,6 +118,11 @@ class ModuleProfiler:
             if not any(point.length == length for point in self.points):
                 break  # out of memory there
         self._settle_contradictions(now)
+        if self.out_of_memory is not None:
+            length, count = self.out_of_memory
+            if any(p.length * p.count >= length * count and p.length**2 * p.count >= length**2 * count
+                   for p in self.points):
+                self.out_of_memory = None  # what has run since at no smaller load was no boundary
 
     def _run_cut(self, cut: Cut, budget_s: float, now: Callable[[], float]) -> None:
         """The largest load of each length of the first grid, as far as the whole module was measured with it."""
@@ -190,19 +195,23 @@ class ModuleProfiler:
             for _ in range(WARM_UP_RUNS):
                 backward(forward())
             self.clock = self.clock or clock_of_device()
-            self.clock.reset_peak()
-            runs = [self._run_once(forward)]
-            peak = self.agree(self.clock.peak_bytes())
+            peak = self.agree(self.clock.peak_bytes(lambda: self._run_once(forward)))
+            runs: List[Tuple[float, float]] = []
+            failed = 0
             while len(runs) < FEWEST_RUNS or now() < end and (
                     len(runs) < LEAST_RUNS
                     or len(runs) < MOST_RUNS and relative_spread([sum(run) for run in runs]) > TARGET_SPREAD):
-                runs.append(self._run_once(forward))
+                run = self._run_once(forward)
+                if min(run) >= 0 and sum(run) > 0:
+                    runs.append(run)
+                    continue
+                failed += 1  # the clock was set back, say
+                if failed > FEWEST_RUNS:
+                    raise ValueError(f"profile_model: {self.name}: the clock runs backwards or stands still")
         except (MemoryError, RuntimeError) as error:
             if is_out_of_memory(error):
                 raise OutOfMemory(str(error)) from error
             raise
-        if min(sum(run) for run in runs) <= 0:
-            raise ValueError(f"profile_model: {self.name}: the clock ran backwards or stood still")
         return Point(length, count, statistics.median(run[0] for run in runs),
                      statistics.median(run[1] for run in runs), relative_spread([sum(run) for run in runs]), peak)
 

@@ -39,7 +39,15 @@ def hardware() -> str:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return str(torch.cuda.get_device_name())
-    return platform.processor() or platform.machine()
+    return cpu_name() or platform.machine()
+
+
+def cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    except OSError:
+        return ""
 
 
 def versions() -> Dict[str, str]:
@@ -64,7 +72,8 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
     is 0 then). Where the budget is short, points are kept with the spread that they have.
 
     Args:
-        budget_s: seconds for all modules together; every point is run at least 5 times regardless.
+        budget_s: seconds for all modules together; every load of the first grid is run at least 5 times regardless,
+            twice to warm up.
         file: where the profile is written; None: nowhere.
         dtype: name of the type that the model computes in, for people: "bfloat16".
         progress: a line on stderr for each point.
@@ -73,8 +82,11 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
             equal: where one alone ran out of memory, the others would wait for it.
         **modules: `vision`, `audio`, `llm`: a ProfiledModule each. Those left out cost nothing.
 
+    Gradients are left in the model's parameters: set them to None before training goes on.
+
     Returns: the profile, as docs/profile.md describes it.
-    Raises: ValueError for arguments that cannot be, and where the smallest load runs out of memory.
+    Raises: ValueError for arguments that cannot be, and where the smallest load runs out of memory; OSError, before
+        anything is measured, where `file` cannot be written.
 
     Example:
         >>> def prepare(lengths):
@@ -84,6 +96,8 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
         ...                       llm=isocost.ProfiledModule(prepare, (64, 8192), most_units=16384))
     """
     check(modules, budget_s)
+    if file is not None:
+        check_writable(file)
     is_first = is_first_of(group)
     say = (lambda line: print(line, file=sys.stderr, flush=True)) if progress and is_first else (lambda line: None)
     nothing = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
@@ -97,6 +111,13 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
     if file is not None and is_first:
         write(document, file)
     return document
+
+
+def check_writable(file: str) -> None:
+    """Before the work, not after it."""
+    directory = os.path.dirname(os.path.abspath(file))
+    if not os.access(directory, os.W_OK) or os.path.isdir(file):
+        raise OSError(f"profile_model: cannot write {file}: no directory that can be written, or a directory itself")
 
 
 def write(document: Dict[str, Any], file: str) -> None:

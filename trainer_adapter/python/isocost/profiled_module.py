@@ -79,8 +79,12 @@ def check(modules: Mapping[str, ProfiledModule], budget_s: float) -> None:
             raise ValueError(f"profile_model: {name}: lengths are {module.lengths}; give (shortest, longest)")
         if module.multiple < 1:
             raise ValueError(f"profile_model: {name}: multiple is {module.multiple}; it must be at least 1")
+        if module.multiple > most:
+            raise ValueError(f"profile_model: {name}: multiple is {module.multiple}; no length up to {most} is one")
+        if module.most_units < most:
+            raise ValueError(f"profile_model: {name}: most_units is {module.most_units}, below the longest sequence, {most}")
         check_cuts(name, module)
-    if not budget_s > 0:
+    if isinstance(budget_s, bool) or not isinstance(budget_s, (int, float)) or not budget_s > 0:
         raise ValueError(f"profile_model: budget_s is {budget_s}; it must be above 0")
 
 

@@ -5,6 +5,9 @@ from typing import Dict, List, Mapping, Sequence, Union
 from isocost.microbatch import MODULES, Microbatch
 
 
+LEAST_SECONDS, MOST_SECONDS = 1e-9, 86400.0  # of one module and microbatch: as the node takes them
+
+
 def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
     """Seconds in the order of MODULES; -1: not measured."""
     if not isinstance(seconds, Mapping):
@@ -29,6 +32,7 @@ def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> D
 
 
 def _checked(name: str, seconds: float) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= 3600:  # NaN, too, is not
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
+            seconds == 0 or LEAST_SECONDS <= seconds <= MOST_SECONDS):  # NaN, too, is not
         raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")
     return float(seconds)
