@@ -97,7 +97,7 @@ std::vector<std::int64_t> cut_layers(std::int64_t layers, std::size_t chunks, do
 LayerCut cut_jointly(const JobModel& job, const PipelineLoad& mean, std::size_t chunks) {
   const double encoder_layer_s = mean.encoder_s / static_cast<double>(job.encoder.layers);
   const double llm_layer_s =
-      mean.llm_s / (static_cast<double>(job.llm.layers) + job.llm.head_layers());
+      mean.llm_s / (static_cast<double>(job.llm.layers) + job.llm_head_layers());
   const double total = mean.encoder_s + mean.llm_s;
   LayerCut cut{.encoder = std::vector<std::int64_t>(chunks, 0),
                .llm = std::vector<std::int64_t>(chunks, 0)};
@@ -112,18 +112,18 @@ LayerCut cut_jointly(const JobModel& job, const PipelineLoad& mean, std::size_t 
   return cut;
 }
 
-// The parts of a module's work, the output head's on the last chunk.
+// The parts of a module's work; the head's, in layers, is on the last chunk.
 Result<std::vector<double>> shares_of(const std::vector<std::int64_t>& layers,
-                                      const Architecture& shape, const char* module) {
+                                      const Architecture& shape, double head, const char* module) {
   const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
   if (sum != shape.layers) {
     return Error(ErrorCode::kInvalidArgument,
                  "layout: '" + std::string(module) + ".layers' add up to " + std::to_string(sum) +
                      "; " + shape.name + " has " + std::to_string(shape.layers) + " layers");
   }
-  const double total = static_cast<double>(shape.layers) + shape.head_layers();
+  const double total = static_cast<double>(shape.layers) + head;
   std::vector<double> shares(layers.begin(), layers.end());
-  shares.back() += shape.head_layers();
+  shares.back() += head;
   for (double& share : shares) share /= total;
   return shares;
 }
@@ -208,6 +208,11 @@ Result<JobModel> JobModel::create(CostProfile profile) {
                   .cluster = {}};
 }
 
+double JobModel::llm_head_layers() const {
+  const ModuleProfile& measured = profile.modules.at(static_cast<std::size_t>(Module::kLlm));
+  return measured.cuts.empty() ? llm.head_layers() : layers_beside(measured);
+}
+
 std::int64_t JobModel::encoder_parameters() const {
   return encoder.parameters() + (second_encoder ? second_encoder->parameters() : 0);
 }
@@ -247,7 +252,7 @@ LayerCut layer_cut(const JobModel& job, const Layout& layout, const PipelineLoad
   if (layout.encoder_place == EncoderPlace::kLlmRanks) {
     return cut.llm.empty() ? cut_jointly(job, mean_sample, chunks) : cut;
   }
-  if (cut.llm.empty()) cut.llm = cut_layers(job.llm.layers, chunks, job.llm.head_layers());
+  if (cut.llm.empty()) cut.llm = cut_layers(job.llm.layers, chunks, job.llm_head_layers());
   if (cut.encoder.empty()) {
     cut.encoder = cut_layers(job.encoder.layers, layout.encoder.pipeline, 0);
   }
@@ -286,8 +291,8 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   }
   model.feed_bytes_per_llm_unit = model.llm.output_bytes_per_unit;
   const LayerCut cut = layer_cut(job, layout, mean_sample);
-  ISOCOST_ASSIGN(model.llm.shares, shares_of(cut.llm, job.llm, "llm"));
-  ISOCOST_ASSIGN(auto encoder_shares, shares_of(cut.encoder, job.encoder, "encoder"));
+  ISOCOST_ASSIGN(model.llm.shares, shares_of(cut.llm, job.llm, job.llm_head_layers(), "llm"));
+  ISOCOST_ASSIGN(auto encoder_shares, shares_of(cut.encoder, job.encoder, 0, "encoder"));
   if (own) {
     model.encoder.shares = std::move(encoder_shares);
   } else {
@@ -326,23 +331,22 @@ PipelineLoad spread_load(const JobModel& job, const Layout& layout, const Pipeli
 }
 
 RankMemory state_memory(const JobModel& job, const Layout& layout, const PipelineModel& model) {
-  const auto layers_bytes = [](const Architecture& shape, double share) {
-    const double layers = share * (static_cast<double>(shape.layers) + shape.head_layers());
-    return layers * static_cast<double>(shape.layer_parameters());
-  };
-  // The embeddings: half (input) on the first stage, half (head) on the last. The head's part of
-  // the shares counts as layers already, so only the first stage's half is added.
-  const double input = static_cast<double>(job.llm.embedding_parameters) / 2;
+  const double head = job.llm_head_layers();
+  const double total = static_cast<double>(job.llm.layers) + head;
+  // The embeddings: half (input) on the first stage, half (head) on the last.
+  const double half = static_cast<double>(job.llm.embedding_parameters) / 2;
   RankMemory memory;
   std::vector<double> stages(layout.llm.pipeline, 0.0);
   for (std::size_t c = 0; c < model.llm.shares.size(); ++c) {
+    const bool is_last = c + 1 == model.llm.shares.size();
+    const double layers = model.llm.shares[c] * total - (is_last ? head : 0);
     double& stage = stages[c % stages.size()];
-    stage += layers_bytes(job.llm, model.llm.shares[c]);
+    stage += layers * static_cast<double>(job.llm.layer_parameters()) + (is_last ? half : 0);
     if (!model.encoder_on_llm.empty()) {
       stage += model.encoder_on_llm[c] * static_cast<double>(job.encoder_parameters());
     }
   }
-  stages.front() += input;
+  stages.front() += half;
   memory.llm_state = static_cast<std::int64_t>(
       state_bytes(*std::max_element(stages.begin(), stages.end()), layout.llm));
   if (model.encoder.stages > 0) {

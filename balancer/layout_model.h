@@ -44,6 +44,9 @@ struct JobModel {
   CostProfile profile = CostProfile::stated_default();
   /// Of both encoders.
   std::int64_t encoder_parameters() const;
+  /// The LLM's output head as a number of layers: by seconds where the profile measured fewer
+  /// layers, too, else by FLOP.
+  double llm_head_layers() const;
   /// What a unit keeps on all layers of the encoder, the dearer one's.
   double encoder_activation_bytes_per_unit() const;
 

@@ -282,6 +282,22 @@ TEST(Layout, TensorRanksHalveWorkAndPayForIt) {
   EXPECT_NEAR(two.llm_s, 1 + 4.0 * 28 * 1000 * 3584 * 2 / 300e9, 1e-9);
 }
 
+// Half of the layers took 60 % of the seconds: a fifth of the LLM stands beside its layers.
+TEST(LayerCut, FollowsWhatWasMeasuredBesideTheLayers) {
+  JobModel job;
+  ModuleProfile& llm = job.profile.modules[2];
+  ProfilePoint point;
+  point.load.add_sequence(4096);
+  point.forward_s = 1;
+  llm.points = {point};
+  point.forward_s = 0.6;
+  llm.cuts = {{.tensor = 1, .layers = 14, .points = {point}}};
+  EXPECT_NEAR(job.llm_head_layers(), 7, 1e-9);  // 28 layers are four fifths
+  const auto model = make_pipeline(job, {.llm = {1, 5, 1}}, {});
+  ASSERT_TRUE(model.has_value()) << model.error().message();
+  for (const double share : model->llm.shares) EXPECT_NEAR(share, 0.2, 1e-9);
+}
+
 // What was measured with tensor ranks counts, not what the interconnect's rate makes of it.
 TEST(SpreadLoad, TakesTheMeasuredShareOfTensorRanks) {
   JobModel job;
