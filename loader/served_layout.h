@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "balancer/layout_model.h"
 #include "base/load.h"
@@ -40,7 +41,7 @@ class ServedLayout {
 
  private:
   ServedLayout(Layout layout, PipelineModel pipeline, JobModel job)
-      : layout_(layout), pipeline_(std::move(pipeline)), job_(std::move(job)) {}
+      : layout_(std::move(layout)), pipeline_(std::move(pipeline)), job_(std::move(job)) {}
 
   Layout layout_;
   PipelineModel pipeline_;

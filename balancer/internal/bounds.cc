@@ -232,9 +232,10 @@ class Crowd {
 
 double crowd_bound(const Partition& problem) {
   if (!problem.speeds.empty()) return 0;
+  const std::size_t items = problem.items();
   double best = 0;
   for (std::size_t k = 0; k < problem.dimensions; ++k) {
-    std::vector<double> column(problem.items());
+    std::vector<double> column(items);
     for (std::size_t i = 0; i < column.size(); ++i) column[i] = problem.cost(i)[k];
     std::sort(column.begin(), column.end(), std::greater<>());
     const Crowd crowd(std::move(column), problem.bins);
@@ -247,7 +248,7 @@ double crowd_bound(const Partition& problem) {
     }
     best = low;
   }
-  return rounded_down(best, problem.items());
+  return rounded_down(best, items);
 }
 
 namespace {
@@ -294,6 +295,7 @@ class LeastWork {
 
 double capped_speed_bound(const Partition& problem) {
   if (problem.bytes.empty() || problem.speeds.empty()) return 0;
+  const std::size_t items = problem.items();
   std::vector<double> speeds(problem.speeds.begin(), problem.speeds.end());
   std::sort(speeds.begin(), speeds.end(), std::greater<>());
   double bytes = 0;
@@ -313,7 +315,7 @@ double capped_speed_bound(const Partition& problem) {
       best = std::max(best, work.of(bytes * (1 - kPrefixError) - elsewhere) / rate);
     }
   }
-  return rounded_down(best, problem.items() + 2 * problem.dimensions);
+  return rounded_down(best, items + 2 * problem.dimensions);
 }
 
 double memory_bound(const Partition& problem) {

@@ -162,11 +162,11 @@ Result<Layout> layout_of_flags(const EmulateArguments& arguments) {
 
 Result<Layout> layout_of(const EmulateArguments& arguments) {
   if (arguments.layout.empty()) {
-    ISOCOST_ASSIGN(const Layout layout, layout_of_flags(arguments));
+    ISOCOST_ASSIGN(Layout layout, layout_of_flags(arguments));
     ISOCOST_TRY(check_layout(arguments, layout));
     return layout;
   }
-  ISOCOST_ASSIGN(const Layout layout, Layout::load(arguments.layout));
+  ISOCOST_ASSIGN(Layout layout, Layout::load(arguments.layout));
   ISOCOST_TRY_CONTEXT(check_layout(arguments, layout), arguments.layout);
   return layout;
 }

@@ -361,7 +361,7 @@ Status write_svg(const std::string& path, std::vector<PolicyResult>& results) {
 // What a layout's file says of machines and memory holds where no flag says otherwise.
 Result<Layout> layout_of(SimulateArguments& arguments, const PipelineLoad& mean, JobModel& job) {
   if (arguments.layout.empty()) return layout_of_flags(arguments, mean, job);
-  ISOCOST_ASSIGN(const Layout layout, Layout::load(arguments.layout));
+  ISOCOST_ASSIGN(Layout layout, Layout::load(arguments.layout));
   if (arguments.interconnect.empty()) {
     ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
   }

@@ -224,8 +224,8 @@ TEST(Plan, TheBoundCountsWhatEveryMicrobatchCosts) {
     samples[i].encoder_s = 2;
     samples[i].encoder_units = 1;
   }
-  // Of six microbatches with a sample each, four at most have none of the two: the encoder works for
-  // four seconds and at least two microbatches. The LLM: three seconds and three a replica.
+  // Of six microbatches with a sample each, four at most have none of the two: the encoder works
+  // for four seconds and at least two microbatches. The LLM: three seconds and three a replica.
   EXPECT_NEAR(pipeline_bound(model, samples), 4 + 2, 1e-9);
   for (std::size_t i = 2; i < 4; ++i) {
     samples[i].encoder_s = 0.1;
