@@ -154,9 +154,9 @@ Status check_cuts(const ModuleProfile& profile, const JsonObject& module) {
     if (cut.layers > 0 && !profile.architecture) {
       return module.wrong(field, "has fewer layers, but 'architecture' is missing");
     }
-    if (cut.layers > 0 && cut.layers >= profile.architecture->layers) {
-      return module.wrong(field, "must have fewer layers than the " +
-                                     std::to_string(profile.architecture->layers) +
+    const std::int64_t layers = profile.architecture ? profile.architecture->layers : 0;
+    if (cut.layers > 0 && cut.layers >= layers) {
+      return module.wrong(field, "must have fewer layers than the " + std::to_string(layers) +
                                      " of 'architecture'");
     }
     for (std::size_t j = 0; j < i; ++j) {

@@ -42,7 +42,9 @@ void Reprofiling::take_offered() {
 
 bool Reprofiling::ask() {
   if (!allowed_) return false;
-  if (asked_ago_ > 0 && asked_ago_++ < kPatience) return false;
+  const bool is_awaited = asked_ago_ > 0 && asked_ago_ < kPatience;
+  if (asked_ago_ > 0) ++asked_ago_;
+  if (is_awaited) return false;
   const std::uint64_t drifts = model_.progress().correction.drifts;
   if (drifts <= drifts_) return false;
   drifts_ = drifts;
