@@ -144,6 +144,7 @@ struct CostModel::State {
     if (!(row.profile_s > 0)) return;
     row.count = static_cast<std::uint32_t>(rows.shares.size()) - row.first;
     row.ratio = seconds / row.profile_s;
+    row.learnt = correction.module(module).learnt_ratio(rows.of(row));
     row.load = load;
     double predicted = 0;
     for (const Share& share : rows.of(row)) {

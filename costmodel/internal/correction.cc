@@ -23,7 +23,7 @@ Correction::Correction(const std::array<ModuleProfile, kModules>& profile,
   }
 }
 
-void Correction::take(MeasuredStep& step, double own_seconds) {
+void Correction::take(const MeasuredStep& step, double own_seconds) {
   const std::int64_t started = options_.clock ? options_.clock() : 0;
   ++steps_;
   judge_modules(step);
@@ -40,15 +40,14 @@ bool Correction::settled() const {
                       [](const ModuleCorrection& module) { return module.learning_anew(); });
 }
 
-void Correction::judge_modules(MeasuredStep& step) {
+void Correction::judge_modules(const MeasuredStep& step) {
   for (std::size_t m = 0; m < kModules; ++m) {
-    Rows& rows = step.modules.at(m);
+    const Rows& rows = step.modules.at(m);
     scratch_.clear();
     const std::size_t stride = stride_for(rows.rows.size());
     for (std::size_t i = 0; i < rows.rows.size(); ++i) {
-      Row& row = rows.rows[i];
+      const Row& row = rows.rows[i];
       ranks_.grow(static_cast<std::size_t>(row.rank) + 1);
-      row.learnt = modules_[m].learnt_ratio(rows.of(row));
       if (i % stride != 0) continue;
       const double speed = ranks_.learnt()[static_cast<std::size_t>(row.rank)];
       scratch_.push_back(row.ratio / (row.learnt * speed));

@@ -30,7 +30,7 @@ class Correction {
   Correction(const std::array<ModuleProfile, kModules>& profile, const CorrectionOptions& options);
 
   /// `own_seconds`: what collecting the step's measurements took.
-  void take(MeasuredStep& step, double own_seconds);
+  void take(const MeasuredStep& step, double own_seconds);
 
   const FactorVector& factors(std::size_t module) const { return modules_.at(module).factors(); }
   std::span<const double> rank_speeds() const { return ranks_.published(); }
@@ -47,7 +47,7 @@ class Correction {
   void restore(const Saved& saved);
 
  private:
-  void judge_modules(MeasuredStep& step);
+  void judge_modules(const MeasuredStep& step);
   void judge_ranks(const MeasuredStep& step);
   void learn(const MeasuredStep& step);
   bool settled() const;
