@@ -44,11 +44,10 @@ void Correction::judge_modules(const MeasuredStep& step) {
   for (std::size_t m = 0; m < kModules; ++m) {
     const Rows& rows = step.modules.at(m);
     scratch_.clear();
-    const std::size_t stride = stride_for(rows.rows.size());
     for (std::size_t i = 0; i < rows.rows.size(); ++i) {
       const Row& row = rows.rows[i];
       ranks_.grow(static_cast<std::size_t>(row.rank) + 1);
-      if (i % stride != 0) continue;
+      if (!is_sampled(i, rows.rows.size())) continue;
       const double speed = ranks_.learnt()[static_cast<std::size_t>(row.rank)];
       scratch_.push_back(row.ratio / (row.learnt * speed));
     }

@@ -196,11 +196,10 @@ void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> spee
   scratch_.clear();
   const double limit = kClip * noise_;
   const Limits limits{1 / (1 + limit), 1 + limit, 1 / (1 + kDrop * noise_), 1 + kDrop * noise_};
-  const std::size_t stride = stride_for(step.rows.size());
   for (std::size_t i = 0; i < step.rows.size(); ++i) {
     const Row& row = step.rows[i];
     const double target = row.ratio / (row.learnt * speeds[static_cast<std::size_t>(row.rank)]);
-    if (i % stride == 0) scratch_.push_back(target);
+    if (is_sampled(i, step.rows.size())) scratch_.push_back(target);
     add_clipped(step.of(row), row.learnt, target, limits);
   }
   // A step has few rows: the noise follows slowly, and faster where there are many.

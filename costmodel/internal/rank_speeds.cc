@@ -60,7 +60,8 @@ void RankSpeeds::take(std::span<Sample> step) {
   for (const Observed& rank : ranks) scratch_.push_back(rank.ratio / learnt_[rank.rank]);
   const double everywhere = median(scratch_);
   scratch_.clear();
-  for (std::size_t i = 0; i < step.size(); i += stride_for(step.size())) {
+  for (std::size_t i = 0; i < step.size(); ++i) {
+    if (!is_sampled(i, step.size())) continue;
     scratch_.push_back(step[i].ratio /
                        (everywhere * learnt_[static_cast<std::size_t>(step[i].rank)]));
   }

@@ -1,12 +1,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace isocost {
 
-/// Some hundred of many values tell their median and spread: every so-manieth is enough.
-constexpr std::size_t stride_for(std::size_t values) { return 1 + values / 128; }
+/// Some hundred of many values tell their median and spread. Whether the one at `index` of `count`
+/// is among them: scattered, since values come in the order of ranks or of microbatches.
+constexpr bool is_sampled(std::size_t index, std::size_t count) {
+  constexpr std::uint32_t kGolden = 2'654'435'769;  // Knuth's multiplicative hash
+  const std::uint32_t scattered = static_cast<std::uint32_t>(index) * kGolden;
+  return (scattered >> 8) % (1 + count / 128) == 0;
+}
 
 /// Of unordered values, which are shuffled; of an even count the mean of the two middle ones. 0 of
 /// none.

@@ -282,16 +282,23 @@ TEST(Layout, TensorRanksHalveWorkAndPayForIt) {
   EXPECT_NEAR(two.llm_s, 1 + 4.0 * 28 * 1000 * 3584 * 2 / 300e9, 1e-9);
 }
 
-// Half of the layers took 60 % of the seconds: a fifth of the LLM stands beside its layers.
-TEST(LayerCut, FollowsWhatWasMeasuredBesideTheLayers) {
+// A job whose LLM was measured whole, in a second, and in this cut.
+JobModel job_with_cut(ProfileCut cut, double cut_s) {
   JobModel job;
   ModuleProfile& llm = job.profile.modules[2];
   ProfilePoint point;
   point.load.add_sequence(4096);
   point.forward_s = 1;
   llm.points = {point};
-  point.forward_s = 0.6;
-  llm.cuts = {{.tensor = 1, .layers = 14, .points = {point}}};
+  point.forward_s = cut_s;
+  cut.points = {point};
+  llm.cuts = {std::move(cut)};
+  return job;
+}
+
+// Half of the layers took 60 % of the seconds: a fifth of the LLM stands beside its layers.
+TEST(LayerCut, FollowsWhatWasMeasuredBesideTheLayers) {
+  const JobModel job = job_with_cut({.tensor = 1, .layers = 14, .points = {}}, 0.6);
   EXPECT_NEAR(job.llm_head_layers(), 7, 1e-9);  // 28 layers are four fifths
   const auto model = make_pipeline(job, {.llm = {1, 5, 1}}, {});
   ASSERT_TRUE(model.has_value()) << model.error().message();
@@ -300,14 +307,7 @@ TEST(LayerCut, FollowsWhatWasMeasuredBesideTheLayers) {
 
 // What was measured with tensor ranks counts, not what the interconnect's rate makes of it.
 TEST(SpreadLoad, TakesTheMeasuredShareOfTensorRanks) {
-  JobModel job;
-  ModuleProfile& llm = job.profile.modules[2];
-  ProfilePoint point;
-  point.load.add_sequence(4096);
-  point.forward_s = 1;
-  llm.points = {point};
-  point.forward_s = 0.625;
-  llm.cuts = {{.tensor = 2, .layers = 0, .points = {point}}};
+  const JobModel job = job_with_cut({.tensor = 2, .layers = 0, .points = {}}, 0.625);
   const PipelineLoad sample{.llm_s = 2, .llm_units = 1000};
   EXPECT_DOUBLE_EQ(spread_load(job, {.llm = {2, 1, 1}}, sample).llm_s, 1.25);
   EXPECT_GT(spread_load(job, {.llm = {4, 1, 1}}, sample).llm_s, 0.5);  // not measured

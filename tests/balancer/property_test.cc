@@ -289,6 +289,16 @@ TEST(Properties, BytesAndSpeedsOfAnySizeAreSolvedExactly) {
   }
 }
 
+// A view: `problem` and `speeds` must outlive it.
+Partition partition_of(const BalanceProblem& problem, std::span<const double> speeds) {
+  return {.dimensions = problem.dimensions,
+          .bins = problem.ranks * problem.microbatches,
+          .costs = problem.costs,
+          .bytes = problem.bytes,
+          .bytes_cap = problem.microbatch_bytes,
+          .speeds = speeds};
+}
+
 // Enumeration spares the ILP all small problems; here it has them.
 TEST(Properties, TheIlpAloneIsExactToo) {
   Random random(20);
@@ -297,12 +307,7 @@ TEST(Properties, TheIlpAloneIsExactToo) {
     BalanceProblem problem = unlike_problem(random);
     problem.objective = Objective::kLargestMicrobatch;
     const std::vector<double> speeds = bin_speeds(problem);
-    const Partition partition{.dimensions = problem.dimensions,
-                              .bins = problem.ranks * problem.microbatches,
-                              .costs = problem.costs,
-                              .bytes = problem.bytes,
-                              .bytes_cap = problem.microbatch_bytes,
-                              .speeds = speeds};
+    const Partition partition = partition_of(problem, speeds);
     const auto best = brute_force(problem);
     const ExactAnswer answer = solve_assignment_ilp(partition, {.nodes = 20'000});
     if (answer.bins) {
@@ -354,12 +359,7 @@ TEST(Properties, CapsAndSpeedsTogetherAreBoundedSoundly) {
     BalanceProblem problem = unlike_problem(random);
     problem.objective = Objective::kLargestMicrobatch;
     const std::vector<double> speeds = bin_speeds(problem);
-    const Partition partition{.dimensions = problem.dimensions,
-                              .bins = problem.ranks * problem.microbatches,
-                              .costs = problem.costs,
-                              .bytes = problem.bytes,
-                              .bytes_cap = problem.microbatch_bytes,
-                              .speeds = speeds};
+    const Partition partition = partition_of(problem, speeds);
     const auto best = brute_force(problem);
     if (!best) continue;
     const double bound = capped_speed_bound(partition);

@@ -115,5 +115,27 @@ TEST(Correction, NeverLearnsNegativeSeconds) {
   }
 }
 
+// Where ranks report in turn, every so-manieth measurement of a large step may be one rank's alone.
+TEST(Correction, ASlowRankOfALargeJobIsNoDrift) {
+  constexpr std::int32_t kRanks = 5;
+  CostModel model(profile_of(slow_machine().hidden), {});
+  const Machine machine = slow_machine();
+  Random random(31);
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    for (std::int32_t n = 0; n < 104 * kRanks; ++n) {
+      Measurement measurement = machine.measure(random_microbatch(random), random);
+      measurement.rank = n % kRanks;
+      measurement.step = step;
+      if (measurement.rank == 0 && step >= 10) {
+        for (double& seconds : measurement.seconds) seconds *= 1.3;
+      }
+      ASSERT_TRUE(model.observe(measurement));
+    }
+    model.update();
+  }
+  EXPECT_EQ(model.correction().drifts, 0U);
+  EXPECT_NEAR(model.rank_speeds()[0] / model.rank_speeds()[1], 1.3, 0.03);
+}
+
 }  // namespace
 }  // namespace isocost
