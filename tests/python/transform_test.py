@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import torch
 from support import PROGRAM, SAMPLES, ShardTest
@@ -28,6 +29,10 @@ def lengths(sample):
     i = int(sample["key"][1:])
     count = len(words(f"sample {i} " + "x" * (i * 7 % 60)))
     return {"llm_tokens": count, "label_tokens": count - 1}
+
+
+def threads_of_isocost():
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("isocost")]
 
 
 class Transform(ShardTest):
@@ -97,6 +102,25 @@ class Transform(ShardTest):
             with self.assertRaisesRegex(RuntimeError, "ZeroDivisionError"):
                 next(iterator)
         self.assertEqual(loader.state_dict()["step"], 0)
+
+    def test_an_interrupt_of_the_start_begins_again(self):
+        start, begun = threading.Thread.start, []
+
+        def interrupted(thread):
+            start(thread)
+            if threading.current_thread() is threading.main_thread():
+                begun.append(thread)
+                if len(begun) == 1:
+                    raise KeyboardInterrupt
+
+        loader = self.loader(transform=lambda sample: None)
+        iterator = iter(loader)
+        with unittest.mock.patch.object(threading.Thread, "start", interrupted):
+            with self.assertRaises(KeyboardInterrupt):
+                next(iterator)
+            self.assertEqual([(each.step, each.index) for each in iterator][:2], [(0, 0), (0, 1)])
+        loader.close()
+        self.assertEqual(threads_of_isocost(), [])
 
     def test_what_it_returns_is_checked(self):
         ids = torch.zeros(3, dtype=torch.int64)
@@ -171,8 +195,7 @@ class Transform(ShardTest):
         loader = self.loader(transform=lambda sample: None)
         next(iter(loader))
         loader.close()
-        names = [thread.name for thread in threading.enumerate()]
-        self.assertFalse([name for name in names if name.startswith("isocost")], names)
+        self.assertEqual(threads_of_isocost(), [])
 
 
 if __name__ == "__main__":

@@ -292,15 +292,15 @@ class DataLoader:
             raise ClosedError("the loader is closed")
         if self._resources.client is None:
             group = self._replica_group
-            self._resources.client = self._connect() if group is None else Replicas(group, self._connect)
-            cursor = self._resources.client.welcome()["cursor"]
+            client = self._connect() if group is None else Replicas(group, self._connect)
+            cursor = client.welcome()["cursor"]
             self._start = self._start._replace(cursor=cursor)
             self._next = self._next._replace(cursor=cursor)
-            self._resources.pipeline = self._make_pipeline()
+            self._resources.pipeline = self._make_pipeline(client)
+            self._resources.client = client  # last: an interrupt before begins again
         return self._resources.client
 
-    def _make_pipeline(self) -> Optional[Pipeline]:
-        client = self._resources.client
+    def _make_pipeline(self, client: Any) -> Optional[Pipeline]:
         if self._replica_group is not None:  # its first member transforms for all
             if self._transform is None or client.client is None:
                 return None

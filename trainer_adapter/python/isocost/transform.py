@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from isocost.loss import IGNORED_LABEL
 from isocost.microbatch import MODULES, Microbatch, argument_name, torch_tensors
-from isocost.workers import Workers
+from isocost.workers import Result, Workers
 
 
 class Sample:
@@ -147,61 +147,73 @@ Finish = Callable[[Any, Dict[str, Any]], Tuple[Microbatch, Any]]
 
 class Pipeline:
     """Takes raw microbatches ahead of the loop, transforms their samples, and has `finish` make of raw
-    microbatch and tensors what is handed out; all in background threads, in order. `close` ends
-    these after the client was closed."""
+    microbatch and tensors what is handed out; all in background threads, in order, from the first
+    `next` on. `close` ends these after the client was closed."""
 
     def __init__(self, client: Any, transform: Optional[Transform], finish: Finish, ahead: int):
         self._client = client
         self._transform = transform
         self._finish = finish
         self._workers = Workers("isocost-transform")
-        self._ready: "queue.Queue[Any]" = queue.Queue(ahead)
-        self._next: Any = None  # taken from _ready, not yet handed out
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._pull, name="isocost-pipeline", daemon=True)
-        self._thread.start()
+        self._started = False
+        self._running = threading.Lock()  # held by the one thread that pulls
+        self._thread: Optional[threading.Thread] = None
+        self._closing = False
+        self._room: "queue.SimpleQueue[None]" = queue.SimpleQueue()  # an entry for each that may be taken ahead
+        for _ in range(ahead):
+            self._room.put(None)
+        # A chain in which nothing is ever taken out: who is interrupted finds it as it was. Each link
+        # gives what is handed out, as a Result, and the next link.
+        self._link = self._last = Result()
 
     def next(self) -> Tuple[Optional[Microbatch], Any]:
         """A microbatch and what is handed out for it; at the end of an epoch None, and that end. An
         interrupt loses nothing, and what failed fails again for who asks again."""
-        if self._next is None:
-            self._next = self._ready.get()
-        if isinstance(self._next, BaseException):
-            raise self._next
-        end, finished = self._next
-        result = (None, end) if finished is None else finished.result()
-        self._next = None
+        self._start()
+        handed_out, link = self._link.get()
+        result = handed_out.get()
+        self._room.put(None)
+        self._link = link
         return result
 
     def close(self) -> None:
-        self._closing.set()
-        while self._thread.is_alive():
-            self._drain()
-            self._thread.join(0.01)
+        self._closing = True
+        self._room.put(None)
+        if self._thread is not None:
+            self._thread.join()
         self._workers.close()
 
-    def _drain(self) -> None:
-        try:
-            while True:
-                self._ready.get_nowait()
-        except queue.Empty:
-            return
+    def _start(self) -> None:
+        if not self._started:
+            threading.Thread(target=self._run, name="isocost-pipeline", daemon=True).start()
+            self._started = True  # not where an interrupt met the line above
+
+    def _run(self) -> None:
+        if not self._running.acquire(blocking=False):
+            return  # started a second time, after an interrupt
+        self._thread = threading.current_thread()
+        if not self._closing:
+            self._workers.start()  # here, for interrupts meet the main thread alone
+            self._pull()
 
     def _pull(self) -> None:
         try:
-            while not self._closing.is_set():
+            while True:
+                self._room.get()
+                if self._closing:
+                    return
                 raw = self._client.next()
                 if raw is not None:
-                    self._put((None, self._submit(raw)))
+                    self._append(self._submit(raw))
                     continue
                 end = self._client.epoch_end()
-                self._put((end, None))
+                self._append(_set((None, end)))
                 if end["last_epoch"]:
                     return
         except BaseException as error:  # handed to the loop
-            self._put(error)
+            self._append(_failed(error))
 
-    def _submit(self, raw: Any) -> Any:
+    def _submit(self, raw: Any) -> Result:
         tensors = torch_tensors(raw)
         if self._transform is None:
             return self._workers.submit(self._finish, raw, tensors)
@@ -210,13 +222,22 @@ class Pipeline:
                  for sample, entry in zip(cut(raw, tensors), raw.samples)]
 
         def finish() -> Tuple[Microbatch, Any]:
-            return self._finish(raw, pack([(sample, part.result()) for sample, part in parts], list(tensors)))
+            return self._finish(raw, pack([(sample, part.get()) for sample, part in parts], list(tensors)))
 
         return self._workers.submit(finish)
 
-    def _put(self, item: Any) -> None:
-        while not self._closing.is_set():
-            try:
-                return self._ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
+    def _append(self, handed_out: Result) -> None:
+        link, self._last = self._last, Result()
+        link.set((handed_out, self._last))
+
+
+def _set(value: Any) -> Result:
+    result = Result()
+    result.set(value)
+    return result
+
+
+def _failed(error: BaseException) -> Result:
+    result = Result()
+    result.fail(error)
+    return result

@@ -1,12 +1,43 @@
 """Threads for the user's functions."""
 
-import concurrent.futures
 import os
 import queue
 import threading
 from typing import Any, Callable, List
 
-Future = concurrent.futures.Future
+
+class Result:
+    """As a Future, for one waiter whom an interrupt may meet anywhere: a wait that was cut short can
+    be begun again, which Python's conditions do not promise."""
+
+    __slots__ = ("_set", "_is_set", "_value", "_error")
+
+    def __init__(self) -> None:
+        self._set = threading.Lock()
+        self._set.acquire()
+        self._is_set = False
+        self._value: Any = None
+        self._error: Any = None
+
+    def set(self, value: Any) -> None:
+        self._value = value
+        self._finish()
+
+    def fail(self, error: BaseException) -> None:
+        self._error = error
+        self._finish()
+
+    def get(self) -> Any:
+        """Waits. Raises what failed, each time."""
+        while not self._is_set:
+            self._set.acquire(timeout=0.1)  # a signal that comes just before a wait does not end it
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def _finish(self) -> None:
+        self._is_set = True
+        self._set.release()
 
 
 class Workers:
@@ -14,28 +45,29 @@ class Workers:
     does not run what is queued first."""
 
     def __init__(self, name: str):
+        self._name = name
         self._tasks: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
-        self._threads: List[threading.Thread] = [
-            threading.Thread(target=self._run, name=f"{name}-{i}", daemon=True) for i in range(os.cpu_count() or 1)
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._threads: List[threading.Thread] = []
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+    def start(self) -> None:
+        for i in range(os.cpu_count() or 1):
+            self._threads.append(threading.Thread(target=self._run, name=f"{self._name}-{i}", daemon=True))
+            self._threads[-1].start()
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Result:
         """Tasks begin in the order in which they were submitted."""
-        future: "Future[Any]" = Future()
-        self._tasks.put((future, function, arguments))
-        return future
+        result = Result()
+        self._tasks.put((result, function, arguments))
+        return result
 
     def close(self) -> None:
         """Cancels what has not begun and waits for what has."""
         while True:
             try:
-                future, _function, _arguments = self._tasks.get_nowait()
+                result, _function, _arguments = self._tasks.get_nowait()
             except queue.Empty:
                 break
-            future.cancel()
-            future.set_running_or_notify_cancel()  # tells who waits
+            result.fail(RuntimeError("the loader is closed"))
         for _ in self._threads:
             self._tasks.put(None)
         for thread in self._threads:
@@ -46,10 +78,8 @@ class Workers:
             task = self._tasks.get()
             if task is None:
                 return
-            future, function, arguments = task
-            if not future.set_running_or_notify_cancel():
-                continue
+            result, function, arguments = task
             try:
-                future.set_result(function(*arguments))
+                result.set(function(*arguments))
             except BaseException as error:  # for who waits for the result
-                future.set_exception(error)
+                result.fail(error)
