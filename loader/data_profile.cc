@@ -222,11 +222,11 @@ class Profiler {
     std::vector<double> ranks(static_cast<std::size_t>(node.ranks));
     std::vector<double> microbatches;
     std::array<std::vector<double>, kModules> modules;
-    for (std::size_t place = 0; place < plan.places.size(); ++place) {
-      const ModuleSeconds& seconds = plan.places[place].predicted;
+    for (std::size_t bin = 0; bin < plan.bins.size(); ++bin) {
+      const ModuleSeconds& seconds = plan.bins[bin].predicted;
       for (std::size_t m = 0; m < kModules; ++m) modules.at(m).push_back(seconds.at(m));
       microbatches.push_back(std::accumulate(seconds.begin(), seconds.end(), 0.0));
-      ranks[place / plan.microbatches] += microbatches.back();
+      ranks[bin / plan.microbatches] += microbatches.back();
     }
     const auto n = static_cast<double>(profile_.options.batches);
     spreads.microbatch.push_back(max_over_mean(microbatches));

@@ -20,7 +20,8 @@ const DeliveryQueue::Entry* DeliveryQueue::entry_at(std::uint64_t number) const 
 }
 
 // Sets the rank's cursor to the first microbatch after `position`; to the oldest held without one.
-void DeliveryQueue::seek_after(Rank& rank, const std::optional<Position>& position) const {
+void DeliveryQueue::seek_after(std::size_t number, const std::optional<Position>& position) {
+  Rank& rank = ranks_[number];
   rank.entry = first_;
   rank.microbatch = 0;
   if (!position) return;
@@ -30,7 +31,7 @@ void DeliveryQueue::seek_after(Rank& rank, const std::optional<Position>& positi
       if (entry->end.epoch >= position->epoch) return;
       continue;
     }
-    const Position last = entry->step->last_position();
+    const Position last = entry->step->last_position(number);
     if (*position < last) {
       const bool inside = position->epoch == last.epoch && position->step == last.step;
       rank.microbatch = inside ? position->microbatch + 1 : 0;
@@ -48,7 +49,7 @@ void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& recei
   // Nor can it have what was never sent.
   const bool possible = received && state.sent && *received <= *state.sent;
   if (possible && (!after || *after < *received)) after = received;
-  seek_after(state, after);
+  seek_after(static_cast<std::size_t>(rank), after);
 }
 
 void DeliveryQueue::leave(std::int32_t rank) {
@@ -80,15 +81,16 @@ std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
   if (chosen == nullptr) return std::nullopt;
 
   const Entry& entry = *entry_at(chosen->entry);
-  Delivery delivery{static_cast<std::int32_t>(chosen - ranks_.data()), entry.step,
-                    chosen->microbatch, entry.end};
+  const auto receiver = static_cast<std::size_t>(chosen - ranks_.data());
+  Delivery delivery{static_cast<std::int32_t>(receiver), entry.step, chosen->microbatch, entry.end};
   if (entry.step != nullptr) {
     chosen->credit -= 1;
     chosen->begun = true;
     const Position at{entry.step->epoch, entry.step->step, chosen->microbatch};
     if (!chosen->sent || *chosen->sent < at) chosen->sent = at;
   }
-  if (entry.step != nullptr && chosen->microbatch + 1 < entry.step->plan.microbatches) {
+  if (entry.step != nullptr &&
+      chosen->microbatch + 1 < entry.step->plan.microbatches_of(receiver)) {
     chosen->microbatch += 1;
   } else {
     chosen->entry += 1;
@@ -98,17 +100,17 @@ std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
   return delivery;
 }
 
-bool DeliveryQueue::done_with(const Rank& rank, std::uint64_t number, const Entry& entry) const {
-  if (entry.step == nullptr) return rank.entry > number;
-  return rank.acknowledged && *rank.acknowledged >= entry.step->last_position();
+bool DeliveryQueue::done_with(std::size_t receiver, const Entry& entry) const {
+  const Rank& rank = ranks_[receiver];
+  if (entry.step == nullptr) return rank.entry > first_;
+  return rank.acknowledged && *rank.acknowledged >= entry.step->last_position(receiver);
 }
 
 void DeliveryQueue::drop_finished() {
   while (!entries_.empty()) {
-    const bool done = std::all_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) {
-      return done_with(rank, first_, entries_.front());
-    });
-    if (!done) return;
+    for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+      if (!done_with(receiver, entries_.front())) return;
+    }
     entries_.pop_front();
     first_ += 1;
     for (Rank& rank : ranks_) {
@@ -147,9 +149,10 @@ std::size_t DeliveryQueue::ahead() const {
 }
 
 // Microbatches of the step that the rank has acknowledged.
-std::uint32_t DeliveryQueue::acknowledged_of(const Rank& rank, const SealedStep& step) {
+std::uint32_t DeliveryQueue::acknowledged_of(std::size_t receiver, const SealedStep& step) const {
+  const Rank& rank = ranks_[receiver];
   if (!rank.acknowledged || *rank.acknowledged < Position{step.epoch, step.step, 0}) return 0;
-  if (*rank.acknowledged >= step.last_position()) return step.plan.microbatches;
+  if (*rank.acknowledged >= step.last_position(receiver)) return step.plan.microbatches_of(receiver);
   return rank.acknowledged->microbatch + 1;
 }
 
@@ -160,11 +163,13 @@ DeliveryQueue::Depth DeliveryQueue::depth() const {
     const SealedStep& step = *entry->step;
     if (!depth.oldest) depth.oldest = Position{step.epoch, step.step, 0};
     depth.steps += 1;
-    for (const Rank& rank : ranks_) {
+    for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+      const Rank& rank = ranks_[receiver];
+      const std::uint32_t all = step.plan.microbatches_of(receiver);
       const std::uint32_t reached = rank.entry == number ? rank.microbatch : 0;
-      const std::uint32_t sent = rank.entry > number ? step.plan.microbatches : reached;
-      depth.planned += step.plan.microbatches - sent;
-      depth.unacknowledged += sent - std::min(sent, acknowledged_of(rank, step));
+      const std::uint32_t sent = rank.entry > number ? all : reached;
+      depth.planned += all - sent;
+      depth.unacknowledged += sent - std::min(sent, acknowledged_of(receiver, step));
     }
   }
   return depth;

@@ -15,7 +15,7 @@ namespace isocost {
 
 /// Which microbatch goes to which rank next. Steps enter in order, each rank takes its microbatches
 /// in order as its credit allows, and a step stays until every rank has acknowledged it: what is
-/// not acknowledged can be delivered again. A pure state machine: no socket, no clock, no lock.
+/// not acknowledged can be delivered again. Its ranks are the receivers of a plan. A pure state machine: no socket, no clock, no lock.
 /// Single-thread.
 class DeliveryQueue {
  public:
@@ -86,9 +86,9 @@ class DeliveryQueue {
   bool waits(const Rank& rank) const {
     return rank.present && rank.credit > 0 && entry_at(rank.entry) == nullptr;
   }
-  void seek_after(Rank& rank, const std::optional<Position>& position) const;
-  bool done_with(const Rank& rank, std::uint64_t number, const Entry& entry) const;
-  static std::uint32_t acknowledged_of(const Rank& rank, const SealedStep& step);
+  void seek_after(std::size_t number, const std::optional<Position>& position);
+  bool done_with(std::size_t receiver, const Entry& entry) const;  // the front one
+  std::uint32_t acknowledged_of(std::size_t receiver, const SealedStep& step) const;
   void drop_finished();
 
   std::vector<Rank> ranks_;

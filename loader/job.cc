@@ -15,8 +15,8 @@ std::string words(std::int32_t ranks, const StartPoint& start) {
 }
 
 // Without a number, a client is content with the job's; without a job, it is alone.
-std::int32_t ranks_asked(const Hello& hello, const NodeOptions& options, const Job* job) {
-  if (options.ranks > 0) return static_cast<std::int32_t>(options.ranks);
+std::int32_t ranks_asked(const Hello& hello, const JobOffer& offer, const Job* job) {
+  if (offer.receivers > 0) return static_cast<std::int32_t>(offer.receivers);
   if (hello.world_size > 0) return hello.world_size;
   return job == nullptr ? 1 : job->ranks();
 }
@@ -24,6 +24,19 @@ std::int32_t ranks_asked(const Hello& hello, const NodeOptions& options, const J
 StartPoint start_asked(const Hello& hello, const Job* job) {
   if (hello.has_start) return {0, hello.start.epoch, hello.start.step};
   return job == nullptr ? StartPoint{} : job->start();
+}
+
+// A trainer with another layout would compute on what is meant for another stage.
+std::optional<Refusal> check_layout(const Hello& hello, const JobOffer& offer) {
+  if (hello.layout == 0 || hello.layout == offer.layout) return std::nullopt;
+  const std::string rank = "rank " + std::to_string(hello.rank);
+  if (offer.layout == 0) {
+    return Refusal{ErrorCode::kInvalidArgument,
+                   rank + " has a layout, the node none: start the node with the same layout"};
+  }
+  return Refusal{ErrorCode::kInvalidArgument,
+                 rank + " has another layout than the node (" + offer.options.layout.string() +
+                     "): start both with the same file"};
 }
 
 tl::unexpected<Refusal> refuse(ErrorCode code, std::string reason) {
@@ -71,15 +84,16 @@ std::chrono::steady_clock::time_point Job::disputed_since(
 }
 
 tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const Job* job,
-                                     const NodeOptions& options, std::uint64_t cursor) {
-  const std::int32_t ranks = ranks_asked(hello, options, job);
+                                     const JobOffer& offer) {
+  if (auto refusal = check_layout(hello, offer)) return tl::unexpected(*std::move(refusal));
+  const std::int32_t ranks = ranks_asked(hello, offer, job);
   if (auto refusal = check_rank(hello, ranks)) return tl::unexpected(*std::move(refusal));
   const std::string rank = "rank " + std::to_string(hello.rank);
-  if (hello.has_start && hello.start.cursor != 0 && hello.start.cursor != cursor) {
+  if (hello.has_start && hello.start.cursor != 0 && hello.start.cursor != offer.cursor) {
     std::string reason =
         " resumes a state of other data or another order: give the node the shards, seed, shuffle, "
         "global_batch, tail and lookahead that it was saved with";
-    if (options.lookahead > 1) {
+    if (offer.options.lookahead > 1) {
       reason +=
           ", and within a window of the lookahead the ranks, microbatches, microbatch_memory, "
           "steps, profile and recipe, too";
@@ -112,11 +126,14 @@ Refusal not_yet(const Hello& hello, const Job& job, std::chrono::nanoseconds sin
                                        " are still connected: it begins when they have gone"};
 }
 
-Result<Job> new_job(const Hello& hello, std::uint64_t id, const NodeOptions& options) {
-  NodeOptions asked = options;
-  asked.ranks = ranks_asked(hello, options, nullptr);
-  ISOCOST_TRY(asked.validate());
-  return Job(id, static_cast<std::int32_t>(asked.ranks), start_asked(hello, nullptr));
+Result<Job> new_job(const Hello& hello, std::uint64_t id, const JobOffer& offer) {
+  const std::int32_t receivers = ranks_asked(hello, offer, nullptr);
+  if (offer.layout == 0) {
+    NodeOptions asked = offer.options;
+    asked.ranks = receivers;
+    ISOCOST_TRY(asked.validate());
+  }
+  return Job(id, receivers, start_asked(hello, nullptr));
 }
 
 }  // namespace isocost

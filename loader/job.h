@@ -58,16 +58,23 @@ class Job {
   std::optional<std::chrono::steady_clock::time_point> disputed_since_;
 };
 
+/// What a node offers to jobs.
+struct JobOffer {
+  const NodeOptions& options;
+  std::int64_t receivers = 0;   ///< Ranks, or seats of a layout; 0: as many as the clients say.
+  std::uint64_t layout = 0;     ///< Its fingerprint; 0: none.
+  std::uint64_t cursor = 0;     ///< See StartPoint.
+};
+
 enum class Verdict : std::uint8_t {
   kJoin,        ///< It belongs to the job.
   kNewJob,      ///< It asks for another one, which may begin once no other client is alive.
   kBeginAgain,  ///< The same, but from the start of the very job in which its rank was served.
 };
 
-/// Whether a client that says hello belongs to `job` (null: there is none yet). Pure. `ranks` of
-/// the options says how many there must be, 0 leaves it to the clients.
+/// Whether a client that says hello belongs to `job` (null: there is none yet). Pure.
 tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const Job* job,
-                                     const NodeOptions& options, std::uint64_t cursor);
+                                     const JobOffer& offer);
 
 /// What a client hears that asks for another job while clients of this one are alive: to ask again.
 /// Where none of them has trained on anything in all the time since the first one asked, they are
@@ -76,6 +83,6 @@ Refusal not_yet(const Hello& hello, const Job& job, std::chrono::nanoseconds sin
 
 /// Ranks and start of the job that a client asks for. Errors: what NodeOptions::validate says of
 /// that many ranks.
-Result<Job> new_job(const Hello& hello, std::uint64_t id, const NodeOptions& options);
+Result<Job> new_job(const Hello& hello, std::uint64_t id, const JobOffer& offer);
 
 }  // namespace isocost

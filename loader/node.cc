@@ -41,7 +41,7 @@ constexpr std::uint64_t kStepsBetweenSaves = 64;  // of what correction learnt
 struct Run {
   std::uint64_t job;
   StartPoint start;
-  NodeOptions options;  // with the job's ranks
+  NodeOptions options;  // with the job's data-parallel ranks
   std::stop_token stop;
 };
 
@@ -54,6 +54,8 @@ class NodeImpl final : public Node {
         composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe, parts_.layout.get()},
                   parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
+        offer_{parts_.options, parts_.receivers(),
+               parts_.layout ? parts_.layout->fingerprint() : 0, cursor_fingerprint_},
         model_(parts_.profile, cost_model_options(parts_.options), parts_.log),
         reprofiling_(parts_.options.reprofile, model_, parts_.log),
         budget_(parts_.options.memory) {}
@@ -74,6 +76,7 @@ class NodeImpl final : public Node {
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
   void take_report(std::int32_t rank, const Report& report);
+  Measurement measured(std::size_t receiver, const Report& report, const StepPlan& plan) const;
 
   Result<Run> wait_for_job(const std::stop_token& stop);
   void plan_all(const Run& run);
@@ -88,9 +91,10 @@ class NodeImpl final : public Node {
   Status deliver_all(std::uint64_t job, const std::stop_token& stop);
   Status deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t session,
                  const std::stop_token& stop);
+  std::string name_of(std::int32_t rank) const;
   void dismiss_those_who_wait();
-  void decode_and_send(std::int32_t rank, std::uint64_t session, Fragment fragment, SampleId id,
-                       MemoryBudget::Grant grant);
+  void decode_and_send(const StepPlan& plan, std::size_t receiver, std::uint64_t session,
+                       Fragment fragment, SampleId id, MemoryBudget::Grant grant);
   void fail(Error error);
   bool serves(std::uint64_t job) const { return job_ && job_->id() == job; }  // with mutex_ held
   void wait_until_told();
@@ -99,6 +103,7 @@ class NodeImpl final : public Node {
   NodeParts parts_;
   BatchComposer composer_;  // batches: by the planning thread alone
   const std::uint64_t cursor_fingerprint_;
+  const JobOffer offer_;
   bool hardware_compared_ = false;  // the socket's thread's
   OnlineModel model_;
   Reprofiling reprofiling_;
@@ -130,9 +135,9 @@ Status NodeImpl::start() {
   server.curve_allowed_clients_file = options.curve_clients;
   server.timeout = options.timeout;
   server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
-  // With the ranks known, planning need not wait for the first of them.
-  if (options.ranks > 0) {
-    ISOCOST_ASSIGN(Job job, new_job(Hello{}, 1, options));
+  // With the receivers known, planning need not wait for the first of them.
+  if (offer_.receivers > 0) {
+    ISOCOST_ASSIGN(Job job, new_job(Hello{}, 1, offer_));
     job_ = std::make_unique<Job>(std::move(job));
   }
   ISOCOST_ASSIGN(server_,
@@ -166,7 +171,7 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   tl::expected<Verdict, Refusal> verdict;
   {
     const std::lock_guard lock(mutex_);
-    verdict = judge(hello, applicant.same_client, job_.get(), parts_.options, cursor_fingerprint_);
+    verdict = judge(hello, applicant.same_client, job_.get(), offer_);
     if (!verdict) return tl::unexpected(verdict.error());
     if (*verdict == Verdict::kJoin) return welcome(*job_);
   }
@@ -181,7 +186,7 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
     const auto now = Clock::now();
     return tl::unexpected(not_yet(hello, *job_, now - job_->disputed_since(now)));
   }
-  auto job = new_job(hello, job_ ? job_->id() + 1 : 1, parts_.options);
+  auto job = new_job(hello, job_ ? job_->id() + 1 : 1, offer_);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
   job_ = std::make_unique<Job>(*std::move(job));
   changed_.notify_all();
@@ -255,23 +260,33 @@ void NodeImpl::on_event(const ServerEvent& event) {
   changed_.notify_all();
 }
 
-void NodeImpl::take_report(std::int32_t rank, const Report& report) {
+// The report as the cost model is in: of whole modules, on one rank.
+Measurement NodeImpl::measured(std::size_t receiver, const Report& report,
+                               const StepPlan& plan) const {
+  const PlannedMicrobatch& bin = plan.microbatch_of(receiver, report.position.microbatch);
   Measurement measurement;
+  measurement.load = bin.run_load;
   measurement.seconds = report.seconds;
-  measurement.rank = rank;
+  measurement.rank = static_cast<std::int32_t>(receiver);
   measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
+  measurement.shape = bin.shape;
+  if (parts_.layout) {
+    const Seat& seat = plan.seats[receiver];
+    measurement.seconds = parts_.layout->as_one_rank(seat, report.seconds, bin.run_load);
+    measurement.rank = static_cast<std::int32_t>(parts_.layout->speed_index(seat));
+  }
+  return measurement;
+}
+
+void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const std::lock_guard lock(mutex_);
   auto step = job_->queue().find(report.position);
+  const auto receiver = static_cast<std::size_t>(rank);
   const bool known = rank < job_->ranks() && step != nullptr &&
-                     report.position.microbatch < step->plan.microbatches;
+                     report.position.microbatch < step->plan.microbatches_of(receiver);
   if (known) {
-    const PlannedMicrobatch& place = step->plan.place(rank, report.position.microbatch);
-    measurement.load = place.run_load;
-    if (parts_.layout) {
-      measurement.seconds = parts_.layout->as_one_rank(report.seconds, place.run_load);
-    }
+    const Measurement measurement = measured(receiver, report, step->plan);
     meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
-    measurement.shape = place.shape;
     if (model_.report(measurement, std::move(step))) return;
   }
   counts_.reports_rejected += 1;
@@ -312,7 +327,7 @@ Result<Run> NodeImpl::wait_for_job(const std::stop_token& stop) {
     return Error(ErrorCode::kCancelled, "the node was asked to stop");
   }
   Run run{job_->id(), job_->start(), parts_.options, {}};
-  run.options.ranks = job_->ranks();
+  if (!parts_.layout) run.options.ranks = job_->ranks();
   return run;
 }
 
@@ -418,6 +433,7 @@ Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t ste
   ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
     return plan_step(input, model, run.options, parts_.layout.get());
   }));
+  sealed->count_readers();
   count(*sealed, std::chrono::duration<double>(Clock::now() - started).count());
   sealed->profile_wanted = reprofiling_.ask();
   return push(run, std::move(sealed));
@@ -428,9 +444,9 @@ void NodeImpl::count(const SealedStep& step, double plan_seconds) {
   const std::lock_guard lock(mutex_);
   counts_.steps += 1;
   counts_.delivered += step.slots.size();
-  std::size_t places = 0;
-  for (const PlannedMicrobatch& place : step.plan.places) places += place.samples.size();
-  counts_.repeats += places - step.slots.size();
+  std::size_t placed = 0;
+  for (const PlannedMicrobatch& bin : step.plan.bins) placed += bin.samples.size();
+  counts_.repeats += placed - step.slots.size();
   // Running means over steps.
   const auto n = static_cast<double>(counts_.steps);
   const double gap =
@@ -468,6 +484,11 @@ Status NodeImpl::deliver_all(std::uint64_t job, const std::stop_token& stop) {
   }
 }
 
+std::string NodeImpl::name_of(std::int32_t rank) const {
+  if (!parts_.layout) return "rank " + std::to_string(rank);
+  return "the trainer at " + parts_.layout->seats()[static_cast<std::size_t>(rank)].name;
+}
+
 // Planning keeps `plan_ahead` to the rank that is furthest behind. Where nobody holds that rank,
 // the others would wait for ever: they are told, and may come back together. With mutex_ held.
 void NodeImpl::dismiss_those_who_wait() {
@@ -476,7 +497,7 @@ void NodeImpl::dismiss_those_who_wait() {
   if (!awaited || queue.ahead() <= static_cast<std::size_t>(parts_.options.plan_ahead)) return;
   const Refusal refusal{
       ErrorCode::kUnavailable,
-      "rank " + std::to_string(*awaited) + (job_->seen(*awaited) ? " has gone" : " never came") +
+      name_of(*awaited) + (job_->seen(*awaited) ? " has gone" : " never came") +
           ", and no data can follow without it: start all ranks again from the last state"};
   log(parts_.log, LogLevel::kWarning, refusal.message);
   for (std::int32_t rank = 0; rank < job_->ranks(); ++rank) {
@@ -487,39 +508,44 @@ void NodeImpl::dismiss_those_who_wait() {
 Status NodeImpl::deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t session,
                          const std::stop_token& stop) {
   const std::int32_t rank = delivery.rank;
+  const auto receiver = static_cast<std::size_t>(rank);
   if (delivery.step == nullptr) {
     server_->epoch_end(rank, delivery.end, session);
     return {};
   }
   SealedStep& step = *delivery.step;
-  const PlannedMicrobatch& place = step.plan.place(rank, delivery.microbatch);
+  const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, delivery.microbatch);
   const Position position{step.epoch, step.step, delivery.microbatch};
-  server_->begin(rank, header_of(step, rank, delivery.microbatch), session);
-  meter_.sent(place);
-  for (std::uint32_t i = 0; i < place.samples.size(); ++i) {
-    SampleSlot& slot = step.slots[place.samples[i].slot];
-    if (auto decoded = std::exchange(slot.decoded, nullptr)) {
-      server_->fragment(rank, {position, i, decoded->tensors}, decoded, session);
+  server_->begin(rank, header_of(step, receiver, delivery.microbatch), session);
+  meter_.sent(step.plan, receiver, delivery.microbatch);
+  for (std::uint32_t i = 0; i < bin.samples.size(); ++i) {
+    SampleSlot& slot = step.slots[bin.samples[i].slot];
+    if (const auto decoded = slot.decoded) {
+      if (slot.readers <= 1) slot.decoded = nullptr;  // a receiver that came back has read twice
+      slot.readers -= 1;
+      server_->fragment(rank, {position, i, consumed(step.plan, receiver, decoded->tensors)},
+                        decoded, session);
       continue;
     }
     ISOCOST_ASSIGN(MemoryBudget::Grant grant, decoder_->admit(slot.id, stop));
     auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
-    executor_->submit([this, rank, session, position, i, id = slot.id, shared] {
-      decode_and_send(rank, session, {position, i, {}}, id, std::move(*shared));
+    executor_->submit([this, step = delivery.step, receiver, session, position, i, id = slot.id,
+                       shared] {
+      decode_and_send(step->plan, receiver, session, {position, i, {}}, id, std::move(*shared));
     });
   }
   return {};
 }
 
-void NodeImpl::decode_and_send(std::int32_t rank, std::uint64_t session, Fragment fragment,
-                               SampleId id, MemoryBudget::Grant grant) {
+void NodeImpl::decode_and_send(const StepPlan& plan, std::size_t receiver, std::uint64_t session,
+                               Fragment fragment, SampleId id, MemoryBudget::Grant grant) {
   auto decoded = decoder_->decode(id, std::move(grant));
   if (!decoded) {
     fail(Error(ErrorCode::kCorrupt, "sample changed while training: " + describe(decoded.error())));
     return;
   }
-  fragment.tensors = (*decoded)->tensors;
-  server_->fragment(rank, std::move(fragment), *decoded, session);
+  fragment.tensors = consumed(plan, receiver, (*decoded)->tensors);
+  server_->fragment(static_cast<std::int32_t>(receiver), std::move(fragment), *decoded, session);
   const std::lock_guard lock(mutex_);
   counts_.decoded_again += 1;
 }

@@ -7,6 +7,7 @@
 
 #include "balancer/order.h"
 #include "base/fingerprint.h"
+#include "loader/encoder_partition.h"
 
 namespace isocost {
 namespace {
@@ -21,6 +22,11 @@ BalanceOptions balance_options() {
 // Looks at the simulator for the plan of a step: a compromise between some 10 ms and the last per
 // mille.
 constexpr std::int64_t kPipelineEvaluations = 8'000;
+
+double speed_of(const CostModel& model, std::size_t index) {
+  const auto speeds = model.rank_speeds();
+  return index < speeds.size() ? speeds[index] : 1;
+}
 
 BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
                             const CostModel& model, const NodeOptions& options) {
@@ -47,7 +53,7 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
   return problem;
 }
 
-std::vector<PipelineLoad> price(const PlanInput& input, const CostModel& model,
+std::vector<PipelineLoad> pipeline_loads(const PlanInput& input, const CostModel& model,
                                 const ServedLayout& layout) {
   std::vector<PipelineLoad> samples;
   samples.reserve(input.loads.size());
@@ -85,7 +91,7 @@ Result<BalanceResult> divide(const PlanInput& input, std::uint32_t microbatches,
                              const ServedLayout* layout) {
   BalanceProblem problem = make_problem(input, microbatches, model, options);
   if (layout != nullptr && layout->pipelined()) {
-    const std::vector<PipelineLoad> samples = price(input, model, *layout);
+    const std::vector<PipelineLoad> samples = pipeline_loads(input, model, *layout);
     const PipelineModel pipeline = layout->pipeline(problem.rank_speeds);
     BalanceProblem by_stage = pipeline_problem(pipeline, samples);
     by_stage.microbatches = microbatches;
@@ -110,43 +116,66 @@ BalanceResult one_each(const PlanInput& input, const NodeOptions& options) {
   return result;
 }
 
-void fill_places(const PlanInput& input, const BalanceResult& balanced, const CostModel& model,
-                 StepPlan& plan) {
-  std::vector<bool> placed(input.loads.size(), false);
+// Loads and predictions of a microbatch whose samples are chosen, on a replica of this speed.
+void price(const PlanInput& input, const CostModel& model, double speed, PlannedMicrobatch& bin) {
   std::vector<Load> loads;
-  for (const auto& bin : balanced.bins) {
-    const std::size_t rank = plan.places.size() / plan.microbatches;
-    PlannedMicrobatch& place = plan.places.emplace_back();
-    loads.clear();
-    for (const std::uint32_t slot : bin) {
+  for (const PlannedSample& sample : bin.samples) {
+    bin.load += input.loads[sample.slot];
+    loads.push_back(input.loads[sample.slot]);
+  }
+  const std::vector<Load> run = model.as_run(loads);
+  for (const Load& sample : run) bin.run_load += sample;
+  bin.shape = model.shape_of(run);
+  bin.predicted = model.predict_microbatch(bin.run_load, bin.shape);
+  for (double& seconds : bin.predicted) seconds *= speed;
+}
+
+void fill_bins(const PlanInput& input, const BalanceResult& balanced, const CostModel& model,
+               StepPlan& plan) {
+  std::vector<bool> placed(input.loads.size(), false);
+  for (const auto& samples : balanced.bins) {
+    const std::size_t rank = plan.bins.size() / plan.microbatches;
+    PlannedMicrobatch& bin = plan.bins.emplace_back();
+    for (const std::uint32_t slot : samples) {
       const bool repeat = placed[slot];
       placed[slot] = true;
-      place.samples.push_back({slot, repeat ? 0.0F : input.weights[slot]});
-      place.load += input.loads[slot];
-      loads.push_back(input.loads[slot]);
+      bin.samples.push_back({slot, repeat ? 0.0F : input.weights[slot]});
       if (!repeat && input.weights[slot] > 0) {
         plan.global_label_tokens += static_cast<std::uint64_t>(input.loads[slot].label_tokens);
       }
     }
-    const std::vector<Load> run = model.as_run(loads);
-    for (const Load& sample : run) place.run_load += sample;
-    place.shape = model.shape_of(run);
-    place.predicted = model.predict_microbatch(place.run_load, place.shape);
-    const auto speeds = model.rank_speeds();
-    if (rank >= speeds.size()) continue;
-    for (double& seconds : place.predicted) seconds *= speeds[rank];
+    price(input, model, speed_of(model, rank), bin);
+  }
+}
+
+void fill_encoder(const PlanInput& input, const CostModel& model, const ServedLayout& layout,
+                  StepPlan& plan) {
+  const std::size_t llm_replicas = plan.bins.size() / plan.microbatches;
+  const EncoderPartition partition =
+      coupled_partition(plan, input.loads, layout.encoder_replicas());
+  plan.encoder = encoder_microbatches(plan, partition);
+  route(input.loads, partition, plan);
+  for (std::size_t e = 0; e < plan.encoder.size(); ++e) {
+    const double speed = speed_of(model, llm_replicas + e);
+    for (PlannedMicrobatch& bin : plan.encoder[e]) price(input, model, speed, bin);
+  }
+}
+
+void add_to(Fingerprint& hash, const PlanInput& input, const PlannedMicrobatch& bin) {
+  hash.add(bin.samples.size());
+  for (const PlannedSample& sample : bin.samples) {
+    hash.add(input.ids[sample.slot]);
+    hash.add(std::bit_cast<std::uint32_t>(sample.weight));
   }
 }
 
 std::uint64_t hash_of(const PlanInput& input, const StepPlan& plan) {
   Fingerprint hash;
   hash.add(plan.microbatches);
-  for (const PlannedMicrobatch& place : plan.places) {
-    hash.add(place.samples.size());
-    for (const PlannedSample& sample : place.samples) {
-      hash.add(input.ids[sample.slot]);
-      hash.add(std::bit_cast<std::uint32_t>(sample.weight));
-    }
+  for (const PlannedMicrobatch& bin : plan.bins) add_to(hash, input, bin);
+  for (const auto& replica : plan.encoder) {
+    hash.add(replica.size());
+    for (const PlannedMicrobatch& bin : replica) add_to(hash, input, bin);
   }
   return hash.value();
 }
@@ -173,7 +202,11 @@ Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
   } else {
     ISOCOST_ASSIGN(balanced, divide(input, plan.microbatches, model, options, layout));
   }
-  fill_places(input, balanced, model, plan);
+  fill_bins(input, balanced, model, plan);
+  if (layout != nullptr) {
+    plan.seats = layout->seats();
+    if (layout->has_encoder_ranks()) fill_encoder(input, model, *layout, plan);
+  }
   plan.makespan_s = balanced.makespan;
   plan.lower_bound_s = balanced.lower_bound;
   plan.hash = hash_of(input, plan);

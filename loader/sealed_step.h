@@ -8,7 +8,7 @@
 #include "base/memory_budget.h"
 #include "base/tensor.h"
 #include "loader/dataset.h"
-#include "loader/planner.h"
+#include "loader/step_plan.h"
 #include "transport/messages.h"
 
 namespace isocost {
@@ -28,11 +28,12 @@ struct SampleSlot {
   float weight = 1.0F;
   std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
   std::shared_ptr<const DecodedSample> decoded;
+  std::uint32_t readers = 0;  ///< Receivers that it was not sent to yet; then it is let go.
 };
 
 /// A global batch whose samples have all been decoded once, so that what is bad is known and the
 /// count of label tokens is exact, and which is therefore planned. The plan is immutable;
-/// `slots[i].decoded` belongs to the delivering thread.
+/// `slots[i].decoded` and `readers` belong to the delivering thread.
 struct SealedStep {
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;
@@ -40,7 +41,11 @@ struct SealedStep {
   StepPlan plan;
   bool profile_wanted = false;  ///< The first rank is asked to measure its profile again.
 
-  Position last_position() const { return {epoch, step, plan.microbatches - 1}; }
+  Position last_position(std::size_t receiver) const {
+    return {epoch, step, plan.microbatches_of(receiver) - 1};
+  }
+  /// Each microbatch that holds a sample is a reader of it, for each receiver of the microbatch.
+  void count_readers();
 };
 
 }  // namespace isocost

@@ -33,6 +33,21 @@ PipelineLoad mean_price(const CostProfile& profile, std::span<const Load> loads)
   return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
 }
 
+Result<std::vector<Seat>> seats_of(const Layout& layout, const PipelineModel& pipeline) {
+  std::vector<Seat> all;
+  for (std::size_t i = 0; i < seats(layout); ++i) {
+    const Place place = place_of_seat(layout, i);
+    Seat seat;
+    seat.module = place.module;
+    seat.replica = static_cast<std::uint32_t>(place.data);
+    seat.stage = static_cast<std::uint32_t>(place.stage);
+    ISOCOST_ASSIGN(seat.work, stage_work(layout, pipeline, place));
+    seat.name = place.to_string();
+    all.push_back(std::move(seat));
+  }
+  return all;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptions& options,
@@ -47,8 +62,9 @@ Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptio
   if (!pipeline) {
     return std::move(pipeline).error().with_context("layout " + options.layout.string());
   }
+  ISOCOST_ASSIGN(std::vector<Seat> seats, seats_of(layout, *pipeline));
   return std::unique_ptr<const ServedLayout>(
-      new ServedLayout(layout, *std::move(pipeline), std::move(job)));
+      new ServedLayout(layout, *std::move(pipeline), std::move(job), std::move(seats)));
 }
 
 bool ServedLayout::pipelined() const {
@@ -66,21 +82,34 @@ PipelineLoad ServedLayout::price(const ModuleSeconds& seconds, const Load& load)
   return spread_load(job_, layout_, sample);
 }
 
+std::size_t ServedLayout::speed_index(const Seat& seat) const {
+  return seat.replica + (seat.module == LayoutModule::kEncoder ? layout_.llm.data : 0);
+}
+
 PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
   PipelineModel model = pipeline_;
   if (speeds.empty()) return model;
-  model.llm.speeds.assign(model.llm.replicas, 1);
-  const std::size_t known = std::min(speeds.size(), model.llm.replicas);
-  for (std::size_t r = 0; r < known; ++r) model.llm.speeds[r] = std::clamp(speeds[r], 0.01, 100.0);
+  const auto of = [&](std::size_t first, std::size_t replicas) {
+    std::vector<double> result(replicas, 1);
+    for (std::size_t r = 0; r < replicas && first + r < speeds.size(); ++r) {
+      result[r] = std::clamp(speeds[first + r], 0.01, 100.0);
+    }
+    return result;
+  };
+  model.llm.speeds = of(0, model.llm.replicas);
+  if (has_encoder_ranks()) model.encoder.speeds = of(model.llm.replicas, model.encoder.replicas);
   return model;
 }
 
 // The inverse of spread_load: what tensor ranks pay for their reductions is no part of the module.
-ModuleSeconds ServedLayout::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
+ModuleSeconds ServedLayout::as_one_rank(const Seat& seat, const ModuleSeconds& measured,
+                                        const Load& load) const {
   constexpr double kLeastWork = 0.1;  // of what was measured, should reductions seem to take it all
-  ModuleSeconds seconds = measured;
+  ModuleSeconds seconds{};
   for (std::size_t m = 0; m < kModules; ++m) {
-    if (seconds.at(m) <= 0) continue;
+    const double share = seat.work.shares.at(m);
+    seconds.at(m) = share > 0 ? measured.at(m) / share : kNotMeasured;
+    if (!(seconds.at(m) > 0)) continue;
     const TensorCost cost = static_cast<Module>(m) == Module::kLlm
                                 ? llm_tensor_cost(job_, layout_)
                                 : encoder_tensor_cost(job_, layout_);

@@ -5,8 +5,11 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "balancer/layout_model.h"
+#include "balancer/place.h"
+#include "base/fingerprint.h"
 #include "base/load.h"
 #include "base/result.h"
 #include "costmodel/cost_model.h"
@@ -14,8 +17,17 @@
 
 namespace isocost {
 
-/// A job's layout as its node needs it. The node's ranks are the LLM's replicas: the ranks of a
-/// replica's tensor and pipeline groups compute on one and the same delivery. Immutable.
+/// A seat of a layout (see balancer/place.h), and what is done there.
+struct Seat {
+  LayoutModule module = LayoutModule::kLlm;
+  std::uint32_t replica = 0;
+  std::uint32_t stage = 0;
+  StageWork work;
+  std::string name;  ///< "llm, data 1, stage 0".
+};
+
+/// A job's layout as its node needs it: plans are made for the LLM's replicas, and delivered to the
+/// layout's seats. Immutable.
 class ServedLayout {
  public:
   /// Reads options.layout; null where there is none. `loads` are some of the data set's: where both
@@ -27,7 +39,16 @@ class ServedLayout {
 
   /// More than one stage: microbatches are divided and ordered against the pipeline's simulator.
   bool pipelined() const;
-  /// For replicas whose seconds are multiplied by `speeds` (empty, or beyond its end: 1).
+  /// [seats(layout)]; lives as long as this.
+  std::span<const Seat> seats() const { return seats_; }
+  bool has_encoder_ranks() const { return layout_.encoder_place == EncoderPlace::kOwnRanks; }
+  std::size_t encoder_replicas() const { return layout_.encoder.data; }
+  /// Equal for equal layouts.
+  std::uint64_t fingerprint() const { return Fingerprint::of(layout_.to_json()); }
+  /// Where a seat's replica stands among the speeds of `pipeline`.
+  std::size_t speed_index(const Seat& seat) const;
+  /// For replicas whose seconds are multiplied by `speeds` (empty, or beyond its end: 1): the LLM's,
+  /// then the encoder's own.
   PipelineModel pipeline(std::span<const double> speeds) const;
   std::size_t microbatches() const { return pipeline_.microbatches; }
   std::string to_json() const { return layout_.to_json(); }
@@ -35,17 +56,23 @@ class ServedLayout {
   const ActivationCaps& activation_caps() const { return layout_.activation_caps; }
   /// A sample whose seconds on one rank are `seconds`.
   PipelineLoad price(const ModuleSeconds& seconds, const Load& load) const;
-  /// Seconds that a replica measured of this load, as one rank without tensor parallelism would
-  /// have taken them: those that the cost model is in. Negative ones (not measured) stay so.
-  ModuleSeconds as_one_rank(const ModuleSeconds& measured, const Load& load) const;
+  /// Seconds that a seat measured of its part of this load, as one rank without tensor or pipeline
+  /// parallelism would have taken all of it: those that the cost model is in. Modules that were not
+  /// measured, or of which the seat does nothing, are kNotMeasured.
+  ModuleSeconds as_one_rank(const Seat& seat, const ModuleSeconds& measured,
+                            const Load& load) const;
 
  private:
-  ServedLayout(Layout layout, PipelineModel pipeline, JobModel job)
-      : layout_(std::move(layout)), pipeline_(std::move(pipeline)), job_(std::move(job)) {}
+  ServedLayout(Layout layout, PipelineModel pipeline, JobModel job, std::vector<Seat> seats)
+      : layout_(std::move(layout)),
+        pipeline_(std::move(pipeline)),
+        job_(std::move(job)),
+        seats_(std::move(seats)) {}
 
   Layout layout_;
   PipelineModel pipeline_;
   JobModel job_;
+  std::vector<Seat> seats_;
 };
 
 /// Whether ranks and microbatches are those of options.layout, if there is one. Errors:

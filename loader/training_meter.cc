@@ -26,9 +26,11 @@ RankTotals& TrainingMeter::rank(std::size_t rank) {
 }
 
 void TrainingMeter::planned(const StepPlan& plan) {
-  std::vector<double> seconds(plan.places.size() / plan.microbatches);
-  for (std::size_t i = 0; i < plan.places.size(); ++i) {
-    seconds[i / plan.microbatches] += sum_of(plan.places[i].predicted);
+  std::vector<double> seconds(plan.receivers());
+  for (std::size_t r = 0; r < seconds.size(); ++r) {
+    for (std::uint32_t m = 0; m < plan.microbatches_of(r); ++m) {
+      seconds[r] += sum_of(plan.predicted_of(r, m));
+    }
   }
   const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   const double most = *std::max_element(seconds.begin(), seconds.end());
@@ -40,28 +42,45 @@ void TrainingMeter::planned(const StepPlan& plan) {
   totals_.lower_bound_s = plan.lower_bound_s;
 }
 
-void TrainingMeter::sent(const PlannedMicrobatch& place) {
-  const auto counted = std::count_if(place.samples.begin(), place.samples.end(),
+void TrainingMeter::sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch) {
+  const PlannedMicrobatch& bin = plan.microbatch_of(receiver, microbatch);
+  const auto counted = std::count_if(bin.samples.begin(), bin.samples.end(),
                                      [](const PlannedSample& sample) { return sample.weight > 0; });
   const std::lock_guard lock(mutex_);
   totals_.microbatches_sent += 1;
-  totals_.samples_sent += static_cast<std::uint64_t>(counted);
+  if (plan.predicts(receiver)) totals_.samples_sent += static_cast<std::uint64_t>(counted);
 }
 
 void TrainingMeter::reported(const Reported& reported) {
-  const PlannedMicrobatch& place =
-      reported.plan.place(reported.rank, reported.report.position.microbatch);
+  const auto receiver = static_cast<std::size_t>(reported.rank);
+  const std::uint32_t microbatch = reported.report.position.microbatch;
+  const PlannedMicrobatch& bin = reported.plan.microbatch_of(receiver, microbatch);
   const std::lock_guard lock(mutex_);
-  RankTotals& totals = rank(static_cast<std::size_t>(reported.rank));
+  RankTotals& totals = rank(receiver);
   if (is_time(reported.report.data_wait_s)) totals.data_wait += reported.report.data_wait_s;
   for (std::size_t i = 0; i < kModules; ++i) {
-    const ModuleLoad& load = place.load.modules.at(i);
+    const ModuleLoad& load = bin.load.modules.at(i);
     const bool loaded = load.sequences > 0 || load.units > 0;
     if (!loaded || !is_time(reported.seconds.at(i))) continue;
-    totals.predicted.at(i) += place.predicted.at(i);
-    totals.measured.at(i) += reported.seconds.at(i);
+    const double share = reported.plan.share_of(receiver, i);
+    totals.predicted.at(i) += share * bin.predicted.at(i);
+    totals.measured.at(i) += share * reported.seconds.at(i);
   }
   add_whole(reported);
+}
+
+// An encoder's microbatch may hold nothing, and then nothing is measured.
+TrainingMeter::OpenStep TrainingMeter::open_step(const StepPlan& plan) {
+  OpenStep step;
+  step.busy.resize(plan.receivers());
+  for (std::size_t r = 0; r < plan.receivers(); ++r) {
+    std::vector<bool>& unseen = step.unseen.emplace_back();
+    for (std::uint32_t m = 0; m < plan.microbatches_of(r); ++m) {
+      unseen.push_back(!plan.microbatch_of(r, m).samples.empty());
+      if (unseen.back()) step.missing += 1;
+    }
+  }
+  return step;
 }
 
 // With mutex_ held.
@@ -70,17 +89,12 @@ void TrainingMeter::add_whole(const Reported& reported) {
   for (const double seconds : reported.report.seconds) busy += is_time(seconds) ? seconds : 0;
   if (!is_time(busy)) return;
   const Position& at = reported.report.position;
-  const std::size_t places = reported.plan.places.size();
   const auto [found, fresh] = open_.try_emplace(StepId{reported.job, at.epoch, at.step});
   OpenStep& step = found->second;
-  if (fresh) {
-    step = {std::vector<bool>(places), places,
-            std::vector<double>(places / reported.plan.microbatches)};
-  }
+  if (fresh) step = open_step(reported.plan);
   const auto rank = static_cast<std::size_t>(reported.rank);
-  const std::size_t place = rank * reported.plan.microbatches + at.microbatch;
-  if (place >= step.seen.size() || step.seen[place]) return;
-  step.seen[place] = true;
+  if (rank >= step.unseen.size() || !step.unseen[rank].at(at.microbatch)) return;
+  step.unseen[rank][at.microbatch] = false;
   step.missing -= 1;
   step.busy[rank] += busy;
   if (step.missing == 0) {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "loader/planner.h"
+#include "loader/step_plan.h"
 #include "transport/messages.h"
 
 namespace isocost {
 
-/// What one rank was planned to take and took, in seconds summed since the node began.
+/// What one receiver of a plan was planned to take and took, in seconds summed since the node began.
 struct RankTotals {
   ModuleSeconds predicted{};  ///< When the step was planned, of microbatches that were measured.
   ModuleSeconds measured{};   ///< As one rank without tensor parallelism would have taken.
@@ -32,7 +32,8 @@ class TrainingMeter {
     std::vector<RankTotals> ranks;  ///< As many as any job had that planned or reported.
     std::uint64_t measured_steps = 0;
     std::uint64_t microbatches_sent = 0;
-    std::uint64_t samples_sent = 0;  ///< Those sent again count again; of weight 0: never.
+    /// Labels and all; those sent again count again; of weight 0: never.
+    std::uint64_t samples_sent = 0;
     // Of the step planned last; NaN before the first.
     double imbalance = std::numeric_limits<double>::quiet_NaN();  ///< Slowest rank over mean.
     double makespan_s = std::numeric_limits<double>::quiet_NaN();
@@ -41,11 +42,11 @@ class TrainingMeter {
 
   /// The next step's plan.
   void planned(const StepPlan& plan);
-  void sent(const PlannedMicrobatch& place);
+  void sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch);
 
-  /// A rank's report on a place of a step that the node holds. `seconds`: report.seconds as of one
+  /// A rank's report on a microbatch of a step that the node holds. `seconds`: report.seconds as of one
   /// rank. Modules without load, and seconds that are no time (see CostModel::observe) count for
-  /// nothing; a place reported again does not complete a step twice.
+  /// nothing; a microbatch reported again does not complete a step twice.
   struct Reported {
     std::uint64_t job = 0;
     std::int32_t rank = 0;
@@ -66,10 +67,11 @@ class TrainingMeter {
     auto operator<=>(const StepId&) const = default;
   };
   struct OpenStep {
-    std::vector<bool> seen;  // [ranks × microbatches]
+    std::vector<std::vector<bool>> unseen;  // [ranks][microbatches]
     std::size_t missing = 0;
     std::vector<double> busy;  // [ranks]
   };
+  static OpenStep open_step(const StepPlan& plan);
   void add_whole(const Reported& reported);
   void close(const OpenStep& step);
   RankTotals& rank(std::size_t rank);

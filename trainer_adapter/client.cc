@@ -154,6 +154,7 @@ Hello ClientImpl::hello() {
   hello.has_start = options_.start.has_value();
   if (options_.start) hello.start = *options_.start;
   hello.hardware = options_.hardware;
+  hello.layout = options_.layout;
   return hello;
 }
 

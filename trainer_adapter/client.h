@@ -19,8 +19,9 @@ namespace isocost {
 
 struct ClientOptions {
   std::string endpoint = "tcp://127.0.0.1:5800";
-  std::int32_t rank = 0;
-  std::int32_t world_size = 0;  ///< 0: whatever the node has.
+  std::int32_t rank = 0;        ///< With a layout its seat: seat_of (balancer/place.h).
+  std::int32_t world_size = 0;  ///< Of ranks or seats; 0: whatever the node has.
+  std::uint64_t layout = 0;     ///< Fingerprint of the layout, which the node then must serve; 0: not said.
   std::uint32_t prefetch = 2;   ///< Microbatches asked for ahead of the one in use.
   /// Where training begins, the same on all ranks: from a saved state, or {} for the first step.
   /// Empty: the rank goes on where its last client stopped.
@@ -43,7 +44,8 @@ struct Microbatch {
   /// The announced tensors, rows of all samples concatenated in header.samples' order, and what
   /// follows from them:
   ///   <module>.cu_seqlens  int32 [sequences + 1]   running sums of <module>.lengths, from 0
-  ///   llm.loss_weights     float32 [tokens]        each sample's weight at its tokens
+  ///   llm.loss_weights     float32 [tokens]        each sample's weight at its tokens, where there
+  ///                                                are labels
   std::vector<NamedTensor> tensors;
   std::chrono::nanoseconds waited{0};  ///< How long `next` blocked for it.
 

@@ -37,8 +37,8 @@ inline constexpr std::size_t kMaxHardwareBytes = 128;
 
 /// First message of a client.
 struct Hello {
-  std::int32_t rank = 0;
-  std::int32_t world_size = 0;  ///< 0: whatever the node has.
+  std::int32_t rank = 0;        ///< Receiver: a data-parallel rank, or a seat of the layout.
+  std::int32_t world_size = 0;  ///< Of these; 0: whatever the node has.
   std::array<std::uint8_t, 16>
       client_id{};  ///< Random; the same after a reconnect of the same client.
   bool has_position = false;
@@ -48,6 +48,7 @@ struct Hello {
   StartPoint start;  ///< Where has_start: the rank is to begin here, with all the others; else it
                      ///< goes on where the last client of this rank stopped.
   std::string hardware;  ///< That it computes on, for people; at most kMaxHardwareBytes.
+  std::uint64_t layout = 0;  ///< Fingerprint of the layout that it holds a seat of; 0: not said.
 };
 
 /// The node's answer.
@@ -83,21 +84,39 @@ struct TensorSpec {
   std::vector<std::int64_t> shape;
 };
 
+/// One entry of a routing table: a sample's encoder output on its way between an encoder microbatch
+/// and the LLM microbatch that it enters; its gradient comes back the same way. Units are those of
+/// ModuleLoad (patches, audio positions), counted along the packed sequences of all of a
+/// microbatch's samples: an encoder that merges k of them into one output divides by k.
+struct Route {
+  Module module = Module::kVision;
+  std::uint32_t sample = 0;      ///< Index into this microbatch's samples.
+  std::uint32_t first_unit = 0;  ///< Of the sample, here.
+  std::uint32_t units = 0;
+  std::uint32_t replica = 0;  ///< Data index on the other side: of the LLM, or the encoder ...
+  std::uint32_t microbatch = 0;       ///< ... and its microbatch ...
+  std::uint32_t peer_first_unit = 0;  ///< ... and where the sample's units begin there.
+  bool operator==(const Route&) const = default;
+};
+
 /// Announces a microbatch: all that a client needs to allocate it before its fragments come.
 struct MicrobatchHeader {
   Position position;
-  std::uint32_t microbatches = 1;  ///< Of this step, the same for every rank.
+  std::uint32_t microbatches = 1;  ///< Of this step and receiver: of all data-parallel ranks, and
+                                   ///< LLM stages, the same.
   std::uint64_t global_label_tokens =
       0;  ///< Label tokens of the whole global batch, zero-weight repeats left out.
   std::uint64_t plan_hash = 0;  ///< Of the step's plan: equal on all ranks, equal for equal plans.
   bool profile_wanted = false;  ///< The node asks the trainer that gets this for a Remeasured.
   std::array<double, kModules> predicted_seconds{};
   Load load;
-  std::vector<SampleEntry> samples;
-  std::vector<TensorSpec> tensors;
+  std::vector<SampleEntry> samples;  ///< Of an encoder microbatch those with media, if any.
+  std::vector<TensorSpec> tensors;   ///< That the receiver consumes.
   /// [samples × tensors], sample by sample: the rows that each sample has in each tensor. They say
   /// where a fragment's rows go, and add up to the tensors' first dimensions.
   std::vector<std::uint32_t> rows;
+  /// In the order of samples and modules; where a layout's encoder has ranks of its own.
+  std::vector<Route> routes;
   bool last_of_step() const { return position.microbatch + 1 == microbatches; }
 };
 

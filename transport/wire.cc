@@ -132,6 +132,7 @@ Type put(ByteWriter& out, const Hello& hello) {
   out.put(static_cast<std::uint8_t>(hello.has_start));
   put_start(out, hello.start);
   out.put_text<std::uint8_t>(std::string_view(hello.hardware).substr(0, kMaxHardwareBytes));
+  out.put(hello.layout);
   return Type::kHello;
 }
 
@@ -148,6 +149,7 @@ Hello get_hello(ByteReader& in) {
   hello.hardware = in.get_text<std::uint8_t>(kMaxHardwareBytes);
   // It is printed: control characters would reach a terminal.
   for (char& c : hello.hardware) c = c >= ' ' && c < 127 ? c : '?';
+  hello.layout = in.get<std::uint64_t>();
   return hello;
 }
 
@@ -281,6 +283,16 @@ Type put(ByteWriter& out, const MicrobatchHeader& header) {
   out.put(static_cast<std::uint8_t>(header.tensors.size()));
   for (const TensorSpec& spec : header.tensors) put_tensor(out, spec);
   for (const std::uint32_t rows : header.rows) out.put(rows);
+  out.put(static_cast<std::uint32_t>(header.routes.size()));
+  for (const Route& route : header.routes) {
+    out.put(static_cast<std::uint8_t>(route.module));
+    out.put(route.sample);
+    out.put(route.first_unit);
+    out.put(route.units);
+    out.put(route.replica);
+    out.put(route.microbatch);
+    out.put(route.peer_first_unit);
+  }
   return Type::kMicrobatch;
 }
 
@@ -300,6 +312,29 @@ void get_modules(ByteReader& in, MicrobatchHeader& header) {
   }
 }
 
+void get_routes(ByteReader& in, MicrobatchHeader& header) {
+  constexpr std::size_t kRouteBytes = 1 + 6 * sizeof(std::uint32_t);
+  const auto count = in.get<std::uint32_t>();
+  if (in.left() != count * kRouteBytes) in.fail();
+  for (std::size_t i = 0; in.ok() && i < count; ++i) {
+    Route route;
+    const auto module = in.get<std::uint8_t>();
+    if (module >= kModules) in.fail();
+    route.sample = in.get<std::uint32_t>();
+    if (route.sample >= header.samples.size()) in.fail();
+    route.first_unit = in.get<std::uint32_t>();
+    route.units = in.get<std::uint32_t>();
+    if (!in.ok()) return;
+    route.module = static_cast<Module>(module);
+    const std::int64_t end = std::int64_t{route.first_unit} + route.units;
+    if (end > header.load[route.module].units) in.fail();  // a trainer cuts tensors with it
+    route.replica = in.get<std::uint32_t>();
+    route.microbatch = in.get<std::uint32_t>();
+    route.peer_first_unit = in.get<std::uint32_t>();
+    header.routes.push_back(route);
+  }
+}
+
 MicrobatchHeader get_microbatch(ByteReader& in) {
   MicrobatchHeader header;
   header.position = get_position(in);
@@ -312,7 +347,7 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
   header.load.label_tokens = in.get<std::int64_t>();
   header.load.tensor_bytes = in.get<std::int64_t>();
   const auto samples = in.get<std::uint32_t>();
-  if (samples == 0 || samples > kMaxSamples) in.fail();
+  if (samples > kMaxSamples) in.fail();
   for (std::size_t i = 0; in.ok() && i < samples; ++i) {
     SampleEntry sample;
     sample.id = in.get<std::uint64_t>();
@@ -324,8 +359,9 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
   const std::size_t tensors = get_tensor_count(in);
   for (std::size_t i = 0; in.ok() && i < tensors; ++i) header.tensors.push_back(get_tensor(in));
   const std::size_t rows = header.samples.size() * header.tensors.size();
-  if (in.left() != rows * sizeof(std::uint32_t)) in.fail();
+  if (in.left() < rows * sizeof(std::uint32_t)) in.fail();
   for (std::size_t i = 0; in.ok() && i < rows; ++i) header.rows.push_back(in.get<std::uint32_t>());
+  get_routes(in, header);
   return header;
 }
 

@@ -20,16 +20,17 @@ constexpr std::uint32_t kMicrobatches = 4;
 StepPlan plan_for(std::size_t ranks) {
   StepPlan plan;
   plan.microbatches = kMicrobatches;
-  plan.places.resize(ranks * kMicrobatches);
-  for (PlannedMicrobatch& place : plan.places) {
-    for (ModuleLoad& module : place.load.modules) module.add_sequence(256);
-    place.predicted = {0.1, 0.2, 0.3};
+  plan.bins.resize(ranks * kMicrobatches);
+  for (PlannedMicrobatch& bin : plan.bins) {
+    bin.samples.emplace_back();
+    for (ModuleLoad& module : bin.load.modules) module.add_sequence(256);
+    bin.predicted = {0.1, 0.2, 0.3};
   }
   return plan;
 }
 
 void take_step(TrainingMeter& meter, const StepPlan& plan, std::uint32_t step) {
-  const auto ranks = static_cast<std::int32_t>(plan.places.size() / kMicrobatches);
+  const auto ranks = static_cast<std::int32_t>(plan.bins.size() / kMicrobatches);
   Report report;
   report.seconds = {0.11, 0.21, 0.31};
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
@@ -47,7 +48,7 @@ void take_reports(benchmark::State& state) {
   for (auto _ : state) take_step(meter, plan, step++);
   if (meter.totals().measured_steps != step) std::abort();
   state.counters["s/report"] = benchmark::Counter(
-      static_cast<double>(plan.places.size()),
+      static_cast<double>(plan.bins.size()),
       benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(take_reports)->Arg(8)->Arg(1024);

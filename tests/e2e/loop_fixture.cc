@@ -21,8 +21,7 @@ Seen look_at(const Microbatch& microbatch) {
             header.plan_hash, header.samples,      0};
   const SharedTensor* labels = microbatch.find("llm.labels");
   const SharedTensor* weights = microbatch.find("llm.loss_weights");
-  EXPECT_NE(labels, nullptr);
-  EXPECT_NE(weights, nullptr);
+  EXPECT_EQ(labels != nullptr, weights != nullptr);
   if (labels == nullptr || weights == nullptr) return seen;
   for (std::size_t i = 0; i < labels->as<std::int64_t>().size(); ++i) {
     const bool counts = weights->as<float>()[i] > 0;
@@ -191,16 +190,17 @@ NodeOptions LoopTest::options(std::int64_t ranks) const {
 }
 
 Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerStep& step,
-                                    std::string* told) {
+                                    std::string* told, std::int64_t receivers) {
   ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, {}));
   Delivered delivered;
-  delivered.ranks.resize(static_cast<std::size_t>(options.ranks));
+  if (receivers == 0) receivers = options.ranks;
+  delivered.ranks.resize(static_cast<std::size_t>(receivers));
   std::vector<std::vector<EpochEnd>> ends(delivered.ranks.size());
   std::vector<std::string> last_words(delivered.ranks.size());
   std::optional<Result<NodeSummary>> outcome;
   {
     std::vector<std::jthread> trainers;
-    for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
+    for (std::int64_t rank = 0; rank < receivers; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
       trainers.emplace_back([&, rank, at] {
         train(rank, node->endpoint(), step, delivered.ranks[at], ends[at], last_words[at]);
@@ -216,7 +216,12 @@ Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerSte
 }
 
 Delivered LoopTest::run(const NodeOptions& options, const TrainerStep& step) {
-  auto delivered = try_run(options, step);
+  return run(options, options.ranks, step);
+}
+
+Delivered LoopTest::run(const NodeOptions& options, std::int64_t receivers,
+                        const TrainerStep& step) {
+  auto delivered = try_run(options, step, nullptr, receivers);
   EXPECT_TRUE(delivered.has_value()) << delivered.error().message();
   return delivered ? *std::move(delivered) : Delivered{};
 }

@@ -24,8 +24,8 @@ struct Seen {
   std::uint64_t global_label_tokens = 0;
   std::uint64_t plan_hash = 0;
   std::vector<SampleEntry> samples;
-  std::int64_t label_positions =
-      0;  ///< Labels in the tensor that are not ignored, repeats left out.
+  /// Labels in the tensor, where there is one, that are not ignored, repeats left out.
+  std::int64_t label_positions = 0;
 };
 
 /// All that one run delivered.
@@ -62,9 +62,11 @@ class LoopTest : public testing::Test {
 
   /// Runs a node and one client a rank until the last epoch ends. Fails the test on any error.
   Delivered run(const NodeOptions& options, const TrainerStep& step = {});
-  /// The same where the node may fail; `told` takes what rank 0's client was told then.
+  /// The same with a client at each of so many seats of a layout.
+  Delivered run(const NodeOptions& options, std::int64_t receivers, const TrainerStep& step);
+  /// The first where the node may fail; `told` takes what rank 0's client was told then.
   Result<Delivered> try_run(const NodeOptions& options, const TrainerStep& step,
-                            std::string* told = nullptr);
+                            std::string* told = nullptr, std::int64_t receivers = 0);
 
   /// Key of the n-th sample that is a PNG and a text.
   static std::string png_key(int n);

@@ -47,7 +47,7 @@ double slowest_rank(const StepPlan& plan, std::int64_t ranks) {
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     double seconds = 0;
     for (std::uint32_t m = 0; m < plan.microbatches; ++m) {
-      for (const double s : plan.place(rank, m).predicted) seconds += s;
+      for (const double s : plan.bin(rank, m).predicted) seconds += s;
     }
     slowest = std::max(slowest, seconds);
   }
@@ -70,19 +70,19 @@ TEST(PlanStep, PricesWhatTheTrainerPads) {
   const CostModel model(CostProfile::stated_default(), options);
   const PlanInput input = make_input(64, 3);
   const StepPlan plan = plan_step(input, model, make_options(2, 4, 64)).value();
-  for (const PlannedMicrobatch& place : plan.places) {
+  for (const PlannedMicrobatch& bin : plan.bins) {
     std::int64_t longest = 0;
-    for (const PlannedSample& sample : place.samples) {
+    for (const PlannedSample& sample : bin.samples) {
       longest = std::max(longest, input.loads[sample.slot][Module::kLlm].units);
     }
-    const ModuleLoad& run = place.run_load[Module::kLlm];
-    EXPECT_EQ(run.units, static_cast<std::int64_t>(place.samples.size()) * longest);
+    const ModuleLoad& run = bin.run_load[Module::kLlm];
+    EXPECT_EQ(run.units, static_cast<std::int64_t>(bin.samples.size()) * longest);
     EXPECT_EQ(run.units_squared, run.units * longest);
-    if (place.samples.size() == 1) continue;
-    EXPECT_GT(run.units, place.load[Module::kLlm].units);  // and that is what is delivered
-    EXPECT_EQ(place.run_load[Module::kVision], place.load[Module::kVision]);
-    EXPECT_EQ(place.predicted, model.predict_microbatch(place.run_load, place.shape));
-    EXPECT_GT(place.predicted[2], default_model().predict_microbatch(place.load)[2]);
+    if (bin.samples.size() == 1) continue;
+    EXPECT_GT(run.units, bin.load[Module::kLlm].units);  // and that is what is delivered
+    EXPECT_EQ(bin.run_load[Module::kVision], bin.load[Module::kVision]);
+    EXPECT_EQ(bin.predicted, model.predict_microbatch(bin.run_load, bin.shape));
+    EXPECT_GT(bin.predicted[2], default_model().predict_microbatch(bin.load)[2]);
   }
 }
 
@@ -93,18 +93,18 @@ TEST(PlanStep, PlacesEverySampleOnce) {
       options.balance = policy;
       const PlanInput input = make_input(samples, samples);
       const StepPlan plan = plan_step(input, default_model(), options).value();
-      EXPECT_EQ(plan.places.size(), 4 * plan.microbatches);
+      EXPECT_EQ(plan.bins.size(), 4 * plan.microbatches);
       std::multiset<std::uint32_t> seen;
       std::uint64_t labels = 0;
-      for (const PlannedMicrobatch& place : plan.places) {
-        EXPECT_FALSE(place.samples.empty());
+      for (const PlannedMicrobatch& bin : plan.bins) {
+        EXPECT_FALSE(bin.samples.empty());
         Load load;
-        for (const PlannedSample& sample : place.samples) {
+        for (const PlannedSample& sample : bin.samples) {
           seen.insert(sample.slot);
           EXPECT_EQ(sample.weight, 1.0F);
           load += input.loads[sample.slot];
         }
-        EXPECT_EQ(place.load, load);
+        EXPECT_EQ(bin.load, load);
         labels += static_cast<std::uint64_t>(load.label_tokens);
       }
       EXPECT_EQ(seen.size(), samples);
@@ -118,11 +118,11 @@ TEST(PlanStep, FillsPlacesWithoutSampleByRepeatsOfNoWeight) {
   const PlanInput input = make_input(3, 1);
   const StepPlan plan = plan_step(input, default_model(), make_options(8, 4, 64)).value();
   EXPECT_EQ(plan.microbatches, 1U);
-  ASSERT_EQ(plan.places.size(), 8U);
+  ASSERT_EQ(plan.bins.size(), 8U);
   float weight = 0;
-  for (const PlannedMicrobatch& place : plan.places) {
-    ASSERT_EQ(place.samples.size(), 1U);
-    weight += place.samples.front().weight;
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    ASSERT_EQ(bin.samples.size(), 1U);
+    weight += bin.samples.front().weight;
   }
   EXPECT_EQ(weight, 3.0F);
   std::uint64_t labels = 0;
@@ -136,10 +136,10 @@ TEST(PlanStep, OneInputOnePlan) {
   const StepPlan a = plan_step(input, default_model(), options).value();
   const StepPlan b = plan_step(input, default_model(), options).value();
   EXPECT_EQ(a.hash, b.hash);
-  for (std::size_t i = 0; i < a.places.size(); ++i) {
-    ASSERT_EQ(a.places[i].samples.size(), b.places[i].samples.size());
-    for (std::size_t k = 0; k < a.places[i].samples.size(); ++k) {
-      EXPECT_EQ(a.places[i].samples[k].slot, b.places[i].samples[k].slot);
+  for (std::size_t i = 0; i < a.bins.size(); ++i) {
+    ASSERT_EQ(a.bins[i].samples.size(), b.bins[i].samples.size());
+    for (std::size_t k = 0; k < a.bins[i].samples.size(); ++k) {
+      EXPECT_EQ(a.bins[i].samples[k].slot, b.bins[i].samples[k].slot);
     }
   }
 }
@@ -162,8 +162,8 @@ TEST(PlanStep, KeepsTheMemoryCapOrSaysThatItCannot) {
   for (const Load& load : input.loads) total += load;
   options.microbatch_memory = total.tensor_bytes / 7;
   const StepPlan plan = plan_step(input, default_model(), options).value();
-  for (const PlannedMicrobatch& place : plan.places) {
-    EXPECT_LE(place.load.tensor_bytes, options.microbatch_memory);
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    EXPECT_LE(bin.load.tensor_bytes, options.microbatch_memory);
   }
   options.microbatch_memory = total.tensor_bytes / 9;  // less than all samples need
   EXPECT_EQ(plan_step(input, default_model(), options).error().code(),

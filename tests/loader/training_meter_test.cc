@@ -17,9 +17,10 @@ StepPlan plan_of(const std::vector<std::vector<double>>& seconds) {
   plan.microbatches = static_cast<std::uint32_t>(seconds.front().size());
   for (const auto& rank : seconds) {
     for (const double predicted : rank) {
-      PlannedMicrobatch& place = plan.places.emplace_back();
-      place.load[Module::kLlm].add_sequence(100);
-      place.predicted = {0, 0, predicted};
+      PlannedMicrobatch& bin = plan.bins.emplace_back();
+      bin.samples.emplace_back();
+      bin.load[Module::kLlm].add_sequence(100);
+      bin.predicted = {0, 0, predicted};
     }
   }
   return plan;
@@ -98,9 +99,9 @@ TEST(TrainingMeter, StepsThatAreNeverWholeAreForgotten) {
 
 TEST(TrainingMeter, RepeatsOfNoWeightAreNotDelivered) {
   TrainingMeter meter;
-  PlannedMicrobatch place;
-  place.samples = {{0, 1.0F}, {1, 0.5F}, {2, 0.0F}};
-  meter.sent(place);
+  StepPlan plan = plan_of({{1}});
+  plan.bins[0].samples = {{0, 1.0F}, {1, 0.5F}, {2, 0.0F}};
+  meter.sent(plan, 0, 0);
   EXPECT_EQ(meter.totals().samples_sent, 2U);
   EXPECT_EQ(meter.totals().microbatches_sent, 1U);
 }

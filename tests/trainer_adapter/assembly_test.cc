@@ -24,8 +24,9 @@ MicrobatchHeader example() {
   header.samples = {{10, 1.0F, 1}, {11, 0.5F, 1}};
   header.tensors = {{"vision.patches", DType::kUInt8, {4, 3}},
                     {"llm.input_ids", DType::kInt64, {3}},
-                    {"llm.lengths", DType::kInt32, {2}}};
-  header.rows = {4, 2, 1, 0, 1, 1};
+                    {"llm.lengths", DType::kInt32, {2}},
+                    {"llm.labels", DType::kInt64, {3}}};
+  header.rows = {4, 2, 1, 2, 0, 1, 1, 1};
   return header;
 }
 
@@ -47,16 +48,19 @@ Sample first_sample() {
            0,
            {{{"vision.patches", DType::kUInt8, {4, 3}}, 0},
             {{"llm.input_ids", DType::kInt64, {2}}, 0},
-            {{"llm.lengths", DType::kInt32, {1}}, 0}}},
+            {{"llm.lengths", DType::kInt32, {1}}, 0},
+            {{"llm.labels", DType::kInt64, {2}}, 0}}},
           {raw<std::uint8_t>({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}), raw<std::int64_t>({256, 65}),
-           raw<std::int32_t>({2})}};
+           raw<std::int32_t>({2}), raw<std::int64_t>({65, 66})}};
 }
 
 Sample second_sample() {
   return {{{},
            1,
-           {{{"llm.input_ids", DType::kInt64, {1}}, 0}, {{"llm.lengths", DType::kInt32, {1}}, 0}}},
-          {raw<std::int64_t>({66}), raw<std::int32_t>({1})}};
+           {{{"llm.input_ids", DType::kInt64, {1}}, 0},
+            {{"llm.lengths", DType::kInt32, {1}}, 0},
+            {{"llm.labels", DType::kInt64, {1}}, 0}}},
+          {raw<std::int64_t>({66}), raw<std::int32_t>({1}), raw<std::int64_t>({67})}};
 }
 
 TEST(Assembly, PutsRowsInTheOrderOfTheSamples) {
@@ -64,9 +68,9 @@ TEST(Assembly, PutsRowsInTheOrderOfTheSamples) {
   Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
   const Sample first = first_sample();
   const Sample second = second_sample();
-  EXPECT_EQ(assembly.add(second.header, second.frames()).value(), 12);
+  EXPECT_EQ(assembly.add(second.header, second.frames()).value(), 20);
   EXPECT_FALSE(assembly.whole());
-  EXPECT_EQ(assembly.add(first.header, first.frames()).value(), 32);
+  EXPECT_EQ(assembly.add(first.header, first.frames()).value(), 48);
   ASSERT_TRUE(assembly.whole());
   const Microbatch microbatch = assembly.finish(pool).value();
   const auto ids = microbatch.find("llm.input_ids")->as<std::int64_t>();
@@ -116,7 +120,7 @@ TEST(Assembly, JoinsPiecesOfATensor) {
   Sample head = first_sample();
   const std::vector<std::byte> patches = head.bytes[0];
   head.bytes[0].resize(5);
-  EXPECT_EQ(assembly.add(head.header, head.frames()).value(), 5 + 16 + 4);
+  EXPECT_EQ(assembly.add(head.header, head.frames()).value(), 5 + 16 + 4 + 16);
   EXPECT_FALSE(assembly.whole());
   FragmentHeader tail{{}, 0, {{head.header.pieces[0].tensor, 5}}};
   const std::span<const std::byte> rest = std::span(patches).subspan(5);
@@ -164,8 +168,9 @@ TEST(Assembly, RefusesLengthsOfAnotherType) {
   header.tensors[2].dtype = DType::kUInt8;
   Assembly assembly = Assembly::begin(header, pool, 1 << 20).value();
   for (Sample sample : {first_sample(), second_sample()}) {
-    sample.header.pieces.back().tensor.dtype = DType::kUInt8;
-    sample.bytes.back() = raw<std::uint8_t>({1});
+    const std::size_t lengths = sample.header.pieces.size() - 2;
+    sample.header.pieces[lengths].tensor.dtype = DType::kUInt8;
+    sample.bytes[lengths] = raw<std::uint8_t>({1});
     ASSERT_TRUE(assembly.add(sample.header, sample.frames()));
   }
   ASSERT_TRUE(assembly.whole());

@@ -31,12 +31,13 @@ MicrobatchHeader example_header() {
   header.tensors = {{"vision.patches", DType::kUInt8, {64, 588}},
                     {"llm.input_ids", DType::kInt64, {90}}};
   header.rows = {64, 50, 0, 40};
+  header.routes = {{Module::kVision, 0, 0, 64, 1, 2, 400}, {Module::kLlm, 1, 50, 40, 0, 3, 0}};
   return header;
 }
 
 // One of each, with every field away from its default.
 std::vector<Message> examples() {
-  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10}, "a GPU"};
+  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10}, "a GPU", 11};
   Welcome welcome{8, 11, 10, 12, {13, 14, 15}, 22, 33, 44, 55, 66, 77, 71, 72, 88};
   EpochEnd end{1, 20, 300, 4, 5, true};
   Report report{{1, 2, 3}, {0.25, -1, 1.5}, 0.125};
@@ -84,6 +85,7 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
   EXPECT_EQ(read.predicted_seconds, header.predicted_seconds);
   EXPECT_EQ(read.load, header.load);
   EXPECT_EQ(read.rows, header.rows);
+  EXPECT_EQ(read.routes, header.routes);
   ASSERT_EQ(read.samples.size(), 2U);
   EXPECT_EQ(read.samples[1].id, 9U);
   EXPECT_EQ(read.samples[1].weight, 0.0F);
@@ -147,9 +149,25 @@ TEST(Wire, LimitsHold) {
   header.samples[0].weight = std::numeric_limits<float>::quiet_NaN();
   EXPECT_FALSE(decode(encode(header)).has_value()) << "weight";
   header = example_header();
+  header.routes[0].sample = 2;
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "a route of no sample";
+  header = example_header();
+  header.routes[0].first_unit = 0xFFFFFFFF;
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "a route beyond the microbatch";
+  header = example_header();
+  header.routes[0].module = static_cast<Module>(kModules);
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "a route of no module";
+}
+
+TEST(Wire, AnEncoderMicrobatchMayBeEmpty) {
+  MicrobatchHeader header = example_header();
   header.samples.clear();
+  header.tensors.clear();
   header.rows.clear();
-  EXPECT_FALSE(decode(encode(header)).has_value()) << "no samples";
+  header.routes.clear();
+  const auto read = decode(encode(header));
+  ASSERT_TRUE(read.has_value()) << read.error().message();
+  EXPECT_TRUE(std::get<MicrobatchHeader>(*read).samples.empty());
 }
 
 TEST(Wire, AnUnknownModuleIsSkipped) {

@@ -66,10 +66,11 @@ Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedT
 // Where lengths say how the rows of another tensor are cut, they must cover all of them: a trainer
 // indexes with their sums.
 Status check_cover(const Microbatch& microbatch) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kCuts = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kCuts = {
       {{"vision.cu_seqlens", "vision.patches"},
        {"audio.cu_seqlens", "audio.mel"},
-       {"llm.cu_seqlens", "llm.input_ids"}}};
+       {"llm.cu_seqlens", "llm.input_ids"},
+       {"llm.cu_seqlens", "llm.labels"}}};
   for (const auto& [sums, rows] : kCuts) {
     const SharedTensor* cuts = microbatch.find(sums);
     const SharedTensor* cut = microbatch.find(rows);
@@ -193,23 +194,23 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
 Result<Microbatch> Assembly::finish(BufferPool& pool) {
   Microbatch microbatch;
   std::vector<NamedTensor> derived;
-  std::int64_t tokens = 0;
   for (Target& target : targets_) {
     ISOCOST_ASSIGN(SharedTensor tensor,
                    make_tensor(std::move(target.buffer), target.spec.dtype, target.spec.shape));
     NamedTensor named{target.spec.name, std::move(tensor)};
-    if (named.name == "llm.input_ids") tokens = named.tensor.shape.front();
     if (named.name.ends_with(".lengths") && named.tensor.dtype == DType::kInt32) {
       ISOCOST_ASSIGN(NamedTensor sums, cumulate(named, pool));
       derived.push_back(std::move(sums));
     }
     microbatch.tensors.push_back(std::move(named));
   }
-  if (const SharedTensor* lengths = microbatch.find("llm.lengths")) {
+  const SharedTensor* lengths = microbatch.find("llm.lengths");
+  const SharedTensor* labels = microbatch.find("llm.labels");
+  if (lengths != nullptr && labels != nullptr) {
     if (lengths->dtype != DType::kInt32) {
       return corrupt(header_.position, "llm.lengths: is not int32");
     }
-    ISOCOST_ASSIGN(NamedTensor weights, spread_weights(header_, *lengths, tokens, pool));
+    ISOCOST_ASSIGN(NamedTensor weights, spread_weights(header_, *lengths, labels->shape.front(), pool));
     derived.push_back(std::move(weights));
   }
   for (NamedTensor& named : derived) microbatch.tensors.push_back(std::move(named));

@@ -1,0 +1,157 @@
+// A node serves a layout: real clients at all of its seats, each of which receives what its stage
+// consumes and nothing else.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "balancer/place.h"
+#include "base/fingerprint.h"
+#include "tests/e2e/loop_fixture.h"
+
+namespace isocost {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::set<std::string> names(const Microbatch& microbatch) {
+  std::set<std::string> names;
+  for (const NamedTensor& named : microbatch.tensors) names.insert(named.name);
+  return names;
+}
+
+std::int64_t sent_bytes(const Microbatch& microbatch) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < microbatch.header.tensors.size(); ++i) {
+    bytes += static_cast<std::int64_t>(microbatch.tensors[i].tensor.bytes().size());
+  }
+  return bytes;
+}
+
+class LayoutLoop : public LoopTest {
+ protected:
+  void SetUp() override {
+    LoopTest::SetUp();
+    layout_.encoder = {2, 1, 2};
+    layout_.llm = {1, 3, 1};
+    layout_.microbatches = 3;
+  }
+
+  NodeOptions serve() const {
+    NodeOptions options = this->options(static_cast<std::int64_t>(layout_.llm.data));
+    options.microbatches = static_cast<std::int64_t>(layout_.microbatches);
+    options.layout = scratch() / "layout.json";
+    std::ofstream(options.layout) << layout_.to_json();
+    return options;
+  }
+
+  // A client at every seat, and what each was handed.
+  struct AtSeat {
+    Place place;
+    std::vector<MicrobatchHeader> headers;
+    std::set<std::string> tensors;
+    std::int64_t bytes = 0;
+  };
+  std::vector<AtSeat> run_layout(const NodeOptions& options, NodeSummary* summary = nullptr) {
+    std::mutex mutex;
+    std::vector<AtSeat> at(seats(layout_));
+    for (std::size_t i = 0; i < at.size(); ++i) at[i].place = place_of_seat(layout_, i);
+    const Delivered delivered =
+        run(options, static_cast<std::int64_t>(at.size()),
+            [&](std::int64_t seat, Client& client, const Microbatch& microbatch) {
+              const std::lock_guard lock(mutex);
+              AtSeat& here = at.at(static_cast<std::size_t>(seat));
+              here.headers.push_back(microbatch.header);
+              here.tensors.merge(names(microbatch));
+              here.bytes += sent_bytes(microbatch);
+              Report report{microbatch.header.position, microbatch.header.predicted_seconds};
+              EXPECT_TRUE(client.report(report).has_value());
+            });
+    if (summary != nullptr) *summary = delivered.summary;
+    return at;
+  }
+
+  Layout layout_;
+};
+
+TEST_F(LayoutLoop, AStageReceivesWhatItConsumes) {
+  make_dataset(48);
+  NodeSummary summary;
+  const std::vector<AtSeat> at = run_layout(serve(), &summary);
+  EXPECT_THAT(at[0].tensors,
+              ElementsAre("audio.cu_seqlens", "audio.lengths", "audio.mel", "vision.cu_seqlens",
+                          "vision.grids", "vision.lengths", "vision.patches"));
+  EXPECT_EQ(at[1].tensors, at[0].tensors);
+  EXPECT_THAT(at[2].tensors, ElementsAre("llm.cu_seqlens", "llm.input_ids", "llm.lengths",
+                                         "llm.position_ids"));
+  EXPECT_THAT(at[3].tensors, ElementsAre("llm.cu_seqlens", "llm.lengths"));
+  EXPECT_THAT(at[4].tensors, ElementsAre("llm.cu_seqlens", "llm.labels", "llm.lengths",
+                                         "llm.loss_weights"));
+  EXPECT_EQ(summary.delivered, 48U);
+  EXPECT_EQ(summary.reports_rejected, 0);
+  EXPECT_EQ(summary.decoded_again, 0U);
+
+  // In all no more than a rank that reads everything, but for the lengths.
+  std::int64_t staged = 0;
+  for (const AtSeat& seat : at) staged += seat.bytes;
+  NodeOptions whole = options(1);
+  whole.microbatches = 3;
+  std::int64_t alone = 0;
+  run(whole, [&](std::int64_t, Client&, const Microbatch& microbatch) {
+    alone += sent_bytes(microbatch);
+  });
+  EXPECT_GE(staged, alone);
+  EXPECT_LE(static_cast<double>(staged), 1.02 * static_cast<double>(alone));
+}
+
+TEST_F(LayoutLoop, EverySampleOnceOnEverySide) {
+  make_dataset(53);  // three whole batches and a tail of five
+  for (const std::size_t encoders : {1, 2, 3}) {
+    for (const std::size_t replicas : {1, 2}) {
+      layout_.encoder.data = encoders;
+      layout_.llm.data = replicas;
+      layout_.llm.pipeline = 2;
+      const std::vector<AtSeat> at = run_layout(serve());
+      std::map<std::pair<LayoutModule, std::size_t>, std::map<std::uint64_t, int>> seen;
+      for (const AtSeat& seat : at) {
+        for (const MicrobatchHeader& header : seat.headers) {
+          for (const SampleEntry& sample : header.samples) {
+            seen[{seat.place.module, seat.place.stage}][sample.id] += 1;
+          }
+        }
+      }
+      EXPECT_EQ((seen[{LayoutModule::kLlm, 0}].size()), 53U);
+      EXPECT_EQ((seen[{LayoutModule::kLlm, 0}]), (seen[{LayoutModule::kLlm, 1}]));
+      for (const auto& [id, times] : seen[{LayoutModule::kLlm, 0}]) {
+        EXPECT_EQ(times, 1) << id;
+        // Every fifth sample is text alone.
+        EXPECT_EQ((seen[{LayoutModule::kEncoder, 0}].count(id)), 1U - (id % 5 == 3 ? 1U : 0U));
+      }
+    }
+  }
+}
+
+TEST_F(LayoutLoop, ATrainerWithAnotherLayoutIsRefused) {
+  make_dataset(16);
+  const auto node = Node::create(serve(), {}, {}).value();
+  ClientOptions options;
+  options.endpoint = node->endpoint();
+  options.layout = Fingerprint::of("another");
+  const auto client = Client::connect(options);
+  ASSERT_FALSE(client.has_value());
+  EXPECT_THAT(client.error().message(), HasSubstr("another layout than the node"));
+  options.layout = Fingerprint::of(layout_.to_json());
+  EXPECT_TRUE(Client::connect(options).has_value());
+  options.rank = 7;
+  EXPECT_FALSE(Client::connect(options).has_value());
+}
+
+}  // namespace
+}  // namespace isocost
