@@ -139,4 +139,153 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
   return step;
 }
 
+namespace {
+
+// A look at a whole step costs as much as so many of a group's.
+constexpr std::int64_t kLooksOfGroups = 32;
+// Coupled plans nearer the bound than this leave nothing to gain.
+constexpr double kEnough = 1.002;
+// Parts of the budget for plans that others start from.
+constexpr std::int64_t kAheadPart = 4;
+constexpr std::int64_t kLlmAlonePart = 8;
+
+OrderOptions part_of(const OrderOptions& options, std::int64_t part) {
+  OrderOptions less = options;
+  less.evaluations /= part;
+  less.exchanges /= part;
+  return less;
+}
+
+// The LLM planned as if there were no encoder.
+Result<MicrobatchBins> llm_alone(const PipelineModel& model, std::span<const PipelineLoad> samples,
+                                 const OrderOptions& options) {
+  PipelineModel alone = model;
+  alone.encoder.stages = 0;
+  std::vector<PipelineLoad> loads(samples.begin(), samples.end());
+  for (PipelineLoad& load : loads) load.encoder_s = load.encoder_units = 0;
+  ISOCOST_ASSIGN(PipelinePlan plan,
+                 plan_pipeline(alone, loads, PipelinePolicy::kIsocost, options));
+  return std::move(plan.bins);
+}
+
+// Numbers that an interval may hold: about a slot for each replica, a slot for each wave of the
+// LLM's microbatches, and less.
+std::vector<std::size_t> widths(const PipelineModel& model) {
+  std::vector<std::size_t> widths;
+  for (const std::size_t of : {model.encoder.replicas, model.llm.replicas}) {
+    for (const std::size_t width : {of, (of + 1) / 2, 2 * of}) {
+      if (width <= model.places() &&
+          std::find(widths.begin(), widths.end(), width) == widths.end()) {
+        widths.push_back(width);
+      }
+    }
+  }
+  return widths;
+}
+
+/// The decoupled side of plan_decoupled.
+class Decoupling {
+ public:
+  Decoupling(const PipelineModel& model, std::span<const PipelineLoad> samples,
+             const DecoupledOptions& options, DecoupledStep& step, const PipelinePlan& coupled)
+      : model_(model),
+        samples_(samples),
+        options_(options),
+        search_(step, coupled_choice(coupled.bins)) {}
+
+  Status run() {
+    offer_divisions(search_.choice().bins);
+    for (std::size_t more = 1; more <= options_.more_ahead; ++more) {
+      PipelineModel ahead = model_;
+      ahead.encoder_ahead += more;
+      ISOCOST_ASSIGN(const PipelinePlan plan,
+                     plan_pipeline(ahead, samples_, PipelinePolicy::kIsocost,
+                                   part_of(options_.order, kAheadPart)));
+      offer_divisions(plan.bins);
+    }
+    ISOCOST_ASSIGN(const MicrobatchBins alone,
+                   llm_alone(model_, samples_, part_of(options_.order, kLlmAlonePart)));
+    offer_divisions(alone);
+    Random random(options_.order.seed);
+    const std::int64_t looks = options_.order.evaluations / kLooksOfGroups;
+    search_.improve(looks, random);
+    search_.save_feeds(looks / 4);
+    return {};
+  }
+
+  const DecoupledSearch& search() const { return search_; }
+
+ private:
+  DecoupledChoice coupled_choice(const MicrobatchBins& bins) const {
+    DecoupledChoice choice{.bins = bins,
+                           .encoder_of = std::vector<std::uint32_t>(samples_.size(), 0),
+                           .interval_of = {},
+                           .ahead = model_.encoder_ahead};
+    couple_encoders(model_, choice);
+    return choice;
+  }
+
+  void offer_divisions(const MicrobatchBins& bins) {
+    DecoupledChoice choice = coupled_choice(bins);
+    offer_ahead(choice);
+    for (const std::size_t width : widths(model_)) {
+      choice.interval_of = even_intervals(model_.places(), width);
+      deal_to_encoders(model_, samples_, choice);
+      offer_ahead(choice);
+    }
+  }
+
+  void offer_ahead(DecoupledChoice& choice) {
+    for (std::size_t more = 0; more <= options_.more_ahead; ++more) {
+      choice.ahead = model_.encoder_ahead + more;
+      search_.offer(choice);
+    }
+  }
+
+  const PipelineModel& model_;
+  std::span<const PipelineLoad> samples_;
+  const DecoupledOptions& options_;
+  DecoupledSearch search_;
+};
+
+bool worth_decoupling(const PipelineModel& model, std::span<const PipelineLoad> samples,
+                      PipelinePolicy policy, const PipelinePlan& coupled) {
+  if (policy != PipelinePolicy::kIsocost || model.encoder.stages == 0) return false;
+  if (coupled.fits && coupled.step_s <= coupled.lower_bound_s * kEnough) return false;
+  const auto with_media = std::count_if(samples.begin(), samples.end(), [](const auto& sample) {
+    return sample.encoder_units > 0;
+  });
+  return static_cast<std::size_t>(with_media) >= model.encoder.replicas;
+}
+
+}  // namespace
+
+Result<DecoupledPlan> plan_decoupled(const PipelineModel& model,
+                                     std::span<const PipelineLoad> samples, PipelinePolicy policy,
+                                     const DecoupledOptions& options) {
+  ISOCOST_ASSIGN(PipelinePlan coupled, plan_pipeline(model, samples, policy, options.order));
+  DecoupledPlan plan{.bins = coupled.bins,
+                     .encoder = {},
+                     .encoder_ahead = model.encoder_ahead,
+                     .step_s = coupled.step_s,
+                     .coupled_s = coupled.step_s,
+                     .lower_bound_s = coupled.lower_bound_s,
+                     .fits = coupled.fits};
+  if (!worth_decoupling(model, samples, policy, coupled)) return plan;
+  ISOCOST_ASSIGN(DecoupledStep step, DecoupledStep::create(model, samples, options.order.caps));
+  Decoupling decoupling(model, samples, options, step, coupled);
+  ISOCOST_TRY(decoupling.run());
+  const DecoupledScore score = step.look(decoupling.search().choice());
+  const bool fits = score.excess_bytes == 0;
+  if (coupled.fits && !fits) return plan;
+  if (score.step_s >= coupled.step_s && fits == coupled.fits) return plan;
+  plan.bins = decoupling.search().choice().bins;
+  plan.encoder = step.slots(decoupling.search().choice());
+  plan.encoder_ahead = decoupling.search().choice().ahead;
+  plan.decoupled = true;
+  plan.step_s = score.step_s;
+  plan.fits = fits;
+  return plan;
+}
+
 }  // namespace isocost

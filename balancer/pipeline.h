@@ -63,6 +63,9 @@ struct PipelineStep {
   ModulePipeline llm;
   std::vector<Feed> feeds;
   Link link;
+  /// Microbatches by which the encoder runs further ahead than the LLM's schedule takes them in:
+  /// more activations are kept, and the LLM waits less.
+  std::size_t encoder_ahead = 0;
 };
 
 /// A pass as it ran. `device` indexes PipelineReport::stages.

@@ -144,6 +144,7 @@ void slow_down(std::span<StagePass> passes, double speed) {
 PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad> loads) {
   PipelineStep step{
       .schedule = model.schedule, .encoder = {}, .llm = {}, .feeds = {}, .link = model.link};
+  step.encoder_ahead = model.encoder_ahead;
   step.llm.stages = model.llm.stages;
   step.llm.chunks = model.llm.chunks;
   step.llm.reduce_s = model.llm.reduce_s;

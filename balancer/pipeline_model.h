@@ -57,6 +57,7 @@ struct PipelineModel {
   std::vector<double> encoder_on_llm;  ///< [LLM chunks], empty: no encoder work there.
   Link link;
   double feed_bytes_per_llm_unit = 0;  ///< Encoder output that enters the LLM.
+  std::size_t encoder_ahead = 0;       ///< See PipelineStep.
   double forward_share = 1.0 / 3;      ///< Of seconds; the rest is halved between gradients of
                                        ///< inputs and of weights.
 

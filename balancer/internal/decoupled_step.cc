@@ -116,7 +116,7 @@ bool DecoupledStep::fill_slots(const DecoupledChoice& choice) {
   std::fill(missing_.begin(), missing_.end(), 0);
   feeds_ = 0;
   for (std::size_t number = 0; number < choice.interval_of.size(); ++number) {
-    const std::size_t place = place_of_number(number);
+    const std::size_t place = place_of_number(*model_, number);
     const auto microbatch = narrow(number / model_->llm.replicas);
     for (const std::uint32_t sample : choice.bins[place]) {
       if (samples_[sample].encoder_units <= 0) continue;
@@ -223,7 +223,7 @@ bool DecoupledStep::run_encoder_stage(std::size_t replica, std::size_t stage) {
   bool moved = false;
   while (mine.backward < count) {
     const std::size_t reach =
-        taken_[slots[mine.backward].last] + (model_->encoder.stages - stage);
+        taken_[slots[mine.backward].last] + (model_->encoder.stages - stage) + ahead_;
     while (mine.target < count && slots[mine.target].first < reach) ++mine.target;
     mine.target = std::max(mine.target, mine.backward + 1);
     const bool ran =
@@ -301,6 +301,7 @@ DecoupledScore DecoupledStep::look(const DecoupledChoice& choice) {
   std::fill(gradient_.begin(), gradient_.end(), -1.0);
   std::fill(stages_.begin(), stages_.end(), EncoderStage{});
   excess_ = 0;
+  ahead_ = choice.ahead;
   const std::size_t stages = model_->encoder.stages;
   for (bool moved = true; moved;) {
     moved = false;
@@ -319,7 +320,7 @@ EncoderSlots DecoupledStep::slots(const DecoupledChoice& choice) const {
   EncoderSlots out(slot_count_.size());
   std::vector<std::uint32_t> open(out.size(), kNoInterval);
   for (std::size_t number = 0; number < choice.interval_of.size(); ++number) {
-    for (const std::uint32_t sample : choice.bins[place_of_number(number)]) {
+    for (const std::uint32_t sample : choice.bins[place_of_number(*model_, number)]) {
       if (samples_[sample].encoder_units <= 0) continue;
       const std::uint32_t replica = choice.encoder_of[sample];
       if (open[replica] != choice.interval_of[number]) out[replica].emplace_back();

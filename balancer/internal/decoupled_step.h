@@ -18,7 +18,15 @@ struct DecoupledChoice {
   MicrobatchBins bins;
   std::vector<std::uint32_t> encoder_of;   ///< [samples]: the encoder replica.
   std::vector<std::uint32_t> interval_of;  ///< [numbers]: never descends.
+  std::size_t ahead = 0;                   ///< PipelineStep::encoder_ahead.
 };
+
+inline std::size_t place_of_number(const PipelineModel& model, std::size_t number) {
+  return number % model.llm.replicas * model.microbatches + number / model.llm.replicas;
+}
+inline std::size_t number_of_place(const PipelineModel& model, std::size_t place) {
+  return place % model.microbatches * model.llm.replicas + place / model.microbatches;
+}
 
 /// First the bytes above the cap, then seconds, then transfers between encoder and LLM.
 struct DecoupledScore {
@@ -49,12 +57,7 @@ class DecoupledStep {
   /// The slots of the last look's choice.
   EncoderSlots slots(const DecoupledChoice& choice) const;
 
-  std::size_t place_of_number(std::size_t number) const {
-    return number % model_->llm.replicas * model_->microbatches + number / model_->llm.replicas;
-  }
-  std::size_t number_of_place(std::size_t place) const {
-    return place % model_->microbatches * model_->llm.replicas + place / model_->microbatches;
-  }
+  std::span<const PipelineLoad> samples() const { return samples_; }
 
  private:
   static constexpr std::size_t kKinds = PassTable::kKinds;
@@ -136,6 +139,7 @@ class DecoupledStep {
   std::vector<double> backward_ends_;       ///< [rows]
   std::vector<EncoderStage> stages_;        ///< [encoder replicas × stages]
   std::int64_t excess_ = 0;
+  std::size_t ahead_ = 0;
   std::vector<StagePass> scratch_;
 };
 

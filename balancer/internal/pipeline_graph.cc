@@ -154,7 +154,8 @@ class GraphBuilder {
     std::vector<std::uint32_t> before(slots);
     std::uint32_t forward = 0;
     for (std::size_t s = 0; s < slots; ++s) {
-      const std::size_t reach = taken[last[s]] + (step_.encoder.stages - stage);
+      const std::size_t reach =
+          taken[last[s]] + (step_.encoder.stages - stage) + step_.encoder_ahead;
       while (forward < slots && first[forward] < reach) ++forward;
       forward = std::max(forward, narrow(s + 1));
       before[s] = forward;
