@@ -128,11 +128,12 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
       slow_down(row, model.encoder.speed_of(e));
       passes.insert(passes.end(), row.begin(), row.end());
       for (const auto& [place, units] : needs) {
-        step.feeds.push_back({.encoder_replica = e,
-                              .slot = s,
-                              .llm_replica = static_cast<std::uint32_t>(place / model.microbatches),
-                              .microbatch = static_cast<std::uint32_t>(place % model.microbatches),
-                              .bytes = static_cast<std::int64_t>(units * model.feed_bytes_per_llm_unit)});
+        step.feeds.push_back(
+            {.encoder_replica = e,
+             .slot = s,
+             .llm_replica = static_cast<std::uint32_t>(place / model.microbatches),
+             .microbatch = static_cast<std::uint32_t>(place % model.microbatches),
+             .bytes = static_cast<std::int64_t>(units * model.feed_bytes_per_llm_unit)});
       }
     }
   }
@@ -156,15 +157,14 @@ OrderOptions part_of(const OrderOptions& options, std::int64_t part) {
   return less;
 }
 
-// The LLM planned as if there were no encoder.
+// Bins searched on as if there were no encoder.
 Result<MicrobatchBins> llm_alone(const PipelineModel& model, std::span<const PipelineLoad> samples,
-                                 const OrderOptions& options) {
+                                 const MicrobatchBins& bins, const OrderOptions& options) {
   PipelineModel alone = model;
   alone.encoder.stages = 0;
   std::vector<PipelineLoad> loads(samples.begin(), samples.end());
   for (PipelineLoad& load : loads) load.encoder_s = load.encoder_units = 0;
-  ISOCOST_ASSIGN(PipelinePlan plan,
-                 plan_pipeline(alone, loads, PipelinePolicy::kIsocost, options));
+  ISOCOST_ASSIGN(PipelinePlan plan, refine_pipeline(alone, loads, bins, options));
   return std::move(plan.bins);
 }
 
@@ -194,17 +194,17 @@ class Decoupling {
         search_(step, coupled_choice(coupled.bins)) {}
 
   Status run() {
-    offer_divisions(search_.choice().bins);
+    const MicrobatchBins coupled = search_.choice().bins;
+    offer_divisions(coupled);
     for (std::size_t more = 1; more <= options_.more_ahead; ++more) {
       PipelineModel ahead = model_;
       ahead.encoder_ahead += more;
-      ISOCOST_ASSIGN(const PipelinePlan plan,
-                     plan_pipeline(ahead, samples_, PipelinePolicy::kIsocost,
-                                   part_of(options_.order, kAheadPart)));
+      ISOCOST_ASSIGN(const PipelinePlan plan, refine_pipeline(ahead, samples_, coupled,
+                                                              part_of(options_.order, kAheadPart)));
       offer_divisions(plan.bins);
     }
     ISOCOST_ASSIGN(const MicrobatchBins alone,
-                   llm_alone(model_, samples_, part_of(options_.order, kLlmAlonePart)));
+                   llm_alone(model_, samples_, coupled, part_of(options_.order, kLlmAlonePart)));
     offer_divisions(alone);
     Random random(options_.order.seed);
     const std::int64_t looks = options_.order.evaluations / kLooksOfGroups;
@@ -248,13 +248,18 @@ class Decoupling {
   DecoupledSearch search_;
 };
 
+// pipeline_bound, but that decoupled slots may be as few as one likes, and so their fixed seconds.
+double decoupled_bound(PipelineModel model, std::span<const PipelineLoad> samples) {
+  if (model.encoder.stages > 0) model.encoder.microbatch_s = 0;
+  return pipeline_bound(model, samples);
+}
+
 bool worth_decoupling(const PipelineModel& model, std::span<const PipelineLoad> samples,
-                      PipelinePolicy policy, const PipelinePlan& coupled) {
+                      PipelinePolicy policy, const PipelinePlan& coupled, double bound) {
   if (policy != PipelinePolicy::kIsocost || model.encoder.stages == 0) return false;
-  if (coupled.fits && coupled.step_s <= coupled.lower_bound_s * kEnough) return false;
-  const auto with_media = std::count_if(samples.begin(), samples.end(), [](const auto& sample) {
-    return sample.encoder_units > 0;
-  });
+  if (coupled.fits && coupled.step_s <= bound * kEnough) return false;
+  const auto with_media = std::count_if(
+      samples.begin(), samples.end(), [](const auto& sample) { return sample.encoder_units > 0; });
   return static_cast<std::size_t>(with_media) >= model.encoder.replicas;
 }
 
@@ -269,9 +274,9 @@ Result<DecoupledPlan> plan_decoupled(const PipelineModel& model,
                      .encoder_ahead = model.encoder_ahead,
                      .step_s = coupled.step_s,
                      .coupled_s = coupled.step_s,
-                     .lower_bound_s = coupled.lower_bound_s,
+                     .lower_bound_s = decoupled_bound(model, samples),
                      .fits = coupled.fits};
-  if (!worth_decoupling(model, samples, policy, coupled)) return plan;
+  if (!worth_decoupling(model, samples, policy, coupled, plan.lower_bound_s)) return plan;
   ISOCOST_ASSIGN(DecoupledStep step, DecoupledStep::create(model, samples, options.order.caps));
   Decoupling decoupling(model, samples, options, step, coupled);
   ISOCOST_TRY(decoupling.run());

@@ -17,8 +17,8 @@ using EncoderSlots = std::vector<std::vector<std::vector<std::uint32_t>>>;
 
 /// A step whose encoder work is divided apart from the LLM's, or as the LLM's microbatches are.
 struct DecoupledPlan {
-  MicrobatchBins bins;   ///< [LLM replicas × microbatches], samples ascending.
-  EncoderSlots encoder;  ///< Empty where the plan is coupled: coupled_feeds say it then.
+  MicrobatchBins bins;            ///< [LLM replicas × microbatches], samples ascending.
+  EncoderSlots encoder;           ///< Empty where the plan is coupled: coupled_feeds say it then.
   std::size_t encoder_ahead = 0;  ///< See PipelineStep.
   bool decoupled = false;
   double step_s = 0;

@@ -258,6 +258,23 @@ Result<PipelinePlan> order_microbatches(const PipelineModel& model,
   return search.plan(pipeline_bound(model, samples));
 }
 
+Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
+                                     std::span<const PipelineLoad> samples,
+                                     const MicrobatchBins& bins, const OrderOptions& options) {
+  ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
+  ISOCOST_TRY(check_bins(model, samples, bins));
+  const auto empty =
+      std::find_if(bins.begin(), bins.end(), [](const auto& b) { return b.empty(); });
+  if (empty != bins.end()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "order: microbatch " + std::to_string(empty - bins.begin()) + " is empty");
+  }
+  StepSearch search(groups, samples, bins, options);
+  search.improve(true);
+  search.exchange();
+  return search.plan(pipeline_bound(model, samples));
+}
+
 Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
                                    std::span<const PipelineLoad> samples, PipelinePolicy policy,
                                    const OrderOptions& options) {

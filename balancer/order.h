@@ -55,6 +55,12 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
                                    std::span<const PipelineLoad> samples, PipelinePolicy policy,
                                    const OrderOptions& options);
 
+/// Searches division and order from `bins`, as plan_pipeline does from its own: never longer than
+/// they are. Errors: as order_microbatches; kInvalidArgument for an empty microbatch.
+Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
+                                     std::span<const PipelineLoad> samples,
+                                     const MicrobatchBins& bins, const OrderOptions& options);
+
 /// Samples of a step as a problem of balance(): two dimensions, seconds of the busiest stage of the
 /// encoder and of the LLM, into microbatches of which the largest counts.
 BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const PipelineLoad> samples);

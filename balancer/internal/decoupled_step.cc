@@ -293,7 +293,8 @@ std::int64_t DecoupledStep::llm_excess() const {
 }
 
 DecoupledScore DecoupledStep::look(const DecoupledChoice& choice) {
-  DecoupledScore score{.step_s = std::numeric_limits<double>::infinity()};
+  DecoupledScore score{.excess_bytes = std::numeric_limits<std::int64_t>::max(),
+                       .step_s = std::numeric_limits<double>::infinity()};
   if (!fill_slots(choice)) return score;
   price_slots();
   std::fill(llm_next_.begin(), llm_next_.end(), 0);

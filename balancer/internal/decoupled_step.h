@@ -52,7 +52,7 @@ class DecoupledStep {
   /// Takes in what a microbatch holds: after `choice.bins` has changed there.
   void write(const DecoupledChoice& choice, std::size_t place);
   void write_all(const DecoupledChoice& choice);
-  /// Infinite seconds where an encoder replica has nothing to do.
+  /// The worst there is where an encoder replica has nothing to do.
   DecoupledScore look(const DecoupledChoice& choice);
   /// The slots of the last look's choice.
   EncoderSlots slots(const DecoupledChoice& choice) const;
@@ -131,13 +131,13 @@ class DecoupledStep {
 
   std::size_t most_slots_ = 0;
   std::size_t feeds_ = 0;
-  std::vector<Slot> slots_;                 ///< [encoder replicas × most]
-  std::vector<std::uint32_t> slot_count_;   ///< [encoder replicas]
-  std::vector<std::uint32_t> open_;         ///< [encoder replicas]: interval of the last slot
-  std::vector<StagePass> encoder_passes_;   ///< [rows]
-  std::vector<double> forward_ends_;        ///< [rows]
-  std::vector<double> backward_ends_;       ///< [rows]
-  std::vector<EncoderStage> stages_;        ///< [encoder replicas × stages]
+  std::vector<Slot> slots_;                ///< [encoder replicas × most]
+  std::vector<std::uint32_t> slot_count_;  ///< [encoder replicas]
+  std::vector<std::uint32_t> open_;        ///< [encoder replicas]: interval of the last slot
+  std::vector<StagePass> encoder_passes_;  ///< [rows]
+  std::vector<double> forward_ends_;       ///< [rows]
+  std::vector<double> backward_ends_;      ///< [rows]
+  std::vector<EncoderStage> stages_;       ///< [encoder replicas × stages]
   std::int64_t excess_ = 0;
   std::size_t ahead_ = 0;
   std::vector<StagePass> scratch_;
