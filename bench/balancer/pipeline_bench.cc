@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "balancer/decoupled.h"
 #include "balancer/layout_search.h"
 #include "balancer/order.h"
 #include "balancer/sample_prices.h"
@@ -94,6 +95,105 @@ void plan_step(benchmark::State& state, const std::string& name) {
 BENCHMARK_CAPTURE(plan_step, mixed, "mixed")->Arg(512)->Arg(2048)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan_step, documents, "documents")->Arg(512)->Unit(benchmark::kMillisecond);
 
+/// Layouts of 64 GPUs whose modules have unlike degrees. `fits`: in 80 GiB, with coupled plans.
+struct UnlikeLayout {
+  const char* name;
+  isocost::Layout layout;
+  bool fits = true;
+};
+std::vector<UnlikeLayout> unlike_layouts() {
+  return {{"2x1x6+4x1x13", {.encoder = {2, 1, 6}, .llm = {4, 1, 13}, .microbatches = 16}},
+          {"1x1x12+4x1x13", {.encoder = {1, 1, 12}, .llm = {4, 1, 13}, .microbatches = 16}},
+          {"2x1x8+4x2x6", {.encoder = {2, 1, 8}, .llm = {4, 2, 6}, .microbatches = 16}},
+          {"4x1x4+2x3x8", {.encoder = {4, 1, 4}, .llm = {2, 3, 8}, .microbatches = 16}},
+          {"1x1x16+2x3x8", {.encoder = {1, 1, 16}, .llm = {2, 3, 8}, .microbatches = 32}},
+          {"1x2x8+4x3x4", {.encoder = {1, 2, 8}, .llm = {4, 3, 4}, .microbatches = 32}},
+          {"1x1x16+2x4x6", {.encoder = {1, 1, 16}, .llm = {2, 4, 6}, .microbatches = 32}},
+          {"1x1x8+2x7x4", {.encoder = {1, 1, 8}, .llm = {2, 7, 4}, .microbatches = 16}, false},
+          {"1x1x8+2x7x4-m32", {.encoder = {1, 1, 8}, .llm = {2, 7, 4}, .microbatches = 32}, false}};
+}
+
+/// Mean and least of what one plan is shorter than another.
+struct Gain {
+  double mean = 0;
+  double least = 1e9;
+  double most = 0;
+  void add(double before, double after, std::uint64_t count) {
+    mean += before / after / static_cast<double>(count);
+    least = std::min(least, before / after);
+    most = std::max(most, before / after);
+  }
+};
+
+std::vector<std::vector<PipelineLoad>> unlike_batches(const isocost::JobModel& job,
+                                                      const isocost::Mixture& mixture,
+                                                      const UnlikeLayout& unlike,
+                                                      PipelineLoad& mean) {
+  constexpr std::uint64_t kSeeds = 8;
+  std::vector<std::vector<PipelineLoad>> batches;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    auto& batch = batches.emplace_back(draw(mixture, 512, seed));
+    for (const PipelineLoad& sample : batch) mean += sample;
+    for (PipelineLoad& sample : batch) sample = spread_load(job, unlike.layout, sample);
+  }
+  for (double* part : {&mean.encoder_s, &mean.llm_s, &mean.encoder_units, &mean.llm_units}) {
+    *part /= static_cast<double>(512 * kSeeds);
+  }
+  return batches;
+}
+
+// Decoupled over coupled plans, both with the same budget. `fixed_over`: the encoder runs no
+// further ahead than for coupled plans; `same_ahead_over`: coupled plans run as far ahead as the
+// decoupled one chose to.
+void decouple(benchmark::State& state, const UnlikeLayout& unlike) {
+  const isocost::JobModel job;
+  const auto mixture = isocost::load_mixture("mixed", ISOCOST_QUALITY_DATA);
+  if (!mixture) return state.SkipWithError("no traces");
+  PipelineLoad mean;
+  const auto batches = unlike_batches(job, *mixture, unlike, mean);
+  const auto model = make_pipeline(job, unlike.layout, mean);
+  if (!model) return state.SkipWithError(model.error().message().c_str());
+  isocost::OrderOptions order{.evaluations = state.range(0), .exchanges = state.range(0) / 32};
+  if (unlike.fits) {
+    order.caps = activation_caps(job, state_memory(job, unlike.layout, *model), 0.9);
+  }
+  Gain gain;
+  Gain fixed;
+  Gain same_ahead;
+  double over_bound = 0;
+  for (const auto& batch : batches) {
+    const auto plan = plan_decoupled(*model, batch, PipelinePolicy::kIsocost, {.order = order});
+    const auto strict =
+        plan_decoupled(*model, batch, PipelinePolicy::kIsocost, {.order = order, .more_ahead = 0});
+    if (!plan || !strict || !plan->fits || plan->step_s < plan->lower_bound_s ||
+        std::max(plan->step_s, strict->step_s) > plan->coupled_s) {
+      return state.SkipWithError("wrong plan");
+    }
+    isocost::PipelineModel further = *model;
+    further.encoder_ahead = plan->encoder_ahead;
+    const auto ahead = plan_pipeline(further, batch, PipelinePolicy::kIsocost, order);
+    if (!ahead) return state.SkipWithError("no plan");
+    gain.add(plan->coupled_s, plan->step_s, batches.size());
+    fixed.add(plan->coupled_s, strict->step_s, batches.size());
+    // A plan that breaks the caps is none to compare with.
+    same_ahead.add(ahead->fits ? std::min(ahead->step_s, plan->coupled_s) : plan->coupled_s,
+                   plan->step_s, batches.size());
+    over_bound += plan->step_s / plan->lower_bound_s / static_cast<double>(batches.size());
+    order.seed += 1;
+  }
+  std::size_t turn = 0;
+  for (auto one : state) {
+    benchmark::DoNotOptimize(plan_decoupled(*model, batches[turn++ % batches.size()],
+                                            PipelinePolicy::kIsocost, {.order = order}));
+  }
+  state.counters["over_coupled"] = gain.mean;
+  state.counters["least"] = gain.least;
+  state.counters["most"] = gain.most;
+  state.counters["fixed_over"] = fixed.mean;
+  state.counters["same_ahead_over"] = same_ahead.mean;
+  state.counters["over_bound"] = over_bound;
+}
+
 // The chosen layout beside the mean-shape rule's, on batches that the search has not seen.
 void search(benchmark::State& state) {
   const isocost::JobModel job;
@@ -127,4 +227,18 @@ BENCHMARK(search)->Arg(64)->Arg(1024)->Unit(benchmark::kSecond)->UseRealTime()->
 
 }  // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  for (const UnlikeLayout& unlike : unlike_layouts()) {
+    const std::string name = std::string("decouple/").append(unlike.name);
+    benchmark::RegisterBenchmark(name.c_str(),
+                                 [unlike](benchmark::State& state) { decouple(state, unlike); })
+        ->Arg(32'000)
+        ->Arg(8'000)
+        ->Unit(benchmark::kMillisecond);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
+}
