@@ -143,8 +143,8 @@ std::vector<std::vector<PipelineLoad>> unlike_batches(const isocost::JobModel& j
 }
 
 // Decoupled over coupled plans, both with the same budget. `fixed_over`: the encoder runs no
-// further ahead than for coupled plans; `same_ahead_over`: coupled plans run as far ahead as the
-// decoupled one chose to.
+// further ahead than for coupled plans; `best_ahead_over`: over the best of coupled plans
+// that run 0, 1 or 2 microbatches further ahead, too.
 void decouple(benchmark::State& state, const UnlikeLayout& unlike) {
   const isocost::JobModel job;
   const auto mixture = isocost::load_mixture("mixed", ISOCOST_QUALITY_DATA);
@@ -159,7 +159,7 @@ void decouple(benchmark::State& state, const UnlikeLayout& unlike) {
   }
   Gain gain;
   Gain fixed;
-  Gain same_ahead;
+  Gain best;
   double over_bound = 0;
   for (const auto& batch : batches) {
     const auto plan = plan_decoupled(*model, batch, PipelinePolicy::kIsocost, {.order = order});
@@ -169,15 +169,17 @@ void decouple(benchmark::State& state, const UnlikeLayout& unlike) {
         std::max(plan->step_s, strict->step_s) > plan->coupled_s) {
       return state.SkipWithError("wrong plan");
     }
-    isocost::PipelineModel further = *model;
-    further.encoder_ahead = plan->encoder_ahead;
-    const auto ahead = plan_pipeline(further, batch, PipelinePolicy::kIsocost, order);
-    if (!ahead) return state.SkipWithError("no plan");
+    double best_coupled = plan->coupled_s;
+    for (std::size_t more = 1; more <= 2; ++more) {
+      isocost::PipelineModel further = *model;
+      further.encoder_ahead = more;
+      const auto ahead = plan_pipeline(further, batch, PipelinePolicy::kIsocost, order);
+      if (!ahead) return state.SkipWithError("no plan");
+      if (ahead->fits) best_coupled = std::min(best_coupled, ahead->step_s);
+    }
     gain.add(plan->coupled_s, plan->step_s, batches.size());
     fixed.add(plan->coupled_s, strict->step_s, batches.size());
-    // A plan that breaks the caps is none to compare with.
-    same_ahead.add(ahead->fits ? std::min(ahead->step_s, plan->coupled_s) : plan->coupled_s,
-                   plan->step_s, batches.size());
+    best.add(best_coupled, plan->step_s, batches.size());
     over_bound += plan->step_s / plan->lower_bound_s / static_cast<double>(batches.size());
     order.seed += 1;
   }
@@ -190,7 +192,7 @@ void decouple(benchmark::State& state, const UnlikeLayout& unlike) {
   state.counters["least"] = gain.least;
   state.counters["most"] = gain.most;
   state.counters["fixed_over"] = fixed.mean;
-  state.counters["same_ahead_over"] = same_ahead.mean;
+  state.counters["best_ahead_over"] = best.mean;
   state.counters["over_bound"] = over_bound;
 }
 
