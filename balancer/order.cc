@@ -270,6 +270,7 @@ Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
                  "order: microbatch " + std::to_string(empty - bins.begin()) + " is empty");
   }
   StepSearch search(groups, samples, bins, options);
+  search.offer_tapers(stage_costs(model, samples));
   search.improve(true);
   search.exchange();
   return search.plan(pipeline_bound(model, samples));

@@ -55,8 +55,8 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
                                    std::span<const PipelineLoad> samples, PipelinePolicy policy,
                                    const OrderOptions& options);
 
-/// Searches division and order from `bins`, as plan_pipeline does from its own: never longer than
-/// they are. Errors: as order_microbatches; kInvalidArgument for an empty microbatch.
+/// Tapers and searches division and order from `bins`, as plan_pipeline does from its own: never
+/// longer than they are. Errors: as order_microbatches; kInvalidArgument for an empty microbatch.
 Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
                                      std::span<const PipelineLoad> samples,
                                      const MicrobatchBins& bins, const OrderOptions& options);
