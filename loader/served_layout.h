@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -54,6 +55,10 @@ class ServedLayout {
   std::string to_json() const { return layout_.to_json(); }
   /// What a stage's activations may take; plans keep it where they can.
   const ActivationCaps& activation_caps() const { return layout_.activation_caps; }
+  /// Why no plan can hold a sample of this load within the caps; nothing where one can.
+  std::optional<std::string> beyond_memory(const Load& load) const;
+  /// What the layout costs whatever is done, for people: one line each.
+  std::vector<std::string> warnings() const;
   /// A sample whose seconds on one rank are `seconds`.
   PipelineLoad price(const ModuleSeconds& seconds, const Load& load) const;
   /// Seconds that a seat measured of its part of this load, as one rank without tensor or pipeline
