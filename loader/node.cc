@@ -279,7 +279,6 @@ Measurement NodeImpl::measured(std::size_t receiver, const Report& report,
   if (parts_.layout) {
     const Seat& seat = plan.seats[receiver];
     measurement.seconds = parts_.layout->as_one_rank(seat, report.seconds, bin.run_load);
-    measurement.rank = static_cast<std::int32_t>(parts_.layout->speed_index(seat));
   }
   return measurement;
 }
@@ -606,6 +605,9 @@ NodeMetrics NodeImpl::metrics() {
   now.waiting_samples = decoder_->waiting_samples();
   now.decoded_bytes = decoder_->decoded_bytes();
   now.correction = model_.progress().correction;
+  if (parts_.layout) {
+    for (const Seat& seat : parts_.layout->seats()) now.places.push_back(seat.name);
+  }
   const std::lock_guard lock(mutex_);
   if (job_ == nullptr) return now;
   now.ranks = job_->ranks();

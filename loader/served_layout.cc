@@ -106,10 +106,6 @@ PipelineLoad ServedLayout::price(const ModuleSeconds& seconds, const Load& load)
   return spread_load(job_, layout_, sample);
 }
 
-std::size_t ServedLayout::speed_index(const Seat& seat) const {
-  return seat.replica + (seat.module == LayoutModule::kEncoder ? layout_.llm.data : 0);
-}
-
 std::optional<std::string> ServedLayout::beyond_memory(const Load& load) const {
   const PipelineLoad alone = price({}, load);
   std::vector<StagePass> encoder(pipeline_.encoder.shares.size());
@@ -134,15 +130,19 @@ std::vector<std::string> ServedLayout::warnings() const {
 PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
   PipelineModel model = pipeline_;
   if (speeds.empty()) return model;
-  const auto of = [&](std::size_t first, std::size_t replicas) {
-    std::vector<double> result(replicas, 1);
-    for (std::size_t r = 0; r < replicas && first + r < speeds.size(); ++r) {
-      result[r] = std::clamp(speeds[first + r], 0.01, 100.0);
+  const auto slowest = [&](LayoutModule module, std::size_t replicas) {
+    std::vector<double> result(replicas, 0);
+    for (std::size_t i = 0; i < seats_.size(); ++i) {
+      if (seats_[i].module != module) continue;
+      const double speed = i < speeds.size() ? std::clamp(speeds[i], 0.01, 100.0) : 1;
+      result[seats_[i].replica] = std::max(result[seats_[i].replica], speed);
     }
     return result;
   };
-  model.llm.speeds = of(0, model.llm.replicas);
-  if (has_encoder_ranks()) model.encoder.speeds = of(model.llm.replicas, model.encoder.replicas);
+  model.llm.speeds = slowest(LayoutModule::kLlm, model.llm.replicas);
+  if (has_encoder_ranks()) {
+    model.encoder.speeds = slowest(LayoutModule::kEncoder, model.encoder.replicas);
+  }
   return model;
 }
 

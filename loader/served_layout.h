@@ -46,10 +46,8 @@ class ServedLayout {
   std::size_t encoder_replicas() const { return layout_.encoder.data; }
   /// Equal for equal layouts.
   std::uint64_t fingerprint() const { return Fingerprint::of(layout_.to_json()); }
-  /// Where a seat's replica stands among the speeds of `pipeline`.
-  std::size_t speed_index(const Seat& seat) const;
-  /// For replicas whose seconds are multiplied by `speeds` (empty, or beyond its end: 1): the LLM's,
-  /// then the encoder's own.
+  /// For seats whose seconds are multiplied by `speeds` (empty, or beyond its end: 1). A replica is
+  /// as slow as its slowest stage.
   PipelineModel pipeline(std::span<const double> speeds) const;
   std::size_t microbatches() const { return pipeline_.microbatches; }
   std::string to_json() const { return layout_.to_json(); }

@@ -276,8 +276,14 @@ TEST_F(ServedLayoutTest, ASlowReplicaGetsLess) {
     }
     return seconds;
   };
-  std::vector<double> speeds(layout->pipeline({}).llm.replicas, 1);
-  speeds.back() = 1.5;
+  // One slow stage is enough, and another replica's matters to nobody else.
+  std::vector<double> speeds(layout->seats().size(), 1);
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    const Seat& seat = layout->seats()[i];
+    if (seat.module == LayoutModule::kLlm && seat.replica == 1 && seat.stage == 0) speeds[i] = 1.3;
+  }
+  EXPECT_EQ(layout->pipeline(speeds).llm.speeds, (std::vector<double>{1, 1.3}));
+  EXPECT_EQ(layout->pipeline(speeds).encoder.speeds, (std::vector<double>{1, 1}));
   EXPECT_LT(seconds_of_last(layout->pipeline(speeds)), 0.9 * seconds_of_last(layout->pipeline({})));
 }
 
