@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 #include "balancer/pipeline.h"
@@ -47,6 +48,22 @@ EncoderPartition coupled_partition(const StepPlan& plan, std::span<const Load> l
   }
   for (auto& replica : partition) {
     if (replica.empty()) replica.emplace_back();
+  }
+  return partition;
+}
+
+EncoderPartition decoupled_partition(const StepPlan& plan, const EncoderSlots& slots) {
+  std::unordered_map<std::size_t, BinSample> at;
+  for (std::uint32_t bin = 0; bin < plan.bins.size(); ++bin) {
+    const std::vector<PlannedSample>& samples = plan.bins[bin].samples;
+    for (std::uint32_t i = 0; i < samples.size(); ++i) at[samples[i].slot] = {bin, i};
+  }
+  EncoderPartition partition(slots.size());
+  for (std::size_t e = 0; e < slots.size(); ++e) {
+    for (const std::vector<std::uint32_t>& slot : slots[e]) {
+      std::vector<BinSample>& microbatch = partition[e].emplace_back();
+      for (const std::uint32_t sample : slot) microbatch.push_back(at.at(sample));
+    }
   }
   return partition;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "balancer/decoupled.h"
 #include "balancer/order.h"
 #include "base/fingerprint.h"
 #include "loader/encoder_partition.h"
@@ -49,7 +50,7 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
 }
 
 std::vector<PipelineLoad> pipeline_loads(const PlanInput& input, const CostModel& model,
-                                const ServedLayout& layout) {
+                                         const ServedLayout& layout) {
   std::vector<PipelineLoad> samples;
   samples.reserve(input.loads.size());
   for (const Load& load : input.loads) {
@@ -58,12 +59,40 @@ std::vector<PipelineLoad> pipeline_loads(const PlanInput& input, const CostModel
   return samples;
 }
 
+/// What goes where in a step.
+struct Division {
+  BalanceResult llm;
+  EncoderSlots encoder;  ///< Empty where the encoder works microbatch by microbatch.
+};
+
+// As many replicas of both modules go in pairs, and nearly always best so.
+bool may_decouple(const PipelineModel& pipeline) {
+  return pipeline.encoder.stages > 0 && pipeline.encoder.replicas != pipeline.llm.replicas;
+}
+
+Division division_of(MicrobatchBins bins, double step_s, double bound_s, EncoderSlots encoder) {
+  Division division;
+  division.llm.bins = std::move(bins);
+  division.llm.makespan = step_s;
+  division.llm.lower_bound = bound_s;
+  division.encoder = std::move(encoder);
+  return division;
+}
+
 // Bins, makespan and bound of a whole step of a pipelined layout.
-Result<BalanceResult> plan_for_pipeline(const std::vector<PipelineLoad>& samples,
-                                        const NodeOptions& options, const BalanceProblem& problem,
-                                        const PipelineModel& pipeline, const ServedLayout& layout) {
+Result<Division> plan_for_pipeline(const std::vector<PipelineLoad>& samples,
+                                   const NodeOptions& options, const BalanceProblem& problem,
+                                   const PipelineModel& pipeline, const ServedLayout& layout) {
   const OrderOptions order{.evaluations = kPipelineEvaluations, .caps = layout.activation_caps()};
   PipelinePlan plan;
+  if (options.balance == BalancePolicy::kIsocost && options.microbatch_memory == 0 &&
+      may_decouple(pipeline)) {
+    // Trainers run as far ahead as the schedule says.
+    ISOCOST_ASSIGN(DecoupledPlan apart, plan_decoupled(pipeline, samples, PipelinePolicy::kIsocost,
+                                                       {.order = order, .more_ahead = 0}));
+    return division_of(std::move(apart.bins), apart.step_s, apart.lower_bound_s,
+                       std::move(apart.encoder));
+  }
   if (options.balance == BalancePolicy::kIsocost && options.microbatch_memory > 0) {
     // The cap first, which the search in the simulator does not know; then the order.
     ISOCOST_ASSIGN(BalanceResult balanced, isocost::balance(problem, balance_options()));
@@ -74,16 +103,11 @@ Result<BalanceResult> plan_for_pipeline(const std::vector<PipelineLoad>& samples
                                       : PipelinePolicy::kBlind;
     ISOCOST_ASSIGN(plan, plan_pipeline(pipeline, samples, policy, order));
   }
-  BalanceResult result;
-  result.bins = std::move(plan.bins);
-  result.makespan = plan.step_s;
-  result.lower_bound = plan.lower_bound_s;
-  return result;
+  return division_of(std::move(plan.bins), plan.step_s, plan.lower_bound_s, {});
 }
 
-Result<BalanceResult> divide(const PlanInput& input, std::uint32_t microbatches,
-                             const CostModel& model, const NodeOptions& options,
-                             const ServedLayout* layout) {
+Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, const CostModel& model,
+                        const NodeOptions& options, const ServedLayout* layout) {
   BalanceProblem problem = make_problem(input, microbatches, model, options);
   if (layout != nullptr && layout->pipelined()) {
     const std::vector<PipelineLoad> samples = pipeline_loads(input, model, *layout);
@@ -97,18 +121,23 @@ Result<BalanceResult> divide(const PlanInput& input, std::uint32_t microbatches,
       return plan_for_pipeline(samples, options, problem, pipeline, *layout);
     }
   }
-  if (options.balance == BalancePolicy::kNone) return deal_in_order(problem);
-  return isocost::balance(problem, balance_options());
+  Division division;
+  if (options.balance == BalancePolicy::kNone) {
+    ISOCOST_ASSIGN(division.llm, deal_in_order(problem));
+  } else {
+    ISOCOST_ASSIGN(division.llm, isocost::balance(problem, balance_options()));
+  }
+  return division;
 }
 
 // Fewer samples than ranks: one each, and for the ranks that are left a repeat of weight 0.
-BalanceResult one_each(const PlanInput& input, const NodeOptions& options) {
-  BalanceResult result;
+Division one_each(const PlanInput& input, const NodeOptions& options) {
+  Division division;
   for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
     const auto slot = static_cast<std::size_t>(rank) % input.loads.size();
-    result.bins.push_back({static_cast<std::uint32_t>(slot)});
+    division.llm.bins.push_back({static_cast<std::uint32_t>(slot)});
   }
-  return result;
+  return division;
 }
 
 // Loads and predictions of a microbatch whose samples are chosen.
@@ -142,9 +171,10 @@ void fill_bins(const PlanInput& input, const BalanceResult& balanced, const Cost
 }
 
 void fill_encoder(const PlanInput& input, const CostModel& model, const ServedLayout& layout,
-                  StepPlan& plan) {
+                  const EncoderSlots& slots, StepPlan& plan) {
   const EncoderPartition partition =
-      coupled_partition(plan, input.loads, layout.encoder_replicas());
+      slots.empty() ? coupled_partition(plan, input.loads, layout.encoder_replicas())
+                    : decoupled_partition(plan, slots);
   plan.encoder = encoder_microbatches(plan, partition);
   route(input.loads, partition, plan);
   for (auto& replica : plan.encoder) {
@@ -187,20 +217,22 @@ Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
   StepPlan plan;
   const auto samples = static_cast<std::int64_t>(input.loads.size());
   plan.microbatches = microbatches_for(samples, options);
-  BalanceResult balanced;
+  Division division;
   if (samples < options.ranks) {
-    balanced = one_each(input, options);
+    division = one_each(input, options);
   } else {
-    ISOCOST_ASSIGN(balanced, divide(input, plan.microbatches, model, options, layout));
+    ISOCOST_ASSIGN(division, divide(input, plan.microbatches, model, options, layout));
   }
-  fill_bins(input, balanced, model, plan);
+  fill_bins(input, division.llm, model, plan);
   plan.speeds.assign(model.rank_speeds().begin(), model.rank_speeds().end());
   if (layout != nullptr) {
     plan.seats = layout->seats();
-    if (layout->has_encoder_ranks()) fill_encoder(input, model, *layout, plan);
+    if (layout->has_encoder_ranks()) {
+      fill_encoder(input, model, *layout, division.encoder, plan);
+    }
   }
-  plan.makespan_s = balanced.makespan;
-  plan.lower_bound_s = balanced.lower_bound;
+  plan.makespan_s = division.llm.makespan;
+  plan.lower_bound_s = division.llm.lower_bound;
   plan.hash = hash_of(input, plan);
   return plan;
 }

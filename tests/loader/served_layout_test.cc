@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "balancer/decoupled.h"
 #include "balancer/order.h"
 #include "balancer/sample_prices.h"
 #include "base/random.h"
@@ -72,7 +73,27 @@ class ServedLayoutTest : public testing::Test {
     }
     return bins;
   }
-  // The step that these microbatches make in the layout.
+  std::vector<PipelineLoad> prices(const PlanInput& input, const ServedLayout& layout) const {
+    std::vector<PipelineLoad> samples;
+    for (const Load& load : input.loads) {
+      samples.push_back(layout.price(model_.predict_sample(load), load));
+    }
+    return samples;
+  }
+  static EncoderSlots encoder_slots(const StepPlan& plan) {
+    EncoderSlots slots;
+    for (const auto& replica : plan.encoder) {
+      slots.emplace_back();
+      for (const PlannedMicrobatch& microbatch : replica) {
+        slots.back().emplace_back();
+        for (const PlannedSample& sample : microbatch.samples) {
+          slots.back().back().push_back(sample.slot);
+        }
+      }
+    }
+    return slots;
+  }
+  // The step that these microbatches make in the layout, encoder and LLM coupled.
   double simulated(const StepPlan& plan, const PlanInput& input, const ServedLayout& layout) const {
     std::vector<PipelineLoad> loads;
     for (const PlannedMicrobatch& bin : plan.bins) {
@@ -141,8 +162,8 @@ TEST_F(ServedLayoutTest, ASmallerTailAndACapAreKept) {
   EXPECT_NEAR(capped.makespan_s, simulated(capped, whole, *layout), 1e-9 * capped.makespan_s);
 }
 
-// Every sample's encoder work once for each place in an LLM microbatch, in the microbatch that feeds
-// it, and both sides of each route name each other.
+// Every sample's encoder work once for each place in an LLM microbatch, in the microbatch that
+// feeds it, and both sides of each route name each other.
 void expect_routes_to_meet(const StepPlan& plan, const PlanInput& input) {
   std::size_t routes = 0;
   for (std::uint32_t e = 0; e < plan.encoder.size(); ++e) {
@@ -195,6 +216,42 @@ TEST_F(ServedLayoutTest, EncoderAndLlmTablesMeet) {
   }
 }
 
+// Where the modules differ in replicas the encoder's work may be divided on its own: the makespan
+// is that of the step that encoder and LLM make of what they are given, and no coupled plan's is
+// less.
+TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
+  layout_.llm.pipeline = 7;
+  layout_.microbatches = 12;
+  options_.microbatches = 12;
+  options_.global_batch = 96;
+  std::size_t apart = 0;
+  for (const std::size_t encoders : {1, 3, 4, 5}) {
+    SCOPED_TRACE(encoders);
+    layout_.encoder.data = encoders;
+    write();
+    const auto layout = create().value();
+    PlanInput input = this->input(96);
+    input.loads[0][Module::kVision] = {};  // text alone
+    const StepPlan planned = plan(input, layout.get());
+    expect_routes_to_meet(planned, input);
+    EXPECT_EQ(plan(input, layout.get()).hash, planned.hash);
+    const std::vector<PipelineLoad> samples = prices(input, *layout);
+    const PipelineModel model = layout->pipeline({});
+    const double coupled = simulated(planned, input, *layout);
+    const EncoderSlots slots = encoder_slots(planned);
+    const double decoupled =
+        check_slots(model, samples, slots_of(planned), slots).has_value()
+            ? simulate(make_step(model, samples, slots_of(planned), slots)).value().step_s
+            : coupled;
+    EXPECT_NEAR(planned.makespan_s, std::min(coupled, decoupled), 1e-9 * coupled);
+    const auto alone = plan_pipeline(model, samples, PipelinePolicy::kIsocost,
+                                     {.evaluations = 8'000, .caps = layout->activation_caps()});
+    EXPECT_LE(planned.makespan_s, alone.value().step_s);
+    apart += planned.makespan_s < 0.99 * alone.value().step_s ? 1 : 0;
+  }
+  EXPECT_GT(apart, 0U);
+}
+
 TEST_F(ServedLayoutTest, DataParallelOnlyIsPlannedAsWithoutALayout) {
   layout_.encoder_place = EncoderPlace::kLlmRanks;
   layout_.llm = layout_.encoder = {2, 1, 2};
@@ -233,7 +290,8 @@ TEST_F(ServedLayoutTest, ASampleThatNoStageCanHoldIsNamedWithTheLimit) {
   write();
   const auto reason = create().value()->beyond_memory(load);
   ASSERT_TRUE(reason.has_value());
-  EXPECT_THAT(*reason, HasSubstr("llm chunk 0, the layout's activation_caps.llm_bytes is 67108864"));
+  EXPECT_THAT(*reason,
+              HasSubstr("llm chunk 0, the layout's activation_caps.llm_bytes is 67108864"));
   EXPECT_FALSE(create().value()->beyond_memory(load_of_counts(4, 1)));
   layout_.activation_caps = {.encoder_bytes = 1 << 20};
   write();
