@@ -1,9 +1,10 @@
 #include "balancer/decoupled.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <limits>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "balancer/internal/decoupled_search.h"
@@ -46,21 +47,26 @@ Status check_replica(std::size_t replica, const std::vector<std::vector<std::uin
                      const std::vector<std::uint32_t>& microbatch_of, std::vector<bool>& seen) {
   std::uint32_t before = 0;  // microbatches of the slots before end here
   for (std::size_t s = 0; s < slots.size(); ++s) {
-    const std::string slot =
-        "replica " + std::to_string(replica) + " slot " + std::to_string(s) + " ";
-    if (slots[s].empty()) return broken(slot + "is empty");
+    const auto refuse = [&](std::initializer_list<std::string_view> parts) {
+      std::string what = "replica " + std::to_string(replica) + " slot " + std::to_string(s) + " ";
+      for (const std::string_view part : parts) what.append(part);
+      return broken(what);
+    };
+    if (slots[s].empty()) return refuse({"is empty"});
     std::uint32_t last = before;
     for (const std::uint32_t sample : slots[s]) {
-      const std::string which = "sample " + std::to_string(sample);
-      if (sample >= samples.size()) return broken(slot + "has " + which + ", which does not exist");
-      if (samples[sample].encoder_units <= 0) {
-        return broken(slot + "has " + which + ", which has no encoder work");
+      const std::string which = std::to_string(sample);
+      if (sample >= samples.size()) {
+        return refuse({"has sample ", which, ", which does not exist"});
       }
-      if (seen[sample]) return broken(slot + "has " + which + ", which another has, too");
+      if (samples[sample].encoder_units <= 0) {
+        return refuse({"has sample ", which, ", which has no encoder work"});
+      }
+      if (seen[sample]) return refuse({"has sample ", which, ", which another has, too"});
       if (microbatch_of[sample] < before) {
-        return broken(slot + "has " + which + " of microbatch " +
-                      std::to_string(microbatch_of[sample]) + ", but a slot before it has one of " +
-                      std::to_string(before));
+        return refuse({"has sample ", which, " of microbatch ",
+                       std::to_string(microbatch_of[sample]), ", but a slot before it has one of ",
+                       std::to_string(before)});
       }
       seen[sample] = true;
       last = std::max(last, microbatch_of[sample]);

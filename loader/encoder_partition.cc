@@ -62,6 +62,7 @@ EncoderPartition decoupled_partition(const StepPlan& plan, const EncoderSlots& s
   for (std::size_t e = 0; e < slots.size(); ++e) {
     for (const std::vector<std::uint32_t>& slot : slots[e]) {
       std::vector<BinSample>& microbatch = partition[e].emplace_back();
+      microbatch.reserve(slot.size());
       for (const std::uint32_t sample : slot) microbatch.push_back(at.at(sample));
     }
   }
