@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "balancer/decoupled.h"
 #include "balancer/layout_model.h"
 #include "balancer/order.h"
 #include "balancer/pipeline_svg.h"
@@ -43,12 +44,21 @@ struct SimulateArguments {
   std::uint64_t seed = 0;
   std::string policies = "blind,lpt,isocost";
   std::size_t lookahead = 1;
+  bool decouple = false;
   std::string speeds;
   OrderOptions order;
   std::string gpu_memory = "80GiB";
   std::string activation_memory;
   std::string svg;
   bool json = false;
+};
+
+/// Encoder and LLM planned apart, beside isocost's coupled plans of the same steps.
+struct DecoupledResult {
+  double step_s = 0;      // mean
+  double coupled_s = 0;   // mean
+  std::size_t apart = 0;  // steps that are shorter for it
+  std::size_t ahead = 0;  // microbatches, the most
 };
 
 /// Means over the steps of one policy.
@@ -226,6 +236,21 @@ Status run_step(const PipelineModel& model, const RankMemory& state,
   return {};
 }
 
+Status run_decoupled(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
+                     const SimulateArguments& arguments, std::size_t step,
+                     DecoupledResult& result) {
+  DecoupledOptions options{.order = arguments.order};
+  options.order.seed = arguments.seed + step;
+  ISOCOST_ASSIGN(const DecoupledPlan plan,
+                 plan_decoupled(model, samples, PipelinePolicy::kIsocost, options));
+  const auto n = static_cast<double>(arguments.steps);
+  result.step_s += plan.step_s / n;
+  result.coupled_s += plan.coupled_s / n;
+  result.apart += plan.decoupled ? 1 : 0;
+  result.ahead = std::max(result.ahead, plan.encoder_ahead);
+  return {};
+}
+
 // Batches as isocost takes them: those of a window composed together, the last window perhaps of
 // fewer.
 Result<std::vector<std::vector<PipelineLoad>>> look_ahead(
@@ -290,7 +315,7 @@ nlohmann::ordered_json to_json(const PolicyResult& result, double gpu_gib) {
 }
 
 void print_json(const SimulateArguments& arguments, const Layout& layout, const JobModel& job,
-                const std::vector<PolicyResult>& results) {
+                const std::vector<PolicyResult>& results, const DecoupledResult& decoupled) {
   nlohmann::ordered_json json;
   json["simulated"] = true;
   json["profile"] = job.profile.source;
@@ -304,7 +329,23 @@ void print_json(const SimulateArguments& arguments, const Layout& layout, const 
     json["policies"][std::string(policy_name(result.policy))] =
         to_json(result, gib(job.cluster.gpu_memory));
   }
+  if (arguments.decouple) {
+    json["decoupled"] = {{"step_s", decoupled.step_s},
+                         {"coupled_s", decoupled.coupled_s},
+                         {"steps_apart", decoupled.apart},
+                         {"encoder_ahead", decoupled.ahead}};
+  }
   std::printf("%s\n", json.dump(2).c_str());
+}
+
+void print_decoupled(const SimulateArguments& arguments, const DecoupledResult& decoupled) {
+  if (!arguments.decouple) return;
+  std::printf(
+      "decoupled: %.4f s a step, %.3fx coupled; %zu of %zu steps are planned apart, the encoder "
+      "runs "
+      "up to %zu microbatches further ahead\n",
+      decoupled.step_s, decoupled.coupled_s / decoupled.step_s, decoupled.apart, arguments.steps,
+      decoupled.ahead);
 }
 
 void print_table(const SimulateArguments& arguments, const Layout& layout, const JobModel& job,
@@ -402,6 +443,12 @@ Result<int> simulate_command(SimulateArguments arguments) {
   PipelineModel model = *std::move(made);
   ISOCOST_ASSIGN(model.llm.speeds, speeds_of(arguments));
   ISOCOST_TRY(model.validate());
+  if (arguments.decouple && model.encoder.stages == 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--decouple: encoder and LLM share one pipeline here; give a layout whose encoder "
+                 "has ranks of its own");
+  }
+  DecoupledResult decoupled;
   const RankMemory state = state_memory(job, layout, model);
   const ProgressSink progress = progress_bar();
   for (auto& batch : batches) batch = spread(job, layout, batch);
@@ -412,13 +459,17 @@ Result<int> simulate_command(SimulateArguments arguments) {
       const auto& samples = looks_ahead ? composed[step] : batches[step];
       ISOCOST_TRY(run_step(model, state, samples, arguments, step, result));
     }
+    if (arguments.decouple) {
+      ISOCOST_TRY(run_decoupled(model, composed[step], arguments, step, decoupled));
+    }
     progress(step + 1, arguments.steps, "simulating steps");
   }
   finish_progress();
   if (arguments.json) {
-    print_json(arguments, layout, job, results);
+    print_json(arguments, layout, job, results, decoupled);
   } else {
     print_table(arguments, layout, job, results);
+    print_decoupled(arguments, decoupled);
     print_notes(job, results);
   }
   ISOCOST_TRY(write_svg(arguments.svg, results));
@@ -484,6 +535,8 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
   }
   command.add_option("--svg", arguments.svg, "Draw the first step of every policy")
       ->type_name("FILE");
+  command.add_flag("--decouple", arguments.decouple,
+                   "Also plan encoder and LLM apart, each in slots of its own");
   command.add_flag("--json", arguments.json, "Print JSON instead of text");
 }
 

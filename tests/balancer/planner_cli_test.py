@@ -70,6 +70,15 @@ class Planner(unittest.TestCase):
             self.assertTrue(answer["policies"]["blind"]["fits_gpu"], schedule)
             self.assertEqual(answer["layout"]["llm"]["tensor"], 4)
 
+    def test_simulate_plans_encoder_and_llm_apart(self):
+        options = ("simulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 4,
+                   "--global-batch", 32, "--steps", 2, "--policy", "isocost", "--decouple")
+        answer = self.answer(*options)
+        self.assertLessEqual(answer["decoupled"]["step_s"], answer["decoupled"]["coupled_s"])
+        self.assertAlmostEqual(
+            answer["decoupled"]["coupled_s"], answer["policies"]["isocost"]["step_s"])
+        self.refused("--decouple", "simulate", "--trace", PHOTOS, "--pp", 1, "--decouple")
+
     def test_simulate_says_what_no_gpu_holds(self):
         options = ("simulate", "--trace", PHOTOS, "--steps", 1, "--policy", "blind",
                    "--gpu-memory", "2GiB")
