@@ -410,6 +410,15 @@ Result<Layout> layout_of(SimulateArguments& arguments, const PipelineLoad& mean,
   return layout;
 }
 
+Status check_decouple(const SimulateArguments& arguments, const PipelineModel& model) {
+  if (arguments.decouple && model.encoder.stages == 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--decouple: encoder and LLM share one pipeline here; give a layout whose encoder "
+                 "has ranks of its own");
+  }
+  return {};
+}
+
 Result<int> simulate_command(SimulateArguments arguments) {
   ISOCOST_TRY(check_output_file("--svg", arguments.svg));
   constexpr std::size_t kMostSamples = 50'000'000;
@@ -443,11 +452,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
   PipelineModel model = *std::move(made);
   ISOCOST_ASSIGN(model.llm.speeds, speeds_of(arguments));
   ISOCOST_TRY(model.validate());
-  if (arguments.decouple && model.encoder.stages == 0) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "--decouple: encoder and LLM share one pipeline here; give a layout whose encoder "
-                 "has ranks of its own");
-  }
+  ISOCOST_TRY(check_decouple(arguments, model));
   DecoupledResult decoupled;
   const RankMemory state = state_memory(job, layout, model);
   const ProgressSink progress = progress_bar();
