@@ -182,6 +182,7 @@ Status run_all(Options& options, const std::vector<std::string>& command, int& s
   }
   if (options.resume) {
     ISOCOST_ASSIGN(options.start_step, newest_state(options));
+    std::fprintf(stderr, "goes on after step %u\n", options.start_step);
   }
   if (options.check_gradient) {
     NodeOptions whole = node_options(options);

@@ -162,8 +162,9 @@ Result<Outcome> read_outcome(const Options& options, std::uint64_t planned) {
 std::string Outcome::to_json() const { return as_json(*this).dump(2) + "\n"; }
 
 std::string Outcome::to_table() const {
+  const nlohmann::ordered_json numbers = as_json(*this).flatten();
   std::string table;
-  for (const auto& [name, value] : as_json(*this).flatten().items()) {
+  for (const auto& [name, value] : numbers.items()) {
     std::string title = name.substr(1);
     std::replace(title.begin(), title.end(), '/', ' ');
     std::replace(title.begin(), title.end(), '_', ' ');

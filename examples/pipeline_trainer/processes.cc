@@ -79,16 +79,17 @@ Status Processes::start(const std::string& name, const std::vector<std::string>&
   return {};
 }
 
-void Processes::reap(std::string& first_failure) {
+void Processes::reap(Failure& failure) {
   for (Process& process : processes_) {
     int status = 0;
     if (!process.running || waitpid(process.pid, &status, WNOHANG) != process.pid) continue;
     process.running = false;
-    const bool good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (!good && first_failure.empty()) {
-      first_failure =
-          process.name + " (process " + std::to_string(process.pid) + ") " + how_it_ended(status);
-    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    const bool killed = WIFSIGNALED(status);
+    if (!failure.text.empty() && (failure.killed || !killed)) continue;
+    failure = {
+        process.name + " (process " + std::to_string(process.pid) + ") " + how_it_ended(status),
+        killed};
   }
 }
 
@@ -112,7 +113,7 @@ void Processes::kill_all() {
 }
 
 Status Processes::wait(std::chrono::milliseconds grace) {
-  std::string failure;
+  Failure failure;
   std::optional<Clock::time_point> deadline;
   while (any_running() && (!deadline || Clock::now() < *deadline)) {
     const int event = next_event();
@@ -121,11 +122,11 @@ Status Processes::wait(std::chrono::milliseconds grace) {
       break;
     }
     reap(failure);
-    if (!failure.empty() && !deadline) deadline = Clock::now() + grace;
+    if (!failure.text.empty() && !deadline) deadline = Clock::now() + grace;
   }
   kill_all();
   if (stop_signal_ != 0) return Error(ErrorCode::kCancelled, "stopped by a signal");
-  if (!failure.empty()) return Error(ErrorCode::kUnavailable, failure);
+  if (!failure.text.empty()) return Error(ErrorCode::kUnavailable, failure.text);
   return {};
 }
 

@@ -42,7 +42,13 @@ class Processes {
     pid_t pid = 0;
     bool running = true;
   };
-  void reap(std::string& first_failure);
+  /// What went wrong, and first: others end because one did, at times so soon after it that both
+  /// are noticed together; that which was killed is the one that did not end because of others.
+  struct Failure {
+    std::string text;
+    bool killed = false;
+  };
+  void reap(Failure& failure);
   bool any_running() const;
   void signal_all(int signal);
   void kill_all();
