@@ -69,11 +69,12 @@ Status Intake::report(const TorchMicrobatch& microbatch,
   return loader_.report(microbatch, seconds);
 }
 
-Status Intake::finish() {
+Result<std::uint64_t> Intake::finish() {
   ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> more, next());
   if (more) return Error(ErrorCode::kInternal, "the node has microbatches beyond the last step");
+  const std::uint64_t planned = loader_.client().epoch_end()->delivered;
   loader_.client().close();
-  return {};
+  return planned;
 }
 
 double Intake::waited_s() { return std::exchange(waited_s_, 0); }

@@ -45,8 +45,9 @@ class Intake {
   Result<TorchMicrobatch> take();
   /// Sends measured seconds (see TorchLoader::report).
   Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds);
-  /// After the last microbatch: takes the end of the epoch, and leaves.
-  Status finish();
+  /// After the last microbatch: takes the end of the epoch, and leaves. Returns the number of
+  /// samples that the node planned for the steps of this run.
+  Result<std::uint64_t> finish();
 
   const IntakeTally& tally() const { return tally_; }
   /// Blocked for the node since the last call.

@@ -58,19 +58,15 @@ class Serving {
         thread_([this](const std::stop_token& stop) { outcome_ = node_->run(stop); }) {}
 
   const std::string& endpoint() const { return node_->endpoint(); }
-  /// Once all clients have gone. Errors: what the node failed with.
-  Result<NodeSummary> finish() {
-    constexpr std::chrono::seconds kToGo{5};
-    if (!node_->wait_until_left(kToGo)) thread_.request_stop();
-    thread_.join();
-    return *std::move(outcome_);
-  }
-  /// Why the node ended by itself, and so the processes; empty: it did not.
-  std::string failure() {
+  /// Ends it once all clients have gone, or after this wait. Errors: what the node failed with.
+  Status end(std::chrono::milliseconds wait) {
+    node_->wait_until_left(wait);
     thread_.request_stop();
     thread_.join();
-    const bool failed = !outcome_->has_value() && outcome_->error().code() != ErrorCode::kCancelled;
-    return failed ? outcome_->error().to_string() : std::string();
+    const bool stopped =
+        !outcome_->has_value() && outcome_->error().code() == ErrorCode::kCancelled;
+    if (!stopped) ISOCOST_TRY(*outcome_);
+    return {};
   }
 
  private:
@@ -110,11 +106,10 @@ Result<std::unique_ptr<Node>> open_node(const Options& options, const NodeOption
 }
 
 /// Serves to these roles until they have ended.
-Result<NodeSummary> run_roles(const Options& options, const std::vector<std::string>& command,
-                              const NodeOptions& of_node,
-                              const std::vector<std::pair<std::string, std::string>>& roles,
-                              int& stop_signal) {
-  ISOCOST_ASSIGN(std::unique_ptr<Node> node, open_node(options, of_node));
+Status run_roles(const Options& options, const std::vector<std::string>& command,
+                 const NodeOptions& serve,
+                 const std::vector<std::pair<std::string, std::string>>& roles, int& stop_signal) {
+  ISOCOST_ASSIGN(std::unique_ptr<Node> node, open_node(options, serve));
   Serving serving(std::move(node));
   Processes processes;
   for (const auto& [role, name] : roles) {
@@ -129,10 +124,10 @@ Result<NodeSummary> run_roles(const Options& options, const std::vector<std::str
   }
   const Status status = processes.wait(options.timeout);
   stop_signal = processes.stop_signal();
-  if (status) return serving.finish();
-  const std::string of_node_failed = serving.failure();
-  if (of_node_failed.empty()) return status.error();
-  return Error(status.error()).with_context("the node failed: " + of_node_failed);
+  if (status) return serving.end(std::chrono::seconds(5));
+  const Status of_node = serving.end({});
+  if (of_node) return status;
+  return Error(of_node.error()).with_context("the node");
 }
 
 /// The newest step of which every part of the model was saved.
@@ -200,9 +195,8 @@ Status run_all(Options& options, const std::vector<std::string>& command, int& s
   for (std::size_t seat = 0; seat < seats(layout); ++seat) {
     roles.emplace_back(std::to_string(seat), place_of_seat(layout, seat).to_string());
   }
-  ISOCOST_ASSIGN(const NodeSummary summary,
-                 run_roles(options, command, staged, roles, stop_signal));
-  ISOCOST_ASSIGN(const Outcome outcome, read_outcome(options, summary.delivered));
+  ISOCOST_TRY(run_roles(options, command, staged, roles, stop_signal));
+  ISOCOST_ASSIGN(const Outcome outcome, read_outcome(options));
   return write_outcome(options, outcome);
 }
 

@@ -115,9 +115,10 @@ nlohmann::ordered_json as_json(const Outcome& outcome) {
 
 }  // namespace
 
-Result<Outcome> read_outcome(const Options& options, std::uint64_t planned) {
+Result<Outcome> read_outcome(const Options& options) {
   Outcome outcome;
   SampleCount samples;
+  std::uint64_t planned = 0;
   double busy_s = 0;
   double waited_s = 0;
   double wall_s = 0;
@@ -131,6 +132,7 @@ Result<Outcome> read_outcome(const Options& options, std::uint64_t planned) {
       outcome.bytes.at(kind_of(place, options.llm_stages)) +=
           result.at("tensor_bytes").get<std::int64_t>();
       outcome.routing_bytes += result.at("routing_bytes").get<std::int64_t>();
+      planned = std::max(planned, result.at("planned").get<std::uint64_t>());
       const bool encoder = place.module == LayoutModule::kEncoder;
       samples.add(encoder ? 0 : 1 + place.stage, result.at("samples"));
       if (!encoder) samples.add_with_media(result.at("with_routes"));

@@ -19,7 +19,7 @@ struct Outcome {
   std::optional<double> gradient_relative_error;  ///< The largest of all steps.
   std::array<std::int64_t, 4> bytes{};            ///< Of tensors from the node, by kStageKinds.
   std::uint64_t delivered = 0;  ///< Samples that every stage saw that has to do with them.
-  std::uint64_t lost = 0;
+  std::uint64_t lost = 0;       ///< Planned by the node and not delivered.
   std::uint64_t duplicated = 0;
   double bubble_fraction = 0;
   std::int64_t routing_bytes = 0;
@@ -30,8 +30,7 @@ struct Outcome {
   std::string to_table() const;
 };
 
-/// Reads what the processes left. `planned` is the number of samples that the node planned. Errors:
-/// kNotFound, kCorrupt for a file that is missing or broken.
-Result<Outcome> read_outcome(const Options& options, std::uint64_t planned);
+/// Reads what the processes left. Errors: kNotFound, kCorrupt for a file that is missing or broken.
+Result<Outcome> read_outcome(const Options& options);
 
 }  // namespace isocost

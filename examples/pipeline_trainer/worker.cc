@@ -66,8 +66,10 @@ Status save_state(const Options& options, const std::string& part, std::uint32_t
   return {};
 }
 
-Status write_result(const Options& options, const IntakeTally& tally, const Times& times) {
-  const nlohmann::json result = {{"tensor_bytes", tally.tensor_bytes},
+Status write_result(const Options& options, const IntakeTally& tally, std::uint64_t planned,
+                    const Times& times) {
+  const nlohmann::json result = {{"planned", planned},
+                                 {"tensor_bytes", tally.tensor_bytes},
                                  {"routing_bytes", tally.routing_bytes},
                                  {"samples", tally.samples},
                                  {"with_routes", tally.with_routes},
@@ -124,8 +126,8 @@ class StageProcess {
       ISOCOST_TRY_CONTEXT(run_step(step, *stage, intake, *links),
                           "step " + std::to_string(step + 1));
     }
-    ISOCOST_TRY(intake.finish());
-    return write_result(options_, intake.tally(), times_);
+    ISOCOST_ASSIGN(const std::uint64_t planned, intake.finish());
+    return write_result(options_, intake.tally(), planned, times_);
   }
 
  private:
@@ -179,7 +181,8 @@ Status run_reference(const Options& options) {
     model.update(options.learning_rate);
     std::fprintf(stderr, "step %u in one process: done\n", step + 1);
   }
-  return intake.finish();
+  ISOCOST_TRY(intake.finish());
+  return {};
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ class Program {
   bool read_some() {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline_ - std::chrono::steady_clock::now());
-    pollfd wanted{.fd = output_end_, .events = POLLIN};
+    pollfd wanted{.fd = output_end_, .events = POLLIN, .revents = 0};
     late_ = left.count() <= 0 || poll(&wanted, 1, static_cast<int>(left.count())) != 1;
     if (late_) return false;
     std::array<char, 4096> chunk{};
