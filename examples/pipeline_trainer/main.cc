@@ -63,6 +63,11 @@ class Serving {
     node_->wait_until_left(wait);
     thread_.request_stop();
     thread_.join();
+    const std::int64_t refused = node_->summary().reports_rejected;
+    if (refused > 0) {
+      std::fprintf(stderr, "node: refused %lld of the stages' measurements\n",
+                   static_cast<long long>(refused));
+    }
     const bool stopped =
         !outcome_->has_value() && outcome_->error().code() == ErrorCode::kCancelled;
     if (!stopped) ISOCOST_TRY(*outcome_);

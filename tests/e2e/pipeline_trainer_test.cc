@@ -27,6 +27,7 @@ namespace isocost {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr double kTolerance = 1e-9;
 
@@ -140,6 +141,7 @@ class PipelineTrainer : public LoopTest {
     const std::filesystem::path file = scratch() / "outcome.json";
     Program program(arguments(more + " --json " + file.string()));
     EXPECT_EQ(program.finish(), 0) << program.output();
+    EXPECT_THAT(program.output(), Not(HasSubstr("refused")));
     std::ifstream in(file);
     return nlohmann::json::parse(in, nullptr, false);
   }
