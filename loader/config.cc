@@ -172,8 +172,8 @@ std::vector<OptionSpec> data_options() {
       number("global_batch", &O::global_batch, "Samples of one optimizer step, over all ranks."),
       number("microbatches", &O::microbatches, "Microbatches per rank and step."),
       text_option("layout", &O::layout, "FILE",
-                  "Layout of isocost plan: gives ranks (the LLM's replicas) and microbatches, and "
-                  "plans for its pipeline."),
+                  "Layout of isocost plan: gives ranks (the LLM's replicas) and microbatches, "
+                  "delivers to each stage what it consumes, and plans for its pipeline."),
       choice("balance", &O::balance, {"none", "isocost"},
              "none deals samples in order, as loaders do; isocost equalises predicted cost."),
       number("lookahead", &O::lookahead,

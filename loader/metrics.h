@@ -23,6 +23,7 @@ struct NodeMetrics {
 
   std::int64_t ranks = 0;  ///< Of the job; 0 before the first.
   std::int64_t ranks_present = 0;
+  std::vector<std::string> places;  ///< Of a layout's seats; empty without one.
   DeliveryQueue::Depth queue;
 
   std::int64_t memory_bytes = 0;

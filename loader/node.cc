@@ -135,6 +135,7 @@ Status NodeImpl::start() {
   server.curve_allowed_clients_file = options.curve_clients;
   server.timeout = options.timeout;
   server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
+  server.name = [this](std::int32_t rank) { return name_of(rank); };
   // With the receivers known, planning need not wait for the first of them.
   if (offer_.receivers > 0) {
     ISOCOST_ASSIGN(Job job, new_job(Hello{}, 1, offer_));
@@ -144,10 +145,15 @@ Status NodeImpl::start() {
                  Server::create(
                      server, [this](const Applicant& applicant) { return admit(applicant); },
                      [this](const ServerEvent& event) { on_event(event); }, parts_.log));
+  if (parts_.layout) {
+    for (const std::string& warning : parts_.layout->warnings()) {
+      log(parts_.log, LogLevel::kWarning, "layout " + options.layout.string() + ": " + warning);
+    }
+  }
   executor_ = make_executor(static_cast<std::size_t>(options.workers));
   decoder_ = std::make_unique<StepDecoder>(
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, executor_.get(), &budget_, &pool_,
-                           parts_.bad.get(), parts_.load_hook},
+                           parts_.bad.get(), parts_.load_hook, parts_.layout.get()},
       options);
   if (options.metrics.empty()) return {};
   ISOCOST_ASSIGN(const MetricsAddress address, parse_metrics_address(options.metrics));
@@ -273,7 +279,6 @@ Measurement NodeImpl::measured(std::size_t receiver, const Report& report,
   if (parts_.layout) {
     const Seat& seat = plan.seats[receiver];
     measurement.seconds = parts_.layout->as_one_rank(seat, report.seconds, bin.run_load);
-    measurement.rank = static_cast<std::int32_t>(parts_.layout->speed_index(seat));
   }
   return measurement;
 }
@@ -293,7 +298,7 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const std::uint64_t rejected = static_cast<std::uint64_t>(counts_.reports_rejected);
   if ((rejected & (rejected - 1)) != 0) return;  // named ever more rarely
   log(parts_.log, LogLevel::kWarning,
-      "rank " + std::to_string(rank) + ": report of epoch " +
+      name_of(rank) + ": report of epoch " +
           std::to_string(report.position.epoch) + ", step " + std::to_string(report.position.step) +
           (known ? ": too many wait to be learnt from" : ": no step that is still held") +
           "; dropped, as " + std::to_string(rejected) + " so far");
@@ -486,7 +491,9 @@ Status NodeImpl::deliver_all(std::uint64_t job, const std::stop_token& stop) {
 
 std::string NodeImpl::name_of(std::int32_t rank) const {
   if (!parts_.layout) return "rank " + std::to_string(rank);
-  return "the trainer at " + parts_.layout->seats()[static_cast<std::size_t>(rank)].name;
+  const auto seats = parts_.layout->seats();
+  const auto seat = static_cast<std::size_t>(rank);
+  return seat < seats.size() ? "the trainer at " + seats[seat].name : "seat " + std::to_string(rank);
 }
 
 // Planning keeps `plan_ahead` to the rank that is furthest behind. Where nobody holds that rank,
@@ -598,6 +605,9 @@ NodeMetrics NodeImpl::metrics() {
   now.waiting_samples = decoder_->waiting_samples();
   now.decoded_bytes = decoder_->decoded_bytes();
   now.correction = model_.progress().correction;
+  if (parts_.layout) {
+    for (const Seat& seat : parts_.layout->seats()) now.places.push_back(seat.name);
+  }
   const std::lock_guard lock(mutex_);
   if (job_ == nullptr) return now;
   now.ranks = job_->ranks();

@@ -23,11 +23,6 @@ BalanceOptions balance_options() {
 // mille.
 constexpr std::int64_t kPipelineEvaluations = 8'000;
 
-double speed_of(const CostModel& model, std::size_t index) {
-  const auto speeds = model.rank_speeds();
-  return index < speeds.size() ? speeds[index] : 1;
-}
-
 BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
                             const CostModel& model, const NodeOptions& options) {
   BalanceProblem problem;
@@ -92,7 +87,7 @@ Result<BalanceResult> divide(const PlanInput& input, std::uint32_t microbatches,
   BalanceProblem problem = make_problem(input, microbatches, model, options);
   if (layout != nullptr && layout->pipelined()) {
     const std::vector<PipelineLoad> samples = pipeline_loads(input, model, *layout);
-    const PipelineModel pipeline = layout->pipeline(problem.rank_speeds);
+    const PipelineModel pipeline = layout->pipeline(model.rank_speeds());
     BalanceProblem by_stage = pipeline_problem(pipeline, samples);
     by_stage.microbatches = microbatches;
     by_stage.bytes = std::move(problem.bytes);
@@ -116,8 +111,8 @@ BalanceResult one_each(const PlanInput& input, const NodeOptions& options) {
   return result;
 }
 
-// Loads and predictions of a microbatch whose samples are chosen, on a replica of this speed.
-void price(const PlanInput& input, const CostModel& model, double speed, PlannedMicrobatch& bin) {
+// Loads and predictions of a microbatch whose samples are chosen.
+void price(const PlanInput& input, const CostModel& model, PlannedMicrobatch& bin) {
   std::vector<Load> loads;
   for (const PlannedSample& sample : bin.samples) {
     bin.load += input.loads[sample.slot];
@@ -127,14 +122,12 @@ void price(const PlanInput& input, const CostModel& model, double speed, Planned
   for (const Load& sample : run) bin.run_load += sample;
   bin.shape = model.shape_of(run);
   bin.predicted = model.predict_microbatch(bin.run_load, bin.shape);
-  for (double& seconds : bin.predicted) seconds *= speed;
 }
 
 void fill_bins(const PlanInput& input, const BalanceResult& balanced, const CostModel& model,
                StepPlan& plan) {
   std::vector<bool> placed(input.loads.size(), false);
   for (const auto& samples : balanced.bins) {
-    const std::size_t rank = plan.bins.size() / plan.microbatches;
     PlannedMicrobatch& bin = plan.bins.emplace_back();
     for (const std::uint32_t slot : samples) {
       const bool repeat = placed[slot];
@@ -144,20 +137,18 @@ void fill_bins(const PlanInput& input, const BalanceResult& balanced, const Cost
         plan.global_label_tokens += static_cast<std::uint64_t>(input.loads[slot].label_tokens);
       }
     }
-    price(input, model, speed_of(model, rank), bin);
+    price(input, model, bin);
   }
 }
 
 void fill_encoder(const PlanInput& input, const CostModel& model, const ServedLayout& layout,
                   StepPlan& plan) {
-  const std::size_t llm_replicas = plan.bins.size() / plan.microbatches;
   const EncoderPartition partition =
       coupled_partition(plan, input.loads, layout.encoder_replicas());
   plan.encoder = encoder_microbatches(plan, partition);
   route(input.loads, partition, plan);
-  for (std::size_t e = 0; e < plan.encoder.size(); ++e) {
-    const double speed = speed_of(model, llm_replicas + e);
-    for (PlannedMicrobatch& bin : plan.encoder[e]) price(input, model, speed, bin);
+  for (auto& replica : plan.encoder) {
+    for (PlannedMicrobatch& bin : replica) price(input, model, bin);
   }
 }
 
@@ -203,6 +194,7 @@ Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
     ISOCOST_ASSIGN(balanced, divide(input, plan.microbatches, model, options, layout));
   }
   fill_bins(input, balanced, model, plan);
+  plan.speeds.assign(model.rank_speeds().begin(), model.rank_speeds().end());
   if (layout != nullptr) {
     plan.seats = layout->seats();
     if (layout->has_encoder_ranks()) fill_encoder(input, model, *layout, plan);

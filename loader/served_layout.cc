@@ -1,5 +1,7 @@
 #include "loader/served_layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -25,12 +27,33 @@ Status check(const NodeOptions& options, const Layout& layout) {
                options);
 }
 
+Status check_reprofile(const NodeOptions& options, const Layout& layout) {
+  const bool whole = layout.encoder_place == EncoderPlace::kLlmRanks && layout.llm.pipeline == 1;
+  if (!options.reprofile || whole) return {};
+  return Error(ErrorCode::kInvalidArgument, "reprofile = on: no rank of layout " +
+                                                options.layout.string() +
+                                                " holds all stages, and could measure the model");
+}
+
 PipelineLoad mean_price(const CostProfile& profile, std::span<const Load> loads) {
   PipelineLoad sum;
   const SamplePrices prices(profile);
   for (const Load& load : loads) sum += prices.of(load);
   const auto n = static_cast<double>(std::max<std::size_t>(loads.size(), 1));
   return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
+}
+
+// A cap of 0 is none.
+std::optional<std::string> beyond(std::span<const StagePass> passes, std::int64_t cap,
+                                  const char* module) {
+  for (std::size_t chunk = 0; cap > 0 && chunk < passes.size(); ++chunk) {
+    if (passes[chunk].activation_bytes <= cap) continue;
+    return fmt::format(
+        "its activations alone take {} bytes on {} chunk {}, the layout's activation_caps.{}_bytes "
+        "is {}: cut samples shorter (recipe.*), or plan for more memory",
+        passes[chunk].activation_bytes, module, chunk, module, cap);
+  }
+  return std::nullopt;
 }
 
 Result<std::vector<Seat>> seats_of(const Layout& layout, const PipelineModel& pipeline) {
@@ -56,6 +79,7 @@ Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptio
   if (options.layout.empty()) return std::unique_ptr<const ServedLayout>();
   ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
   ISOCOST_TRY(check(options, layout));
+  ISOCOST_TRY(check_reprofile(options, layout));
   ISOCOST_ASSIGN(JobModel job, JobModel::create(starting));
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
   auto pipeline = make_pipeline(job, layout, mean_price(starting, loads));
@@ -82,22 +106,43 @@ PipelineLoad ServedLayout::price(const ModuleSeconds& seconds, const Load& load)
   return spread_load(job_, layout_, sample);
 }
 
-std::size_t ServedLayout::speed_index(const Seat& seat) const {
-  return seat.replica + (seat.module == LayoutModule::kEncoder ? layout_.llm.data : 0);
+std::optional<std::string> ServedLayout::beyond_memory(const Load& load) const {
+  const PipelineLoad alone = price({}, load);
+  std::vector<StagePass> encoder(pipeline_.encoder.shares.size());
+  std::vector<StagePass> llm(pipeline_.llm.shares.size());
+  if (!encoder.empty()) encoder_passes(pipeline_, alone, encoder);
+  llm_passes(pipeline_, alone, llm);
+  const ActivationCaps& caps = layout_.activation_caps;
+  if (auto reason = beyond(encoder, caps.encoder_bytes, "encoder")) return reason;
+  return beyond(llm, caps.llm_bytes, "llm");
+}
+
+std::vector<std::string> ServedLayout::warnings() const {
+  const std::size_t stages = layout_.llm.pipeline;
+  const std::size_t microbatches = layout_.microbatches;
+  if (microbatches >= stages) return {};
+  const double idle = static_cast<double>(stages - 1) / static_cast<double>(microbatches + stages - 1);
+  return {fmt::format("{} microbatches for {} LLM stages: {:.0f} % of each step is idle while the "
+                      "pipeline fills and drains; give it at least {}",
+                      microbatches, stages, 100 * idle, 2 * stages)};
 }
 
 PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
   PipelineModel model = pipeline_;
   if (speeds.empty()) return model;
-  const auto of = [&](std::size_t first, std::size_t replicas) {
-    std::vector<double> result(replicas, 1);
-    for (std::size_t r = 0; r < replicas && first + r < speeds.size(); ++r) {
-      result[r] = std::clamp(speeds[first + r], 0.01, 100.0);
+  const auto slowest = [&](LayoutModule module, std::size_t replicas) {
+    std::vector<double> result(replicas, 0);
+    for (std::size_t i = 0; i < seats_.size(); ++i) {
+      if (seats_[i].module != module) continue;
+      const double speed = i < speeds.size() ? std::clamp(speeds[i], 0.01, 100.0) : 1;
+      result[seats_[i].replica] = std::max(result[seats_[i].replica], speed);
     }
     return result;
   };
-  model.llm.speeds = of(0, model.llm.replicas);
-  if (has_encoder_ranks()) model.encoder.speeds = of(model.llm.replicas, model.encoder.replicas);
+  model.llm.speeds = slowest(LayoutModule::kLlm, model.llm.replicas);
+  if (has_encoder_ranks()) {
+    model.encoder.speeds = slowest(LayoutModule::kEncoder, model.encoder.replicas);
+  }
   return model;
 }
 

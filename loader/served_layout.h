@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,15 +46,17 @@ class ServedLayout {
   std::size_t encoder_replicas() const { return layout_.encoder.data; }
   /// Equal for equal layouts.
   std::uint64_t fingerprint() const { return Fingerprint::of(layout_.to_json()); }
-  /// Where a seat's replica stands among the speeds of `pipeline`.
-  std::size_t speed_index(const Seat& seat) const;
-  /// For replicas whose seconds are multiplied by `speeds` (empty, or beyond its end: 1): the LLM's,
-  /// then the encoder's own.
+  /// For seats whose seconds are multiplied by `speeds` (empty, or beyond its end: 1). A replica is
+  /// as slow as its slowest stage.
   PipelineModel pipeline(std::span<const double> speeds) const;
   std::size_t microbatches() const { return pipeline_.microbatches; }
   std::string to_json() const { return layout_.to_json(); }
   /// What a stage's activations may take; plans keep it where they can.
   const ActivationCaps& activation_caps() const { return layout_.activation_caps; }
+  /// Why no plan can hold a sample of this load within the caps; nothing where one can.
+  std::optional<std::string> beyond_memory(const Load& load) const;
+  /// What the layout costs whatever is done, for people: one line each.
+  std::vector<std::string> warnings() const;
   /// A sample whose seconds on one rank are `seconds`.
   PipelineLoad price(const ModuleSeconds& seconds, const Load& load) const;
   /// Seconds that a seat measured of its part of this load, as one rank without tensor or pipeline

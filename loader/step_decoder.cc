@@ -63,6 +63,7 @@ Status StepDecoder::run(std::span<Attempt> attempts, const std::stop_token& stop
     Attempt& attempt = attempts[i];
     attempt.bad = refuse(attempt.slot.id, attempt.slot);
     if (!attempt.bad && status) status = apply_hook(attempt.slot);
+    if (!attempt.bad && status) attempt.bad = refuse_for_layout(attempt.slot);
     if (attempt.bad || !status) {
       open.count_down();
       continue;
@@ -109,6 +110,15 @@ Status StepDecoder::apply_hook(SampleSlot& slot) const {
   if (!context_.load_hook) return {};
   ISOCOST_ASSIGN(slot.load, context_.load_hook(slot.id, *context_.dataset, slot.load));
   return {};
+}
+
+// A sample that no stage could hold, however it is planned.
+std::optional<BadSample> StepDecoder::refuse_for_layout(const SampleSlot& slot) const {
+  if (context_.layout == nullptr) return std::nullopt;
+  auto reason = context_.layout->beyond_memory(slot.load);
+  if (!reason) return std::nullopt;
+  return BadSample{std::string(context_.dataset->shard(slot.id)),
+                   std::string(context_.dataset->key(slot.id)), "", *std::move(reason)};
 }
 
 Result<MemoryBudget::Grant> StepDecoder::admit(SampleId id, const std::stop_token& stop) const {

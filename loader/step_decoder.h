@@ -17,6 +17,7 @@
 #include "loader/bad_samples.h"
 #include "loader/dataset.h"
 #include "loader/sealed_step.h"
+#include "loader/served_layout.h"
 
 namespace isocost {
 
@@ -40,6 +41,7 @@ class StepDecoder {
     BufferPool* pool;
     BadSampleList* bad;
     LoadHook load_hook;  ///< Empty: the recipe's loads stand.
+    const ServedLayout* layout = nullptr;  ///< Whose stages must hold each sample; null: none.
   };
   StepDecoder(const Context& context, const NodeOptions& options)
       : context_(context),
@@ -79,6 +81,7 @@ class StepDecoder {
   };
   std::optional<BadSample> refuse(SampleId id, SampleSlot& slot) const;
   Status apply_hook(SampleSlot& slot) const;
+  std::optional<BadSample> refuse_for_layout(const SampleSlot& slot) const;
   Status run(std::span<Attempt> attempts, const std::stop_token& stop);
   void finish(Attempt& attempt, MemoryBudget::Grant grant);
   Result<std::optional<SampleSlot>> replacement(SampleId bad, std::span<const SampleId> taken,

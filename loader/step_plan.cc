@@ -17,7 +17,8 @@ const PlannedMicrobatch& StepPlan::microbatch_of(std::size_t receiver,
 
 ModuleSeconds StepPlan::predicted_of(std::size_t receiver, std::uint32_t microbatch) const {
   ModuleSeconds seconds = microbatch_of(receiver, microbatch).predicted;
-  for (std::size_t m = 0; m < kModules; ++m) seconds.at(m) *= share_of(receiver, m);
+  const double speed = receiver < speeds.size() ? speeds[receiver] : 1;
+  for (std::size_t m = 0; m < kModules; ++m) seconds.at(m) *= share_of(receiver, m) * speed;
   return seconds;
 }
 

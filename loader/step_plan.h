@@ -23,7 +23,7 @@ struct PlannedMicrobatch {
   Load load;                  ///< As delivered: packed.
   Load run_load;              ///< As the trainer runs it, padding included.
   MicrobatchShape shape;      ///< Of the latter, for measuring it: see Measurement.
-  ModuleSeconds predicted{};  ///< All of every module, on its replica.
+  ModuleSeconds predicted{};  ///< All of every module, on a rank of speed 1.
   std::vector<Route> routes;  ///< Where the encoder has ranks of its own.
 };
 
@@ -36,6 +36,7 @@ struct StepPlan {
   /// the samples of `bins` that have media.
   std::vector<std::vector<PlannedMicrobatch>> encoder;
   std::span<const Seat> seats;  ///< The layout's, which outlives the plan; empty without one.
+  std::vector<double> speeds;   ///< [receivers], what their seconds are multiplied by; beyond: 1.
   std::uint64_t global_label_tokens = 0;  ///< Of samples with weight, each counted once.
   double makespan_s = 0;                  ///< Predicted; of the policy's objective.
   double lower_bound_s = 0;
@@ -54,7 +55,7 @@ struct StepPlan {
   }
   /// Each sample of a step reaches one receiver that predicts its labels.
   bool predicts(std::size_t receiver) const { return seats.empty() || seats[receiver].work.predicts; }
-  /// The receiver's part of it.
+  /// The receiver's part of it, at its speed.
   ModuleSeconds predicted_of(std::size_t receiver, std::uint32_t microbatch) const;
 };
 

@@ -58,13 +58,13 @@ void TrainingMeter::reported(const Reported& reported) {
   const std::lock_guard lock(mutex_);
   RankTotals& totals = rank(receiver);
   if (is_time(reported.report.data_wait_s)) totals.data_wait += reported.report.data_wait_s;
+  const ModuleSeconds predicted = reported.plan.predicted_of(receiver, microbatch);
   for (std::size_t i = 0; i < kModules; ++i) {
     const ModuleLoad& load = bin.load.modules.at(i);
     const bool loaded = load.sequences > 0 || load.units > 0;
     if (!loaded || !is_time(reported.seconds.at(i))) continue;
-    const double share = reported.plan.share_of(receiver, i);
-    totals.predicted.at(i) += share * bin.predicted.at(i);
-    totals.measured.at(i) += share * reported.seconds.at(i);
+    totals.predicted.at(i) += predicted.at(i);
+    totals.measured.at(i) += reported.plan.share_of(receiver, i) * reported.seconds.at(i);
   }
   add_whole(reported);
 }

@@ -101,6 +101,9 @@ class ServerImpl final : public Server {
   bool send_to(const std::string& address, const Message& message);
   void send_to_all(std::vector<zmq::message_t>& frames);
   void leave(std::int32_t rank, bool finished);
+  std::string name_of(std::int32_t rank) const {
+    return options_.name ? options_.name(rank) : "rank " + std::to_string(rank);
+  }
   void queue(std::int32_t rank, std::uint64_t session, Messages messages);
   void warn(const std::string& text);
   std::optional<Failure> failure();
@@ -309,7 +312,7 @@ std::optional<Refusal> ServerImpl::taken(const Hello& hello) {
   if (found == clients_.end() || found->second.id == hello.client_id) return std::nullopt;
   Client& holder = found->second;
   if (has_left(hello.rank, holder)) return std::nullopt;
-  const std::string rank = "rank " + std::to_string(hello.rank);
+  const std::string rank = name_of(hello.rank);
   if (!holder.challenged) holder.challenged = Clock::now();
   if (holder.heard > *holder.challenged) {
     return Refusal{
@@ -361,7 +364,7 @@ void ServerImpl::keep_alive() {
     if (client.address.empty()) continue;
     if (now - client.heard > options_.timeout) {
       log(log_, LogLevel::kWarning,
-          "rank " + std::to_string(rank) +
+          name_of(rank) +
               " fell silent; its microbatches wait for it to come back");
       leave(rank, false);
     } else {

@@ -22,6 +22,8 @@ struct ServerOptions {
                                            ///< knows ours.
   std::chrono::milliseconds heartbeat{1000};
   std::chrono::milliseconds timeout{30000};  ///< A silent client is given up after this.
+  /// What messages call a rank; empty: "rank 3".
+  std::function<std::string(std::int32_t rank)> name = {};
 };
 
 /// A client that says hello.

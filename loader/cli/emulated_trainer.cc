@@ -6,12 +6,16 @@
 #include <functional>
 #include <mutex>
 #include <numbers>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "balancer/place.h"
 #include "balancer/sample_prices.h"
+#include "base/fingerprint.h"
 #include "base/random.h"
+#include "costmodel/cost_model.h"
 #include "trainer_adapter/client.h"
 
 namespace isocost::cli {
@@ -86,15 +90,11 @@ class Meeting {
 class Line {
  public:
   Line(std::size_t stages, std::size_t microbatches)
-      : microbatches_(microbatches),
-        ended_(2 * stages * microbatches),
-        loads_(microbatches),
-        module_seconds_(2 * microbatches, 0.0) {}
+      : microbatches_(microbatches), ended_(2 * stages * microbatches), loads_(microbatches) {}
 
   void clear() {
     const std::lock_guard lock(mutex_);
     std::fill(ended_.begin(), ended_.end(), std::nullopt);
-    std::fill(module_seconds_.begin(), module_seconds_.end(), 0.0);
   }
 
   void set_load(std::size_t m, const PipelineLoad& load) {
@@ -122,15 +122,6 @@ class Line {
     return slot;
   }
 
-  void add_seconds(std::size_t m, bool encoder, double seconds) {
-    const std::lock_guard lock(mutex_);
-    module_seconds_[2 * m + (encoder ? 0 : 1)] += seconds;
-  }
-  double module_seconds(std::size_t m, bool encoder) const {
-    const std::lock_guard lock(mutex_);
-    return module_seconds_[2 * m + (encoder ? 0 : 1)];
-  }
-
  private:
   std::size_t index(std::size_t stage, std::size_t m, PassKind kind) const {
     return 2 * (stage * microbatches_ + m) + (kind == PassKind::kForward ? 0 : 1);
@@ -141,7 +132,6 @@ class Line {
   std::condition_variable_any changed_;
   std::vector<std::optional<Time>> ended_;
   std::vector<PipelineLoad> loads_;
-  std::vector<double> module_seconds_;
 };
 
 /// All ranks and stages of a job.
@@ -156,13 +146,12 @@ class Fleet {
         fault_(stop),
         start_(ranks_ * stages_, [this] { begin_step(); }),
         end_(ranks_ * stages_, [this] { end_step(); }),
-        waits_(ranks_, 0.0) {
+        waits_(ranks_ * stages_, 0.0) {
     for (std::size_t s = 0; s < stages_; ++s) {
       reductions_.push_back(std::make_unique<Meeting>(ranks_, nullptr));
     }
     for (std::size_t r = 0; r < ranks_; ++r) {
       lines_.push_back(std::make_unique<Line>(stages_, job.model.microbatches));
-      noise_.emplace_back(job.disturbance.seed + r);
     }
   }
 
@@ -188,37 +177,61 @@ class Fleet {
   Time deadline() const { return Clock::now() + job_.timeout; }
   bool is_encoder(std::size_t stage) const { return stage < encoder_stages_; }
 
+  // A stage of a rank, in one step.
+  struct Where {
+    std::size_t rank;
+    std::size_t stage;
+    std::size_t step;
+  };
+  // What it was sent of a microbatch, and what that took it.
+  struct Slot {
+    Report report;
+    PipelineLoad load;
+    double seconds = 0;
+  };
+
   void run_thread(std::size_t rank, std::size_t stage) {
-    const Status status = stage == 0 ? run_first_stage(rank) : run_stage(rank, stage, nullptr);
+    const Status status = train(rank, stage);
     if (!status) fault_.raise(status.error());
   }
 
-  Status run_first_stage(std::size_t rank) {
+  Status train(std::size_t rank, std::size_t stage) {
+    ISOCOST_ASSIGN(const std::size_t seat, seat_of(job_.layout, place_of(rank, stage)));
     ClientOptions options;
     options.endpoint = job_.endpoint;
-    options.rank = static_cast<std::int32_t>(rank);
-    options.world_size = static_cast<std::int32_t>(ranks_);
+    options.rank = static_cast<std::int32_t>(seat);
+    options.world_size = static_cast<std::int32_t>(seats(job_.layout));
+    options.layout = Fingerprint::of(job_.layout.to_json());
     ISOCOST_ASSIGN(const std::unique_ptr<Client> client, Client::connect(options));
-    const Status status = run_stage(rank, 0, client.get());
+    Status status;
+    for (std::size_t step = 0; status && step < job_.warm_up + job_.steps; ++step) {
+      status = run_step({rank, stage, step}, *client);
+    }
     client->close();
     return status;
   }
 
-  Status run_stage(std::size_t rank, std::size_t stage, Client* client) {
-    for (std::size_t step = 0; step < job_.warm_up + job_.steps; ++step) {
-      if (client != nullptr) lines_[rank]->clear();
-      ISOCOST_TRY(meet(start_));
-      std::vector<Report> reports;
-      for (const Pass& pass : programs_[stage]) {
-        ISOCOST_TRY(run_pass({rank, stage, step}, pass, client, reports));
+  Place place_of(std::size_t rank, std::size_t stage) const {
+    if (is_encoder(stage)) return {LayoutModule::kEncoder, rank, stage, 0};
+    return {LayoutModule::kLlm, rank, stage - encoder_stages_, 0};
+  }
+
+  Status run_step(const Where& where, Client& client) {
+    if (where.stage == 0) lines_[where.rank]->clear();
+    ISOCOST_TRY(meet(start_));
+    std::vector<Slot> slots(job_.model.microbatches);
+    for (const Pass& pass : programs_[where.stage]) {
+      if (pass.kind == PassKind::kForward) {
+        ISOCOST_TRY(receive(where, pass.slot, client, slots[pass.slot]));
       }
-      ISOCOST_TRY(meet(*reductions_[stage]));
-      const double reduce =
-          is_encoder(stage) ? job_.model.encoder.reduce_s : job_.model.llm.reduce_s;
-      std::this_thread::sleep_for(length(reduce * job_.time_scale));
-      ISOCOST_TRY(meet(end_));
-      for (Report& report : reports) ISOCOST_TRY(send_report(rank, report, *client));
+      ISOCOST_TRY(run_pass(where, pass, slots[pass.slot]));
     }
+    ISOCOST_TRY(meet(*reductions_[where.stage]));
+    const double reduce =
+        is_encoder(where.stage) ? job_.model.encoder.reduce_s : job_.model.llm.reduce_s;
+    std::this_thread::sleep_for(length(reduce * job_.time_scale));
+    ISOCOST_TRY(meet(end_));
+    for (const Slot& slot : slots) ISOCOST_TRY(send_report(slot, client));
     return {};
   }
 
@@ -233,63 +246,62 @@ class Fleet {
             std::string("emulated trainer: waited too long for ") + what};
   }
 
-  struct Where {
-    std::size_t rank;
-    std::size_t stage;
-    std::size_t step;
-  };
-
   // Waits for the pass's input, waits the pass out, and tells the neighbours.
-  Status run_pass(const Where& where, const Pass& pass, Client* client,
-                  std::vector<Report>& reports) {
+  Status run_pass(const Where& where, const Pass& pass, Slot& slot) {
     const std::size_t stage = where.stage;
     Line& line = *lines_[where.rank];
     const bool forward = pass.kind == PassKind::kForward;
-    if (client != nullptr && forward) ISOCOST_TRY(receive(where, pass.slot, *client, reports));
     const bool at_edge = forward ? stage == 0 : stage + 1 == stages_;
     if (pass.kind != PassKind::kWeights && !at_edge) {
       const std::size_t from = forward ? stage - 1 : stage + 1;
       const auto ended = line.wait_for(from, pass.slot, pass.kind, fault_.token(), deadline());
       if (!ended) return stopped("a microbatch");
-      const double delay = transfer_seconds(std::min(from, stage), line.load(pass.slot));
+      // By the LLM's first stage, which both of them have heard of by now.
+      const bool between = from != stage && is_encoder(from) != is_encoder(stage);
+      const PipelineLoad load = between ? line.load(pass.slot) : slot.load;
+      const double delay = transfer_seconds(std::min(from, stage), load);
       std::this_thread::sleep_until(*ended + length(delay * job_.time_scale));
     }
     const Time started = Clock::now();
     std::this_thread::sleep_until(
-        started + length(pass_seconds(stage, pass.kind, line.load(pass.slot)) * job_.time_scale));
+        started + length(pass_seconds(stage, pass.kind, slot.load) * job_.time_scale));
     const Time now = Clock::now();
-    line.add_seconds(pass.slot, is_encoder(stage), seconds_between(started, now));
+    slot.seconds += seconds_between(started, now);
     if (pass.kind != PassKind::kWeights) line.end(stage, pass.slot, pass.kind, now);
     return {};
   }
 
-  Status receive(const Where& where, std::size_t slot, Client& client,
-                 std::vector<Report>& reports) {
+  Status receive(const Where& where, std::size_t index, Client& client, Slot& slot) {
     ISOCOST_ASSIGN(auto next, client.next(fault_.token()));
     if (!next) {  // the end of an epoch lies between two steps
       ISOCOST_ASSIGN(next, client.next(fault_.token()));
     }
     if (!next) return Error(ErrorCode::kUnavailable, "the node ran out of microbatches");
     const MicrobatchHeader& header = next->header;
-    if (header.microbatches != job_.model.microbatches || header.position.microbatch != slot) {
+    if (header.microbatches != job_.model.microbatches || header.position.microbatch != index) {
       return Error(ErrorCode::kInvalidArgument,
                    "the node delivers " + std::to_string(header.microbatches) +
                        " microbatches a step, not " + std::to_string(job_.model.microbatches));
     }
-    waits_[where.rank] += std::chrono::duration<double>(next->waited).count();
+    waits_[where.rank * stages_ + where.stage] += std::chrono::duration<double>(next->waited).count();
     const PipelineLoad load = spread_load(job_.job, job_.layout, prices_.of(header.load));
-    lines_[where.rank]->set_load(slot, disturbed(where, load));
-    reports.push_back({header.position, header.predicted_seconds});
+    slot.load = disturbed(where, index, load);
+    slot.report = {header.position, header.predicted_seconds};
+    if (where.stage == encoder_stages_) lines_[where.rank]->set_load(index, slot.load);
     return {};
   }
 
-  PipelineLoad disturbed(const Where& where, PipelineLoad load) {
+  // All stages of a rank find the same.
+  PipelineLoad disturbed(const Where& where, std::size_t microbatch, PipelineLoad load) const {
     const EmulatedDisturbance& by = job_.disturbance;
     const double slow = where.rank == by.slow_rank ? by.slow.at(where.step) : 1;
+    Fingerprint seed;
+    for (const std::size_t part : {by.seed, where.rank, where.step, microbatch}) seed.add(part);
+    Random random(seed.value());
     constexpr double kLeast = 0.01;
     for (auto& [seconds, change] :
          {std::pair{&load.encoder_s, &by.encoder}, {&load.llm_s, &by.llm}}) {
-      const double noise = std::max(kLeast, 1 + by.noise * normal(noise_[where.rank]));
+      const double noise = std::max(kLeast, 1 + by.noise * normal(random));
       *seconds *= slow * change->at(where.step) * noise;
     }
     return load;
@@ -301,15 +313,14 @@ class Fleet {
     return radius * std::cos(2 * std::numbers::pi * random.uniform());
   }
 
-  // The node hears what the encoder and the LLM took; the encoder's time is split as predicted.
-  Status send_report(std::size_t rank, Report report, Client& client) {
-    const std::size_t m = report.position.microbatch;
-    const double predicted = report.seconds[0] + report.seconds[1];
-    const double encoder = lines_[rank]->module_seconds(m, true);
-    for (const std::size_t k : {std::size_t{0}, std::size_t{1}}) {
-      report.seconds.at(k) = predicted > 0 ? encoder * report.seconds.at(k) / predicted : -1;
+  // The node hears what the stage took, in the parts that it predicted of its modules.
+  static Status send_report(const Slot& slot, Client& client) {
+    const auto& predicted = slot.report.seconds;
+    const double sum = std::accumulate(predicted.begin(), predicted.end(), 0.0);
+    Report report = slot.report;
+    for (double& seconds : report.seconds) {
+      seconds = sum > 0 && seconds > 0 ? slot.seconds * seconds / sum : kNotMeasured;
     }
-    report.seconds[2] = lines_[rank]->module_seconds(m, false);
     return client.report(report);
   }
 
@@ -344,8 +355,10 @@ class Fleet {
     if (++finished_ <= job_.warm_up) return;
     EmulatedStep step;
     step.seconds = seconds_between(step_started_, Clock::now());
+    for (const double wait : waits_) {
+      step.data_wait_s += wait / static_cast<double>(waits_.size());
+    }
     for (std::size_t r = 0; r < ranks_; ++r) {
-      step.data_wait_s += waits_[r] / static_cast<double>(ranks_);
       for (std::size_t m = 0; m < job_.model.microbatches; ++m) {
         step.loads.push_back(lines_[r]->load(m));
       }
@@ -355,7 +368,6 @@ class Fleet {
 
   const EmulatedJob& job_;
   const SamplePrices prices_;
-  std::vector<Random> noise_;  // a rank's first stage draws from its own
   std::size_t ranks_;
   std::size_t encoder_stages_;
   std::size_t stages_;
@@ -365,7 +377,7 @@ class Fleet {
   std::vector<std::unique_ptr<Meeting>> reductions_;  // a stage each
   std::vector<std::unique_ptr<Line>> lines_;          // a rank each
   std::vector<std::vector<Pass>> programs_;           // a stage each
-  std::vector<double> waits_;                         // a rank each; read between meetings
+  std::vector<double> waits_;  // [ranks × stages], read between meetings
   Time step_started_;
   std::size_t finished_ = 0;
   std::vector<EmulatedStep> steps_;

@@ -15,8 +15,8 @@
 
 namespace isocost::cli {
 
-/// Trainers that compute nothing: a thread a pipeline stage of every data-parallel rank, real
-/// clients of a real node, and each pass waited out instead of run.
+/// Trainers that compute nothing: a thread and a real client for each stage of every data-parallel
+/// rank, a real node, and each pass waited out instead of run.
 struct EmulatedJob {
   PipelineModel model =
       {};              ///< Encoder stages and LLM stages in line; as many encoder as LLM replicas.
@@ -33,7 +33,7 @@ struct EmulatedJob {
 /// One counted step as it went.
 struct EmulatedStep {
   double seconds = 0;               ///< From the first pass to the last reduced gradient.
-  double data_wait_s = 0;           ///< Mean over the ranks: blocked for a microbatch.
+  double data_wait_s = 0;           ///< Mean over the stages: blocked for a microbatch.
   std::vector<PipelineLoad> loads;  ///< [ranks × microbatches] in the order in which they ran.
 };
 

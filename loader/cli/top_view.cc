@@ -26,6 +26,12 @@ bool is_plain(std::string_view name) {
   });
 }
 
+bool is_place(std::string_view name) {
+  return name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return c == ',' || c == ' ' || is_plain({&c, 1});
+  });
+}
+
 std::optional<std::int64_t> number_of(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -50,6 +56,7 @@ void take_rank(Scrape& scrape, const MetricSample& sample, const std::string& na
   if (name == "rank_busy_seconds_total") rank.busy = sample.value;
   if (name == "rank_idle_seconds_total") rank.idle = sample.value;
   if (name == "data_wait_seconds_total") rank.data_wait = sample.value;
+  if (name == "rank_place" && is_place(sample.label("place"))) rank.place = sample.label("place");
   const std::string module(sample.label("module"));
   if (module.empty()) return;
   if (name == "predicted_seconds_total") rank.modules[module].predicted = sample.value;
@@ -140,6 +147,7 @@ nlohmann::ordered_json json_of(std::int64_t number, const Scrape::Rank& rank) {
                                  {"busy_s", rank.busy},
                                  {"idle_s", rank.idle},
                                  {"data_wait_s", rank.data_wait}};
+  if (!rank.place.empty()) json["place"] = rank.place;
   for (const auto& [name, seconds] : rank.modules) json["modules"][name] = json_of(seconds);
   return json;
 }
@@ -263,7 +271,9 @@ std::string rank_lines(const Growth& growth, std::size_t most) {
   for (const auto& [name, ignored] : growth.now.modules) {
     out += fmt::format("  {:>16}", name + " pred/meas");
   }
-  out += '\n';
+  const bool places = std::any_of(ranks.begin(), ranks.end(),
+                                  [](const auto& rank) { return !rank.second.place.empty(); });
+  out += places ? "  place\n" : "\n";
   for (const auto& [rank_number, rank] : ranks) {
     out += fmt::format("{:>5} {:>7.3f} {:>8} {:>8} {:>8}", rank_number, rank.speed_factor,
                        number(rank.busy), percent(share(rank.idle, rank.busy + rank.idle)),
@@ -272,7 +282,7 @@ std::string rank_lines(const Growth& growth, std::size_t most) {
       const Scrape::Seconds seconds = seconds_of(rank.modules, name);
       out += fmt::format("  {:>16}", number(seconds.predicted) + "/" + number(seconds.measured));
     }
-    out += '\n';
+    out += rank.place.empty() ? "\n" : "  " + rank.place + "\n";
   }
   const std::size_t hidden = growth.now.ranks.size() - ranks.size();
   return hidden > 0 ? out + fmt::format("{} ranks that were less busy are not shown\n", hidden)

@@ -28,6 +28,7 @@ struct Scrape {
     double idle = 0;
     double data_wait = 0;
     std::map<std::string, Seconds> modules;
+    std::string place;  ///< In a layout; empty without one.
   };
   std::map<std::string, double> values;  ///< Series without labels, by name without "isocost_".
   std::map<std::string, Module> modules;
@@ -39,7 +40,7 @@ struct Scrape {
 };
 
 /// Errors: kCorrupt for bytes that are no metrics; kUnsupported for another program's. Whatever
-/// they hold, the names in a scrape are plain letters, digits, '_' and '.'.
+/// they hold, the names in a scrape are plain letters, digits, '_', '.', and in places ',' and ' '.
 Result<Scrape> read_scrape(std::string_view text);
 
 /// What is shown: gauges as they are `now`, counters as they grew since `before`. An empty `before`

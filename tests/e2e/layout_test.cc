@@ -153,5 +153,34 @@ TEST_F(LayoutLoop, ATrainerWithAnotherLayoutIsRefused) {
   EXPECT_FALSE(Client::connect(options).has_value());
 }
 
+TEST_F(LayoutLoop, TwoClientsAtOnePlaceAreToldWhichItIs) {
+  make_dataset(16);
+  NodeOptions options = serve();
+  options.timeout = std::chrono::seconds(2);
+  const auto node = Node::create(options, {}, {}).value();
+  ClientOptions at_seat;
+  at_seat.endpoint = node->endpoint();
+  at_seat.rank = 3;
+  const auto first = Client::connect(at_seat);
+  ASSERT_TRUE(first.has_value());
+  const auto second = Client::connect(at_seat);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_THAT(second.error().message(),
+              HasSubstr("llm, data 0, stage 1, tensor 0 is taken by another client"));
+}
+
+TEST_F(LayoutLoop, ASampleBeyondAStagesMemoryIsListed) {
+  make_dataset(40);  // the last is a video
+  layout_.encoder = {1, 1, 1};
+  layout_.activation_caps.llm_bytes = std::int64_t{100} << 20;
+  NodeSummary summary;
+  run_layout(serve(), &summary);
+  EXPECT_GT(summary.bad, 0U);
+  EXPECT_LT(summary.bad, 40U);
+  std::ifstream list(scratch() / "bad.jsonl");
+  const std::string text((std::istreambuf_iterator<char>(list)), std::istreambuf_iterator<char>());
+  EXPECT_THAT(text, HasSubstr("activation_caps.llm_bytes is 104857600"));
+}
+
 }  // namespace
 }  // namespace isocost

@@ -42,6 +42,7 @@ NodeMetrics some_metrics() {
   for (auto& module : node.correction.modules) module.buckets.fill(1);
   node.correction.modules[2].buckets.at(3) = 1.6;
   node.ranks = 2;
+  node.places = {"encoder, data 0, stage 0, tensor 0", "llm, data 0, stage 0, tensor 0"};
   node.queue.oldest = Position{1, 7, 0};
   return node;
 }
@@ -73,6 +74,7 @@ TEST(Metrics, TheTextSaysWhatTheSnapshotSays) {
   EXPECT_EQ(values.at("isocost_measured_seconds_total module=vision rank=1"), 5);
   EXPECT_EQ(values.at("isocost_rank_idle_seconds_total rank=1"), 0.5);
   EXPECT_EQ(values.at("isocost_plan_imbalance_ratio"), 1.25);
+  EXPECT_EQ(values.at("isocost_rank_place rank=1 place=llm, data 0, stage 0, tensor 0"), 1);
   EXPECT_EQ(values.at("isocost_correction_enabled"), 1);
   EXPECT_EQ(values.at("isocost_correction_on"), 0);
   EXPECT_EQ(values.at("isocost_correction_gain_ratio"), 0.001);

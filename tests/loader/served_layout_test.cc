@@ -226,6 +226,38 @@ TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   EXPECT_NEAR(llm[2], 2.0, 1e-9);
 }
 
+TEST_F(ServedLayoutTest, ASampleThatNoStageCanHoldIsNamedWithTheLimit) {
+  const Load load = load_of_counts(4000, 3000);
+  EXPECT_FALSE(create().value()->beyond_memory(load)) << "no caps";
+  layout_.activation_caps = {.encoder_bytes = std::int64_t{1} << 40, .llm_bytes = 64 << 20};
+  write();
+  const auto reason = create().value()->beyond_memory(load);
+  ASSERT_TRUE(reason.has_value());
+  EXPECT_THAT(*reason, HasSubstr("llm chunk 0, the layout's activation_caps.llm_bytes is 67108864"));
+  EXPECT_FALSE(create().value()->beyond_memory(load_of_counts(4, 1)));
+  layout_.activation_caps = {.encoder_bytes = 1 << 20};
+  write();
+  EXPECT_THAT(create().value()->beyond_memory(load).value_or(""), HasSubstr("encoder chunk 0"));
+}
+
+TEST_F(ServedLayoutTest, FewerMicrobatchesThanStagesAreWarnedOfWithTheirCost) {
+  EXPECT_THAT(create().value()->warnings(), testing::IsEmpty());
+  layout_.llm = {2, 4, 2};
+  layout_.microbatches = options_.microbatches = 3;
+  write();
+  EXPECT_THAT(create().value()->warnings(),
+              testing::ElementsAre(HasSubstr("3 microbatches for 4 LLM stages: 50 %")));
+}
+
+TEST_F(ServedLayoutTest, NoRankOfSeveralStagesMeasuresTheModel) {
+  options_.reprofile = true;
+  EXPECT_THAT(refusal(), HasSubstr("reprofile = on: no rank of layout"));
+  layout_.encoder_place = EncoderPlace::kLlmRanks;
+  layout_.llm = layout_.encoder = {2, 1, 2};
+  write();
+  EXPECT_EQ(refusal(), "accepted");
+}
+
 TEST_F(ServedLayoutTest, ASlowReplicaGetsLess) {
   const auto layout = create().value();
   const PlanInput input = this->input(96);
@@ -244,8 +276,14 @@ TEST_F(ServedLayoutTest, ASlowReplicaGetsLess) {
     }
     return seconds;
   };
-  std::vector<double> speeds(layout->pipeline({}).llm.replicas, 1);
-  speeds.back() = 1.5;
+  // One slow stage is enough, and another replica's matters to nobody else.
+  std::vector<double> speeds(layout->seats().size(), 1);
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    const Seat& seat = layout->seats()[i];
+    if (seat.module == LayoutModule::kLlm && seat.replica == 1 && seat.stage == 0) speeds[i] = 1.3;
+  }
+  EXPECT_EQ(layout->pipeline(speeds).llm.speeds, (std::vector<double>{1, 1.3}));
+  EXPECT_EQ(layout->pipeline(speeds).encoder.speeds, (std::vector<double>{1, 1}));
   EXPECT_LT(seconds_of_last(layout->pipeline(speeds)), 0.9 * seconds_of_last(layout->pipeline({})));
 }
 

@@ -57,6 +57,20 @@ TEST(TopView, CountsFromTheStartWithOneLook) {
   EXPECT_EQ(json["node"]["samples_delivered_total"], 128);
 }
 
+TEST(TopView, ShowsWhereInALayoutARankStands) {
+  NodeMetrics node = node_at(10, 2);
+  EXPECT_EQ(top_table({kUrl, scrape_of(node), Scrape{}}, 8).find("place"), std::string::npos);
+  node.places = {"encoder, data 0, stage 0, tensor 0", "llm, data 0, stage 0, tensor 0"};
+  const Scrape now = scrape_of(node);
+  const std::string table = top_table({kUrl, now, Scrape{}}, 8);
+  EXPECT_NE(table.find("  place\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("  llm, data 0, stage 0, tensor 0\n"), std::string::npos) << table;
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, Scrape{}}));
+  EXPECT_EQ(json["ranks"][0]["place"], "encoder, data 0, stage 0, tensor 0");
+  node.places[0] = "\x1b[2J";  // what would reach the terminal
+  EXPECT_EQ(scrape_of(node).ranks.at(0).place, "");
+}
+
 TEST(TopView, CountsBetweenTwoLooks) {
   const Scrape before = scrape_of(node_at(10, 2));
   const Scrape now = scrape_of(node_at(14, 3));

@@ -116,7 +116,7 @@ data = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
 options = dict(global_batch_size=16, microbatches=2, connect_timeout=30)
 with isocost.DataLoader(sys.argv[1], process_group=data, **options) as loader:
     assert len(list(loader)) == len(loader)
-    assert loader._place.world_size == 2
+    assert loader._process.world_size == 2
 with isocost.DataLoader(sys.argv[1], rank=rank // 2, world_size=2, replica_group=data, **options) as loader:
     first = [microbatch.sample_ids for microbatch in loader]
 with isocost.DataLoader(sys.argv[1], **options) as loader:

@@ -2,8 +2,6 @@
 
 import gc
 import itertools
-import json
-import tempfile
 import unittest
 import warnings
 import weakref
@@ -30,21 +28,6 @@ class Iterating(ShardTest):
         for options in ({}, {"microbatches": 4}, {"tail": "drop"}, {"global_batch_size": 25}):
             loader = self.loader(**options)
             self.assertEqual(len(loader), sum(1 for _ in loader), options)
-
-    def test_a_layout_gives_the_microbatches(self):
-        degrees = {"tensor": 1, "pipeline": 1, "data": 1}
-        layout = {"version": 1, "encoder_place": "own", "encoder": degrees, "llm": degrees, "microbatches": 3,
-                  "chunks": 1, "schedule": "1f1b"}
-        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-            json.dump(layout, file)
-            file.flush()
-            with isocost.DataLoader(self.shards, global_batch_size=12, layout=file.name) as loader:
-                microbatches = list(loader)
-            self.assertEqual(sum(microbatch.step == 0 for microbatch in microbatches), 3)
-            ids = [sample for microbatch in microbatches for sample in microbatch.sample_ids]
-            self.assertEqual(sorted(ids), list(range(SAMPLES)))
-            with self.assertRaisesRegex(ValueError, "microbatches = 2: layout"):
-                isocost.DataLoader(self.shards, global_batch_size=12, microbatches=2, layout=file.name)
 
     def test_an_endless_loader_has_no_length_and_goes_on(self):
         loader = self.loader(endless=True)

@@ -96,7 +96,7 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
                              double connect_timeout_s,
                              const std::optional<std::array<std::uint64_t, 3>>& start,
                              const std::string& server_key_file, const std::string& secret_key_file,
-                             const std::string& hardware) {
+                             const std::string& hardware, std::uint64_t layout) {
   ClientOptions options;
   options.endpoint = endpoint;
   options.rank = rank;
@@ -111,6 +111,7 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
   options.curve_server_key_file = server_key_file;
   options.curve_secret_key_file = secret_key_file;
   options.hardware = hardware;
+  options.layout = layout;
   return options;
 }
 
@@ -175,11 +176,24 @@ py::list samples(const Microbatch& microbatch) {
   return result;
 }
 
+py::list routes(const Microbatch& microbatch) {
+  py::list result;
+  for (const Route& route : microbatch.header.routes) {
+    result.append(py::make_tuple(std::string(module_name(route.module)), route.sample,
+                                 route.first_unit, route.units, route.replica, route.microbatch,
+                                 route.peer_first_unit));
+  }
+  return result;
+}
+
 void bind_microbatch(py::module_& module) {
   py::class_<Microbatch>(module, "Microbatch")
       .def_property_readonly("tensors", &tensors, "[(name, Tensor)], in the order announced")
       .def("capsules", &capsules, "[(name, DLPack capsule)], each to be taken over once")
       .def_property_readonly("samples", &samples, "[(id, weight, label tokens)]")
+      .def_property_readonly("routes", &routes,
+                             "[(module, sample, first unit, units, replica, microbatch, peer's "
+                             "first unit)]")
       .def_property_readonly(
           "position",
           [](const Microbatch& self) {
@@ -227,13 +241,14 @@ void bind_client(py::module_& module) {
                        std::uint32_t prefetch, double connect_timeout_s,
                        const std::optional<std::array<std::uint64_t, 3>>& start,
                        const std::string& server_key_file, const std::string& secret_key_file,
-                       const std::string& hardware) {
+                       const std::string& hardware, std::uint64_t layout) {
              return connect(client_options(endpoint, rank, world_size, prefetch, connect_timeout_s,
-                                           start, server_key_file, secret_key_file, hardware));
+                                           start, server_key_file, secret_key_file, hardware, layout));
            }),
            py::kw_only(), py::arg("endpoint"), py::arg("rank"), py::arg("world_size"),
            py::arg("prefetch"), py::arg("connect_timeout_s"), py::arg("start"),
-           py::arg("server_key_file"), py::arg("secret_key_file"), py::arg("hardware"))
+           py::arg("server_key_file"), py::arg("secret_key_file"), py::arg("hardware"),
+           py::arg("layout"))
       .def("next", &PyClient::next)
       .def("welcome", &welcome)
       .def("epoch_end", &epoch_end)

@@ -1,9 +1,10 @@
-// The extension module isocost._isocost: client, embedded node and tensors. It links no libtorch,
+// The extension module isocost._isocost: client, embedded node, tensors and layouts. It links no libtorch,
 // so that one build serves every torch.
 
 #include <pybind11/pybind11.h>
 
 #include "trainer_adapter/python/client.h"
+#include "trainer_adapter/python/layout.h"
 #include "trainer_adapter/python/node.h"
 #include "trainer_adapter/python/tensor.h"
 
@@ -11,4 +12,5 @@ PYBIND11_MODULE(_isocost, module) {
   isocost::python::bind_tensor(module);
   isocost::python::bind_client(module);
   isocost::python::bind_node(module);
+  isocost::python::bind_layout(module);
 }

@@ -15,14 +15,17 @@
 
 from isocost.errors import ClosedError, IsocostError, NodeUnavailableError, ProtocolError, ShardError
 from isocost.keywords import KeywordNote
+from isocost.layout import Layout, Place
 from isocost.loader import DataLoader
 from isocost.loss import token_loss
-from isocost.microbatch import Microbatch
+from isocost.microbatch import Microbatch, Route
+from isocost.pipelines import stage_iterators
 from isocost.profile import profile_model
 from isocost.profiled_module import Architecture, Cut, ProfiledModule
 from isocost.timing import attach
 from isocost.transform import Sample
 
-__all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "IsocostError", "KeywordNote", "Microbatch",
-           "NodeUnavailableError", "ProfiledModule", "ProtocolError", "Sample", "ShardError", "attach", "profile_model",
+__all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "IsocostError", "KeywordNote", "Layout",
+           "Microbatch", "NodeUnavailableError", "Place", "ProfiledModule", "ProtocolError", "Route", "Sample",
+           "ShardError", "attach", "profile_model", "stage_iterators",
            "token_loss"]

@@ -6,7 +6,8 @@ from isocost import _isocost, keywords
 
 _SETTINGS = {name: text for name, _value, text, _default in _isocost.option_table()}
 # What the loader says itself to the node that it embeds.
-_OWN_SETTINGS = {"shards", "ranks", "bind", "insecure", "curve_key", "curve_clients", "summary", "global_batch"}
+_OWN_SETTINGS = {"shards", "ranks", "bind", "insecure", "curve_key", "curve_clients", "summary", "global_batch",
+                 "layout"}
 
 # Of torch's keywords.
 OF_THE_NODE = {"batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout"}

@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
 
 from isocost import _isocost, arguments, rendezvous, timing
+from isocost.layout import Layout, Place, PlaceLike, Seated, take_seat
 from isocost.microbatch import Microbatch, moved, torch_tensors
 from isocost.profile import hardware
 from isocost.replicas import Replicas, is_first, mesh_place
@@ -34,6 +35,12 @@ class DataLoader:
         process_group: the torch.distributed group of data-parallel ranks; default: all processes.
         replica_group: the group of ranks that need the same microbatch (tensor or context
             parallel). Its first member loads and sends the tensors to the others.
+        layout: the file that `isocost plan` writes: every process takes what its place in it consumes
+            (docs/layout.md). An embedded node plans for it; one of its own must have been given the
+            same. Gives microbatches.
+        place: this process's place in the layout, an isocost.Place or (module, data, stage, tensor);
+            default: that of its rank. With tensor-parallel ranks one of each group loads: with
+            `place`, give the group as replica_group.
         device_mesh: a torch DeviceMesh with named dimensions, in place of the four above: ranks
             that differ along dp, ddp, fsdp, data, dp_replicate or dp_shard get different
             microbatches, those that differ along other dimensions the same.
@@ -97,7 +104,9 @@ class DataLoader:
 
     def __init__(self, source: Union[str, "os.PathLike[str]"], *, rank: Optional[int] = None,
                  world_size: Optional[int] = None, process_group: Any = None,
-                 replica_group: Any = None, device_mesh: Any = None, global_batch_size: Optional[int] = None,
+                 replica_group: Any = None, device_mesh: Any = None,
+                 layout: Optional[Union[str, "os.PathLike[str]"]] = None, place: Optional[PlaceLike] = None,
+                 global_batch_size: Optional[int] = None,
                  microbatches: Optional[int] = None, seed: Optional[int] = None, epochs: int = 0,
                  endless: bool = False, prefetch: Optional[int] = None, device: Any = None,
                  connect_timeout: float = 120.0, timeout: Optional[float] = None,
@@ -112,9 +121,10 @@ class DataLoader:
                 raise ValueError("device_mesh says who is who: leave rank, world_size, process_group and "
                                  "replica_group out")
             rank, world_size, replica_group = mesh_place(device_mesh)
-        self._place = rendezvous.place(rank, world_size, process_group)
-        self._replica_group = replica_group
-        self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._place.world_size > 1 else 0.0)
+        self._process = rendezvous.this_process(rank, world_size, process_group)
+        self._seated = self._sit_down(source, layout, place, replica_group, transform, reprofile)
+        self._replica_group = replica_group = self._seated.tensor_group if self._seated else replica_group
+        self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
         settings, torch_options = arguments.split(dict(options, **({} if timeout is None else {"timeout": timeout})))
         self._device = arguments.device(device)
         self._pin = bool(torch_options.get("pin_memory", False))
@@ -149,16 +159,26 @@ class DataLoader:
                 raise ValueError(f"{', '.join(sorted(given))}: the node decides; say so to `isocost serve`, not to a "
                                  f"loader that connects to {text}")
         else:
-            settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, torch_options, self._place.world_size))
+            settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, torch_options, self._data_ranks()))
             settings.update(arguments.from_torch(torch_options))
             settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
             settings["reprofile"] = "off" if reprofile is None else "on"
             self._endpoint = ""
             key = rendezvous.next_key(process_group)
             if replica_group is None or is_first(replica_group):
-                self._endpoint = rendezvous.share_endpoint(key, self._place, self._connect_timeout,
+                self._endpoint = rendezvous.share_endpoint(key, self._process, self._connect_timeout,
                                                            lambda: self._host(text, settings))
         timing.set_current(self)
+
+    @property
+    def layout(self) -> Optional[Layout]:
+        """As given."""
+        return None if self._seated is None else self._seated.layout
+
+    @property
+    def place(self) -> Optional[Place]:
+        """This process's, where there is a layout."""
+        return None if self._seated is None else self._seated.place
 
     # Iterating.
 
@@ -178,15 +198,18 @@ class DataLoader:
     def __len__(self) -> int:
         """Microbatches of a whole epoch for this rank; bad samples that decoding finds may make the
         last step shorter, and with tail = carry later epochs have a step more or less than the first.
-        Raises TypeError where the loader is endless."""
+        Raises TypeError where the loader is endless, and for an encoder with ranks of its own."""
         if self._endless:
             raise TypeError("an endless isocost.DataLoader has no length")
+        if self._seated is not None and self._seated.place.module == "encoder":
+            raise TypeError("how many microbatches an encoder with ranks of its own has, each step decides")
         welcome = self._client().welcome()
         steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch"], welcome["microbatches"]
+        ranks = welcome["ranks"] if self._seated is None else self._data_ranks()
         rest = welcome["samples_per_epoch"] - max(0, steps - 1) * batch
         if steps == 0 or rest >= batch:
             return steps * full
-        last = max(1, min(math.ceil(rest * full / batch), rest // welcome["ranks"], full))
+        last = max(1, min(math.ceil(rest * full / batch), rest // ranks, full))
         return (steps - 1) * full + last
 
     def set_epoch(self, epoch: int) -> None:
@@ -273,14 +296,34 @@ class DataLoader:
 
     # Inside.
 
+    def _sit_down(self, source: Any, layout: Any, place: Any, replica_group: Any, transform: Any,
+                  reprofile: Any) -> Optional[Seated]:
+        if layout is None:
+            if place is not None:
+                raise ValueError("place= is a place in a layout: give layout=, too")
+            return None
+        seated = take_seat(layout, place, self._process, "://" in os.fspath(source), replica_group)
+        for name, function, why in (("transform", transform, "sees whole samples"),
+                                    ("reprofile", reprofile, "measures the whole model")):
+            if function is not None and not seated.layout.whole:
+                raise ValueError(f"{name}= {why}, and no rank of layout {seated.layout.file} has all stages: leave it out")
+        return seated
+
+    def _data_ranks(self) -> int:
+        """Those that samples are divided over."""
+        return self._process.world_size if self._seated is None else self._seated.layout.llm["data"]
+
     def _host(self, shards: str, settings: Dict[str, str]) -> str:
-        if int(os.environ.get("LOCAL_WORLD_SIZE", self._place.world_size)) < self._place.world_size:
+        if int(os.environ.get("LOCAL_WORLD_SIZE", self._process.world_size)) < self._process.world_size:
             raise RuntimeError("an embedded node serves the ranks of one host: for several hosts run `isocost serve` "
                                "and give its endpoint instead of a directory")
         self._resources.directory = tempfile.mkdtemp(prefix="isocost-")
         settings = {"bad_samples_file": "", "max_bad_samples": "100%", **settings}
         settings["shards"] = shards
-        settings["ranks"] = str(self._place.world_size)
+        if self._seated is None:
+            settings["ranks"] = str(self._process.world_size)
+        else:
+            settings["layout"] = self._seated.layout.file
         settings["bind"] = f"ipc://{self._resources.directory}/node"
         self._resources.node = _isocost.Node(settings, _log, self._lengths)
         return self._resources.node.endpoint
@@ -317,8 +360,10 @@ class DataLoader:
 
     def _connect(self) -> Any:
         server_key, secret_key = self._keys
-        return _isocost.Client(endpoint=self._endpoint, rank=self._place.rank, world_size=self._place.world_size,
-                               prefetch=self._prefetch, connect_timeout_s=self._connect_timeout,
+        seated = self._seated
+        rank, world_size = self._process if seated is None else (seated.seat, seated.layout.seats)
+        return _isocost.Client(endpoint=self._endpoint, rank=rank, world_size=world_size,
+                               layout=0 if seated is None else seated.layout.fingerprint, prefetch=self._prefetch, connect_timeout_s=self._connect_timeout,
                                start=tuple(self._start), server_key_file=server_key, secret_key_file=secret_key,
                                hardware=hardware())
 

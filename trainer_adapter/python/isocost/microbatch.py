@@ -1,7 +1,7 @@
 """What the loader hands out."""
 
 import functools
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NamedTuple
 
 MODULES = ("vision", "audio", "llm")
 
@@ -12,6 +12,29 @@ def argument_name(tensor: str) -> str:
     module: "llm.input_ids" -> "input_ids", "vision.patches" -> "vision_patches"."""
     module, _, name = tensor.partition(".")
     return name if module == "llm" else f"{module}_{name}"
+
+
+class Route(NamedTuple):
+    """A sample's encoder output on its way between an encoder microbatch and the LLM microbatch that it
+    enters; its gradient comes back the same way. Units are patches ("vision") and 20 ms positions
+    ("audio") along the packed sequences of all of a microbatch's samples: an encoder that merges k of
+    them into one output divides by k.
+
+    Attributes:
+        module: "vision" or "audio".
+        sample: index into sample_ids.
+        first_unit, units: of the sample, in this microbatch.
+        replica, microbatch: on the other side: of the LLM for an encoder, of the encoder for the LLM.
+        peer_first_unit: where the sample's units begin there.
+    """
+
+    module: str
+    sample: int
+    first_unit: int
+    units: int
+    replica: int
+    microbatch: int
+    peer_first_unit: int
 
 
 class Microbatch:
@@ -30,7 +53,9 @@ class Microbatch:
                 audio_lengths, audio_cu_seqlens   int32 [windows], [windows + 1]
             On the CPU they share the memory that the client received into: no copy, so do not write
             into them. A tensor that is kept stays valid after the microbatch, and gives its memory
-            back when dropped.
+            back when dropped. With a layout a stage has those that it consumes: media where they are
+            embedded, input_ids and position_ids likewise, labels and loss_weights on the last stage,
+            lengths and cu_seqlens on every stage of their module.
         cu_seqlens: {module: cumulative sequence lengths, int32 [sequences + 1]}.
         sample_ids: list of int, in the order of the rows.
         sample_weights: list of float; 0 for a repeat that keeps a rank busy and counts for nothing.
@@ -41,11 +66,13 @@ class Microbatch:
         global_label_tokens: label tokens of the whole global batch, over all ranks.
         waited_s: seconds that the loop waited for it.
         plan_hash: hash of the step's plan, equal on all ranks.
+        routes: list of Route, where a layout's encoder has ranks of its own.
         profile_wanted: the node asks for the model's profile, measured anew (see DataLoader's reprofile).
     """
 
     __slots__ = ("tensors", "sample_ids", "sample_weights", "epoch", "step", "index", "last_of_step", "predicted",
-                 "label_tokens", "global_label_tokens", "waited_s", "plan_hash", "profile_wanted", "__weakref__")
+                 "label_tokens", "global_label_tokens", "waited_s", "plan_hash", "profile_wanted", "routes",
+                 "__weakref__")
 
     def __init__(self, raw: Any, tensors: Dict[str, Any]):
         self.tensors = tensors
@@ -60,6 +87,7 @@ class Microbatch:
         self.waited_s: float = raw.waited_s
         self.plan_hash: int = raw.plan_hash
         self.profile_wanted: bool = raw.profile_wanted
+        self.routes: List[Route] = [Route(*route) for route in raw.routes]
 
     @property
     def cu_seqlens(self) -> Dict[str, Any]:

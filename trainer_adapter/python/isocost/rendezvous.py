@@ -10,14 +10,14 @@ _made: Counter[str] = collections.Counter()
 _own_store: Any = None  # a store that this process runs lives as long, for ranks that come late
 
 
-class Place(NamedTuple):
+class Process(NamedTuple):
     """This process among those that train together."""
 
     rank: int
     world_size: int
 
 
-def place(rank: Optional[int], world_size: Optional[int], group: Any = None) -> Place:
+def this_process(rank: Optional[int], world_size: Optional[int], group: Any = None) -> Process:
     """The given numbers, else those of the process group (default group where it is initialised),
     else torchrun's RANK and WORLD_SIZE, else a single process. Raises ValueError."""
     if (rank is None) != (world_size is None):
@@ -31,14 +31,14 @@ def place(rank: Optional[int], world_size: Optional[int], group: Any = None) -> 
         raise ValueError(f"world_size = {world_size}: must be at least 1")
     if not 0 <= rank < world_size:
         raise ValueError(f"rank = {rank}: must be from 0 to world_size - 1 = {world_size - 1}")
-    return Place(int(rank), int(world_size))
+    return Process(int(rank), int(world_size))
 
 
-def _found(group: Any) -> Place:
+def _found(group: Any) -> Process:
     distributed = _distributed()
     if distributed is not None and distributed.is_initialized():
-        return Place(distributed.get_rank(group), distributed.get_world_size(group))
-    return Place(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+        return Process(distributed.get_rank(group), distributed.get_world_size(group))
+    return Process(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
 
 
 def _distributed() -> Any:
@@ -60,7 +60,7 @@ def next_key(group: Any = None) -> str:
     return f"isocost/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{members}/{_made[members]}"
 
 
-def share_endpoint(key: str, here: Place, timeout_s: float, host: Callable[[], str]) -> str:
+def share_endpoint(key: str, here: Process, timeout_s: float, host: Callable[[], str]) -> str:
     """Rank 0 calls `host`, which starts a node and returns its endpoint; the others learn it through
     the process group's store, or a store at MASTER_ADDR.
 
@@ -92,7 +92,7 @@ def share_endpoint(key: str, here: Place, timeout_s: float, host: Callable[[], s
     return endpoint
 
 
-def _store(here: Place, timeout_s: float) -> Any:
+def _store(here: Process, timeout_s: float) -> Any:
     distributed = _distributed()
     if distributed is None:
         raise RuntimeError("several ranks need torch.distributed to find their node; or run `isocost serve` and "

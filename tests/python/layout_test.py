@@ -1,0 +1,143 @@
+"""Loaders at the places of a layout."""
+
+import json
+import pathlib
+import tempfile
+import unittest
+
+import torch
+from support import SAMPLES, ShardTest, torchrun
+
+import isocost
+
+JOB = pathlib.Path(__file__).parent / "pipeline.py"
+
+
+def degrees(tensor=1, pipeline=1, data=1):
+    return {"tensor": tensor, "pipeline": pipeline, "data": data}
+
+
+class LayoutTest(ShardTest):
+    def layout(self, encoder, llm, microbatches=3, **more):
+        file = pathlib.Path(tempfile.mkdtemp(dir=self.directory)) / "layout.json"
+        file.write_text(json.dumps({"version": 1, "encoder_place": "own", "encoder": encoder, "llm": llm,
+                                    "microbatches": microbatches, "chunks": 1, "schedule": "1f1b", **more}))
+        return file
+
+    def whole(self, microbatches=3, data=1, tensor=1):
+        both = degrees(tensor=tensor, data=data)
+        return self.layout(both, both, microbatches, encoder_place="llm")
+
+
+class Places(LayoutTest):
+    def test_a_layout_gives_the_microbatches(self):
+        file = self.whole()
+        with isocost.DataLoader(self.shards, global_batch_size=12, layout=file) as loader:
+            microbatches = list(loader)
+            self.assertEqual(len(loader), len(microbatches))
+        self.assertEqual(sum(microbatch.step == 0 for microbatch in microbatches), 3)
+        ids = [sample for microbatch in microbatches for sample in microbatch.sample_ids]
+        self.assertEqual(sorted(ids), list(range(SAMPLES)))
+        self.assertIn("vision_patches", {name for each in microbatches for name in each.tensors})
+        with self.assertRaisesRegex(ValueError, "microbatches = 2: layout"):
+            isocost.DataLoader(self.shards, global_batch_size=12, microbatches=2, layout=file)
+
+    def test_places_and_ranks(self):
+        layout = isocost.Layout(self.layout(degrees(2, 1, 2), degrees(1, 2, 3)))
+        self.assertEqual((layout.ranks, layout.seats), (10, 8))
+        self.assertEqual(layout.place_of(3), isocost.Place("encoder", 1, 0, 1))
+        self.assertEqual(layout.place_of(7), isocost.Place("llm", 0, 1, 0))
+        self.assertEqual([layout.rank_of(layout.place_of(rank)) for rank in range(10)], list(range(10)))
+        with self.assertRaisesRegex(ValueError, "rank 10 has no place in a layout of 10 ranks"):
+            layout.place_of(10)
+        with self.assertRaisesRegex(ValueError, "stage is 0 to 1"):
+            layout.rank_of(isocost.Place("llm", 0, 2))
+
+    def test_what_does_not_fit_is_said(self):
+        own = self.layout(degrees(), degrees())
+        with self.assertRaisesRegex(ValueError, r"has 2 ranks, this job 1: start as many processes"):
+            isocost.DataLoader(self.shards, layout=own)
+        with self.assertRaisesRegex(ValueError, "give layout="):
+            isocost.DataLoader(self.shards, place=("llm", 0, 0, 0))
+        for place, pattern in ((("llm", 1), "data is 0 to 0"), (("decoder",), "neither 'encoder' nor 'llm'"),
+                               ({"node": 1}, "module, data, stage and tensor"), (("llm", -1), "data = -1")):
+            with self.assertRaisesRegex(ValueError, pattern):
+                isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=place)
+        with self.assertRaisesRegex(ValueError, "transform= sees whole samples"):
+            isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=("llm",), transform=lambda sample: None)
+        with self.assertRaises(FileNotFoundError):
+            isocost.DataLoader(self.shards, layout=self.directory / "none.json")
+
+    def test_a_node_of_another_layout_refuses(self):
+        _node, endpoint = self.serve("--layout", self.layout(degrees(), degrees()), "--global-batch", 12)
+        other = self.layout(degrees(), degrees(), microbatches=2)
+        with isocost.DataLoader(endpoint, layout=other, place=("llm",)) as loader:
+            with self.assertRaisesRegex(ValueError, "another layout than the node"):
+                next(iter(loader))
+
+    def test_loaders_of_one_process_at_two_places(self):
+        file = self.layout(degrees(), degrees())
+        _node, endpoint = self.serve("--layout", file, "--global-batch", 12, "--epochs", 1)
+        with isocost.DataLoader(endpoint, layout=file, place=("encoder",)) as encoder, \
+                isocost.DataLoader(endpoint, layout=file, place=isocost.Place("llm")) as llm:
+            sent, needed = {}, {}
+            for here, there in zip(encoder, llm):
+                self.assertNotIn("input_ids", here.tensors)
+                self.assertFalse([name for name in there.tensors if name.startswith(("vision", "audio"))])
+                for route in here.routes:
+                    sent[here.step, route.replica, route.microbatch, route.module, route.peer_first_unit] = route.units
+                for route in there.routes:
+                    needed[there.step, 0, there.index, route.module, route.first_unit] = route.units
+            self.assertEqual(sent, needed)
+            self.assertTrue(sent)
+            with self.assertRaisesRegex(TypeError, "each step decides"):
+                len(encoder)
+
+
+class Pipelines(LayoutTest):
+    def gradients(self, *arguments, ranks=1):
+        with tempfile.TemporaryDirectory(dir=self.directory) as folder:
+            options = {"global_batch_size": 13, "seed": 3}
+            run = torchrun([JOB, self.shards, folder, *arguments, json.dumps(options)], ranks)
+            gradients = {file.stem: torch.load(file) for file in pathlib.Path(folder).iterdir()}
+        self.assertEqual(set(gradients), {"encoder-0", "llm-0", "llm-1"})
+        stages = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+        return torch.cat([tensor.flatten() for part in ("encoder-0", "llm-0", "llm-1")
+                          for tensor in gradients[part].values()]), stages
+
+    def test_the_gradient_is_that_of_one_process(self):
+        expected, _ = self.gradients("whole")
+        self.assertGreater(expected.norm(), 1e-3)
+        for encoders, replicas in ((1, 1), (1, 2), (2, 1), (3, 2)):
+            file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2)
+            gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas)
+            error = float((gradient - expected).norm() / expected.norm())
+            self.assertLessEqual(error, 1e-9, (encoders, replicas))
+            last = [sample for stage in stages if stage["place"][0::2] == ["llm", 1] for ids in stage["samples"]
+                    for sample in ids]
+            self.assertEqual(len(last), 13)
+            self.assertEqual(len(set(last)), 13)
+            for stage in stages:
+                media = [name for name in stage["tensors"] if name.startswith(("vision", "audio"))]
+                self.assertEqual(bool(media), stage["place"][0] == "encoder")
+                self.assertEqual("labels" in stage["tensors"], stage["place"][0::2] == ["llm", 1])
+
+    def test_tensor_ranks_share_a_seat(self):
+        script = self.directory / "tensor.py"
+        script.write_text("""
+import sys, torch, isocost
+torch.distributed.init_process_group("gloo")
+with isocost.DataLoader(sys.argv[1], layout=sys.argv[2], global_batch_size=12, epochs=1) as loader:
+    sums = [[microbatch.sample_ids, int(microbatch.tensors["input_ids"].sum())] for microbatch in loader]
+    print(torch.distributed.get_rank(), sums, flush=True)
+    torch.distributed.barrier()
+""")
+        run = torchrun([script, self.shards, self.whole(data=2, tensor=2)], ranks=4)
+        seen = dict(line.split(" ", 1) for line in run.stdout.splitlines())
+        self.assertEqual(seen["0"], seen["1"])
+        self.assertEqual(seen["2"], seen["3"])
+        self.assertNotEqual(seen["0"], seen["2"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace isocost::python {
+
+/// `_isocost.Layout`: a layout file, checked, and the places of its ranks (balancer/place.h).
+void bind_layout(pybind11::module_& module);
+
+}  // namespace isocost::python
