@@ -124,6 +124,11 @@ Status Processes::wait(std::chrono::milliseconds grace) {
     reap(failure);
     if (!failure.text.empty() && !deadline) deadline = Clock::now() + grace;
   }
+  for (const Process& process : processes_) {
+    if (!process.running || stop_signal_ != 0) continue;
+    failure.text += "; " + process.name + " (process " + std::to_string(process.pid) +
+                    ") did not end, and was killed";
+  }
   kill_all();
   if (stop_signal_ != 0) return Error(ErrorCode::kCancelled, "stopped by a signal");
   if (!failure.text.empty()) return Error(ErrorCode::kUnavailable, failure.text);
