@@ -122,7 +122,7 @@ Status run_roles(const Options& options, const std::vector<std::string>& command
     for (const std::string& added :
          {std::string("--role"), role, std::string("--directory"), options.directory.string(),
           std::string("--endpoint"), serving.endpoint(), std::string("--start-step"),
-          std::to_string(options.start_step)}) {
+          std::to_string(options.start_step), std::string("--parent"), std::to_string(getpid())}) {
       arguments.push_back(added);
     }
     ISOCOST_TRY(processes.start(name, arguments));
@@ -230,7 +230,7 @@ std::string name_of(const Options& options) {
 }
 
 int run_role(const Options& options) {
-  end_with_parent();
+  end_with_parent(options.parent);
   keep_freed_memory();
   at::set_num_threads(1);
   std::string why;

@@ -50,6 +50,7 @@ void add_rest(CLI::App& app, Options& options, std::int64_t& timeout_s) {
   app.add_option("--role", options.role)->group(hidden);
   app.add_option("--directory", options.directory)->group(hidden);
   app.add_option("--endpoint", options.endpoint)->group(hidden);
+  app.add_option("--parent", options.parent)->group(hidden);
   app.add_option("--start-step", options.start_step)->group(hidden);
 }
 

@@ -44,6 +44,7 @@ struct Options {
   std::string role;  ///< A seat of the layout, or kReference; empty: the first process.
   std::filesystem::path directory;
   std::string endpoint;
+  int parent = 0;  ///< Process that started it.
   std::uint32_t start_step = 0;
 
   Layout layout() const;

@@ -48,9 +48,9 @@ void collect_signals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-void end_with_parent() {
+void end_with_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() == 1) _exit(1);  // it went before it could be watched
+  if (getppid() != parent) _exit(1);  // it went before it could be watched
 }
 
 Processes::~Processes() { kill_all(); }

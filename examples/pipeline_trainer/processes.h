@@ -14,8 +14,8 @@ namespace isocost {
 /// another thread.
 void collect_signals();
 
-/// Started by a parent that lives: ends this process with it. Call first of all.
-void end_with_parent();
+/// Ends this process with its parent, now where that has gone already. Call first of all.
+void end_with_parent(pid_t parent);
 
 /// This program started again, several times over; whatever happens, none of them outlives this.
 /// Single-thread, and that the main one.
