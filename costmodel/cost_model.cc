@@ -47,6 +47,10 @@ Status check(const Measurement& measurement) {
       return refuse("the load of " + name + " is negative");
     }
   }
+  const bool is_share = measurement.forward_share >= 0 && measurement.forward_share <= 1;
+  if (!is_share && measurement.forward_share != kNotMeasured) {
+    return refuse("the forward pass's share is " + std::to_string(measurement.forward_share));
+  }
   const auto place = [](const BucketSeconds& part) {
     return static_cast<std::size_t>(part.module) * kShapeBuckets + part.bucket;
   };
@@ -86,6 +90,25 @@ std::span<const BucketSeconds> part_of(std::span<const BucketSeconds> shape, std
   while (end < shape.size() && static_cast<std::size_t>(shape[end].module) == module) ++end;
   return shape.subspan(first, end - first);
 }
+
+// A running mean, weighted by seconds.
+class ForwardShare {
+ public:
+  void add(const Measurement& measurement) {
+    constexpr double kKept = 0.9973;  // a half after 256
+    double all = 0;
+    for (const double seconds : measurement.seconds) all += std::max(seconds, 0.0);
+    forward_ = kKept * forward_ + measurement.forward_share * all;
+    all_ = kKept * all_ + all;
+  }
+  double value() const { return all_ > 0 ? forward_ / all_ : kNominal; }
+
+ private:
+  // A backward pass computes two gradients where the forward pass computes one product.
+  static constexpr double kNominal = 1.0 / 3;
+  double forward_ = 0;
+  double all_ = 0;
+};
 
 }  // namespace
 
@@ -173,6 +196,7 @@ struct CostModel::State {
   std::uint32_t last_microbatches = 0;
   double own_seconds = 0;
   std::array<ErrorWindow, kModules> errors;
+  ForwardShare forward;
   std::int64_t measurements = 0;
   std::int64_t rejected = 0;
 };
@@ -261,6 +285,7 @@ Status CostModel::observe(const Measurement& measurement) {
     state.open.step = measurement.step;
   }
   ++state.measurements;
+  if (measurement.forward_share >= 0 && state.options.correct) state.forward.add(measurement);
   for (std::size_t i = 0; i < kModules; ++i) state.note(i, measurement);
   ++state.open.microbatches;
   if (timed) state.own_seconds += kTimed * 1e-9 * static_cast<double>(clock() - started);
@@ -282,6 +307,8 @@ Status CostModel::restore_state(std::string_view state) {
   state_->correction.restore(saved);
   return {};
 }
+
+double CostModel::forward_share() const { return state_->forward.value(); }
 
 const CostProfile& CostModel::profile() const { return state_->profile; }
 

@@ -35,6 +35,7 @@ inline constexpr double kNotMeasured = -1;  ///< In place of a module's seconds.
 struct Measurement {
   Load load;
   ModuleSeconds seconds{};
+  double forward_share = kNotMeasured;  ///< Of all these seconds: the forward passes', 0 to 1.
   std::int32_t rank = 0;
   std::uint64_t step = 0;  ///< Grows from step to step, through epochs, too.
   /// CostModel::shape_of its samples; a view that is not kept. Empty: as if all of its sequences
@@ -98,10 +99,14 @@ class CostModel {
   /// 1. A view until the next call of `update` or `restore_state`.
   std::span<const double> rank_speeds() const;
 
+  /// Of a pass forth and back, the part that goes forth: of the latest measurements that say so (256
+  /// seconds-weighted ones count half), a third before any does.
+  double forward_share() const;
+
   /// Takes one measurement down; `update` learns from it. A module that was not measured, with zero
   /// seconds or with an empty load says nothing about that module. Errors: kInvalidArgument for
   /// seconds that are neither kNotMeasured nor 0 nor between kLeastModuleSeconds and
-  /// kMostModuleSeconds, negative loads, an impossible rank or shape: the whole measurement is
+  /// kMostModuleSeconds, negative loads, an impossible rank, shape or share: the whole measurement is
   /// dropped and counted.
   Status observe(const Measurement& measurement);
   /// Learns from the steps that are complete: a later one has begun, or as many measurements have

@@ -276,6 +276,9 @@ Measurement NodeImpl::measured(std::size_t receiver, const Report& report,
   measurement.rank = static_cast<std::int32_t>(receiver);
   measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
   measurement.shape = bin.shape;
+  double all = 0;
+  for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
+  if (report.forward_s >= 0 && all > 0) measurement.forward_share = report.forward_s / all;
   if (parts_.layout) {
     const Seat& seat = plan.seats[receiver];
     measurement.seconds = parts_.layout->as_one_rank(seat, report.seconds, bin.run_load);

@@ -12,6 +12,8 @@
 namespace isocost {
 namespace {
 
+constexpr double kLeastForward = 0.05;  // of a pass forth and back, as of the way back
+
 // Exact search of a small step stays within some 20 ms.
 BalanceOptions balance_options() {
   BalanceOptions options;
@@ -87,7 +89,8 @@ Result<BalanceResult> divide(const PlanInput& input, std::uint32_t microbatches,
   BalanceProblem problem = make_problem(input, microbatches, model, options);
   if (layout != nullptr && layout->pipelined()) {
     const std::vector<PipelineLoad> samples = pipeline_loads(input, model, *layout);
-    const PipelineModel pipeline = layout->pipeline(model.rank_speeds());
+    PipelineModel pipeline = layout->pipeline(model.rank_speeds());
+    pipeline.forward_share = std::clamp(model.forward_share(), kLeastForward, 1 - kLeastForward);
     BalanceProblem by_stage = pipeline_problem(pipeline, samples);
     by_stage.microbatches = microbatches;
     by_stage.bytes = std::move(problem.bytes);

@@ -88,6 +88,10 @@ void TrainingMeter::add_whole(const Reported& reported) {
   double busy = 0;
   for (const double seconds : reported.report.seconds) busy += is_time(seconds) ? seconds : 0;
   if (!is_time(busy)) return;
+  const double forward = reported.report.forward_s;
+  if (is_time(forward) && forward <= busy) {
+    rank(static_cast<std::size_t>(reported.rank)).forward += forward;
+  }
   const Position& at = reported.report.position;
   const auto [found, fresh] = open_.try_emplace(StepId{reported.job, at.epoch, at.step});
   OpenStep& step = found->second;

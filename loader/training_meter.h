@@ -18,6 +18,7 @@ namespace isocost {
 struct RankTotals {
   ModuleSeconds predicted{};  ///< When the step was planned, of microbatches that were measured.
   ModuleSeconds measured{};   ///< As one rank without tensor parallelism would have taken.
+  double forward = 0;    ///< Of what was reported: in forward passes, where trainers tell.
   double busy = 0;       ///< As reported, all modules; of steps that every rank measured whole.
   double idle = 0;       ///< In these, what the slowest rank took longer.
   double data_wait = 0;  ///< The trainer was blocked for a microbatch, as it reports.

@@ -385,6 +385,20 @@ std::optional<Microbatch> ClientImpl::hand_out(Clock::time_point asked) {
   return std::move(microbatch);
 }
 
+namespace {
+
+Status check_forward(const Report& report) {
+  double all = 0;
+  for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
+  const bool is_part = report.forward_s >= 0 && report.forward_s <= all;  // NaN, too, is not
+  if (report.forward_s == -1 || is_part) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               "forward: " + std::to_string(report.forward_s) + " seconds are no part of the " +
+                   std::to_string(all) + " reported");
+}
+
+}  // namespace
+
 Status ClientImpl::report(const Report& report) {
   for (std::size_t i = 0; i < kModules; ++i) {
     const double seconds = report.seconds.at(i);
@@ -395,6 +409,7 @@ Status ClientImpl::report(const Report& report) {
                                                     " seconds is no time that a microbatch takes");
     }
   }
+  ISOCOST_TRY(check_forward(report));
   const std::lock_guard lock(mutex_);
   if (left_) return {};
   Report with_wait = report;

@@ -83,7 +83,7 @@ class Client {
 
   /// Sends measured seconds back, and with them how long `next` and `wait` blocked since the last
   /// report. Errors: kInvalidArgument for seconds that are neither -1 (not measured)
-  /// nor 0 nor between kLeastModuleSeconds and kMostModuleSeconds.
+  /// nor 0 nor between kLeastModuleSeconds and kMostModuleSeconds, or forward_s beyond their sum.
   virtual Status report(const Report& report) = 0;
 
   /// Sends the model's profile, measured anew (JSON, see docs/profile.md): for a microbatch whose

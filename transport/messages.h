@@ -155,6 +155,7 @@ struct EpochEnd {
 struct Report {
   Position position;
   std::array<double, kModules> seconds{-1, -1, -1};  ///< Forward and backward; -1: not measured.
+  double forward_s = -1;    ///< Of these, all modules together, in forward passes; -1: not told apart.
   double data_wait_s = -1;  ///< The trainer was blocked for microbatches since its last report;
                             ///< negative: not known. Client::report fills it in.
 };

@@ -15,6 +15,7 @@ namespace isocost {
 namespace {
 
 // Stands among the modules of a report; no module is called so.
+constexpr std::string_view kForward = "forward";
 constexpr std::string_view kDataWait = "data_wait";
 constexpr std::array<std::uint8_t, 4> kMagic = {'I', 'S', 'O', 'C'};
 
@@ -172,11 +173,16 @@ Type put(ByteWriter& out, const Acknowledgement& acknowledgement) {
 
 Type put(ByteWriter& out, const Report& report) {
   put_position(out, report.position);
+  const bool split = report.forward_s >= 0;
   const bool waited = report.data_wait_s >= 0;
-  out.put(static_cast<std::uint8_t>(kModules + (waited ? 1 : 0)));
+  out.put(static_cast<std::uint8_t>(kModules + (split ? 1 : 0) + (waited ? 1 : 0)));
   for (std::size_t i = 0; i < kModules; ++i) {
     out.put_text<std::uint8_t>(module_name(static_cast<Module>(i)));
     out.put(report.seconds.at(i));
+  }
+  if (split) {
+    out.put_text<std::uint8_t>(kForward);
+    out.put(report.forward_s);
   }
   if (waited) {
     out.put_text<std::uint8_t>(kDataWait);
@@ -196,6 +202,7 @@ Report get_report(ByteReader& in) {
     // Seconds that cannot be are the cost model's to refuse and to count. A module that this build
     // does not know is somebody's newer model: its time is not ours to use.
     if (module) report.seconds.at(static_cast<std::size_t>(*module)) = seconds;
+    if (name == kForward) report.forward_s = seconds;
     if (name == kDataWait) report.data_wait_s = seconds;
   }
   return report;

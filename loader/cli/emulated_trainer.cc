@@ -188,6 +188,7 @@ class Fleet {
     Report report;
     PipelineLoad load;
     double seconds = 0;
+    double forward_s = 0;  // of these
   };
 
   void run_thread(std::size_t rank, std::size_t stage) {
@@ -267,6 +268,7 @@ class Fleet {
         started + length(pass_seconds(stage, pass.kind, slot.load) * job_.time_scale));
     const Time now = Clock::now();
     slot.seconds += seconds_between(started, now);
+    if (forward) slot.forward_s = slot.seconds;
     if (pass.kind != PassKind::kWeights) line.end(stage, pass.slot, pass.kind, now);
     return {};
   }
@@ -321,6 +323,7 @@ class Fleet {
     for (double& seconds : report.seconds) {
       seconds = sum > 0 && seconds > 0 ? slot.seconds * seconds / sum : kNotMeasured;
     }
+    if (sum > 0) report.forward_s = std::min(slot.forward_s, slot.seconds);
     return client.report(report);
   }
 

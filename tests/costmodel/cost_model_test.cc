@@ -75,6 +75,29 @@ TEST(CostModel, DropsAndCountsWhatIsNoMeasurement) {
             CostModel(CostProfile::stated_default(), {}).predict_sample(load));
 }
 
+TEST(CostModel, LearnsHowMuchOfAPassGoesForth) {
+  CostModel model(CostProfile::stated_default(), {});
+  EXPECT_DOUBLE_EQ(model.forward_share(), 1.0 / 3);
+  Random random(4);
+  Measurement measurement{random_microbatch(random), {0.5, kNotMeasured, 1.5}};
+  ASSERT_TRUE(model.observe(measurement));
+  EXPECT_DOUBLE_EQ(model.forward_share(), 1.0 / 3) << "nobody has said";
+  measurement.forward_share = 0.25;
+  ASSERT_TRUE(model.observe(measurement));
+  EXPECT_DOUBLE_EQ(model.forward_share(), 0.25);
+  measurement.forward_share = 0.5;  // checkpointed activations, say
+  for (int i = 0; i < 2000; ++i) ASSERT_TRUE(model.observe(measurement));
+  EXPECT_NEAR(model.forward_share(), 0.5, 0.002);
+  for (const double share : {-0.5, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
+    measurement.forward_share = share;
+    EXPECT_THAT(model.observe(measurement).error().message(), HasSubstr("forward pass's share"));
+  }
+  CostModel uncorrected(CostProfile::stated_default(), {.correct = false});
+  measurement.forward_share = 0.9;
+  ASSERT_TRUE(uncorrected.observe(measurement));
+  EXPECT_DOUBLE_EQ(uncorrected.forward_share(), 1.0 / 3) << "plans follow the seed alone then";
+}
+
 TEST(CostModel, OneAbsurdMeasurementIsNotAllOfTheError) {
   CostModel model(CostProfile::stated_default(), {});
   Random random(4);

@@ -31,6 +31,7 @@ void report(TrainingMeter& meter, const StepPlan& plan, std::int32_t rank, std::
   Report report;
   report.position = {0, step, microbatch};
   report.seconds = {-1, -1, llm};
+  report.forward_s = llm / 4;
   report.data_wait_s = wait;
   meter.reported({1, rank, report, plan, report.seconds});
 }
@@ -56,6 +57,7 @@ TEST(TrainingMeter, SumsWhatWasPredictedAndMeasured) {
   EXPECT_EQ(ranks[1].predicted, (ModuleSeconds{0, 0, 5}));
   EXPECT_EQ(ranks[1].measured, (ModuleSeconds{0, 0, 6}));
   EXPECT_EQ(ranks[1].data_wait, 0.75);
+  EXPECT_EQ(ranks[1].forward, 1.5);
   EXPECT_EQ(meter.totals().measured_steps, 0U);
 }
 

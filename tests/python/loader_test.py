@@ -246,6 +246,13 @@ class Measuring(ShardTest):
         del loader
         self.assertIsNone(gone())
 
+    def test_a_forward_pass_is_part_of_what_was_measured(self):
+        microbatch = next(iter(self.loader))
+        with self.assertRaisesRegex(ValueError, "forward: 0.3"):
+            self.loader.report(microbatch, {"llm": 0.2}, forward=0.3)
+        self.loader.report(microbatch, {"llm": 0.2}, forward=0.1)
+        self.assertEqual(self.loader.stats()["reports"], 1)
+
     def test_reports_are_checked(self):
         iterator = iter(self.loader)
         first = next(iterator)

@@ -270,9 +270,12 @@ TEST(Client, ReportsArriveAndNonsenseDoesNot) {
   for (const double no_time : {86'401.0, -5.0, 1e-12}) {
     EXPECT_FALSE(client->report({{}, {0, 0, no_time}}).has_value());
   }
-  EXPECT_TRUE(client->report({{0, 0, 0}, {0.5, -1, 0.25}}));
+  EXPECT_FALSE(client->report({{}, {0.5, -1, 0.25}, 0.8}).has_value()) << "forward beyond all";
+  EXPECT_FALSE(client->report({{}, {0.5, -1, 0.25}, std::nan("")}).has_value());
+  EXPECT_TRUE(client->report({{0, 0, 0}, {0.5, -1, 0.25}, 0.25}));
   ASSERT_TRUE(node.wait([](const auto& counts) { return !counts.reports.empty(); }));
   EXPECT_EQ(node.counts().reports.front().seconds[0], 0.5);
+  EXPECT_EQ(node.counts().reports.front().forward_s, 0.25);
 }
 
 TEST(Server, GivesUpASilentClientAndItsRankMayBeTaken) {

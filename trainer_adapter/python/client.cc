@@ -144,8 +144,8 @@ py::object epoch_end(PyClient& self) {
 }
 
 void report(PyClient& self, std::uint32_t epoch, std::uint32_t step, std::uint32_t microbatch,
-            const std::array<double, kModules>& seconds) {
-  value(self.client().report(Report{{epoch, step, microbatch}, seconds}));
+            const std::array<double, kModules>& seconds, double forward) {
+  value(self.client().report(Report{{epoch, step, microbatch}, seconds, forward}));
 }
 
 void send_profile(PyClient& self, const std::string& profile) {
@@ -254,7 +254,7 @@ void bind_client(py::module_& module) {
       .def("epoch_end", &epoch_end)
       .def("send_profile", &send_profile, py::arg("profile"))
       .def("report", &report, py::arg("epoch"), py::arg("step"), py::arg("microbatch"),
-           py::arg("seconds"))
+           py::arg("seconds"), py::arg("forward"))
       .def("close", &PyClient::close)
       .def("forget", &PyClient::forget)
       .def("bytes_copied", [](PyClient& self) { return self.client().bytes_copied(); })

@@ -246,15 +246,17 @@ class DataLoader:
                             "was called with")
         return _Timed(self._pending, microbatch)
 
-    def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> None:
+    def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]],
+               forward: Optional[float] = None) -> None:
         """Sends measured seconds of forward and backward back to the cost model.
 
         Args:
             microbatch: of the current or the previous step.
             seconds: {module: seconds} with modules "vision", "audio", "llm", or "encoder" for vision
-                and audio together; or one number for all of them.
-        Raises: ValueError for NaN, negative or absurd (below 1 ns, over a day) seconds, an unknown module, or
-            a stale microbatch.
+                and audio together; or one number for all of them. With a layout: of this stage.
+            forward: of these, all together, the forward pass's; None: not told apart.
+        Raises: ValueError for NaN, negative or absurd (below 1 ns, over a day) seconds, a forward pass that took
+            more than all, an unknown module, or a stale microbatch.
         """
         self._check_process()
         if self._last is None:
@@ -265,7 +267,8 @@ class DataLoader:
         if at > current or at < (current[0] - (current[1] == 0), max(0, current[1] - 1)):
             raise ValueError(f"report: {microbatch!r} is stale: the loader is at epoch {current[0]}, step "
                              f"{current[1]}; report a microbatch before the next step ends")
-        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, by_module(microbatch, seconds))
+        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, by_module(microbatch, seconds),
+                              -1.0 if forward is None else float(forward))
         self._counts["reports"] += 1
 
     def stats(self) -> Dict[str, Any]:
@@ -445,7 +448,7 @@ class DataLoader:
         except ValueError as error:  # a debugger's stop, say: no reason to end training
             _LOG.warning("not reported: %s", error)
             return
-        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, spread)
+        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, spread, -1.0)
         self._counts["reports"] += 1
 
     def _check_process(self) -> None:

@@ -74,9 +74,9 @@ class Replicas:
     def welcome(self) -> Dict[str, Any]:
         return self._welcome
 
-    def report(self, epoch: int, step: int, microbatch: int, seconds: Sequence[float]) -> None:
+    def report(self, epoch: int, step: int, microbatch: int, seconds: Sequence[float], forward: float) -> None:
         if self.client is not None:
-            self.client.report(epoch, step, microbatch, seconds)
+            self.client.report(epoch, step, microbatch, seconds, forward)
 
     def send_profile(self, profile: str) -> None:
         if self.client is not None:
