@@ -96,6 +96,20 @@ Result<std::vector<Pass>> stage_program(Schedule schedule, std::size_t stages, s
   return feeding_program(schedule, before, held_back);
 }
 
+Result<std::vector<std::uint32_t>> taken_before(Schedule schedule, std::size_t stages,
+                                                std::size_t chunks, std::size_t microbatches) {
+  ISOCOST_ASSIGN(const auto program,
+                 stage_program(schedule, stages, 0, chunks, microbatches, /*held_back=*/0));
+  std::vector<std::uint32_t> before(microbatches);
+  std::uint32_t taken = 0;
+  for (const Pass& pass : program) {
+    if (pass.chunk != 0) continue;
+    if (pass.kind == PassKind::kForward) ++taken;
+    if (pass.kind == PassKind::kBackward) before[pass.slot] = taken;
+  }
+  return before;
+}
+
 std::vector<Pass> feeding_program(Schedule schedule,
                                   const std::vector<std::uint32_t>& forwards_before,
                                   std::size_t held_back) {

@@ -46,6 +46,12 @@ Result<std::vector<Pass>> stage_program(Schedule schedule, std::size_t stages, s
                                         std::size_t chunks, std::size_t microbatches,
                                         std::size_t held_back);
 
+/// How many microbatches the first stage of such a pipeline takes in before it gives back the
+/// gradient of each [microbatches]: so far at least must run ahead what feeds it. Errors: as
+/// stage_program.
+Result<std::vector<std::uint32_t>> taken_before(Schedule schedule, std::size_t stages,
+                                                std::size_t chunks, std::size_t microbatches);
+
 /// The program of a stage that feeds such a pipeline. `forwards_before[s]` forward passes precede
 /// slot s's backward pass (at least s + 1, not descending, at most the number of slots).
 std::vector<Pass> feeding_program(Schedule schedule,

@@ -122,18 +122,6 @@ class GraphBuilder {
     return {};
   }
 
-  // How many microbatches the LLM's first stage takes in before it gives each one's gradient back.
-  std::vector<std::uint32_t> taken_before() const {
-    std::vector<std::uint32_t> before(step_.llm.slots(0));
-    std::uint32_t taken = 0;
-    for (const Pass& pass : devices_.front().program) {
-      if (pass.chunk != 0) continue;
-      if (pass.kind == PassKind::kForward) ++taken;
-      if (pass.kind == PassKind::kBackward) before[pass.slot] = taken;
-    }
-    return before;
-  }
-
   // An encoder stage runs a slot's backward pass once it has run ahead far enough that the LLM can
   // give that slot's gradients back, and its later stages stay busy.
   Result<std::vector<Pass>> encoder_program(std::size_t replica, std::size_t stage,
@@ -164,7 +152,9 @@ class GraphBuilder {
   }
 
   Status make_encoder_programs() {
-    const std::vector<std::uint32_t> taken = taken_before();
+    ISOCOST_ASSIGN(
+        const std::vector<std::uint32_t> taken,
+        taken_before(step_.schedule, step_.llm.stages, step_.llm.chunks, step_.llm.slots(0)));
     std::vector<Device> encoders;
     for (std::size_t replica = 0; replica < step_.encoder.replicas(); ++replica) {
       for (std::size_t stage = 0; stage < step_.encoder.stages; ++stage) {

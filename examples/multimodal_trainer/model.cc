@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "decode/recipe.h"
@@ -75,8 +76,13 @@ TransformerImpl::TransformerImpl(std::int64_t width, std::int64_t depth, std::in
 }
 
 Tensor TransformerImpl::forward(Tensor rows, const std::vector<Run>& runs) {
-  for (const auto& module : *blocks_) {
-    const auto& block = *module->as<nn::ModuleListImpl>();
+  return finish(run_layers(std::move(rows), runs, 0, layers()));
+}
+
+Tensor TransformerImpl::run_layers(Tensor rows, const std::vector<Run>& runs, std::size_t first,
+                                   std::size_t end) {
+  for (std::size_t i = first; i < end; ++i) {
+    const auto& block = *blocks_[i]->as<nn::ModuleListImpl>();
     const Tensor qkv =
         block[1]->as<nn::Linear>()->forward(block[0]->as<nn::LayerNorm>()->forward(rows));
     rows = rows + block[2]->as<nn::Linear>()->forward(attend(qkv, runs));
@@ -84,8 +90,10 @@ Tensor TransformerImpl::forward(Tensor rows, const std::vector<Run>& runs) {
         block[4]->as<nn::Linear>()->forward(block[3]->as<nn::LayerNorm>()->forward(rows));
     rows = rows + block[5]->as<nn::Linear>()->forward(torch::gelu(wide));
   }
-  return last_norm_->forward(rows);
+  return rows;
 }
+
+Tensor TransformerImpl::finish(const Tensor& rows) { return last_norm_->forward(rows); }
 
 Tensor TransformerImpl::attend(const Tensor& qkv, const std::vector<Run>& runs) const {
   const std::int64_t width = qkv.size(1) / 3;
@@ -164,13 +172,26 @@ LanguageModelImpl::LanguageModelImpl(const ModelOptions& options) {
 
 Tensor LanguageModelImpl::forward(const TorchMicrobatch& microbatch, const Tensor& vision,
                                   const Tensor& audio) {
+  return predict(run_layers(embed(microbatch, vision, audio), microbatch, 0, layers()));
+}
+
+Tensor LanguageModelImpl::embed(const TorchMicrobatch& microbatch, const Tensor& vision,
+                                const Tensor& audio) {
   const Tensor ids = microbatch.find("llm.input_ids");
   Tensor rows = embedding_->forward(ids);
   if (vision.defined()) rows = rows.index_copy(0, (ids == kTokenVision).nonzero().view(-1), vision);
   if (audio.defined()) rows = rows.index_copy(0, (ids == kTokenAudio).nonzero().view(-1), audio);
-  rows =
-      rows + encode_position(microbatch.find("llm.position_ids"), rows.size(1), rows.scalar_type());
-  return head_->forward(transformer_->forward(rows, runs_of(microbatch.find("llm.lengths"))));
+  return rows +
+         encode_position(microbatch.find("llm.position_ids"), rows.size(1), rows.scalar_type());
+}
+
+Tensor LanguageModelImpl::run_layers(const Tensor& rows, const TorchMicrobatch& microbatch,
+                                     std::size_t first, std::size_t end) {
+  return transformer_->run_layers(rows, runs_of(microbatch.find("llm.lengths")), first, end);
+}
+
+Tensor LanguageModelImpl::predict(const Tensor& rows) {
+  return head_->forward(transformer_->finish(rows));
 }
 
 MultimodalModelImpl::MultimodalModelImpl(const ModelOptions& options) {

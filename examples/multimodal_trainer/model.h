@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -36,6 +37,11 @@ class TransformerImpl : public torch::nn::Module {
   TransformerImpl(std::int64_t width, std::int64_t depth, std::int64_t head_width, bool causal);
   /// [rows, width] -> [rows, width]; the runs cover all rows.
   torch::Tensor forward(torch::Tensor rows, const std::vector<Run>& runs);
+  /// The same in parts: layers `first` to `end` - 1, and what follows the last one.
+  torch::Tensor run_layers(torch::Tensor rows, const std::vector<Run>& runs, std::size_t first,
+                           std::size_t end);
+  torch::Tensor finish(const torch::Tensor& rows);
+  std::size_t layers() const { return blocks_->size(); }
 
  private:
   torch::Tensor attend(const torch::Tensor& qkv, const std::vector<Run>& runs) const;
@@ -79,6 +85,16 @@ class LanguageModelImpl : public torch::nn::Module {
   /// Undefined `vision` or `audio`: none. Returns logits [tokens, kVocabulary].
   torch::Tensor forward(const TorchMicrobatch& microbatch, const torch::Tensor& vision,
                         const torch::Tensor& audio);
+  /// The same in parts, for the stages of a pipeline. What stands before the layers: rows [tokens,
+  /// width] from ids, positions and the encoders' outputs ...
+  torch::Tensor embed(const TorchMicrobatch& microbatch, const torch::Tensor& vision,
+                      const torch::Tensor& audio);
+  /// ... layers `first` to `end` - 1, which read `llm.lengths` of the microbatch ...
+  torch::Tensor run_layers(const torch::Tensor& rows, const TorchMicrobatch& microbatch,
+                           std::size_t first, std::size_t end);
+  /// ... and what follows them: logits.
+  torch::Tensor predict(const torch::Tensor& rows);
+  std::size_t layers() const { return transformer_->layers(); }
 
  private:
   torch::nn::Embedding embedding_{nullptr};

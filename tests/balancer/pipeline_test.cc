@@ -27,6 +27,15 @@ PipelineReport run(const PipelineStep& step) {
 constexpr StagePass kPass = {
     .forward_s = 1, .backward_s = 1.25, .weights_s = 0.75, .activation_bytes = 10};
 
+TEST(Schedule, AFeedingStageRunsAheadAsFarAsTheFirstStageTakesIn) {
+  using testing::ElementsAre;
+  EXPECT_THAT(*taken_before(Schedule::kGpipe, 3, 1, 4), ElementsAre(4, 4, 4, 4));
+  EXPECT_THAT(*taken_before(Schedule::k1F1B, 1, 1, 4), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(*taken_before(Schedule::k1F1B, 3, 1, 5), ElementsAre(3, 4, 5, 5, 5));
+  EXPECT_THAT(*taken_before(Schedule::kZbH1, 2, 1, 3), ElementsAre(2, 3, 3));
+  EXPECT_FALSE(taken_before(Schedule::k1F1B, 2, 1, 0).has_value());
+}
+
 TEST(Pipeline, EqualMicrobatchesFollowTheClosedForms) {
   for (std::size_t stages = 1; stages <= 8; ++stages) {
     for (std::size_t m = 1; m <= 20; ++m) {

@@ -1,0 +1,120 @@
+// The encoder: reads pixels and mels, sends each LLM microbatch the rows that it needs.
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "balancer/schedule.h"
+#include "examples/pipeline_trainer/routing.h"
+#include "examples/pipeline_trainer/stage.h"
+
+namespace isocost {
+namespace {
+
+class EncoderStage final : public Stage {
+ public:
+  explicit EncoderStage(const StageParts& parts) : parts_(parts) {}
+
+  Result<StageWorked> run_step() override {
+    worked_ = {};
+    ISOCOST_ASSIGN(const MicrobatchHeader* first, parts_.intake.peek());
+    const std::uint32_t slots = first->microbatches;
+    ISOCOST_ASSIGN(const auto taken,
+                   taken_before(parts_.layout.schedule, parts_.layout.llm.pipeline, /*chunks=*/1,
+                                parts_.layout.microbatches));
+    std::uint32_t forward = 0;
+    for (std::uint32_t slot = 0; slot < slots; ++slot) {
+      if (forward == slot) ISOCOST_TRY(run_forward(forward++));
+      // As far ahead as the LLM has to get before it gives this slot's gradients back, and one
+      // microbatch more, so that its first stage need not wait.
+      const std::uint32_t reach = taken.at(in_flight_.at(slot).last_microbatch) + 1;
+      while (forward < slots) {
+        ISOCOST_ASSIGN(const MicrobatchHeader* next, parts_.intake.peek());
+        if (first_needed(*next) >= reach) break;
+        ISOCOST_TRY(run_forward(forward++));
+      }
+      ISOCOST_TRY(run_backward(slot));
+    }
+    return worked_;
+  }
+
+ private:
+  struct InFlight {
+    TorchMicrobatch microbatch;
+    std::vector<Exchange> exchanges;
+    EncoderRows rows;
+    std::uint32_t last_microbatch = 0;  ///< Of the LLM's, that reads some of it.
+    SecondsByModule seconds = kNoSeconds;
+  };
+
+  // The first LLM microbatch that reads some of it.
+  static std::uint32_t first_needed(const MicrobatchHeader& header) {
+    if (header.routes.empty()) return 0;
+    const auto sooner = [](const Route& a, const Route& b) { return a.microbatch < b.microbatch; };
+    return std::min_element(header.routes.begin(), header.routes.end(), sooner)->microbatch;
+  }
+
+  std::size_t receiver(const Exchange& exchange) const {
+    return seat_at(parts_.layout, LayoutModule::kLlm, exchange.replica, 0);
+  }
+
+  torch::Tensor& rows_of(InFlight& slot, Module module) const {
+    return slot.rows.at(static_cast<std::size_t>(module));
+  }
+
+  void encode_media(InFlight& slot) {
+    if (slot.microbatch.find("vision.patches").defined()) {
+      const Timed timed(slot.seconds, Module::kVision);
+      rows_of(slot, Module::kVision) = parts_.model.model()->vision->forward(slot.microbatch);
+    }
+    if (slot.microbatch.find("audio.mel").defined()) {
+      const Timed timed(slot.seconds, Module::kAudio);
+      rows_of(slot, Module::kAudio) = parts_.model.model()->audio->forward(slot.microbatch);
+    }
+  }
+
+  Status run_forward(std::uint32_t slot) {
+    InFlight at;
+    ISOCOST_ASSIGN(at.microbatch, parts_.intake.take());
+    ISOCOST_ASSIGN(at.exchanges, exchanges_of(at.microbatch.header, Side::kEncoder));
+    encode_media(at);
+    for (const Exchange& exchange : at.exchanges) {
+      at.last_microbatch = std::max(at.last_microbatch, exchange.microbatch);
+      ISOCOST_TRY(parts_.links.send(gather(exchange, at.rows).detach(), receiver(exchange),
+                                    {slot, exchange.microbatch}));
+    }
+    in_flight_[slot] = std::move(at);
+    return {};
+  }
+
+  Status run_backward(std::uint32_t slot) {
+    InFlight at = std::move(in_flight_.extract(slot).mapped());
+    EncoderRows gradients = empty_rows(at.exchanges, parts_.width, parts_.dtype);
+    for (const Exchange& exchange : at.exchanges) {
+      ISOCOST_ASSIGN(const torch::Tensor message,
+                     parts_.links.receive({exchange.rows, parts_.width}, parts_.dtype,
+                                          receiver(exchange), {exchange.microbatch, slot}));
+      scatter(exchange, message, gradients);
+    }
+    for (const Module module : {Module::kVision, Module::kAudio}) {
+      if (!rows_of(at, module).defined()) continue;
+      const Timed timed(at.seconds, module);
+      rows_of(at, module).backward(gradients.at(static_cast<std::size_t>(module)));
+    }
+    worked_.busy_s += total(at.seconds);
+    return parts_.intake.report(at.microbatch, at.seconds);
+  }
+
+  StageParts parts_;
+  std::map<std::uint32_t, InFlight> in_flight_;
+  StageWorked worked_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stage> make_encoder_stage(const StageParts& parts) {
+  return std::make_unique<EncoderStage>(parts);
+}
+
+}  // namespace isocost

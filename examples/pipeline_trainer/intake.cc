@@ -1,0 +1,82 @@
+#include "examples/pipeline_trainer/intake.h"
+
+#include <cstddef>
+
+#include "transport/wire.h"
+
+namespace isocost {
+
+Result<Intake> Intake::connect(const IntakeOptions& options) {
+  ClientOptions client;
+  client.endpoint = options.endpoint;
+  client.rank = options.seat;
+  client.world_size = options.seats;
+  client.layout = options.layout;
+  client.start = options.start;
+  client.connect_timeout = options.timeout;
+  ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(client));
+  return Intake(std::move(loader), options.timeout);
+}
+
+Result<std::optional<TorchMicrobatch>> Intake::next() {
+  const auto start = std::chrono::steady_clock::now();
+  if (!loader_.client().wait(timeout_)) {
+    return Error(ErrorCode::kDeadlineExceeded,
+                 "no microbatch from the node within " +
+                     std::to_string(std::chrono::duration<double>(timeout_).count()) + " s");
+  }
+  ISOCOST_ASSIGN(std::optional<TorchMicrobatch> microbatch, loader_.next({}));
+  waited_s_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return microbatch;
+}
+
+void Intake::count(const TorchMicrobatch& microbatch) {
+  const MicrobatchHeader& header = microbatch.header;
+  for (const TensorSpec& spec : header.tensors) {
+    const at::Tensor tensor = microbatch.find(spec.name);
+    tally_.tensor_bytes += static_cast<std::int64_t>(tensor.nbytes());
+  }
+  MicrobatchHeader without = header;
+  without.routes.clear();
+  tally_.routing_bytes += static_cast<std::int64_t>(encode(header).size() - encode(without).size());
+  std::vector<bool> routed(header.samples.size(), false);
+  for (const Route& route : header.routes) routed[route.sample] = true;
+  for (std::size_t i = 0; i < header.samples.size(); ++i) {
+    if (header.samples[i].weight <= 0) continue;
+    tally_.samples.emplace_back(header.position.step, header.samples[i].id);
+    if (routed[i]) tally_.with_routes.push_back(tally_.samples.back());
+  }
+}
+
+Result<const MicrobatchHeader*> Intake::peek() {
+  if (!ahead_) {
+    ISOCOST_ASSIGN(ahead_, next());
+    if (!ahead_) return Error(ErrorCode::kNotFound, "the node has no more microbatches");
+    count(*ahead_);
+  }
+  return &ahead_->header;
+}
+
+Result<TorchMicrobatch> Intake::take() {
+  ISOCOST_TRY(peek());
+  TorchMicrobatch microbatch = *std::move(ahead_);
+  ahead_.reset();
+  return microbatch;
+}
+
+Status Intake::report(const TorchMicrobatch& microbatch,
+                      const std::array<double, kModules>& seconds) {
+  return loader_.report(microbatch, seconds);
+}
+
+Result<std::uint64_t> Intake::finish() {
+  ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> more, next());
+  if (more) return Error(ErrorCode::kInternal, "the node has microbatches beyond the last step");
+  const std::uint64_t planned = loader_.client().epoch_end()->delivered;
+  loader_.client().close();
+  return planned;
+}
+
+double Intake::waited_s() { return std::exchange(waited_s_, 0); }
+
+}  // namespace isocost

@@ -1,0 +1,256 @@
+// A pipeline with replicas of its own for encoder and LLM, fed by a node that serves their layout.
+// This file is the process that starts all others; `worker.cc` is the life of each of them.
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "examples/pipeline_trainer/options.h"
+#include "examples/pipeline_trainer/outcome.h"
+#include "examples/pipeline_trainer/processes.h"
+#include "examples/pipeline_trainer/stage_model.h"
+#include "examples/pipeline_trainer/worker.h"
+#include "loader/node.h"
+
+namespace isocost {
+namespace {
+
+/// A folder for the processes' files, gone with this.
+class RunDirectory {
+ public:
+  static Result<std::unique_ptr<RunDirectory>> create() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "isocost-run-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) {
+      return Error(ErrorCode::kIo, "cannot make a folder like " + pattern);
+    }
+    return std::unique_ptr<RunDirectory>(new RunDirectory(pattern));
+  }
+  ~RunDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+/// A node on a thread of its own for as long as this lives.
+class Serving {
+ public:
+  explicit Serving(std::unique_ptr<Node> node)
+      : node_(std::move(node)),
+        thread_([this](const std::stop_token& stop) { outcome_ = node_->run(stop); }) {}
+
+  const std::string& endpoint() const { return node_->endpoint(); }
+  /// Ends it once all clients have gone, or after this wait. Errors: what the node failed with.
+  Status end(std::chrono::milliseconds wait) {
+    node_->wait_until_left(wait);
+    thread_.request_stop();
+    thread_.join();
+    const std::int64_t refused = node_->summary().reports_rejected;
+    if (refused > 0) {
+      std::fprintf(stderr, "node: refused %lld of the stages' measurements\n",
+                   static_cast<long long>(refused));
+    }
+    const bool stopped =
+        !outcome_->has_value() && outcome_->error().code() == ErrorCode::kCancelled;
+    if (!stopped) ISOCOST_TRY(*outcome_);
+    return {};
+  }
+
+ private:
+  std::unique_ptr<Node> node_;
+  std::optional<Result<NodeSummary>> outcome_;
+  std::jthread thread_;
+};
+
+NodeOptions node_options(const Options& options) {
+  NodeOptions node;
+  node.shards = options.shards;
+  node.global_batch = options.global_batch;
+  node.seed = options.seed;
+  node.steps = options.start_step + options.steps;
+  node.bind = "tcp://127.0.0.1:*";
+  node.timeout = options.timeout;
+  node.bad_samples_file = options.directory / "bad.jsonl";
+  return node;
+}
+
+Result<std::unique_ptr<Node>> open_node(const Options& options, const NodeOptions& of_node) {
+  const LogSink log = [](LogLevel level, std::string_view text) {
+    if (level < LogLevel::kWarning) return;
+    std::fprintf(stderr, "node: %.*s\n", static_cast<int>(text.size()), text.data());
+  };
+  ISOCOST_ASSIGN(std::unique_ptr<Node> node, Node::create(of_node, {}, log));
+  const auto batch = static_cast<std::uint64_t>(options.global_batch);
+  const std::uint64_t steps = (node->dataset().size() + batch - 1) / batch;
+  if (static_cast<std::uint64_t>(of_node.steps) > steps) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--steps " + std::to_string(options.steps) + " from step " +
+                     std::to_string(options.start_step + 1) + " on: " + options.shards.string() +
+                     " has " + std::to_string(steps) + " steps of " + std::to_string(batch) +
+                     " samples");
+  }
+  return node;
+}
+
+/// Serves to these roles until they have ended.
+Status run_roles(const Options& options, const std::vector<std::string>& command,
+                 const NodeOptions& serve,
+                 const std::vector<std::pair<std::string, std::string>>& roles, int& stop_signal) {
+  ISOCOST_ASSIGN(std::unique_ptr<Node> node, open_node(options, serve));
+  Serving serving(std::move(node));
+  Processes processes;
+  for (const auto& [role, name] : roles) {
+    std::vector<std::string> arguments = command;
+    for (const std::string& added :
+         {std::string("--role"), role, std::string("--directory"), options.directory.string(),
+          std::string("--endpoint"), serving.endpoint(), std::string("--start-step"),
+          std::to_string(options.start_step), std::string("--parent"), std::to_string(getpid())}) {
+      arguments.push_back(added);
+    }
+    ISOCOST_TRY(processes.start(name, arguments));
+  }
+  const Status status = processes.wait(options.timeout);
+  stop_signal = processes.stop_signal();
+  if (status) return serving.end(std::chrono::seconds(5));
+  const Status of_node = serving.end({});
+  if (of_node) return status;
+  return Error(of_node.error()).with_context("the node");
+}
+
+/// The newest step of which every part of the model was saved.
+Result<std::uint32_t> newest_state(const Options& options) {
+  const Layout layout = options.layout();
+  std::set<std::string> parts;
+  for (std::size_t seat = 0; seat < seats(layout); ++seat) {
+    parts.insert(part_name(place_of_seat(layout, seat), options.llm_stages));
+  }
+  std::error_code failed;
+  std::uint32_t newest = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(options.checkpoint, failed)) {
+    unsigned step = 0;
+    const std::string name = entry.path().filename().string();
+    if (std::sscanf(name.c_str(), "encoder.step-%u", &step) != 1) continue;
+    bool complete = true;
+    for (const std::string& part : parts) {
+      complete = complete && std::filesystem::exists(state_file(options, part, step), failed);
+    }
+    if (complete && step > newest) newest = step;
+  }
+  if (newest > 0) return newest;
+  return Error(ErrorCode::kNotFound, "--resume: " + options.checkpoint.string() +
+                                         " has no state of all " + std::to_string(parts.size()) +
+                                         " parts; --llm-stages has to be as it was");
+}
+
+Status write_outcome(const Options& options, const Outcome& outcome) {
+  if (options.json == "-") {
+    std::fputs(outcome.to_json().c_str(), stdout);
+    return {};
+  }
+  std::fputs(outcome.to_table().c_str(), stdout);
+  if (options.json.empty()) return {};
+  std::ofstream file(options.json);
+  file << outcome.to_json() << std::flush;
+  if (!file) return Error(ErrorCode::kIo, "cannot write " + options.json);
+  return {};
+}
+
+Status run_all(Options& options, const std::vector<std::string>& command, int& stop_signal) {
+  ISOCOST_ASSIGN(const auto directory, RunDirectory::create());
+  options.directory = directory->path();
+  if (!options.checkpoint.empty()) {
+    std::error_code ignored;  // the first state that cannot be written says so
+    std::filesystem::create_directories(options.checkpoint, ignored);
+  }
+  if (options.resume) {
+    ISOCOST_ASSIGN(options.start_step, newest_state(options));
+    std::fprintf(stderr, "goes on after step %u\n", options.start_step);
+  }
+  if (options.check_gradient) {
+    NodeOptions whole = node_options(options);
+    whole.ranks = 1;
+    whole.microbatches = 1;
+    ISOCOST_TRY(run_roles(options, command, whole, {{kReference, kReference}}, stop_signal));
+  }
+  const Layout layout = options.layout();
+  NodeOptions staged = node_options(options);
+  staged.ranks = static_cast<std::int64_t>(layout.llm.data);
+  staged.microbatches = static_cast<std::int64_t>(layout.microbatches);
+  staged.layout = options.directory / "layout.json";
+  std::ofstream(staged.layout) << layout.to_json();
+  std::vector<std::pair<std::string, std::string>> roles;
+  for (std::size_t seat = 0; seat < seats(layout); ++seat) {
+    roles.emplace_back(std::to_string(seat), place_of_seat(layout, seat).to_string());
+  }
+  ISOCOST_TRY(run_roles(options, command, staged, roles, stop_signal));
+  ISOCOST_ASSIGN(const Outcome outcome, read_outcome(options));
+  return write_outcome(options, outcome);
+}
+
+int run_first(Options& options, int argc, char** argv) {
+  collect_signals();
+  // One thread a process: they share the cores.
+  setenv("OMP_NUM_THREADS", "1", 1);
+  setenv("OPENBLAS_NUM_THREADS", "1", 1);
+  int stop_signal = 0;
+  const Status status = run_all(options, std::vector<std::string>(argv, argv + argc), stop_signal);
+  if (status) return 0;
+  std::fprintf(stderr, "pipeline_trainer: %s\n", status.error().to_string().c_str());
+  if (stop_signal != 0) return 128 + stop_signal;
+  return status.error().code() == ErrorCode::kInvalidArgument ? 2 : 1;
+}
+
+/// Keeps freed memory for the next tensor, as multimodal_trainer does.
+void keep_freed_memory() {
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+}
+
+std::string name_of(const Options& options) {
+  if (options.role == kReference) return options.role;
+  return place_of_seat(options.layout(), std::stoul(options.role)).to_string();
+}
+
+int run_role(const Options& options) {
+  end_with_parent(options.parent);
+  keep_freed_memory();
+  at::set_num_threads(1);
+  std::string why;
+  try {
+    const Status status = run_worker(options);
+    if (status) return 0;
+    why = status.error().to_string();
+  } catch (const std::exception& error) {  // what libtorch throws
+    why = error.what();
+  }
+  std::fprintf(stderr, "%s: %s\n", name_of(options).c_str(), why.c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace isocost
+
+int main(int argc, char** argv) {
+  isocost::Parsed parsed = isocost::parse_options(argc, argv);
+  if (parsed.ended) return parsed.status;
+  if (!parsed.options.role.empty()) return isocost::run_role(parsed.options);
+  return isocost::run_first(parsed.options, argc, argv);
+}

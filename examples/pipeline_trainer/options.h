@@ -1,0 +1,65 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "balancer/layout.h"
+#include "balancer/place.h"
+#include "examples/multimodal_trainer/model.h"
+
+namespace isocost {
+
+/// What pipeline_trainer was told. The processes that it starts get the same command line, and with
+/// it who they are.
+struct Options {
+  std::filesystem::path shards;
+  std::size_t encoder_dp = 1;
+  std::size_t llm_dp = 1;
+  std::size_t llm_stages = 2;
+  std::size_t microbatches = 4;  ///< Of each LLM replica.
+  std::int64_t global_batch = 16;
+  std::uint32_t steps = 3;
+  std::uint64_t seed = 0;  ///< Of the order of samples, and of the first weights.
+  double learning_rate = 0.05;
+  c10::ScalarType dtype = c10::kFloat;
+  bool check_gradient = false;
+  std::string json;                  ///< File; "-": standard output; empty: none.
+  std::filesystem::path checkpoint;  ///< Folder of saved states; empty: nothing is saved.
+  bool resume = false;
+  std::chrono::seconds timeout{60};
+  ModelOptions model = {.vision_width = 32,
+                        .vision_depth = 2,
+                        .audio_width = 32,
+                        .audio_depth = 2,
+                        .llm_width = 64,
+                        .llm_depth = 4,
+                        .head_width = 64};
+
+  // Of a process that was started by another.
+  std::string role;  ///< A seat of the layout, or kReference; empty: the first process.
+  std::filesystem::path directory;
+  std::string endpoint;
+  int parent = 0;  ///< Process that started it.
+  std::uint32_t start_step = 0;
+
+  Layout layout() const;
+};
+
+/// The role of the process that computes all of the model on whole global batches.
+inline constexpr const char* kReference = "reference";
+
+/// Reads the command line; where that is all there is to do (--help, a mistake), `status` is the
+/// exit status.
+struct Parsed {
+  Options options;
+  bool ended = false;
+  int status = 0;
+};
+Parsed parse_options(int argc, char** argv);
+
+}  // namespace isocost

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+
+#include "balancer/layout.h"
+#include "balancer/place.h"
+#include "base/load.h"
+#include "base/result.h"
+#include "examples/pipeline_trainer/intake.h"
+#include "examples/pipeline_trainer/links.h"
+#include "examples/pipeline_trainer/stage_model.h"
+
+namespace isocost {
+
+/// What a stage works with; outlives it.
+struct StageParts {
+  const Layout& layout;
+  Place place;
+  StageModel& model;
+  Links& links;
+  Intake& intake;
+  torch::Dtype dtype;
+  std::int64_t width;  ///< Of the LLM, and so of all that travels.
+};
+
+/// What a stage did in a step.
+struct StageWorked {
+  double busy_s = 0;  ///< Forward and backward.
+  double loss = 0;    ///< Of the last stage: this replica's part of the global batch's.
+};
+
+/// One stage of a pipeline: it runs the passes of a step in its schedule's order.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  /// Takes the step's microbatches, and adds to the gradients. Errors: those of Intake and Links.
+  virtual Result<StageWorked> run_step() = 0;
+};
+
+std::unique_ptr<Stage> make_encoder_stage(const StageParts& parts);
+std::unique_ptr<Stage> make_llm_stage(const StageParts& parts);
+
+/// The seat of a place with tensor index 0, which the layout has.
+std::size_t seat_at(const Layout& layout, LayoutModule module, std::size_t data, std::size_t stage);
+
+using SecondsByModule = std::array<double, kModules>;
+inline constexpr SecondsByModule kNoSeconds = {-1, -1, -1};
+
+/// Adds the time that it lives to a module's seconds.
+class Timed {
+ public:
+  Timed(SecondsByModule& seconds, Module module)
+      : seconds_(seconds.at(static_cast<std::size_t>(module))) {}
+  ~Timed();
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  double& seconds_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+/// Of the modules that were measured.
+double total(const SecondsByModule& seconds);
+
+}  // namespace isocost

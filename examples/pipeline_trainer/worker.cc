@@ -1,0 +1,211 @@
+#include "examples/pipeline_trainer/worker.h"
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/fingerprint.h"
+#include "examples/multimodal_trainer/train_step.h"
+#include "examples/pipeline_trainer/stage.h"
+#include "examples/pipeline_trainer/tensor_file.h"
+
+namespace isocost {
+namespace {
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// All steps but the first, which pays for lazy initialisation; of a single step that one.
+struct Times {
+  double busy_s = 0;
+  double waited_s = 0;
+  double wall_s = 0;
+  std::vector<double> steps_s;
+
+  void add(double step_s, double busy, double waited) {
+    if (steps_s.size() == 1) *this = {.steps_s = steps_s};
+    steps_s.push_back(step_s);
+    wall_s += step_s;
+    busy_s += busy;
+    waited_s += waited;
+  }
+};
+
+Status load_state(const Options& options, const std::string& part, StageModel& model,
+                  StartPoint& start) {
+  ISOCOST_ASSIGN(const auto saved, read_tensors(state_file(options, part, options.start_step)));
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : model.parameters()) {
+    const auto found = saved.find(name);
+    if (found == saved.end()) continue;  // of another part
+    if (found->second.sizes() != parameter.sizes()) {
+      return Error(ErrorCode::kCorrupt, "state of " + part + ": " + name + " has another shape");
+    }
+    torch::Tensor target = parameter;
+    target.copy_(found->second);
+  }
+  const auto cursor = saved.find(kCursorTensor);
+  if (cursor == saved.end()) return Error(ErrorCode::kCorrupt, "state of " + part + ": no cursor");
+  start.cursor = static_cast<std::uint64_t>(cursor->second.item<std::int64_t>());
+  return {};
+}
+
+Status save_state(const Options& options, const std::string& part, std::uint32_t step,
+                  const StageModel& model, std::uint64_t cursor) {
+  NamedParameters state = model.parameters();
+  state.emplace_back(kCursorTensor,
+                     torch::tensor({static_cast<std::int64_t>(cursor)}, torch::kLong));
+  ISOCOST_TRY(write_tensors(state_file(options, part, step), state));
+  // Another process may have died before it saved this step; none is two behind.
+  std::error_code ignored;
+  if (step >= 2) std::filesystem::remove(state_file(options, part, step - 2), ignored);
+  return {};
+}
+
+Status write_result(const Options& options, const IntakeTally& tally, std::uint64_t planned,
+                    const Times& times) {
+  const nlohmann::json result = {{"planned", planned},
+                                 {"tensor_bytes", tally.tensor_bytes},
+                                 {"routing_bytes", tally.routing_bytes},
+                                 {"samples", tally.samples},
+                                 {"with_routes", tally.with_routes},
+                                 {"busy_s", times.busy_s},
+                                 {"waited_s", times.waited_s},
+                                 {"wall_s", times.wall_s},
+                                 {"steps_s", times.steps_s}};
+  const std::filesystem::path file = result_file(options, options.role);
+  std::ofstream out(file);
+  out << result << std::flush;
+  if (!out) return Error(ErrorCode::kIo, "cannot write " + file.string());
+  return {};
+}
+
+IntakeOptions intake_options(const Options& options) {
+  return {.endpoint = options.endpoint,
+          .start = {.step = options.start_step},
+          .timeout = options.timeout};
+}
+
+/// Sums gradients and loss over the replicas, and updates the weights.
+class StageProcess {
+ public:
+  explicit StageProcess(const Options& options, std::size_t seat)
+      : options_(options),
+        layout_(options.layout()),
+        seat_(seat),
+        place_(place_of_seat(layout_, seat)),
+        part_(part_name(place_, options.llm_stages)),
+        model_(options.model, options.seed, options.dtype, [&](const std::string& parameter) {
+          return holds(place_, static_cast<std::size_t>(options.model.llm_depth),
+                       options.llm_stages, parameter);
+        }) {}
+
+  Status run() {
+    IntakeOptions intake_of = intake_options(options_);
+    intake_of.seat = static_cast<std::int32_t>(seat_);
+    intake_of.seats = static_cast<std::int32_t>(seats(layout_));
+    intake_of.layout = Fingerprint::of(layout_.to_json());
+    if (options_.start_step > 0) {
+      ISOCOST_TRY(load_state(options_, part_, model_, intake_of.start));
+    }
+    ISOCOST_ASSIGN(Intake intake, Intake::connect(intake_of));
+    ISOCOST_ASSIGN(const auto links, Links::connect({.layout = layout_,
+                                                     .seat = seat_,
+                                                     .store = options_.directory / "store",
+                                                     .timeout = options_.timeout}));
+    const StageParts parts{
+        layout_, place_, model_, *links, intake, options_.dtype, options_.model.llm_width};
+    const auto stage =
+        place_.module == LayoutModule::kEncoder ? make_encoder_stage(parts) : make_llm_stage(parts);
+    for (std::uint32_t step = options_.start_step; step < options_.start_step + options_.steps;
+         ++step) {
+      ISOCOST_TRY_CONTEXT(run_step(step, *stage, intake, *links),
+                          "step " + std::to_string(step + 1));
+    }
+    ISOCOST_ASSIGN(const std::uint64_t planned, intake.finish());
+    return write_result(options_, intake.tally(), planned, times_);
+  }
+
+ private:
+  Status run_step(std::uint32_t step, Stage& stage, Intake& intake, Links& links) {
+    const double start_s = now_s();
+    ISOCOST_ASSIGN(const StageWorked worked, stage.run_step());
+    ISOCOST_TRY(links.settle());
+    torch::Tensor loss = torch::tensor({worked.loss}, torch::kDouble);
+    ISOCOST_TRY(links.sum(model_.flat_gradient()));
+    ISOCOST_TRY(links.sum(loss));
+    if (options_.check_gradient && place_.data == 0) {
+      ISOCOST_TRY(write_tensors(gradient_file(options_, part_, step), model_.gradients()));
+    }
+    model_.update(options_.learning_rate);
+    if (!options_.checkpoint.empty() && place_.data == 0) {
+      ISOCOST_TRY(save_state(options_, part_, step + 1, model_, intake.cursor()));
+    }
+    const double step_s = now_s() - start_s;
+    times_.add(step_s, worked.busy_s, intake.waited_s());
+    if (place_.data == 0 && place_.module == LayoutModule::kLlm &&
+        place_.stage + 1 == options_.llm_stages) {
+      std::fprintf(stderr, "step %u: loss %.4f, %.3f s\n", step + 1, loss.item<double>(), step_s);
+    }
+    return {};
+  }
+
+  const Options& options_;
+  Layout layout_;
+  std::size_t seat_;
+  Place place_;
+  std::string part_;
+  StageModel model_;
+  Times times_;
+};
+
+// All parts of the model, each step's whole batch at once.
+Status run_reference(const Options& options) {
+  StageModel model(options.model, options.seed, options.dtype,
+                   [](const std::string&) { return true; });
+  IntakeOptions intake_of = intake_options(options);
+  const Layout layout = options.layout();
+  for (std::size_t seat = 0; options.start_step > 0 && seat < seats(layout); ++seat) {
+    const std::string part = part_name(place_of_seat(layout, seat), options.llm_stages);
+    ISOCOST_TRY(load_state(options, part, model, intake_of.start));
+  }
+  ISOCOST_ASSIGN(Intake intake, Intake::connect(intake_of));
+  for (std::uint32_t step = options.start_step; step < options.start_step + options.steps; ++step) {
+    ISOCOST_ASSIGN(const TorchMicrobatch microbatch, intake.take());
+    train_microbatch(model.model(), microbatch);
+    ISOCOST_TRY(write_tensors(gradient_file(options, kReference, step), model.gradients()));
+    model.update(options.learning_rate);
+    std::fprintf(stderr, "step %u in one process: done\n", step + 1);
+  }
+  ISOCOST_TRY(intake.finish());
+  return {};
+}
+
+}  // namespace
+
+std::filesystem::path result_file(const Options& options, const std::string& role) {
+  return options.directory / ("result-" + role + ".json");
+}
+
+std::filesystem::path gradient_file(const Options& options, const std::string& part,
+                                    std::uint32_t step) {
+  return options.directory / ("gradient-" + std::to_string(step) + "-" + part);
+}
+
+std::filesystem::path state_file(const Options& options, const std::string& part,
+                                 std::uint32_t step) {
+  return options.checkpoint / (part + ".step-" + std::to_string(step));
+}
+
+Status run_worker(const Options& options) {
+  if (options.role == kReference) return run_reference(options);
+  std::size_t seat = 0;
+  std::from_chars(options.role.data(), options.role.data() + options.role.size(), seat);
+  return StageProcess(options, seat).run();
+}
+
+}  // namespace isocost
