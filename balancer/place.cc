@@ -29,9 +29,9 @@ std::string_view name_of(LayoutModule module) {
 
 Status check_index(const Place& place, const char* index, std::size_t value, std::size_t count) {
   if (value < count) return {};
-  return Error(ErrorCode::kInvalidArgument,
-               "place " + place.to_string() + " is outside the layout: " + index + " is 0 to " +
-                   std::to_string(count - 1) + " there");
+  return Error(ErrorCode::kInvalidArgument, "place " + place.to_string() +
+                                                " is outside the layout: " + index + " is 0 to " +
+                                                std::to_string(count - 1) + " there");
 }
 
 Status check(const Layout& layout, const Place& place) {
@@ -121,7 +121,8 @@ Result<StageWork> stage_work(const Layout& layout, const PipelineModel& pipeline
   StageWork work;
   if (place.module == LayoutModule::kEncoder) {
     work.embeds_media = place.stage == 0;
-    set_encoder_share(work, share_of(pipeline.encoder.shares, place.stage, layout.encoder.pipeline));
+    set_encoder_share(work,
+                      share_of(pipeline.encoder.shares, place.stage, layout.encoder.pipeline));
     return work;
   }
   const std::size_t stages = layout.llm.pipeline;
