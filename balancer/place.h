@@ -29,8 +29,8 @@ struct Place {
 };
 
 /// A layout's ranks in order: the encoder's own before the LLM's; within a module the tensor index
-/// is the fastest, then data, then stage (Megatron-LM's default order). Errors: kInvalidArgument for
-/// a rank that the layout does not have.
+/// is the fastest, then data, then stage (Megatron-LM's default order). Errors: kInvalidArgument
+/// for a rank that the layout does not have.
 Result<Place> place_of(const Layout& layout, std::size_t rank);
 /// The inverse. Errors: kInvalidArgument naming the index that is outside the layout.
 Result<std::size_t> rank_of(const Layout& layout, const Place& place);

@@ -99,15 +99,15 @@ class CostModel {
   /// 1. A view until the next call of `update` or `restore_state`.
   std::span<const double> rank_speeds() const;
 
-  /// Of a pass forth and back, the part that goes forth: of the latest measurements that say so (256
-  /// seconds-weighted ones count half), a third before any does.
+  /// Of a pass forth and back, the part that goes forth: of the latest measurements that say so
+  /// (256 seconds-weighted ones count half), a third before any does.
   double forward_share() const;
 
   /// Takes one measurement down; `update` learns from it. A module that was not measured, with zero
   /// seconds or with an empty load says nothing about that module. Errors: kInvalidArgument for
   /// seconds that are neither kNotMeasured nor 0 nor between kLeastModuleSeconds and
-  /// kMostModuleSeconds, negative loads, an impossible rank, shape or share: the whole measurement is
-  /// dropped and counted.
+  /// kMostModuleSeconds, negative loads, an impossible rank, shape or share: the whole measurement
+  /// is dropped and counted.
   Status observe(const Measurement& measurement);
   /// Learns from the steps that are complete: a later one has begun, or as many measurements have
   /// come as the step before had. Call before planning; plans change with it, data never.

@@ -152,7 +152,8 @@ std::size_t DeliveryQueue::ahead() const {
 std::uint32_t DeliveryQueue::acknowledged_of(std::size_t receiver, const SealedStep& step) const {
   const Rank& rank = ranks_[receiver];
   if (!rank.acknowledged || *rank.acknowledged < Position{step.epoch, step.step, 0}) return 0;
-  if (*rank.acknowledged >= step.last_position(receiver)) return step.plan.microbatches_of(receiver);
+  if (*rank.acknowledged >= step.last_position(receiver))
+    return step.plan.microbatches_of(receiver);
   return rank.acknowledged->microbatch + 1;
 }
 

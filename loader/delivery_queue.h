@@ -15,8 +15,8 @@ namespace isocost {
 
 /// Which microbatch goes to which rank next. Steps enter in order, each rank takes its microbatches
 /// in order as its credit allows, and a step stays until every rank has acknowledged it: what is
-/// not acknowledged can be delivered again. Its ranks are the receivers of a plan. A pure state machine: no socket, no clock, no lock.
-/// Single-thread.
+/// not acknowledged can be delivered again. Its ranks are the receivers of a plan. A pure state
+/// machine: no socket, no clock, no lock. Single-thread.
 class DeliveryQueue {
  public:
   explicit DeliveryQueue(std::int32_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}

@@ -34,9 +34,9 @@ std::optional<Refusal> check_layout(const Hello& hello, const JobOffer& offer) {
     return Refusal{ErrorCode::kInvalidArgument,
                    rank + " has a layout, the node none: start the node with the same layout"};
   }
-  return Refusal{ErrorCode::kInvalidArgument,
-                 rank + " has another layout than the node (" + offer.options.layout.string() +
-                     "): start both with the same file"};
+  return Refusal{ErrorCode::kInvalidArgument, rank + " has another layout than the node (" +
+                                                  offer.options.layout.string() +
+                                                  "): start both with the same file"};
 }
 
 tl::unexpected<Refusal> refuse(ErrorCode code, std::string reason) {

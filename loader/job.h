@@ -61,9 +61,9 @@ class Job {
 /// What a node offers to jobs.
 struct JobOffer {
   const NodeOptions& options;
-  std::int64_t receivers = 0;   ///< Ranks, or seats of a layout; 0: as many as the clients say.
-  std::uint64_t layout = 0;     ///< Its fingerprint; 0: none.
-  std::uint64_t cursor = 0;     ///< See StartPoint.
+  std::int64_t receivers = 0;  ///< Ranks, or seats of a layout; 0: as many as the clients say.
+  std::uint64_t layout = 0;    ///< Its fingerprint; 0: none.
+  std::uint64_t cursor = 0;    ///< See StartPoint.
 };
 
 enum class Verdict : std::uint8_t {

@@ -76,14 +76,14 @@ std::vector<Row> progress_rows() {
   return {
       {{"isocost_uptime_seconds", kGauge, {}, "Since the node was made."},
        [](N n, Series& s) { s.add(n.uptime_s); }},
-      {{"isocost_ranks", kGauge, {}, "Data-parallel ranks of the job, or seats of its layout; 0 before the first."},
+      {{"isocost_ranks",
+        kGauge,
+        {},
+        "Data-parallel ranks of the job, or seats of its layout; 0 before the first."},
        [](N n, Series& s) { s.add(n.ranks); }},
       {{"isocost_ranks_connected", kGauge, {}, "Ranks that a client holds now."},
        [](N n, Series& s) { s.add(n.ranks_present); }},
-      {{"isocost_rank_place",
-        kGauge,
-        {"rank", "place"},
-        "1 for each seat of a layout: its place."},
+      {{"isocost_rank_place", kGauge, {"rank", "place"}, "1 for each seat of a layout: its place."},
        [](N n, Series& s) {
          for (std::size_t r = 0; r < n.places.size(); ++r) {
            s.add(1, {std::to_string(r), n.places[r]});

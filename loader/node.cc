@@ -54,8 +54,8 @@ class NodeImpl final : public Node {
         composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe, parts_.layout.get()},
                   parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
-        offer_{parts_.options, parts_.receivers(),
-               parts_.layout ? parts_.layout->fingerprint() : 0, cursor_fingerprint_},
+        offer_{parts_.options, parts_.receivers(), parts_.layout ? parts_.layout->fingerprint() : 0,
+               cursor_fingerprint_},
         model_(parts_.profile, cost_model_options(parts_.options), parts_.log),
         reprofiling_(parts_.options.reprofile, model_, parts_.log),
         budget_(parts_.options.memory) {}
@@ -301,8 +301,8 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const std::uint64_t rejected = static_cast<std::uint64_t>(counts_.reports_rejected);
   if ((rejected & (rejected - 1)) != 0) return;  // named ever more rarely
   log(parts_.log, LogLevel::kWarning,
-      name_of(rank) + ": report of epoch " +
-          std::to_string(report.position.epoch) + ", step " + std::to_string(report.position.step) +
+      name_of(rank) + ": report of epoch " + std::to_string(report.position.epoch) + ", step " +
+          std::to_string(report.position.step) +
           (known ? ": too many wait to be learnt from" : ": no step that is still held") +
           "; dropped, as " + std::to_string(rejected) + " so far");
 }
@@ -496,7 +496,8 @@ std::string NodeImpl::name_of(std::int32_t rank) const {
   if (!parts_.layout) return "rank " + std::to_string(rank);
   const auto seats = parts_.layout->seats();
   const auto seat = static_cast<std::size_t>(rank);
-  return seat < seats.size() ? "the trainer at " + seats[seat].name : "seat " + std::to_string(rank);
+  return seat < seats.size() ? "the trainer at " + seats[seat].name
+                             : "seat " + std::to_string(rank);
 }
 
 // Planning keeps `plan_ahead` to the rank that is furthest behind. Where nobody holds that rank,
@@ -539,10 +540,10 @@ Status NodeImpl::deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t 
     }
     ISOCOST_ASSIGN(MemoryBudget::Grant grant, decoder_->admit(slot.id, stop));
     auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
-    executor_->submit([this, step = delivery.step, receiver, session, position, i, id = slot.id,
-                       shared] {
-      decode_and_send(step->plan, receiver, session, {position, i, {}}, id, std::move(*shared));
-    });
+    executor_->submit(
+        [this, step = delivery.step, receiver, session, position, i, id = slot.id, shared] {
+          decode_and_send(step->plan, receiver, session, {position, i, {}}, id, std::move(*shared));
+        });
   }
   return {};
 }

@@ -30,9 +30,9 @@ std::uint32_t microbatches_for(std::int64_t samples, const NodeOptions& options)
 /// ordered against the pipeline's simulator (a smaller tail: by the largest microbatch), and
 /// makespan and bound are those of the simulated step; an encoder with ranks of its own does its
 /// work microbatch by microbatch (see coupled_feeds), or, in whole steps of a layout whose modules
-/// differ in replicas, in slots of its own where that is faster (see plan_decoupled). Where there are fewer samples than ranks,
-/// ranks without one get a zero-weight repeat. Errors: kInvalidArgument for no samples;
-/// kResourceExhausted where the memory cap cannot be kept.
+/// differ in replicas, in slots of its own where that is faster (see plan_decoupled). Where there
+/// are fewer samples than ranks, ranks without one get a zero-weight repeat. Errors:
+/// kInvalidArgument for no samples; kResourceExhausted where the memory cap cannot be kept.
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
                            const NodeOptions& options, const ServedLayout* layout = nullptr);
 

@@ -121,10 +121,12 @@ std::vector<std::string> ServedLayout::warnings() const {
   const std::size_t stages = layout_.llm.pipeline;
   const std::size_t microbatches = layout_.microbatches;
   if (microbatches >= stages) return {};
-  const double idle = static_cast<double>(stages - 1) / static_cast<double>(microbatches + stages - 1);
-  return {fmt::format("{} microbatches for {} LLM stages: {:.0f} % of each step is idle while the "
-                      "pipeline fills and drains; give it at least {}",
-                      microbatches, stages, 100 * idle, 2 * stages)};
+  const double idle =
+      static_cast<double>(stages - 1) / static_cast<double>(microbatches + stages - 1);
+  return {
+      fmt::format("{} microbatches for {} LLM stages: {:.0f} % of each step is idle while the "
+                  "pipeline fills and drains; give it at least {}",
+                  microbatches, stages, 100 * idle, 2 * stages)};
 }
 
 PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {

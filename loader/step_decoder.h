@@ -40,7 +40,7 @@ class StepDecoder {
     MemoryBudget* budget;
     BufferPool* pool;
     BadSampleList* bad;
-    LoadHook load_hook;  ///< Empty: the recipe's loads stand.
+    LoadHook load_hook;                    ///< Empty: the recipe's loads stand.
     const ServedLayout* layout = nullptr;  ///< Whose stages must hold each sample; null: none.
   };
   StepDecoder(const Context& context, const NodeOptions& options)

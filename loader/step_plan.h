@@ -46,7 +46,9 @@ struct StepPlan {
   const PlannedMicrobatch& bin(std::size_t replica, std::uint32_t microbatch) const {
     return bins[replica * microbatches + microbatch];
   }
-  std::size_t receivers() const { return seats.empty() ? bins.size() / microbatches : seats.size(); }
+  std::size_t receivers() const {
+    return seats.empty() ? bins.size() / microbatches : seats.size();
+  }
   std::uint32_t microbatches_of(std::size_t receiver) const;
   const PlannedMicrobatch& microbatch_of(std::size_t receiver, std::uint32_t microbatch) const;
   /// What part of a module's work the receiver does; 1 without a layout.
@@ -54,7 +56,9 @@ struct StepPlan {
     return seats.empty() ? 1 : seats[receiver].work.shares.at(module);
   }
   /// Each sample of a step reaches one receiver that predicts its labels.
-  bool predicts(std::size_t receiver) const { return seats.empty() || seats[receiver].work.predicts; }
+  bool predicts(std::size_t receiver) const {
+    return seats.empty() || seats[receiver].work.predicts;
+  }
   /// The receiver's part of it, at its speed.
   ModuleSeconds predicted_of(std::size_t receiver, std::uint32_t microbatch) const;
 };

@@ -14,11 +14,12 @@
 
 namespace isocost {
 
-/// What one receiver of a plan was planned to take and took, in seconds summed since the node began.
+/// What one receiver of a plan was planned to take and took, in seconds summed since the node
+/// began.
 struct RankTotals {
   ModuleSeconds predicted{};  ///< When the step was planned, of microbatches that were measured.
   ModuleSeconds measured{};   ///< As one rank without tensor parallelism would have taken.
-  double forward = 0;    ///< Of what was reported: in forward passes, where trainers tell.
+  double forward = 0;         ///< Of what was reported: in forward passes, where trainers tell.
   double busy = 0;       ///< As reported, all modules; of steps that every rank measured whole.
   double idle = 0;       ///< In these, what the slowest rank took longer.
   double data_wait = 0;  ///< The trainer was blocked for a microbatch, as it reports.
@@ -45,9 +46,9 @@ class TrainingMeter {
   void planned(const StepPlan& plan);
   void sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch);
 
-  /// A rank's report on a microbatch of a step that the node holds. `seconds`: report.seconds as of one
-  /// rank. Modules without load, and seconds that are no time (see CostModel::observe) count for
-  /// nothing; a microbatch reported again does not complete a step twice.
+  /// A rank's report on a microbatch of a step that the node holds. `seconds`: report.seconds as of
+  /// one rank. Modules without load, and seconds that are no time (see CostModel::observe) count
+  /// for nothing; a microbatch reported again does not complete a step twice.
   struct Reported {
     std::uint64_t job = 0;
     std::int32_t rank = 0;

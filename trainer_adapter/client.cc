@@ -392,9 +392,9 @@ Status check_forward(const Report& report) {
   for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
   const bool is_part = report.forward_s >= 0 && report.forward_s <= all;  // NaN, too, is not
   if (report.forward_s == -1 || is_part) return {};
-  return Error(ErrorCode::kInvalidArgument,
-               "forward: " + std::to_string(report.forward_s) + " seconds are no part of the " +
-                   std::to_string(all) + " reported");
+  return Error(ErrorCode::kInvalidArgument, "forward: " + std::to_string(report.forward_s) +
+                                                " seconds are no part of the " +
+                                                std::to_string(all) + " reported");
 }
 
 }  // namespace

@@ -21,8 +21,9 @@ struct ClientOptions {
   std::string endpoint = "tcp://127.0.0.1:5800";
   std::int32_t rank = 0;        ///< With a layout its seat: seat_of (balancer/place.h).
   std::int32_t world_size = 0;  ///< Of ranks or seats; 0: whatever the node has.
-  std::uint64_t layout = 0;     ///< Fingerprint of the layout, which the node then must serve; 0: not said.
-  std::uint32_t prefetch = 2;   ///< Microbatches asked for ahead of the one in use.
+  std::uint64_t layout =
+      0;  ///< Fingerprint of the layout, which the node then must serve; 0: not said.
+  std::uint32_t prefetch = 2;  ///< Microbatches asked for ahead of the one in use.
   /// Where training begins, the same on all ranks: from a saved state, or {} for the first step.
   /// Empty: the rank goes on where its last client stopped.
   std::optional<StartPoint> start;

@@ -47,7 +47,7 @@ struct Hello {
   bool has_start = false;
   StartPoint start;  ///< Where has_start: the rank is to begin here, with all the others; else it
                      ///< goes on where the last client of this rank stopped.
-  std::string hardware;  ///< That it computes on, for people; at most kMaxHardwareBytes.
+  std::string hardware;      ///< That it computes on, for people; at most kMaxHardwareBytes.
   std::uint64_t layout = 0;  ///< Fingerprint of the layout that it holds a seat of; 0: not said.
 };
 
@@ -93,8 +93,8 @@ struct Route {
   std::uint32_t sample = 0;      ///< Index into this microbatch's samples.
   std::uint32_t first_unit = 0;  ///< Of the sample, here.
   std::uint32_t units = 0;
-  std::uint32_t replica = 0;  ///< Data index on the other side: of the LLM, or the encoder ...
-  std::uint32_t microbatch = 0;       ///< ... and its microbatch ...
+  std::uint32_t replica = 0;     ///< Data index on the other side: of the LLM, or the encoder ...
+  std::uint32_t microbatch = 0;  ///< ... and its microbatch ...
   std::uint32_t peer_first_unit = 0;  ///< ... and where the sample's units begin there.
   bool operator==(const Route&) const = default;
 };
@@ -155,7 +155,8 @@ struct EpochEnd {
 struct Report {
   Position position;
   std::array<double, kModules> seconds{-1, -1, -1};  ///< Forward and backward; -1: not measured.
-  double forward_s = -1;    ///< Of these, all modules together, in forward passes; -1: not told apart.
+  double forward_s =
+      -1;  ///< Of these, all modules together, in forward passes; -1: not told apart.
   double data_wait_s = -1;  ///< The trainer was blocked for microbatches since its last report;
                             ///< negative: not known. Client::report fills it in.
 };

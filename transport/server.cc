@@ -364,8 +364,7 @@ void ServerImpl::keep_alive() {
     if (client.address.empty()) continue;
     if (now - client.heard > options_.timeout) {
       log(log_, LogLevel::kWarning,
-          name_of(rank) +
-              " fell silent; its microbatches wait for it to come back");
+          name_of(rank) + " fell silent; its microbatches wait for it to come back");
       leave(rank, false);
     } else {
       send_to(client.address, Heartbeat{});

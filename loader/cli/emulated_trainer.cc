@@ -285,7 +285,8 @@ class Fleet {
                    "the node delivers " + std::to_string(header.microbatches) +
                        " microbatches a step, not " + std::to_string(job_.model.microbatches));
     }
-    waits_[where.rank * stages_ + where.stage] += std::chrono::duration<double>(next->waited).count();
+    waits_[where.rank * stages_ + where.stage] +=
+        std::chrono::duration<double>(next->waited).count();
     const PipelineLoad load = spread_load(job_.job, job_.layout, prices_.of(header.load));
     slot.load = disturbed(where, index, load);
     slot.report = {header.position, header.predicted_seconds};
@@ -380,7 +381,7 @@ class Fleet {
   std::vector<std::unique_ptr<Meeting>> reductions_;  // a stage each
   std::vector<std::unique_ptr<Line>> lines_;          // a rank each
   std::vector<std::vector<Pass>> programs_;           // a stage each
-  std::vector<double> waits_;  // [ranks × stages], read between meetings
+  std::vector<double> waits_;                         // [ranks × stages], read between meetings
   Time step_started_;
   std::size_t finished_ = 0;
   std::vector<EmulatedStep> steps_;

@@ -28,8 +28,8 @@ bool is_plain(std::string_view name) {
 
 bool is_place(std::string_view name) {
   return name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
-    return c == ',' || c == ' ' || is_plain({&c, 1});
-  });
+           return c == ',' || c == ' ' || is_plain({&c, 1});
+         });
 }
 
 std::optional<std::int64_t> number_of(std::string_view text) {

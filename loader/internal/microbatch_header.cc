@@ -51,8 +51,7 @@ bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view tenso
   return name == "labels" ? work.predicts : work.embeds_tokens;
 }
 
-MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver,
-                           std::uint32_t microbatch) {
+MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::uint32_t microbatch) {
   const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, microbatch);
   MicrobatchHeader header;
   header.position = {step.epoch, step.step, microbatch};

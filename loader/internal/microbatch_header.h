@@ -12,8 +12,8 @@
 
 namespace isocost {
 
-/// Whether a receiver computes on this tensor (see Recipe): without a layout every rank on all; else
-/// media where they are embedded, tokens and positions where these are, labels where they are
+/// Whether a receiver computes on this tensor (see Recipe): without a layout every rank on all;
+/// else media where they are embedded, tokens and positions where these are, labels where they are
 /// predicted, and lengths on every stage of their module.
 bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view tensor);
 

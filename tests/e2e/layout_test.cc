@@ -89,11 +89,11 @@ TEST_F(LayoutLoop, AStageReceivesWhatItConsumes) {
               ElementsAre("audio.cu_seqlens", "audio.lengths", "audio.mel", "vision.cu_seqlens",
                           "vision.grids", "vision.lengths", "vision.patches"));
   EXPECT_EQ(at[1].tensors, at[0].tensors);
-  EXPECT_THAT(at[2].tensors, ElementsAre("llm.cu_seqlens", "llm.input_ids", "llm.lengths",
-                                         "llm.position_ids"));
+  EXPECT_THAT(at[2].tensors,
+              ElementsAre("llm.cu_seqlens", "llm.input_ids", "llm.lengths", "llm.position_ids"));
   EXPECT_THAT(at[3].tensors, ElementsAre("llm.cu_seqlens", "llm.lengths"));
-  EXPECT_THAT(at[4].tensors, ElementsAre("llm.cu_seqlens", "llm.labels", "llm.lengths",
-                                         "llm.loss_weights"));
+  EXPECT_THAT(at[4].tensors,
+              ElementsAre("llm.cu_seqlens", "llm.labels", "llm.lengths", "llm.loss_weights"));
   EXPECT_EQ(summary.delivered, 48U);
   EXPECT_EQ(summary.reports_rejected, 0);
   EXPECT_EQ(summary.decoded_again, 0U);

@@ -210,7 +210,8 @@ Result<Microbatch> Assembly::finish(BufferPool& pool) {
     if (lengths->dtype != DType::kInt32) {
       return corrupt(header_.position, "llm.lengths: is not int32");
     }
-    ISOCOST_ASSIGN(NamedTensor weights, spread_weights(header_, *lengths, labels->shape.front(), pool));
+    ISOCOST_ASSIGN(NamedTensor weights,
+                   spread_weights(header_, *lengths, labels->shape.front(), pool));
     derived.push_back(std::move(weights));
   }
   for (NamedTensor& named : derived) microbatch.tensors.push_back(std::move(named));

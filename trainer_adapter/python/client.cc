@@ -243,7 +243,8 @@ void bind_client(py::module_& module) {
                        const std::string& server_key_file, const std::string& secret_key_file,
                        const std::string& hardware, std::uint64_t layout) {
              return connect(client_options(endpoint, rank, world_size, prefetch, connect_timeout_s,
-                                           start, server_key_file, secret_key_file, hardware, layout));
+                                           start, server_key_file, secret_key_file, hardware,
+                                           layout));
            }),
            py::kw_only(), py::arg("endpoint"), py::arg("rank"), py::arg("world_size"),
            py::arg("prefetch"), py::arg("connect_timeout_s"), py::arg("start"),

@@ -50,22 +50,17 @@ void bind_layout(py::module_& module) {
       .def_property_readonly("seats", [](const Layout& self) { return seats(self); })
       .def_property_readonly("encoder", [](const Layout& self) { return degrees(self.encoder); })
       .def_property_readonly("llm", [](const Layout& self) { return degrees(self.llm); })
-      .def_property_readonly("has_encoder_ranks",
-                             [](const Layout& self) {
-                               return self.encoder_place == EncoderPlace::kOwnRanks;
-                             })
+      .def_property_readonly(
+          "has_encoder_ranks",
+          [](const Layout& self) { return self.encoder_place == EncoderPlace::kOwnRanks; })
       .def_property_readonly("microbatches", [](const Layout& self) { return self.microbatches; })
       .def_property_readonly("chunks", [](const Layout& self) { return self.chunks; })
-      .def_property_readonly("schedule",
-                             [](const Layout& self) {
-                               return std::string(schedule_name(self.schedule));
-                             })
+      .def_property_readonly(
+          "schedule", [](const Layout& self) { return std::string(schedule_name(self.schedule)); })
       .def_property_readonly("fingerprint",
                              [](const Layout& self) { return Fingerprint::of(self.to_json()); })
-      .def("place_of",
-           [](const Layout& self, std::size_t rank) {
-             return to_tuple(value(place_of(self, rank)));
-           })
+      .def("place_of", [](const Layout& self,
+                          std::size_t rank) { return to_tuple(value(place_of(self, rank))); })
       .def("rank_of",
            [](const Layout& self, const PlaceTuple& place) {
              return value(rank_of(self, place_from(place)));

@@ -1,5 +1,5 @@
-// The extension module isocost._isocost: client, embedded node, tensors and layouts. It links no libtorch,
-// so that one build serves every torch.
+// The extension module isocost._isocost: client, embedded node, tensors and layouts. It links no
+// libtorch, so that one build serves every torch.
 
 #include <pybind11/pybind11.h>
 
