@@ -27,9 +27,12 @@ Status check(const NodeOptions& options, const Layout& layout) {
                options);
 }
 
+bool has_stages(const Layout& layout) {
+  return layout.llm.pipeline > 1 || layout.encoder_place == EncoderPlace::kOwnRanks;
+}
+
 Status check_reprofile(const NodeOptions& options, const Layout& layout) {
-  const bool whole = layout.encoder_place == EncoderPlace::kLlmRanks && layout.llm.pipeline == 1;
-  if (!options.reprofile || whole) return {};
+  if (!options.reprofile || !has_stages(layout)) return {};
   return Error(ErrorCode::kInvalidArgument, "reprofile = on: no rank of layout " +
                                                 options.layout.string() +
                                                 " holds all stages, and could measure the model");
@@ -91,9 +94,7 @@ Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptio
       new ServedLayout(layout, *std::move(pipeline), std::move(job), std::move(seats)));
 }
 
-bool ServedLayout::pipelined() const {
-  return layout_.llm.pipeline > 1 || layout_.encoder_place == EncoderPlace::kOwnRanks;
-}
+bool ServedLayout::pipelined() const { return has_stages(layout_); }
 
 PipelineLoad ServedLayout::price(const ModuleSeconds& seconds, const Load& load) const {
   const auto of = [](Module module) { return static_cast<std::size_t>(module); };
@@ -155,14 +156,15 @@ ModuleSeconds ServedLayout::as_one_rank(const Seat& seat, const ModuleSeconds& m
   ModuleSeconds seconds{};
   for (std::size_t m = 0; m < kModules; ++m) {
     const double share = seat.work.shares.at(m);
-    seconds.at(m) = share > 0 ? measured.at(m) / share : kNotMeasured;
-    if (!(seconds.at(m) > 0)) continue;
+    seconds.at(m) = share > 0 ? measured.at(m) : kNotMeasured;
+    if (!(seconds.at(m) > 0)) continue;  // not measured, or for the cost model to refuse
+    const double whole = seconds.at(m) / share;
     const TensorCost cost = static_cast<Module>(m) == Module::kLlm
                                 ? llm_tensor_cost(job_, layout_)
                                 : encoder_tensor_cost(job_, layout_);
     const double work =
-        seconds.at(m) - cost.seconds_per_unit * static_cast<double>(load.modules.at(m).units);
-    seconds.at(m) = std::max(work, kLeastWork * seconds.at(m)) / cost.share;
+        whole - cost.seconds_per_unit * static_cast<double>(load.modules.at(m).units);
+    seconds.at(m) = std::max(work, kLeastWork * whole) / cost.share;
   }
   return seconds;
 }

@@ -272,6 +272,8 @@ TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   EXPECT_EQ(layout->as_one_rank(encoder, {0.5, 0.25, 1.0}, {}), (ModuleSeconds{0.5, 0.25, -1}));
   EXPECT_EQ(layout->as_one_rank(first, {0.5, 0.25, half}, {}), (ModuleSeconds{-1, -1, 2.0}));
   EXPECT_EQ(layout->as_one_rank(encoder, {-1, 0.25, -1}, {}), (ModuleSeconds{-1, 0.25, -1}));
+  // What was not measured stays that, whatever the stage's share.
+  EXPECT_EQ(layout->as_one_rank(first, {-1, -1, -1}, {}), (ModuleSeconds{-1, -1, -1}));
   // What tensor ranks pay for their reductions is priced again when samples are: here it goes.
   Load load;
   load[Module::kVision].add_sequence(1024);

@@ -17,7 +17,7 @@ import isocost
 shards, directory, layout_file, options = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
 WIDTH = 8
 UNITS_PER_TOKEN = {"vision": 4, "audio": 2}  # of the recipe native28
-PLACEHOLDER = {"vision": 258, "audio": 259}
+MEDIA_TOKEN = {"vision": 258, "audio": 259}
 torch.set_default_dtype(torch.float64)
 
 
@@ -56,7 +56,7 @@ class First(Stage):
     def forward(self, tensors, media):
         rows = self.embedding(tensors["input_ids"])
         for module, encoded in media.items():
-            rows = rows.index_put(((tensors["input_ids"] == PLACEHOLDER[module]).nonzero()[:, 0],), encoded)
+            rows = rows.index_put(((tensors["input_ids"] == MEDIA_TOKEN[module]).nonzero()[:, 0],), encoded)
         return super().forward(rows, tensors["cu_seqlens"])
 
 
@@ -161,7 +161,7 @@ class FirstPiece(Piece):
             parts[route] = self.messages.receive(shape, self.rank("encoder", route.replica, 0),
                                                  tag(route.module, microbatch.index, route.first_unit))
         media = {}
-        for module in PLACEHOLDER:
+        for module in MEDIA_TOKEN:
             ours = sorted((route for route in parts if route.module == module), key=lambda route: route.first_unit)
             if ours:
                 media[module] = torch.cat([parts[route] for route in ours]).requires_grad_()
