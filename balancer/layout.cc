@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/fingerprint.h"
 #include "base/json_object.h"
 
 namespace isocost {
@@ -186,6 +187,8 @@ std::string Layout::to_json() const {
   if (!interconnect.empty()) document["interconnect"] = interconnect;
   return document.dump(2) + "\n";
 }
+
+std::uint64_t Layout::fingerprint() const { return Fingerprint::of(to_json()); }
 
 std::string Layout::to_string() const {
   const bool own = encoder_place == EncoderPlace::kOwnRanks;

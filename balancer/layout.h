@@ -67,6 +67,8 @@ struct Layout {
   /// As parse, with the file's name; kNotFound, kIo.
   static Result<Layout> load(const std::filesystem::path& file);
   std::string to_json() const;
+  /// Equal for equal layouts: what a trainer tells its node.
+  std::uint64_t fingerprint() const;
   /// "encoder 1x1x8, llm 2x7x4, 16 microbatches, 1f1b" (tensor × pipeline × data).
   std::string to_string() const;
 };

@@ -112,6 +112,19 @@ tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const
   return fresh ? Verdict::kJoin : Verdict::kBeginAgain;
 }
 
+std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std::uint64_t steps) {
+  if (!hello.has_start) return std::nullopt;
+  const bool after_the_last = epochs > 0 && hello.start.epoch >= epochs;
+  const bool possible = after_the_last ? hello.start.epoch == epochs && hello.start.step == 0
+                                       : hello.start.step <= steps;
+  if (possible) return std::nullopt;
+  return Refusal{ErrorCode::kInvalidArgument,
+                 "there is no epoch " + std::to_string(hello.start.epoch) + ", step " +
+                     std::to_string(hello.start.step) + " to start from: the node has " +
+                     (epochs == 0 ? "endless" : std::to_string(epochs)) + " epochs of " +
+                     std::to_string(steps) + " steps"};
+}
+
 Refusal not_yet(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked) {
   const StartPoint start = start_asked(hello, &job);
   const std::string asked = "rank " + std::to_string(hello.rank) + " asks for a job of " +

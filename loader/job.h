@@ -76,6 +76,10 @@ enum class Verdict : std::uint8_t {
 tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const Job* job,
                                      const JobOffer& offer);
 
+/// Whether a client asks to begin at a step that there is: `steps` of its epoch, `epochs` in all
+/// (0: without end). The end of an epoch is a beginning, too, and that of the last one.
+std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std::uint64_t steps);
+
 /// What a client hears that asks for another job while clients of this one are alive: to ask again.
 /// Where none of them has trained on anything in all the time since the first one asked, they are
 /// not the rest of an old job: the ranks disagree, and waiting would not help.

@@ -15,6 +15,7 @@
 #include "loader/batch_composer.h"
 #include "loader/correction_file.h"
 #include "loader/delivery_queue.h"
+#include "loader/internal/measurement.h"
 #include "loader/internal/microbatch_header.h"
 #include "loader/internal/node_parts.h"
 #include "loader/job.h"
@@ -72,11 +73,9 @@ class NodeImpl final : public Node {
  private:
   tl::expected<Welcome, Refusal> admit(const Applicant& applicant);
   void compare_hardware(const Hello& hello);
-  std::optional<Refusal> check_start(const Hello& hello) const;
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
   void take_report(std::int32_t rank, const Report& report);
-  Measurement measured(std::size_t receiver, const Report& report, const StepPlan& plan) const;
 
   Result<Run> wait_for_job(const std::stop_token& stop);
   void plan_all(const Run& run);
@@ -181,7 +180,9 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
     if (!verdict) return tl::unexpected(verdict.error());
     if (*verdict == Verdict::kJoin) return welcome(*job_);
   }
-  if (auto refusal = check_start(hello)) return tl::unexpected(*std::move(refusal));
+  const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
+  if (auto refusal = check_start(hello, epochs, parts_.steps(hello.start.epoch)))
+    return tl::unexpected(*std::move(refusal));
   // Without the lock: those that are found to have gone are reported meanwhile.
   if (*verdict == Verdict::kBeginAgain) {
     if (auto refusal = applicant.taken()) return tl::unexpected(*std::move(refusal));
@@ -209,21 +210,6 @@ void NodeImpl::compare_hardware(const Hello& hello) {
       "profile " + parts_.options.profile.string() + " was measured on " + profiled + "; rank " +
           std::to_string(hello.rank) + " computes on " + hello.hardware +
           ": measure a profile there (docs/profile.md), or let correction find the difference");
-}
-
-std::optional<Refusal> NodeImpl::check_start(const Hello& hello) const {
-  if (!hello.has_start) return std::nullopt;
-  const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
-  const std::uint64_t steps = parts_.steps(hello.start.epoch);
-  const bool after_the_last = epochs > 0 && hello.start.epoch >= epochs;
-  const bool possible = after_the_last ? hello.start.epoch == epochs && hello.start.step == 0
-                                       : hello.start.step <= steps;
-  if (possible) return std::nullopt;
-  return Refusal{ErrorCode::kInvalidArgument,
-                 "there is no epoch " + std::to_string(hello.start.epoch) + ", step " +
-                     std::to_string(hello.start.step) + " to start from: the node has " +
-                     (epochs == 0 ? "endless" : std::to_string(epochs)) + " epochs of " +
-                     std::to_string(steps) + " steps"};
 }
 
 Welcome NodeImpl::welcome(const Job& job) const {
@@ -266,26 +252,6 @@ void NodeImpl::on_event(const ServerEvent& event) {
   changed_.notify_all();
 }
 
-// The report as the cost model is in: of whole modules, on one rank.
-Measurement NodeImpl::measured(std::size_t receiver, const Report& report,
-                               const StepPlan& plan) const {
-  const PlannedMicrobatch& bin = plan.microbatch_of(receiver, report.position.microbatch);
-  Measurement measurement;
-  measurement.load = bin.run_load;
-  measurement.seconds = report.seconds;
-  measurement.rank = static_cast<std::int32_t>(receiver);
-  measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
-  measurement.shape = bin.shape;
-  double all = 0;
-  for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
-  if (report.forward_s >= 0 && all > 0) measurement.forward_share = report.forward_s / all;
-  if (parts_.layout) {
-    const Seat& seat = plan.seats[receiver];
-    measurement.seconds = parts_.layout->as_one_rank(seat, report.seconds, bin.run_load);
-  }
-  return measurement;
-}
-
 void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const std::lock_guard lock(mutex_);
   auto step = job_->queue().find(report.position);
@@ -293,7 +259,8 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const bool known = rank < job_->ranks() && step != nullptr &&
                      report.position.microbatch < step->plan.microbatches_of(receiver);
   if (known) {
-    const Measurement measurement = measured(receiver, report, step->plan);
+    const Measurement measurement =
+        measurement_of(step->plan, receiver, report, parts_.layout.get());
     meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
     if (model_.report(measurement, std::move(step))) return;
   }

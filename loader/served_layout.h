@@ -10,7 +10,6 @@
 
 #include "balancer/layout_model.h"
 #include "balancer/place.h"
-#include "base/fingerprint.h"
 #include "base/load.h"
 #include "base/result.h"
 #include "costmodel/cost_model.h"
@@ -45,7 +44,7 @@ class ServedLayout {
   bool has_encoder_ranks() const { return layout_.encoder_place == EncoderPlace::kOwnRanks; }
   std::size_t encoder_replicas() const { return layout_.encoder.data; }
   /// Equal for equal layouts.
-  std::uint64_t fingerprint() const { return Fingerprint::of(layout_.to_json()); }
+  std::uint64_t fingerprint() const { return layout_.fingerprint(); }
   /// For seats whose seconds are multiplied by `speeds` (empty, or beyond its end: 1). A replica is
   /// as slow as its slowest stage.
   PipelineModel pipeline(std::span<const double> speeds) const;

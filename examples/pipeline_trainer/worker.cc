@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/fingerprint.h"
 #include "examples/multimodal_trainer/train_step.h"
 #include "examples/pipeline_trainer/stage.h"
 #include "examples/pipeline_trainer/tensor_file.h"
@@ -108,7 +107,7 @@ class StageProcess {
     IntakeOptions intake_of = intake_options(options_);
     intake_of.seat = static_cast<std::int32_t>(seat_);
     intake_of.seats = static_cast<std::int32_t>(seats(layout_));
-    intake_of.layout = Fingerprint::of(layout_.to_json());
+    intake_of.layout = layout_.fingerprint();
     if (options_.start_step > 0) {
       ISOCOST_TRY(load_state(options_, part_, model_, intake_of.start));
     }

@@ -202,7 +202,7 @@ class Fleet {
     options.endpoint = job_.endpoint;
     options.rank = static_cast<std::int32_t>(seat);
     options.world_size = static_cast<std::int32_t>(seats(job_.layout));
-    options.layout = Fingerprint::of(job_.layout.to_json());
+    options.layout = job_.layout.fingerprint();
     ISOCOST_ASSIGN(const std::unique_ptr<Client> client, Client::connect(options));
     Status status;
     for (std::size_t step = 0; status && step < job_.warm_up + job_.steps; ++step) {

@@ -147,7 +147,7 @@ TEST_F(LayoutLoop, ATrainerWithAnotherLayoutIsRefused) {
   const auto client = Client::connect(options);
   ASSERT_FALSE(client.has_value());
   EXPECT_THAT(client.error().message(), HasSubstr("another layout than the node"));
-  options.layout = Fingerprint::of(layout_.to_json());
+  options.layout = layout_.fingerprint();
   EXPECT_TRUE(Client::connect(options).has_value());
   options.rank = 7;
   EXPECT_FALSE(Client::connect(options).has_value());

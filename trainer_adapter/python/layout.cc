@@ -8,7 +8,6 @@
 
 #include "balancer/layout.h"
 #include "balancer/place.h"
-#include "base/fingerprint.h"
 #include "trainer_adapter/python/errors.h"
 
 namespace isocost::python {
@@ -57,8 +56,7 @@ void bind_layout(py::module_& module) {
       .def_property_readonly("chunks", [](const Layout& self) { return self.chunks; })
       .def_property_readonly(
           "schedule", [](const Layout& self) { return std::string(schedule_name(self.schedule)); })
-      .def_property_readonly("fingerprint",
-                             [](const Layout& self) { return Fingerprint::of(self.to_json()); })
+      .def_property_readonly("fingerprint", &Layout::fingerprint)
       .def("place_of", [](const Layout& self,
                           std::size_t rank) { return to_tuple(value(place_of(self, rank))); })
       .def("rank_of",

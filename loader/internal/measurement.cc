@@ -1,0 +1,25 @@
+#include "loader/internal/measurement.h"
+
+#include <algorithm>
+
+namespace isocost {
+
+Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Report& report,
+                           const ServedLayout* layout) {
+  const PlannedMicrobatch& bin = plan.microbatch_of(receiver, report.position.microbatch);
+  Measurement measurement;
+  measurement.load = bin.run_load;
+  measurement.seconds = report.seconds;
+  measurement.rank = static_cast<std::int32_t>(receiver);
+  measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
+  measurement.shape = bin.shape;
+  double all = 0;
+  for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
+  if (report.forward_s >= 0 && all > 0) measurement.forward_share = report.forward_s / all;
+  if (layout != nullptr) {
+    measurement.seconds = layout->as_one_rank(plan.seats[receiver], report.seconds, bin.run_load);
+  }
+  return measurement;
+}
+
+}  // namespace isocost
