@@ -107,6 +107,12 @@ Status Layout::validate() const {
                    "there are only " + std::to_string(llm.data * microbatches) +
                        " microbatches (llm.data x microbatches) to work on");
   }
+  if (encoder_ahead > (encoder_place == EncoderPlace::kOwnRanks ? microbatches : 0)) {
+    return invalid("encoder_ahead", encoder_ahead,
+                   encoder_place == EncoderPlace::kOwnRanks
+                       ? "an LLM replica has " + std::to_string(microbatches) + " microbatches"
+                       : "only an encoder with ranks of its own can run ahead");
+  }
   if (chunks < 1 || (chunks > 1 && schedule != Schedule::kInterleaved1F1B)) {
     return invalid("chunks", chunks,
                    "schedule " + std::string(schedule_name(schedule)) + " runs one a stage");
@@ -130,8 +136,9 @@ namespace {
 
 Result<Layout> read(const JsonObject& document) {
   ISOCOST_TRY(document.check_version(kVersion));
-  ISOCOST_TRY(document.only_keys({"version", "encoder_place", "encoder", "llm", "microbatches",
-                                  "chunks", "schedule", "activation_caps", "interconnect"}));
+  ISOCOST_TRY(
+      document.only_keys({"version", "encoder_place", "encoder", "llm", "microbatches", "chunks",
+                          "schedule", "encoder_ahead", "activation_caps", "interconnect"}));
   Layout layout;
   ISOCOST_ASSIGN(const std::string place, document.text("encoder_place"));
   if (place != "own" && place != "llm") {
@@ -148,6 +155,11 @@ Result<Layout> read(const JsonObject& document) {
   const auto known = schedule_from_name(schedule_text);
   if (!known) return document.wrong("schedule", "must be gpipe, 1f1b, interleaved or zb-h1");
   layout.schedule = *known;
+  if (document.has("encoder_ahead")) {
+    ISOCOST_ASSIGN(const std::int64_t ahead,
+                   document.whole("encoder_ahead", 0, std::int64_t{kLargestDegree}));
+    layout.encoder_ahead = static_cast<std::size_t>(ahead);
+  }
   if (document.has("activation_caps")) {
     ISOCOST_ASSIGN(const JsonObject object, document.object("activation_caps"));
     ISOCOST_ASSIGN(layout.activation_caps, caps(object));
@@ -180,6 +192,7 @@ std::string Layout::to_json() const {
   document["microbatches"] = microbatches;
   document["chunks"] = chunks;
   document["schedule"] = schedule_name(schedule);
+  if (encoder_ahead > 0) document["encoder_ahead"] = encoder_ahead;
   if (activation_caps.any()) {
     document["activation_caps"] = {{"encoder_bytes", activation_caps.encoder_bytes},
                                    {"llm_bytes", activation_caps.llm_bytes}};
@@ -195,7 +208,8 @@ std::string Layout::to_string() const {
   return (own ? "encoder " + degrees_text(encoder) + ", llm " : "both ") + degrees_text(llm) +
          ", " + std::to_string(microbatches) + " microbatches, " +
          std::string(schedule_name(schedule)) +
-         (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "");
+         (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "") +
+         (encoder_ahead > 0 ? ", encoder " + std::to_string(encoder_ahead) + " ahead" : "");
 }
 
 }  // namespace isocost

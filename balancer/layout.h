@@ -49,6 +49,8 @@ struct Layout {
   std::size_t chunks = 1;        ///< Model chunks per LLM stage; above one with `interleaved`.
   Schedule schedule = Schedule::k1F1B;
   LayerCut layers = {};
+  /// See PipelineStep; of an encoder with ranks of its own, at most `microbatches`.
+  std::size_t encoder_ahead = 0;
   /// What a stage's activations may take beside its weights; plans keep it where they can.
   ActivationCaps activation_caps = {};
   /// The machines, as Cluster::parse_interconnect reads them; empty: its defaults.

@@ -278,6 +278,7 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   PipelineModel model;
   model.schedule = layout.schedule;
   model.microbatches = layout.microbatches;
+  model.encoder_ahead = layout.encoder_ahead;
   model.encoder = spread_module(job, job.encoder, job.encoder_parameters(), layout.encoder,
                                 std::max(fixed(Module::kVision), fixed(Module::kAudio)),
                                 job.encoder_activation_bytes_per_unit());

@@ -17,6 +17,8 @@ constexpr std::size_t kAlikeLooks = 40;
 constexpr std::size_t kAlikeSecondLooks = 6;
 constexpr std::size_t kSecondBatches = 2;
 constexpr std::size_t kMoreThanKept = 3;  // some may turn out slower, or not to fit
+constexpr std::size_t kMostAhead = 2;     // microbatches; activations grow with each
+constexpr double kSame = 1e-3;            // as fast, of a step
 
 using Batches = std::span<const std::vector<PipelineLoad>>;
 
@@ -237,10 +239,42 @@ class Search {
     sort_scores(scores);
     for (const LayoutScore& score : scores) {
       if (mean_shape && score.layout == *mean_shape) result_.mean_shape = score;
+    }
+    ISOCOST_TRY(look_ahead(scores));
+    for (const LayoutScore& score : scores) {
       if (!score.fits) continue;
       if (!result_.alike && treats_alike(score.layout)) result_.alike = score;
       if (result_.best.size() < options_.keep) result_.best.push_back(score);
     }
+    return {};
+  }
+
+  // Lets encoders run ahead where that makes a layout's step shorter: of those that may be kept.
+  Status look_ahead(std::vector<LayoutScore>& scores) {
+    const Round round{.number = 4,
+                      .batches = batches_.size(),
+                      .evaluations = options_.evaluations,
+                      .what = "look at encoders that run ahead"};
+    std::vector<Layout> further;
+    for (Layout layout : shortlist(scores, options_.keep, 1, std::nullopt)) {
+      if (layout.encoder_place != EncoderPlace::kOwnRanks) continue;
+      while (layout.encoder_ahead < std::min(kMostAhead, layout.microbatches)) {
+        ++layout.encoder_ahead;
+        further.push_back(layout);
+      }
+    }
+    ISOCOST_ASSIGN(const auto found, score_all(further, round));
+    for (const LayoutScore& score : found) {
+      Layout usual = score.layout;
+      usual.encoder_ahead = 0;
+      const auto same = std::find_if(scores.begin(), scores.end(), [&usual](LayoutScore other) {
+        other.layout.encoder_ahead = 0;
+        return other.layout == usual;
+      });
+      if (same == scores.end()) continue;
+      if (score.fits && score.step_s < (1 - kSame) * same->step_s) *same = score;
+    }
+    sort_scores(scores);
     return {};
   }
 
@@ -349,7 +383,6 @@ std::string why_slower(const LayoutScore& best, const LayoutScore& other) {
   const double reduce = other.reduce_s - best.reduce_s;
   const double wait = other.wait_s() - best.wait_s();
   const double total = other.step_s - best.step_s;
-  constexpr double kSame = 1e-3;
   if (total <= kSame * best.step_s) return "it is as fast";
   std::array<char, 160> text{};
   if (work >= reduce && work >= wait) {

@@ -110,6 +110,20 @@ Result<std::vector<std::uint32_t>> taken_before(Schedule schedule, std::size_t s
   return before;
 }
 
+std::vector<std::uint32_t> forwards_before(const std::vector<std::uint32_t>& taken,
+                                           std::span<const FedMicrobatches> slots,
+                                           std::size_t lead) {
+  std::vector<std::uint32_t> before(slots.size());
+  std::uint32_t forward = 0;
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    const std::size_t reach = taken[slots[s].last] + lead;
+    while (forward < slots.size() && slots[forward].first < reach) ++forward;
+    forward = std::max(forward, narrow(s + 1));
+    before[s] = forward;
+  }
+  return before;
+}
+
 std::vector<Pass> feeding_program(Schedule schedule,
                                   const std::vector<std::uint32_t>& forwards_before,
                                   std::size_t held_back) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -51,6 +52,19 @@ Result<std::vector<Pass>> stage_program(Schedule schedule, std::size_t stages, s
 /// stage_program.
 Result<std::vector<std::uint32_t>> taken_before(Schedule schedule, std::size_t stages,
                                                 std::size_t chunks, std::size_t microbatches);
+
+/// The microbatches, first to last, that a slot of a feeding stage enters.
+struct FedMicrobatches {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+};
+
+/// How many forward passes of a feeding stage precede each slot's backward pass [slots]: of those
+/// slots that enter the microbatches taken in before the slot's gradients are given back, and
+/// `lead` microbatches further, so that what is fed need not wait. `taken` is that of taken_before.
+std::vector<std::uint32_t> forwards_before(const std::vector<std::uint32_t>& taken,
+                                           std::span<const FedMicrobatches> slots,
+                                           std::size_t lead);
 
 /// The program of a stage that feeds such a pipeline. `forwards_before[s]` forward passes precede
 /// slot s's backward pass (at least s + 1, not descending, at most the number of slots).

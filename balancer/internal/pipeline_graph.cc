@@ -126,29 +126,19 @@ class GraphBuilder {
   // give that slot's gradients back, and its later stages stay busy.
   Result<std::vector<Pass>> encoder_program(std::size_t replica, std::size_t stage,
                                             const std::vector<std::uint32_t>& taken) const {
-    const std::size_t slots = from_[replica].size();
-    std::vector<std::uint32_t> first(slots, kNone);
-    std::vector<std::uint32_t> last(slots, 0);
-    for (std::size_t s = 0; s < slots; ++s) {
+    std::vector<FedMicrobatches> slots(from_[replica].size(), {.first = kNone});
+    for (std::size_t s = 0; s < slots.size(); ++s) {
       if (from_[replica][s].empty()) {
         return malformed("encoder replica " + std::to_string(replica) + " slot " +
                          std::to_string(s) + " feeds nothing");
       }
       for (const std::uint32_t feed : from_[replica][s]) {
-        first[s] = std::min(first[s], step_.feeds[feed].microbatch);
-        last[s] = std::max(last[s], step_.feeds[feed].microbatch);
+        slots[s].first = std::min(slots[s].first, step_.feeds[feed].microbatch);
+        slots[s].last = std::max(slots[s].last, step_.feeds[feed].microbatch);
       }
     }
-    std::vector<std::uint32_t> before(slots);
-    std::uint32_t forward = 0;
-    for (std::size_t s = 0; s < slots; ++s) {
-      const std::size_t reach =
-          taken[last[s]] + (step_.encoder.stages - stage) + step_.encoder_ahead;
-      while (forward < slots && first[forward] < reach) ++forward;
-      forward = std::max(forward, narrow(s + 1));
-      before[s] = forward;
-    }
-    return feeding_program(step_.schedule, before, stage);
+    const std::size_t lead = step_.encoder.stages - stage + step_.encoder_ahead;
+    return feeding_program(step_.schedule, forwards_before(taken, slots, lead), stage);
   }
 
   Status make_encoder_programs() {

@@ -27,8 +27,9 @@ class EncoderStage final : public Stage {
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
       if (forward == slot) ISOCOST_TRY(run_forward(forward++));
       // As far ahead as the LLM has to get before it gives this slot's gradients back, and one
-      // microbatch more, so that its first stage need not wait.
-      const std::uint32_t reach = taken.at(in_flight_.at(slot).last_microbatch) + 1;
+      // microbatch more, so that its first stage need not wait; further where the layout says so.
+      const std::size_t reach =
+          taken.at(in_flight_.at(slot).last_microbatch) + 1 + parts_.layout.encoder_ahead;
       while (forward < slots) {
         ISOCOST_ASSIGN(const MicrobatchHeader* next, parts_.intake.peek());
         if (first_needed(*next) >= reach) break;

@@ -14,10 +14,12 @@
 #include <vector>
 
 #include "balancer/layout_model.h"
+#include "balancer/place.h"
 #include "balancer/sample_prices.h"
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/cli/emulated_trainer.h"
+#include "loader/cli/emulated_work.h"
 #include "loader/cli/trace_options.h"
 #include "loader/make_shards.h"
 #include "loader/node.h"
@@ -111,28 +113,16 @@ Result<NodeOptions> node_options(const EmulateArguments& arguments, const Layout
   return options;
 }
 
-std::size_t stages_of(const Layout& layout) {
-  const bool own = layout.encoder_place == EncoderPlace::kOwnRanks;
-  return layout.llm.pipeline + (own ? layout.encoder.pipeline : 0);
-}
-
 Status check_layout(const EmulateArguments& arguments, const Layout& layout) {
   constexpr std::size_t kMostThreads = 4096;
-  const std::size_t threads = layout.llm.data * stages_of(layout);
-  if (threads > kMostThreads) {
-    return Error(ErrorCode::kInvalidArgument, std::to_string(layout.llm.data) + " replicas of " +
-                                                  std::to_string(stages_of(layout)) +
-                                                  " stages: a thread each, 4096 at most");
+  if (seats(layout) > kMostThreads) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        std::to_string(seats(layout)) + " stages of replicas: a thread each, 4096 at most");
   }
   if (layout.schedule == Schedule::kInterleaved1F1B) {
     return Error(ErrorCode::kInvalidArgument,
                  "schedule interleaved: emulate knows gpipe, 1f1b and zb-h1");
-  }
-  if (layout.encoder.data != layout.llm.data) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "'encoder.data' is " + std::to_string(layout.encoder.data) + ", 'llm.data' " +
-                     std::to_string(layout.llm.data) +
-                     ": emulate knows layouts with as many encoder as LLM replicas");
   }
   if (arguments.global_batch < layout.llm.data * layout.microbatches) {
     return Error(ErrorCode::kInvalidArgument,
@@ -175,7 +165,8 @@ struct Comparison {
   double measured_s = 0;  // means a step
   double simulated_s = 0;
   double data_wait_share = 0;
-  double largest_error = 0;  // of a single step
+  double largest_error = 0;   // of a single step
+  std::size_t decoupled = 0;  // steps
   std::vector<double> step_s;
 
   double error() const { return measured_s / simulated_s - 1; }
@@ -186,12 +177,13 @@ Result<Comparison> compare(const EmulatedJob& job, const std::vector<EmulatedSte
   const auto n = static_cast<double>(steps.size());
   double waited = 0;
   for (const EmulatedStep& step : steps) {
-    ISOCOST_ASSIGN(const PipelineReport report, simulate(make_step(job.model, step.loads)));
+    ISOCOST_ASSIGN(const PipelineReport report, simulate(step.work));
     const double simulated = report.step_s * job.time_scale;
     comparison.measured_s += step.seconds / n;
     comparison.simulated_s += simulated / n;
     comparison.largest_error =
         std::max(comparison.largest_error, std::abs(step.seconds / simulated - 1));
+    if (!is_coupled(step.work)) ++comparison.decoupled;
     waited += step.data_wait_s / n;
     comparison.step_s.push_back(step.seconds);
   }
@@ -237,11 +229,10 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
   const NodeSummary& node = metrics.summary;
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"emulated", true},
-                                         {"data", job.layout.llm.data},
-                                         {"pipeline", stages_of(job.layout)},
-                                         {"microbatches", job.layout.microbatches},
-                                         {"schedule", schedule_name(job.layout.schedule)},
+                                         {"layout", job.layout.to_string()},
+                                         {"trainers", seats(job.layout)},
                                          {"steps", arguments.steps},
+                                         {"decoupled_steps", result.decoupled},
                                          {"warm_up_steps", job.warm_up},
                                          {"time_scale", job.time_scale},
                                          {"measured_step_s", result.measured_s},
@@ -257,14 +248,20 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
     return;
   }
   std::printf(
-      "EMULATED: %zu ranks x %zu stages as threads that wait instead of computing; node, sockets\n"
-      "and plans are real. A modelled second took %.4f s. %zu steps after %zu to warm up.\n",
-      job.layout.llm.data, stages_of(job.layout), job.time_scale, arguments.steps, job.warm_up);
+      "EMULATED: %s; %zu stages as\n"
+      "threads that wait instead of computing; node, sockets and plans are real. A modelled "
+      "second\n"
+      "took %.4f s. %zu steps after %zu to warm up.\n",
+      job.layout.to_string().c_str(), seats(job.layout), job.time_scale, arguments.steps,
+      job.warm_up);
   std::printf("emulated step   %.4f s\nsimulated step  %.4f s (%+.2f %%; worst step %.2f %%)\n",
               result.measured_s, result.simulated_s, 100 * result.error(),
               100 * result.largest_error);
   std::printf("data-wait       %.3f %% of the step\nplanning        %.1f ms a step\n",
               100 * result.data_wait_share, 1e3 * node.plan_seconds_mean);
+  if (job.layout.encoder.data != job.layout.llm.data) {
+    std::printf("decoupled       %zu of %zu steps\n", result.decoupled, arguments.steps);
+  }
   print_learnt(metrics);
 }
 
@@ -309,7 +306,7 @@ Result<int> emulate(const EmulateArguments& arguments) {
   for (const Load& load : loads) mean += prices.of(load);
   const auto n = static_cast<double>(samples);
   mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
-  EmulatedJob trainers{.job = job, .layout = layout, .steps = arguments.steps};
+  EmulatedJob trainers{.job = job, .layout = layout, .loads = loads, .steps = arguments.steps};
   ISOCOST_ASSIGN(trainers.disturbance, parse_disturbance(arguments.disturbance, layout.llm.data));
   trainers.disturbance.seed = arguments.seed;
   ISOCOST_ASSIGN(trainers.model, make_pipeline(job, layout, mean));

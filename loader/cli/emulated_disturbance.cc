@@ -2,8 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
+#include <numbers>
 #include <string_view>
+#include <utility>
+
+#include "base/fingerprint.h"
+#include "base/random.h"
 
 namespace isocost::cli {
 namespace {
@@ -64,6 +70,34 @@ Result<EmulatedDisturbance> parse_disturbance(const DisturbanceText& text, std::
     }
   }
   return disturbance;
+}
+
+namespace {
+
+// Box and Muller (1958).
+double normal(Random& random) {
+  const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
+  return radius * std::cos(2 * std::numbers::pi * random.uniform());
+}
+
+}  // namespace
+
+PipelineLoad disturbed(const EmulatedDisturbance& by, const EmulatedWork& work, PipelineLoad load) {
+  const double slow = work.replica == by.slow_rank ? by.slow.at(work.step) : 1;
+  Fingerprint seed;
+  seed.add(by.seed);
+  for (const std::size_t part :
+       {std::size_t{work.encoder}, work.replica, work.step, work.microbatch}) {
+    seed.add(part);
+  }
+  Random random(seed.value());
+  constexpr double kLeast = 0.01;
+  for (auto& [seconds, change] :
+       {std::pair{&load.encoder_s, &by.encoder}, {&load.llm_s, &by.llm}}) {
+    const double noise = std::max(kLeast, 1 + by.noise * normal(random));
+    *seconds *= slow * change->at(work.step) * noise;
+  }
+  return load;
 }
 
 }  // namespace isocost::cli

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "balancer/pipeline_model.h"
 #include "base/result.h"
 
 namespace isocost::cli {
@@ -20,9 +21,9 @@ struct EmulatedChange {
 
 /// What the node is not told of how long passes take.
 struct EmulatedDisturbance {
-  double noise = 0;  ///< Standard deviation of a microbatch's seconds, relative.
-  std::size_t slow_rank = 0;
-  EmulatedChange slow = {};  ///< Of all that slow_rank does.
+  double noise = 0;           ///< Standard deviation of a microbatch's seconds, relative.
+  std::size_t slow_rank = 0;  ///< Data index, of both modules' replicas.
+  EmulatedChange slow = {};   ///< Of all that slow_rank does.
   EmulatedChange encoder = {};
   EmulatedChange llm = {};
   std::uint64_t seed = 0;
@@ -37,5 +38,16 @@ struct DisturbanceText {
 
 /// Errors: kInvalidArgument naming the flag, what it is and what it must be.
 Result<EmulatedDisturbance> parse_disturbance(const DisturbanceText& text, std::size_t ranks);
+
+/// A microbatch of a replica.
+struct EmulatedWork {
+  bool encoder = false;
+  std::size_t replica = 0;
+  std::size_t step = 0;
+  std::size_t microbatch = 0;
+};
+
+/// What it takes. Noise is the same for the same work and seed.
+PipelineLoad disturbed(const EmulatedDisturbance& by, const EmulatedWork& work, PipelineLoad load);
 
 }  // namespace isocost::cli

@@ -1,28 +1,25 @@
 #include "loader/cli/emulated_trainer.h"
 
 #include <algorithm>
-#include <cmath>
-#include <condition_variable>
-#include <functional>
-#include <mutex>
-#include <numbers>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "balancer/place.h"
 #include "balancer/sample_prices.h"
-#include "base/fingerprint.h"
-#include "base/random.h"
 #include "costmodel/cost_model.h"
+#include "loader/cli/emulated_sync.h"
+#include "loader/cli/emulated_work.h"
 #include "trainer_adapter/client.h"
 
 namespace isocost::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Time = Clock::time_point;
+using Time = EmulatedTime;
 
 Clock::duration length(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
@@ -32,140 +29,59 @@ double seconds_between(Time from, Time to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// The first failure, and the stop that it causes everywhere.
-class Fault {
- public:
-  explicit Fault(const std::stop_token& outer)
-      : forward_(outer, [this] { source_.request_stop(); }) {}
-
-  void raise(Error error) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::move(error);
-    }
-    source_.request_stop();
-  }
-  std::stop_token token() const { return source_.get_token(); }
-  std::optional<Error> error() const {
-    const std::lock_guard lock(mutex_);
-    return error_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::optional<Error> error_;
-  std::stop_source source_;
-  std::stop_callback<std::function<void()>> forward_;
+/// A stage's thread.
+struct Post {
+  bool encoder = false;
+  std::uint32_t replica = 0;
+  std::uint32_t stage = 0;
+  std::size_t number = 0;  ///< Among all threads.
 };
 
-/// Lets `size` threads meet again and again; the last one to come runs `at_meeting` first.
-class Meeting {
- public:
-  Meeting(std::size_t size, std::function<void()> at_meeting)
-      : size_(size), at_meeting_(std::move(at_meeting)) {}
+/// What a stage was sent of a microbatch, and what that took it.
+struct Slot {
+  Report report;
+  EmulatedMicrobatch microbatch;  ///< Feeds of the LLM's first stage alone.
+  std::vector<Route> routes;
+  double seconds = 0;
+  double forward_s = 0;  ///< Of these.
 
-  bool join(const std::stop_token& stop, Time deadline) {
-    std::unique_lock lock(mutex_);
-    const std::uint64_t turn = turn_;
-    if (++waiting_ == size_) {
-      waiting_ = 0;
-      ++turn_;
-      if (at_meeting_) at_meeting_();
-      met_.notify_all();
-      return true;
-    }
-    return met_.wait_until(lock, stop, deadline, [&] { return turn_ != turn; });
-  }
-
- private:
-  std::size_t size_;
-  std::function<void()> at_meeting_;
-  std::mutex mutex_;
-  std::condition_variable_any met_;
-  std::size_t waiting_ = 0;
-  std::uint64_t turn_ = 0;
+  // Nothing to do: an encoder's in whose part of the step nothing has media.
+  bool empty(const Post& post) const { return post.encoder && routes.empty(); }
 };
 
-/// What the stages of one rank tell each other in a step: which passes ended, and when.
-class Line {
- public:
-  Line(std::size_t stages, std::size_t microbatches)
-      : microbatches_(microbatches), ended_(2 * stages * microbatches), loads_(microbatches) {}
-
-  void clear() {
-    const std::lock_guard lock(mutex_);
-    std::fill(ended_.begin(), ended_.end(), std::nullopt);
-  }
-
-  void set_load(std::size_t m, const PipelineLoad& load) {
-    const std::lock_guard lock(mutex_);
-    loads_[m] = load;
-  }
-  PipelineLoad load(std::size_t m) const {
-    const std::lock_guard lock(mutex_);
-    return loads_[m];
-  }
-
-  void end(std::size_t stage, std::size_t m, PassKind kind, Time when) {
-    {
-      const std::lock_guard lock(mutex_);
-      ended_[index(stage, m, kind)] = when;
-    }
-    changed_.notify_all();
-  }
-
-  std::optional<Time> wait_for(std::size_t stage, std::size_t m, PassKind kind,
-                               const std::stop_token& stop, Time deadline) {
-    std::unique_lock lock(mutex_);
-    const auto& slot = ended_[index(stage, m, kind)];
-    if (!changed_.wait_until(lock, stop, deadline, [&] { return slot.has_value(); })) return {};
-    return slot;
-  }
-
- private:
-  std::size_t index(std::size_t stage, std::size_t m, PassKind kind) const {
-    return 2 * (stage * microbatches_ + m) + (kind == PassKind::kForward ? 0 : 1);
-  }
-
-  std::size_t microbatches_;
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::vector<std::optional<Time>> ended_;
-  std::vector<PipelineLoad> loads_;
-};
-
-/// All ranks and stages of a job.
+/// All stages of a job.
 class Fleet {
  public:
   Fleet(const EmulatedJob& job, const std::stop_token& stop)
       : job_(job),
         prices_(job.job.profile),
-        ranks_(job.model.llm.replicas),
-        encoder_stages_(job.model.encoder.stages),
-        stages_(encoder_stages_ + job.model.llm.stages),
         fault_(stop),
-        start_(ranks_ * stages_, [this] { begin_step(); }),
-        end_(ranks_ * stages_, [this] { end_step(); }),
-        waits_(ranks_ * stages_, 0.0) {
-    for (std::size_t s = 0; s < stages_; ++s) {
-      reductions_.push_back(std::make_unique<Meeting>(ranks_, nullptr));
+        encoder_(side(job.model.encoder)),
+        llm_(side(job.model.llm)) {
+    for (const bool encoder : {true, false}) {
+      const ModuleStages& module = encoder ? job.model.encoder : job.model.llm;
+      for (std::uint32_t r = 0; r < module.replicas && module.stages > 0; ++r) {
+        for (std::uint32_t s = 0; s < module.stages; ++s) {
+          posts_.push_back({encoder, r, s, posts_.size()});
+        }
+      }
     }
-    for (std::size_t r = 0; r < ranks_; ++r) {
-      lines_.push_back(std::make_unique<Line>(stages_, job.model.microbatches));
-    }
+    waits_.resize(posts_.size());
+    slots_of_step_.resize(posts_.size());
+    start_ = std::make_unique<Meeting>(posts_.size(), [this] { begin_step(); });
+    end_ = std::make_unique<Meeting>(posts_.size(), [this] { end_step(); });
   }
 
   Result<std::vector<EmulatedStep>> run() {
-    for (std::size_t s = 0; s < stages_; ++s) {
-      ISOCOST_ASSIGN(programs_.emplace_back(),
-                     stage_program(job_.model.schedule, stages_, s, 1, job_.model.microbatches, s));
-    }
+    ISOCOST_ASSIGN(taken_, taken_before(job_.model.schedule, job_.model.llm.stages, /*chunks=*/1,
+                                        job_.model.microbatches));
     {
       std::vector<std::jthread> threads;
-      for (std::size_t r = 0; r < ranks_; ++r) {
-        for (std::size_t s = 0; s < stages_; ++s) {
-          threads.emplace_back([this, r, s] { run_thread(r, s); });
-        }
+      for (const Post& post : posts_) {
+        threads.emplace_back([this, &post] {
+          const Status status = train(post);
+          if (!status) fault_.raise(status.error());
+        });
       }
     }
     if (const auto error = fault_.error()) return *error;
@@ -174,30 +90,36 @@ class Fleet {
   }
 
  private:
-  Time deadline() const { return Clock::now() + job_.timeout; }
-  bool is_encoder(std::size_t stage) const { return stage < encoder_stages_; }
-
-  // A stage of a rank, in one step.
-  struct Where {
-    std::size_t rank;
-    std::size_t stage;
-    std::size_t step;
-  };
-  // What it was sent of a microbatch, and what that took it.
-  struct Slot {
-    Report report;
-    PipelineLoad load;
-    double seconds = 0;
-    double forward_s = 0;  // of these
+  /// The replicas of a module.
+  struct Side {
+    std::vector<std::unique_ptr<Line>> lines;          // a replica each
+    std::vector<std::unique_ptr<Meeting>> reductions;  // a stage each
   };
 
-  void run_thread(std::size_t rank, std::size_t stage) {
-    const Status status = train(rank, stage);
-    if (!status) fault_.raise(status.error());
+  static Side side(const ModuleStages& module) {
+    Side side;
+    if (module.stages == 0) return side;
+    for (std::size_t r = 0; r < module.replicas; ++r) {
+      side.lines.push_back(std::make_unique<Line>());
+    }
+    for (std::size_t s = 0; s < module.stages; ++s) {
+      side.reductions.push_back(std::make_unique<Meeting>(module.replicas, nullptr));
+    }
+    return side;
   }
 
-  Status train(std::size_t rank, std::size_t stage) {
-    ISOCOST_ASSIGN(const std::size_t seat, seat_of(job_.layout, place_of(rank, stage)));
+  Side& side_of(const Post& post) { return post.encoder ? encoder_ : llm_; }
+  Line& line_of(const Post& post) { return *side_of(post).lines[post.replica]; }
+  const ModuleStages& module_of(const Post& post) const {
+    return post.encoder ? job_.model.encoder : job_.model.llm;
+  }
+  bool is_last(const Post& post) const { return post.stage + 1 == module_of(post).stages; }
+  Time deadline() const { return Clock::now() + job_.timeout; }
+
+  Status train(const Post& post) {
+    const Place place{post.encoder ? LayoutModule::kEncoder : LayoutModule::kLlm, post.replica,
+                      post.stage, 0};
+    ISOCOST_ASSIGN(const std::size_t seat, seat_of(job_.layout, place));
     ClientOptions options;
     options.endpoint = job_.endpoint;
     options.rank = static_cast<std::int32_t>(seat);
@@ -206,34 +128,51 @@ class Fleet {
     ISOCOST_ASSIGN(const std::unique_ptr<Client> client, Client::connect(options));
     Status status;
     for (std::size_t step = 0; status && step < job_.warm_up + job_.steps; ++step) {
-      status = run_step({rank, stage, step}, *client);
+      status = run_step(post, step, *client);
     }
     client->close();
     return status;
   }
 
-  Place place_of(std::size_t rank, std::size_t stage) const {
-    if (is_encoder(stage)) return {LayoutModule::kEncoder, rank, stage, 0};
-    return {LayoutModule::kLlm, rank, stage - encoder_stages_, 0};
-  }
-
-  Status run_step(const Where& where, Client& client) {
-    if (where.stage == 0) lines_[where.rank]->clear();
-    ISOCOST_TRY(meet(start_));
-    std::vector<Slot> slots(job_.model.microbatches);
-    for (const Pass& pass : programs_[where.stage]) {
-      if (pass.kind == PassKind::kForward) {
-        ISOCOST_TRY(receive(where, pass.slot, client, slots[pass.slot]));
-      }
-      ISOCOST_TRY(run_pass(where, pass, slots[pass.slot]));
+  Status run_step(const Post& post, std::size_t step, Client& client) {
+    if (post.stage == 0) line_of(post).clear();
+    ISOCOST_TRY(meet(*start_));
+    std::vector<Slot> slots;
+    if (post.encoder) {  // an encoder's program is the step's
+      do {
+        ISOCOST_TRY(receive(post, step, client, slots));
+      } while (slots.size() < slots_of_step_[post.number]);
     }
-    ISOCOST_TRY(meet(*reductions_[where.stage]));
-    const double reduce =
-        is_encoder(where.stage) ? job_.model.encoder.reduce_s : job_.model.llm.reduce_s;
-    std::this_thread::sleep_for(length(reduce * job_.time_scale));
-    ISOCOST_TRY(meet(end_));
+    ISOCOST_ASSIGN(const std::vector<Pass> program, program_of(post, slots));
+    for (const Pass& pass : program) {
+      if (pass.slot == slots.size()) ISOCOST_TRY(receive(post, step, client, slots));
+      if (!slots[pass.slot].empty(post)) ISOCOST_TRY(run_pass(post, pass, slots[pass.slot]));
+    }
+    ISOCOST_TRY(meet(*side_of(post).reductions[post.stage]));
+    std::this_thread::sleep_for(length(module_of(post).reduce_s * job_.time_scale));
+    ISOCOST_TRY(meet(*end_));
     for (const Slot& slot : slots) ISOCOST_TRY(send_report(slot, client));
     return {};
+  }
+
+  Result<std::vector<Pass>> program_of(const Post& post, const std::vector<Slot>& slots) const {
+    const PipelineModel& model = job_.model;
+    if (!post.encoder) {
+      return stage_program(model.schedule, model.llm.stages, post.stage, /*chunks=*/1,
+                           model.microbatches, model.encoder.stages + post.stage);
+    }
+    std::vector<FedMicrobatches> fed;
+    for (const Slot& slot : slots) {
+      // An empty one goes with the one before.
+      FedMicrobatches& of_slot = fed.emplace_back(fed.empty() ? FedMicrobatches{} : fed.back());
+      if (slot.routes.empty()) continue;
+      const auto [first, last] = std::minmax_element(
+          slot.routes.begin(), slot.routes.end(),
+          [](const Route& a, const Route& b) { return a.microbatch < b.microbatch; });
+      of_slot = {first->microbatch, last->microbatch};
+    }
+    const std::size_t lead = model.encoder.stages - post.stage + model.encoder_ahead;
+    return feeding_program(model.schedule, forwards_before(taken_, fed, lead), post.stage);
   }
 
   Status meet(Meeting& meeting) {
@@ -247,73 +186,115 @@ class Fleet {
             std::string("emulated trainer: waited too long for ") + what};
   }
 
-  // Waits for the pass's input, waits the pass out, and tells the neighbours.
-  Status run_pass(const Where& where, const Pass& pass, Slot& slot) {
-    const std::size_t stage = where.stage;
-    Line& line = *lines_[where.rank];
+  Result<Time> end_of(Line& line, std::size_t stage, PassKind kind, std::uint32_t slot) {
+    const auto ended = line.wait_for(stage, slot, kind, fault_.token(), deadline());
+    if (!ended) return stopped("a microbatch");
+    return *ended;
+  }
+
+  // Until what was sent at that time has arrived.
+  void await(Time sent, double bytes) const {
+    const double delay = job_.model.link.seconds(static_cast<std::int64_t>(bytes));
+    std::this_thread::sleep_until(sent + length(delay * job_.time_scale));
+  }
+
+  Status await_inputs(const Post& post, const Pass& pass, const Slot& slot) {
     const bool forward = pass.kind == PassKind::kForward;
-    const bool at_edge = forward ? stage == 0 : stage + 1 == stages_;
-    if (pass.kind != PassKind::kWeights && !at_edge) {
-      const std::size_t from = forward ? stage - 1 : stage + 1;
-      const auto ended = line.wait_for(from, pass.slot, pass.kind, fault_.token(), deadline());
-      if (!ended) return stopped("a microbatch");
-      // By the LLM's first stage, which both of them have heard of by now.
-      const bool between = from != stage && is_encoder(from) != is_encoder(stage);
-      const PipelineLoad load = between ? line.load(pass.slot) : slot.load;
-      const double delay = transfer_seconds(std::min(from, stage), load);
-      std::this_thread::sleep_until(*ended + length(delay * job_.time_scale));
+    if (forward ? post.stage > 0 : !is_last(post)) {
+      const std::size_t neighbour = forward ? post.stage - 1 : post.stage + 1;
+      ISOCOST_ASSIGN(const Time ended, end_of(line_of(post), neighbour, pass.kind, pass.slot));
+      const PipelineLoad& load = slot.microbatch.load;
+      const double units = post.encoder ? load.encoder_units : load.llm_units;
+      await(ended, units * module_of(post).output_bytes_per_unit);
+      return {};
     }
-    const Time started = Clock::now();
-    std::this_thread::sleep_until(
-        started + length(pass_seconds(stage, pass.kind, slot.load) * job_.time_scale));
-    const Time now = Clock::now();
-    slot.seconds += seconds_between(started, now);
-    if (forward) slot.forward_s = slot.seconds;
-    if (pass.kind != PassKind::kWeights) line.end(stage, pass.slot, pass.kind, now);
+    if (forward) return await_rows(slot);
+    return post.encoder ? await_gradients(post, pass.slot, slot) : Status{};
+  }
+
+  // The LLM's first stage waits for the encoder's last ...
+  Status await_rows(const Slot& slot) {
+    for (const EmulatedFeed& feed : slot.microbatch.feeds) {
+      ISOCOST_ASSIGN(const Time ended,
+                     end_of(*encoder_.lines[feed.encoder_replica], job_.model.encoder.stages - 1,
+                            PassKind::kForward, feed.slot));
+      await(ended, static_cast<double>(feed.bytes));
+    }
     return {};
   }
 
-  Status receive(const Where& where, std::size_t index, Client& client, Slot& slot) {
+  // ... and that one for the gradients of what it sent.
+  Status await_gradients(const Post& post, std::uint32_t number, const Slot& slot) {
+    std::set<std::pair<std::uint32_t, std::uint32_t>> fed;  // LLM replica, microbatch
+    for (const Route& route : slot.routes) fed.emplace(route.replica, route.microbatch);
+    for (const auto& [replica, microbatch] : fed) {
+      Line& llm = *llm_.lines[replica];
+      ISOCOST_ASSIGN(const Time ended, end_of(llm, 0, PassKind::kBackward, microbatch));
+      for (const EmulatedFeed& feed : llm.microbatch(microbatch).feeds) {
+        if (feed.encoder_replica != post.replica || feed.slot != number) continue;
+        await(ended, static_cast<double>(feed.bytes));
+      }
+    }
+    return {};
+  }
+
+  // Waits for the pass's inputs, waits the pass out, and tells the neighbours.
+  Status run_pass(const Post& post, const Pass& pass, Slot& slot) {
+    if (pass.kind != PassKind::kWeights) ISOCOST_TRY(await_inputs(post, pass, slot));
+    const Time started = Clock::now();
+    const double seconds = pass_seconds(post, pass.kind, slot.microbatch.load);
+    std::this_thread::sleep_until(started + length(seconds * job_.time_scale));
+    const Time now = Clock::now();
+    slot.seconds += seconds_between(started, now);
+    if (pass.kind == PassKind::kForward) slot.forward_s = slot.seconds;
+    if (pass.kind != PassKind::kWeights) line_of(post).end(post.stage, pass.slot, pass.kind, now);
+    return {};
+  }
+
+  Status receive(const Post& post, std::size_t step, Client& client, std::vector<Slot>& slots) {
     ISOCOST_ASSIGN(auto next, client.next(fault_.token()));
     if (!next) {  // the end of an epoch lies between two steps
       ISOCOST_ASSIGN(next, client.next(fault_.token()));
     }
     if (!next) return Error(ErrorCode::kUnavailable, "the node ran out of microbatches");
     const MicrobatchHeader& header = next->header;
-    if (header.microbatches != job_.model.microbatches || header.position.microbatch != index) {
+    if (header.position.microbatch != slots.size() ||
+        (!post.encoder && header.microbatches != job_.model.microbatches)) {
       return Error(ErrorCode::kInvalidArgument,
                    "the node delivers " + std::to_string(header.microbatches) +
                        " microbatches a step, not " + std::to_string(job_.model.microbatches));
     }
-    waits_[where.rank * stages_ + where.stage] +=
-        std::chrono::duration<double>(next->waited).count();
-    const PipelineLoad load = spread_load(job_.job, job_.layout, prices_.of(header.load));
-    slot.load = disturbed(where, index, load);
+    slots_of_step_[post.number] = header.microbatches;
+    waits_[post.number] += std::chrono::duration<double>(next->waited).count();
+    Slot& slot = slots.emplace_back();
     slot.report = {header.position, header.predicted_seconds};
-    if (where.stage == encoder_stages_) lines_[where.rank]->set_load(index, slot.load);
+    slot.routes = header.routes;
+    // All stages of a replica find the same.
+    slot.microbatch.load =
+        disturbed(job_.disturbance, {post.encoder, post.replica, step, header.position.microbatch},
+                  spread_load(job_.job, job_.layout, prices_.of(header.load)));
+    if (!post.encoder && post.stage == 0) slot.microbatch.feeds = feeds_of(header);
+    if (post.stage == 0) line_of(post).set(header.position.microbatch, slot.microbatch);
     return {};
   }
 
-  // All stages of a rank find the same.
-  PipelineLoad disturbed(const Where& where, std::size_t microbatch, PipelineLoad load) const {
-    const EmulatedDisturbance& by = job_.disturbance;
-    const double slow = where.rank == by.slow_rank ? by.slow.at(where.step) : 1;
-    Fingerprint seed;
-    for (const std::size_t part : {by.seed, where.rank, where.step, microbatch}) seed.add(part);
-    Random random(seed.value());
-    constexpr double kLeast = 0.01;
-    for (auto& [seconds, change] :
-         {std::pair{&load.encoder_s, &by.encoder}, {&load.llm_s, &by.llm}}) {
-      const double noise = std::max(kLeast, 1 + by.noise * normal(random));
-      *seconds *= slow * change->at(where.step) * noise;
+  // A feed's bytes are those of the samples that have rows in it.
+  std::vector<EmulatedFeed> feeds_of(const MicrobatchHeader& header) const {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::uint32_t>> samples;
+    for (const Route& route : header.routes) {
+      samples[{route.replica, route.microbatch}].insert(route.sample);
     }
-    return load;
-  }
-
-  // Box and Muller (1958).
-  static double normal(Random& random) {
-    const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-    return radius * std::cos(2 * std::numbers::pi * random.uniform());
+    std::vector<EmulatedFeed> feeds;
+    for (const auto& [from, in_it] : samples) {
+      double units = 0;
+      for (const std::uint32_t i : in_it) {
+        const Load& load = job_.loads[header.samples.at(i).id % job_.loads.size()];
+        units += prices_.of(load).llm_units;
+      }
+      feeds.push_back({from.first, from.second,
+                       static_cast<std::int64_t>(units * job_.model.feed_bytes_per_llm_unit)});
+    }
+    return feeds;
   }
 
   // The node hears what the stage took, in the parts that it predicted of its modules.
@@ -328,30 +309,20 @@ class Fleet {
     return client.report(report);
   }
 
-  double pass_seconds(std::size_t stage, PassKind kind, const PipelineLoad& load) const {
-    const bool encoder = is_encoder(stage);
-    std::vector<StagePass> passes(encoder ? encoder_stages_ : job_.model.llm.stages);
-    (encoder ? encoder_passes : llm_passes)(job_.model, load, passes);
-    const StagePass& pass = passes[encoder ? stage : stage - encoder_stages_];
+  double pass_seconds(const Post& post, PassKind kind, const PipelineLoad& load) const {
+    std::vector<StagePass> passes(module_of(post).stages);
+    (post.encoder ? encoder_passes : llm_passes)(job_.model, load, passes);
+    const StagePass& pass = passes[post.stage];
     if (kind == PassKind::kForward) return pass.forward_s;
     if (kind == PassKind::kWeights) return pass.weights_s;
     return job_.model.schedule == Schedule::kZbH1 ? pass.backward_s
                                                   : pass.backward_s + pass.weights_s;
   }
 
-  // From `stage` to the next one, or back.
-  double transfer_seconds(std::size_t stage, const PipelineLoad& load) const {
-    const PipelineModel& model = job_.model;
-    double bytes = load.llm_units * model.llm.output_bytes_per_unit;
-    if (stage + 1 < encoder_stages_)
-      bytes = load.encoder_units * model.encoder.output_bytes_per_unit;
-    if (stage + 1 == encoder_stages_) bytes = load.llm_units * model.feed_bytes_per_llm_unit;
-    return model.link.seconds(static_cast<std::int64_t>(bytes));
-  }
-
   // Both run while every other thread waits.
   void begin_step() {
     std::fill(waits_.begin(), waits_.end(), 0.0);
+    std::fill(slots_of_step_.begin(), slots_of_step_.end(), 0);
     step_started_ = Clock::now();
   }
 
@@ -362,26 +333,27 @@ class Fleet {
     for (const double wait : waits_) {
       step.data_wait_s += wait / static_cast<double>(waits_.size());
     }
-    for (std::size_t r = 0; r < ranks_; ++r) {
-      for (std::size_t m = 0; m < job_.model.microbatches; ++m) {
-        step.loads.push_back(lines_[r]->load(m));
-      }
-    }
+    step.work = work_of(job_.model, all_of(encoder_), all_of(llm_));
     steps_.push_back(std::move(step));
+  }
+
+  static std::vector<std::vector<EmulatedMicrobatch>> all_of(const Side& side) {
+    std::vector<std::vector<EmulatedMicrobatch>> microbatches;
+    for (const auto& line : side.lines) microbatches.push_back(line->microbatches());
+    return microbatches;
   }
 
   const EmulatedJob& job_;
   const SamplePrices prices_;
-  std::size_t ranks_;
-  std::size_t encoder_stages_;
-  std::size_t stages_;
   Fault fault_;
-  Meeting start_;
-  Meeting end_;
-  std::vector<std::unique_ptr<Meeting>> reductions_;  // a stage each
-  std::vector<std::unique_ptr<Line>> lines_;          // a rank each
-  std::vector<std::vector<Pass>> programs_;           // a stage each
-  std::vector<double> waits_;                         // [ranks × stages], read between meetings
+  Side encoder_;
+  Side llm_;
+  std::vector<Post> posts_;
+  std::unique_ptr<Meeting> start_;
+  std::unique_ptr<Meeting> end_;
+  std::vector<std::uint32_t> taken_;          // [microbatches]: see taken_before
+  std::vector<double> waits_;                 // [posts], read between meetings
+  std::vector<std::uint32_t> slots_of_step_;  // [posts]: microbatches that a stage has to take
   Time step_started_;
   std::size_t finished_ = 0;
   std::vector<EmulatedStep> steps_;
@@ -392,10 +364,6 @@ class Fleet {
 Result<std::vector<EmulatedStep>> emulate_trainers(const EmulatedJob& job,
                                                    const std::stop_token& stop) {
   ISOCOST_TRY(job.model.validate());
-  if (job.model.encoder.stages > 0 && job.model.encoder.replicas != job.model.llm.replicas) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "emulated trainers have as many encoder as LLM replicas");
-  }
   return Fleet(job, stop).run();
 }
 

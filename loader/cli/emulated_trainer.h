@@ -4,24 +4,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "balancer/layout_model.h"
+#include "balancer/pipeline.h"
 #include "balancer/pipeline_model.h"
+#include "base/load.h"
 #include "base/result.h"
 #include "loader/cli/emulated_disturbance.h"
 
 namespace isocost::cli {
 
-/// Trainers that compute nothing: a thread and a real client for each stage of every data-parallel
-/// rank, a real node, and each pass waited out instead of run.
+/// Trainers that compute nothing: a thread and a real client for each stage of every replica of
+/// both modules, a real node, and each pass waited out instead of run. What enters which microbatch
+/// is as the node's routing tables say.
 struct EmulatedJob {
-  PipelineModel model =
-      {};              ///< Encoder stages and LLM stages in line; as many encoder as LLM replicas.
-  JobModel job = {};   ///< Prices the microbatches that arrive ...
-  Layout layout = {};  ///< ... spread over the tensor ranks of this.
+  PipelineModel model = {};
+  JobModel job = {};                 ///< Prices the microbatches that arrive ...
+  Layout layout = {};                ///< ... spread over the tensor ranks of this.
+  std::span<const Load> loads = {};  ///< Of the sample whose id is congruent to the index.
   EmulatedDisturbance disturbance = {};
   double time_scale = 1;  ///< Emulated seconds for a modelled one.
   std::string endpoint = {};
@@ -32,9 +36,9 @@ struct EmulatedJob {
 
 /// One counted step as it went.
 struct EmulatedStep {
-  double seconds = 0;               ///< From the first pass to the last reduced gradient.
-  double data_wait_s = 0;           ///< Mean over the stages: blocked for a microbatch.
-  std::vector<PipelineLoad> loads;  ///< [ranks × microbatches] in the order in which they ran.
+  double seconds = 0;      ///< From the first pass to the last reduced gradient.
+  double data_wait_s = 0;  ///< Mean over the stages: blocked for a microbatch.
+  PipelineStep work;       ///< What they did, for the simulator.
 };
 
 /// Runs the job's trainers against a node that is serving. Blocks. Errors: kCancelled; what a

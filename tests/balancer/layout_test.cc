@@ -38,6 +38,9 @@ TEST(Layout, ReadsWhatItWrites) {
   limited.activation_caps = {.encoder_bytes = 1 << 30, .llm_bytes = 2 << 20};
   limited.interconnect = "node=450GB/s";
   EXPECT_EQ(Layout::parse(limited.to_json()).value(), limited);
+  limited.encoder_ahead = 2;
+  EXPECT_EQ(Layout::parse(limited.to_json()).value(), limited);
+  EXPECT_NE(limited.fingerprint(), layout->fingerprint());
   limited.layers = {.encoder = {27}, .llm = {10, 10, 8}};
   EXPECT_EQ(Layout::parse(limited.to_json()).value(), limited);
   EXPECT_EQ(layout->to_string(), "encoder 2x1x6, llm 4x3x4, 12 microbatches, zb-h1");
@@ -85,6 +88,11 @@ INSTANTIATE_TEST_SUITE_P(
               ErrorCode::kCorrupt, "'activation_caps.encoder_bytes' is missing"},
         Wrong{"chunks", "\"chunks\": 1", "\"chunks\": 2", ErrorCode::kInvalidArgument,
               "runs one a stage"},
+        Wrong{"ahead", "\"chunks\": 1", "\"chunks\": 1, \"encoder_ahead\": 13",
+              ErrorCode::kInvalidArgument,
+              "'encoder_ahead' is 13; an LLM replica has 12 microbatches"},
+        Wrong{"ahead_negative", "\"chunks\": 1", "\"chunks\": 1, \"encoder_ahead\": -1",
+              ErrorCode::kCorrupt, "'encoder_ahead' must be"},
         Wrong{"layers_count", "\"data\": 4", "\"data\": 4, \"layers\": [14, 14]",
               ErrorCode::kInvalidArgument, "'llm.layers' has 2 entries; there are 3"},
         Wrong{"layers_type", "\"data\": 4", "\"data\": 4, \"layers\": [9, 9, 10.5]",

@@ -135,8 +135,22 @@ class Planner(unittest.TestCase):
         answer = self.answer(
             "emulate", "--trace", PHOTOS, "--layout", layout, "--global-batch", 24, "--steps", 5,
             "--step-seconds", 0.05)
-        self.assertEqual((answer["data"], answer["pipeline"], answer["microbatches"]), (2, 3, 3))
-        self.assertEqual(answer["schedule"], "zb-h1")
+        self.assertEqual(answer["layout"], "encoder 2x1x2, llm 4x2x2, 3 microbatches, zb-h1")
+        self.assertEqual(answer["trainers"], 6)
+        self.assertEqual(answer["decoupled_steps"], 0)
+
+    def test_emulate_follows_the_routes_of_decoupled_plans(self):
+        layout = self.folder / "apart.json"
+        layout.write_text(json.dumps(
+            {"version": 1, "encoder_place": "own",
+             "encoder": {"tensor": 1, "pipeline": 2, "data": 3},
+             "llm": {"tensor": 4, "pipeline": 2, "data": 2},
+             "microbatches": 4, "chunks": 1, "schedule": "1f1b", "encoder_ahead": 1}), encoding="utf-8")
+        answer = self.answer(
+            "emulate", "--trace", PHOTOS, "--layout", layout, "--global-batch", 48, "--steps", 4,
+            "--step-seconds", 0.1)
+        self.assertEqual(answer["trainers"], 10)
+        self.assertGreater(answer["decoupled_steps"], 0)
 
     def test_emulate_hides_costs_that_the_node_learns(self):
         job = ("emulate", "--trace", PHOTOS, "--dp", 2, "--pp", 2, "--microbatches", 4,

@@ -53,6 +53,7 @@ void bind_layout(py::module_& module) {
           "has_encoder_ranks",
           [](const Layout& self) { return self.encoder_place == EncoderPlace::kOwnRanks; })
       .def_property_readonly("microbatches", [](const Layout& self) { return self.microbatches; })
+      .def_property_readonly("encoder_ahead", [](const Layout& self) { return self.encoder_ahead; })
       .def_property_readonly("chunks", [](const Layout& self) { return self.chunks; })
       .def_property_readonly(
           "schedule", [](const Layout& self) { return std::string(schedule_name(self.schedule)); })
