@@ -136,9 +136,9 @@ namespace {
 
 Result<Layout> read(const JsonObject& document) {
   ISOCOST_TRY(document.check_version(kVersion));
-  ISOCOST_TRY(
-      document.only_keys({"version", "encoder_place", "encoder", "llm", "microbatches", "chunks",
-                          "schedule", "encoder_ahead", "activation_caps", "interconnect"}));
+  ISOCOST_TRY(document.only_keys({"version", "encoder_place", "encoder", "llm", "microbatches",
+                                  "chunks", "schedule", "encoder_ahead", "coupled",
+                                  "activation_caps", "interconnect"}));
   Layout layout;
   ISOCOST_ASSIGN(const std::string place, document.text("encoder_place"));
   if (place != "own" && place != "llm") {
@@ -159,6 +159,9 @@ Result<Layout> read(const JsonObject& document) {
     ISOCOST_ASSIGN(const std::int64_t ahead,
                    document.whole("encoder_ahead", 0, std::int64_t{kLargestDegree}));
     layout.encoder_ahead = static_cast<std::size_t>(ahead);
+  }
+  if (document.has("coupled")) {
+    ISOCOST_ASSIGN(layout.coupled, document.flag("coupled"));
   }
   if (document.has("activation_caps")) {
     ISOCOST_ASSIGN(const JsonObject object, document.object("activation_caps"));
@@ -193,6 +196,7 @@ std::string Layout::to_json() const {
   document["chunks"] = chunks;
   document["schedule"] = schedule_name(schedule);
   if (encoder_ahead > 0) document["encoder_ahead"] = encoder_ahead;
+  if (coupled) document["coupled"] = true;
   if (activation_caps.any()) {
     document["activation_caps"] = {{"encoder_bytes", activation_caps.encoder_bytes},
                                    {"llm_bytes", activation_caps.llm_bytes}};
@@ -209,7 +213,8 @@ std::string Layout::to_string() const {
          ", " + std::to_string(microbatches) + " microbatches, " +
          std::string(schedule_name(schedule)) +
          (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "") +
-         (encoder_ahead > 0 ? ", encoder " + std::to_string(encoder_ahead) + " ahead" : "");
+         (encoder_ahead > 0 ? ", encoder " + std::to_string(encoder_ahead) + " ahead" : "") +
+         (coupled ? ", coupled" : "");
 }
 
 }  // namespace isocost

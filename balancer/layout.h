@@ -51,6 +51,9 @@ struct Layout {
   LayerCut layers = {};
   /// See PipelineStep; of an encoder with ranks of its own, at most `microbatches`.
   std::size_t encoder_ahead = 0;
+  /// The microbatches of an encoder with ranks of its own are the LLM's, whatever would be faster:
+  /// for trainers that hand over whole microbatches.
+  bool coupled = false;
   /// What a stage's activations may take beside its weights; plans keep it where they can.
   ActivationCaps activation_caps = {};
   /// The machines, as Cluster::parse_interconnect reads them; empty: its defaults.

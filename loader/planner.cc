@@ -67,11 +67,6 @@ struct Division {
   EncoderSlots encoder;  ///< Empty where the encoder works microbatch by microbatch.
 };
 
-// As many replicas of both modules go in pairs, and nearly always best so.
-bool may_decouple(const PipelineModel& pipeline) {
-  return pipeline.encoder.stages > 0 && pipeline.encoder.replicas != pipeline.llm.replicas;
-}
-
 Division division_of(MicrobatchBins bins, double step_s, double bound_s, EncoderSlots encoder) {
   Division division;
   division.llm.bins = std::move(bins);
@@ -88,7 +83,7 @@ Result<Division> plan_for_pipeline(const std::vector<PipelineLoad>& samples,
   const OrderOptions order{.evaluations = kPipelineEvaluations, .caps = layout.activation_caps()};
   PipelinePlan plan;
   if (options.balance == BalancePolicy::kIsocost && options.microbatch_memory == 0 &&
-      may_decouple(pipeline)) {
+      !layout.coupled()) {
     // Trainers run as far ahead as the schedule says.
     ISOCOST_ASSIGN(DecoupledPlan apart, plan_decoupled(pipeline, samples, PipelinePolicy::kIsocost,
                                                        {.order = order, .more_ahead = 0}));

@@ -42,6 +42,8 @@ class ServedLayout {
   /// [seats(layout)]; lives as long as this.
   std::span<const Seat> seats() const { return seats_; }
   bool has_encoder_ranks() const { return layout_.encoder_place == EncoderPlace::kOwnRanks; }
+  /// See Layout.
+  bool coupled() const { return layout_.coupled; }
   std::size_t encoder_replicas() const { return layout_.encoder.data; }
   /// Equal for equal layouts.
   std::uint64_t fingerprint() const { return layout_.fingerprint(); }

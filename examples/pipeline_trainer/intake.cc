@@ -1,6 +1,8 @@
 #include "examples/pipeline_trainer/intake.h"
 
 #include <cstddef>
+#include <set>
+#include <utility>
 
 #include "transport/wire.h"
 
@@ -40,7 +42,12 @@ void Intake::count(const TorchMicrobatch& microbatch) {
   without.routes.clear();
   tally_.routing_bytes += static_cast<std::int64_t>(encode(header).size() - encode(without).size());
   std::vector<bool> routed(header.samples.size(), false);
-  for (const Route& route : header.routes) routed[route.sample] = true;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> joined;
+  for (const Route& route : header.routes) {
+    routed[route.sample] = true;
+    joined.emplace(route.replica, route.microbatch);
+  }
+  if (joined.size() > 1) ++tally_.decoupled;
   for (std::size_t i = 0; i < header.samples.size(); ++i) {
     if (header.samples[i].weight <= 0) continue;
     tally_.samples.emplace_back(header.position.step, header.samples[i].id);

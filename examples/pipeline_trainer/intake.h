@@ -20,6 +20,7 @@ using SampleSeen = std::pair<std::uint32_t, std::uint64_t>;
 struct IntakeTally {
   std::int64_t tensor_bytes = 0;
   std::int64_t routing_bytes = 0;       ///< Of the routing tables, as they travel.
+  std::int64_t decoupled = 0;           ///< Microbatches joined to more than one of the other side.
   std::vector<SampleSeen> samples;      ///< Those with weight.
   std::vector<SampleSeen> with_routes;  ///< Of them those that the encoder has to do with.
 };

@@ -83,6 +83,7 @@ class Serving {
 NodeOptions node_options(const Options& options) {
   NodeOptions node;
   node.shards = options.shards;
+  node.profile = options.profile;
   node.global_batch = options.global_batch;
   node.seed = options.seed;
   node.steps = options.start_step + options.steps;

@@ -12,6 +12,10 @@ void add_job(CLI::App& app, Options& options) {
   app.add_option("--encoder-dp", options.encoder_dp, "Replicas of the encoder stage")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  app.add_option("--profile", options.profile,
+                 "Profile that the node plans by (docs/profile.md); none: its stated default")
+      ->check(CLI::ExistingFile)
+      ->type_name("FILE");
   app.add_option("--llm-dp", options.llm_dp, "Replicas of the LLM's stages")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
@@ -34,6 +38,9 @@ void add_job(CLI::App& app, Options& options) {
 }
 
 void add_rest(CLI::App& app, Options& options, std::int64_t& timeout_s) {
+  app.add_flag(
+      "--coupled", options.coupled,
+      "The encoder's microbatches are the LLM's, even where planning them apart is faster");
   app.add_flag("--check-gradient", options.check_gradient,
                "Compare each step's gradient with that of one process and one batch, in float64");
   app.add_option("--dtype", options.dtype, "float32, or float64 [float32]")
@@ -69,6 +76,7 @@ Layout Options::layout() const {
   Layout layout;
   layout.encoder_place = EncoderPlace::kOwnRanks;
   layout.encoder = {1, 1, encoder_dp};
+  layout.coupled = coupled;
   layout.llm = {1, llm_stages, llm_dp};
   layout.microbatches = microbatches;
   layout.schedule = Schedule::k1F1B;

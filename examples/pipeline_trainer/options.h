@@ -18,6 +18,7 @@ namespace isocost {
 /// it who they are.
 struct Options {
   std::filesystem::path shards;
+  std::filesystem::path profile;  ///< The node's; empty: its default.
   std::size_t encoder_dp = 1;
   std::size_t llm_dp = 1;
   std::size_t llm_stages = 2;
@@ -27,6 +28,7 @@ struct Options {
   std::uint64_t seed = 0;  ///< Of the order of samples, and of the first weights.
   double learning_rate = 0.05;
   c10::ScalarType dtype = c10::kFloat;
+  bool coupled = false;  ///< The encoder's microbatches are the LLM's.
   bool check_gradient = false;
   std::string json;                  ///< File; "-": standard output; empty: none.
   std::filesystem::path checkpoint;  ///< Folder of saved states; empty: nothing is saved.

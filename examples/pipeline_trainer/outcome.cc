@@ -108,6 +108,7 @@ nlohmann::ordered_json as_json(const Outcome& outcome) {
       {"delivered", outcome.delivered}, {"lost", outcome.lost}, {"duplicated", outcome.duplicated}};
   json["bubble_fraction"] = outcome.bubble_fraction;
   json["routing_bytes"] = outcome.routing_bytes;
+  json["decoupled_microbatches"] = outcome.decoupled_microbatches;
   json["data_wait_fraction"] = outcome.data_wait_fraction;
   json["step_seconds"] = outcome.step_seconds;
   return json;
@@ -136,6 +137,9 @@ Result<Outcome> read_outcome(const Options& options) {
       const bool encoder = place.module == LayoutModule::kEncoder;
       samples.add(encoder ? 0 : 1 + place.stage, result.at("samples"));
       if (!encoder) samples.add_with_media(result.at("with_routes"));
+      if (encoder || place.stage == 0) {
+        outcome.decoupled_microbatches += result.at("decoupled").get<std::int64_t>();
+      }
       busy_s += result.at("busy_s").get<double>();
       waited_s += result.at("waited_s").get<double>();
       wall_s += result.at("wall_s").get<double>();

@@ -23,8 +23,9 @@ struct Outcome {
   std::uint64_t duplicated = 0;
   double bubble_fraction = 0;
   std::int64_t routing_bytes = 0;
-  double data_wait_fraction = 0;  ///< Of the time in steps.
-  double step_seconds = 0;        ///< Median, of the slowest stage in each step.
+  std::int64_t decoupled_microbatches = 0;  ///< Of either module, joined to several of the other.
+  double data_wait_fraction = 0;            ///< Of the time in steps.
+  double step_seconds = 0;                  ///< Median, of the slowest stage in each step.
 
   std::string to_json() const;
   std::string to_table() const;

@@ -70,6 +70,7 @@ Status write_result(const Options& options, const IntakeTally& tally, std::uint6
   const nlohmann::json result = {{"planned", planned},
                                  {"tensor_bytes", tally.tensor_bytes},
                                  {"routing_bytes", tally.routing_bytes},
+                                 {"decoupled", tally.decoupled},
                                  {"samples", tally.samples},
                                  {"with_routes", tally.with_routes},
                                  {"busy_s", times.busy_s},

@@ -39,6 +39,7 @@ TEST(Layout, ReadsWhatItWrites) {
   limited.interconnect = "node=450GB/s";
   EXPECT_EQ(Layout::parse(limited.to_json()).value(), limited);
   limited.encoder_ahead = 2;
+  limited.coupled = true;
   EXPECT_EQ(Layout::parse(limited.to_json()).value(), limited);
   EXPECT_NE(limited.fingerprint(), layout->fingerprint());
   limited.layers = {.encoder = {27}, .llm = {10, 10, 8}};
@@ -91,6 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"ahead", "\"chunks\": 1", "\"chunks\": 1, \"encoder_ahead\": 13",
               ErrorCode::kInvalidArgument,
               "'encoder_ahead' is 13; an LLM replica has 12 microbatches"},
+        Wrong{"coupled", "\"chunks\": 1", "\"chunks\": 1, \"coupled\": 1", ErrorCode::kCorrupt,
+              "'coupled' must be"},
         Wrong{"ahead_negative", "\"chunks\": 1", "\"chunks\": 1, \"encoder_ahead\": -1",
               ErrorCode::kCorrupt, "'encoder_ahead' must be"},
         Wrong{"layers_count", "\"data\": 4", "\"data\": 4, \"layers\": [14, 14]",
