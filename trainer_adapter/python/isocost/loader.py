@@ -440,24 +440,21 @@ class DataLoader:
         if self._timers is not None and self._last is not None:
             self._pending.add(self._last, self._timers.take())
         for microbatch, seconds in self._pending.measured():
-            self._send_report(microbatch, seconds.get(_ALL, seconds))
+            self._send_report(microbatch, seconds.get(timing.ALL, seconds), seconds.get(timing.FORWARD, -1.0))
 
-    def _send_report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> None:
+    def _send_report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]], forward: float) -> None:
         try:
             spread = by_module(microbatch, seconds)
         except ValueError as error:  # a debugger's stop, say: no reason to end training
             _LOG.warning("not reported: %s", error)
             return
-        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, spread, -1.0)
+        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, spread, forward)
         self._counts["reports"] += 1
 
     def _check_process(self) -> None:
         if self._resources.pid != os.getpid():
             raise RuntimeError("this isocost.DataLoader was made before the process forked: make it in the process "
                                "that uses it")
-
-
-_ALL = "all"
 
 
 class _Timed:
@@ -470,7 +467,7 @@ class _Timed:
 
     def __exit__(self, kind: Any, *_exception: Any) -> None:
         if kind is None:
-            self._pending.add(self._microbatch, {_ALL: [self._watch.stop()]})
+            self._pending.add(self._microbatch, {timing.ALL: [self._watch.stop()]})
 
 
 class _Epoch:
