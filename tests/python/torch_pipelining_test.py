@@ -1,6 +1,7 @@
 """Schedules of torch.distributed.pipelining, fed by a layout; where torch has them."""
 
 import importlib.util
+import inspect
 import json
 import pathlib
 import tempfile
@@ -14,6 +15,12 @@ import isocost
 JOB = pathlib.Path(__file__).parent / "torch_pipelining.py"
 LOADER = {"global_batch_size": 16, "seed": 3, "epochs": 1}
 HAS_PIPELINING = int(torch.__version__.split(".")[0]) >= 2 and importlib.util.find_spec("torch.distributed.pipelining")
+TAKES_LISTS = False
+if HAS_PIPELINING:
+    from torch.distributed.pipelining import Schedule1F1B
+    TAKES_LISTS = "arg_mbs" in inspect.signature(Schedule1F1B.step).parameters
+needs_recent_torch = unittest.skipUnless(TAKES_LISTS, f"schedules of torch {torch.__version__} hang over gloo where they mix "
+                                         "sends and receives, and infer shapes from token ids of zeros")
 
 
 class ScheduleTest(ShardTest):
@@ -134,6 +141,7 @@ class Schedules(ScheduleTest):
             self.assertEqual(process["reports"], sum(step["microbatches"] for step in process["steps"]))
         return told
 
+    @needs_recent_torch
     def test_1f1b_of_two_replicas(self):
         told = self.check(2, 2, "1F1B", max_tokens=900)
         ids = [sample for process in told if process["place"][2] == 1 for step in process["steps"]
@@ -149,17 +157,17 @@ class Schedules(ScheduleTest):
         self.check(2, 1, "GPipe", max_tokens=900)
 
     def test_rows_that_grow(self):
-        told = self.check(3, 1, "1F1B")
+        told = self.check(3, 1, "GPipe")
         rows = [[step["rows"] for step in process["steps"]] for process in told]
         self.assertEqual(rows[1:], rows[:-1])  # every stage comes to the same
         self.assertEqual(rows[0], sorted(rows[0]))
         self.assertLess(rows[0][0], rows[0][-1])
 
+    @needs_recent_torch
     def test_shapes_that_torch_infers(self):
-        if torch.__version__.startswith("2.7"):
-            self.skipTest("infers with zeros for token ids, which have no slots for media")
         self.check(2, 1, "1F1B", max_tokens=900, infer=True)
 
+    @needs_recent_torch
     def test_interleaved_chunks(self):
         self.check(2, 1, "Interleaved1F1B", chunks=2, max_tokens=900)
 
