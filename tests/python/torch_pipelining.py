@@ -11,11 +11,9 @@ import torch
 import torch.distributed as distributed
 
 import isocost
-import isocost.schedules
 
 shards, directory, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 WIDTH = 8
-isocost.schedules.ROWS_MULTIPLE = 16  # so that it grows with small samples
 torch.set_default_dtype(torch.float64)
 
 
@@ -59,7 +57,7 @@ class Record:
     def __init__(self, pieces, group=None):
         self.pieces, self.group, self.steps, self.kept = pieces, group, [], []
 
-    def step(self, microbatches, losses, rows=0):
+    def step(self, microbatches, losses, rows=()):
         found = gradients(self.pieces)
         for tensor in found.values():
             if self.group is not None:
@@ -90,16 +88,19 @@ def train_whole(loader, count):
     record.save("whole")
 
 
-def make_schedule(pieces, group, rows, layout):
+def make_schedule(pieces, group, layout):
     from torch.distributed import pipelining
 
+    rows = settings.get("max_tokens")
+    make_stage = pipelining.PipelineStage if rows else isocost.packed_stage
+    rows = rows or 1
     count = layout.llm["pipeline"] * layout.chunks
     stages = []
     for i, piece in pieces.items():
         shapes = {} if settings.get("infer") else {
             "input_args": torch.empty(rows, dtype=torch.int64) if i == 0 else torch.empty(rows, WIDTH, requires_grad=True),
             "output_args": torch.empty(rows, 260 if i == count - 1 else WIDTH, requires_grad=True)}
-        stages.append(pipelining.PipelineStage(piece, i, count, torch.device("cpu"), group=group, **shapes))
+        stages.append(make_stage(piece, i, count, torch.device("cpu"), group=group, **shapes))
     kind = getattr(pipelining, f"Schedule{settings['schedule']}")
     return kind(stages if layout.chunks > 1 else stages[0], layout.microbatches, loss_fn=isocost.pipeline_loss,
                 scale_grads=False)
@@ -112,13 +113,11 @@ def train_stage(loader):
     count = stages * layout.chunks
     pieces = {i: Piece(i, count) for i in range(place.stage, count, stages)}
     record = Record(pieces, mesh["dp"].get_group())
-    rows, schedule = 0, None
+    schedule = make_schedule(pieces, mesh["pp"].get_group(), layout)
     for step in isocost.schedule_steps(loader, settings.get("max_tokens"), timed=list(pieces.values())):
-        if step.rows != rows:
-            rows, schedule = step.rows, make_schedule(pieces, mesh["pp"].get_group(), step.rows, layout)
         losses = []
         step.run(schedule, losses)
-        record.step(step.microbatches, [loss.item() for loss in losses], rows)
+        record.step(step.microbatches, [loss.item() for loss in losses], step.rows)
     record.save(f"{place.data}-{place.stage}", place=place, reports=loader.stats()["reports"])
 
 

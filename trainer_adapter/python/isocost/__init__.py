@@ -22,11 +22,11 @@ from isocost.microbatch import Microbatch, Route
 from isocost.pipelines import stage_iterators
 from isocost.profile import profile_model
 from isocost.profiled_module import Architecture, Cut, ProfiledModule
-from isocost.schedules import ScheduleStep, schedule_steps
+from isocost.schedules import ScheduleStep, packed_stage, schedule_steps
 from isocost.timing import attach
 from isocost.transform import Sample
 
 __all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "IsocostError", "KeywordNote", "Layout",
            "Microbatch", "NodeUnavailableError", "Place", "ProfiledModule", "ProtocolError", "Route", "Sample",
-           "ScheduleStep", "ShardError", "attach", "pipeline_loss", "profile_model", "schedule_steps",
-           "stage_iterators", "token_loss"]
+           "ScheduleStep", "ShardError", "attach", "packed_stage", "pipeline_loss", "profile_model",
+           "schedule_steps", "stage_iterators", "token_loss"]
