@@ -155,9 +155,9 @@ class Transforms(LayoutTest):
 
 
 class Pipelines(LayoutTest):
-    def gradients(self, *arguments, ranks=1):
+    def gradients(self, *arguments, ranks=1, **options):
         with tempfile.TemporaryDirectory(dir=self.directory) as folder:
-            options = {"global_batch_size": 13, "seed": 3}
+            options = {"global_batch_size": 13, "seed": 3, **options}
             run = torchrun([JOB, self.shards, folder, *arguments, json.dumps(options)], ranks)
             gradients = {file.stem: torch.load(file) for file in pathlib.Path(folder).iterdir()}
         self.assertEqual(set(gradients), {"encoder-0", "llm-0", "llm-1"})
@@ -168,19 +168,27 @@ class Pipelines(LayoutTest):
     def test_the_gradient_is_that_of_one_process(self):
         expected, _ = self.gradients("whole")
         self.assertGreater(expected.norm(), 1e-3)
-        for encoders, replicas in ((1, 1), (1, 2), (2, 1), (3, 2)):
-            file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2)
-            gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas)
-            error = float((gradient - expected).norm() / expected.norm())
-            self.assertLessEqual(error, 1e-9, (encoders, replicas))
-            last = [sample for stage in stages if stage["place"][0::2] == ["llm", 1] for ids in stage["samples"]
-                    for sample in ids]
-            self.assertEqual(len(last), 13)
-            self.assertEqual(len(set(last)), 13)
-            for stage in stages:
-                media = [name for name in stage["tensors"] if name.startswith(("vision", "audio"))]
-                self.assertEqual(bool(media), stage["place"][0] == "encoder")
-                self.assertEqual("labels" in stage["tensors"], stage["place"][0::2] == ["llm", 1])
+        # A node decouples where replicas differ and it makes the step shorter, and with a memory limit never.
+        for encoders, replicas, decoupled, options in (
+                (1, 1, False, {}), (2, 2, False, {}),
+                (1, 2, True, {}), (2, 1, True, {}), (3, 2, True, {}),
+                *((*degree, False, {"microbatch_memory": "1GiB"}) for degree in ((1, 2), (2, 1), (3, 2)))):
+            with self.subTest(encoders=encoders, replicas=replicas, **options):
+                file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2)
+                gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas, **options)
+                self.assertLessEqual(float((gradient - expected).norm() / expected.norm()), 1e-9)
+                self.check_stages(stages)
+                # Both kinds of plan are to be tried: where none is decoupled any more, other samples are needed here.
+                self.assertEqual(sum(stage["decoupled"] for stage in stages) > 0, decoupled)
+
+    def check_stages(self, stages):
+        last = [sample for stage in stages if stage["place"][0::2] == ["llm", 1] for ids in stage["samples"] for sample in ids]
+        self.assertEqual(len(last), 13)
+        self.assertEqual(len(set(last)), 13)
+        for stage in stages:
+            media = [name for name in stage["tensors"] if name.startswith(("vision", "audio"))]
+            self.assertEqual(bool(media), stage["place"][0] == "encoder")
+            self.assertEqual("labels" in stage["tensors"], stage["place"][0::2] == ["llm", 1])
 
     def test_tensor_ranks_share_a_seat(self):
         script = self.directory / "tensor.py"
