@@ -106,7 +106,20 @@ def make_schedule(pieces, group, layout):
                 scale_grads=False)
 
 
+def watch_reports(loader):
+    """Seconds that are sent of each microbatch, and of these the forward pass's."""
+    reports, send = [], loader._send_report
+
+    def sent(microbatch, seconds, forward):
+        reports.append([seconds, forward])
+        send(microbatch, seconds, forward)
+
+    loader._send_report = sent
+    return reports
+
+
 def train_stage(loader):
+    reports = watch_reports(loader)
     layout, place = loader.layout, loader.place
     stages = layout.llm["pipeline"]
     mesh = distributed.device_mesh.init_device_mesh("cpu", (stages, layout.llm["data"]), mesh_dim_names=("pp", "dp"))
@@ -118,7 +131,7 @@ def train_stage(loader):
         losses = []
         step.run(schedule, losses)
         record.step(step.microbatches, [loss.item() for loss in losses], step.rows)
-    record.save(f"{place.data}-{place.stage}", place=place, reports=loader.stats()["reports"])
+    record.save(f"{place.data}-{place.stage}", place=place, reports=reports)
 
 
 options = settings.get("loader", {})

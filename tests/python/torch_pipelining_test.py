@@ -12,6 +12,7 @@ import torch
 from support import SAMPLES, ShardTest, torchrun
 
 import isocost
+from isocost.schedules import _share
 
 JOB = pathlib.Path(__file__).parent / "torch_pipelining.py"
 LOADER = {"global_batch_size": 16, "seed": 3, "epochs": 1}
@@ -113,10 +114,16 @@ class Padding(ScheduleTest):
                     self.assertTrue((step.inputs["target_mbs"][i][:, 0] == -100).all())
             self.assertEqual(plain, [])
 
+    def test_the_share_of_padding_is_not_reported(self):
+        microbatch = types.SimpleNamespace(tokens=100, predicted={"vision": 1.0, "audio": 0.0, "llm": 1.0})
+        self.assertEqual([_share(microbatch, rows) for rows in (100, 300)], [1, 0.5])
+
 
 @unittest.skipUnless(HAS_PIPELINING, f"torch {torch.__version__} has no torch.distributed.pipelining: "
                                      "./run test --torch2 has it")
 class Schedules(ScheduleTest):
+    WHOLE = {}  # by number of pieces, for all tests
+
     def run_job(self, ranks=1, **settings):
         """What each process told, and the gradients of the first and the last step."""
         with tempfile.TemporaryDirectory(dir=self.directory) as folder:
@@ -130,8 +137,14 @@ class Schedules(ScheduleTest):
             kept[1].update(last)
         return told, kept
 
+    def one_process(self, pieces):
+        if pieces not in self.WHOLE:
+            (told,), gradients = self.run_job(layout="whole", pieces=pieces)
+            self.WHOLE[pieces] = told, gradients
+        return self.WHOLE[pieces]
+
     def check(self, pipeline, data, schedule, chunks=1, **settings):
-        (whole,), expected = self.run_job(layout="whole", pieces=pipeline * chunks)
+        whole, expected = self.one_process(pipeline * chunks)
         file = str(self.layout(pipeline, data, chunks))
         told, gradients = self.run_job(pipeline * data, layout=file, schedule=schedule, **settings)
         for ours, theirs in zip(gradients, expected):
@@ -148,7 +161,9 @@ class Schedules(ScheduleTest):
                 ids = [sample for place, part in at if place[2] == stage for sample in part["samples"]]
                 self.assertEqual(sorted(ids), sorted(step["samples"]))
         for process in told:
-            self.assertEqual(process["reports"], sum(step["microbatches"] for step in process["steps"]))
+            self.assertEqual(len(process["reports"]), sum(step["microbatches"] for step in process["steps"]))
+            for seconds, forward in process["reports"]:
+                self.assertTrue(0 < forward < seconds, process["reports"])
         return told
 
     @needs_recent_torch
