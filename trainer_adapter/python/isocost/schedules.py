@@ -52,7 +52,7 @@ class ScheduleStep:
             schedule.step(**self.inputs, losses=losses, return_outputs=False)
             return
         # Before, `step` could only cut one batch into equal parts, which packed sequences and media are not. What it
-        # calls then is private, but has taken lists since torch 2.3.
+        # calls then, with lists, is private.
         for stage in stages:
             stage.clear_runtime_states()
         schedule._step_microbatches(**self.inputs, losses=losses)
@@ -78,8 +78,8 @@ def _packed_class() -> Any:
     except ImportError:
         pipelining = None
     if pipelining is None or not _takes_lists(pipelining.Schedule1F1B):
-        raise RuntimeError(f"packed_stage: the schedules of torch {torch.__version__} take no split microbatches: use a newer one, "
-                           "or torch's own stages with max_tokens of isocost.schedule_steps")
+        raise RuntimeError(f"packed_stage: the schedules of torch {torch.__version__} take no split microbatches: use a newer "
+                           "one, or torch's own stages with max_tokens of isocost.schedule_steps")
 
     class PackedStage(pipelining.PipelineStage):
         rows: List[int] = []  # of each microbatch

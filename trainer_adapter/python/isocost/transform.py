@@ -108,8 +108,8 @@ def _check_part(sample: Sample, changes: Mapping[str, Any]) -> None:
         if own is None and name in _SAMPLES:
             raise ValueError(f"{said}, which it does not have at this stage: change what is in `tensors`, or add other names")
         if own is not None and len(tensor) != len(own):
-            raise ValueError(f"{said} of {len(tensor)} rows where it has {len(own)}: other stages of the layout count on them, so "
-                             "they must stay as many")
+            raise ValueError(f"{said} of {len(tensor)} rows where it has {len(own)}: other stages of the layout count on them, "
+                             "so they must stay as many")
 
 
 def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str, Any]) -> None:
