@@ -1,5 +1,7 @@
 """Loaders at the places of a layout."""
 
+import contextlib
+import itertools
 import json
 import pathlib
 import tempfile
@@ -63,8 +65,8 @@ class Places(LayoutTest):
                                ({"node": 1}, "module, data, stage and tensor"), (("llm", -1), "data = -1")):
             with self.assertRaisesRegex(ValueError, pattern):
                 isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=place)
-        with self.assertRaisesRegex(ValueError, "transform= sees whole samples"):
-            isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=("llm",), transform=lambda sample: None)
+        with self.assertRaisesRegex(ValueError, "reprofile= measures the whole model"):
+            isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=("llm",), reprofile=dict)
         with self.assertRaises(FileNotFoundError):
             isocost.DataLoader(self.shards, layout=self.directory / "none.json")
 
@@ -94,10 +96,68 @@ class Places(LayoutTest):
                 len(encoder)
 
 
+class Transforms(LayoutTest):
+    """Each stage transforms what it has of the samples."""
+
+    PLACES = (isocost.Place("encoder"), isocost.Place("llm", 0, 0), isocost.Place("llm", 0, 1), isocost.Place("llm", 0, 2))
+
+    def first_steps(self, *transforms):
+        """The first step's microbatches at each place."""
+        file = self.layout(degrees(), degrees(pipeline=3))
+        _node, endpoint = self.serve("--layout", file, "--global-batch", 12, "--correct", "off")
+        with contextlib.ExitStack() as stack:
+            loaders = [stack.enter_context(isocost.DataLoader(endpoint, layout=file, place=place, transform=transform))
+                       for place, transform in zip(self.PLACES, transforms)]
+            return [list(itertools.takewhile(lambda microbatch: microbatch.step == 0, loader)) for loader in loaders]
+
+    def test_changes_stay_with_the_stage(self):
+        def normalise(sample):
+            return {name: tensor.float() / 255 for name, tensor in sample.tensors.items() if name == "vision_patches"}
+
+        def shift(sample):
+            self.assertTrue(sample.text.startswith("sample ") or not sample.text)
+            return {"position_ids": sample.tensors["position_ids"] + 1}
+
+        def swap(sample):
+            return {"labels": torch.where(sample.tensors["labels"] == 97, 98, sample.tensors["labels"]),
+                    "number": torch.full_like(sample.tensors["labels"], sample.id)}
+
+        changed = {"vision_patches": lambda tensor: tensor.float() / 255, "position_ids": lambda tensor: tensor + 1,
+                   "labels": lambda tensor: torch.where(tensor == 97, 98, tensor)}
+        before = self.first_steps(None, None, None, None)
+        after = self.first_steps(normalise, shift, lambda sample: None, swap)
+        for ours, theirs in zip(after, before):
+            self.assertEqual([microbatch.sample_ids for microbatch in ours], [microbatch.sample_ids for microbatch in theirs])
+            self.assertEqual([microbatch.routes for microbatch in ours], [microbatch.routes for microbatch in theirs])
+            for here, there in zip(ours, theirs):
+                self.assertEqual(set(here.tensors) - {"number"}, set(there.tensors))
+                for name, tensor in there.tensors.items():
+                    self.assertTrue(torch.equal(here.tensors[name], changed.get(name, lambda same: same)(tensor)), name)
+        for microbatch in after[3]:
+            numbers = [number for number, length in zip(microbatch.sample_ids, microbatch.tensors["lengths"])
+                       for _ in range(length)]
+            self.assertEqual(microbatch.tensors["number"].tolist(), numbers)
+
+    def test_what_other_stages_count_on_stays(self):
+        ids = torch.zeros(3, dtype=torch.int64)
+        for at, transform, pattern in (
+                (1, lambda sample: {"input_ids": ids}, r"gives sample \d+ 'input_ids' of 3 rows where it has \d+: other stages"),
+                (0, lambda sample: {name: tensor[:1] for name, tensor in sample.tensors.items()
+                                    if name in ("vision_patches", "audio_mel")}, "of 1 rows where it has"),
+                (3, lambda sample: {"input_ids": sample.tensors["labels"]}, "'input_ids', which it does not have at this stage"),
+                (2, lambda sample: {"lengths": sample.tensors["lengths"]}, "'lengths', which other stages of the layout have"),
+                (2, lambda sample: {"text": torch.tensor([len(sample.text)])}, "this stage has no text"),
+                (3, lambda sample: {"labels": torch.full_like(sample.tensors["labels"], -100)}, "0 label tokens where the plan")):
+            transforms = [None] * 4
+            transforms[at] = transform
+            with self.assertRaisesRegex((ValueError, RuntimeError), pattern):
+                self.first_steps(*transforms)
+
+
 class Pipelines(LayoutTest):
-    def gradients(self, *arguments, ranks=1):
+    def gradients(self, *arguments, ranks=1, **options):
         with tempfile.TemporaryDirectory(dir=self.directory) as folder:
-            options = {"global_batch_size": 13, "seed": 3}
+            options = {"global_batch_size": 13, "seed": 3, **options}
             run = torchrun([JOB, self.shards, folder, *arguments, json.dumps(options)], ranks)
             gradients = {file.stem: torch.load(file) for file in pathlib.Path(folder).iterdir()}
         self.assertEqual(set(gradients), {"encoder-0", "llm-0", "llm-1"})
@@ -108,19 +168,27 @@ class Pipelines(LayoutTest):
     def test_the_gradient_is_that_of_one_process(self):
         expected, _ = self.gradients("whole")
         self.assertGreater(expected.norm(), 1e-3)
-        for encoders, replicas in ((1, 1), (1, 2), (2, 1), (3, 2)):
-            file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2)
-            gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas)
-            error = float((gradient - expected).norm() / expected.norm())
-            self.assertLessEqual(error, 1e-9, (encoders, replicas))
-            last = [sample for stage in stages if stage["place"][0::2] == ["llm", 1] for ids in stage["samples"]
-                    for sample in ids]
-            self.assertEqual(len(last), 13)
-            self.assertEqual(len(set(last)), 13)
-            for stage in stages:
-                media = [name for name in stage["tensors"] if name.startswith(("vision", "audio"))]
-                self.assertEqual(bool(media), stage["place"][0] == "encoder")
-                self.assertEqual("labels" in stage["tensors"], stage["place"][0::2] == ["llm", 1])
+        # A node decouples where replicas differ and it makes the step shorter, and with a memory limit never.
+        for encoders, replicas, decoupled, options in (
+                (1, 1, False, {}), (2, 2, False, {}),
+                (1, 2, True, {}), (2, 1, True, {}), (3, 2, True, {}),
+                *((*degree, False, {"microbatch_memory": "1GiB"}) for degree in ((1, 2), (2, 1), (3, 2)))):
+            with self.subTest(encoders=encoders, replicas=replicas, **options):
+                file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2)
+                gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas, **options)
+                self.assertLessEqual(float((gradient - expected).norm() / expected.norm()), 1e-9)
+                self.check_stages(stages)
+                # Both kinds of plan are to be tried: where none is decoupled any more, other samples are needed here.
+                self.assertEqual(sum(stage["decoupled"] for stage in stages) > 0, decoupled)
+
+    def check_stages(self, stages):
+        last = [sample for stage in stages if stage["place"][0::2] == ["llm", 1] for ids in stage["samples"] for sample in ids]
+        self.assertEqual(len(last), 13)
+        self.assertEqual(len(set(last)), 13)
+        for stage in stages:
+            media = [name for name in stage["tensors"] if name.startswith(("vision", "audio"))]
+            self.assertEqual(bool(media), stage["place"][0] == "encoder")
+            self.assertEqual("labels" in stage["tensors"], stage["place"][0::2] == ["llm", 1])
 
     def test_tensor_ranks_share_a_seat(self):
         script = self.directory / "tensor.py"

@@ -79,6 +79,12 @@ def tag(module, microbatch, first_unit):
     return (microbatch << 20 | first_unit) << 1 | (module == "audio")
 
 
+def is_decoupled(layout, place, microbatch):
+    """Whether this encoder microbatch is not the work of one LLM microbatch, the one that a coupled plan deals it."""
+    number = microbatch.index * layout.encoder["data"] + place.data
+    return any(route.microbatch * layout.llm["data"] + route.replica != number for route in microbatch.routes)
+
+
 def save(name, model):
     torch.save({key: parameter.grad for key, parameter in model.named_parameters()}, f"{directory}/{name}.pt")
 
@@ -210,7 +216,9 @@ def train_stage(loader, layout, place):
     if place.data == 0:
         save(f"{place.module}-{place.stage}", model)
     names = sorted({name for microbatch in seen for name in microbatch.tensors})
-    print(json.dumps({"place": place, "tensors": names, "samples": [microbatch.sample_ids for microbatch in seen]}))
+    decoupled = sum(is_decoupled(layout, place, microbatch) for microbatch in seen) if place.module == "encoder" else 0
+    print(json.dumps({"place": place, "tensors": names, "samples": [microbatch.sample_ids for microbatch in seen],
+                      "decoupled": decoupled}))
 
 
 def train_whole(loader):

@@ -17,15 +17,16 @@ from isocost.errors import ClosedError, IsocostError, NodeUnavailableError, Prot
 from isocost.keywords import KeywordNote
 from isocost.layout import Layout, Place
 from isocost.loader import DataLoader
-from isocost.loss import token_loss
+from isocost.loss import pipeline_loss, token_loss
 from isocost.microbatch import Microbatch, Route
 from isocost.pipelines import stage_iterators
 from isocost.profile import profile_model
 from isocost.profiled_module import Architecture, Cut, ProfiledModule
+from isocost.schedules import ScheduleStep, packed_stage, schedule_steps
 from isocost.timing import attach
 from isocost.transform import Sample
 
 __all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "IsocostError", "KeywordNote", "Layout",
            "Microbatch", "NodeUnavailableError", "Place", "ProfiledModule", "ProtocolError", "Route", "Sample",
-           "ShardError", "attach", "profile_model", "stage_iterators",
-           "token_loss"]
+           "ScheduleStep", "ShardError", "attach", "packed_stage", "pipeline_loss", "profile_model",
+           "schedule_steps", "stage_iterators", "token_loss"]

@@ -60,7 +60,8 @@ class DataLoader:
             kept; returns None or a dict of tensors that replace or join the sample's, rows along the
             first dimension. From new `input_ids` follow labels (shifted), position_ids and lengths
             where it returns none. An exception names the sample, and the next step is not reached.
-            Leaving the loader waits for calls that have begun.
+            Leaving the loader waits for calls that have begun. With a layout of several stages each
+            calls it with what it has of the samples; replaced tensors keep their number of rows.
         collate: called with each Microbatch, its tensors on the CPU, in a background thread (in a
             replica group, in the loop's); what it returns is handed out.
         lengths: called by the embedded node with what is known of a sample before it is planned, a
@@ -122,7 +123,7 @@ class DataLoader:
                                  "replica_group out")
             rank, world_size, replica_group = mesh_place(device_mesh)
         self._process = rendezvous.this_process(rank, world_size, process_group)
-        self._seated = self._sit_down(source, layout, place, replica_group, transform, reprofile)
+        self._seated = self._sit_down(source, layout, place, replica_group, reprofile)
         self._replica_group = replica_group = self._seated.tensor_group if self._seated else replica_group
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
         settings, torch_options = arguments.split(dict(options, **({} if timeout is None else {"timeout": timeout})))
@@ -299,17 +300,15 @@ class DataLoader:
 
     # Inside.
 
-    def _sit_down(self, source: Any, layout: Any, place: Any, replica_group: Any, transform: Any,
-                  reprofile: Any) -> Optional[Seated]:
+    def _sit_down(self, source: Any, layout: Any, place: Any, replica_group: Any, reprofile: Any) -> Optional[Seated]:
         if layout is None:
             if place is not None:
                 raise ValueError("place= is a place in a layout: give layout=, too")
             return None
         seated = take_seat(layout, place, self._process, "://" in os.fspath(source), replica_group)
-        for name, function, why in (("transform", transform, "sees whole samples"),
-                                    ("reprofile", reprofile, "measures the whole model")):
-            if function is not None and not seated.layout.whole:
-                raise ValueError(f"{name}= {why}, and no rank of layout {seated.layout.file} has all stages: leave it out")
+        if reprofile is not None and not seated.layout.whole:
+            raise ValueError(f"reprofile= measures the whole model, and no rank of layout {seated.layout.file} has all stages: "
+                             "leave it out")
         return seated
 
     def _data_ranks(self) -> int:
@@ -347,13 +346,14 @@ class DataLoader:
         return self._resources.client
 
     def _make_pipeline(self, client: Any) -> Optional[Pipeline]:
+        whole = self._seated is None or self._seated.layout.whole
         if self._replica_group is not None:  # its first member transforms for all
             if self._transform is None or client.client is None:
                 return None
-            return Pipeline(client.client, self._transform, lambda raw, tensors: (raw, tensors), self._prefetch)
+            return Pipeline(client.client, self._transform, whole, lambda raw, tensors: (raw, tensors), self._prefetch)
         if self._transform is None and self._collate is None:
             return None
-        return Pipeline(client, self._transform, self._finish(), self._prefetch)
+        return Pipeline(client, self._transform, whole, self._finish(), self._prefetch)
 
     def _finish(self) -> Callable[[Any, Dict[str, Any]], Tuple[Microbatch, Any]]:
         import torch
@@ -440,24 +440,21 @@ class DataLoader:
         if self._timers is not None and self._last is not None:
             self._pending.add(self._last, self._timers.take())
         for microbatch, seconds in self._pending.measured():
-            self._send_report(microbatch, seconds.get(_ALL, seconds))
+            self._send_report(microbatch, seconds.get(timing.ALL, seconds), seconds.get(timing.FORWARD, -1.0))
 
-    def _send_report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> None:
+    def _send_report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]], forward: float) -> None:
         try:
             spread = by_module(microbatch, seconds)
         except ValueError as error:  # a debugger's stop, say: no reason to end training
             _LOG.warning("not reported: %s", error)
             return
-        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, spread, -1.0)
+        self._client().report(microbatch.epoch, microbatch.step, microbatch.index, spread, forward)
         self._counts["reports"] += 1
 
     def _check_process(self) -> None:
         if self._resources.pid != os.getpid():
             raise RuntimeError("this isocost.DataLoader was made before the process forked: make it in the process "
                                "that uses it")
-
-
-_ALL = "all"
 
 
 class _Timed:
@@ -470,7 +467,7 @@ class _Timed:
 
     def __exit__(self, kind: Any, *_exception: Any) -> None:
         if kind is None:
-            self._pending.add(self._microbatch, {_ALL: [self._watch.stop()]})
+            self._pending.add(self._microbatch, {timing.ALL: [self._watch.stop()]})
 
 
 class _Epoch:

@@ -27,14 +27,27 @@ def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
     Example:
         >>> loss = isocost.token_loss(model(**microbatch.tensors), microbatch)
     """
+    return _weighted_sum(logits, microbatch.tensors["labels"], microbatch.tensors["loss_weights"]) / max(
+        1, microbatch.global_label_tokens)
+
+
+def pipeline_loss(logits: Any, target: Any) -> Any:
+    """token_loss in the form that schedules of torch.distributed.pipelining want, as `loss_fn`.
+
+    Args:
+        logits: as token_loss takes them.
+        target: float64 [tokens, 2], as isocost.schedule_steps gives it: labels, and weights divided by the
+            label tokens of the whole global batch.
+    """
+    return _weighted_sum(logits, target[:, 0].long(), target[:, 1])
+
+
+def _weighted_sum(logits: Any, labels: Any, weights: Any) -> Any:
     import torch
 
-    labels = microbatch.tensors["labels"]
-    weights = microbatch.tensors["loss_weights"]
     logits = logits.reshape(-1, logits.shape[-1])
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
     losses = torch.nn.functional.cross_entropy(logits, labels.to(logits.device).reshape(-1), reduction="none",
                                                ignore_index=IGNORED_LABEL)
-    weighted = (losses * weights.to(device=losses.device, dtype=losses.dtype).reshape(-1)).sum()
-    return weighted / max(1, microbatch.global_label_tokens)
+    return (losses * weights.to(device=losses.device, dtype=losses.dtype).reshape(-1)).sum()

@@ -62,6 +62,7 @@ class Microbatch:
         epoch, step, index: where it stands; index counts the microbatches of this rank in the step.
         last_of_step: True where the optimizer is to step after it.
         predicted: {module: seconds} that the cost model expects, forward and backward.
+        tokens: rows of the LLM's sequences, padding none; 0 on a stage without LLM layers.
         label_tokens: label tokens of this microbatch.
         global_label_tokens: label tokens of the whole global batch, over all ranks.
         waited_s: seconds that the loop waited for it.
@@ -71,7 +72,7 @@ class Microbatch:
     """
 
     __slots__ = ("tensors", "sample_ids", "sample_weights", "epoch", "step", "index", "last_of_step", "predicted",
-                 "label_tokens", "global_label_tokens", "waited_s", "plan_hash", "profile_wanted", "routes",
+                 "tokens", "label_tokens", "global_label_tokens", "waited_s", "plan_hash", "profile_wanted", "routes",
                  "__weakref__")
 
     def __init__(self, raw: Any, tensors: Dict[str, Any]):
@@ -82,6 +83,7 @@ class Microbatch:
         self.epoch, self.step, self.index = raw.position
         self.last_of_step: bool = raw.last_of_step
         self.predicted: Dict[str, float] = raw.predicted
+        self.tokens: int = _tokens(tensors)
         self.label_tokens: int = raw.label_tokens
         self.global_label_tokens: int = raw.global_label_tokens
         self.waited_s: float = raw.waited_s
@@ -104,6 +106,13 @@ class Microbatch:
         return (f"Microbatch(epoch={self.epoch}, step={self.step}, index={self.index}, "
                 f"samples={len(self.sample_ids)}, label_tokens={self.label_tokens}, "
                 f"last_of_step={self.last_of_step})")
+
+
+def _tokens(tensors: Dict[str, Any]) -> int:
+    for name in ("input_ids", "labels"):
+        if name in tensors:
+            return len(tensors[name])
+    return int(tensors["cu_seqlens"][-1]) if "cu_seqlens" in tensors else 0
 
 
 def _move(tensor: Any, device: Any, non_blocking: bool) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from isocost.microbatch import MODULES
 
 Finish = Callable[[], Optional[float]]
+ALL, FORWARD = "all", "forward"  # stretches of no one module: all that was measured; of it, the forward pass
 
 
 class Stopwatch:
@@ -130,6 +131,61 @@ class ModuleTimers:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+
+
+class StageTimers(ModuleTimers):
+    """Hooks that time passes of pipeline stages, whatever the order in which a schedule runs them. A pass
+    is told by the tensor `cu_seqlens` that it is called with: torch.distributed.pipelining hands it on
+    as it is, and a copy where it only infers shapes."""
+
+    def __init__(self, modules: List[Any]):
+        super().__init__(lambda: True)
+        self._microbatches: Dict[int, int] = {}  # by the identity of their tensor
+        for module in modules:
+            self._follow(module)
+
+    def begin(self, keys: List[Any]) -> None:
+        """Of the step's microbatches, in order; they are kept by the caller."""
+        self._microbatches = {id(key): i for i, key in enumerate(keys)}
+        self.take()
+
+    def of(self, microbatch: int, share: float) -> Dict[str, List[Any]]:
+        """What was measured of the microbatch's passes, times `share`."""
+        forward, backward = ([_Share(watch, share) for watch in self._watches.get(f"{way} {microbatch}", [])]
+                             for way in ("forward", "backward"))
+        return {ALL: forward + backward, FORWARD: forward} if forward and backward else {}
+
+    def _follow(self, module: Any) -> None:
+        running: List[Stopwatch] = []
+
+        def before(_module: Any, _inputs: Any, _keywords: Any) -> None:
+            running.append(Stopwatch())
+
+        def after(_module: Any, _inputs: Any, keywords: Any, outputs: Any) -> None:
+            watch = running.pop().stop()
+            microbatch = self._microbatches.get(id(keywords.get("cu_seqlens")))
+            if microbatch is None:
+                return
+            self._add(f"forward {microbatch}", watch)
+            for tensor in _tensors(outputs):
+                if tensor.requires_grad:
+                    tensor.register_hook(lambda _gradient: self._begin_backward(f"backward {microbatch}"))
+                    break
+
+        self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
+        self._handles.append(module.register_forward_hook(after, with_kwargs=True))
+
+
+class _Share:
+    """Part of a stretch."""
+
+    def __init__(self, watch: Stopwatch, share: float):
+        self._watch = watch
+        self._share = share
+
+    def seconds(self) -> Optional[float]:
+        seconds = self._watch.seconds()
+        return None if seconds is None else seconds * self._share
 
 
 def _tensors(outputs: Any) -> List[Any]:

@@ -15,7 +15,8 @@ class Sample:
     Attributes:
         id: number of the sample in the data set.
         weight: in the loss; 0 for a repeat.
-        text: the sample's text parts, joined; a character that the recipe's limit cut is left out.
+        text: the sample's text parts, joined; a character that the recipe's limit cut is left out. With a
+            layout of several stages the LLM's first one has it, others raise ValueError.
         tensors: {name: torch tensor}, this sample's rows of the microbatch's tensors; not to be
             written into.
     """
@@ -29,12 +30,17 @@ class Sample:
 
     @property
     def text(self) -> str:
-        tokens = self.tensors["input_ids"]
+        tokens = self.tensors.get("input_ids")
+        if tokens is None:
+            raise ValueError("this stage has no text: the LLM's first one receives input_ids")
         return bytes(tokens[tokens < 256].tolist()).decode(errors="ignore")
 
 
 Transform = Callable[[Sample], Optional[Mapping[str, Any]]]
 
+# Those of the recipe that samples have.
+_SAMPLES = {"input_ids", "labels", "position_ids", "lengths", "vision_patches", "vision_grids", "vision_lengths", "audio_mel",
+            "audio_lengths"}
 # What follows from the samples' weights and lengths.
 _DERIVED = {"loss_weights", *(argument_name(f"{module}.cu_seqlens") for module in MODULES)}
 
@@ -56,18 +62,21 @@ def cut(raw: Any, tensors: Dict[str, Any]) -> List[Sample]:
     return samples
 
 
-def apply(transform: Transform, sample: Sample, label_tokens: int) -> Dict[str, Any]:
+def apply(transform: Transform, sample: Sample, label_tokens: int, whole: bool) -> Dict[str, Any]:
     """The sample's tensors after the transform. Raises TypeError and ValueError that name the sample
-    where it returned something else, or its lengths contradict each other or the plan."""
+    where it returned something else, or its lengths contradict each other, the plan, or, where the
+    sample is not here as a whole, what other stages have."""
     try:
         changes = transform(sample)
     except Exception as error:
         raise RuntimeError(f"transform= failed for sample {sample.id}: {type(error).__name__}: {error}") from error
     _check(sample, changes)
     tensors = dict(sample.tensors, **(changes or {}))
-    if changes and "input_ids" in changes:
+    if not whole:
+        _check_part(sample, changes or {})
+    elif changes and "input_ids" in changes:
         _complete_text(sample, tensors, changes)
-    labels = int((tensors["labels"] != IGNORED_LABEL).sum())
+    labels = int((tensors["labels"] != IGNORED_LABEL).sum()) if "labels" in tensors else label_tokens
     if labels != label_tokens:
         raise ValueError(f"transform= gives sample {sample.id} {labels} label tokens where the plan counts {label_tokens}: "
                          "announce the count by lengths=, since the loss is divided by that of the whole global batch")
@@ -88,6 +97,19 @@ def _check(sample: Sample, changes: Any) -> None:
             raise ValueError(f"{said} {name!r}, which follows from the samples' weights and lengths: leave it out")
         if name in ("input_ids", "labels", "position_ids") and tensor.dim() != 1:
             raise ValueError(f"{said} {name!r} of shape {list(tensor.shape)}: it has one dimension")
+
+
+def _check_part(sample: Sample, changes: Mapping[str, Any]) -> None:
+    for name, tensor in changes.items():
+        said = f"transform= gives sample {sample.id} {name!r}"
+        own = sample.tensors.get(name)
+        if name.endswith("lengths"):
+            raise ValueError(f"{said}, which other stages of the layout have, too: leave it out")
+        if own is None and name in _SAMPLES:
+            raise ValueError(f"{said}, which it does not have at this stage: change what is in `tensors`, or add other names")
+        if own is not None and len(tensor) != len(own):
+            raise ValueError(f"{said} of {len(tensor)} rows where it has {len(own)}: other stages of the layout count on them, "
+                             "so they must stay as many")
 
 
 def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -127,8 +149,8 @@ def pack(samples: List[Tuple[Sample, Dict[str, Any]]], announced: List[str]) -> 
         if lengths is not None:
             sums = torch.cat([lengths.new_zeros(1), lengths.cumsum(0, dtype=torch.int32)])
             packed[argument_name(f"{module}.cu_seqlens")] = sums
-    packed["loss_weights"] = torch.cat([torch.full((len(tensors["input_ids"]),), sample.weight)
-                                        for sample, tensors in samples])
+    if "loss_weights" in announced:
+        packed["loss_weights"] = torch.cat([torch.full((len(tensors["labels"]),), sample.weight) for sample, tensors in samples])
     return packed
 
 
@@ -150,9 +172,10 @@ class Pipeline:
     microbatch and tensors what is handed out; all in background threads, in order, from the first
     `next` on. `close` ends these after the client was closed."""
 
-    def __init__(self, client: Any, transform: Optional[Transform], finish: Finish, ahead: int):
+    def __init__(self, client: Any, transform: Optional[Transform], whole: bool, finish: Finish, ahead: int):
         self._client = client
         self._transform = transform
+        self._whole = whole  # samples, not what a stage has of them
         self._finish = finish
         self._workers = Workers("isocost-transform")
         self._started = False
@@ -218,7 +241,7 @@ class Pipeline:
         if self._transform is None:
             return self._workers.submit(self._finish, raw, tensors)
         # These begin before what waits for them.
-        parts = [(sample, self._workers.submit(apply, self._transform, sample, entry[2]))
+        parts = [(sample, self._workers.submit(apply, self._transform, sample, entry[2], self._whole))
                  for sample, entry in zip(cut(raw, tensors), raw.samples)]
 
         def finish() -> Tuple[Microbatch, Any]:

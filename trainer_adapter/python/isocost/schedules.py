@@ -1,0 +1,242 @@
+"""Steps in the form that the schedules of torch.distributed.pipelining take."""
+
+import functools
+import inspect
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
+
+from isocost.loader import DataLoader
+from isocost.loss import IGNORED_LABEL
+from isocost.microbatch import Microbatch
+from isocost.timing import StageTimers
+
+_OF_THE_LOSS = ("labels", "loss_weights")
+
+
+class ScheduleStep:
+    """A step's microbatches as one rank of a pipeline takes them. A step of fewer microbatches than the
+    schedule has ends with some of padding alone.
+
+    Attributes:
+        microbatches: list of Microbatch, as the loader gave them.
+        rows: of the LLM's tensors, for each microbatch of the schedule. Where that is more than the
+            microbatch has tokens, padding follows the last sample as a sequence of its own, in
+            `lengths`, `cu_seqlens` and `position_ids` too, without labels or weight.
+        inputs: what `schedule.step(**inputs)` takes where it takes split microbatches (current torch):
+            arg_mbs: on the first stage (input_ids,); elsewhere the neighbour's activations come.
+            kwarg_mbs: this rank's other tensors, by their names; media are not padded.
+            target_mbs: on the last stage, for isocost.pipeline_loss; else None.
+    """
+
+    def __init__(self, microbatches: List[Microbatch], rows: List[int], inputs: Dict[str, Any]):
+        self.microbatches = microbatches
+        self.rows = rows
+        self.inputs = inputs
+
+    def run(self, schedule: Any, losses: Optional[List[Any]] = None) -> None:
+        """`schedule.step(**inputs)`, with stages told how many rows to receive. On the last stage `losses`
+        is filled with one loss for each microbatch of the schedule.
+
+        Raises ValueError for a schedule that divides gradients by the number of microbatches, and for
+        microbatches of several shapes where a stage was not made by isocost.packed_stage."""
+        if schedule.scale_grads:
+            raise ValueError("the schedule divides gradients by its number of microbatches, and the loss has been divided by "
+                             "the global batch's label tokens: make the schedule with scale_grads=False")
+        stages = getattr(schedule, "_stages", None) or [schedule._stage]  # no public way to them
+        for stage in stages:
+            if hasattr(stage, "rows"):
+                stage.rows = self.rows
+            elif stage.num_stages > 1 and len(set(self.rows)) > 1:
+                raise ValueError("stages of torch.distributed.pipelining exchange tensors of one shape: make them with "
+                                 "isocost.packed_stage, or give isocost.schedule_steps max_tokens")
+        if _takes_lists(schedule):
+            schedule.step(**self.inputs, losses=losses, return_outputs=False)
+            return
+        # Before, `step` could only cut one batch into equal parts, which packed sequences and media are not. What it
+        # calls then, with lists, is private.
+        for stage in stages:
+            stage.clear_runtime_states()
+        schedule._step_microbatches(**self.inputs, losses=losses)
+
+
+def packed_stage(module: Any, stage_index: int, num_stages: int, device: Any, **options: Any) -> Any:
+    """A torch.distributed.pipelining.PipelineStage that exchanges activations without padding: it
+    receives as many rows as each microbatch has tokens, which every stage knows from its own
+    `cu_seqlens`. Activations have tokens as first dimension, and are no DTensors. Arguments as of
+    PipelineStage; of `input_args` and `output_args` the number of rows does not matter. Torch itself
+    refuses these shapes under TORCH_DISTRIBUTED_DEBUG=DETAIL.
+
+    Raises RuntimeError for a torch whose schedules take no split microbatches."""
+    return _packed_class()(module, stage_index, num_stages, device, **options)
+
+
+@functools.lru_cache(maxsize=None)
+def _packed_class() -> Any:
+    import torch
+
+    try:
+        from torch.distributed import pipelining
+    except ImportError:
+        pipelining = None
+    if pipelining is None or not _takes_lists(pipelining.Schedule1F1B):
+        raise RuntimeError(f"packed_stage: the schedules of torch {torch.__version__} take no split microbatches: use a newer "
+                           "one, or torch's own stages with max_tokens of isocost.schedule_steps")
+
+    class PackedStage(pipelining.PipelineStage):
+        rows: List[int] = []  # of each microbatch
+
+        # Buffers are allocated by these two, and by nothing public: each is replaced by one of the rows that come.
+        def get_fwd_recv_ops(self, fwd_chunk_id: int) -> List[Any]:
+            ops = super().get_fwd_recv_ops(fwd_chunk_id)
+            return self._resized(ops, self.args_recv_info[fwd_chunk_id], fwd_chunk_id)
+
+        def get_bwd_recv_ops(self, bwd_chunk_id: int) -> List[Any]:
+            ops = super().get_bwd_recv_ops(bwd_chunk_id)
+            return self._resized(ops, self.grad_recv_info[bwd_chunk_id], bwd_chunk_id) if ops else ops
+
+        def _resized(self, ops: List[Any], infos: Sequence[Any], microbatch: int) -> List[Any]:
+            for op in ops:
+                for info in infos:
+                    if info.buffer is op.tensor:
+                        info.buffer = info.buffer.new_empty((self.rows[microbatch], *info.buffer.shape[1:]))
+                        op.tensor = info.buffer
+                        break
+            return ops
+
+    return PackedStage
+
+
+def _takes_lists(schedule: Any) -> bool:
+    return "arg_mbs" in inspect.signature(schedule.step).parameters
+
+
+def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_token: int = 0,
+                   timed: Union[Any, Sequence[Any]] = ()) -> Iterator[ScheduleStep]:
+    """The steps of one iteration over `loader`, for a schedule of torch.distributed.pipelining on this
+    rank.
+
+    Args:
+        loader: with a layout whose encoder, if it has one, stands in the LLM's first stage
+            (`encoder_place` "llm").
+        max_tokens: None: microbatches stay as they are, for stages that isocost.packed_stage made. Else
+            they are padded to so many rows, as torch's own stages need, which exchange tensors of one
+            shape.
+        pad_token: input id of padding.
+        timed: the module of this rank's stage, or the modules of its stages: their forward and backward
+            passes are measured and reported, less what padding took. For schedules without a
+            backward pass of weights alone.
+
+    Raises ValueError for a loader without layout, an encoder with ranks of its own or beyond the LLM's
+    first stage, and a microbatch of more than `max_tokens`.
+
+    Example:
+        >>> stage = isocost.packed_stage(model, loader.place.stage, loader.layout.llm["pipeline"], device, group=group)
+        >>> schedule = Schedule1F1B(stage, loader.layout.microbatches, isocost.pipeline_loss, scale_grads=False)
+        >>> for step in isocost.schedule_steps(loader, timed=model):
+        ...     step.run(schedule)
+        ...     # sum gradients over the data-parallel ranks; optimizer
+    """
+    layout = loader.layout
+    if layout is None:
+        raise ValueError("schedule_steps: the loader has no layout, so there is no pipeline: give it layout=")
+    if layout.has_encoder_ranks:
+        raise ValueError(f"schedule_steps: layout {layout.file} gives the encoder ranks of its own, and a schedule of "
+                         "torch.distributed.pipelining is one chain of stages: use isocost.stage_iterators and move "
+                         "embeddings by Microbatch.routes, or a layout with \"encoder_place\": \"llm\"")
+    if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1):
+        raise ValueError(f"schedule_steps: max_tokens = {max_tokens!r}: must be a whole number from 1")
+    modules = timed if isinstance(timed, (list, tuple)) else [timed]
+    return _steps(loader, max_tokens, pad_token, StageTimers(modules) if modules else None)
+
+
+def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,
+           timers: Optional[StageTimers]) -> Iterator[ScheduleStep]:
+    assert loader.layout is not None and loader.place is not None
+    microbatches: List[Microbatch] = []
+    try:
+        for microbatch in loader:
+            _check(microbatch, loader.place.stage, max_tokens)
+            microbatches.append(microbatch)
+            if not microbatch.last_of_step:
+                continue
+            step = _step(microbatches, loader.layout.microbatches, loader.place.stage, max_tokens, pad_token)
+            if timers is not None:
+                timers.begin([kwargs["cu_seqlens"] for kwargs in step.inputs["kwarg_mbs"]])
+            yield step
+            if timers is not None:
+                for i, timed in enumerate(microbatches):
+                    loader._pending.add(timed, timers.of(i, _share(timed, step.rows[i])))
+            microbatches = []
+            del step  # before the next step's tensors come
+    finally:
+        if timers is not None:
+            timers.remove()
+
+
+def _step(microbatches: List[Microbatch], count: int, stage: int, max_tokens: Optional[int], pad_token: int) -> ScheduleStep:
+    tokens = [microbatch.tokens for microbatch in microbatches] + [0] * (count - len(microbatches))
+    rows = [max_tokens or max(1, own) for own in tokens]
+    tensors = [microbatch.tensors for microbatch in microbatches]
+    tensors += [_emptied(tensors[0])] * (count - len(tensors))
+    padded = [_padded(*each, pad_token) for each in zip(tensors, tokens, rows)]
+    return ScheduleStep(microbatches, rows, _inputs(padded, stage, microbatches[0].global_label_tokens))
+
+
+def _check(microbatch: Any, stage: int, max_tokens: Optional[int]) -> None:
+    if not isinstance(microbatch, Microbatch):
+        raise TypeError(f"schedule_steps: collate= made a {type(microbatch).__name__} of a microbatch: leave it out, or have "
+                        "it return the isocost.Microbatch")
+    if "cu_seqlens" not in microbatch.tensors or (stage > 0 and "input_ids" in microbatch.tensors):
+        raise ValueError("schedule_steps: the layout cuts the encoder into several stages; how many rows these exchange, media "
+                         "decide, and stages of torch.distributed.pipelining exchange a fixed number: give the layout 'layers' "
+                         "that put the LLM's first one on the first stage")
+    if max_tokens is not None and microbatch.tokens > max_tokens:
+        raise ValueError(f"schedule_steps: {microbatch!r} has {microbatch.tokens} tokens, beyond max_tokens = {max_tokens}: "
+                         "raise it, or plan more microbatches")
+
+
+def _padded(tensors: Dict[str, Any], tokens: int, rows: int, pad_token: int) -> Dict[str, Any]:
+    """A microbatch's tensors, those of the LLM with a sequence of padding at the end."""
+    import torch
+
+    padding = rows - tokens
+    if padding == 0:
+        return dict(tensors)
+    lengths = tensors["lengths"]
+    ends = {"lengths": lengths.new_full((1,), padding), "cu_seqlens": lengths.new_full((1,), rows)}
+    if "input_ids" in tensors:
+        ends["input_ids"] = tensors["input_ids"].new_full((padding,), pad_token)
+        ends["position_ids"] = torch.arange(padding, dtype=tensors["position_ids"].dtype, device=lengths.device)
+    if "labels" in tensors:
+        ends["labels"] = tensors["labels"].new_full((padding,), IGNORED_LABEL)
+        ends["loss_weights"] = tensors["loss_weights"].new_zeros(padding)
+    return {name: torch.cat([tensor, ends[name]]) if name in ends else tensor for name, tensor in tensors.items()}
+
+
+def _emptied(tensors: Dict[str, Any]) -> Dict[str, Any]:
+    """Those of a microbatch without samples."""
+    llm = ("input_ids", "position_ids", "lengths", *_OF_THE_LOSS)
+    empty = {name: tensors[name][:0] for name in llm if name in tensors}
+    return dict(empty, cu_seqlens=tensors["cu_seqlens"].new_zeros(1))
+
+
+def _inputs(padded: List[Dict[str, Any]], stage: int, global_label_tokens: int) -> Dict[str, Any]:
+    import torch
+
+    of_arguments = ("input_ids",) if stage == 0 else ()
+    targets = None
+    if "labels" in padded[0]:
+        # One tensor, for schedules infer shapes from it; float64 holds labels and weights exactly.
+        targets = [torch.stack([tensors["labels"].double(),
+                                tensors["loss_weights"].double() / max(1, global_label_tokens)], dim=1) for tensors in padded]
+    return {"arg_mbs": [tuple(tensors[name] for name in of_arguments) for tensors in padded],
+            "kwarg_mbs": [{name: tensor for name, tensor in tensors.items() if name not in (*of_arguments, *_OF_THE_LOSS)}
+                          for tensors in padded],
+            "target_mbs": targets}
+
+
+def _share(microbatch: Microbatch, rows: int) -> float:
+    """Of the measured seconds, what would have passed without padding, were the LLM's in proportion to
+    rows."""
+    llm, whole = microbatch.predicted["llm"], sum(microbatch.predicted.values())
+    padded = whole - llm + llm * rows / max(1, microbatch.tokens)
+    return whole / padded if padded > 0 else 1.0
