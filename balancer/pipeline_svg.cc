@@ -64,30 +64,30 @@ std::string_view colour_of(bool encoder, PassKind kind) {
   return kColours.at(encoder ? 0 : 1).at(static_cast<std::size_t>(kind));
 }
 
-/// What a picture shows of a step: the LLM replica that ends last, the encoder replica of the same
+/// What a picture shows of a step: an LLM replica, the encoder replica of the same
 /// number (modulo how many there are), and of their stages the first `rows`.
 struct View {
   std::vector<std::uint32_t> devices;
   std::uint32_t replica[2] = {0, 0};   // of the LLM, of the encoder
   std::uint32_t replicas[2] = {0, 0};  // how many there are
   std::size_t left_out = 0;            // stages of the two
+  bool each_replica = false;           // of one stage
 };
 
-View view_of(const PipelineReport& report, std::size_t rows) {
-  const auto last = std::max_element(
-      report.stages.begin(), report.stages.end(), [](const StageReport& a, const StageReport& b) {
-        return std::pair(!a.encoder, a.finish_s) < std::pair(!b.encoder, b.finish_s);
-      });
+View view_of(const PipelinePicture& picture, std::size_t rows) {
+  const PipelineReport& report = picture.report;
   View view;
   for (const StageReport& stage : report.stages) {
     std::uint32_t& replicas = view.replicas[stage.encoder ? 1 : 0];
     replicas = std::max(replicas, stage.replica + 1);
   }
-  view.replica[0] = last->replica;
-  view.replica[1] = view.replicas[1] > 0 ? last->replica % view.replicas[1] : 0;
+  // Ranks that hold the whole model are worth a row each.
+  view.each_replica = report.stages.size() == view.replicas[0];
+  view.replica[0] = picture.llm_replica.value_or(last_llm_replica(report));
+  view.replica[1] = view.replicas[1] > 0 ? view.replica[0] % view.replicas[1] : 0;
   for (std::uint32_t d = 0; d < report.stages.size(); ++d) {
     const StageReport& stage = report.stages[d];
-    if (stage.replica != view.replica[stage.encoder ? 1 : 0]) continue;
+    if (!view.each_replica && stage.replica != view.replica[stage.encoder ? 1 : 0]) continue;
     if (view.devices.size() < rows) {
       view.devices.push_back(d);
     } else {
@@ -102,13 +102,14 @@ std::string note_of(const View& view) {
   std::string note;
   for (const bool encoder : {false, true}) {
     const std::uint32_t replicas = view.replicas[encoder ? 1 : 0];
-    if (replicas == 0) continue;
+    if (replicas == 0 || view.each_replica) continue;
     note += encoder ? ", encoder replica " : "LLM replica ";
     note += std::to_string(view.replica[encoder ? 1 : 0]) + " (of 0 to " +
             std::to_string(replicas - 1) + ")";
   }
   if (view.left_out > 0) {
-    note += "; " + std::to_string(view.left_out) + " more stages are not drawn";
+    note += (note.empty() ? "" : "; ") + std::to_string(view.left_out) + " more " +
+            (view.each_replica ? "ranks" : "stages") + " are not drawn";
   }
   return note;
 }
@@ -124,10 +125,15 @@ double all_finish(const PipelineReport& report, const StageReport& stage) {
   return finish;
 }
 
-std::string draw_device(const PipelineReport& report, std::uint32_t device, double top,
-                        double scale) {
+std::string name_of(const View& view, const StageReport& stage) {
+  if (view.each_replica) return "rank " + std::to_string(stage.replica);
+  return (stage.encoder ? "encoder " : "LLM ") + std::to_string(stage.stage);
+}
+
+std::string draw_device(const PipelineReport& report, const View& view, std::uint32_t device,
+                        double top, double scale) {
   const StageReport& stage = report.stages[device];
-  const std::string name = (stage.encoder ? "encoder " : "LLM ") + std::to_string(stage.stage);
+  const std::string name = name_of(view, stage);
   std::string out = text_at(kLeft - 8, top + kRow - 5, "end", name);
   out += box(kLeft, top, report.step_s * scale, kRow - 2, kIdle);
   for (const PipelineEvent& event : report.events) {
@@ -221,6 +227,13 @@ std::string draw_legend(const std::vector<LegendEntry>& entries, double top) {
 
 }  // namespace
 
+std::uint32_t last_llm_replica(const PipelineReport& report) {
+  const auto sooner = [](const StageReport& a, const StageReport& b) {
+    return std::pair(!a.encoder, a.finish_s) < std::pair(!b.encoder, b.finish_s);
+  };
+  return std::max_element(report.stages.begin(), report.stages.end(), sooner)->replica;
+}
+
 std::string draw_pipelines(const std::vector<PipelinePicture>& pictures, std::size_t rows) {
   double longest = 0;
   for (const PipelinePicture& picture : pictures) {
@@ -234,11 +247,11 @@ std::string draw_pipelines(const std::vector<PipelinePicture>& pictures, std::si
     body +=
         text_at(kLeft, top + 16, "start", picture.title, "font-size=\"13\" font-weight=\"bold\"");
     top += kTitle - 6;
-    const View view = view_of(picture.report, rows);
+    const View view = view_of(picture, rows);
     body += text_at(kLeft, top + kNote - 5, "start", note_of(view), kSmall);
     top += kNote;
     for (const std::uint32_t device : view.devices) {
-      body += draw_device(picture.report, device, top, scale);
+      body += draw_device(picture.report, view, device, top, scale);
       top += kRow;
     }
     if (scale > 0) {

@@ -109,8 +109,8 @@ Result<int> listen_at(MetricsAddress& address) {
 
 class Endpoint final : public MetricsEndpoint {
  public:
-  Endpoint(std::string url, std::function<std::string()> text)
-      : url_(std::move(url)), text_(std::move(text)) {}
+  Endpoint(std::string url, std::vector<MetricsPage> pages)
+      : url_(std::move(url)), pages_(std::move(pages)) {}
   ~Endpoint() override {
     if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
   }
@@ -153,15 +153,16 @@ class Endpoint final : public MetricsEndpoint {
     if (wanted != MHD_HTTP_METHOD_GET && wanted != MHD_HTTP_METHOD_HEAD) {
       return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, kPlain, "only GET and HEAD\n");
     }
-    if (std::string_view(path) != "/metrics") {
-      return answer(connection, MHD_HTTP_NOT_FOUND, kPlain, "there is only /metrics\n");
+    std::string others;
+    for (const MetricsPage& page : static_cast<Endpoint*>(self)->pages_) {
+      if (page.path == path) return answer(connection, MHD_HTTP_OK, page.type, page.text());
+      others += " " + page.path;
     }
-    return answer(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8",
-                  static_cast<Endpoint*>(self)->text_());
+    return answer(connection, MHD_HTTP_NOT_FOUND, kPlain, "there is only" + others + "\n");
   }
 
   const std::string url_;
-  const std::function<std::string()> text_;
+  const std::vector<MetricsPage> pages_;
   MHD_Daemon* daemon_ = nullptr;
 };
 
@@ -186,12 +187,12 @@ Result<MetricsAddress> parse_metrics_address(std::string_view text) {
   return address;
 }
 
-Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::create(
-    const MetricsAddress& address, std::function<std::string()> text) {
+Result<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::create(const MetricsAddress& address,
+                                                                 std::vector<MetricsPage> pages) {
   MetricsAddress bound = address;
   ISOCOST_ASSIGN(const int descriptor, listen_at(bound));
-  auto endpoint =
-      std::make_unique<Endpoint>("http://" + host_and_port(bound) + "/metrics", std::move(text));
+  std::string url = "http://" + host_and_port(bound) + pages.front().path;
+  auto endpoint = std::make_unique<Endpoint>(std::move(url), std::move(pages));
   ISOCOST_TRY(endpoint->start(descriptor));
   return std::unique_ptr<MetricsEndpoint>(std::move(endpoint));
 }

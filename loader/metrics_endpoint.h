@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -21,19 +22,26 @@ struct MetricsAddress {
 /// names are not looked up. Errors: kInvalidArgument.
 Result<MetricsAddress> parse_metrics_address(std::string_view text);
 
-/// Serves one text at /metrics over HTTP, for Prometheus and `isocost top`. One thread of its own
+/// What is served at a path.
+struct MetricsPage {
+  std::string path;                   ///< "/metrics"
+  std::string type;                   ///< "text/plain; charset=utf-8"
+  std::function<std::string()> text;  ///< Called once a request; must not throw.
+};
+
+/// Serves pages over HTTP, for Prometheus, `isocost top` and browsers. One thread of its own
 /// serves all clients, none of which it waits for: 32 connections at most, each closed after 10 s
 /// of silence, requests of a few KiB. The destructor stops it at once, whatever the clients do.
 class MetricsEndpoint {
  public:
-  /// `text` is called on the endpoint's thread, once a request; it must not throw. Errors:
-  /// kAlreadyExists where something else listens there, kInvalidArgument for an address that this
-  /// host does not have or may not use, kIo.
+  /// Pages are written on the endpoint's thread; at least one. Errors: kAlreadyExists where
+  /// something else listens there, kInvalidArgument for an address that this host does not have or
+  /// may not use, kIo.
   static Result<std::unique_ptr<MetricsEndpoint>> create(const MetricsAddress& address,
-                                                         std::function<std::string()> text);
+                                                         std::vector<MetricsPage> pages);
   virtual ~MetricsEndpoint() = default;
 
-  /// "http://127.0.0.1:9464/metrics", the port filled in.
+  /// Of the first page: "http://127.0.0.1:9464/metrics", the port filled in.
   virtual const std::string& url() const = 0;
 };
 

@@ -25,6 +25,7 @@
 #include "loader/reprofiling.h"
 #include "loader/served_layout.h"
 #include "loader/step_decoder.h"
+#include "loader/timeline.h"
 #include "loader/training_meter.h"
 #include "transport/server.h"
 
@@ -68,6 +69,7 @@ class NodeImpl final : public Node {
   bool wait_until_left(std::chrono::milliseconds limit) override;
   NodeSummary summary() override;
   NodeMetrics metrics() override;
+  std::string timeline_svg() const override { return timeline_.svg(); }
   std::string metrics_url() const override { return metrics_ ? metrics_->url() : std::string(); }
 
  private:
@@ -109,6 +111,7 @@ class NodeImpl final : public Node {
   BufferPool pool_;
   MemoryBudget budget_;
   TrainingMeter meter_;
+  Timeline timeline_{parts_.layout.get()};
 
   std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
@@ -156,8 +159,12 @@ Status NodeImpl::start() {
       options);
   if (options.metrics.empty()) return {};
   ISOCOST_ASSIGN(const MetricsAddress address, parse_metrics_address(options.metrics));
-  ISOCOST_ASSIGN(metrics_,
-                 MetricsEndpoint::create(address, [this] { return prometheus_text(metrics()); }));
+  ISOCOST_ASSIGN(
+      metrics_,
+      MetricsEndpoint::create(
+          address, {{"/metrics", "text/plain; version=0.0.4; charset=utf-8",
+                     [this] { return prometheus_text(metrics()); }},
+                    {"/timeline.svg", "image/svg+xml", [this] { return timeline_.svg(); }}}));
   if (!address.loopback) {
     log(parts_.log, LogLevel::kWarning,
         metrics_->url() +
@@ -262,6 +269,7 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
     const Measurement measurement =
         measurement_of(step->plan, receiver, report, parts_.layout.get());
     meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
+    timeline_.reported(job_->id(), rank, report, step->plan);
     if (model_.report(measurement, std::move(step))) return;
   }
   counts_.reports_rejected += 1;

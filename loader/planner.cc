@@ -15,6 +15,10 @@ namespace {
 
 constexpr double kLeastForward = 0.05;  // of a pass forth and back, as of the way back
 
+double forward_share_of(const CostModel& model) {
+  return std::clamp(model.forward_share(), kLeastForward, 1 - kLeastForward);
+}
+
 // Exact search of a small step stays within some 20 ms.
 BalanceOptions balance_options() {
   BalanceOptions options;
@@ -109,7 +113,7 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
   if (layout != nullptr && layout->pipelined()) {
     const std::vector<PipelineLoad> samples = pipeline_loads(input, model, *layout);
     PipelineModel pipeline = layout->pipeline(model.rank_speeds());
-    pipeline.forward_share = std::clamp(model.forward_share(), kLeastForward, 1 - kLeastForward);
+    pipeline.forward_share = forward_share_of(model);
     BalanceProblem by_stage = pipeline_problem(pipeline, samples);
     by_stage.microbatches = microbatches;
     by_stage.bytes = std::move(problem.bytes);
@@ -229,6 +233,7 @@ Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
       fill_encoder(input, model, *layout, division.encoder, plan);
     }
   }
+  plan.forward_share = forward_share_of(model);
   plan.makespan_s = division.llm.makespan;
   plan.lower_bound_s = division.llm.lower_bound;
   plan.hash = hash_of(input, plan);

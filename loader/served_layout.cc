@@ -149,6 +149,23 @@ PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
   return model;
 }
 
+TensorCost ServedLayout::tensor_cost(std::size_t module) const {
+  return static_cast<Module>(module) == Module::kLlm ? llm_tensor_cost(job_, layout_)
+                                                     : encoder_tensor_cost(job_, layout_);
+}
+
+ModuleSeconds ServedLayout::on_seat(const Seat& seat, const ModuleSeconds& seconds,
+                                    const Load& load) const {
+  ModuleSeconds of_seat{};
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const TensorCost cost = tensor_cost(m);
+    const auto units = static_cast<double>(load.modules.at(m).units);
+    of_seat.at(m) =
+        seat.work.shares.at(m) * (cost.share * seconds.at(m) + cost.seconds_per_unit * units);
+  }
+  return of_seat;
+}
+
 // The inverse of spread_load: what tensor ranks pay for their reductions is no part of the module.
 ModuleSeconds ServedLayout::as_one_rank(const Seat& seat, const ModuleSeconds& measured,
                                         const Load& load) const {
@@ -159,9 +176,7 @@ ModuleSeconds ServedLayout::as_one_rank(const Seat& seat, const ModuleSeconds& m
     seconds.at(m) = share > 0 ? measured.at(m) : kNotMeasured;
     if (!(seconds.at(m) > 0)) continue;  // not measured, or for the cost model to refuse
     const double whole = seconds.at(m) / share;
-    const TensorCost cost = static_cast<Module>(m) == Module::kLlm
-                                ? llm_tensor_cost(job_, layout_)
-                                : encoder_tensor_cost(job_, layout_);
+    const TensorCost cost = tensor_cost(m);
     const double work =
         whole - cost.seconds_per_unit * static_cast<double>(load.modules.at(m).units);
     seconds.at(m) = std::max(work, kLeastWork * whole) / cost.share;

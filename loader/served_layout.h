@@ -65,6 +65,8 @@ class ServedLayout {
   /// measured, or of which the seat does nothing, are kNotMeasured.
   ModuleSeconds as_one_rank(const Seat& seat, const ModuleSeconds& measured,
                             const Load& load) const;
+  /// The other way: what a seat takes for its part of a load that takes one rank `seconds`.
+  ModuleSeconds on_seat(const Seat& seat, const ModuleSeconds& seconds, const Load& load) const;
 
  private:
   ServedLayout(Layout layout, PipelineModel pipeline, JobModel job, std::vector<Seat> seats)
@@ -72,6 +74,8 @@ class ServedLayout {
         pipeline_(std::move(pipeline)),
         job_(std::move(job)),
         seats_(std::move(seats)) {}
+
+  TensorCost tensor_cost(std::size_t module) const;
 
   Layout layout_;
   PipelineModel pipeline_;

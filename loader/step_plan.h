@@ -40,8 +40,9 @@ struct StepPlan {
   std::uint64_t global_label_tokens = 0;  ///< Of samples with weight, each counted once.
   double makespan_s = 0;                  ///< Predicted; of the policy's objective.
   double lower_bound_s = 0;
-  std::uint64_t hash = 0;     ///< Of the plan's integers: equal plans have equal hashes.
-  std::uint32_t profile = 0;  ///< By which of a run's profiles it was priced, counted from 0.
+  double forward_share = 1.0 / 3;  ///< Of a pass forth and back: what forward takes.
+  std::uint64_t hash = 0;          ///< Of the plan's integers: equal plans have equal hashes.
+  std::uint32_t profile = 0;       ///< By which of a run's profiles it was priced, counted from 0.
 
   const PlannedMicrobatch& bin(std::size_t replica, std::uint32_t microbatch) const {
     return bins[replica * microbatches + microbatch];

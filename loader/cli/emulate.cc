@@ -21,6 +21,7 @@
 #include "loader/cli/emulated_trainer.h"
 #include "loader/cli/emulated_work.h"
 #include "loader/cli/trace_options.h"
+#include "loader/internal/output_file.h"
 #include "loader/make_shards.h"
 #include "loader/node.h"
 
@@ -44,6 +45,7 @@ struct EmulateArguments {
   std::string hidden_profile;
   DisturbanceText disturbance;
   std::uint64_t seed = 0;
+  std::string svg;
   bool json = false;
 };
 
@@ -290,6 +292,7 @@ Result<int> emulate(const EmulateArguments& arguments) {
   if (!std::isfinite(arguments.step_seconds)) {
     return Error(ErrorCode::kInvalidArgument, "--step-seconds must be a number of seconds");
   }
+  ISOCOST_TRY(check_output_file("--svg", arguments.svg));
   ISOCOST_ASSIGN(const Layout layout, layout_of(arguments));
   const SignalStop signals;
   ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
@@ -328,10 +331,12 @@ Result<int> emulate(const EmulateArguments& arguments) {
   ServingNode serving(*node);
   const auto steps = emulate_trainers(trainers, signals.token());
   const NodeMetrics metrics = node->metrics();
+  const std::string picture = node->timeline_svg();
   const std::optional<Error> fault = serving.finish();
   if (fault) return *fault;
   if (!steps) return steps.error();
   ISOCOST_ASSIGN(const Comparison result, compare(trainers, *steps));
+  if (!arguments.svg.empty()) ISOCOST_TRY(replace_file(arguments.svg, picture));
   print(arguments, trainers, result, metrics);
   return 0;
 }
@@ -385,6 +390,8 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
       ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
       ->allow_extra_args(false);
   command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
+  command.add_option("--svg", arguments.svg, "Draw the last step, as predicted and as measured")
+      ->type_name("FILE");
   command.add_flag("--json", arguments.json, "Print JSON instead of text");
 }
 

@@ -297,15 +297,17 @@ class Fleet {
     return feeds;
   }
 
-  // The node hears what the stage took, in the parts that it predicted of its modules.
-  static Status send_report(const Slot& slot, Client& client) {
+  // The node hears what the stage took, in modelled seconds as its profile is in, and in the parts
+  // that it predicted of the stage's modules.
+  Status send_report(const Slot& slot, Client& client) const {
     const auto& predicted = slot.report.seconds;
     const double sum = std::accumulate(predicted.begin(), predicted.end(), 0.0);
     Report report = slot.report;
     for (double& seconds : report.seconds) {
-      seconds = sum > 0 && seconds > 0 ? slot.seconds * seconds / sum : kNotMeasured;
+      seconds =
+          sum > 0 && seconds > 0 ? slot.seconds / job_.time_scale * seconds / sum : kNotMeasured;
     }
-    if (sum > 0) report.forward_s = std::min(slot.forward_s, slot.seconds);
+    if (sum > 0) report.forward_s = slot.forward_s / job_.time_scale;
     return client.report(report);
   }
 

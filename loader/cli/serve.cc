@@ -63,7 +63,9 @@ Status serve(const ServeArguments& arguments) {
           std::to_string(node->dataset().shards()) + " shards, " +
           std::to_string(node->dataset().bad().size()) + " bad");
   if (!node->metrics_url().empty()) {
-    log(sink, LogLevel::kInfo, "metrics at " + node->metrics_url());
+    log(sink, LogLevel::kInfo,
+        "metrics at " + node->metrics_url() +
+            ", a picture of the last step at /timeline.svg there");
   }
   std::printf("listening on %s\n", node->endpoint().c_str());
   std::fflush(stdout);

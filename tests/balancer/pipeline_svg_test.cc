@@ -66,5 +66,22 @@ TEST(PipelineSvg, NothingToDraw) {
   EXPECT_THAT(draw_pipelines({{"empty", {}}}), testing::EndsWith("</svg>\n"));
 }
 
+TEST(PipelineSvg, DrawsARowForEachRankThatHoldsTheWholeModel) {
+  PipelineStep step;
+  step.llm.stages = 1;
+  for (const double seconds : {1.0, 3.0, 2.0}) {
+    step.llm.passes.push_back({{.forward_s = seconds, .backward_s = seconds}});
+  }
+  const auto report = simulate(step);
+  ASSERT_TRUE(report.has_value()) << report.error().message();
+  EXPECT_EQ(last_llm_replica(*report), 1U);
+  const std::string svg = draw_pipelines({{"ranks", *report}});
+  for (const char* name : {">rank 0<", ">rank 1<", ">rank 2<"}) {
+    EXPECT_THAT(svg, testing::HasSubstr(name));
+  }
+  EXPECT_THAT(draw_pipelines({{"ranks", *report}}, /*rows=*/2),
+              testing::HasSubstr("1 more ranks are not drawn"));
+}
+
 }  // namespace
 }  // namespace isocost

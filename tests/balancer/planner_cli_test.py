@@ -131,11 +131,11 @@ class Planner(unittest.TestCase):
             {"version": 1, "encoder_place": "own",
              "encoder": {"tensor": 2, "pipeline": 1, "data": 2, "layers": [27]},
              "llm": {"tensor": 4, "pipeline": 2, "data": 2, "layers": [20, 8]},
-             "microbatches": 3, "chunks": 1, "schedule": "zb-h1"}), encoding="utf-8")
+             "microbatches": 3, "chunks": 1, "schedule": "zb-h1", "coupled": True}), encoding="utf-8")
         answer = self.answer(
             "emulate", "--trace", PHOTOS, "--layout", layout, "--global-batch", 24, "--steps", 5,
             "--step-seconds", 0.05)
-        self.assertEqual(answer["layout"], "encoder 2x1x2, llm 4x2x2, 3 microbatches, zb-h1")
+        self.assertEqual(answer["layout"], "encoder 2x1x2, llm 4x2x2, 3 microbatches, zb-h1, coupled")
         self.assertEqual(answer["trainers"], 6)
         self.assertEqual(answer["decoupled_steps"], 0)
 
@@ -146,10 +146,14 @@ class Planner(unittest.TestCase):
              "encoder": {"tensor": 1, "pipeline": 2, "data": 3},
              "llm": {"tensor": 4, "pipeline": 2, "data": 2},
              "microbatches": 4, "chunks": 1, "schedule": "1f1b", "encoder_ahead": 1}), encoding="utf-8")
+        picture = self.folder / "last.svg"
         answer = self.answer(
             "emulate", "--trace", PHOTOS, "--layout", layout, "--global-batch", 48, "--steps", 4,
-            "--step-seconds", 0.1)
+            "--step-seconds", 0.1, "--svg", picture)
         self.assertEqual(answer["trainers"], 10)
+        drawn = picture.read_text(encoding="utf-8")
+        for part in ("predicted: epoch 0, step 4", "measured: epoch 0, step 4", ">encoder 1<", ">LLM 1<"):
+            self.assertIn(part, drawn)
         self.assertGreater(answer["decoupled_steps"], 0)
 
     def test_emulate_hides_costs_that_the_node_learns(self):

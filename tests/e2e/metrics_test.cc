@@ -1,5 +1,6 @@
 // A real node and real trainers, looked at through /metrics and `isocost top` while they train.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,6 +22,8 @@ namespace isocost {
 namespace {
 
 using cli::Scrape;
+using testing::AllOf;
+using testing::HasSubstr;
 
 class Metrics : public LoopTest {
  protected:
@@ -87,6 +90,8 @@ TEST_F(Metrics, SayWhatTheNodeSays) {
   EXPECT_EQ(before.value("ranks_connected"), 0);
   EXPECT_EQ(before.value("samples_delivered_total"), 0);
   EXPECT_EQ(before.value("memory_budget_bytes"), 256 * kMiB);
+  const std::string picture = url.substr(0, url.rfind('/')) + "/timeline.svg";
+  EXPECT_THAT(cli::http_get(picture, {}, {}).value(), HasSubstr("No step has been measured"));
   {
     std::vector<std::jthread> trainers;
     for (std::int64_t rank = 0; rank < 2; ++rank) {
@@ -96,6 +101,11 @@ TEST_F(Metrics, SayWhatTheNodeSays) {
     ASSERT_TRUE(summary.has_value()) << summary.error().message();
   }
   const NodeSummary summary = node->summary();
+  // One rank took a third longer than predicted, and correction had no time to learn it.
+  const std::string drawn = cli::http_get(picture, {}, {}).value();
+  const std::string last = "epoch 0, step " + std::to_string(summary.steps - 1) + ": ";
+  EXPECT_THAT(drawn, AllOf(HasSubstr("predicted: " + last), HasSubstr("measured: " + last)));
+  EXPECT_THAT(drawn, AllOf(HasSubstr(">rank 0<"), HasSubstr(">rank 1<")));
   const Scrape now = look(url);
   EXPECT_EQ(now.value("samples_planned_total"), 70);
   EXPECT_EQ(now.value("samples_delivered_total"), 70);

@@ -4,21 +4,27 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <future>
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "loader/metrics_endpoint.h"
 
 namespace isocost::cli {
 namespace {
 
-std::unique_ptr<MetricsEndpoint> serve(std::size_t bytes) {
-  auto endpoint =
-      MetricsEndpoint::create({"127.0.0.1", 0, true}, [bytes] { return std::string(bytes, '#'); });
+std::unique_ptr<MetricsEndpoint> serve(std::function<std::string()> text) {
+  auto endpoint = MetricsEndpoint::create({"127.0.0.1", 0, true},
+                                          {{"/metrics", "text/plain", std::move(text)}});
   EXPECT_TRUE(endpoint.has_value()) << endpoint.error().message();
   return *std::move(endpoint);
+}
+
+std::unique_ptr<MetricsEndpoint> serve(std::size_t bytes) {
+  return serve([bytes] { return std::string(bytes, '#'); });
 }
 
 ErrorCode failure(const std::string& url, const HttpLimits& limits, const std::stop_token& stop) {
@@ -44,14 +50,13 @@ TEST(HttpGet, AnotherPageIsNoMetrics) {
 TEST(HttpGet, AServerThatSaysNothingIsGivenUp) {
   std::promise<void> done;
   const std::shared_future<void> is_done = done.get_future();
-  const auto endpoint = MetricsEndpoint::create({"127.0.0.1", 0, true}, [is_done] {
+  const auto endpoint = serve([is_done] {
     is_done.wait();
     return std::string();
   });
-  ASSERT_TRUE(endpoint.has_value());
   HttpLimits limits;
   limits.timeout = std::chrono::milliseconds(50);
-  EXPECT_EQ(failure((*endpoint)->url(), limits, {}), ErrorCode::kDeadlineExceeded);
+  EXPECT_EQ(failure(endpoint->url(), limits, {}), ErrorCode::kDeadlineExceeded);
   done.set_value();
 }
 

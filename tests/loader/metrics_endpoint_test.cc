@@ -74,7 +74,10 @@ std::string request(const MetricsEndpoint& endpoint, const std::string& first_li
 }
 
 std::unique_ptr<MetricsEndpoint> serve(std::function<std::string()> text) {
-  auto endpoint = MetricsEndpoint::create({"127.0.0.1", 0, true}, std::move(text));
+  auto endpoint = MetricsEndpoint::create(
+      {"127.0.0.1", 0, true},
+      {{"/metrics", "text/plain; version=0.0.4; charset=utf-8", std::move(text)},
+       {"/timeline.svg", "image/svg+xml", [] { return std::string("<svg/>"); }}});
   EXPECT_TRUE(endpoint.has_value()) << endpoint.error().message();
   return *std::move(endpoint);
 }
@@ -91,7 +94,11 @@ TEST(MetricsEndpoint, ServesTheTextOfTheMoment) {
 
 TEST(MetricsEndpoint, ServesNothingElse) {
   const auto endpoint = serve([] { return std::string("a 1\n"); });
-  EXPECT_TRUE(request(*endpoint, "GET /").starts_with("HTTP/1.1 404 "));
+  const std::string nothing = request(*endpoint, "GET /");
+  EXPECT_TRUE(nothing.starts_with("HTTP/1.1 404 "));
+  EXPECT_TRUE(nothing.ends_with("there is only /metrics /timeline.svg\n")) << nothing;
+  const std::string picture = request(*endpoint, "GET /timeline.svg");
+  EXPECT_NE(picture.find("Content-Type: image/svg+xml"), std::string::npos) << picture;
   EXPECT_TRUE(request(*endpoint, "GET /metrics/../etc").starts_with("HTTP/1.1 404 "));
   EXPECT_TRUE(request(*endpoint, "POST /metrics").starts_with("HTTP/1.1 405 "));
   EXPECT_TRUE(request(*endpoint, "\x01\xff\x00").starts_with("HTTP/1."));
@@ -120,8 +127,9 @@ TEST(MetricsEndpoint, NoClientHoldsItUp) {
 
 TEST(MetricsEndpoint, APortInUseIsNamed) {
   const auto endpoint = serve([] { return std::string(); });
-  const auto second = MetricsEndpoint::create({"127.0.0.1", port_of(*endpoint), true},
-                                              [] { return std::string(); });
+  const auto second =
+      MetricsEndpoint::create({"127.0.0.1", port_of(*endpoint), true},
+                              {{"/metrics", "text/plain", [] { return std::string(); }}});
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code(), ErrorCode::kAlreadyExists);
   EXPECT_NE(second.error().message().find("127.0.0.1:" + std::to_string(port_of(*endpoint))),
@@ -130,8 +138,8 @@ TEST(MetricsEndpoint, APortInUseIsNamed) {
 }
 
 TEST(MetricsEndpoint, AnAddressOfAnotherHostIsNamed) {
-  const auto endpoint =
-      MetricsEndpoint::create({"192.0.2.1", 0, false}, [] { return std::string(); });
+  const auto endpoint = MetricsEndpoint::create(
+      {"192.0.2.1", 0, false}, {{"/metrics", "text/plain", [] { return std::string(); }}});
   ASSERT_FALSE(endpoint.has_value());
   EXPECT_EQ(endpoint.error().code(), ErrorCode::kInvalidArgument);
 }
