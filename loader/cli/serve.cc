@@ -62,10 +62,10 @@ Status serve(const ServeArguments& arguments) {
       std::to_string(node->dataset().size()) + " samples in " +
           std::to_string(node->dataset().shards()) + " shards, " +
           std::to_string(node->dataset().bad().size()) + " bad");
-  if (!node->metrics_url().empty()) {
+  if (const std::string url = node->metrics_url(); !url.empty()) {
     log(sink, LogLevel::kInfo,
-        "metrics at " + node->metrics_url() +
-            ", a picture of the last step at /timeline.svg there");
+        "a picture of the last step at " + url.substr(0, url.rfind('/')) + "/timeline.svg");
+    log(sink, LogLevel::kInfo, "metrics at " + url);
   }
   std::printf("listening on %s\n", node->endpoint().c_str());
   std::fflush(stdout);
