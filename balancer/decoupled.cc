@@ -152,20 +152,14 @@ namespace {
 constexpr std::int64_t kLooksOfGroups = 32;
 // Coupled plans nearer the bound than this leave nothing to gain.
 constexpr double kEnough = 1.002;
-// Parts of the budget for plans that others start from.
-constexpr std::int64_t kAheadPart = 4;
+// Part of the budget for a plan that others start from.
 constexpr std::int64_t kLlmAlonePart = 8;
-
-OrderOptions part_of(const OrderOptions& options, std::int64_t part) {
-  OrderOptions less = options;
-  less.evaluations /= part;
-  less.exchanges /= part;
-  return less;
-}
 
 // Bins searched on as if there were no encoder.
 Result<MicrobatchBins> llm_alone(const PipelineModel& model, std::span<const PipelineLoad> samples,
-                                 const MicrobatchBins& bins, const OrderOptions& options) {
+                                 const MicrobatchBins& bins, OrderOptions options) {
+  options.evaluations /= kLlmAlonePart;
+  options.exchanges /= kLlmAlonePart;
   PipelineModel alone = model;
   alone.encoder.stages = 0;
   std::vector<PipelineLoad> loads(samples.begin(), samples.end());
@@ -193,7 +187,7 @@ std::vector<std::size_t> widths(const PipelineModel& model) {
 class Decoupling {
  public:
   Decoupling(const PipelineModel& model, std::span<const PipelineLoad> samples,
-             const DecoupledOptions& options, DecoupledStep& step, const PipelinePlan& coupled)
+             const OrderOptions& options, DecoupledStep& step, const PipelinePlan& coupled)
       : model_(model),
         samples_(samples),
         options_(options),
@@ -202,18 +196,10 @@ class Decoupling {
   Status run() {
     const MicrobatchBins coupled = search_.choice().bins;
     offer_divisions(coupled);
-    for (std::size_t more = 1; more <= options_.more_ahead; ++more) {
-      PipelineModel ahead = model_;
-      ahead.encoder_ahead += more;
-      ISOCOST_ASSIGN(const PipelinePlan plan, refine_pipeline(ahead, samples_, coupled,
-                                                              part_of(options_.order, kAheadPart)));
-      offer_divisions(plan.bins);
-    }
-    ISOCOST_ASSIGN(const MicrobatchBins alone,
-                   llm_alone(model_, samples_, coupled, part_of(options_.order, kLlmAlonePart)));
+    ISOCOST_ASSIGN(const MicrobatchBins alone, llm_alone(model_, samples_, coupled, options_));
     offer_divisions(alone);
-    Random random(options_.order.seed);
-    const std::int64_t looks = options_.order.evaluations / kLooksOfGroups;
+    Random random(options_.seed);
+    const std::int64_t looks = options_.evaluations / kLooksOfGroups;
     search_.improve(looks, random);
     search_.save_feeds(looks / 4);
     return {};
@@ -225,32 +211,24 @@ class Decoupling {
   DecoupledChoice coupled_choice(const MicrobatchBins& bins) const {
     DecoupledChoice choice{.bins = bins,
                            .encoder_of = std::vector<std::uint32_t>(samples_.size(), 0),
-                           .interval_of = {},
-                           .ahead = model_.encoder_ahead};
+                           .interval_of = {}};
     couple_encoders(model_, choice);
     return choice;
   }
 
   void offer_divisions(const MicrobatchBins& bins) {
     DecoupledChoice choice = coupled_choice(bins);
-    offer_ahead(choice);
+    search_.offer(choice);
     for (const std::size_t width : widths(model_)) {
       choice.interval_of = even_intervals(model_.places(), width);
       deal_to_encoders(model_, samples_, choice);
-      offer_ahead(choice);
-    }
-  }
-
-  void offer_ahead(DecoupledChoice& choice) {
-    for (std::size_t more = 0; more <= options_.more_ahead; ++more) {
-      choice.ahead = model_.encoder_ahead + more;
       search_.offer(choice);
     }
   }
 
   const PipelineModel& model_;
   std::span<const PipelineLoad> samples_;
-  const DecoupledOptions& options_;
+  const OrderOptions& options_;
   DecoupledSearch search_;
 };
 
@@ -273,17 +251,16 @@ bool worth_decoupling(const PipelineModel& model, std::span<const PipelineLoad> 
 
 Result<DecoupledPlan> plan_decoupled(const PipelineModel& model,
                                      std::span<const PipelineLoad> samples, PipelinePolicy policy,
-                                     const DecoupledOptions& options) {
-  ISOCOST_ASSIGN(PipelinePlan coupled, plan_pipeline(model, samples, policy, options.order));
+                                     const OrderOptions& options) {
+  ISOCOST_ASSIGN(PipelinePlan coupled, plan_pipeline(model, samples, policy, options));
   DecoupledPlan plan{.bins = coupled.bins,
                      .encoder = {},
-                     .encoder_ahead = model.encoder_ahead,
                      .step_s = coupled.step_s,
                      .coupled_s = coupled.step_s,
                      .lower_bound_s = decoupled_bound(model, samples),
                      .fits = coupled.fits};
   if (!worth_decoupling(model, samples, policy, coupled, plan.lower_bound_s)) return plan;
-  ISOCOST_ASSIGN(DecoupledStep step, DecoupledStep::create(model, samples, options.order.caps));
+  ISOCOST_ASSIGN(DecoupledStep step, DecoupledStep::create(model, samples, options.caps));
   Decoupling decoupling(model, samples, options, step, coupled);
   ISOCOST_TRY(decoupling.run());
   const DecoupledScore score = step.look(decoupling.search().choice());
@@ -292,7 +269,6 @@ Result<DecoupledPlan> plan_decoupled(const PipelineModel& model,
   if (score.step_s >= coupled.step_s && fits == coupled.fits) return plan;
   plan.bins = decoupling.search().choice().bins;
   plan.encoder = step.slots(decoupling.search().choice());
-  plan.encoder_ahead = decoupling.search().choice().ahead;
   plan.decoupled = true;
   plan.step_s = score.step_s;
   plan.fits = fits;

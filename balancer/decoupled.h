@@ -17,9 +17,8 @@ using EncoderSlots = std::vector<std::vector<std::vector<std::uint32_t>>>;
 
 /// A step whose encoder work is divided apart from the LLM's, or as the LLM's microbatches are.
 struct DecoupledPlan {
-  MicrobatchBins bins;            ///< [LLM replicas × microbatches], samples ascending.
-  EncoderSlots encoder;           ///< Empty where the plan is coupled: coupled_feeds say it then.
-  std::size_t encoder_ahead = 0;  ///< See PipelineStep.
+  MicrobatchBins bins;   ///< [LLM replicas × microbatches], samples ascending.
+  EncoderSlots encoder;  ///< Empty where the plan is coupled: coupled_feeds say it then.
   bool decoupled = false;
   double step_s = 0;
   double coupled_s = 0;      ///< What plan_pipeline reaches with the same options.
@@ -40,13 +39,6 @@ Status check_slots(const PipelineModel& model, std::span<const PipelineLoad> sam
 PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad> samples,
                        const MicrobatchBins& bins, const EncoderSlots& encoder);
 
-struct DecoupledOptions {
-  OrderOptions order = {};
-  /// By so many microbatches more than the model says may an encoder run ahead; 0 where trainers'
-  /// programs are fixed.
-  std::size_t more_ahead = 2;
-};
-
 /// Plans encoder and LLM each on its own where that makes the simulated step shorter than
 /// plan_pipeline's, and is coupled where it does not (a tie is coupled), where the encoder has no
 /// stages of its own or fewer samples with encoder work than replicas, and for policies other than
@@ -54,6 +46,6 @@ struct DecoupledOptions {
 /// counts. Errors: those of plan_pipeline.
 Result<DecoupledPlan> plan_decoupled(const PipelineModel& model,
                                      std::span<const PipelineLoad> samples, PipelinePolicy policy,
-                                     const DecoupledOptions& options);
+                                     const OrderOptions& options);
 
 }  // namespace isocost

@@ -88,9 +88,8 @@ Result<Division> plan_for_pipeline(const std::vector<PipelineLoad>& samples,
   PipelinePlan plan;
   if (options.balance == BalancePolicy::kIsocost && options.microbatch_memory == 0 &&
       !layout.coupled()) {
-    // Trainers run as far ahead as the schedule says.
-    ISOCOST_ASSIGN(DecoupledPlan apart, plan_decoupled(pipeline, samples, PipelinePolicy::kIsocost,
-                                                       {.order = order, .more_ahead = 0}));
+    ISOCOST_ASSIGN(DecoupledPlan apart,
+                   plan_decoupled(pipeline, samples, PipelinePolicy::kIsocost, order));
     return division_of(std::move(apart.bins), apart.step_s, apart.lower_bound_s,
                        std::move(apart.encoder));
   }

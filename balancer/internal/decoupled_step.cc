@@ -222,8 +222,8 @@ bool DecoupledStep::run_encoder_stage(std::size_t replica, std::size_t stage) {
   const Slot* const slots = &slots_[replica * most_slots_];
   bool moved = false;
   while (mine.backward < count) {
-    const std::size_t reach =
-        taken_[slots[mine.backward].last] + (model_->encoder.stages - stage) + ahead_;
+    const std::size_t reach = taken_[slots[mine.backward].last] + (model_->encoder.stages - stage) +
+                              model_->encoder_ahead;
     while (mine.target < count && slots[mine.target].first < reach) ++mine.target;
     mine.target = std::max(mine.target, mine.backward + 1);
     const bool ran =
@@ -302,7 +302,6 @@ DecoupledScore DecoupledStep::look(const DecoupledChoice& choice) {
   std::fill(gradient_.begin(), gradient_.end(), -1.0);
   std::fill(stages_.begin(), stages_.end(), EncoderStage{});
   excess_ = 0;
-  ahead_ = choice.ahead;
   const std::size_t stages = model_->encoder.stages;
   for (bool moved = true; moved;) {
     moved = false;

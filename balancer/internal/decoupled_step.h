@@ -18,7 +18,6 @@ struct DecoupledChoice {
   MicrobatchBins bins;
   std::vector<std::uint32_t> encoder_of;   ///< [samples]: the encoder replica.
   std::vector<std::uint32_t> interval_of;  ///< [numbers]: never descends.
-  std::size_t ahead = 0;                   ///< PipelineStep::encoder_ahead.
 };
 
 inline std::size_t place_of_number(const PipelineModel& model, std::size_t number) {
@@ -139,7 +138,6 @@ class DecoupledStep {
   std::vector<double> backward_ends_;      ///< [rows]
   std::vector<EncoderStage> stages_;       ///< [encoder replicas × stages]
   std::int64_t excess_ = 0;
-  std::size_t ahead_ = 0;
   std::vector<StagePass> scratch_;
 };
 

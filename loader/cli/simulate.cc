@@ -58,7 +58,6 @@ struct DecoupledResult {
   double step_s = 0;      // mean
   double coupled_s = 0;   // mean
   std::size_t apart = 0;  // steps that are shorter for it
-  std::size_t ahead = 0;  // microbatches, the most
 };
 
 /// Means over the steps of one policy.
@@ -239,15 +238,14 @@ Status run_step(const PipelineModel& model, const RankMemory& state,
 Status run_decoupled(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
                      const SimulateArguments& arguments, std::size_t step,
                      DecoupledResult& result) {
-  DecoupledOptions options{.order = arguments.order};
-  options.order.seed = arguments.seed + step;
+  OrderOptions options = arguments.order;
+  options.seed = arguments.seed + step;
   ISOCOST_ASSIGN(const DecoupledPlan plan,
                  plan_decoupled(model, samples, PipelinePolicy::kIsocost, options));
   const auto n = static_cast<double>(arguments.steps);
   result.step_s += plan.step_s / n;
   result.coupled_s += plan.coupled_s / n;
   result.apart += plan.decoupled ? 1 : 0;
-  result.ahead = std::max(result.ahead, plan.encoder_ahead);
   return {};
 }
 
@@ -332,20 +330,16 @@ void print_json(const SimulateArguments& arguments, const Layout& layout, const 
   if (arguments.decouple) {
     json["decoupled"] = {{"step_s", decoupled.step_s},
                          {"coupled_s", decoupled.coupled_s},
-                         {"steps_apart", decoupled.apart},
-                         {"encoder_ahead", decoupled.ahead}};
+                         {"steps_apart", decoupled.apart}};
   }
   std::printf("%s\n", json.dump(2).c_str());
 }
 
 void print_decoupled(const SimulateArguments& arguments, const DecoupledResult& decoupled) {
   if (!arguments.decouple) return;
-  std::printf(
-      "decoupled: %.4f s a step, %.3fx coupled; %zu of %zu steps are planned apart, the encoder "
-      "runs "
-      "up to %zu microbatches further ahead\n",
-      decoupled.step_s, decoupled.coupled_s / decoupled.step_s, decoupled.apart, arguments.steps,
-      decoupled.ahead);
+  std::printf("decoupled: %.4f s a step, %.3fx coupled; %zu of %zu steps are planned apart\n",
+              decoupled.step_s, decoupled.coupled_s / decoupled.step_s, decoupled.apart,
+              arguments.steps);
 }
 
 void print_table(const SimulateArguments& arguments, const Layout& layout, const JobModel& job,
