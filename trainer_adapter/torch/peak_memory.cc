@@ -6,12 +6,25 @@
 #include <mutex>
 
 namespace isocost {
+namespace {
+
+// Totals are signed in torch 1.13 and unsigned in later ones.
+template <typename Method>
+struct TotalOf;
+template <typename Total>
+struct TotalOf<void (c10::MemoryReportingInfoBase::*)(void*, std::int64_t, Total, Total,
+                                                      c10::Device)> {
+  using Type = Total;
+};
+using Total = TotalOf<decltype(&c10::MemoryReportingInfoBase::reportMemoryUsage)>::Type;
+
+}  // namespace
 
 // Libtorch tells whoever stands where its own profiler does of each allocation and release.
 class PeakMemory::Watcher final : public c10::MemoryReportingInfoBase {
  public:
-  void reportMemoryUsage(void* /*ptr*/, std::int64_t alloc_size, std::int64_t /*total_allocated*/,
-                         std::int64_t /*total_reserved*/, c10::Device /*device*/) override {
+  void reportMemoryUsage(void* /*ptr*/, std::int64_t alloc_size, Total /*total_allocated*/,
+                         Total /*total_reserved*/, c10::Device /*device*/) override {
     const std::lock_guard lock(mutex_);
     now_ += alloc_size;  // negative for a release
     peak_ = std::max(peak_, now_);
