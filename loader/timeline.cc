@@ -173,6 +173,7 @@ void Timeline::reported(std::uint64_t job, std::int32_t rank, const Report& repo
   const auto receiver = static_cast<std::size_t>(rank);
   const StepId id{job, report.position.epoch, report.position.step};
   const std::lock_guard lock(mutex_);
+  if (newest_ && id <= newest_->first) return;
   const auto [found, fresh] = open_.try_emplace(id);
   Step& step = found->second;
   if (fresh) step = open(plan);
