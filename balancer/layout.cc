@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "balancer/layout_model.h"
 #include "base/fingerprint.h"
 #include "base/json_object.h"
 
@@ -10,7 +11,8 @@ namespace isocost {
 namespace {
 
 constexpr std::int64_t kVersion = 1;
-constexpr std::size_t kLargestDegree = 1'000'000;
+constexpr std::size_t kLargestDegree = 100'000;
+constexpr std::size_t kMostPasses = 4'000'000;  // a step of so many takes some GiB to simulate
 constexpr std::size_t kMostStages = 4096;
 constexpr JsonFormat kFormat{.name = "layout", .max_bytes = 1 << 16, .max_depth = 4};
 
@@ -67,10 +69,24 @@ Status check_degrees(const ModuleDegrees& degrees, const std::string& module) {
                                     {"pipeline", degrees.pipeline},
                                     {"data", degrees.data}}) {
     if (value < 1 || value > kLargestDegree) {
-      return invalid(module + "." + name, value, "it must be between 1 and 1000000");
+      return invalid(module + "." + name, value, "it must be between 1 and 100000");
     }
   }
   return {};
+}
+
+// Of degrees that are each within bounds.
+Status check_products(const Layout& layout) {
+  for (const auto& [name, value] :
+       {std::pair{"encoder", layout.encoder.ranks()}, {"llm", layout.llm.ranks()}}) {
+    if (value <= kLargestDegree) continue;
+    return invalid(name, value, "ranks are tensor x pipeline x data, 100000 at most");
+  }
+  const std::size_t passes = layout.llm.data * layout.microbatches *
+                             (layout.encoder.pipeline + layout.llm.pipeline * layout.chunks);
+  if (layout.chunks <= kLargestDegree && passes <= kMostPasses) return {};
+  return invalid("microbatches", layout.microbatches,
+                 "llm.data x microbatches x stages x chunks must be 4000000 at most");
 }
 
 Status check_layers(const std::vector<std::int64_t>& layers, std::size_t parts,
@@ -85,7 +101,7 @@ Status check_layers(const std::vector<std::int64_t>& layers, std::size_t parts,
     if (of_one >= 0 && of_one <= std::int64_t{kLargestDegree}) continue;
     return Error(ErrorCode::kInvalidArgument, "layout: '" + module + ".layers' has " +
                                                   std::to_string(of_one) +
-                                                  "; each must be between 0 and 1000000");
+                                                  "; each must be between 0 and 100000");
   }
   return {};
 }
@@ -96,7 +112,15 @@ Status Layout::validate() const {
   ISOCOST_TRY(check_degrees(encoder, "encoder"));
   ISOCOST_TRY(check_degrees(llm, "llm"));
   if (microbatches < 1 || microbatches > kLargestDegree) {
-    return invalid("microbatches", microbatches, "it must be between 1 and 1000000");
+    return invalid("microbatches", microbatches, "it must be between 1 and 100000");
+  }
+  ISOCOST_TRY(check_products(*this));
+  if (auto cluster = Cluster::parse_interconnect(interconnect); !cluster) {
+    return std::move(cluster).error().with_context("layout: 'interconnect'");
+  }
+  if (coupled && encoder_place == EncoderPlace::kLlmRanks) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "layout: 'coupled' is about an encoder with ranks of its own; leave it out");
   }
   if (encoder_place == EncoderPlace::kLlmRanks && encoder != llm) {
     return Error(ErrorCode::kInvalidArgument,
@@ -130,6 +154,17 @@ Status Layout::validate() const {
   }
   ISOCOST_TRY(check_layers(layers.llm, llm.pipeline * chunks, "llm"));
   return check_layers(layers.encoder, joint ? llm.pipeline * chunks : encoder.pipeline, "encoder");
+}
+
+std::vector<std::string> Layout::warnings() const {
+  const bool own = encoder_place == EncoderPlace::kOwnRanks;
+  const std::size_t stages = llm.pipeline + (own ? encoder.pipeline : 0);
+  if (microbatches >= stages) return {};
+  const std::size_t idle = 100 * (stages - 1) / (microbatches + stages - 1);
+  return {std::to_string(microbatches) + " microbatches for " + std::to_string(stages) +
+          " stages: some " + std::to_string(idle) +
+          " % of each step is idle while the pipeline fills and drains; give it at least " +
+          std::to_string(2 * stages)};
 }
 
 namespace {

@@ -64,6 +64,8 @@ struct Layout {
   }
   /// Errors: kInvalidArgument naming the field, its value and what is allowed.
   Status validate() const;
+  /// What it costs whatever is done, for people: one line each.
+  std::vector<std::string> warnings() const;
   bool operator==(const Layout&) const = default;
 
   /// Errors: kCorrupt naming the field that is missing, unknown, given twice, mistyped or out of

@@ -28,15 +28,17 @@ StartPoint start_asked(const Hello& hello, const Job* job) {
 
 // A trainer with another layout would compute on what is meant for another stage.
 std::optional<Refusal> check_layout(const Hello& hello, const JobOffer& offer) {
-  if (hello.layout == 0 || hello.layout == offer.layout) return std::nullopt;
+  if (hello.layout == offer.layout || (hello.layout == 0 && !offer.staged)) return std::nullopt;
   const std::string rank = "rank " + std::to_string(hello.rank);
   if (offer.layout == 0) {
     return Refusal{ErrorCode::kInvalidArgument,
                    rank + " has a layout, the node none: start the node with the same layout"};
   }
-  return Refusal{ErrorCode::kInvalidArgument, rank + " has another layout than the node (" +
-                                                  offer.options.layout.string() +
-                                                  "): start both with the same file"};
+  return Refusal{ErrorCode::kInvalidArgument,
+                 rank +
+                     (hello.layout == 0 ? " has no layout, the node one ("
+                                        : " has another layout than the node (") +
+                     offer.options.layout.string() + "): start both with the same file"};
 }
 
 tl::unexpected<Refusal> refuse(ErrorCode code, std::string reason) {

@@ -63,6 +63,7 @@ struct JobOffer {
   const NodeOptions& options;
   std::int64_t receivers = 0;  ///< Ranks, or seats of a layout; 0: as many as the clients say.
   std::uint64_t layout = 0;    ///< Its fingerprint; 0: none.
+  bool staged = false;         ///< It has stages, which receive unlike things.
   std::uint64_t cursor = 0;    ///< See StartPoint.
 };
 

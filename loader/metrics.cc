@@ -53,14 +53,14 @@ void add_by_module(Series& series, const ModuleSeconds& values) {
   for (std::size_t m = 0; m < kModules; ++m) series.add(values.at(m), {module_label(m)});
 }
 
-void add_by_rank(const NodeMetrics& node, Series& series, double RankTotals::* member) {
+void add_by_rank(const NodeMetrics& node, Series& series, double RankTotals::*member) {
   for (std::size_t r = 0; r < node.training.ranks.size(); ++r) {
     series.add(node.training.ranks[r].*member, {std::to_string(r)});
   }
 }
 
 void add_by_module_and_rank(const NodeMetrics& node, Series& series,
-                            ModuleSeconds RankTotals::* member) {
+                            ModuleSeconds RankTotals::*member) {
   for (std::size_t m = 0; m < kModules; ++m) {
     for (std::size_t r = 0; r < node.training.ranks.size(); ++r) {
       series.add((node.training.ranks[r].*member).at(m), {module_label(m), std::to_string(r)});
@@ -186,7 +186,7 @@ std::vector<Row> balance_rows() {
       {{"isocost_measured_seconds_total",
         kCounter,
         {"module", "rank"},
-        "Forward and backward, as trainers measured; as of one rank without tensor parallelism."},
+        "Forward and backward, as trainers measured."},
        [](N n, Series& s) { add_by_module_and_rank(n, s, &RankTotals::measured); }},
       {{"isocost_forward_seconds_total",
         kCounter,

@@ -57,7 +57,7 @@ class NodeImpl final : public Node {
                   parts_.options, parts_.profile),
         cursor_fingerprint_(composer_.fingerprint()),
         offer_{parts_.options, parts_.receivers(), parts_.layout ? parts_.layout->fingerprint() : 0,
-               cursor_fingerprint_},
+               parts_.layout && parts_.layout->pipelined(), cursor_fingerprint_},
         model_(parts_.profile, cost_model_options(parts_.options), parts_.log),
         reprofiling_(parts_.options.reprofile, model_, parts_.log),
         budget_(parts_.options.memory) {}
@@ -69,7 +69,7 @@ class NodeImpl final : public Node {
   bool wait_until_left(std::chrono::milliseconds limit) override;
   NodeSummary summary() override;
   NodeMetrics metrics() override;
-  std::string timeline_svg() const override { return timeline_.svg(); }
+  std::string timeline_svg() const override { return timeline_ ? timeline_->svg() : ""; }
   std::string metrics_url() const override { return metrics_ ? metrics_->url() : std::string(); }
 
  private:
@@ -111,7 +111,7 @@ class NodeImpl final : public Node {
   BufferPool pool_;
   MemoryBudget budget_;
   TrainingMeter meter_;
-  Timeline timeline_{parts_.layout.get()};
+  std::unique_ptr<Timeline> timeline_;  // where metrics are served
 
   std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
@@ -159,12 +159,13 @@ Status NodeImpl::start() {
       options);
   if (options.metrics.empty()) return {};
   ISOCOST_ASSIGN(const MetricsAddress address, parse_metrics_address(options.metrics));
+  timeline_ = std::make_unique<Timeline>(parts_.layout.get());
   ISOCOST_ASSIGN(
       metrics_,
       MetricsEndpoint::create(
           address, {{"/metrics", "text/plain; version=0.0.4; charset=utf-8",
                      [this] { return prometheus_text(metrics()); }},
-                    {"/timeline.svg", "image/svg+xml", [this] { return timeline_.svg(); }}}));
+                    {"/timeline.svg", "image/svg+xml", [this] { return timeline_->svg(); }}}));
   if (!address.loopback) {
     log(parts_.log, LogLevel::kWarning,
         metrics_->url() +
@@ -266,10 +267,10 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const bool known = rank < job_->ranks() && step != nullptr &&
                      report.position.microbatch < step->plan.microbatches_of(receiver);
   if (known) {
-    const Measurement measurement =
-        measurement_of(step->plan, receiver, report, parts_.layout.get());
-    meter_.reported({job_->id(), rank, report, step->plan, measurement.seconds});
-    timeline_.reported(job_->id(), rank, report, step->plan);
+    const Measurement measurement = measurement_of(step->plan, receiver, report);
+    const StepId id{job_->id(), report.position.epoch, report.position.step};
+    meter_.reported(id, rank, report, step->plan);
+    if (timeline_) timeline_->reported(id, rank, report, step->plan);
     if (model_.report(measurement, std::move(step))) return;
   }
   counts_.reports_rejected += 1;

@@ -46,8 +46,8 @@ class Node {
   /// The same and what it is doing now. From any thread; takes each part under its own lock, for
   /// microseconds. Parts may be that much apart.
   virtual NodeMetrics metrics() = 0;
-  /// The newest step that every receiver measured, as predicted and as measured: see Timeline. From
-  /// any thread.
+  /// The newest step that every receiver measured, as predicted and as measured: see Timeline.
+  /// Empty where no metrics are served. From any thread.
   virtual std::string timeline_svg() const = 0;
   /// Where `metrics` is served over HTTP, the port filled in; empty where it is not.
   virtual std::string metrics_url() const = 0;

@@ -59,7 +59,8 @@ std::optional<std::string> beyond(std::span<const StagePass> passes, std::int64_
   return std::nullopt;
 }
 
-Result<std::vector<Seat>> seats_of(const Layout& layout, const PipelineModel& pipeline) {
+Result<std::vector<Seat>> seats_of(const JobModel& job, const Layout& layout,
+                                   const PipelineModel& pipeline) {
   std::vector<Seat> all;
   for (std::size_t i = 0; i < seats(layout); ++i) {
     const Place place = place_of_seat(layout, i);
@@ -68,6 +69,8 @@ Result<std::vector<Seat>> seats_of(const Layout& layout, const PipelineModel& pi
     seat.replica = static_cast<std::uint32_t>(place.data);
     seat.stage = static_cast<std::uint32_t>(place.stage);
     ISOCOST_ASSIGN(seat.work, stage_work(layout, pipeline, place));
+    seat.tensor.fill(encoder_tensor_cost(job, layout));
+    seat.tensor.at(static_cast<std::size_t>(Module::kLlm)) = llm_tensor_cost(job, layout);
     seat.name = place.to_string();
     all.push_back(std::move(seat));
   }
@@ -89,7 +92,7 @@ Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptio
   if (!pipeline) {
     return std::move(pipeline).error().with_context("layout " + options.layout.string());
   }
-  ISOCOST_ASSIGN(std::vector<Seat> seats, seats_of(layout, *pipeline));
+  ISOCOST_ASSIGN(std::vector<Seat> seats, seats_of(job, layout, *pipeline));
   return std::unique_ptr<const ServedLayout>(
       new ServedLayout(layout, *std::move(pipeline), std::move(job), std::move(seats)));
 }
@@ -118,18 +121,6 @@ std::optional<std::string> ServedLayout::beyond_memory(const Load& load) const {
   return beyond(llm, caps.llm_bytes, "llm");
 }
 
-std::vector<std::string> ServedLayout::warnings() const {
-  const std::size_t stages = layout_.llm.pipeline;
-  const std::size_t microbatches = layout_.microbatches;
-  if (microbatches >= stages) return {};
-  const double idle =
-      static_cast<double>(stages - 1) / static_cast<double>(microbatches + stages - 1);
-  return {
-      fmt::format("{} microbatches for {} LLM stages: {:.0f} % of each step is idle while the "
-                  "pipeline fills and drains; give it at least {}",
-                  microbatches, stages, 100 * idle, 2 * stages)};
-}
-
 PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
   PipelineModel model = pipeline_;
   if (speeds.empty()) return model;
@@ -149,37 +140,28 @@ PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
   return model;
 }
 
-TensorCost ServedLayout::tensor_cost(std::size_t module) const {
-  return static_cast<Module>(module) == Module::kLlm ? llm_tensor_cost(job_, layout_)
-                                                     : encoder_tensor_cost(job_, layout_);
-}
-
-ModuleSeconds ServedLayout::on_seat(const Seat& seat, const ModuleSeconds& seconds,
-                                    const Load& load) const {
-  ModuleSeconds of_seat{};
+ModuleSeconds Seat::from_one_rank(const ModuleSeconds& seconds, const Load& load) const {
+  ModuleSeconds here{};
   for (std::size_t m = 0; m < kModules; ++m) {
-    const TensorCost cost = tensor_cost(m);
     const auto units = static_cast<double>(load.modules.at(m).units);
-    of_seat.at(m) =
-        seat.work.shares.at(m) * (cost.share * seconds.at(m) + cost.seconds_per_unit * units);
+    here.at(m) = work.shares.at(m) *
+                 (tensor.at(m).share * seconds.at(m) + tensor.at(m).seconds_per_unit * units);
   }
-  return of_seat;
+  return here;
 }
 
-// The inverse of spread_load: what tensor ranks pay for their reductions is no part of the module.
-ModuleSeconds ServedLayout::as_one_rank(const Seat& seat, const ModuleSeconds& measured,
-                                        const Load& load) const {
+// What tensor ranks pay for their reductions is no part of the module.
+ModuleSeconds Seat::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
   constexpr double kLeastWork = 0.1;  // of what was measured, should reductions seem to take it all
   ModuleSeconds seconds{};
   for (std::size_t m = 0; m < kModules; ++m) {
-    const double share = seat.work.shares.at(m);
+    const double share = work.shares.at(m);
     seconds.at(m) = share > 0 ? measured.at(m) : kNotMeasured;
     if (!(seconds.at(m) > 0)) continue;  // not measured, or for the cost model to refuse
     const double whole = seconds.at(m) / share;
-    const TensorCost cost = tensor_cost(m);
-    const double work =
-        whole - cost.seconds_per_unit * static_cast<double>(load.modules.at(m).units);
-    seconds.at(m) = std::max(work, kLeastWork * whole) / cost.share;
+    const auto units = static_cast<double>(load.modules.at(m).units);
+    const double alone = whole - tensor.at(m).seconds_per_unit * units;
+    seconds.at(m) = std::max(alone, kLeastWork * whole) / tensor.at(m).share;
   }
   return seconds;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,7 +24,16 @@ struct Seat {
   std::uint32_t replica = 0;
   std::uint32_t stage = 0;
   StageWork work;
-  std::string name;  ///< "llm, data 1, stage 0".
+  std::array<TensorCost, kModules> tensor{};  ///< Of each module.
+  std::string name;                           ///< "llm, data 1, stage 0".
+
+  /// Seconds that the seat takes for its part of a load that takes one rank, without tensor or
+  /// pipeline parallelism, `seconds`.
+  ModuleSeconds from_one_rank(const ModuleSeconds& seconds, const Load& load) const;
+  /// The other way: what was measured here, as one rank would have taken all of it: the seconds
+  /// that the cost model is in. Modules that were not measured, or of which nothing is done here,
+  /// are kNotMeasured.
+  ModuleSeconds as_one_rank(const ModuleSeconds& measured, const Load& load) const;
 };
 
 /// A job's layout as its node needs it: plans are made for the LLM's replicas, and delivered to the
@@ -51,22 +61,19 @@ class ServedLayout {
   /// as slow as its slowest stage.
   PipelineModel pipeline(std::span<const double> speeds) const;
   std::size_t microbatches() const { return pipeline_.microbatches; }
+  /// Whether the schedule can run so many microbatches.
+  bool can_run(std::size_t microbatches) const {
+    return layout_.chunks == 1 || microbatches % layout_.llm.pipeline == 0;
+  }
   std::string to_json() const { return layout_.to_json(); }
   /// What a stage's activations may take; plans keep it where they can.
   const ActivationCaps& activation_caps() const { return layout_.activation_caps; }
   /// Why no plan can hold a sample of this load within the caps; nothing where one can.
   std::optional<std::string> beyond_memory(const Load& load) const;
-  /// What the layout costs whatever is done, for people: one line each.
-  std::vector<std::string> warnings() const;
+  /// See Layout.
+  std::vector<std::string> warnings() const { return layout_.warnings(); }
   /// A sample whose seconds on one rank are `seconds`.
   PipelineLoad price(const ModuleSeconds& seconds, const Load& load) const;
-  /// Seconds that a seat measured of its part of this load, as one rank without tensor or pipeline
-  /// parallelism would have taken all of it: those that the cost model is in. Modules that were not
-  /// measured, or of which the seat does nothing, are kNotMeasured.
-  ModuleSeconds as_one_rank(const Seat& seat, const ModuleSeconds& measured,
-                            const Load& load) const;
-  /// The other way: what a seat takes for its part of a load that takes one rank `seconds`.
-  ModuleSeconds on_seat(const Seat& seat, const ModuleSeconds& seconds, const Load& load) const;
 
  private:
   ServedLayout(Layout layout, PipelineModel pipeline, JobModel job, std::vector<Seat> seats)
@@ -74,8 +81,6 @@ class ServedLayout {
         pipeline_(std::move(pipeline)),
         job_(std::move(job)),
         seats_(std::move(seats)) {}
-
-  TensorCost tensor_cost(std::size_t module) const;
 
   Layout layout_;
   PipelineModel pipeline_;

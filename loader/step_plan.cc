@@ -1,5 +1,7 @@
 #include "loader/step_plan.h"
 
+#include <numeric>
+
 namespace isocost {
 
 std::uint32_t StepPlan::microbatches_of(std::size_t receiver) const {
@@ -16,10 +18,17 @@ const PlannedMicrobatch& StepPlan::microbatch_of(std::size_t receiver,
 }
 
 ModuleSeconds StepPlan::predicted_of(std::size_t receiver, std::uint32_t microbatch) const {
-  ModuleSeconds seconds = microbatch_of(receiver, microbatch).predicted;
+  const PlannedMicrobatch& planned = microbatch_of(receiver, microbatch);
+  ModuleSeconds seconds = planned.predicted;
+  if (!seats.empty()) seconds = seats[receiver].from_one_rank(seconds, planned.run_load);
   const double speed = receiver < speeds.size() ? speeds[receiver] : 1;
-  for (std::size_t m = 0; m < kModules; ++m) seconds.at(m) *= share_of(receiver, m) * speed;
+  for (double& of_module : seconds) of_module *= speed;
   return seconds;
+}
+
+double StepPlan::seconds_of(std::size_t receiver, std::uint32_t microbatch) const {
+  const ModuleSeconds seconds = predicted_of(receiver, microbatch);
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
 }  // namespace isocost

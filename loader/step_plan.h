@@ -52,16 +52,14 @@ struct StepPlan {
   }
   std::uint32_t microbatches_of(std::size_t receiver) const;
   const PlannedMicrobatch& microbatch_of(std::size_t receiver, std::uint32_t microbatch) const;
-  /// What part of a module's work the receiver does; 1 without a layout.
-  double share_of(std::size_t receiver, std::size_t module) const {
-    return seats.empty() ? 1 : seats[receiver].work.shares.at(module);
-  }
   /// Each sample of a step reaches one receiver that predicts its labels.
   bool predicts(std::size_t receiver) const {
     return seats.empty() || seats[receiver].work.predicts;
   }
-  /// The receiver's part of it, at its speed.
+  /// What the receiver is expected to take for its part of it, at its speed.
   ModuleSeconds predicted_of(std::size_t receiver, std::uint32_t microbatch) const;
+  /// The same, of all modules; 0 where it has nothing to do.
+  double seconds_of(std::size_t receiver, std::uint32_t microbatch) const;
 };
 
 }  // namespace isocost

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <numeric>
 #include <utility>
 
 #include "balancer/pipeline_svg.h"
@@ -11,19 +12,7 @@
 namespace isocost {
 namespace {
 
-// A trainer that never reports on some microbatch leaves its steps open; the oldest go.
-constexpr std::size_t kMostOpenSteps = 16;
 constexpr std::size_t kMostRows = 32;
-
-double sum_of(const ModuleSeconds& seconds) {
-  double sum = 0;
-  for (const double of_module : seconds) sum += std::max(of_module, 0.0);
-  return sum;
-}
-
-bool is_time(double seconds) {
-  return seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;  // NaN, too, is not
-}
 
 // Data-parallel ranks, each a stage that holds the whole model.
 PipelineModel ranks_model(const StepPlan& plan) {
@@ -73,10 +62,14 @@ std::vector<std::vector<std::uint32_t>> add_encoder(const StepPlan& plan,
   return slots;
 }
 
+struct BinPlace {
+  std::uint32_t replica = 0;
+  std::uint32_t microbatch = 0;
+};
+
 // What a microbatch of the LLM takes from each of the encoder's, its tokens by their rows.
-void add_feeds(const PlannedMicrobatch& bin, std::uint32_t replica, std::uint32_t microbatch,
-               const PipelineModel& model, const std::vector<std::vector<std::uint32_t>>& slots,
-               PipelineStep& step) {
+void add_feeds(const PlannedMicrobatch& bin, const BinPlace& at, const PipelineModel& model,
+               const std::vector<std::vector<std::uint32_t>>& slots, PipelineStep& step) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> rows;
   double all = 0;
   for (const Route& route : bin.routes) {
@@ -86,9 +79,42 @@ void add_feeds(const PlannedMicrobatch& bin, std::uint32_t replica, std::uint32_
   const double bytes =
       static_cast<double>(bin.run_load[Module::kLlm].units) * model.feed_bytes_per_llm_unit;
   for (const auto& [from, units] : rows) {
-    step.feeds.push_back({from.first, slots[from.first][from.second], replica, microbatch,
+    step.feeds.push_back({from.first, slots[from.first][from.second], at.replica, at.microbatch,
                           bytes_of(units / all, bytes)});
   }
+}
+
+void add_microbatch(const PlannedMicrobatch& bin, const BinPlace& at, const PipelineModel& model,
+                    const std::vector<std::vector<std::uint32_t>>& slots, PipelineStep& step) {
+  const StagePass pass{.output_bytes =
+                           bytes_of(static_cast<double>(bin.run_load[Module::kLlm].units),
+                                    model.llm.output_bytes_per_unit)};
+  auto& passes = step.llm.passes[at.replica];
+  passes.insert(passes.end(), step.llm.model_chunks(), pass);
+  add_feeds(bin, at, model, slots, step);
+}
+
+// How a stage's seconds are divided over its model chunks.
+std::vector<double> chunk_shares(const PipelineModel& model, bool encoder, std::size_t stage,
+                                 const PlannedMicrobatch& microbatch) {
+  if (encoder || model.llm.chunks == 1) return {1};
+  const double llm_s = microbatch.predicted.at(static_cast<std::size_t>(Module::kLlm));
+  const double encoder_s =
+      std::accumulate(microbatch.predicted.begin(), microbatch.predicted.end(), -llm_s);
+  std::vector<double> shares;
+  for (std::size_t c = stage; c < model.llm.shares.size(); c += model.llm.stages) {
+    shares.push_back(llm_s * model.llm.shares[c]);
+    if (!model.encoder_on_llm.empty()) shares.back() += encoder_s * model.encoder_on_llm[c];
+  }
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) {
+    share = all > 0 ? share / all : 1 / static_cast<double>(shares.size());
+  }
+  return shares;
+}
+
+bool can_run(const StepPlan& plan, const ServedLayout* layout) {
+  return layout == nullptr || layout->can_run(plan.microbatches);
 }
 
 std::string title_of(std::string_view what, std::uint32_t epoch, std::uint32_t step,
@@ -108,8 +134,10 @@ std::string note(std::string_view text) {
 }  // namespace
 
 Timeline::Step Timeline::open(const StepPlan& plan) const {
-  PipelineModel model = layout_ == nullptr ? ranks_model(plan) : layout_->pipeline({});
   Step opened;
+  opened.model = layout_ == nullptr ? ranks_model(plan) : layout_->pipeline({});
+  opened.missing = MissingReports(plan);
+  const PipelineModel& model = opened.model;
   PipelineStep& step = opened.predicted;
   step.schedule = model.schedule;
   step.encoder = module_of(model.encoder);
@@ -117,79 +145,59 @@ Timeline::Step Timeline::open(const StepPlan& plan) const {
   step.link = model.link;
   step.encoder_ahead = model.encoder_ahead;
   opened.slots = add_encoder(plan, model, step);
-  const std::size_t chunks = step.llm.model_chunks();
   for (std::uint32_t r = 0; r < model.llm.replicas; ++r) {
     for (std::uint32_t m = 0; m < plan.microbatches; ++m) {
-      const PlannedMicrobatch& bin = plan.bin(r, m);
-      const StagePass pass{.output_bytes =
-                               bytes_of(static_cast<double>(bin.run_load[Module::kLlm].units),
-                                        model.llm.output_bytes_per_unit)};
-      step.llm.passes[r].insert(step.llm.passes[r].end(), chunks, pass);
-      add_feeds(bin, r, m, model, opened.slots, step);
+      add_microbatch(plan.bin(r, m), {r, m}, model, opened.slots, step);
     }
   }
   opened.measured = step;
   for (std::size_t receiver = 0; receiver < plan.receivers(); ++receiver) {
-    std::vector<bool>& missing = opened.missing.emplace_back();
     for (std::uint32_t m = 0; m < plan.microbatches_of(receiver); ++m) {
-      const PlannedMicrobatch& microbatch = plan.microbatch_of(receiver, m);
-      missing.push_back(!microbatch.samples.empty());
-      if (!missing.back()) continue;
-      opened.left += 1;
-      double seconds = sum_of(microbatch.predicted);
-      if (layout_ != nullptr) {
-        seconds = sum_of(
-            layout_->on_seat(plan.seats[receiver], microbatch.predicted, microbatch.run_load));
-      }
-      if (receiver < plan.speeds.size()) seconds *= plan.speeds[receiver];
-      set(step, opened, plan, receiver, m, plan.forward_share * seconds,
-          (1 - plan.forward_share) * seconds);
+      const double seconds = plan.seconds_of(receiver, m);
+      if (!(seconds > 0)) continue;
+      const double forward_s = plan.forward_share * seconds;
+      set(plan, opened, {receiver, m, forward_s, seconds - forward_s}, step);
     }
   }
   return opened;
 }
 
-void Timeline::set(PipelineStep& step, const Step& of, const StepPlan& plan, std::size_t receiver,
-                   std::uint32_t microbatch, double forward_s, double backward_s) const {
-  const bool encoder = layout_ != nullptr && plan.seats[receiver].module == LayoutModule::kEncoder;
-  const std::size_t replica = layout_ == nullptr ? receiver : plan.seats[receiver].replica;
-  const std::size_t stage = layout_ == nullptr ? 0 : plan.seats[receiver].stage;
+void Timeline::set(const StepPlan& plan, const Step& of, const Passes& passes, PipelineStep& step) {
+  const auto& [receiver, microbatch, forward_s, backward_s] = passes;
+  const Seat* const seat = plan.seats.empty() ? nullptr : &plan.seats[receiver];
+  const bool encoder = seat != nullptr && seat->module == LayoutModule::kEncoder;
+  const std::size_t replica = seat == nullptr ? receiver : seat->replica;
+  const std::size_t stage = seat == nullptr ? 0 : seat->stage;
   ModulePipeline& module = encoder ? step.encoder : step.llm;
   const std::size_t slot = encoder ? of.slots[replica][microbatch] : microbatch;
-  const auto chunks = static_cast<double>(module.chunks);
-  for (std::size_t c = 0; c < module.chunks; ++c) {  // of a stage's chunks the sum is known
+  const std::vector<double> shares =
+      chunk_shares(of.model, encoder, stage, plan.microbatch_of(receiver, microbatch));
+  for (std::size_t c = 0; c < module.chunks; ++c) {
     StagePass& pass =
         module.passes[replica][slot * module.model_chunks() + c * module.stages + stage];
-    pass.forward_s = forward_s / chunks;
-    pass.backward_s = backward_s / 2 / chunks;
-    pass.weights_s = backward_s / 2 / chunks;
+    pass.forward_s = shares[c] * forward_s;
+    pass.backward_s = shares[c] * backward_s / 2;
+    pass.weights_s = shares[c] * backward_s / 2;
   }
 }
 
-void Timeline::reported(std::uint64_t job, std::int32_t rank, const Report& report,
+void Timeline::reported(const StepId& id, std::int32_t rank, const Report& report,
                         const StepPlan& plan) {
-  const double seconds = sum_of(report.seconds);
-  if (!is_time(seconds)) return;
+  double seconds = 0;
+  for (const double of_module : report.seconds) seconds += is_time(of_module) ? of_module : 0;
+  if (!is_time(seconds) || !can_run(plan, layout_)) return;
   const auto receiver = static_cast<std::size_t>(rank);
-  const StepId id{job, report.position.epoch, report.position.step};
+  const std::uint32_t microbatch = report.position.microbatch;
   const std::lock_guard lock(mutex_);
   if (newest_ && id <= newest_->first) return;
-  const auto [found, fresh] = open_.try_emplace(id);
-  Step& step = found->second;
-  if (fresh) step = open(plan);
-  const std::uint32_t microbatch = report.position.microbatch;
-  if (receiver >= step.missing.size() || !step.missing[receiver].at(microbatch)) return;
-  step.missing[receiver][microbatch] = false;
-  step.left -= 1;
+  Step& step = open_.at(id, [&] { return open(plan); });
+  if (!step.missing.take(receiver, microbatch)) return;
   const bool told = is_time(report.forward_s) && report.forward_s <= seconds;
   const double forward_s = told ? report.forward_s : plan.forward_share * seconds;
-  set(step.measured, step, plan, receiver, microbatch, forward_s, seconds - forward_s);
-  if (step.left == 0) {
-    newest_.emplace(id, std::move(step));
-    open_.erase(open_.begin(), std::next(found));  // older ones are of no use any more
-  } else if (open_.size() > kMostOpenSteps) {
-    open_.erase(open_.begin());
-  }
+  set(plan, step, {receiver, microbatch, forward_s, seconds - forward_s}, step.measured);
+  if (step.missing.left() > 0) return;
+  newest_.emplace(id, std::move(step));
+  open_.erase(id);
 }
 
 std::string Timeline::svg() const {
@@ -202,9 +210,8 @@ std::string Timeline::svg() const {
     return note("No step has been measured whole yet: trainers report seconds of each microbatch.");
   const auto predicted = simulate(newest->second.predicted);
   const auto measured = simulate(newest->second.measured);
-  if (!predicted || !measured) {
-    return note("The last step had fewer microbatches than its schedule can run.");
-  }
+  if (!predicted) return note(predicted.error().message());
+  if (!measured) return note(measured.error().message());
   const StepId& id = newest->first;
   // Both of the replica that the step waited for.
   const std::uint32_t slowest = last_llm_replica(*measured);

@@ -5,21 +5,6 @@
 #include <numeric>
 
 namespace isocost {
-namespace {
-
-// A trainer that never reports on some microbatch leaves its steps open; the oldest go.
-constexpr std::size_t kMostOpenSteps = 16;
-
-bool is_time(double seconds) {
-  return seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;  // NaN, too, is not
-}
-
-double sum_of(const ModuleSeconds& seconds) {
-  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
-}
-
-}  // namespace
-
 RankTotals& TrainingMeter::rank(std::size_t rank) {
   if (rank >= totals_.ranks.size()) totals_.ranks.resize(rank + 1);
   return totals_.ranks[rank];
@@ -29,7 +14,7 @@ void TrainingMeter::planned(const StepPlan& plan) {
   std::vector<double> seconds(plan.receivers());
   for (std::size_t r = 0; r < seconds.size(); ++r) {
     for (std::uint32_t m = 0; m < plan.microbatches_of(r); ++m) {
-      seconds[r] += sum_of(plan.predicted_of(r, m));
+      seconds[r] += plan.seconds_of(r, m);
     }
   }
   const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
@@ -51,62 +36,31 @@ void TrainingMeter::sent(const StepPlan& plan, std::size_t receiver, std::uint32
   if (plan.predicts(receiver)) totals_.samples_sent += static_cast<std::uint64_t>(counted);
 }
 
-void TrainingMeter::reported(const Reported& reported) {
-  const auto receiver = static_cast<std::size_t>(reported.rank);
-  const std::uint32_t microbatch = reported.report.position.microbatch;
-  const PlannedMicrobatch& bin = reported.plan.microbatch_of(receiver, microbatch);
+void TrainingMeter::reported(const StepId& id, std::int32_t rank_number, const Report& report,
+                             const StepPlan& plan) {
+  const auto receiver = static_cast<std::size_t>(rank_number);
+  const std::uint32_t microbatch = report.position.microbatch;
+  const ModuleSeconds predicted = plan.predicted_of(receiver, microbatch);
   const std::lock_guard lock(mutex_);
   RankTotals& totals = rank(receiver);
-  if (is_time(reported.report.data_wait_s)) totals.data_wait += reported.report.data_wait_s;
-  const ModuleSeconds predicted = reported.plan.predicted_of(receiver, microbatch);
-  for (std::size_t i = 0; i < kModules; ++i) {
-    const ModuleLoad& load = bin.load.modules.at(i);
-    const bool loaded = load.sequences > 0 || load.units > 0;
-    if (!loaded || !is_time(reported.seconds.at(i))) continue;
-    totals.predicted.at(i) += predicted.at(i);
-    totals.measured.at(i) += reported.plan.share_of(receiver, i) * reported.seconds.at(i);
-  }
-  add_whole(reported);
-}
-
-// An encoder's microbatch may hold nothing, and then nothing is measured.
-TrainingMeter::OpenStep TrainingMeter::open_step(const StepPlan& plan) {
-  OpenStep step;
-  step.busy.resize(plan.receivers());
-  for (std::size_t r = 0; r < plan.receivers(); ++r) {
-    std::vector<bool>& unseen = step.unseen.emplace_back();
-    for (std::uint32_t m = 0; m < plan.microbatches_of(r); ++m) {
-      unseen.push_back(!plan.microbatch_of(r, m).samples.empty());
-      if (unseen.back()) step.missing += 1;
-    }
-  }
-  return step;
-}
-
-// With mutex_ held.
-void TrainingMeter::add_whole(const Reported& reported) {
+  if (is_time(report.data_wait_s)) totals.data_wait += report.data_wait_s;
   double busy = 0;
-  for (const double seconds : reported.report.seconds) busy += is_time(seconds) ? seconds : 0;
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const double seconds = report.seconds.at(m);
+    if (!is_time(seconds)) continue;
+    busy += seconds;
+    if (!(predicted.at(m) > 0)) continue;
+    totals.predicted.at(m) += predicted.at(m);
+    totals.measured.at(m) += seconds;
+  }
   if (!is_time(busy)) return;
-  const double forward = reported.report.forward_s;
-  if (is_time(forward) && forward <= busy) {
-    rank(static_cast<std::size_t>(reported.rank)).forward += forward;
-  }
-  const Position& at = reported.report.position;
-  const auto [found, fresh] = open_.try_emplace(StepId{reported.job, at.epoch, at.step});
-  OpenStep& step = found->second;
-  if (fresh) step = open_step(reported.plan);
-  const auto rank = static_cast<std::size_t>(reported.rank);
-  if (rank >= step.unseen.size() || !step.unseen[rank].at(at.microbatch)) return;
-  step.unseen[rank][at.microbatch] = false;
-  step.missing -= 1;
-  step.busy[rank] += busy;
-  if (step.missing == 0) {
-    close(step);
-    open_.erase(found);
-  } else if (open_.size() > kMostOpenSteps) {
-    open_.erase(open_.begin());
-  }
+  if (is_time(report.forward_s) && report.forward_s <= busy) totals.forward += report.forward_s;
+  OpenStep& step = open_.at(id, [&plan] { return OpenStep(plan); });
+  if (!step.missing.take(receiver, microbatch)) return;
+  step.busy[receiver] += busy;
+  if (step.missing.left() > 0) return;
+  close(step);
+  open_.erase(id);
 }
 
 void TrainingMeter::close(const OpenStep& step) {

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <vector>
 
 #include "costmodel/cost_model.h"
+#include "loader/missing_reports.h"
 #include "loader/step_plan.h"
 #include "transport/messages.h"
 
@@ -18,7 +17,7 @@ namespace isocost {
 /// began.
 struct RankTotals {
   ModuleSeconds predicted{};  ///< When the step was planned, of microbatches that were measured.
-  ModuleSeconds measured{};   ///< As one rank without tensor parallelism would have taken.
+  ModuleSeconds measured{};   ///< As reported.
   double forward = 0;         ///< Of what was reported: in forward passes, where trainers tell.
   double busy = 0;       ///< As reported, all modules; of steps that every rank measured whole.
   double idle = 0;       ///< In these, what the slowest rank took longer.
@@ -46,41 +45,25 @@ class TrainingMeter {
   void planned(const StepPlan& plan);
   void sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch);
 
-  /// A rank's report on a microbatch of a step that the node holds. `seconds`: report.seconds as of
-  /// one rank. Modules without load, and seconds that are no time (see CostModel::observe) count
-  /// for nothing; a microbatch reported again does not complete a step twice.
-  struct Reported {
-    std::uint64_t job = 0;
-    std::int32_t rank = 0;
-    const Report& report;
-    const StepPlan& plan;
-    ModuleSeconds seconds{};
-  };
-  void reported(const Reported& reported);
+  /// A rank's report on a microbatch of a step that the node holds. Modules of which nothing was
+  /// planned there, and seconds that are no time (see is_time), count for nothing; a microbatch
+  /// reported again does not complete a step twice.
+  void reported(const StepId& id, std::int32_t rank, const Report& report, const StepPlan& plan);
 
   Totals totals() const;
 
  private:
-  // A step that some ranks have measured and others not yet. Jobs first: they come in order.
-  struct StepId {
-    std::uint64_t job;
-    std::uint32_t epoch;
-    std::uint32_t step;
-    auto operator<=>(const StepId&) const = default;
-  };
   struct OpenStep {
-    std::vector<std::vector<bool>> unseen;  // [ranks][microbatches]
-    std::size_t missing = 0;
+    explicit OpenStep(const StepPlan& plan) : missing(plan), busy(plan.receivers()) {}
+    MissingReports missing;
     std::vector<double> busy;  // [ranks]
   };
-  static OpenStep open_step(const StepPlan& plan);
-  void add_whole(const Reported& reported);
   void close(const OpenStep& step);
   RankTotals& rank(std::size_t rank);
 
   mutable std::mutex mutex_;
   Totals totals_;
-  std::map<StepId, OpenStep> open_;
+  OpenSteps<OpenStep> open_;
 };
 
 }  // namespace isocost

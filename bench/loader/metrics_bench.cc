@@ -36,7 +36,7 @@ void take_step(TrainingMeter& meter, const StepPlan& plan, std::uint32_t step) {
   for (std::int32_t rank = 0; rank < ranks; ++rank) {
     for (std::uint32_t m = 0; m < kMicrobatches; ++m) {
       report.position = {0, step, m};
-      meter.reported({1, rank, report, plan, report.seconds});
+      meter.reported({1, 0, step}, rank, report, plan);
     }
   }
 }

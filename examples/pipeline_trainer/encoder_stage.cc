@@ -47,6 +47,7 @@ class EncoderStage final : public Stage {
     EncoderRows rows;
     std::uint32_t last_microbatch = 0;  ///< Of the LLM's, that reads some of it.
     SecondsByModule seconds = kNoSeconds;
+    double forward_s = 0;  ///< Of these.
   };
 
   // The first LLM microbatch that reads some of it.
@@ -85,6 +86,7 @@ class EncoderStage final : public Stage {
       ISOCOST_TRY(parts_.links.send(gather(exchange, at.rows).detach(), receiver(exchange),
                                     {slot, exchange.microbatch}));
     }
+    at.forward_s = total(at.seconds);
     in_flight_[slot] = std::move(at);
     return {};
   }
@@ -104,7 +106,7 @@ class EncoderStage final : public Stage {
       rows_of(at, module).backward(gradients.at(static_cast<std::size_t>(module)));
     }
     worked_.busy_s += total(at.seconds);
-    return parts_.intake.report(at.microbatch, at.seconds);
+    return parts_.intake.report(at.microbatch, at.seconds, at.forward_s);
   }
 
   StageParts parts_;

@@ -72,8 +72,8 @@ Result<TorchMicrobatch> Intake::take() {
 }
 
 Status Intake::report(const TorchMicrobatch& microbatch,
-                      const std::array<double, kModules>& seconds) {
-  return loader_.report(microbatch, seconds);
+                      const std::array<double, kModules>& seconds, double forward_s) {
+  return loader_.report(microbatch, seconds, forward_s);
 }
 
 Result<std::uint64_t> Intake::finish() {

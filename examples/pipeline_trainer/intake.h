@@ -45,7 +45,8 @@ class Intake {
   Result<const MicrobatchHeader*> peek();
   Result<TorchMicrobatch> take();
   /// Sends measured seconds (see TorchLoader::report).
-  Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds);
+  Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
+                double forward_s);
   /// After the last microbatch: takes the end of the epoch, and leaves. Returns the number of
   /// samples that the node planned for the steps of this run.
   Result<std::uint64_t> finish();

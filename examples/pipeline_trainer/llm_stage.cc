@@ -39,6 +39,7 @@ class LlmStage final : public Stage {
     torch::Tensor input;              ///< Of the others.
     torch::Tensor output;             ///< Rows for the next stage, or the loss.
     SecondsByModule seconds = kNoSeconds;
+    double forward_s = 0;  ///< Of these.
   };
 
   std::size_t stages() const { return parts_.layout.llm.pipeline; }
@@ -96,6 +97,7 @@ class LlmStage final : public Stage {
     if (!is_last()) {
       ISOCOST_TRY(parts_.links.send(at.output.detach(), neighbour(1), {slot, slot}));
     }
+    at.forward_s = total(at.seconds);
     in_flight_[slot] = std::move(at);
     return {};
   }
@@ -113,7 +115,7 @@ class LlmStage final : public Stage {
     }
     worked_.busy_s += total(at.seconds);
     ISOCOST_TRY(send_back(slot, at));
-    return parts_.intake.report(at.microbatch, at.seconds);
+    return parts_.intake.report(at.microbatch, at.seconds, at.forward_s);
   }
 
   Status send_back(std::uint32_t slot, const InFlight& at) {

@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -174,7 +175,39 @@ Status write_outcome(const Options& options, const Outcome& outcome) {
   return {};
 }
 
+/// What would else be found only after everything has run.
+Status check(const Options& options) {
+  ISOCOST_TRY_CONTEXT(options.layout().validate(),
+                      "--encoder-dp, --llm-dp, --llm-stages, --microbatches");
+  if (options.global_batch < static_cast<std::int64_t>(options.llm_dp)) {
+    return Error(ErrorCode::kInvalidArgument, "--global-batch is " +
+                                                  std::to_string(options.global_batch) +
+                                                  "; each of --llm-dp replicas needs a sample");
+  }
+  if (!std::isfinite(options.learning_rate)) {
+    return Error(ErrorCode::kInvalidArgument, "--lr must be a number");
+  }
+  if (options.json.empty() || options.json == "-") return {};
+  if (std::ofstream(options.json, std::ios::app)) return {};
+  return Error(ErrorCode::kIo, "--json: cannot write " + options.json);
+}
+
+/// Whether the run did what it promises.
+Status judge(const Outcome& outcome) {
+  constexpr double kMostError = 1e-9;
+  if (outcome.lost + outcome.duplicated > 0) {
+    return Error(ErrorCode::kInternal, std::to_string(outcome.lost) + " samples lost, " +
+                                           std::to_string(outcome.duplicated) + " duplicated");
+  }
+  const double error = outcome.gradient_relative_error.value_or(0);
+  if (error <= kMostError) return {};  // NaN is not
+  return Error(ErrorCode::kInternal,
+               "the gradients are not those of one process and one batch: relative error " +
+                   std::to_string(error) + ", or not a number where training diverged (--lr)");
+}
+
 Status run_all(Options& options, const std::vector<std::string>& command, int& stop_signal) {
+  ISOCOST_TRY(check(options));
   ISOCOST_ASSIGN(const auto directory, RunDirectory::create());
   options.directory = directory->path();
   if (!options.checkpoint.empty()) {
@@ -203,7 +236,8 @@ Status run_all(Options& options, const std::vector<std::string>& command, int& s
   }
   ISOCOST_TRY(run_roles(options, command, staged, roles, stop_signal));
   ISOCOST_ASSIGN(const Outcome outcome, read_outcome(options));
-  return write_outcome(options, outcome);
+  ISOCOST_TRY(write_outcome(options, outcome));
+  return judge(outcome);
 }
 
 int run_first(Options& options, int argc, char** argv) {

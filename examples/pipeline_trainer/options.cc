@@ -34,6 +34,7 @@ void add_job(CLI::App& app, Options& options) {
   app.add_option("--seed", options.seed, "Of the samples' order and the first weights")
       ->capture_default_str();
   app.add_option("--lr", options.learning_rate, "Learning rate of plain SGD")
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
 }
 

@@ -107,6 +107,7 @@ Result<NodeOptions> node_options(const EmulateArguments& arguments, const Layout
   options.profile = arguments.source.profile;
   options.bad_samples_file = directory / "bad.jsonl";
   options.bind = "tcp://127.0.0.1:*";
+  if (!arguments.svg.empty()) options.metrics = "127.0.0.1:0";  // with which pictures come
   if (arguments.balance != "isocost" && arguments.balance != "none") {
     return Error(ErrorCode::kInvalidArgument,
                  "--balance is '" + arguments.balance + "'; there are none and isocost");
@@ -261,7 +262,7 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
               100 * result.largest_error);
   std::printf("data-wait       %.3f %% of the step\nplanning        %.1f ms a step\n",
               100 * result.data_wait_share, 1e3 * node.plan_seconds_mean);
-  if (job.layout.encoder.data != job.layout.llm.data) {
+  if (job.layout.encoder_place == EncoderPlace::kOwnRanks) {
     std::printf("decoupled       %zu of %zu steps\n", result.decoupled, arguments.steps);
   }
   print_learnt(metrics);
@@ -294,6 +295,9 @@ Result<int> emulate(const EmulateArguments& arguments) {
   }
   ISOCOST_TRY(check_output_file("--svg", arguments.svg));
   ISOCOST_ASSIGN(const Layout layout, layout_of(arguments));
+  for (const std::string& warning : layout.warnings()) {
+    std::fprintf(stderr, "note: %s\n", warning.c_str());
+  }
   const SignalStop signals;
   ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
   ISOCOST_ASSIGN(JobModel job, arguments.source.job());
@@ -310,7 +314,9 @@ Result<int> emulate(const EmulateArguments& arguments) {
   const auto n = static_cast<double>(samples);
   mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
   EmulatedJob trainers{.job = job, .layout = layout, .loads = loads, .steps = arguments.steps};
-  ISOCOST_ASSIGN(trainers.disturbance, parse_disturbance(arguments.disturbance, layout.llm.data));
+  ISOCOST_ASSIGN(
+      trainers.disturbance,
+      parse_disturbance(arguments.disturbance, std::max(layout.llm.data, layout.encoder.data)));
   trainers.disturbance.seed = arguments.seed;
   ISOCOST_ASSIGN(trainers.model, make_pipeline(job, layout, mean));
   const std::vector<PipelineLoad> batch(arguments.global_batch, spread_load(job, layout, mean));
@@ -381,8 +387,9 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
       ->capture_default_str();
   command
       .add_option("--slow-rank", arguments.disturbance.slow_rank,
-                  "A rank whose passes take longer, for some of the steps: 3:1.2@50-150")
-      ->type_name("RANK:FACTOR[@FROM[-UNTIL]]");
+                  "A data index whose passes take longer, of both modules, for some of the steps: "
+                  "3:1.2@50-150")
+      ->type_name("INDEX:FACTOR[@FROM[-UNTIL]]");
   command
       .add_option(
           "--change", arguments.disturbance.changes,

@@ -404,7 +404,12 @@ Result<Layout> layout_of(SimulateArguments& arguments, const PipelineLoad& mean,
   return layout;
 }
 
-Status check_decouple(const SimulateArguments& arguments, const PipelineModel& model) {
+Status check_decouple(const SimulateArguments& arguments, const Layout& layout,
+                      const PipelineModel& model) {
+  if (arguments.decouple && layout.coupled) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--decouple: layout " + arguments.layout + " is 'coupled'");
+  }
   if (arguments.decouple && model.encoder.stages == 0) {
     return Error(ErrorCode::kInvalidArgument,
                  "--decouple: encoder and LLM share one pipeline here; give a layout whose encoder "
@@ -437,6 +442,9 @@ Result<int> simulate_command(SimulateArguments arguments) {
   }
   const PipelineLoad mean = mean_of(batches.front());
   ISOCOST_ASSIGN(const Layout layout, layout_of(arguments, mean, job));
+  for (const std::string& warning : layout.warnings()) {
+    std::fprintf(stderr, "note: %s\n", warning.c_str());
+  }
   job.cluster.gpu_memory = gpu_memory;
   auto made = make_pipeline(job, layout, mean);
   if (!made) {
@@ -446,7 +454,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
   PipelineModel model = *std::move(made);
   ISOCOST_ASSIGN(model.llm.speeds, speeds_of(arguments));
   ISOCOST_TRY(model.validate());
-  ISOCOST_TRY(check_decouple(arguments, model));
+  ISOCOST_TRY(check_decouple(arguments, layout, model));
   DecoupledResult decoupled;
   const RankMemory state = state_memory(job, layout, model);
   const ProgressSink progress = progress_bar();

@@ -4,8 +4,7 @@
 
 namespace isocost {
 
-Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Report& report,
-                           const ServedLayout* layout) {
+Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Report& report) {
   const PlannedMicrobatch& bin = plan.microbatch_of(receiver, report.position.microbatch);
   Measurement measurement;
   measurement.load = bin.run_load;
@@ -16,8 +15,8 @@ Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Rep
   double all = 0;
   for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
   if (report.forward_s >= 0 && all > 0) measurement.forward_share = report.forward_s / all;
-  if (layout != nullptr) {
-    measurement.seconds = layout->as_one_rank(plan.seats[receiver], report.seconds, bin.run_load);
+  if (!plan.seats.empty()) {
+    measurement.seconds = plan.seats[receiver].as_one_rank(report.seconds, bin.run_load);
   }
   return measurement;
 }

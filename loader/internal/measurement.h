@@ -9,8 +9,7 @@
 namespace isocost {
 
 /// What a receiver reports of one of its microbatches, as the cost model is in: seconds of whole
-/// modules on one rank. A view into `plan`. `layout` is the plan's; null without one.
-Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Report& report,
-                           const ServedLayout* layout);
+/// modules on one rank. A view into `plan`.
+Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Report& report);
 
 }  // namespace isocost

@@ -156,6 +156,21 @@ class Planner(unittest.TestCase):
             self.assertIn(part, drawn)
         self.assertGreater(answer["decoupled_steps"], 0)
 
+    def test_emulate_draws_stages_that_have_no_work(self):
+        layout = self.folder / "idle.json"
+        layout.write_text(json.dumps(
+            {"version": 1, "encoder_place": "own", "coupled": True,
+             "encoder": {"tensor": 1, "pipeline": 1, "data": 1},
+             "llm": {"tensor": 4, "pipeline": 2, "data": 1, "layers": [0, 28]},
+             "microbatches": 2, "chunks": 1, "schedule": "1f1b"}), encoding="utf-8")
+        picture = self.folder / "idle.svg"
+        arguments = ("--trace", PHOTOS, "--layout", layout, "--global-batch", 16, "--steps", 2)
+        answer = self.answer("emulate", *arguments, "--step-seconds", 0.05, "--svg", picture)
+        self.assertIn("measured: epoch 0, step 2", picture.read_text(encoding="utf-8"))
+        # What stages are told to take, with tensor ranks, is what they take.
+        self.assertLess(answer["learnt"]["mape"]["llm"], 0.2)
+        self.refused("'coupled'", "simulate", *arguments, "--decouple")
+
     def test_emulate_hides_costs_that_the_node_learns(self):
         job = ("emulate", "--trace", PHOTOS, "--dp", 2, "--pp", 2, "--microbatches", 4,
                "--global-batch", 48, "--steps", 40, "--step-seconds", 0.05)

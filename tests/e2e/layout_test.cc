@@ -147,6 +147,10 @@ TEST_F(LayoutLoop, ATrainerWithAnotherLayoutIsRefused) {
   const auto client = Client::connect(options);
   ASSERT_FALSE(client.has_value());
   EXPECT_THAT(client.error().message(), HasSubstr("another layout than the node"));
+  options.layout = 0;
+  const auto without = Client::connect(options);
+  ASSERT_FALSE(without.has_value());
+  EXPECT_THAT(without.error().message(), HasSubstr("has no layout, the node one"));
   options.layout = layout_.fingerprint();
   EXPECT_TRUE(Client::connect(options).has_value());
   options.rank = 7;
@@ -161,6 +165,7 @@ TEST_F(LayoutLoop, TwoClientsAtOnePlaceAreToldWhichItIs) {
   ClientOptions at_seat;
   at_seat.endpoint = node->endpoint();
   at_seat.rank = 3;
+  at_seat.layout = layout_.fingerprint();
   const auto first = Client::connect(at_seat);
   ASSERT_TRUE(first.has_value());
   const auto second = Client::connect(at_seat);

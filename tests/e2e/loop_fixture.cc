@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "balancer/layout.h"
 #include "decode/recipe.h"
 #include "loader/make_shards.h"
 #include "tests/support/media.h"
@@ -31,11 +32,12 @@ Seen look_at(const Microbatch& microbatch) {
 }
 
 // A trainer's loop: takes microbatches until the last epoch has ended.
-void train(std::int64_t rank, const std::string& endpoint, const TrainerStep& step,
+void train(std::int64_t rank, const Node& node, std::uint64_t layout, const TrainerStep& step,
            std::vector<Seen>& seen, std::vector<EpochEnd>& ends, std::string& told) {
   ClientOptions options;
-  options.endpoint = endpoint;
+  options.endpoint = node.endpoint();
   options.rank = static_cast<std::int32_t>(rank);
+  options.layout = layout;
   auto client = Client::connect(options);
   if (!client) {
     told = client.error().message();
@@ -192,6 +194,11 @@ NodeOptions LoopTest::options(std::int64_t ranks) const {
 Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerStep& step,
                                     std::string* told, std::int64_t receivers) {
   ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, {}));
+  std::uint64_t layout = 0;
+  if (!options.layout.empty()) {
+    ISOCOST_ASSIGN(const Layout file, Layout::load(options.layout));
+    layout = file.fingerprint();
+  }
   Delivered delivered;
   if (receivers == 0) receivers = options.ranks;
   delivered.ranks.resize(static_cast<std::size_t>(receivers));
@@ -203,7 +210,7 @@ Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerSte
     for (std::int64_t rank = 0; rank < receivers; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
       trainers.emplace_back([&, rank, at] {
-        train(rank, node->endpoint(), step, delivered.ranks[at], ends[at], last_words[at]);
+        train(rank, *node, layout, step, delivered.ranks[at], ends[at], last_words[at]);
       });
     }
     outcome = node->run({});

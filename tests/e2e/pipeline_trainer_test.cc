@@ -277,6 +277,27 @@ TEST_F(PipelineTrainer, AfterAStageDiedTheRestIsTrainedOnOnce) {
   }
 }
 
+TEST_F(PipelineTrainer, SaysAtOnceWhatCannotBe) {
+  make_dataset(16);
+  for (const auto& [wrong, named] :
+       {std::pair<std::string, std::string>{"--encoder-dp 9 --llm-dp 2", "--encoder-dp"},
+        {"--global-batch 1 --llm-dp 2", "--global-batch is 1"},
+        {"--json /nowhere/x.json", "--json: cannot write"},
+        {"--lr nan", "--lr"}}) {
+    Program program(arguments("--steps 1 --check-gradient " + wrong));
+    EXPECT_NE(program.finish(), 0) << wrong;
+    EXPECT_THAT(program.output(), HasSubstr(named));
+    EXPECT_THAT(program.output(), Not(HasSubstr("in one process"))) << wrong;
+  }
+}
+
+TEST_F(PipelineTrainer, GradientsThatAreNoNumbersFail) {
+  make_dataset(16);
+  Program program(arguments("--steps 2 --global-batch 8 --check-gradient --lr 1000000"));
+  EXPECT_EQ(program.finish(), 1) << program.output();
+  EXPECT_THAT(program.output(), HasSubstr("the gradients are not those"));
+}
+
 TEST_F(PipelineTrainer, StopsWithAllItsProcesses) {
   make_dataset(48);
   for (const int signal : {SIGTERM, SIGKILL}) {

@@ -269,20 +269,23 @@ TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   const Seat& encoder = layout->seats()[0];
   const Seat& first = layout->seats()[2];
   const double half = first.work.shares[2];
-  EXPECT_EQ(layout->as_one_rank(encoder, {0.5, 0.25, 1.0}, {}), (ModuleSeconds{0.5, 0.25, -1}));
-  EXPECT_EQ(layout->as_one_rank(first, {0.5, 0.25, half}, {}), (ModuleSeconds{-1, -1, 2.0}));
-  EXPECT_EQ(layout->as_one_rank(encoder, {-1, 0.25, -1}, {}), (ModuleSeconds{-1, 0.25, -1}));
+  EXPECT_EQ(encoder.as_one_rank({0.5, 0.25, 1.0}, {}), (ModuleSeconds{0.5, 0.25, -1}));
+  EXPECT_EQ(first.as_one_rank({0.5, 0.25, half}, {}), (ModuleSeconds{-1, -1, 2.0}));
+  EXPECT_EQ(encoder.as_one_rank({-1, 0.25, -1}, {}), (ModuleSeconds{-1, 0.25, -1}));
   // What was not measured stays that, whatever the stage's share.
-  EXPECT_EQ(layout->as_one_rank(first, {-1, -1, -1}, {}), (ModuleSeconds{-1, -1, -1}));
+  EXPECT_EQ(first.as_one_rank({-1, -1, -1}, {}), (ModuleSeconds{-1, -1, -1}));
   // What tensor ranks pay for their reductions is priced again when samples are: here it goes.
   Load load;
   load[Module::kVision].add_sequence(1024);
   load[Module::kLlm].add_sequence(2000);
   const ModuleSeconds one_rank{0.5, 0, 2.0};
   const PipelineLoad spread = layout->price(one_rank, load);
-  EXPECT_NEAR(layout->as_one_rank(encoder, {spread.encoder_s, -1, -1}, load)[0], 0.5, 1e-9);
-  const ModuleSeconds llm = layout->as_one_rank(first, {-1, -1, half * spread.llm_s}, load);
+  EXPECT_NEAR(encoder.as_one_rank({spread.encoder_s, -1, -1}, load)[0], 0.5, 1e-9);
+  const ModuleSeconds llm = first.as_one_rank({-1, -1, half * spread.llm_s}, load);
   EXPECT_NEAR(llm[2], 2.0, 1e-9);
+  const ModuleSeconds here = first.from_one_rank(one_rank, load);
+  EXPECT_NEAR(here[2], half * spread.llm_s, 1e-9);
+  EXPECT_EQ(here[0], 0);
 }
 
 TEST_F(ServedLayoutTest, ASampleThatNoStageCanHoldIsNamedWithTheLimit) {
@@ -306,7 +309,7 @@ TEST_F(ServedLayoutTest, FewerMicrobatchesThanStagesAreWarnedOfWithTheirCost) {
   layout_.microbatches = options_.microbatches = 3;
   write();
   EXPECT_THAT(create().value()->warnings(),
-              testing::ElementsAre(HasSubstr("3 microbatches for 4 LLM stages: 50 %")));
+              testing::ElementsAre(HasSubstr("3 microbatches for 5 stages: some 57 %")));
 }
 
 TEST_F(ServedLayoutTest, NoRankOfSeveralStagesMeasuresTheModel) {

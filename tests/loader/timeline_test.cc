@@ -36,7 +36,7 @@ Report report_of(std::uint32_t step, std::uint32_t microbatch, double seconds) {
 class TimelineTest : public testing::Test {
  protected:
   void report(std::int32_t rank, std::uint32_t step, std::uint32_t microbatch, double seconds) {
-    timeline_.reported(1, rank, report_of(step, microbatch, seconds), plan_);
+    timeline_.reported({1, 0, step}, rank, report_of(step, microbatch, seconds), plan_);
   }
   void report_step(std::uint32_t step, double seconds) {
     for (const std::int32_t rank : {0, 1}) {

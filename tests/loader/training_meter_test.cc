@@ -33,7 +33,7 @@ void report(TrainingMeter& meter, const StepPlan& plan, std::int32_t rank, std::
   report.seconds = {-1, -1, llm};
   report.forward_s = llm / 4;
   report.data_wait_s = wait;
-  meter.reported({1, rank, report, plan, report.seconds});
+  meter.reported({1, 0, step}, rank, report, plan);
 }
 
 TEST(TrainingMeter, ImbalanceIsTheSlowestRankOverTheMean) {

@@ -79,8 +79,10 @@ Result<std::optional<TorchMicrobatch>> TorchLoader::next(const std::stop_token& 
 }
 
 Status TorchLoader::report(const TorchMicrobatch& microbatch,
-                           const std::array<double, kModules>& seconds) {
-  return client_->report(Report{microbatch.header.position, seconds});
+                           const std::array<double, kModules>& seconds, double forward_s) {
+  Report report{microbatch.header.position, seconds};
+  report.forward_s = forward_s;
+  return client_->report(report);
 }
 
 }  // namespace isocost

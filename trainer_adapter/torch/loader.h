@@ -62,8 +62,10 @@ class TorchLoader {
 
   Result<std::optional<TorchMicrobatch>> next(const std::stop_token& stop);
 
-  /// Sends the measured seconds of each module (forward and backward; negative: not measured).
-  Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds);
+  /// Sends the measured seconds of each module (forward and backward; negative: not measured), and
+  /// how much of all of them forward passes took (negative: not told apart).
+  Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
+                double forward_s = -1);
 
   Client& client() { return *client_; }
 
