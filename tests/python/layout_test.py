@@ -1,9 +1,11 @@
 """Loaders at the places of a layout."""
 
 import contextlib
+import copy
 import itertools
 import json
 import pathlib
+import pickle
 import tempfile
 import unittest
 
@@ -52,8 +54,43 @@ class Places(LayoutTest):
         self.assertEqual([layout.rank_of(layout.place_of(rank)) for rank in range(10)], list(range(10)))
         with self.assertRaisesRegex(ValueError, "rank 10 has no place in a layout of 10 ranks"):
             layout.place_of(10)
-        with self.assertRaisesRegex(ValueError, "stage is 0 to 1"):
-            layout.rank_of(isocost.Place("llm", 0, 2))
+        for rank in (-1, 2**70, 1.5, True, "0"):
+            with self.assertRaisesRegex(ValueError, "has no place in a layout of 10 ranks .*from 0 to 9"):
+                layout.place_of(rank)
+        for number in (2, 2**80):
+            for ask in (layout.rank_of, layout.seat_of):
+                with self.assertRaisesRegex(ValueError, f"stage={number}.*stage is 0 to 1"):
+                    ask(isocost.Place("llm", 0, number))
+
+    def test_keys_are_attributes(self):
+        joint = self.layout({**degrees(pipeline=2), "layers": [27, 0]}, {**degrees(pipeline=2), "layers": [8, 20]},
+                            encoder_place="llm", interconnect="node=450GB/s",
+                            activation_caps={"encoder_bytes": 0, "llm_bytes": 2**35})
+        layout = isocost.Layout(joint)
+        self.assertEqual(layout.encoder, {**degrees(pipeline=2), "layers": [27, 0]})
+        self.assertEqual(layout.llm["layers"], [8, 20])
+        self.assertEqual((layout.encoder_place, layout.has_encoder_ranks), ("llm", False))
+        self.assertEqual(layout.activation_caps, {"encoder_bytes": 0, "llm_bytes": 2**35})
+        self.assertEqual((layout.interconnect, layout.coupled, layout.encoder_ahead), ("node=450GB/s", False, 0))
+        own = isocost.Layout(self.layout(degrees(), degrees(data=2), coupled=True, encoder_ahead=2))
+        self.assertEqual((own.encoder_place, own.encoder["layers"], own.llm["layers"]), ("own", [], []))
+        self.assertEqual((own.activation_caps, own.interconnect, own.coupled, own.encoder_ahead), (None, "", True, 2))
+        keys = set(json.loads(joint.read_text())) | set(json.loads(own.to_json())) - {"version"}
+        self.assertEqual([key for key in keys - {"version"} if not hasattr(layout, key)], [])
+
+    def test_copies_are_equal(self):
+        file = self.layout(degrees(), degrees(data=2), coupled=True)
+        layout = isocost.Layout(file)
+        again = [isocost.Layout(file), isocost.Layout(self.layout(degrees(), degrees(data=2), coupled=True))]
+        file.unlink()  # copies do not need it
+        again += [copy.copy(layout), copy.deepcopy(layout)]
+        again += [pickle.loads(pickle.dumps(layout, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+        for each in again:
+            self.assertEqual((each, hash(each), each.to_json()), (layout, hash(layout), layout.to_json()))
+        self.assertEqual((again[-1].file, again[-1].place_of(2)), (str(file), isocost.Place("llm", 1)))
+        self.assertIn(f"{str(file)!r}: encoder 1x1x1, llm 1x1x2", repr(again[-1]))
+        self.assertNotEqual(layout, isocost.Layout(self.layout(degrees(), degrees(data=2))))
+        self.assertNotEqual(layout, layout.fingerprint)
 
     def test_what_does_not_fit_is_said(self):
         own = self.layout(degrees(), degrees())
@@ -62,13 +99,42 @@ class Places(LayoutTest):
         with self.assertRaisesRegex(ValueError, "give layout="):
             isocost.DataLoader(self.shards, place=("llm", 0, 0, 0))
         for place, pattern in ((("llm", 1), "data is 0 to 0"), (("decoder",), "neither 'encoder' nor 'llm'"),
-                               ({"node": 1}, "module, data, stage and tensor"), (("llm", -1), "data = -1")):
+                               ({"node": 1}, "module, data, stage and tensor"), (("llm", -1), "data = -1"),
+                               ("llm", "place = 'llm': must be"), (b"llm", "must be"), (3, "place = 3: must be"),
+                               ((1, 0, 0, 0), "module 1 is neither"),
+                               (("llm", 2**80, 0, 0), f"data={2**80}.*data is 0 to 0 there")):
             with self.assertRaisesRegex(ValueError, pattern):
                 isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=place)
         with self.assertRaisesRegex(ValueError, "reprofile= measures the whole model"):
             isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=("llm",), reprofile=dict)
         with self.assertRaises(FileNotFoundError):
             isocost.DataLoader(self.shards, layout=self.directory / "none.json")
+
+    def test_a_group_of_other_ranks_is_no_tensor_group(self):
+        for tensor in (1, 2):
+            file = self.layout(degrees(), degrees(tensor=tensor))
+            with self.assertRaisesRegex(ValueError, "replica_group = 'nonsense': is no process group"):
+                isocost.DataLoader("tcp://127.0.0.1:1", layout=file, place=("llm",), replica_group="nonsense")
+        script = self.directory / "group.py"
+        script.write_text("""
+import sys, torch, isocost
+torch.distributed.init_process_group("gloo")
+rank = torch.distributed.get_rank()
+both, first = torch.distributed.new_group([0, 1]), torch.distributed.new_group([0])
+for file, group in zip(sys.argv[2:], (both, first)):
+    try:
+        isocost.DataLoader(sys.argv[1], layout=file, replica_group=group)
+    except ValueError as error:
+        print(rank, error, flush=True)
+torch.distributed.barrier()
+""")
+        run = torchrun([script, self.shards, self.whole(data=2), self.whole(tensor=2)], ranks=2)
+        said = sorted(run.stdout.splitlines())
+        for line, pattern in zip(said, ("0 replica_group has 1 ranks, and the layout's tensor degree is 2",
+                                        "0 replica_group has 2 ranks, and the layout's tensor degree is 1.*or leave it out",
+                                        "1 replica_group has 2 ranks", "1 replica_group: this process is not in it")):
+            self.assertRegex(line, pattern)
+        self.assertEqual(len(said), 4)
 
     def test_a_node_of_another_layout_refuses(self):
         _node, endpoint = self.serve("--layout", self.layout(degrees(), degrees()), "--global-batch", 12)
