@@ -53,9 +53,9 @@ class DataLoader:
         device: where the tensors are to be, e.g. "cuda"; default: on the CPU.
         connect_timeout: seconds to wait for the node, and for the other ranks to leave a job
             before this one. Default 120.
-        timeout: seconds without a sign of life after which the embedded node gives a rank up, and a
-            rank the node; after as long again those raise that wait for a rank that has gone.
-            Default 30.
+        timeout: of an embedded node (one of its own has its setting): seconds without a sign of life
+            after which the node gives a rank up, and a rank the node; after as long again those raise
+            that wait for a rank that has gone. Default 30.
         transform: called with each `Sample` (id, weight, text, tensors) in background threads, order
             kept; returns None or a dict of tensors that replace or join the sample's, rows along the
             first dimension. From new `input_ids` follow labels (shifted), position_ids and lengths
@@ -126,6 +126,11 @@ class DataLoader:
         self._seated = self._sit_down(source, layout, place, replica_group, reprofile)
         self._replica_group = replica_group = self._seated.tensor_group if self._seated else replica_group
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
+        text = os.fspath(source)
+        if "://" in text:
+            arguments.refuse_the_nodes(text, options, {
+                "global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed, "lengths": lengths,
+                "epochs": epochs or None, "timeout": timeout})
         settings, torch_options = arguments.split(dict(options, **({} if timeout is None else {"timeout": timeout})))
         self._device = arguments.device(device)
         self._pin = bool(torch_options.get("pin_memory", False))
@@ -149,16 +154,8 @@ class DataLoader:
         self._pending = timing.Pending()
         self._counts = {"microbatches": 0, "waited_s": 0.0, "reports": 0}
         self._ended = False  # after the last epoch
-        text = os.fspath(source)
         if "://" in text:
             self._endpoint = text
-            numbers = {"global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed,
-                       "lengths": lengths, "epochs": epochs or None}
-            given = {*settings, *(arguments.OF_THE_NODE & set(torch_options)),
-                     *(name for name, value in numbers.items() if value is not None)}
-            if given:
-                raise ValueError(f"{', '.join(sorted(given))}: the node decides; say so to `isocost serve`, not to a "
-                                 f"loader that connects to {text}")
         else:
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, torch_options, self._data_ranks()))
             settings.update(arguments.from_torch(torch_options))
