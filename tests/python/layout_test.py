@@ -7,7 +7,9 @@ import json
 import pathlib
 import pickle
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import torch
 from support import SAMPLES, ShardTest, torchrun
@@ -218,6 +220,109 @@ class Transforms(LayoutTest):
             transforms[at] = transform
             with self.assertRaisesRegex((ValueError, RuntimeError), pattern):
                 self.first_steps(*transforms)
+
+
+class Measuring(LayoutTest):
+    """Where passes of other microbatches come between one's own."""
+
+    def stage(self, schedule="1f1b", chunks=1, microbatches=4):
+        """A loader of the LLM's first stage, and the reports that it sends."""
+        file = self.layout(degrees(), degrees(pipeline=2), microbatches, schedule=schedule, chunks=chunks)
+        _node, endpoint = self.serve("--layout", file, "--global-batch", 16, "--epochs", 1)
+        loader = isocost.DataLoader(endpoint, layout=file, place=("llm",))
+        self.addCleanup(loader.close)
+        sent, send = [], loader._send_report
+
+        def watch(microbatch, seconds, forward):
+            sent.append((microbatch.step, microbatch.index, round(seconds, 6), round(forward, 6)))
+            send(microbatch, seconds, forward)
+
+        loader._send_report = watch
+        return loader, sent
+
+    def setUp(self):
+        self.now = 0.0
+        clock = types.SimpleNamespace(perf_counter=lambda: self.now)
+        patch = unittest.mock.patch.object(isocost.timing, "time", clock)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def run_pass(self, loader, part, microbatch, seconds):
+        with loader.timed(microbatch, part=part):
+            self.now += seconds
+        self.now += 100  # other passes, waiting
+
+    def test_seconds_are_the_microbatchs_own_under_1f1b(self):
+        loader, sent = self.stage()
+        iterator, expected = iter(loader), []
+        for step in range(2):
+            under_way = []
+            for i in range(4):
+                microbatch = next(iterator)
+                self.run_pass(loader, "forward", microbatch, 1 + i)
+                under_way.append(microbatch)
+                if i >= 1:
+                    self.run_pass(loader, "backward", under_way[0], 2 + 2 * under_way.pop(0).index)
+            self.run_pass(loader, "backward", under_way[0], 2 + 2 * under_way.pop(0).index)
+            expected += [(step, i, 3 + 3 * i, 1 + i) for i in range(4)]
+        next(iterator)  # with which the last go out
+        self.assertEqual(sent, expected)
+        self.assertEqual(loader.stats()["reports"], len(sent))
+
+    def test_a_microbatch_of_two_chunks_is_reported_once(self):
+        loader, sent = self.stage("interleaved", 2)
+        first, second = isocost.stage_iterators(loader)
+        one, other = next(first), next(first)
+        for microbatch in (one, other, next(second), next(second)):
+            self.run_pass(loader, "forward", microbatch, 1)
+        for microbatch in (one, other, one):
+            self.run_pass(loader, "backward", microbatch, 2)
+        next(first)
+        self.assertEqual(sent, [(0, 0, 6, 2)])
+        self.run_pass(loader, "backward", other, 2)
+        next(first)
+        self.assertEqual(sent, [(0, 0, 6, 2), (0, 1, 6, 2)])
+
+    def test_passes_that_are_not_whole(self):
+        loader, sent = self.stage()
+        iterator = iter(loader)
+        first, second = next(iterator), next(iterator)
+        self.run_pass(loader, "forward", first, 1)
+        with self.assertRaises(KeyError), loader.timed(first, part="backward"):
+            raise KeyError
+        with self.assertRaisesRegex(ValueError, "no forward pass of .*index=1.* was measured"):
+            loader.timed(second, part="backward")
+        next(iterator), next(iterator)
+        self.run_pass(loader, "forward", next(iterator), 1)  # of the next step
+        with self.assertRaisesRegex(ValueError, "no forward pass"):
+            loader.timed(first, part="backward")
+        with self.assertRaisesRegex(ValueError, "part = 'both'"):
+            loader.timed(first, part="both")
+        self.assertEqual(sent, [])
+
+    def test_what_cannot_be_told_apart_is_refused(self):
+        loader, _sent = self.stage()
+        microbatch = next(iter(loader))
+        with self.assertRaisesRegex(ValueError, "timed: layout .* has several stages.*part="):
+            loader.timed(microbatch)
+        model = torch.nn.Sequential(torch.nn.Linear(1, 1))
+        with self.assertRaisesRegex(ValueError, "attach: layout .* has several stages.*schedule_steps.*part=.*forward="):
+            isocost.attach(model, loader, llm="0")
+        loader, _sent = self.stage("zb-h1")
+        with self.assertRaisesRegex(ValueError, "backward passes in two.*report"):
+            loader.timed(microbatch, part="forward")
+
+    def test_whole_layouts_are_measured_as_without(self):
+        with isocost.DataLoader(self.shards, global_batch_size=12, layout=self.whole(), epochs=1) as loader:
+            isocost.attach(torch.nn.Sequential(torch.nn.Linear(1, 1)), loader, llm="0").remove()
+            for i, microbatch in enumerate(loader):
+                if i % 2:
+                    with loader.timed(microbatch):
+                        self.now += 1
+                else:
+                    self.run_pass(loader, "forward", microbatch, 1)
+                    self.run_pass(loader, "backward", microbatch, 2)
+            self.assertEqual(loader.stats()["reports"], len(loader))
 
 
 class Pipelines(LayoutTest):
