@@ -4,6 +4,7 @@ import math
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 from support import ShardTest
@@ -66,10 +67,12 @@ class BadInput(ShardTest):
     def test_what_only_the_node_decides_is_refused_with_an_endpoint(self):
         for name, value in (("shuffle", False), ("drop_last", True), ("num_workers", 3), ("epochs", 2), ("seed", 1),
                             ("timeout", 3), ("tail", "drop")):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", isocost.KeywordNote)
-                self.assertRefused(ValueError, f"{name}: the node decides", source="tcp://127.0.0.1:1",
-                                   global_batch_size=None, microbatches=None, **{name: value})
+            with warnings.catch_warnings(record=True) as notes:
+                warnings.simplefilter("always", isocost.KeywordNote)
+                with unittest.mock.patch.object(isocost.keywords, "_said", set()):  # none was said before
+                    self.assertRefused(ValueError, f"^{name}: the node decides", source="tcp://127.0.0.1:1",
+                                       global_batch_size=None, microbatches=None, **{name: value})
+            self.assertEqual(notes, [])  # that it is used, say
 
     def test_values_of_other_kinds(self):
         for name, value in (("connect_timeout", math.inf), ("connect_timeout", -1), ("prefetch", 2**32), ("prefetch", 0),

@@ -1,11 +1,15 @@
 """Loaders at the places of a layout."""
 
 import contextlib
+import copy
 import itertools
 import json
 import pathlib
+import pickle
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 import torch
 from support import SAMPLES, ShardTest, torchrun
@@ -52,8 +56,43 @@ class Places(LayoutTest):
         self.assertEqual([layout.rank_of(layout.place_of(rank)) for rank in range(10)], list(range(10)))
         with self.assertRaisesRegex(ValueError, "rank 10 has no place in a layout of 10 ranks"):
             layout.place_of(10)
-        with self.assertRaisesRegex(ValueError, "stage is 0 to 1"):
-            layout.rank_of(isocost.Place("llm", 0, 2))
+        for rank in (-1, 2**70, 1.5, True, "0"):
+            with self.assertRaisesRegex(ValueError, "has no place in a layout of 10 ranks .*from 0 to 9"):
+                layout.place_of(rank)
+        for number in (2, 2**80):
+            for ask in (layout.rank_of, layout.seat_of):
+                with self.assertRaisesRegex(ValueError, f"stage={number}.*stage is 0 to 1"):
+                    ask(isocost.Place("llm", 0, number))
+
+    def test_keys_are_attributes(self):
+        joint = self.layout({**degrees(pipeline=2), "layers": [27, 0]}, {**degrees(pipeline=2), "layers": [8, 20]},
+                            encoder_place="llm", interconnect="node=450GB/s",
+                            activation_caps={"encoder_bytes": 0, "llm_bytes": 2**35})
+        layout = isocost.Layout(joint)
+        self.assertEqual(layout.encoder, {**degrees(pipeline=2), "layers": [27, 0]})
+        self.assertEqual(layout.llm["layers"], [8, 20])
+        self.assertEqual((layout.encoder_place, layout.has_encoder_ranks), ("llm", False))
+        self.assertEqual(layout.activation_caps, {"encoder_bytes": 0, "llm_bytes": 2**35})
+        self.assertEqual((layout.interconnect, layout.coupled, layout.encoder_ahead), ("node=450GB/s", False, 0))
+        own = isocost.Layout(self.layout(degrees(), degrees(data=2), coupled=True, encoder_ahead=2))
+        self.assertEqual((own.encoder_place, own.encoder["layers"], own.llm["layers"]), ("own", [], []))
+        self.assertEqual((own.activation_caps, own.interconnect, own.coupled, own.encoder_ahead), (None, "", True, 2))
+        keys = set(json.loads(joint.read_text())) | set(json.loads(own.to_json())) - {"version"}
+        self.assertEqual([key for key in keys - {"version"} if not hasattr(layout, key)], [])
+
+    def test_copies_are_equal(self):
+        file = self.layout(degrees(), degrees(data=2), coupled=True)
+        layout = isocost.Layout(file)
+        again = [isocost.Layout(file), isocost.Layout(self.layout(degrees(), degrees(data=2), coupled=True))]
+        file.unlink()  # copies do not need it
+        again += [copy.copy(layout), copy.deepcopy(layout)]
+        again += [pickle.loads(pickle.dumps(layout, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+        for each in again:
+            self.assertEqual((each, hash(each), each.to_json()), (layout, hash(layout), layout.to_json()))
+        self.assertEqual((again[-1].file, again[-1].place_of(2)), (str(file), isocost.Place("llm", 1)))
+        self.assertIn(f"{str(file)!r}: encoder 1x1x1, llm 1x1x2", repr(again[-1]))
+        self.assertNotEqual(layout, isocost.Layout(self.layout(degrees(), degrees(data=2))))
+        self.assertNotEqual(layout, layout.fingerprint)
 
     def test_what_does_not_fit_is_said(self):
         own = self.layout(degrees(), degrees())
@@ -62,13 +101,42 @@ class Places(LayoutTest):
         with self.assertRaisesRegex(ValueError, "give layout="):
             isocost.DataLoader(self.shards, place=("llm", 0, 0, 0))
         for place, pattern in ((("llm", 1), "data is 0 to 0"), (("decoder",), "neither 'encoder' nor 'llm'"),
-                               ({"node": 1}, "module, data, stage and tensor"), (("llm", -1), "data = -1")):
+                               ({"node": 1}, "module, data, stage and tensor"), (("llm", -1), "data = -1"),
+                               ("llm", "place = 'llm': must be"), (b"llm", "must be"), (3, "place = 3: must be"),
+                               ((1, 0, 0, 0), "module 1 is neither"),
+                               (("llm", 2**80, 0, 0), f"data={2**80}.*data is 0 to 0 there")):
             with self.assertRaisesRegex(ValueError, pattern):
                 isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=place)
         with self.assertRaisesRegex(ValueError, "reprofile= measures the whole model"):
             isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=("llm",), reprofile=dict)
         with self.assertRaises(FileNotFoundError):
             isocost.DataLoader(self.shards, layout=self.directory / "none.json")
+
+    def test_a_group_of_other_ranks_is_no_tensor_group(self):
+        for tensor in (1, 2):
+            file = self.layout(degrees(), degrees(tensor=tensor))
+            with self.assertRaisesRegex(ValueError, "replica_group = 'nonsense': is no process group"):
+                isocost.DataLoader("tcp://127.0.0.1:1", layout=file, place=("llm",), replica_group="nonsense")
+        script = self.directory / "group.py"
+        script.write_text("""
+import sys, torch, isocost
+torch.distributed.init_process_group("gloo")
+rank = torch.distributed.get_rank()
+both, first = torch.distributed.new_group([0, 1]), torch.distributed.new_group([0])
+for file, group in zip(sys.argv[2:], (both, first)):
+    try:
+        isocost.DataLoader(sys.argv[1], layout=file, replica_group=group)
+    except ValueError as error:
+        print(rank, error, flush=True)
+torch.distributed.barrier()
+""")
+        run = torchrun([script, self.shards, self.whole(data=2), self.whole(tensor=2)], ranks=2)
+        said = sorted(run.stdout.splitlines())
+        for line, pattern in zip(said, ("0 replica_group has 1 ranks, and the layout's tensor degree is 2",
+                                        "0 replica_group has 2 ranks, and the layout's tensor degree is 1.*or leave it out",
+                                        "1 replica_group has 2 ranks", "1 replica_group: this process is not in it")):
+            self.assertRegex(line, pattern)
+        self.assertEqual(len(said), 4)
 
     def test_a_node_of_another_layout_refuses(self):
         _node, endpoint = self.serve("--layout", self.layout(degrees(), degrees()), "--global-batch", 12)
@@ -152,6 +220,109 @@ class Transforms(LayoutTest):
             transforms[at] = transform
             with self.assertRaisesRegex((ValueError, RuntimeError), pattern):
                 self.first_steps(*transforms)
+
+
+class Measuring(LayoutTest):
+    """Where passes of other microbatches come between one's own."""
+
+    def stage(self, schedule="1f1b", chunks=1, microbatches=4):
+        """A loader of the LLM's first stage, and the reports that it sends."""
+        file = self.layout(degrees(), degrees(pipeline=2), microbatches, schedule=schedule, chunks=chunks)
+        _node, endpoint = self.serve("--layout", file, "--global-batch", 16, "--epochs", 1)
+        loader = isocost.DataLoader(endpoint, layout=file, place=("llm",))
+        self.addCleanup(loader.close)
+        sent, send = [], loader._send_report
+
+        def watch(microbatch, seconds, forward):
+            sent.append((microbatch.step, microbatch.index, round(seconds, 6), round(forward, 6)))
+            send(microbatch, seconds, forward)
+
+        loader._send_report = watch
+        return loader, sent
+
+    def setUp(self):
+        self.now = 0.0
+        clock = types.SimpleNamespace(perf_counter=lambda: self.now)
+        patch = unittest.mock.patch.object(isocost.timing, "time", clock)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def run_pass(self, loader, part, microbatch, seconds):
+        with loader.timed(microbatch, part=part):
+            self.now += seconds
+        self.now += 100  # other passes, waiting
+
+    def test_seconds_are_the_microbatchs_own_under_1f1b(self):
+        loader, sent = self.stage()
+        iterator, expected = iter(loader), []
+        for step in range(2):
+            under_way = []
+            for i in range(4):
+                microbatch = next(iterator)
+                self.run_pass(loader, "forward", microbatch, 1 + i)
+                under_way.append(microbatch)
+                if i >= 1:
+                    self.run_pass(loader, "backward", under_way[0], 2 + 2 * under_way.pop(0).index)
+            self.run_pass(loader, "backward", under_way[0], 2 + 2 * under_way.pop(0).index)
+            expected += [(step, i, 3 + 3 * i, 1 + i) for i in range(4)]
+        next(iterator)  # with which the last go out
+        self.assertEqual(sent, expected)
+        self.assertEqual(loader.stats()["reports"], len(sent))
+
+    def test_a_microbatch_of_two_chunks_is_reported_once(self):
+        loader, sent = self.stage("interleaved", 2)
+        first, second = isocost.stage_iterators(loader)
+        one, other = next(first), next(first)
+        for microbatch in (one, other, next(second), next(second)):
+            self.run_pass(loader, "forward", microbatch, 1)
+        for microbatch in (one, other, one):
+            self.run_pass(loader, "backward", microbatch, 2)
+        next(first)
+        self.assertEqual(sent, [(0, 0, 6, 2)])
+        self.run_pass(loader, "backward", other, 2)
+        next(first)
+        self.assertEqual(sent, [(0, 0, 6, 2), (0, 1, 6, 2)])
+
+    def test_passes_that_are_not_whole(self):
+        loader, sent = self.stage()
+        iterator = iter(loader)
+        first, second = next(iterator), next(iterator)
+        self.run_pass(loader, "forward", first, 1)
+        with self.assertRaises(KeyError), loader.timed(first, part="backward"):
+            raise KeyError
+        with self.assertRaisesRegex(ValueError, "no forward pass of .*index=1.* was measured"):
+            loader.timed(second, part="backward")
+        next(iterator), next(iterator)
+        self.run_pass(loader, "forward", next(iterator), 1)  # of the next step
+        with self.assertRaisesRegex(ValueError, "no forward pass"):
+            loader.timed(first, part="backward")
+        with self.assertRaisesRegex(ValueError, "part = 'both'"):
+            loader.timed(first, part="both")
+        self.assertEqual(sent, [])
+
+    def test_what_cannot_be_told_apart_is_refused(self):
+        loader, _sent = self.stage()
+        microbatch = next(iter(loader))
+        with self.assertRaisesRegex(ValueError, "timed: layout .* has several stages.*part="):
+            loader.timed(microbatch)
+        model = torch.nn.Sequential(torch.nn.Linear(1, 1))
+        with self.assertRaisesRegex(ValueError, "attach: layout .* has several stages.*schedule_steps.*part=.*forward="):
+            isocost.attach(model, loader, llm="0")
+        loader, _sent = self.stage("zb-h1")
+        with self.assertRaisesRegex(ValueError, "backward passes in two.*report"):
+            loader.timed(microbatch, part="forward")
+
+    def test_whole_layouts_are_measured_as_without(self):
+        with isocost.DataLoader(self.shards, global_batch_size=12, layout=self.whole(), epochs=1) as loader:
+            isocost.attach(torch.nn.Sequential(torch.nn.Linear(1, 1)), loader, llm="0").remove()
+            for i, microbatch in enumerate(loader):
+                if i % 2:
+                    with loader.timed(microbatch):
+                        self.now += 1
+                else:
+                    self.run_pass(loader, "forward", microbatch, 1)
+                    self.run_pass(loader, "backward", microbatch, 2)
+            self.assertEqual(loader.stats()["reports"], len(loader))
 
 
 class Pipelines(LayoutTest):

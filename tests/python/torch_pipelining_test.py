@@ -12,7 +12,7 @@ import torch
 from support import SAMPLES, ShardTest, torchrun
 
 import isocost
-from isocost.schedules import _share
+from isocost.schedules import _modules, _share
 
 JOB = pathlib.Path(__file__).parent / "torch_pipelining.py"
 LOADER = {"global_batch_size": 16, "seed": 3, "epochs": 1}
@@ -68,6 +68,21 @@ class Refused(ScheduleTest):
                     isocost.schedule_steps(loader, wrong)
             with self.assertRaisesRegex(ValueError, r"step=0.* has \d+ tokens, beyond max_tokens = 5"):
                 next(isocost.schedule_steps(loader, 5))
+
+    def test_what_is_no_module(self):
+        loader = self.loader(self.layout(1, 1))
+        linear = torch.nn.Linear(1, 1)
+        nested = torch.nn.ModuleList([torch.nn.ModuleList([linear])])
+        for wrong in ("x", 3, ["x"], [linear, None], {"stage": linear}, linear.weight, nested):
+            with self.assertRaisesRegex(TypeError, "^schedule_steps: timed= has a .*must be the module of this rank's stage"):
+                isocost.schedule_steps(loader, timed=wrong)
+        for none in (None, (), torch.nn.ModuleList()):
+            self.assertEqual(_modules(none), [])
+        model = torch.nn.Sequential(linear)  # can be iterated over, and is called as one
+        stages = [model, torch.nn.Identity()]
+        for given, expected in ((model, [model]), (stages, stages), (torch.nn.ModuleList(stages), stages), (iter(stages), stages),
+                                (torch.nn.ModuleDict({"0": model}).values(), [model]), (torch.nn.ModuleDict({"0": model}), [model])):
+            self.assertEqual(_modules(given), expected)
 
     def test_gradients_that_are_divided_again(self):
         with self.assertRaisesRegex(ValueError, "scale_grads=False"):

@@ -3,11 +3,15 @@
 #include <pybind11/stl.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "balancer/layout.h"
+#include "balancer/pipeline_model.h"
 #include "balancer/place.h"
+#include "balancer/schedule.h"
 #include "trainer_adapter/python/errors.h"
 
 namespace isocost::python {
@@ -32,31 +36,57 @@ PlaceTuple to_tuple(const Place& place) {
           place.tensor};
 }
 
-py::dict degrees(const ModuleDegrees& degrees) {
+py::dict degrees(const ModuleDegrees& degrees, const std::vector<std::int64_t>& layers) {
   py::dict result;
   result["tensor"] = degrees.tensor;
   result["pipeline"] = degrees.pipeline;
   result["data"] = degrees.data;
+  result["layers"] = layers;
   return result;
+}
+
+py::object caps(const ActivationCaps& caps) {
+  if (!caps.any()) return py::none();
+  py::dict result;
+  result["encoder_bytes"] = caps.encoder_bytes;
+  result["llm_bytes"] = caps.llm_bytes;
+  return result;
+}
+
+// The file's keys, but for its version.
+void bind_keys(py::class_<Layout>& layout) {
+  const auto own_ranks = [](const Layout& self) {
+    return self.encoder_place == EncoderPlace::kOwnRanks;
+  };
+  layout
+      .def_property_readonly(
+          "encoder_place",
+          [own_ranks](const Layout& self) { return own_ranks(self) ? "own" : "llm"; })
+      .def_property_readonly("has_encoder_ranks", own_ranks)
+      .def_property_readonly(
+          "encoder", [](const Layout& self) { return degrees(self.encoder, self.layers.encoder); })
+      .def_property_readonly("llm",
+                             [](const Layout& self) { return degrees(self.llm, self.layers.llm); })
+      .def_property_readonly("microbatches", [](const Layout& self) { return self.microbatches; })
+      .def_property_readonly("chunks", [](const Layout& self) { return self.chunks; })
+      .def_property_readonly("encoder_ahead", [](const Layout& self) { return self.encoder_ahead; })
+      .def_property_readonly("coupled", [](const Layout& self) { return self.coupled; })
+      .def_property_readonly(
+          "schedule", [](const Layout& self) { return std::string(schedule_name(self.schedule)); })
+      .def_property_readonly("activation_caps",
+                             [](const Layout& self) { return caps(self.activation_caps); })
+      .def_property_readonly("interconnect", [](const Layout& self) { return self.interconnect; });
 }
 
 }  // namespace
 
 void bind_layout(py::module_& module) {
-  py::class_<Layout>(module, "Layout")
-      .def(py::init([](const std::string& file) { return value(Layout::load(file)); }))
+  py::class_<Layout> layout(module, "Layout");
+  layout.def(py::init([](const std::string& file) { return value(Layout::load(file)); }))
+      .def(py::init([](const std::string& json) { return value(Layout::parse(json)); }),
+           py::kw_only(), py::arg("json"))
       .def_property_readonly("ranks", &Layout::ranks)
       .def_property_readonly("seats", [](const Layout& self) { return seats(self); })
-      .def_property_readonly("encoder", [](const Layout& self) { return degrees(self.encoder); })
-      .def_property_readonly("llm", [](const Layout& self) { return degrees(self.llm); })
-      .def_property_readonly(
-          "has_encoder_ranks",
-          [](const Layout& self) { return self.encoder_place == EncoderPlace::kOwnRanks; })
-      .def_property_readonly("microbatches", [](const Layout& self) { return self.microbatches; })
-      .def_property_readonly("encoder_ahead", [](const Layout& self) { return self.encoder_ahead; })
-      .def_property_readonly("chunks", [](const Layout& self) { return self.chunks; })
-      .def_property_readonly(
-          "schedule", [](const Layout& self) { return std::string(schedule_name(self.schedule)); })
       .def_property_readonly("fingerprint", &Layout::fingerprint)
       .def("place_of", [](const Layout& self,
                           std::size_t rank) { return to_tuple(value(place_of(self, rank))); })
@@ -68,7 +98,9 @@ void bind_layout(py::module_& module) {
            [](const Layout& self, const PlaceTuple& place) {
              return value(seat_of(self, place_from(place)));
            })
+      .def("to_json", &Layout::to_json)
       .def("__str__", &Layout::to_string);
+  bind_keys(layout);
 }
 
 }  // namespace isocost::python

@@ -17,12 +17,30 @@ def split(options: Dict[str, Any]) -> Tuple[Dict[str, str], Dict[str, Any]]:
     """Settings of the node as text, and torch's keywords that are used."""
     settings, others = {}, {}
     for name, value in options.items():
-        setting = "recipe.name" if name == "recipe" else name if name in _SETTINGS else f"recipe.{name}"
-        if name in keywords.KEYWORDS or setting not in _SETTINGS or name in _OWN_SETTINGS:
+        setting = _setting(name)
+        if setting is None:
             others[name] = value
         else:
             settings[setting] = setting_text(value)
     return settings, keywords.take(others)
+
+
+def refuse_the_nodes(endpoint: str, options: Dict[str, Any], own: Dict[str, Any]) -> None:
+    """Raises ValueError for what the node at `endpoint` decides: of `options` its settings and torch's
+    keywords for it, and all that is given of the loader's `own`."""
+    given = {_setting(name) or name for name, value in options.items()
+             if _setting(name) or (name in OF_THE_NODE and value is not None)}
+    given |= {name for name, value in own.items() if value is not None}
+    if given:
+        raise ValueError(f"{', '.join(sorted(given))}: the node decides; say so to `isocost serve`, not to a loader that "
+                         f"connects to {endpoint}")
+
+
+def _setting(name: str) -> Optional[str]:
+    """Of the node, that a loader's keyword is; None: another keyword."""
+    setting = "recipe.name" if name == "recipe" else name if name in _SETTINGS else f"recipe.{name}"
+    others = name in keywords.KEYWORDS or setting not in _SETTINGS or name in _OWN_SETTINGS
+    return None if others else setting
 
 
 def setting_text(value: Any) -> str:

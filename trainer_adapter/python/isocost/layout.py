@@ -28,7 +28,21 @@ PlaceLike = Union[Place, Sequence[Any], Mapping[str, Any]]
 class Layout(_isocost.Layout):
     """The file that `isocost plan` writes (docs/layout.md), with its keys as attributes. Its ranks in
     order: the encoder's own before the LLM's; within a module the tensor index is the fastest, then
-    data, then stage.
+    data, then stage. Layouts are equal whose keys are, whatever the file; they can be copied and
+    pickled.
+
+    Attributes:
+        file: as given.
+        encoder, llm: {"tensor", "pipeline", "data", "layers"}; layers is a list, empty where the file
+            leaves it out.
+        encoder_place: "own" or "llm"; has_encoder_ranks: it is "own".
+        microbatches, chunks, encoder_ahead: whole numbers.
+        schedule: "gpipe", "1f1b", "interleaved" or "zb-h1".
+        coupled: bool.
+        activation_caps: {"encoder_bytes", "llm_bytes"}, or None.
+        interconnect: text; "" where the file leaves it out.
+        ranks, seats: how many there are.
+        fingerprint: equal for equal layouts.
 
     Raises FileNotFoundError; ValueError naming the field that is wrong.
     """
@@ -39,12 +53,52 @@ class Layout(_isocost.Layout):
 
     def place_of(self, rank: int) -> Place:
         """Raises ValueError where the layout has no such rank."""
+        if not _is_index(rank) or rank >= self.ranks:
+            raise ValueError(f"rank {rank!r} has no place in a layout of {self.ranks} ranks ({self}): it must be a whole "
+                             f"number from 0 to {self.ranks - 1}")
         return Place(*super().place_of(rank))
+
+    def rank_of(self, place: PlaceLike) -> int:
+        """Raises ValueError where the layout has no such place."""
+        return super().rank_of(self._place(place))
+
+    def seat_of(self, place: PlaceLike) -> int:
+        """Raises ValueError where the layout has no such place."""
+        return super().seat_of(self._place(place))
+
+    def _place(self, given: PlaceLike) -> Place:
+        place = _place(given)
+        degrees = self.encoder if place.module == "encoder" else self.llm
+        for name, index, count in (("data", place.data, degrees["data"]), ("stage", place.stage, degrees["pipeline"]),
+                                   ("tensor", place.tensor, degrees["tensor"])):
+            if index >= count:
+                raise ValueError(f"{place} is outside the layout ({self}): {name} is 0 to {count - 1} there")
+        return place
+
+    def __eq__(self, other: object) -> bool:
+        return self.fingerprint == other.fingerprint if isinstance(other, Layout) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        return f"<isocost.Layout {self.file!r}: {self}>"
+
+    def __reduce__(self) -> Any:
+        return _unpickled, (self.to_json(), self.file)
 
     @property
     def whole(self) -> bool:
         """Every rank holds the whole model, or a tensor-parallel part of it."""
         return not self.has_encoder_ranks and self.llm["pipeline"] == 1
+
+
+def _unpickled(json: str, file: str) -> Layout:
+    """The file need not be there."""
+    layout = Layout.__new__(Layout)
+    _isocost.Layout.__init__(layout, json=json)
+    layout.file = file
+    return layout
 
 
 class Seated(NamedTuple):
@@ -66,10 +120,12 @@ def take_seat(file: Any, place: Optional[PlaceLike], process: rendezvous.Process
     if process.world_size != layout.ranks and not alone:
         raise ValueError(f"layout {layout.file} ({layout}) has {layout.ranks} ranks, this job {process.world_size}: "
                          "start as many processes, or plan a layout for them")
-    own = layout.place_of(process.rank) if place is None else _place(place)
+    own = layout.place_of(process.rank) if place is None else layout._place(place)
     seat = layout.seat_of(own)
     degree = (layout.encoder if own.module == "encoder" else layout.llm)["tensor"]
-    if tensor_group is None and max(layout.llm["tensor"], layout.encoder["tensor"]) > 1:
+    if tensor_group is not None:
+        _check_tensor_group(tensor_group, own, degree)
+    elif max(layout.llm["tensor"], layout.encoder["tensor"]) > 1:
         if place is not None and degree > 1:
             raise ValueError("place= with tensor-parallel ranks: give replica_group=, the group of this stage's tensor ranks")
         if place is None:
@@ -79,13 +135,36 @@ def take_seat(file: Any, place: Optional[PlaceLike], process: rendezvous.Process
 
 def _place(given: PlaceLike) -> Place:
     try:
+        if isinstance(given, (str, bytes)):  # its letters are no fields
+            raise TypeError
         place = Place(**given) if isinstance(given, Mapping) else Place(*given)
     except TypeError:
-        raise ValueError(f"place = {given!r}: must have module, data, stage and tensor") from None
+        raise ValueError(f"place = {given!r}: must be an isocost.Place, or have module, data, stage and tensor as "
+                         "(\"llm\", 0, 0, 0) has") from None
+    if place.module not in ("encoder", "llm"):
+        raise ValueError(f"place: module {place.module!r} is neither 'encoder' nor 'llm'")
     for name, index in zip(Place._fields[1:], place[1:]):
-        if isinstance(index, bool) or not isinstance(index, int) or index < 0:
+        if not _is_index(index):
             raise ValueError(f"place: {name} = {index!r}: must be a whole number from 0")
     return place
+
+
+def _is_index(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
+
+
+def _check_tensor_group(group: Any, place: Place, degree: int) -> None:
+    import torch.distributed as distributed
+
+    try:
+        size = distributed.get_world_size(group)
+    except Exception as error:  # of many kinds, as torch's versions have it
+        raise ValueError(f"replica_group = {group!r}: is no process group of torch.distributed: {error}") from error
+    if size < 0:
+        raise ValueError("replica_group: this process is not in it")
+    if size != degree:
+        raise ValueError(f"replica_group has {size} ranks, and the layout's tensor degree is {degree} at {place}: give the "
+                         "group of this stage's tensor ranks" + (", or leave it out" if degree == 1 else ""))
 
 
 def _tensor_group(layout: Layout, rank: int) -> Any:

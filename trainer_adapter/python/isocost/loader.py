@@ -53,9 +53,9 @@ class DataLoader:
         device: where the tensors are to be, e.g. "cuda"; default: on the CPU.
         connect_timeout: seconds to wait for the node, and for the other ranks to leave a job
             before this one. Default 120.
-        timeout: seconds without a sign of life after which the embedded node gives a rank up, and a
-            rank the node; after as long again those raise that wait for a rank that has gone.
-            Default 30.
+        timeout: of an embedded node (one of its own has its setting): seconds without a sign of life
+            after which the node gives a rank up, and a rank the node; after as long again those raise
+            that wait for a rank that has gone. Default 30.
         transform: called with each `Sample` (id, weight, text, tensors) in background threads, order
             kept; returns None or a dict of tensors that replace or join the sample's, rows along the
             first dimension. From new `input_ids` follow labels (shifted), position_ids and lengths
@@ -126,6 +126,11 @@ class DataLoader:
         self._seated = self._sit_down(source, layout, place, replica_group, reprofile)
         self._replica_group = replica_group = self._seated.tensor_group if self._seated else replica_group
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
+        text = os.fspath(source)
+        if "://" in text:
+            arguments.refuse_the_nodes(text, options, {
+                "global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed, "lengths": lengths,
+                "epochs": epochs or None, "timeout": timeout})
         settings, torch_options = arguments.split(dict(options, **({} if timeout is None else {"timeout": timeout})))
         self._device = arguments.device(device)
         self._pin = bool(torch_options.get("pin_memory", False))
@@ -147,18 +152,12 @@ class DataLoader:
         self._last: Optional[Microbatch] = None
         self._timers: Optional[timing.ModuleTimers] = None
         self._pending = timing.Pending()
+        chunks = self._seated.layout.chunks if self._seated is not None and self._seated.place.module == "llm" else 1
+        self._passes = timing.Passes(chunks, self._pending)
         self._counts = {"microbatches": 0, "waited_s": 0.0, "reports": 0}
         self._ended = False  # after the last epoch
-        text = os.fspath(source)
         if "://" in text:
             self._endpoint = text
-            numbers = {"global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed,
-                       "lengths": lengths, "epochs": epochs or None}
-            given = {*settings, *(arguments.OF_THE_NODE & set(torch_options)),
-                     *(name for name, value in numbers.items() if value is not None)}
-            if given:
-                raise ValueError(f"{', '.join(sorted(given))}: the node decides; say so to `isocost serve`, not to a "
-                                 f"loader that connects to {text}")
         else:
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, torch_options, self._data_ranks()))
             settings.update(arguments.from_torch(torch_options))
@@ -238,14 +237,29 @@ class DataLoader:
 
     # Measuring.
 
-    def timed(self, microbatch: Microbatch) -> "_Timed":
+    def timed(self, microbatch: Microbatch, part: Optional[str] = None) -> "_Timed":
         """Context manager that measures the block and reports its seconds for the microbatch, spread
         over its modules as predicted. On a CUDA device by events: the stream is never waited for.
-        Put forward and backward inside, or always the same part of them."""
+        Nothing is measured of a block that an exception leaves.
+
+        Args:
+            part: None: the block holds forward and backward, or always the same part of them.
+                "forward", "backward": that pass alone, of this microbatch alone; passes of others may come
+                between. Blocks of forward passes are summed; one report goes out, with the forward pass
+                told apart, after as many backward passes as the layout's LLM stages have chunks. Leave
+                waiting for neighbours outside.
+        Raises: ValueError for another part, for a backward pass without a forward pass, and with a layout
+            of several stages where `part` is None, or backward passes come in two (zb-h1).
+        """
         if not isinstance(microbatch, Microbatch):
             raise TypeError(f"timed: {type(microbatch).__name__} is no isocost.Microbatch; collate= may keep the one it "
                             "was called with")
-        return _Timed(self._pending, microbatch)
+        if part not in (None, timing.FORWARD, timing.BACKWARD):
+            raise ValueError(f"timed: part = {part!r}: must be \"forward\" or \"backward\", or left out")
+        self._check_stages(part)
+        if part is not None:
+            self._passes.check(part, microbatch)
+        return _Timed(self, microbatch, part)
 
     def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]],
                forward: Optional[float] = None) -> None:
@@ -299,6 +313,17 @@ class DataLoader:
         self.close()
 
     # Inside.
+
+    def _check_stages(self, part: Optional[str]) -> None:
+        layout = self.layout
+        if layout is None or layout.whole:
+            return
+        if part is None:
+            raise ValueError(f"timed: layout {layout.file} has several stages, where passes of other microbatches come between "
+                             "one's own: measure each in a block of its own, with part=\"forward\" and part=\"backward\"")
+        if layout.schedule == "zb-h1":
+            raise ValueError("timed: zb-h1 has backward passes in two, of inputs and of weights: measure both, and tell the sum "
+                             "with loader.report(microbatch, seconds, forward=...)")
 
     def _sit_down(self, source: Any, layout: Any, place: Any, replica_group: Any, reprofile: Any) -> Optional[Seated]:
         if layout is None:
@@ -378,6 +403,7 @@ class DataLoader:
         self._restarts += 1
         self._last = None
         self._pending.clear()
+        self._passes.clear()
         self._resources.leave()
 
     def _take(self) -> Tuple[bool, Any]:
@@ -448,6 +474,8 @@ class DataLoader:
         except ValueError as error:  # a debugger's stop, say: no reason to end training
             _LOG.warning("not reported: %s", error)
             return
+        if forward >= sum(measured for measured in spread if measured > 0):  # of a microbatch without work, say
+            forward = -1.0
         self._client().report(microbatch.epoch, microbatch.step, microbatch.index, spread, forward)
         self._counts["reports"] += 1
 
@@ -458,16 +486,21 @@ class DataLoader:
 
 
 class _Timed:
-    def __init__(self, pending: timing.Pending, microbatch: Microbatch):
-        self._pending = pending
+    def __init__(self, loader: DataLoader, microbatch: Microbatch, part: Optional[str]):
+        self._pending, self._passes = loader._pending, loader._passes
         self._microbatch = microbatch
+        self._part = part
 
     def __enter__(self) -> None:
         self._watch = timing.Stopwatch()
 
     def __exit__(self, kind: Any, *_exception: Any) -> None:
-        if kind is None:
+        if kind is not None:
+            return
+        if self._part is None:
             self._pending.add(self._microbatch, {timing.ALL: [self._watch.stop()]})
+        else:
+            self._passes.add(self._part, self._microbatch, self._watch.stop())
 
 
 class _Epoch:

@@ -13,7 +13,8 @@ def stage_iterators(loader: DataLoader) -> Union[Iterator[Any], List[Iterator[An
     model, a list of iterators, one for each chunk, each of which sees every microbatch. Every stage
     has one: packed attention needs cu_seqlens everywhere. Ends with the epoch, or, of an endless
     loader, never. A step has as many microbatches as say so: `microbatch.last_of_step` is true of
-    the last (for an encoder with ranks of its own another number than for the LLM).
+    the last (for an encoder with ranks of its own another number than for the LLM). Passes are measured by
+    `loader.timed(microbatch, part=...)` (docs/layout.md).
 
     Example:
         >>> loader = isocost.DataLoader("shards/", layout="layout.json", global_batch_size=512, endless=True)

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Union
 
 from isocost.loader import DataLoader
 from isocost.loss import IGNORED_LABEL
@@ -110,7 +110,7 @@ def _takes_lists(schedule: Any) -> bool:
 
 
 def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_token: int = 0,
-                   timed: Union[Any, Sequence[Any]] = ()) -> Iterator[ScheduleStep]:
+                   timed: Union[Any, Iterable[Any], None] = None) -> Iterator[ScheduleStep]:
     """The steps of one iteration over `loader`, for a schedule of torch.distributed.pipelining on this
     rank.
 
@@ -121,12 +121,13 @@ def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_
             they are padded to so many rows, as torch's own stages need, which exchange tensors of one
             shape.
         pad_token: input id of padding.
-        timed: the module of this rank's stage, or the modules of its stages: their forward and backward
-            passes are measured and reported, less what padding took. For schedules without a
-            backward pass of weights alone.
+        timed: the module of this rank's stage, or the modules of its stages (any iterable, a
+            torch.nn.ModuleList too): their forward and backward passes are measured and reported, less
+            what padding took. For schedules without a backward pass of weights alone. None: nothing
+            is measured.
 
     Raises ValueError for a loader without layout, an encoder with ranks of its own or beyond the LLM's
-    first stage, and a microbatch of more than `max_tokens`.
+    first stage, and a microbatch of more than `max_tokens`; TypeError where `timed` is no module.
 
     Example:
         >>> stage = isocost.packed_stage(model, loader.place.stage, loader.layout.llm["pipeline"], device, group=group)
@@ -144,8 +145,29 @@ def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_
                          "embeddings by Microbatch.routes, or a layout with \"encoder_place\": \"llm\"")
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1):
         raise ValueError(f"schedule_steps: max_tokens = {max_tokens!r}: must be a whole number from 1")
-    modules = timed if isinstance(timed, (list, tuple)) else [timed]
+    modules = _modules(timed)
     return _steps(loader, max_tokens, pad_token, StageTimers(modules) if modules else None)
+
+
+def _modules(timed: Any) -> List[Any]:
+    import torch
+
+    def is_one(module: Any) -> bool:  # and no list, whose hooks nothing calls
+        return isinstance(module, torch.nn.Module) and getattr(module.forward, "__func__", None) is not torch.nn.Module.forward
+
+    if timed is None:
+        return []
+    if is_one(timed):
+        return [timed]
+    try:
+        modules = list(timed.children() if isinstance(timed, torch.nn.Module) else timed)
+    except TypeError:
+        modules = [timed]
+    for module in modules:
+        if not is_one(module):
+            raise TypeError(f"schedule_steps: timed= has a {type(module).__name__}: it must be the module of this rank's stage, "
+                            "or a list of those of its stages, which the schedule calls")
+    return modules
 
 
 def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,

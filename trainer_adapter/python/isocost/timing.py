@@ -7,7 +7,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from isocost.microbatch import MODULES
 
 Finish = Callable[[], Optional[float]]
-ALL, FORWARD = "all", "forward"  # stretches of no one module: all that was measured; of it, the forward pass
+# Stretches of no one module: all that was measured; of it, forward and backward passes.
+ALL, FORWARD, BACKWARD = "all", "forward", "backward"
 
 
 class Stopwatch:
@@ -73,6 +74,38 @@ class Pending:
 
     def clear(self) -> None:
         self._waiting.clear()
+
+
+class Passes:
+    """Forward and backward passes of the step's microbatches, between which other microbatches' come: a
+    microbatch's are complete with the backward pass of its last chunk."""
+
+    def __init__(self, chunks: int, pending: Pending):
+        self._chunks = chunks  # of the model, each with a backward pass of its own
+        self._pending = pending
+        self._step: Optional[Tuple[int, int]] = None
+        self._measured: Dict[int, Dict[str, List[Stopwatch]]] = {}  # by the microbatch's index
+
+    def check(self, part: str, microbatch: Any) -> None:
+        """Raises ValueError for a backward pass without a forward pass."""
+        at = (microbatch.epoch, microbatch.step)
+        if part == BACKWARD and (at != self._step or microbatch.index not in self._measured):
+            raise ValueError(f"timed: no forward pass of {microbatch!r} was measured whose backward pass this would be: "
+                             f"measure it with part=\"forward\" first; each is reported after {self._chunks} of part=\"backward\", "
+                             "and dropped where the next step begins before")
+
+    def add(self, part: str, microbatch: Any, watch: Stopwatch) -> None:
+        if self._step != (microbatch.epoch, microbatch.step):  # what has no backward pass by now (evaluation) is nobody's
+            self.clear()
+            self._step = (microbatch.epoch, microbatch.step)
+        passes = self._measured.setdefault(microbatch.index, {FORWARD: [], BACKWARD: []})
+        passes[part].append(watch)
+        if len(passes[BACKWARD]) == self._chunks:
+            del self._measured[microbatch.index]
+            self._pending.add(microbatch, {ALL: passes[FORWARD] + passes[BACKWARD], FORWARD: passes[FORWARD]})
+
+    def clear(self) -> None:
+        self._measured.clear()
 
 
 class ModuleTimers:
@@ -223,8 +256,9 @@ def attach(model: Any, loader: Any = None, **modules: str) -> ModuleTimers:
 
     Returns: the timers; `remove()` takes the hooks off. Those of an earlier call for the same loader
         are taken off.
-    Raises: ValueError for a submodule that the model lacks or a module that the cost model lacks,
-        RuntimeError without a loader.
+    Raises: ValueError for a submodule that the model lacks, a module that the cost model lacks, and a
+        loader whose layout has several stages, where passes of other microbatches come between one's
+        own; RuntimeError without a loader.
 
     Example:
         >>> isocost.attach(model, encoder="vision_tower", llm="language_model")
@@ -233,6 +267,11 @@ def attach(model: Any, loader: Any = None, **modules: str) -> ModuleTimers:
         loader = _loader() if _loader is not None else None
     if loader is None:
         raise RuntimeError("attach: make the isocost.DataLoader first, or pass loader=")
+    if loader.layout is not None and not loader.layout.whole:
+        raise ValueError(f"attach: layout {loader.layout.file} has several stages, and its schedule runs other microbatches' "
+                         "forward passes before one's backward pass: hooks cannot tell whose seconds these are. Use "
+                         "isocost.schedule_steps(loader, timed=...), loader.timed(microbatch, part=\"forward\") and "
+                         "\"backward\", or loader.report(microbatch, seconds, forward=...)")
     if not modules:
         raise ValueError("attach: name a submodule, e.g. llm='language_model'")
     known = dict(getattr(model, "module", model).named_modules())
