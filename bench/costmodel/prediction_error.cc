@@ -1,10 +1,10 @@
 // How far are predicted seconds from measured ones, for the demo's model on one core?
 //
 // Takes microbatches of the demo's shards (dealt in order, so that they are as unlike as data makes
-// them), measures the model's profile, which sees none of them, then times each microbatch as the
-// trainer runs it and compares the median with two prices made from that profile: ours, and the one
-// of the published method (DFLOP): the module's FLOP over one throughput. Prints a row a module and
-// price; with --json the same as a document.
+// them), measures the model's profile, which sees none of them, times each microbatch before and
+// after that as the trainer runs it, and compares the median with two prices made from the profile:
+// ours, and the one of the published method (DFLOP): the module's FLOP over one throughput. Prints
+// a row a module and price; with --json the same as a document.
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
@@ -36,7 +36,7 @@ namespace {
 struct Options {
   std::string shards = "build/demo/shards";
   std::size_t microbatches = 64;
-  std::size_t repeats = 5;
+  std::size_t repeats = 6;
   double budget_s = 120;
   std::string profile;
   std::string json;
@@ -81,11 +81,14 @@ struct Measured {
   std::array<double, kModules> spread{};  // half of the range, relative
 };
 
-// Medians of `repeats` passes over all of them, so that what disturbs the machine for a while hits
-// each at most once.
-std::vector<Measured> measure(MultimodalModel& model, const std::vector<HeldOut>& held_out,
-                              std::size_t repeats) {
-  std::vector<std::array<std::vector<double>, kModules>> runs(held_out.size());
+// [microbatches][modules][passes], seconds.
+using Runs = std::vector<std::array<std::vector<double>, kModules>>;
+
+// Each pass is over all of them, so that what disturbs the machine for a while hits each at most
+// once.
+void run_passes(MultimodalModel& model, const std::vector<HeldOut>& held_out, std::size_t repeats,
+                Runs& runs) {
+  runs.resize(held_out.size());
   for (std::size_t pass = 0; pass < repeats; ++pass) {
     for (std::size_t n = 0; n < held_out.size(); ++n) {
       const MicrobatchResult result = train_microbatch(model, held_out[n].microbatch);
@@ -95,12 +98,15 @@ std::vector<Measured> measure(MultimodalModel& model, const std::vector<HeldOut>
     }
   }
   std::fprintf(stderr, "\n");
-  std::vector<Measured> measured(held_out.size());
-  for (std::size_t n = 0; n < held_out.size(); ++n) {
+}
+
+std::vector<Measured> medians(Runs runs) {
+  std::vector<Measured> measured(runs.size());
+  for (std::size_t n = 0; n < runs.size(); ++n) {
     for (std::size_t m = 0; m < kModules; ++m) {
       std::vector<double>& values = runs[n].at(m);
       std::sort(values.begin(), values.end());
-      measured[n].median.at(m) = values[values.size() / 2];
+      measured[n].median.at(m) = (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
       measured[n].spread.at(m) = (values.back() - values.front()) / 2 / values[values.size() / 2];
     }
   }
@@ -162,13 +168,19 @@ Status run(const Options& options) {
   ISOCOST_ASSIGN(const std::vector<HeldOut> held_out, draw(options));
   torch::manual_seed(0);
   MultimodalModel model(ModelOptions{});
+  // Half of the passes before the profile and half after it: a machine that gets slower or faster
+  // meanwhile is not the profile's error.
+  Runs runs;
+  train_microbatch(model, held_out.front().microbatch);  // makes the gradients, which stay
+  run_passes(model, held_out, (options.repeats + 1) / 2, runs);
   ISOCOST_ASSIGN(const CostProfile profile, profile_of(options, model));
+  run_passes(model, held_out, (options.repeats + 1) / 2, runs);
   const CostModel cost_model(profile, {.correct = false});
   std::array<std::vector<double>, kModules> ours;
   std::array<std::vector<double>, kModules> scalar;
   nlohmann::json rows = nlohmann::json::array();
   std::array<std::vector<double>, kModules> spreads;
-  const std::vector<Measured> all = measure(model, held_out, options.repeats);
+  const std::vector<Measured> all = medians(std::move(runs));
   for (std::size_t n = 0; n < held_out.size(); ++n) {
     const HeldOut& one = held_out[n];
     Load load;
@@ -233,7 +245,9 @@ int main(int argc, char** argv) {
   app.add_option("shards", options.shards, "Directory of shards")->capture_default_str();
   app.add_option("--microbatches", options.microbatches, "Of 8 samples each")
       ->capture_default_str();
-  app.add_option("--repeats", options.repeats, "Passes over all of them")->capture_default_str();
+  app.add_option("--repeats", options.repeats,
+                 "Passes over all of them, half before and half after the profile")
+      ->capture_default_str();
   app.add_option("--budget", options.budget_s, "Seconds of profiling")->capture_default_str();
   app.add_option("--profile", options.profile, "A profile measured before; empty: measure one");
   app.add_option("--json", options.json, "Also write each microbatch there");
