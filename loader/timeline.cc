@@ -151,7 +151,7 @@ Timeline::Step Timeline::open(const StepPlan& plan) const {
     }
   }
   opened.measured = step;
-  for (std::size_t receiver = 0; receiver < plan.receivers(); ++receiver) {
+  for (std::size_t receiver = 0; receiver < opened.missing.receivers(); ++receiver) {
     for (std::uint32_t m = 0; m < plan.microbatches_of(receiver); ++m) {
       const double seconds = plan.seconds_of(receiver, m);
       if (!(seconds > 0)) continue;
