@@ -190,7 +190,7 @@ namespace {
 // have work for it. Each microbatch holds a sample, so those without are no more than the samples
 // without.
 double seconds_of_all(std::span<const PipelineLoad> samples, std::size_t places, double fixed_s,
-                      double PipelineLoad::*seconds, double PipelineLoad::*units) {
+                      double PipelineLoad::* seconds, double PipelineLoad::* units) {
   double sum = 0;
   std::size_t with = 0;
   for (const PipelineLoad& sample : samples) {

@@ -45,20 +45,20 @@ std::string format_number(T number) {
 
 // A field of NodeOptions, or of the recipe in it, reached by a pointer to member.
 template <typename T>
-T& field(NodeOptions& options, T NodeOptions::*member) {
+T& field(NodeOptions& options, T NodeOptions::* member) {
   return options.*member;
 }
 template <typename T>
-T& field(NodeOptions& options, T RecipeOptions::*member) {
+T& field(NodeOptions& options, T RecipeOptions::* member) {
   return options.recipe.*member;
 }
 template <typename Owner, typename T>
-const T& field(const NodeOptions& options, T Owner::*member) {
+const T& field(const NodeOptions& options, T Owner::* member) {
   return field(const_cast<NodeOptions&>(options), member);  // NOLINT: read only, one definition
 }
 
 template <typename Owner, typename T>
-OptionSpec number(std::string name, T Owner::*member, std::string text) {
+OptionSpec number(std::string name, T Owner::* member, std::string text) {
   return {std::move(name), std::is_floating_point_v<T> ? "X" : "N", std::move(text),
           [member](NodeOptions& options, std::string_view value) -> Status {
             ISOCOST_ASSIGN(field(options, member), parse_number<T>(value));
@@ -76,7 +76,7 @@ std::string format_bytes(std::int64_t bytes) {
   return std::to_string(bytes);
 }
 
-OptionSpec size(std::string name, std::int64_t NodeOptions::*member, std::string text) {
+OptionSpec size(std::string name, std::int64_t NodeOptions::* member, std::string text) {
   return {std::move(name), "SIZE", std::move(text),
           [member](NodeOptions& options, std::string_view value) -> Status {
             ISOCOST_ASSIGN(options.*member, parse_bytes(value));
@@ -86,7 +86,7 @@ OptionSpec size(std::string name, std::int64_t NodeOptions::*member, std::string
 }
 
 template <typename Owner, typename T>  // std::string or a path
-OptionSpec text_option(std::string name, T Owner::*member, std::string value, std::string text) {
+OptionSpec text_option(std::string name, T Owner::* member, std::string value, std::string text) {
   return {std::move(name), std::move(value), std::move(text),
           [member](NodeOptions& options, std::string_view given) -> Status {
             field(options, member) = T(given);
@@ -102,7 +102,7 @@ OptionSpec text_option(std::string name, T Owner::*member, std::string value, st
 
 // One of a few words, in the order of the enumerators.
 template <typename T>
-OptionSpec choice(std::string name, T NodeOptions::*member, std::vector<std::string> words,
+OptionSpec choice(std::string name, T NodeOptions::* member, std::vector<std::string> words,
                   std::string text) {
   std::string joined;
   for (const std::string& word : words) joined += (joined.empty() ? "" : "|") + word;
@@ -118,12 +118,12 @@ OptionSpec choice(std::string name, T NodeOptions::*member, std::vector<std::str
           }};
 }
 
-OptionSpec flag_option(std::string name, bool NodeOptions::*member, std::string text) {
+OptionSpec flag_option(std::string name, bool NodeOptions::* member, std::string text) {
   return choice(std::move(name), member, {"off", "on"}, std::move(text));
 }
 
 // Names of modules between commas.
-OptionSpec modules(std::string name, std::array<bool, kModules> NodeOptions::*member,
+OptionSpec modules(std::string name, std::array<bool, kModules> NodeOptions::* member,
                    std::string text) {
   return {std::move(name), "MODULES", std::move(text),
           [member](NodeOptions& options, std::string_view value) -> Status {
@@ -149,7 +149,7 @@ OptionSpec modules(std::string name, std::array<bool, kModules> NodeOptions::*me
           }};
 }
 
-OptionSpec milliseconds(std::string name, std::chrono::milliseconds NodeOptions::*member,
+OptionSpec milliseconds(std::string name, std::chrono::milliseconds NodeOptions::* member,
                         std::string text) {
   return {std::move(name), "SECONDS", std::move(text),
           [member](NodeOptions& options, std::string_view value) -> Status {

@@ -38,7 +38,7 @@ const std::vector<Column>& columns() {
     std::vector<Column> out;
     for (std::size_t m = 0; m < kModules; ++m) {
       const std::string module(module_name(static_cast<Module>(m)));
-      const auto field = [m](std::int64_t ModuleLoad::*member) {
+      const auto field = [m](std::int64_t ModuleLoad::* member) {
         return [m, member](Load& load) -> std::int64_t& { return load.modules.at(m).*member; };
       };
       out.push_back({module + "_sequences", kMaxCount, field(&ModuleLoad::sequences)});

@@ -92,7 +92,7 @@ extern "C" void on_stop_signal(int signal) {
 }
 
 void handle_stop_signals(void (*handler)(int)) {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
