@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "balancer/layout_model.h"
+#include "balancer/cluster.h"
 #include "base/fingerprint.h"
 #include "base/json_object.h"
 
