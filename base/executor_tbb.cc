@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/executor.h"
@@ -11,20 +12,50 @@
 namespace isocost {
 namespace {
 
+// oneTBB holds a process to the least of all limits in force: one for all executors, their sum.
+class Parallelism {
+ public:
+  static void add(std::size_t workers) { instance().change(workers, 0); }
+  static void take_away(std::size_t workers) { instance().change(0, workers); }
+
+ private:
+  using Control = oneapi::tbb::global_control;
+
+  static Parallelism& instance() {
+    static Parallelism parallelism;
+    return parallelism;
+  }
+
+  void change(std::size_t more, std::size_t less) {
+    const std::lock_guard lock(mutex_);
+    workers_ += more;
+    workers_ -= less;
+    limit_.reset();
+    // oneTBB counts the calling thread among the cores and starts one worker fewer; nobody calls in
+    // here.
+    if (workers_ > 0) limit_.emplace(Control::max_allowed_parallelism, workers_ + 1);
+  }
+
+  std::mutex mutex_;
+  std::size_t workers_ = 0;
+  std::optional<Control> limit_;
+};
+
 // `enqueue` starts a task without a thread waiting for it, in order of submission as far as the
 // arena allows; the count of open tasks lets the destructor wait for the last one.
 class TbbExecutor final : public Executor {
  public:
   explicit TbbExecutor(std::size_t workers)
-      : workers_(workers),
-        // oneTBB counts the calling thread among the cores and starts one worker fewer; nobody
-        // calls in here.
-        parallelism_(oneapi::tbb::global_control::max_allowed_parallelism, workers + 1),
-        arena_(static_cast<int>(workers), /*reserved_for_masters=*/0) {}
+      : workers_(workers), arena_(static_cast<int>(workers), /*reserved_for_masters=*/0) {
+    Parallelism::add(workers);
+  }
 
   ~TbbExecutor() override {
-    std::unique_lock lock(mutex_);
-    idle_.wait(lock, [this] { return open_ == 0; });
+    {
+      std::unique_lock lock(mutex_);
+      idle_.wait(lock, [this] { return open_ == 0; });
+    }
+    Parallelism::take_away(workers_);
   }
 
   void submit(std::function<void()> task) override {
@@ -46,7 +77,6 @@ class TbbExecutor final : public Executor {
   std::mutex mutex_;
   std::condition_variable idle_;
   std::size_t open_ = 0;
-  oneapi::tbb::global_control parallelism_;
   oneapi::tbb::task_arena arena_;
 };
 

@@ -57,9 +57,11 @@ Result<json> parse_strictly(std::string_view text, const JsonFormat& format) {
       return watch(depth, event, value);
     });
   } catch (const json::exception& error) {
-    const std::string after =
-        watch.last_key.empty() ? "" : "after '" + shown(watch.last_key) + "': ";
-    return corrupt(format, after + error.what());
+    std::string after = watch.last_key.empty() ? "" : "after '" + shown(watch.last_key) + "': ";
+    // Without the library's name for the error: "[json.exception.parse_error.101] ".
+    const std::string_view what = error.what();
+    const std::size_t name = what.find("] ");
+    return corrupt(format, after.append(name == what.npos ? what : what.substr(name + 2)));
   }
   if (watch.too_deep) return corrupt(format, "nested too deep");
   if (!watch.twice.empty()) return corrupt(format, "'" + shown(watch.twice) + "' is given twice");
@@ -83,10 +85,17 @@ Result<JsonObject> JsonObject::parse(std::string_view text, const JsonFormat& fo
   return JsonObject(std::move(document), object, "");
 }
 
+Error error_of_file(Error error, const std::filesystem::path& file) {
+  const bool theirs =
+      error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kUnsupported;
+  const ErrorCode code = theirs ? ErrorCode::kInvalidArgument : error.code();
+  return Error(code, error.message(), error.where()).with_context(file.string());
+}
+
 Result<JsonObject> JsonObject::load(const std::filesystem::path& file, const JsonFormat& format) {
   ISOCOST_ASSIGN(const std::string text, read_file(format.name, file, format.max_bytes));
   Result<JsonObject> object = parse(text, format);
-  if (!object) return std::move(object).error().with_context(file.string());
+  if (!object) return error_of_file(std::move(object).error(), file);
   return object;
 }
 

@@ -21,6 +21,10 @@ struct JsonFormat {
   int max_depth = 8;
 };
 
+/// What is wrong in a file that somebody named is theirs to mend: kCorrupt and kUnsupported become
+/// kInvalidArgument, and all name the file.
+Error error_of_file(Error error, const std::filesystem::path& file);
+
 /// An object of a JSON file from outside, read strictly: a key that is given twice, unknown or
 /// missing, a value of another type, a number out of range or not finite is an error kCorrupt that
 /// names the format and the key's path ("profile: 'modules.llm.points.3.forward_s' must be ...").
@@ -28,7 +32,7 @@ struct JsonFormat {
 class JsonObject {
  public:
   static Result<JsonObject> parse(std::string_view text, const JsonFormat& format);
-  /// A file's; errors also kNotFound and kIo, and all name the file.
+  /// A file's. Errors: kNotFound, kIo, and those of `parse` as error_of_file has them.
   static Result<JsonObject> load(const std::filesystem::path& file, const JsonFormat& format);
 
   /// Errors: kCorrupt where there are other keys.

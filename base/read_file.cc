@@ -16,7 +16,7 @@ Result<std::string> read_file(std::string_view what, const std::filesystem::path
     return Error(ErrorCode::kNotFound, named + " does not exist");
   }
   if (std::filesystem::is_directory(file, failure)) {
-    return Error(ErrorCode::kIo, named + " is a directory");
+    return Error(ErrorCode::kInvalidArgument, named + " is a directory");
   }
   std::ifstream stream(file, std::ios::binary);
   std::string text;

@@ -312,7 +312,7 @@ Result<CostProfile> CostProfile::parse(std::string_view text) {
 Result<CostProfile> CostProfile::load(const std::filesystem::path& file) {
   ISOCOST_ASSIGN(const JsonObject document, JsonObject::load(file, kFormat));
   Result<CostProfile> profile = read(document);
-  if (!profile) return std::move(profile).error().with_context(file.string());
+  if (!profile) return error_of_file(std::move(profile).error(), file);
   profile->source = file.string();
   return profile;
 }

@@ -72,10 +72,11 @@ struct CostProfile {
 
   /// A stated guess from FLOP counts, right in its proportions only: see docs/cost_model.md.
   static CostProfile stated_default();
-  /// JSON, see docs/profile.md. Errors: kNotFound, kIo, kCorrupt naming the field that is missing,
-  /// unknown, mistyped, negative or not finite, or the points that contradict each other;
-  /// kUnsupported for another version.
+  /// JSON, see docs/profile.md. Errors: kCorrupt naming the field that is missing, unknown,
+  /// mistyped, negative or not finite, or the points that contradict each other; kUnsupported for
+  /// another version.
   static Result<CostProfile> parse(std::string_view json);
+  /// Errors: kNotFound, kIo, and those of parse as error_of_file has them.
   static Result<CostProfile> load(const std::filesystem::path& file);
   std::string to_json() const;
 };

@@ -35,5 +35,25 @@ TEST(Executor, RunsTasksSideBySide) {
   EXPECT_EQ(passed, 2);
 }
 
+// One of few workers does not hold back another's.
+TEST(Executor, EachHasItsOwnWorkers) {
+  std::atomic<bool> ran = false;
+  const auto small = make_executor(1);
+  small->submit([&] { ran = true; });
+  constexpr int kWorkers = 6;
+  const auto large = make_executor(kWorkers);
+  auto all = std::make_shared<std::barrier<>>(kWorkers);
+  std::atomic<int> passed = 0;
+  for (int i = 0; i < kWorkers; ++i) {
+    large->submit([all, &passed] {
+      all->arrive_and_wait();  // for ever, were there fewer threads than tasks
+      ++passed;
+      passed.notify_all();
+    });
+  }
+  for (int seen = passed; seen < kWorkers; seen = passed) passed.wait(seen);
+  EXPECT_EQ(passed, kWorkers);
+}
+
 }  // namespace
 }  // namespace isocost

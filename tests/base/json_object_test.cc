@@ -12,6 +12,7 @@ namespace isocost {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr JsonFormat kFormat{.name = "recipe", .max_bytes = 200, .max_depth = 3};
 
@@ -82,13 +83,15 @@ TEST(JsonObject, RefusesWhatParsersTakeSilently) {
 
 TEST(JsonObject, FilesAreNamed) {
   EXPECT_EQ(JsonObject::load("/nowhere/a.json", kFormat).error().code(), ErrorCode::kNotFound);
-  EXPECT_EQ(JsonObject::load("/", kFormat).error().code(), ErrorCode::kIo);
+  EXPECT_EQ(JsonObject::load("/", kFormat).error().code(), ErrorCode::kInvalidArgument);
   const auto file = std::filesystem::temp_directory_path() / "isocost-json-object-test.json";
   std::ofstream(file) << "{";
   const auto broken = JsonObject::load(file, kFormat);
   std::filesystem::remove(file);
   ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(broken.error().message(), HasSubstr("isocost-json-object-test.json"));
+  EXPECT_THAT(broken.error().message(), Not(HasSubstr("json.exception")));
 }
 
 }  // namespace
