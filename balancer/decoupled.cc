@@ -131,7 +131,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
         }
       }
       encoder_passes(model, load, row);
-      slow_down(row, model.encoder.speed_of(e));
+      slow_down(row, model.encoder, e);
       passes.insert(passes.end(), row.begin(), row.end());
       for (const auto& [place, units] : needs) {
         step.feeds.push_back(

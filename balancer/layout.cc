@@ -217,7 +217,7 @@ Result<Layout> Layout::parse(std::string_view text) {
 Result<Layout> Layout::load(const std::filesystem::path& file) {
   ISOCOST_ASSIGN(const JsonObject document, JsonObject::load(file, kFormat));
   Result<Layout> layout = read(document);
-  if (!layout) return std::move(layout).error().with_context(file.string());
+  if (!layout) return error_of_file(std::move(layout).error(), file);
   return layout;
 }
 

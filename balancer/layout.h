@@ -71,7 +71,7 @@ struct Layout {
   /// Errors: kCorrupt naming the field that is missing, unknown, given twice, mistyped or out of
   /// range; kUnsupported for another version; and those of `validate`.
   static Result<Layout> parse(std::string_view json);
-  /// As parse, with the file's name; kNotFound, kIo.
+  /// Errors: kNotFound, kIo, and those of parse as error_of_file has them.
   static Result<Layout> load(const std::filesystem::path& file);
   std::string to_json() const;
   /// Equal for equal layouts: what a trainer tells its node.

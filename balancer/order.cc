@@ -104,9 +104,7 @@ std::optional<MicrobatchBins> spread_by_speed(const PipelineModel& model,
   std::vector<std::uint32_t> all(costs.size() / 2);
   std::iota(all.begin(), all.end(), 0U);
   std::vector<double> weights;
-  for (std::size_t r = 0; r < model.llm.replicas; ++r) {
-    weights.push_back(1 / model.llm.speed_of(r));
-  }
+  for (const double speed : model.llm.replica_speeds()) weights.push_back(1 / speed);
   MicrobatchBins out;
   for (const auto& replica : weighted_greedy(costs, all, weights, 1)) {
     if (replica.size() < model.microbatches) return std::nullopt;
@@ -243,7 +241,7 @@ BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const Pipe
           .costs = stage_costs(model, samples),
           .ranks = model.llm.replicas,
           .microbatches = model.microbatches,
-          .rank_speeds = model.llm.speeds,
+          .rank_speeds = model.llm.replica_speeds(),
           .objective = Objective::kLargestMicrobatch};
 }
 

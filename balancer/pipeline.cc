@@ -109,4 +109,12 @@ std::vector<Feed> coupled_feeds(std::size_t encoder_replicas, std::size_t llm_re
   return feeds;
 }
 
+void add_idle_slots(PipelineStep& step) {
+  for (std::uint32_t e = 0; e < step.encoder.passes.size(); ++e) {
+    if (!step.encoder.passes[e].empty()) continue;
+    step.encoder.passes[e].resize(step.encoder.stages);
+    step.feeds.push_back({.encoder_replica = e});
+  }
+}
+
 }  // namespace isocost

@@ -109,4 +109,8 @@ Result<PipelineReport> simulate(const PipelineStep& step);
 std::vector<Feed> coupled_feeds(std::size_t encoder_replicas, std::size_t llm_replicas,
                                 std::size_t microbatches);
 
+/// Gives every encoder replica that has no slots ([encoder.passes] has a row for each) one of no
+/// work, which feeds the first microbatch: simulate() wants one.
+void add_idle_slots(PipelineStep& step);
+
 }  // namespace isocost

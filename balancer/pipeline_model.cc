@@ -50,10 +50,11 @@ struct Parts {
 std::int64_t whole(double bytes) { return static_cast<std::int64_t>(bytes); }
 
 Status check_speeds(const ModuleStages& module, const char* name) {
-  if (!module.speeds.empty() && module.speeds.size() != module.replicas) {
+  if (!module.speeds.empty() && module.speeds.size() != module.replicas * module.stages) {
     return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::to_string(module.speeds.size()) +
                                                   " speeds for " + std::to_string(module.replicas) +
-                                                  " replicas of " + name);
+                                                  " replicas of " + std::to_string(module.stages) +
+                                                  " stages of " + name);
   }
   for (const double speed : module.speeds) {
     if (speed >= kFastest && speed <= kSlowest) continue;
@@ -74,10 +75,20 @@ double llm_seconds(const PipelineModel& model, const PipelineLoad& load) {
 
 }  // namespace
 
-double ModuleStages::capacity() const {
+std::vector<double> ModuleStages::replica_speeds() const {
+  std::vector<double> slowest;
+  for (auto of_replica = speeds.begin(); of_replica != speeds.end();) {
+    const auto end = of_replica + static_cast<std::ptrdiff_t>(stages);
+    slowest.push_back(*std::max_element(of_replica, end));
+    of_replica = end;
+  }
+  return slowest;
+}
+
+double ModuleStages::capacity(std::size_t stage) const {
   if (speeds.empty()) return static_cast<double>(replicas);
   double capacity = 0;
-  for (const double speed : speeds) capacity += 1 / speed;
+  for (std::size_t i = stage; i < speeds.size(); i += stages) capacity += 1 / speeds[i];
   return capacity;
 }
 
@@ -132,12 +143,14 @@ void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<
   }
 }
 
-void slow_down(std::span<StagePass> passes, double speed) {
-  if (speed == 1) return;
-  for (StagePass& pass : passes) {
-    pass.forward_s *= speed;
-    pass.backward_s *= speed;
-    pass.weights_s *= speed;
+void slow_down(std::span<StagePass> passes, const ModuleStages& module, std::size_t replica) {
+  if (module.speeds.empty()) return;
+  const auto speeds = std::span(module.speeds).subspan(replica * module.stages, module.stages);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const double speed = speeds[i % module.stages];
+    passes[i].forward_s *= speed;
+    passes[i].backward_s *= speed;
+    passes[i].weights_s *= speed;
   }
 }
 
@@ -156,7 +169,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
                std::span(passes).subspan(place % model.microbatches * chunks, chunks));
   }
   for (std::size_t r = 0; r < step.llm.passes.size(); ++r) {
-    slow_down(step.llm.passes[r], model.llm.speed_of(r));
+    slow_down(step.llm.passes[r], model.llm, r);
   }
   if (model.encoder.stages == 0) return step;
   step.encoder.stages = model.encoder.stages;
@@ -167,7 +180,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
   for (Feed& feed : step.feeds) {  // in the order of each encoder replica's slots
     const PipelineLoad& load = loads[feed.llm_replica * model.microbatches + feed.microbatch];
     encoder_passes(model, load, row);
-    slow_down(row, model.encoder.speed_of(feed.encoder_replica));
+    slow_down(row, model.encoder, feed.encoder_replica);
     auto& passes = step.encoder.passes[feed.encoder_replica];
     passes.insert(passes.end(), row.begin(), row.end());
     feed.bytes = whole(load.llm_units * model.feed_bytes_per_llm_unit);
@@ -216,12 +229,11 @@ double pipeline_bound(const PipelineModel& model, std::span<const PipelineLoad> 
       busy += llm * model.llm.shares[c];
       if (!model.encoder_on_llm.empty()) busy += encoder * model.encoder_on_llm[c];
     }
-    bound = std::max(bound, busy / model.llm.capacity() + model.llm.reduce_s);
+    bound = std::max(bound, busy / model.llm.capacity(stage) + model.llm.reduce_s);
   }
-  if (model.encoder.stages > 0) {
-    const double share =
-        *std::max_element(model.encoder.shares.begin(), model.encoder.shares.end());
-    bound = std::max(bound, encoder * share / model.encoder.capacity() + model.encoder.reduce_s);
+  for (std::size_t stage = 0; stage < model.encoder.stages; ++stage) {
+    const double busy = encoder * model.encoder.shares[stage];
+    bound = std::max(bound, busy / model.encoder.capacity(stage) + model.encoder.reduce_s);
   }
   return bound * (1 - kBoundRounding);
 }

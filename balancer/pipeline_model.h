@@ -38,12 +38,13 @@ struct ModuleStages {
   double activation_bytes_per_unit = 0;  ///< Whole module, a device's part of it.
   double output_bytes_per_unit = 0;      ///< From chunk to chunk.
   double reduce_s = 0;
-  std::vector<double> speeds = {};  ///< [replicas], what a replica's seconds are multiplied by,
-                                    ///< 0.01 to 100: 1.2 takes 20 % longer. Empty: all 1.
+  std::vector<double> speeds = {};  ///< [replicas × stages], what a stage's seconds are multiplied
+                                    ///< by, 0.01 to 100: 1.2 takes 20 % longer. Empty: all 1.
 
-  double speed_of(std::size_t replica) const { return speeds.empty() ? 1 : speeds[replica]; }
-  /// Replicas of speed 1 that would do as much in the same time.
-  double capacity() const;
+  /// [replicas], each its slowest stage's, which gates a long pipeline. Empty where all are 1.
+  std::vector<double> replica_speeds() const;
+  /// Stages of speed 1 that would do as much in the same time as this one of all replicas.
+  double capacity(std::size_t stage) const;
 };
 
 /// Encoder and LLM, each with degrees of its own, and the LLM's microbatches per replica. Without
@@ -86,13 +87,13 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
 std::vector<PipelineLoad> microbatch_loads(std::span<const PipelineLoad> samples,
                                            const MicrobatchBins& bins);
 
-/// Passes of one microbatch on a replica of speed 1, in the order of the module's chunks.
+/// Passes of one microbatch at speed 1, in the order of the module's chunks.
 void encoder_passes(const PipelineModel& model, const PipelineLoad& load,
                     std::span<StagePass> passes);
 void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<StagePass> passes);
 
-/// Makes passes take so many times as long.
-void slow_down(std::span<StagePass> passes, double speed);
+/// Makes passes of this replica, of whole microbatches, take what its stages' speeds say.
+void slow_down(std::span<StagePass> passes, const ModuleStages& module, std::size_t replica);
 
 /// Seconds that the busiest stage of each kind cannot be below, whatever the partition and order:
 /// its share of all samples' work and of the microbatches' fixed seconds, divided over the

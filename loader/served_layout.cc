@@ -59,6 +59,26 @@ std::optional<std::string> beyond(std::span<const StagePass> passes, std::int64_
   return std::nullopt;
 }
 
+struct LayoutModel {
+  Layout layout;
+  JobModel job;
+  PipelineModel pipeline;
+};
+
+Result<LayoutModel> model_of(const NodeOptions& options, const CostProfile& starting,
+                             const PipelineLoad& mean_sample) {
+  ISOCOST_ASSIGN(Layout layout, Layout::load(options.layout));
+  ISOCOST_TRY(check(options, layout));
+  ISOCOST_TRY(check_reprofile(options, layout));
+  ISOCOST_ASSIGN(JobModel job, JobModel::create(starting));
+  ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
+  auto pipeline = make_pipeline(job, layout, mean_sample);
+  if (!pipeline) {
+    return std::move(pipeline).error().with_context("layout " + options.layout.string());
+  }
+  return LayoutModel{std::move(layout), std::move(job), *std::move(pipeline)};
+}
+
 Result<std::vector<Seat>> seats_of(const JobModel& job, const Layout& layout,
                                    const PipelineModel& pipeline) {
   std::vector<Seat> all;
@@ -83,18 +103,10 @@ Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptio
                                                                  const CostProfile& starting,
                                                                  std::span<const Load> loads) {
   if (options.layout.empty()) return std::unique_ptr<const ServedLayout>();
-  ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
-  ISOCOST_TRY(check(options, layout));
-  ISOCOST_TRY(check_reprofile(options, layout));
-  ISOCOST_ASSIGN(JobModel job, JobModel::create(starting));
-  ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
-  auto pipeline = make_pipeline(job, layout, mean_price(starting, loads));
-  if (!pipeline) {
-    return std::move(pipeline).error().with_context("layout " + options.layout.string());
-  }
-  ISOCOST_ASSIGN(std::vector<Seat> seats, seats_of(job, layout, *pipeline));
-  return std::unique_ptr<const ServedLayout>(
-      new ServedLayout(layout, *std::move(pipeline), std::move(job), std::move(seats)));
+  ISOCOST_ASSIGN(LayoutModel model, model_of(options, starting, mean_price(starting, loads)));
+  ISOCOST_ASSIGN(std::vector<Seat> seats, seats_of(model.job, model.layout, model.pipeline));
+  return std::unique_ptr<const ServedLayout>(new ServedLayout(
+      std::move(model.layout), std::move(model.pipeline), std::move(model.job), std::move(seats)));
 }
 
 bool ServedLayout::pipelined() const { return has_stages(layout_); }
@@ -124,18 +136,12 @@ std::optional<std::string> ServedLayout::beyond_memory(const Load& load) const {
 PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
   PipelineModel model = pipeline_;
   if (speeds.empty()) return model;
-  const auto slowest = [&](LayoutModule module, std::size_t replicas) {
-    std::vector<double> result(replicas, 0);
-    for (std::size_t i = 0; i < seats_.size(); ++i) {
-      if (seats_[i].module != module) continue;
-      const double speed = i < speeds.size() ? std::clamp(speeds[i], 0.01, 100.0) : 1;
-      result[seats_[i].replica] = std::max(result[seats_[i].replica], speed);
-    }
-    return result;
-  };
-  model.llm.speeds = slowest(LayoutModule::kLlm, model.llm.replicas);
-  if (has_encoder_ranks()) {
-    model.encoder.speeds = slowest(LayoutModule::kEncoder, model.encoder.replicas);
+  model.llm.speeds.assign(model.llm.replicas * model.llm.stages, 1);
+  model.encoder.speeds.assign(model.encoder.replicas * model.encoder.stages, 1);
+  for (std::size_t i = 0; i < std::min(seats_.size(), speeds.size()); ++i) {
+    const Seat& seat = seats_[i];
+    ModuleStages& module = seat.module == LayoutModule::kLlm ? model.llm : model.encoder;
+    module.speeds[seat.replica * module.stages + seat.stage] = std::clamp(speeds[i], 0.01, 100.0);
   }
   return model;
 }
@@ -166,10 +172,12 @@ ModuleSeconds Seat::as_one_rank(const ModuleSeconds& measured, const Load& load)
   return seconds;
 }
 
-Status check_layout(const NodeOptions& options) {
+Status check_layout(const NodeOptions& options, const CostProfile& starting) {
+  // Whatever it is, a mean sample decides only where layers are cut.
+  constexpr PipelineLoad kAnySample{1, 1, 1, 1};
   if (options.layout.empty()) return {};
-  ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
-  return check(options, layout);
+  const auto model = model_of(options, starting, kAnySample);
+  return model ? Status() : model.error();
 }
 
 Status adopt_layout(NodeOptions& options) {

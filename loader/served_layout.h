@@ -57,8 +57,7 @@ class ServedLayout {
   std::size_t encoder_replicas() const { return layout_.encoder.data; }
   /// Equal for equal layouts.
   std::uint64_t fingerprint() const { return layout_.fingerprint(); }
-  /// For seats whose seconds are multiplied by `speeds` (empty, or beyond its end: 1). A replica is
-  /// as slow as its slowest stage.
+  /// For seats whose seconds are multiplied by `speeds` (empty, or beyond its end: 1).
   PipelineModel pipeline(std::span<const double> speeds) const;
   std::size_t microbatches() const { return pipeline_.microbatches; }
   /// Whether the schedule can run so many microbatches.
@@ -88,9 +87,9 @@ class ServedLayout {
   std::vector<Seat> seats_;
 };
 
-/// Whether ranks and microbatches are those of options.layout, if there is one. Errors:
-/// kInvalidArgument naming the field; those of Layout::load.
-Status check_layout(const NodeOptions& options);
+/// Whether options and profile fit options.layout, if there is one: all that can be known before
+/// the data is. Errors: kInvalidArgument naming the field; those of Layout::load and make_pipeline.
+Status check_layout(const NodeOptions& options, const CostProfile& starting);
 
 /// Sets ranks and microbatches to those of options.layout. Errors: those of Layout::load.
 Status adopt_layout(NodeOptions& options);

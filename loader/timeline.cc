@@ -39,8 +39,7 @@ double media_units(const Load& load) {
   return static_cast<double>(load[Module::kVision].units + load[Module::kAudio].units);
 }
 
-// The encoder's microbatches that hold something, numbered; a replica without any has an idle one,
-// which feeds the first microbatch: the simulator wants one.
+// The encoder's microbatches that hold something, numbered.
 std::vector<std::vector<std::uint32_t>> add_encoder(const StepPlan& plan,
                                                     const PipelineModel& model,
                                                     PipelineStep& step) {
@@ -55,10 +54,8 @@ std::vector<std::vector<std::uint32_t>> add_encoder(const StepPlan& plan,
                                                     model.encoder.output_bytes_per_unit)};
       passes.insert(passes.end(), model.encoder.stages, pass);
     }
-    if (!passes.empty()) continue;
-    passes.resize(model.encoder.stages);
-    step.feeds.push_back({.encoder_replica = e});
   }
+  add_idle_slots(step);
   return slots;
 }
 

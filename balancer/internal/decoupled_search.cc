@@ -12,14 +12,11 @@ constexpr double kFirstStepBack = 2e-3;
 constexpr std::size_t kAlike = 12;
 
 // The replica that has finished first after it has taken the sample, too.
-std::size_t first_done(const PipelineModel& model, const std::vector<double>& busy,
+std::size_t first_done(const std::vector<double>& busy, const std::vector<double>& speeds,
                        double seconds) {
   std::size_t best = 0;
   for (std::size_t e = 1; e < busy.size(); ++e) {
-    if (busy[e] + seconds * model.encoder.speed_of(e) <
-        busy[best] + seconds * model.encoder.speed_of(best)) {
-      best = e;
-    }
+    if (busy[e] + seconds * speeds[e] < busy[best] + seconds * speeds[best]) best = e;
   }
   return best;
 }
@@ -45,6 +42,8 @@ void couple_encoders(const PipelineModel& model, DecoupledChoice& choice) {
 void deal_to_encoders(const PipelineModel& model, std::span<const PipelineLoad> samples,
                       DecoupledChoice& choice) {
   std::vector<double> busy(model.encoder.replicas, 0.0);
+  std::vector<double> speeds = model.encoder.replica_speeds();
+  speeds.resize(model.encoder.replicas, 1);
   std::vector<std::uint32_t> together;
   const auto& intervals = choice.interval_of;
   for (std::size_t number = 0; number < intervals.size(); ++number) {
@@ -56,8 +55,8 @@ void deal_to_encoders(const PipelineModel& model, std::span<const PipelineLoad> 
       return samples[a].encoder_s > samples[b].encoder_s;
     });
     for (const std::uint32_t sample : together) {
-      const std::size_t replica = first_done(model, busy, samples[sample].encoder_s);
-      busy[replica] += samples[sample].encoder_s * model.encoder.speed_of(replica);
+      const std::size_t replica = first_done(busy, speeds, samples[sample].encoder_s);
+      busy[replica] += samples[sample].encoder_s * speeds[replica];
       choice.encoder_of[sample] = static_cast<std::uint32_t>(replica);
     }
     together.clear();

@@ -93,7 +93,7 @@ void DecoupledStep::write(const DecoupledChoice& choice, std::size_t place) {
   for (const std::uint32_t sample : choice.bins[place]) load += samples_[sample];
   const std::span<StagePass> passes(scratch_);
   llm_passes(*model_, load, passes);
-  slow_down(passes, model_->llm.speed_of(place / model_->microbatches));
+  slow_down(passes, model_->llm, place / model_->microbatches);
   for (std::size_t c = 0; c < passes.size(); ++c) {
     const std::size_t row = place * passes.size() + c;
     double* const seconds = &llm_seconds_[row * kKinds];
@@ -149,7 +149,7 @@ void DecoupledStep::price_slots() {
       Slot& slot = slots_[e * most_slots_ + s];
       const std::span<StagePass> passes(&encoder_passes_[row(e, s, 0)], stages);
       encoder_passes(*model_, slot.load, passes);
-      slow_down(passes, model_->encoder.speed_of(e));
+      slow_down(passes, model_->encoder, e);
       slot.delay = stages == 1 ? 0 : model_->link.seconds(passes[0].output_bytes);
       for (Transfer& transfer : slot.transfers) {
         transfer.delay = model_->link.seconds(

@@ -71,13 +71,13 @@ void PipelineGroups::set(PassTable& table, std::size_t group, std::size_t place,
   };
   const auto llm = passes_of(shape_.llm.model_chunks());
   llm_passes(model_, load, llm);
-  slow_down(llm, model_.llm.speed_of(replica));
+  slow_down(llm, model_.llm, replica);
   keep(llm_rows_[place], llm);
   if (encoder_rows_.empty()) return;
   const std::size_t number = place % model_.microbatches * model_.llm.replicas + replica;
   const auto encoder = passes_of(shape_.encoder.stages);
   encoder_passes(model_, load, encoder);
-  slow_down(encoder, model_.encoder.speed_of(number % model_.encoder.replicas));
+  slow_down(encoder, model_.encoder, number % model_.encoder.replicas);
   keep(encoder_rows_[place], encoder);
   table.set_feed(feeds_[place],
                  static_cast<std::int64_t>(load.llm_units * model_.feed_bytes_per_llm_unit));

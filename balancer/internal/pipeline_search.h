@@ -13,7 +13,7 @@ namespace isocost {
 
 /// Pipelines fall into groups that never wait for each other: microbatch number m·L + r of L LLM
 /// replicas and E encoder replicas belongs to group (number mod gcd(E, L)). All groups have one
-/// shape, so one graph serves them all; replicas' speeds differ.
+/// shape, so one graph serves them all; their stages' speeds differ.
 class PipelineGroups {
  public:
   /// Errors: those of PipelineModel::validate and `simulate`.

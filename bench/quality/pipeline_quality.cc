@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "balancer/decoupled.h"
 #include "balancer/layout_model.h"
 #include "balancer/layout_search.h"
 #include "balancer/order.h"
@@ -43,13 +44,17 @@ std::vector<PipelineCase> pipeline_cases() {
   together.encoder = together.llm = {1, 4, 8};
   Layout giants = wide;
   giants.encoder.data = giants.llm.data = 16;
+  const Layout unlike{
+      .encoder = {1, 1, 8}, .llm = {2, 7, 4}, .microbatches = 16, .schedule = Schedule::k1F1B};
   return {{"pipeline documents 256, 4 stages x 8, 1f1b", "documents", 256, wide},
           {"pipeline mixed 256, 4 stages x 8, 1f1b", "mixed", 256, wide},
           {"pipeline mixed 256, 8 stages x 4, 1f1b", "mixed", 256, deep},
           {"pipeline mixed 256, 8 stages x 4, zb-h1", "mixed", 256, split},
           {"pipeline mixed 256, one of 4 stages x 8", "mixed", 256, together},
           {"pipeline mixed 256, 4 stages x 8, straggler", "mixed", 256, wide, 1.2},
-          {"pipeline mixed 256, 4 stages x 16, ahead 4", "mixed", 256, giants, 1, 4}};
+          {"pipeline mixed 256, 4 stages x 16, ahead 4", "mixed", 256, giants, 1, 4},
+          {"pipeline mixed 256, encoder x 8, 7 stages x 4", "mixed", 256, unlike},
+          {"pipeline mixed 256, encoder x 8, straggler", "mixed", 256, unlike, 1.2}};
 }
 
 Batches draw_batches(const Mixture& mixture, std::size_t samples, std::size_t count,
@@ -90,33 +95,71 @@ PipelineLoad mean_of(const std::vector<PipelineLoad>& batch) {
   return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
 }
 
+/// Over the steps of a case; of memory the most.
+class Means {
+ public:
+  explicit Means(std::size_t steps) : steps_(static_cast<double>(steps)) {}
+
+  void add(const PipelineReport& report, double lower_bound_s) {
+    step_s_ += report.step_s / steps_;
+    idle_ += report.idle_share / steps_;
+    gap_ += (report.step_s / lower_bound_s - 1) / steps_;
+    peak_ = std::max(peak_, report.peak_activation_bytes());
+  }
+
+  json to_json(std::uint64_t plans) const {
+    return json{{"makespan", step_s_},
+                {"gap", gap_},
+                {"idle_fraction", idle_},
+                {"peak_activation_bytes", peak_},
+                {"plans", plans}};
+  }
+
+ private:
+  double steps_;
+  double step_s_ = 0;
+  double idle_ = 0;
+  double gap_ = 0;
+  std::int64_t peak_ = 0;
+};
+
+void add(Fingerprint& plans, const std::vector<std::uint32_t>& samples) {
+  plans.add(samples.size());
+  for (const std::uint32_t sample : samples) plans.add(sample);
+}
+
 Result<json> run_policy(PipelinePolicy policy, const PipelineModel& model, const Batches& batches) {
-  double step_s = 0;
-  double idle = 0;
-  double gap = 0;
-  std::int64_t peak = 0;
+  Means means(batches.size());
   Fingerprint plans;
-  const auto n = static_cast<double>(batches.size());
   for (std::size_t b = 0; b < batches.size(); ++b) {
     ISOCOST_ASSIGN(
         const PipelinePlan plan,
         plan_pipeline(model, batches[b], policy, {.evaluations = kEvaluations, .seed = b}));
     ISOCOST_ASSIGN(const PipelineReport report,
                    simulate(make_step(model, microbatch_loads(batches[b], plan.bins))));
-    step_s += report.step_s / n;
-    idle += report.idle_share / n;
-    gap += (report.step_s / plan.lower_bound_s - 1) / n;
-    peak = std::max(peak, report.peak_activation_bytes());
-    for (const auto& bin : plan.bins) {
-      plans.add(bin.size());
-      for (const std::uint32_t sample : bin) plans.add(sample);
+    means.add(report, plan.lower_bound_s);
+    for (const auto& bin : plan.bins) add(plans, bin);
+  }
+  return means.to_json(plans.value());
+}
+
+Result<json> run_decoupled(const PipelineModel& model, const Batches& batches) {
+  Means means(batches.size());
+  Fingerprint plans;
+  for (std::size_t b = 0; b < batches.size(); ++b) {
+    ISOCOST_ASSIGN(const DecoupledPlan plan,
+                   plan_decoupled(model, batches[b], PipelinePolicy::kIsocost,
+                                  {.evaluations = kEvaluations, .seed = b}));
+    if (!plan.decoupled) return Error(ErrorCode::kInvalidArgument, "a plan stayed coupled");
+    ISOCOST_ASSIGN(const PipelineReport report,
+                   simulate(make_step(model, batches[b], plan.bins, plan.encoder)));
+    means.add(report, plan.lower_bound_s);
+    for (const auto& bin : plan.bins) add(plans, bin);
+    for (const auto& replica : plan.encoder) {
+      for (const auto& slot : replica) add(plans, slot);
     }
   }
-  return json{{"makespan", step_s},
-              {"gap", gap},
-              {"idle_fraction", idle},
-              {"peak_activation_bytes", peak},
-              {"plans", plans.value()}};
+  return means.to_json(plans.value());
 }
 
 Result<json> run_case(const PipelineCase& what, const std::filesystem::path& traces) {
@@ -129,8 +172,8 @@ Result<json> run_case(const PipelineCase& what, const std::filesystem::path& tra
   }
   ISOCOST_ASSIGN(PipelineModel model, make_pipeline(job, what.layout, mean));
   if (what.straggler != 1) {
-    model.llm.speeds.assign(model.llm.replicas, 1);
-    model.llm.speeds[0] = what.straggler;
+    model.llm.speeds.assign(model.llm.replicas * model.llm.stages, 1);
+    std::fill_n(model.llm.speeds.begin(), model.llm.stages, what.straggler);
   }
   json report;
   for (const PipelinePolicy policy :
@@ -140,6 +183,9 @@ Result<json> run_case(const PipelineCase& what, const std::filesystem::path& tra
       ISOCOST_ASSIGN(taken, composed(model, batches));
     }
     ISOCOST_ASSIGN(report[std::string(policy_name(policy))], run_policy(policy, model, taken));
+  }
+  if (model.encoder.stages > 0 && model.encoder.replicas != model.llm.replicas) {
+    ISOCOST_ASSIGN(report["decoupled"], run_decoupled(model, batches));
   }
   return report;
 }

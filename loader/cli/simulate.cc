@@ -272,15 +272,23 @@ Result<std::vector<std::vector<PipelineLoad>>> look_ahead(
   return out;
 }
 
-Result<std::vector<double>> speeds_of(const SimulateArguments& arguments) {
+// [replicas × stages], all stages of a replica as slow as the text says of it.
+Result<std::vector<double>> speeds_of(const std::string& text, const ModuleStages& llm) {
   std::vector<double> speeds;
-  if (arguments.speeds.empty()) return speeds;
-  for (const std::string& part : split_list(arguments.speeds)) {
-    double& speed = speeds.emplace_back();
+  if (text.empty()) return speeds;
+  const std::vector<std::string> parts = split_list(text);
+  if (parts.size() != llm.replicas) {
+    return Error(ErrorCode::kInvalidArgument, "--speeds has " + std::to_string(parts.size()) +
+                                                  " numbers, the LLM " +
+                                                  std::to_string(llm.replicas) + " replicas");
+  }
+  for (const std::string& part : parts) {
+    double speed = 0;
     const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), speed);
     if (failure != std::errc() || end != part.data() + part.size()) {
       return Error(ErrorCode::kInvalidArgument, "--speeds: '" + part + "' is not a number");
     }
+    speeds.insert(speeds.end(), llm.stages, speed);
   }
   return speeds;
 }
@@ -374,7 +382,7 @@ void print_notes(const JobModel& job, const std::vector<PolicyResult>& results) 
     if (result.memory_gib > gpu_gib) {
       std::printf(
           "note: %s takes %.1f GiB of a GPU of %.1f (state and activations): this job runs only "
-          "with a larger --tp, or more and smaller --microbatches\n",
+          "with a larger tensor degree, or more and smaller microbatches\n",
           name.c_str(), result.memory_gib, gpu_gib);
     }
   }
@@ -396,7 +404,7 @@ Status write_svg(const std::string& path, std::vector<PolicyResult>& results) {
 // What a layout's file says of machines and memory holds where no flag says otherwise.
 Result<Layout> layout_of(SimulateArguments& arguments, const PipelineLoad& mean, JobModel& job) {
   if (arguments.layout.empty()) return layout_of_flags(arguments, mean, job);
-  ISOCOST_ASSIGN(Layout layout, Layout::load(arguments.layout));
+  ISOCOST_ASSIGN(Layout layout, of_given(Layout::load(arguments.layout)));
   if (arguments.interconnect.empty()) {
     ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
   }
@@ -452,7 +460,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
     return arguments.layout.empty() ? error : std::move(error).with_context(arguments.layout);
   }
   PipelineModel model = *std::move(made);
-  ISOCOST_ASSIGN(model.llm.speeds, speeds_of(arguments));
+  ISOCOST_ASSIGN(model.llm.speeds, speeds_of(arguments.speeds, model.llm));
   ISOCOST_TRY(model.validate());
   ISOCOST_TRY(check_decouple(arguments, layout, model));
   DecoupledResult decoupled;
@@ -484,7 +492,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
 }
 
 void add_options(CLI::App& command, SimulateArguments& arguments) {
-  arguments.source.add_to(command, command)->required();
+  arguments.source.add_to(command);
   command
       .add_option("--layout", arguments.layout,
                   "Layout file of 'isocost plan'; replaces the degrees below")
@@ -561,6 +569,7 @@ void add_simulate(CLI::App& app, Run& run) {
       "  isocost simulate --trace documents.csv,videos.csv --dp 8 --pp 8 --microbatches 16\n"
       "  isocost simulate --trace a.csv,b.csv --weights 2,1 --schedule zb-h1 --svg step.svg\n"
       "  isocost simulate --trace a.csv --layout layout.json --steps 20 --json\n"
+      "  isocost simulate --data D.json --dp 8 --pp 8    # D.json: of isocost profile-data --json\n"
       "What is modelled and what is left out: docs/simulator.md.");
   command->callback([arguments, &run] {
     run = [arguments] { return exit_status(simulate_command(*arguments)); };

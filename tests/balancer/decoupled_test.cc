@@ -51,8 +51,8 @@ PipelineModel random_model(Random& random) {
                .output_bytes_per_unit = 16,
                .reduce_s = 0.1 * random.uniform()};
   model.encoder.replicas = std::min(model.encoder.replicas, model.places());
-  model.encoder.speeds = random_speeds(model.encoder.replicas, random);
-  model.llm.speeds = random_speeds(model.llm.replicas, random);
+  model.encoder.speeds = random_speeds(model.encoder.replicas * encoder_stages, random);
+  model.llm.speeds = random_speeds(model.llm.replicas * llm_stages, random);
   model.link = {.latency_s = 0.001, .bytes_per_s = random.below(2) == 0 ? 0 : 1e5};
   model.feed_bytes_per_llm_unit = 16;
   model.encoder_ahead = random.below(3);

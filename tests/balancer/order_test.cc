@@ -169,7 +169,7 @@ TEST(Plan, ASlowReplicaGetsLess) {
                                       static_cast<std::size_t>(replicas), 6);
     const std::vector<PipelineLoad> samples = random_samples(120, random);
     const auto unaware = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
-    model.llm.speeds = {1, 1.5, 1, 1};
+    model.llm.speeds = {1, 1, 1.5, 1.5, 1, 1, 1, 1};
     const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
     ASSERT_TRUE(unaware.has_value() && plan.has_value());
     expect_every_sample_once(plan->bins, samples.size());
@@ -190,14 +190,53 @@ TEST(Plan, SpeedsMultiplySecondsAlone) {
   model.link = {};
   const std::vector<PipelineLoad> samples = random_samples(12, random);
   const auto plan = plan_pipeline(model, samples, PipelinePolicy::kBlind, {});
-  model.llm.speeds = {2};
+  model.llm.speeds = {2, 2};
   model.encoder.speeds = {2};
   EXPECT_NEAR(step_seconds(model, samples, plan->bins), 2 * plan->step_s, 1e-9 * plan->step_s);
   EXPECT_NEAR(pipeline_bound(model, samples), 2 * plan->lower_bound_s, 1e-9 * plan->step_s);
-  model.llm.speeds = {2, 2};
-  EXPECT_THAT(model.validate().error().message(), testing::HasSubstr("2 speeds for 1 replicas"));
-  model.llm.speeds = {0};
+  model.llm.speeds = {2, 2, 2};
+  EXPECT_THAT(model.validate().error().message(),
+              testing::HasSubstr("3 speeds for 1 replicas of 2 stages of the LLM"));
+  model.llm.speeds = {0, 1};
   EXPECT_THAT(model.validate().error().message(), testing::HasSubstr("allowed are 0.01 to 100"));
+}
+
+// Of four stages one is slow: it alone, and what is planned with it in mind is as good as it gets.
+TEST(Plan, ASlowStageSlowsNoOther) {
+  Random random(3);
+  PipelineModel model = small_model(Schedule::k1F1B, 1, 2, 4);
+  const std::vector<PipelineLoad> samples = random_samples(40, random);
+  const auto unaware = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+  ASSERT_TRUE(unaware.has_value());
+  const auto busy = [&] {
+    const auto report =
+        simulate(make_step(model, microbatch_loads(samples, unaware->bins))).value();
+    std::vector<double> seconds;
+    for (const StageReport& stage : report.stages) seconds.push_back(stage.busy_s);
+    return seconds;
+  };
+  std::vector<double> expected = busy();  // the encoder's, then replica by replica two stages
+  model.llm.speeds = {1, 1, 1, 1.5};
+  expected.at(4) *= 1.5;
+  EXPECT_THAT(busy(), testing::Pointwise(testing::DoubleNear(1e-12), expected));
+
+  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_GE(plan->step_s, plan->lower_bound_s);
+  EXPECT_LT(plan->step_s, 0.95 * step_seconds(model, samples, unaware->bins));
+}
+
+// Interleaved, a stage's chunks share its speed: they lie `stages` apart.
+TEST(Plan, ChunksOfASlowStageAreSlow) {
+  PipelineModel model = small_model(Schedule::kInterleaved1F1B, 1, 1, 4);
+  model.llm.chunks = 2;
+  model.llm.shares = {0.25, 0.25, 0.25, 0.25};
+  model.llm.speeds = {1, 3};
+  std::vector<StagePass> passes(4, {.forward_s = 1, .backward_s = 1, .weights_s = 1});
+  slow_down(passes, model.llm, 0);
+  std::vector<double> forward;
+  for (const StagePass& pass : passes) forward.push_back(pass.forward_s);
+  EXPECT_THAT(forward, testing::ElementsAre(1, 3, 1, 3));
 }
 
 TEST(Plan, WithoutAnEncoderOfItsOwn) {
