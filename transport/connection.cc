@@ -54,7 +54,7 @@ class ConnectionImpl final : public Connection {
   void send_queued();
   void keep_alive();
   void greet();
-  bool send_now(std::span<const std::byte> bytes);
+  void send_now(std::span<const std::byte> bytes);
 
   ConnectionHandlers handlers_;
   std::atomic<std::int64_t> heartbeat_ms_ = 1000;
@@ -93,9 +93,9 @@ Status ConnectionImpl::start(const ConnectionOptions& options) {
   dealer_.set(zmq::sockopt::linger, kLingerMs);
   dealer_.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   dealer_.set(zmq::sockopt::reconnect_ivl_max, kReconnectMostMs);
-  // Nothing is queued for a connection that is down: it would arrive before the greeting of the
-  // next one.
-  dealer_.set(zmq::sockopt::immediate, true);
+  // Not `immediate`, with which libzmq drops what is left to read once a connection is lost, in the
+  // middle of a message, too, and aborts over that (fq.cpp, "!_more"). So what was sent into a
+  // connection that was lost arrives before the greeting of the next one: the node drops it.
   dealer_.set(zmq::sockopt::maxmsgsize, options.max_frame_bytes);
   dealer_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
   if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress,
@@ -192,11 +192,7 @@ void ConnectionImpl::send_queued() {
       next = std::move(outgoing_.front());
       outgoing_.pop_front();
     }
-    if (send_now(next.bytes) || next.is_credit) continue;
-    // The connection is gone and its end not yet reported: the next one takes it.
-    const std::lock_guard lock(mutex_);
-    outgoing_.push_front(std::move(next));
-    return;
+    send_now(next.bytes);
   }
 }
 
@@ -207,7 +203,7 @@ void ConnectionImpl::keep_alive() {
   if (now - std::max(heard_, greeted_) > 2 * interval) greet();
   if (now < next_beat_) return;
   next_beat_ = now + interval;
-  static_cast<void>(send_now(encode(Heartbeat{})));
+  send_now(encode(Heartbeat{}));
 }
 
 void ConnectionImpl::greet() {
@@ -217,13 +213,14 @@ void ConnectionImpl::greet() {
     const std::lock_guard lock(mutex_);
     std::erase_if(outgoing_, [](const Outgoing& waiting) { return waiting.is_credit; });
   }
-  static_cast<void>(send_now(encode(handlers_.hello())));
+  send_now(encode(handlers_.hello()));
 }
 
-bool ConnectionImpl::send_now(std::span<const std::byte> bytes) {
+// Into a connection whose end has not been reported yet it is lost, as it is on the way.
+void ConnectionImpl::send_now(std::span<const std::byte> bytes) {
   std::vector<zmq::message_t> frames;
   frames.push_back(copied_frame(bytes));
-  return send_frames(dealer_, frames);
+  static_cast<void>(send_frames(dealer_, frames));
 }
 
 }  // namespace

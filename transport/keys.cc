@@ -5,6 +5,7 @@
 #include <zmq.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <fstream>
 #include <string_view>
@@ -46,19 +47,23 @@ Result<std::string> value_of(const std::filesystem::path& file, std::string_view
                                                 "KEY'; isocost keygen writes such files");
 }
 
+Error not_written(const std::filesystem::path& file, int failure) {
+  return {ErrorCode::kIo,
+          file.string() + ": cannot be written: " + std::generic_category().message(failure)};
+}
+
 Status write_file(const std::filesystem::path& file, const std::string& text, mode_t mode) {
   const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (descriptor < 0) {
-    const bool there = errno == EEXIST;
-    return Error(
-        there ? ErrorCode::kAlreadyExists : ErrorCode::kIo,
-        file.string() + (there ? ": exists; keys are not overwritten" : ": cannot be written"));
+    if (errno == EEXIST) {
+      return Error(ErrorCode::kAlreadyExists, file.string() + ": exists; keys are not overwritten");
+    }
+    return not_written(file, errno);
   }
   const bool written =
       write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (close(descriptor) != 0 || !written) {
-    return Error(ErrorCode::kIo, file.string() + ": cannot be written");
-  }
+  const int failure = written ? 0 : errno;
+  if (close(descriptor) != 0 || !written) return not_written(file, written ? errno : failure);
   return {};
 }
 
@@ -74,6 +79,12 @@ Result<KeyPair> generate_keys() {
 }
 
 Status write_keys(const KeyPair& keys, const std::filesystem::path& name) {
+  std::error_code ignored;
+  if (name.filename().empty() || std::filesystem::is_directory(name, ignored)) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "'" + name.string() + "' names a directory; name the keys in it, like " +
+                     (name / "node").string());
+  }
   const std::filesystem::path secret = name.string() + ".secret";
   ISOCOST_TRY(
       write_file(secret,
@@ -83,7 +94,6 @@ Status write_keys(const KeyPair& keys, const std::filesystem::path& name) {
   auto written =
       write_file(name.string() + ".public",
                  "# Isocost public key: give it to peers\npublic " + keys.public_key + "\n", 0644);
-  std::error_code ignored;
   if (!written) std::filesystem::remove(secret, ignored);  // half a pair is of no use
   return written;
 }

@@ -18,7 +18,7 @@ struct KeyPair {
 Result<KeyPair> generate_keys();
 
 /// Writes NAME.secret (both halves, mode 0600) and NAME.public. Errors: kAlreadyExists where one is
-/// there already, kIo.
+/// there already, kInvalidArgument for a directory's name, kIo.
 Status write_keys(const KeyPair& keys, const std::filesystem::path& name);
 
 /// Reads what write_keys wrote. Errors: kInvalidArgument naming the file, kIo.

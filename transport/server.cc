@@ -56,6 +56,34 @@ std::uint64_t random_id() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
+/// Who may connect.
+struct Security {
+  std::optional<KeyPair> keys;  // nothing: whoever reaches the address
+  std::optional<std::vector<std::string>> allowed;
+};
+
+Result<Security> read_security(const ServerOptions& options) {
+  Security security;
+  ISOCOST_ASSIGN(const bool local, is_local_endpoint(options.bind));
+  if (options.curve_secret_key_file.empty()) {
+    if (!options.curve_allowed_clients_file.empty()) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "--curve-clients names who may connect, which only keys can tell: give "
+                   "--curve-key, too");
+    }
+    if (local || options.insecure) return security;
+    return Error(ErrorCode::kInvalidArgument,
+                 options.bind +
+                     " would be open to everybody who reaches it: give --curve-key FILE (isocost "
+                     "keygen makes one), or --insecure to accept that");
+  }
+  ISOCOST_ASSIGN(security.keys, read_secret_key(options.curve_secret_key_file));
+  if (!options.curve_allowed_clients_file.empty()) {
+    ISOCOST_ASSIGN(security.allowed, read_allowed_keys(options.curve_allowed_clients_file));
+  }
+  return security;
+}
+
 class ServerImpl final : public Server {
  public:
   ServerImpl(const ServerOptions& options, Admission admit,
@@ -85,7 +113,7 @@ class ServerImpl final : public Server {
     std::optional<Clock::time_point> challenged;  // when another client first asked for the rank
   };
 
-  Status secure(bool local);
+  void secure(const Security& security);
   Status bind();
   void loop(const std::stop_token& stop);
   void send_queued();
@@ -140,44 +168,24 @@ ServerImpl::~ServerImpl() {
 }
 
 Status ServerImpl::start() {
-  if (options_.heartbeat.count() < 1 || options_.timeout < options_.heartbeat) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "a client cannot be given up before its heartbeat is due: heartbeat " +
-                     std::to_string(options_.heartbeat.count()) + " ms, time-out " +
-                     std::to_string(options_.timeout.count()) + " ms");
-  }
-  ISOCOST_ASSIGN(const bool local, is_local_endpoint(options_.bind));
-  ISOCOST_TRY(check_path_is_free(options_.bind));
+  ISOCOST_TRY(check_server(options_));
+  ISOCOST_ASSIGN(const Security security, read_security(options_));
   router_ = zmq::socket_t(context_, zmq::socket_type::router);
-  ISOCOST_TRY(secure(local));
+  secure(security);
   ISOCOST_TRY(bind());
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
   return {};
 }
 
-Status ServerImpl::secure(bool local) {
-  if (options_.curve_secret_key_file.empty()) {
-    if (!options_.curve_allowed_clients_file.empty()) {
-      return Error(ErrorCode::kInvalidArgument,
-                   "--curve-clients names who may connect, which only keys can tell: give "
-                   "--curve-key, too");
-    }
-    if (local || options_.insecure) return {};
-    return Error(ErrorCode::kInvalidArgument,
-                 options_.bind +
-                     " would be open to everybody who reaches it: give --curve-key FILE (isocost "
-                     "keygen makes one), or --insecure to accept that");
-  }
-  ISOCOST_ASSIGN(const KeyPair keys, read_secret_key(options_.curve_secret_key_file));
-  if (!options_.curve_allowed_clients_file.empty()) {
-    ISOCOST_ASSIGN(const auto allowed, read_allowed_keys(options_.curve_allowed_clients_file));
-    gate_.emplace(context_, allowed);
+void ServerImpl::secure(const Security& security) {
+  if (!security.keys) return;
+  if (security.allowed) {
+    gate_.emplace(context_, *security.allowed);
     router_.set(zmq::sockopt::zap_domain, "isocost");
   }
   router_.set(zmq::sockopt::curve_server, true);
-  router_.set(zmq::sockopt::curve_publickey, keys.public_key);
-  router_.set(zmq::sockopt::curve_secretkey, keys.secret_key);
-  return {};
+  router_.set(zmq::sockopt::curve_publickey, security.keys->public_key);
+  router_.set(zmq::sockopt::curve_secretkey, security.keys->secret_key);
 }
 
 // ZeroMQ binds to addresses and interfaces, not to names.
@@ -488,6 +496,17 @@ std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {
                        " ranks, the node serves " + std::to_string(ranks)};
   }
   return std::nullopt;
+}
+
+Status check_server(const ServerOptions& options) {
+  if (options.heartbeat.count() < 1 || options.timeout < options.heartbeat) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "a client cannot be given up before its heartbeat is due: heartbeat " +
+                     std::to_string(options.heartbeat.count()) + " ms, time-out " +
+                     std::to_string(options.timeout.count()) + " ms");
+  }
+  ISOCOST_TRY(read_security(options));
+  return check_path_is_free(options.bind);
 }
 
 Result<std::unique_ptr<Server>> Server::create(const ServerOptions& options, Admission admit,

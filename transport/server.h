@@ -113,4 +113,8 @@ class Server {
   virtual void fail(const Error& error) = 0;
 };
 
+/// Whether a server could be made with these options, as far as that can be told without one: what
+/// is there, but an address that somebody else has. Errors: those of Server::create.
+Status check_server(const ServerOptions& options);
+
 }  // namespace isocost

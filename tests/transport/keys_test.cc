@@ -51,6 +51,18 @@ TEST_F(Keys, AreWrittenBothOrNot) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "node.secret"));
 }
 
+TEST_F(Keys, AreNotNamedLikeADirectory) {
+  const KeyPair keys = generate_keys().value();
+  for (const std::filesystem::path& name : {directory_, directory_ / "", directory_ / "new" / ""}) {
+    EXPECT_EQ(write_keys(keys, name).error().code(), ErrorCode::kInvalidArgument) << name;
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+  EXPECT_TRUE(write_keys(keys, directory_ / "missing" / "node")
+                  .error()
+                  .message()
+                  .ends_with("No such file or directory"));
+}
+
 TEST_F(Keys, HalvesOfTwoPairsAreRefused) {
   const KeyPair one = generate_keys().value();
   const KeyPair other = generate_keys().value();
