@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <new>
 #include <random>
 #include <string>
 #include <utility>
@@ -234,14 +233,7 @@ Result<Assembly> ClientImpl::begin(MicrobatchHeader header) {
   if (under_way >= prefetch()) {
     return Error(ErrorCode::kCorrupt, "the node announces more microbatches than it was asked for");
   }
-  const std::string bytes = std::to_string(header.load.tensor_bytes);
-  try {
-    return Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes);
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorCode::kResourceExhausted,
-                 "no memory for a microbatch of " + bytes +
-                     " bytes: lower the prefetch, or give the node a smaller microbatch");
-  }
+  return Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes);
 }
 
 Assembly* ClientImpl::find_pending(const Position& position) {

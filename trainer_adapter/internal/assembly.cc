@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -141,8 +142,14 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
     assembly.targets_.push_back(std::move(target));
   }
   // Only now, when all of it is known to be within the limit.
-  for (Target& target : assembly.targets_) {
-    target.buffer = pool.allocate(target.first_row.back() * target.row_bytes);
+  try {
+    for (Target& target : assembly.targets_) {
+      target.buffer = pool.allocate(target.first_row.back() * target.row_bytes);
+    }
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::kResourceExhausted,
+                 "no memory for a microbatch of " + std::to_string(assembly.missing_bytes_) +
+                     " bytes: lower the prefetch, or give the node a smaller microbatch");
   }
   assembly.header_ = std::move(header);
   return assembly;
@@ -189,6 +196,13 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
   filled += size;
   missing_bytes_ -= size;
   return size;
+}
+
+std::vector<std::span<std::byte>> Assembly::take_whole() {
+  std::vector<std::span<std::byte>> tensors;
+  for (Target& target : targets_) tensors.push_back(target.buffer.bytes());
+  missing_bytes_ = 0;
+  return tensors;
 }
 
 Result<Microbatch> Assembly::finish(BufferPool& pool) {

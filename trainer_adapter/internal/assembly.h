@@ -19,7 +19,7 @@ namespace isocost {
 class Assembly {
  public:
   /// Errors: kCorrupt (tensors that contradict each other, a name twice or one that is derived
-  /// here, more than `max_bytes`).
+  /// here, more than `max_bytes`), kResourceExhausted.
   static Result<Assembly> begin(MicrobatchHeader header, BufferPool& pool, std::int64_t max_bytes);
 
   const Position& position() const { return header_.position; }
@@ -29,6 +29,10 @@ class Assembly {
   /// not fit, wrong sizes, a gap between pieces, an unknown tensor).
   Result<std::int64_t> add(const FragmentHeader& header,
                            std::span<const std::span<const std::byte>> frames);
+
+  /// In place of `add`: the bytes of each announced tensor, for the caller to fill. Then it is
+  /// whole.
+  std::vector<std::span<std::byte>> take_whole();
 
   bool whole() const { return missing_bytes_ == 0; }
   /// The finished microbatch with its derived tensors; only where whole(). Errors: kCorrupt where

@@ -59,6 +59,9 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
 class TorchLoader {
  public:
   static Result<TorchLoader> connect(const ClientOptions& options);
+  /// Of a client that is connected, such as that of one of several tensor ranks
+  /// (trainer_adapter/replicas.h).
+  explicit TorchLoader(std::unique_ptr<Client> client) : client_(std::move(client)) {}
 
   Result<std::optional<TorchMicrobatch>> next(const std::stop_token& stop);
 
@@ -70,8 +73,6 @@ class TorchLoader {
   Client& client() { return *client_; }
 
  private:
-  explicit TorchLoader(std::unique_ptr<Client> client) : client_(std::move(client)) {}
-
   std::unique_ptr<Client> client_;
 };
 

@@ -1,21 +1,31 @@
-// TorchLoader against the real server over loopback: one microbatch, an end of epoch.
+// TorchLoader against the real server over loopback: one microbatch, an end of epoch; alone, and as
+// one of two tensor ranks that are joined by gloo.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "tests/trainer_adapter/torch/hand_made.h"
+#include "trainer_adapter/replicas.h"
 #include "trainer_adapter/torch/loader.h"
 #include "transport/server.h"
 
@@ -118,6 +128,149 @@ TEST(TorchClient, TensorsLieInTheClientsPoolAndOutliveIt) {
   EXPECT_EQ(report->seconds, (std::array<double, kModules>{0.25, -1, 0.5}));
   loader = Error(ErrorCode::kCancelled, "the client is gone");
   EXPECT_TRUE(mel.equal(at::tensor(sample.mel).view({-1, 128})));
+}
+
+/// One of two tensor ranks, each with a thread of its own.
+class TensorRank {
+ public:
+  TensorRank(const c10::intrusive_ptr<c10d::Store>& store, int rank) : rank_(rank) {
+    auto gloo = c10d::ProcessGroupGloo::Options::create();
+    gloo->timeout = std::chrono::seconds(20);
+    gloo->threads = 1;
+    gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
+    gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, 2, gloo);
+  }
+
+  Result<std::unique_ptr<Client>> connect(const ClientOptions& options) {
+    return connect_replica(
+        options, {static_cast<std::size_t>(rank_), [this](auto bytes) -> Status {
+                    broadcasts_ += 1;
+                    std::vector<at::Tensor> tensors{at::from_blob(
+                        bytes.data(), {static_cast<std::int64_t>(bytes.size())}, at::kByte)};
+                    gloo_->broadcast(tensors)->wait();
+                    return {};
+                  }});
+  }
+
+  int broadcasts() const { return broadcasts_; }
+
+ private:
+  int rank_;
+  int broadcasts_ = 0;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
+};
+
+// What both do at once, on a thread each.
+void on_both(const std::function<void(TensorRank&, int)>& act) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::array<std::jthread, 2> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.at(static_cast<std::size_t>(rank)) = std::jthread([&, rank] {
+      TensorRank member(store, rank);
+      act(member, rank);
+    });
+  }
+}
+
+TEST(TorchClient, TensorRanksGetTheSameBytesWhichAreSentOnce) {
+  BufferPool pool;
+  Random random(7);
+  const HandMadeSample sample = make_sample(4, {{2, 4}, {4, 4}}, {8}, 6, random);
+  const Microbatch microbatch = assemble({&sample, 1}, sample.label_tokens(), pool);
+  OneMicrobatchNode node(microbatch);
+  ClientOptions options;
+  options.endpoint = node.endpoint();
+  std::array<std::int64_t, 2> copied{};
+  on_both([&](TensorRank& member, int rank) {
+    auto client = member.connect(options);
+    ASSERT_TRUE(client.has_value()) << client.error().to_string();
+    TorchLoader loader(*std::move(client));
+    auto next = loader.next({});
+    ASSERT_TRUE(next.has_value()) << next.error().to_string();
+    ASSERT_TRUE(next->has_value());
+    const TorchMicrobatch& received = **next;
+    EXPECT_EQ(received.tensors.size(), microbatch.tensors.size());
+    for (const NamedTensor& sent : microbatch.tensors) {
+      const at::Tensor tensor = received.find(sent.name);
+      ASSERT_TRUE(tensor.defined()) << sent.name;
+      EXPECT_TRUE(tensor.equal(to_torch(sent.tensor))) << sent.name << ", rank " << rank;
+      EXPECT_TRUE(loader.client().pool().owns(tensor.data_ptr())) << sent.name;
+    }
+    EXPECT_EQ(received.header.samples.size(), 1);
+    ASSERT_TRUE(loader.report(received, {rank == 0 ? 0.25 : 99, -1, 0.5}).has_value());
+    auto end = loader.next({});
+    ASSERT_TRUE(end.has_value()) << end.error().to_string();
+    EXPECT_FALSE(end->has_value());
+    EXPECT_TRUE(loader.client().epoch_end().has_value());
+    copied.at(static_cast<std::size_t>(rank)) = loader.client().bytes_copied();
+    loader.client().close();
+  });
+  std::int64_t announced = 0;
+  for (const NamedTensor& sent : microbatch.tensors) {
+    if (sent.name.ends_with(".cu_seqlens") || sent.name.ends_with(".loss_weights")) continue;
+    announced += sent.tensor.size_bytes();
+  }
+  EXPECT_EQ(copied, (std::array<std::int64_t, 2>{announced, 0}));
+  const std::optional<Report> report = node.wait_for_report();
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->seconds.front(), 0.25);
+}
+
+TEST(TorchClient, TensorRanksLearnWhyTheFirstWasRefused) {
+  OneMicrobatchNode node(Microbatch{});
+  ClientOptions options;
+  options.endpoint = node.endpoint();
+  options.rank = 3;
+  on_both([&](TensorRank& member, int rank) {
+    const auto client = member.connect(options);
+    ASSERT_FALSE(client.has_value());
+    EXPECT_EQ(client.error().code(), ErrorCode::kInvalidArgument) << "rank " << rank;
+    EXPECT_NE(client.error().message().find("rank 3"), std::string::npos)
+        << client.error().message();
+    EXPECT_EQ(member.broadcasts(), 2);
+  });
+}
+
+// What was not handed on is not taken for trained on, and no call goes on with the next.
+TEST(TorchClient, AFailedBroadcastEndsTheGroup) {
+  BufferPool pool;
+  Random random(7);
+  const HandMadeSample sample = make_sample(4, {{2, 4}}, {8}, 6, random);
+  OneMicrobatchNode node(assemble({&sample, 1}, sample.label_tokens(), pool));
+  ClientOptions options;
+  options.endpoint = node.endpoint();
+  constexpr int kOfWelcomeAndHeader = 4;
+  int broadcasts = 0;
+  auto client = connect_replica(options, {0, [&](std::span<std::byte>) -> Status {
+                                            if (++broadcasts <= kOfWelcomeAndHeader) return {};
+                                            return Error(ErrorCode::kUnavailable, "a rank left");
+                                          }});
+  ASSERT_TRUE(client.has_value()) << client.error().to_string();
+  for (int again = 0; again < 2; ++again) {
+    const auto next = (*client)->next({});
+    ASSERT_FALSE(next.has_value());
+    EXPECT_EQ(next.error().message(), "a rank left");
+    EXPECT_EQ(broadcasts, kOfWelcomeAndHeader + 1);
+  }
+  (*client)->close();
+  EXPECT_EQ((*client)->next({}).error().code(), ErrorCode::kCancelled);
+}
+
+// A member that calls something else than the others is told so, not left with a wild size.
+TEST(TorchClient, WhatIsNoMessageOfTheFirstRankIsRefused) {
+  const auto with_length = [](std::uint64_t length) {
+    return connect_replica({}, {1, [length](std::span<std::byte> bytes) -> Status {
+                                  const auto raw = std::bit_cast<std::array<std::byte, 8>>(length);
+                                  std::copy_n(raw.begin(), std::min(bytes.size(), raw.size()),
+                                              bytes.begin());
+                                  return {};
+                                }});
+  };
+  for (const std::uint64_t length : {std::uint64_t{0}, std::uint64_t{8}, ~std::uint64_t{0}}) {
+    const auto client = with_length(length);
+    ASSERT_FALSE(client.has_value());
+    EXPECT_EQ(client.error().code(), ErrorCode::kCorrupt) << length;
+  }
 }
 
 }  // namespace

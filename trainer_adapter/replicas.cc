@@ -1,0 +1,195 @@
+#include "trainer_adapter/replicas.h"
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "trainer_adapter/internal/assembly.h"
+#include "transport/wire.h"
+
+namespace isocost {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;  // of a message without tensors
+constexpr std::int64_t kKeepBytes = std::int64_t{1} << 30;     // see Client
+
+Failure failure_of(const Error& error) {
+  return {error.code(), error.message().substr(0, kMaxTextBytes)};
+}
+
+// To be read only.
+std::span<std::byte> bytes_of(const SharedTensor& tensor) {
+  const std::span<const std::byte> bytes = tensor.bytes();
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): rank 0 does not write, says the
+  // contract.
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+}
+
+class ReplicaClient final : public Client {
+ public:
+  ReplicaClient(const ClientOptions& options, ReplicaGroup group)
+      : options_(options), group_(std::move(group)) {}
+
+  Status join(const std::stop_token& stop);
+
+  const Welcome& welcome() const override { return welcome_; }
+  Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
+  bool wait(std::chrono::milliseconds limit) override { return !first_ || first_->wait(limit); }
+  const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
+  Status report(const Report& report) override {
+    return first_ ? first_->report(report) : Status();
+  }
+  Status send_profile(const std::string& profile) override {
+    return first_ ? first_->send_profile(profile) : Status();
+  }
+  void close() override;
+  std::int64_t bytes_copied() const override { return first_ ? first_->bytes_copied() : 0; }
+  const BufferPool& pool() const override { return first_ ? first_->pool() : pool_; }
+
+ private:
+  Result<std::optional<Microbatch>> take_together(const std::stop_token& stop);
+  Message take(const std::stop_token& stop, Microbatch& taken);
+  Status share(Message& message);
+  Status hand_on(const Microbatch& microbatch);
+  Result<Microbatch> receive(MicrobatchHeader header);
+
+  const ClientOptions options_;
+  const ReplicaGroup group_;
+  std::unique_ptr<Client> first_;  // rank 0's
+  Welcome welcome_;
+  std::optional<EpochEnd> epoch_end_;
+  std::optional<Error> broken_;  // members no longer make the same calls
+  bool closed_ = false;
+  BufferPool pool_{kKeepBytes};  // of the others
+};
+
+Status ReplicaClient::join(const std::stop_token& stop) {
+  Message answer;
+  if (group_.rank == 0) {
+    auto client = Client::connect(options_, stop);
+    if (client) {
+      first_ = *std::move(client);
+      answer = first_->welcome();
+    } else {
+      answer = failure_of(client.error());
+    }
+  }
+  ISOCOST_TRY(share(answer));
+  if (const auto* failure = std::get_if<Failure>(&answer)) {
+    return Error(failure->code, failure->message);
+  }
+  const auto* welcome = std::get_if<Welcome>(&answer);
+  if (welcome == nullptr) return Error(ErrorCode::kCorrupt, "replicas: no welcome from rank 0");
+  welcome_ = *welcome;
+  return {};
+}
+
+// Once a member has failed alone, its calls would meet other calls of the others.
+Result<std::optional<Microbatch>> ReplicaClient::next(const std::stop_token& stop) {
+  if (closed_) return Error(ErrorCode::kCancelled, "the client is closed");
+  if (broken_) return *broken_;
+  auto next = take_together(stop);
+  if (!next) broken_ = next.error();
+  return next;
+}
+
+void ReplicaClient::close() {
+  closed_ = true;
+  if (!first_) return;
+  // What failed on its way to the others was not trained on, and is not acknowledged.
+  if (broken_) {
+    first_.reset();
+  } else {
+    first_->close();
+  }
+}
+
+Result<std::optional<Microbatch>> ReplicaClient::take_together(const std::stop_token& stop) {
+  const auto asked = Clock::now();
+  Microbatch microbatch;
+  Message news;
+  if (first_) news = take(stop, microbatch);
+  ISOCOST_TRY(share(news));
+  if (const auto* failure = std::get_if<Failure>(&news)) {
+    return Error(failure->code, failure->message);
+  }
+  if (const auto* end = std::get_if<EpochEnd>(&news)) {
+    epoch_end_ = *end;
+    return std::optional<Microbatch>();
+  }
+  auto* header = std::get_if<MicrobatchHeader>(&news);
+  if (header == nullptr) return Error(ErrorCode::kCorrupt, "replicas: no microbatch from rank 0");
+  if (first_) {
+    ISOCOST_TRY(hand_on(microbatch));
+  } else {
+    ISOCOST_ASSIGN(microbatch, receive(std::move(*header)));
+  }
+  microbatch.waited = Clock::now() - asked;
+  return std::optional(std::move(microbatch));
+}
+
+Message ReplicaClient::take(const std::stop_token& stop, Microbatch& taken) {
+  auto result = first_->next(stop);
+  if (!result) return failure_of(result.error());
+  std::optional<Microbatch> next = *std::move(result);
+  if (!next) return first_->epoch_end().value_or(EpochEnd{});
+  taken = *std::move(next);
+  return taken.header;
+}
+
+// Of all members' messages rank 0's.
+Status ReplicaClient::share(Message& message) {
+  using Length = std::array<std::byte, sizeof(std::uint64_t)>;
+  std::vector<std::byte> frame;
+  if (group_.rank == 0) frame = encode(message);
+  auto length = std::bit_cast<Length>(std::uint64_t{frame.size()});
+  ISOCOST_TRY(group_.broadcast(length));
+  const auto size = std::bit_cast<std::uint64_t>(length);
+  if (size == 0 || size > kMostBytes) {
+    return Error(ErrorCode::kCorrupt, "replicas: rank 0 announces a message of " +
+                                          std::to_string(size) +
+                                          " bytes: do all members make the same calls?");
+  }
+  frame.resize(size);
+  ISOCOST_TRY(group_.broadcast(frame));
+  if (group_.rank == 0) return {};
+  ISOCOST_ASSIGN(message, decode(frame));
+  return {};
+}
+
+// The tensors that the header announces: the others follow from them.
+Status ReplicaClient::hand_on(const Microbatch& microbatch) {
+  for (const TensorSpec& spec : microbatch.header.tensors) {
+    const std::span<std::byte> bytes = bytes_of(*microbatch.find(spec.name));
+    if (!bytes.empty()) ISOCOST_TRY(group_.broadcast(bytes));
+  }
+  return {};
+}
+
+Result<Microbatch> ReplicaClient::receive(MicrobatchHeader header) {
+  ISOCOST_ASSIGN(Assembly assembly,
+                 Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes));
+  for (const std::span<std::byte> bytes : assembly.take_whole()) {
+    if (!bytes.empty()) ISOCOST_TRY(group_.broadcast(bytes));
+  }
+  return assembly.finish(pool_);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Client>> connect_replica(const ClientOptions& options, ReplicaGroup group,
+                                                const std::stop_token& stop) {
+  auto client = std::make_unique<ReplicaClient>(options, std::move(group));
+  ISOCOST_TRY(client->join(stop));
+  return std::unique_ptr<Client>(std::move(client));
+}
+
+}  // namespace isocost
