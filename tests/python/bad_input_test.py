@@ -1,7 +1,9 @@
 """Wrong calls and broken data: the fitting exception, whose first line says what to change."""
 
+import copy
 import math
 import pathlib
+import pickle
 import tempfile
 import unittest
 import unittest.mock
@@ -29,7 +31,7 @@ class BadInput(ShardTest):
         self.assertRefused(ValueError, "rank = -1", rank=-1, world_size=2)
         self.assertRefused(ValueError, "belong together", rank=1)
         self.assertRefused(ValueError, "world_size = 0", rank=0, world_size=0)
-        self.assertRefused(ValueError, "global_batch = 0: must be", global_batch_size=0)
+        self.assertRefused(ValueError, "global_batch_size = 0: must be", global_batch_size=0)
         self.assertRefused(ValueError, "microbatches = 1.5", microbatches=1.5)
         self.assertRefused(ValueError, "global_batch = 3: .* at least 4", global_batch_size=3, microbatches=4)
         self.assertRefused(ValueError, "prefetch = -1", prefetch=-1)
@@ -40,6 +42,33 @@ class BadInput(ShardTest):
         self.assertRefused(ValueError, "memory: 'much' is not a size", memory="much")
         self.assertRefused(TypeError, "no keyword 'global_batchsize'", global_batchsize=4)
         self.assertRefused(FileNotFoundError, "no/such.json", profile="no/such.json")
+        self.assertRefused(ValueError, "max_bad_samples: 'few'", max_bad_samples="few")
+        with tempfile.TemporaryDirectory() as directory:
+            broken = pathlib.Path(directory) / "broken.json"
+            for text, pattern in (("{", "parse error"), ('{"version": 2}', "'version' is 2"), ("{}", "'version' is missing")):
+                broken.write_text(text)
+                self.assertRefused(ValueError, f"{broken}.*{pattern}", profile=str(broken))
+                self.assertRefused(ValueError, f"{broken}.*{pattern}", layout=broken, microbatches=None)
+                with self.assertRaisesRegex(ValueError, pattern):
+                    isocost.Layout(broken)
+
+    def test_torchs_default_of_timeout_is_no_timeout(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", isocost.KeywordNote)
+            with self.loader(timeout=0) as loader:
+                self.assertGreater(len(loader), 0)
+
+    def test_lengths_that_are_no_numbers(self):
+        for said in ("many", {"llm_tokens": 5.5}, {"llm_tokens": 10**30}, {"tokens": 3}):
+            with self.loader(lengths=lambda sample, said=said: said) as loader:
+                with self.assertRaisesRegex(ValueError, "lengths= failed for .*(whole numbers|neither)"):
+                    next(iter(loader))
+
+    def test_a_loader_is_of_one_process(self):
+        with self.loader() as loader:
+            for copy_it in (pickle.dumps, copy.copy, copy.deepcopy):
+                with self.assertRaisesRegex(TypeError, "state_dict"):
+                    copy_it(loader)
 
     def test_no_shards(self):
         with tempfile.TemporaryDirectory() as empty:
@@ -76,11 +105,12 @@ class BadInput(ShardTest):
 
     def test_values_of_other_kinds(self):
         for name, value in (("connect_timeout", math.inf), ("connect_timeout", -1), ("prefetch", 2**32), ("prefetch", 0),
-                            ("timeout", 0), ("epochs", -1), ("device", "no such"), ("device", "cuda:99")):
+                            ("timeout", -1), ("timeout", 1e7), ("epochs", -1), ("device", "no such"), ("device", "cuda:99")):
             self.assertRefused(ValueError, f"^{name} = ", **{name: value})
         self.assertRefused(ValueError, "^rank = ", rank=0.5, world_size=1)
         self.assertRefused(ValueError, "^rank = ", rank="0", world_size=1)
-        for name, value in (("transform", 3), ("collate", 3), ("lengths", 3), ("generator", 3), ("shuffle", "no")):
+        for name, value in (("transform", 3), ("collate", 3), ("lengths", 3), ("generator", 3), ("shuffle", "no"),
+                            ("drop_last", "False"), ("pin_memory", "no"), ("endless", "False")):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", isocost.KeywordNote)
                 self.assertRefused(TypeError, f"^{name} = ", **{name: value})

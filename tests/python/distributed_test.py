@@ -63,6 +63,18 @@ with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as lo
 """, ranks=3)
         self.assertEqual(run.stdout.count("counts 7 7"), 3, run.stdout)  # 3 whole steps, a tail of 2
 
+    def test_a_rank_that_does_not_see_the_nodes_socket_is_told(self):
+        run = self.job("""
+from isocost import rendezvous
+here = rendezvous.this_process(None, None, None)
+try:
+    rendezvous.share_endpoint("isocost/elsewhere", here, 20, lambda: "ipc:///no/such/host/node")
+except RuntimeError as error:
+    print(rank, error, flush=True)
+""")
+        self.assertIn("which rank 1 does not see", run.stdout)
+        self.assertNotIn("which rank 0", run.stdout)
+
     def test_a_slow_rank_holds_only_itself_up(self):
         self.job("""
 with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as loader:

@@ -1,8 +1,10 @@
 """Signals, forks, threads and the interpreter's exit, each in a process of its own."""
 
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -64,6 +66,33 @@ for _ in range(3):
     assert not any(name.startswith("ZMQbg") for name in names), names
 left = {name for name in set(os.listdir(tempfile.gettempdir())) - files if name.startswith("isocost-")}
 assert not left, left
+""")
+
+    def test_what_a_killed_process_left_is_removed_by_the_next(self):
+        with tempfile.TemporaryDirectory() as directory:
+            killed = self.start(f"""
+os.environ["TMPDIR"] = {directory!r}
+loader = make()
+next(iter(loader))
+os.kill(os.getpid(), signal.SIGTERM)
+""")
+            killed.communicate(timeout=TIMEOUT)
+            self.assertEqual(killed.returncode, -signal.SIGTERM)
+            (abandoned,) = os.listdir(directory)
+            young = time.time()
+            os.utime(os.path.join(directory, abandoned), (young - 3600, young - 3600))
+            self.run_script(f"""
+os.environ["TMPDIR"] = {directory!r}
+first, other = make(), make()
+next(iter(first))
+own = os.listdir({directory!r})
+assert {abandoned!r} not in own, own
+os.utime(os.path.join({directory!r}, own[0]), (0, 0))
+next(iter(other))  # removes nothing that is in use
+assert len(os.listdir({directory!r})) == 2
+first.close()
+other.close()
+assert not os.listdir({directory!r})
 """)
 
     def interrupt(self, script):
@@ -156,6 +185,42 @@ assert os.waitpid(child, 0)[1] == 0
 assert sum(1 for _ in iterator) > 0
 """)
         self.assertIn("made before the process forked", output)
+
+    def test_a_process_forked_beside_a_node_makes_none(self):
+        output = self.run_script("""
+loaders = [make() for _ in range(3)]
+next(iter(loaders[0]))
+child = os.fork()
+if child == 0:
+    try:
+        make()
+    except RuntimeError as error:
+        print(error, flush=True)
+    child = os.fork()
+    if child != 0:
+        assert os.waitpid(child, 0)[1] == 0
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+for loader in loaders:
+    loader.close()
+child = os.fork()
+if child == 0:
+    again = make()
+    assert sum(1 for _ in again) > 0
+    again.close()
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""")
+        self.assertIn("did not come along", output)
+
+    def test_a_socket_has_room_in_a_deep_directory(self):
+        deep = self.directory / ("deep" * 30)
+        deep.mkdir()
+        self.run_script(f"""
+os.environ["TMPDIR"] = {str(deep)!r}
+with make() as loader:
+    next(iter(loader))
+""")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class PyNode {
     serving_.join();
   }
   void forget() {
-    serving_.detach();
+    if (serving_.joinable()) serving_.detach();
     // NOLINTNEXTLINE(bugprone-unused-return-value): its threads are the parent's.
     static_cast<void>(node_.release());
   }
@@ -143,7 +143,13 @@ py::dict describe(SampleId id, const Dataset& dataset, const Load& load) {
 // What `lengths` says of a sample in place of the recipe: {"llm_tokens": n, "label_tokens": m}.
 Load changed_load(const py::object& said, Load load) {
   if (said.is_none()) return load;
-  const auto lengths = said.cast<std::map<std::string, std::int64_t>>();
+  std::map<std::string, std::int64_t> lengths;
+  try {
+    lengths = said.cast<std::map<std::string, std::int64_t>>();
+  } catch (const py::cast_error&) {
+    throw py::type_error("it returned " + py::repr(said).cast<std::string>() +
+                         "; return None, or whole numbers: {'llm_tokens': 12, 'label_tokens': 5}");
+  }
   for (const auto& [name, count] : lengths) {
     const std::int64_t least = name == "llm_tokens" ? 1 : 0;
     if (count < least) throw py::value_error(name + " must be at least " + std::to_string(least));

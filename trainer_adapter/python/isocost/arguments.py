@@ -62,24 +62,22 @@ def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], 
         if not hasattr(torch_options["generator"], "initial_seed"):
             raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")
         seed = torch_options["generator"].initial_seed() % 2**64
-    for name, number, least in (("global_batch", global_batch_size, 1), ("microbatches", microbatches, 1),
-                                ("seed", seed, 0)):
+    for setting, name, number, least in (("global_batch", "global_batch_size", global_batch_size, 1),
+                                         ("microbatches", "microbatches", microbatches, 1), ("seed", "seed", seed, 0)):
         if number is not None:
-            numbers[name] = str(whole(name, number, least, 2**64))
+            numbers[setting] = str(whole(name, number, least, 2**64))
     return numbers
 
 
 def from_torch(torch_options: Dict[str, Any]) -> Dict[str, str]:
     settings = {}
     if "shuffle" in torch_options:
-        if not isinstance(torch_options["shuffle"], bool):
-            raise TypeError(f"shuffle = {torch_options['shuffle']!r}: must be True or False")
-        settings["shuffle"] = "on" if torch_options["shuffle"] else "off"
+        settings["shuffle"] = "on" if flag("shuffle", torch_options["shuffle"]) else "off"
     if torch_options.get("num_workers"):
         settings["workers"] = str(whole("num_workers", torch_options["num_workers"], 0))
-    if torch_options.get("drop_last"):
+    if flag("drop_last", torch_options.get("drop_last", False)):
         settings["tail"] = "drop"
-    if "timeout" in torch_options:
+    if torch_options.get("timeout"):  # 0 is torch's default
         settings["timeout"] = str(seconds("timeout", torch_options["timeout"]))
     return settings
 
@@ -90,9 +88,15 @@ def whole(name: str, number: Any, least: int, beyond: int = 2**31) -> int:
     return number.__index__()
 
 
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} = {value!r}: must be True or False")
+    return value
+
+
 def seconds(name: str, number: Any) -> float:
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1e6:
-        raise ValueError(f"{name} = {number!r}: must be a number of seconds above 0")
+        raise ValueError(f"{name} = {number!r}: must be a number of seconds above 0, below a million")
     return float(number)
 
 

@@ -44,7 +44,7 @@ class Layout(_isocost.Layout):
         ranks, seats: how many there are.
         fingerprint: equal for equal layouts.
 
-    Raises FileNotFoundError; ValueError naming the field that is wrong.
+    Raises FileNotFoundError or another OSError; ValueError naming the field that is wrong.
     """
 
     def __init__(self, file: Union[str, "os.PathLike[str]"]):

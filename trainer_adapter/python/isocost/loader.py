@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import os
-import tempfile
 import weakref
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
 
@@ -16,6 +15,7 @@ from isocost.profile import hardware
 from isocost.replicas import Replicas, is_first, mesh_place
 from isocost.reports import by_module
 from isocost.resources import Resources
+from isocost.socket_directory import SocketDirectory
 from isocost.state import State
 from isocost.transform import Pipeline, Sample
 
@@ -85,7 +85,8 @@ class DataLoader:
     the same.
 
     One thread at a time uses a loader; Ctrl-C interrupts a wait within 100 ms. Close it, or use it
-    as a context manager; at exit it closes by itself. It cannot be used after a fork.
+    as a context manager; at exit it closes by itself. It cannot be used after a fork, nor can a process
+    that was forked while it had a node make another with one: start such processes with 'spawn'.
 
     Raises: ValueError (an argument, a state of other data, ranks that disagree), TypeError (an
         unknown keyword), FileNotFoundError (no shards), ShardError (too many bad samples, damaged
@@ -95,8 +96,8 @@ class DataLoader:
     Example:
         >>> with isocost.DataLoader("shards/", global_batch_size=64, microbatches=4) as loader:
         ...     for microbatch in loader:
-        ...         loss = isocost.token_loss(model(**microbatch.tensors), microbatch)
         ...         with loader.timed(microbatch):
+        ...             loss = isocost.token_loss(model(**microbatch.tensors), microbatch)
         ...             loss.backward()
         ...         if microbatch.last_of_step:
         ...             optimizer.step()
@@ -130,14 +131,16 @@ class DataLoader:
         if "://" in text:
             arguments.refuse_the_nodes(text, options, {
                 "global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed, "lengths": lengths,
-                "epochs": epochs or None, "timeout": timeout})
+                "epochs": epochs or None, "timeout": timeout or None})
         settings, torch_options = arguments.split(dict(options, **({} if timeout is None else {"timeout": timeout})))
         self._device = arguments.device(device)
-        self._pin = bool(torch_options.get("pin_memory", False))
-        self._prefetch = arguments.whole("prefetch", torch_options.get("prefetch_factor", 2) if prefetch is None else prefetch, 1)
+        self._pin = arguments.flag("pin_memory", torch_options.get("pin_memory", False))
+        self._prefetch = arguments.whole("prefetch_factor", torch_options.get("prefetch_factor", 2), 1)
+        if prefetch is not None:
+            self._prefetch = arguments.whole("prefetch", prefetch, 1)
         self._connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
         self._keys = (curve_server_key, curve_secret_key)
-        self._endless = endless
+        self._endless = arguments.flag("endless", endless)
         self._transform, self._collate, self._lengths = transform, collate, lengths
         self._reprofile = reprofile
         for name, function in (("transform", transform), ("collate", collate), ("lengths", lengths),
@@ -169,6 +172,10 @@ class DataLoader:
                 self._endpoint = rendezvous.share_endpoint(key, self._process, self._connect_timeout,
                                                            lambda: self._host(text, settings))
         timing.set_current(self)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an isocost.DataLoader cannot be pickled or copied: make it in the process that uses it; its "
+                        "state_dict() can be")
 
     @property
     def layout(self) -> Optional[Layout]:
@@ -344,14 +351,18 @@ class DataLoader:
         if int(os.environ.get("LOCAL_WORLD_SIZE", self._process.world_size)) < self._process.world_size:
             raise RuntimeError("an embedded node serves the ranks of one host: for several hosts run `isocost serve` "
                                "and give its endpoint instead of a directory")
-        self._resources.directory = tempfile.mkdtemp(prefix="isocost-")
+        if Resources.forked_beside_a_node:
+            raise RuntimeError("this process was forked while a loader node ran in it, and its decoding threads did not "
+                               "come along: start processes with 'spawn', close the loader before the fork, or run "
+                               "`isocost serve`")
+        self._resources.directory = SocketDirectory()
         settings = {"bad_samples_file": "", "max_bad_samples": "100%", **settings}
         settings["shards"] = shards
         if self._seated is None:
             settings["ranks"] = str(self._process.world_size)
         else:
             settings["layout"] = self._seated.layout.file
-        settings["bind"] = f"ipc://{self._resources.directory}/node"
+        settings["bind"] = f"ipc://{self._resources.directory.path}/node"
         self._resources.node = _isocost.Node(settings, _log, self._lengths)
         return self._resources.node.endpoint
 

@@ -65,7 +65,7 @@ def share_endpoint(key: str, here: Process, timeout_s: float, host: Callable[[],
     the process group's store, or a store at MASTER_ADDR.
 
     Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 does
-    not show up, RuntimeError where no store can be found.
+    not show up, RuntimeError where no store can be found, or a rank is on another host than the node.
     """
     if here.world_size == 1:
         return host()
@@ -89,6 +89,10 @@ def share_endpoint(key: str, here: Process, timeout_s: float, host: Callable[[],
     if int(world_size) != here.world_size:
         raise ValueError(f"world_size = {here.world_size} at rank {here.rank}, but {world_size} at rank 0: "
                          "all ranks must give the same")
+    if endpoint.startswith("ipc://") and not os.path.exists(endpoint[len("ipc://"):]):
+        raise RuntimeError(f"rank 0's loader node listens on {endpoint}, which rank {here.rank} does not see: an embedded "
+                           "node serves the ranks of one host; for several hosts run `isocost serve` and give its "
+                           "endpoint instead of a directory")
     return endpoint
 
 

@@ -1,10 +1,10 @@
 """What a loader holds that lives in threads and sockets."""
 
 import os
-import shutil
 import weakref
 from typing import Any, Optional
 
+from isocost.socket_directory import SocketDirectory
 from isocost.transform import Pipeline
 
 
@@ -17,8 +17,9 @@ class Resources:
         self.client: Optional[Any] = None
         self.pipeline: Optional[Pipeline] = None
         self.node: Optional[Any] = None
-        self.directory: Optional[str] = None
+        self.directory: Optional[SocketDirectory] = None
         self.pid = os.getpid()
+        self._forgotten = False
         Resources.live.add(self)
 
     def close(self, grace_s: float) -> None:
@@ -30,7 +31,7 @@ class Resources:
             node.stop(grace_s)
         directory, self.directory = self.directory, None
         if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
+            directory.remove()
 
     def leave(self) -> None:
         """Closes the client and ends what uses it."""
@@ -41,12 +42,22 @@ class Resources:
         if pipeline is not None:
             pipeline.close()
 
+    #: Whether this process was forked while a node ran in it: its decoding threads did not come along.
+    forked_beside_a_node = False
+
     def forget(self) -> None:
-        """In a forked child: threads and sockets are the parent's; joining or freeing them would hang."""
+        """In a forked child, once: threads and sockets are the parent's; joining or freeing them would
+        hang."""
+        if self._forgotten:
+            return
+        self._forgotten = True
         if self.client is not None:
             self.client.forget()
         if self.node is not None:
+            Resources.forked_beside_a_node = True
             self.node.forget()
+        if self.directory is not None:
+            self.directory.forget()
 
 
 def _forget_all() -> None:
