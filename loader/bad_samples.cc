@@ -41,6 +41,11 @@ std::string describe(const BadSample& bad) {
   return text + ": " + bad.reason;
 }
 
+Status check_bad_sample_limit(const NodeOptions& options) {
+  ISOCOST_TRY(parse_limit(options.max_bad_samples, 0));
+  return {};
+}
+
 BadSampleList::BadSampleList(const NodeOptions& options, std::uint64_t limit, LogSink log)
     : policy_(options.on_bad_sample),
       file_name_(options.bad_samples_file),

@@ -44,6 +44,9 @@ class BadSampleList {
   std::set<std::string, std::less<>> seen_;  // shard, key and part
 };
 
+/// Errors: kInvalidArgument where options.max_bad_samples is no count and no percentage.
+Status check_bad_sample_limit(const NodeOptions& options);
+
 /// {"shard": ..., "key": ..., "part": ..., "reason": ...}, one line without its end.
 std::string to_json_line(const BadSample& bad);
 

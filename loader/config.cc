@@ -244,7 +244,8 @@ std::vector<OptionSpec> service_options() {
       text_option("metrics", &O::metrics, "ADDRESS",
                   "Serve Prometheus metrics over HTTP there: PORT (of 127.0.0.1), ADDRESS:PORT or "
                   "[IPV6]:PORT; empty: nowhere."),
-      text_option("summary", &O::summary, "FILE", "JSON report written at the end; empty: none."),
+      text_option("summary", &O::summary, "FILE",
+                  "JSON report written at the end, whatever ends it; empty: none."),
   };
 }
 

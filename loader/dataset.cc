@@ -173,6 +173,7 @@ class IndexedDataset final : public Dataset {
   void read_ahead(SampleId id) const override;
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return shards_.size(); }
+  std::size_t indexes_not_kept() const override;
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
  private:
@@ -295,6 +296,12 @@ IndexedDataset::Place IndexedDataset::at(SampleId id) const {
   const auto s = static_cast<std::size_t>(after - first_.begin()) - 1;
   const Shard& shard = shards_[s];
   return {&shard, &shard.index->view(), shard.local(id - first_[s])};
+}
+
+std::size_t IndexedDataset::indexes_not_kept() const {
+  const auto count = std::count_if(shards_.begin(), shards_.end(),
+                                   [](const Shard& shard) { return !shard.index->kept(); });
+  return static_cast<std::size_t>(count);
 }
 
 SampleShape IndexedDataset::shape(SampleId id) const {

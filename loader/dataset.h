@@ -65,6 +65,9 @@ class Dataset {
 
   virtual const std::vector<BadSample>& bad() const = 0;
   virtual std::size_t shards() const = 0;
+  /// Shards whose index could not be written, or was of a shard that was read while it changed or
+  /// failed: the next to open them indexes them again.
+  virtual std::size_t indexes_not_kept() const = 0;
   /// Of shard names, sizes and samples: equal for equal datasets.
   virtual std::uint64_t fingerprint() const = 0;
 };

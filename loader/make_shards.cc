@@ -63,6 +63,7 @@ class Maker {
     if (kept_) return;
     writer_.reset();
     for (const fs::path& path : written_) remove(path);
+    for (const fs::path& path : made_directories_) remove(path);  // where they are empty
   }
   Maker(const Maker&) = delete;
   Maker& operator=(const Maker&) = delete;
@@ -93,11 +94,16 @@ class Maker {
   std::int64_t shard_samples_ = 0;
   std::int64_t shard_bytes_ = 0;
   std::vector<fs::path> written_;
+  std::vector<fs::path> made_directories_;  // the deepest first
   bool kept_ = false;
 };
 
 Status Maker::prepare() {
   std::error_code error;
+  for (fs::path path = output_; !path.empty() && !fs::exists(path, error);
+       path = path.parent_path()) {
+    made_directories_.push_back(path);
+  }
   fs::create_directories(output_, error);
   std::vector<fs::path> standing;
   if (!error) {

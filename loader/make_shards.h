@@ -48,9 +48,10 @@ struct MadeShards {
 ///   and parts sorted; hidden files are left out.
 ///
 /// Equal input gives equal bytes. Every part is probed as training would. On failure the shards
-/// that this call wrote are removed. Blocks; one at a time in a directory. Errors: kNotFound (no
-/// source), kAlreadyExists (shards in `output` and no `force`), kCorrupt and kUnsupported (a bad
-/// sample or manifest line, named with its place), kInvalidArgument, kCancelled, kIo.
+/// that this call wrote are removed, and the directories that it made for them. Blocks; one at a
+/// time in a directory. Errors: kNotFound (no source), kAlreadyExists (shards in `output` and no
+/// `force`), kCorrupt and kUnsupported (a bad sample or manifest line, named with its place),
+/// kInvalidArgument, kCancelled, kIo.
 Result<MadeShards> make_shards(const std::filesystem::path& source,
                                const std::filesystem::path& output,
                                const MakeShardsOptions& options);

@@ -130,13 +130,7 @@ class NodeImpl final : public Node {
 Status NodeImpl::start() {
   const NodeOptions& options = parts_.options;
   ISOCOST_TRY(restore_correction(model_, options.correction_file, parts_.log));
-  ServerOptions server;
-  server.bind = options.bind;
-  server.insecure = options.insecure;
-  server.curve_secret_key_file = options.curve_key;
-  server.curve_allowed_clients_file = options.curve_clients;
-  server.timeout = options.timeout;
-  server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
+  ServerOptions server = server_options(options);
   server.name = [this](std::int32_t rank) { return name_of(rank); };
   // With the receivers known, planning need not wait for the first of them.
   if (offer_.receivers > 0) {

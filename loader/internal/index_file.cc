@@ -101,19 +101,20 @@ Result<BuiltIndex> build(const IndexRequest& request, const FileStamp& stamp) {
   return refused;
 }
 
-void save(const IndexRequest& request, std::span<const std::byte> bytes) {
+bool save(const IndexRequest& request, std::span<const std::byte> bytes) {
   std::string refusals;
   for (const fs::path& directory : request.directories) {
     std::error_code ignored;
     fs::create_directories(directory, ignored);
     const auto written = write_atomically(index_name(directory, request.shard), bytes);
-    if (written) return;
+    if (written) return true;
     refusals += "; " + written.error().message();
   }
   log(request.log, LogLevel::kWarning,
       fmt::format("{}: its index is kept in memory and will be built again next time{}; give a "
                   "directory with --index-dir",
                   request.shard.string(), refusals));
+  return false;
 }
 
 }  // namespace
@@ -135,9 +136,10 @@ Result<std::unique_ptr<ShardIndex>> ShardIndex::map(const fs::path& path) {
   return index;
 }
 
-Result<std::unique_ptr<ShardIndex>> ShardIndex::in_memory(std::vector<std::byte> bytes) {
+Result<std::unique_ptr<ShardIndex>> ShardIndex::in_memory(std::vector<std::byte> bytes, bool kept) {
   std::unique_ptr<ShardIndex> index(new ShardIndex());
   index->memory_ = std::move(bytes);
+  index->kept_ = kept;
   ISOCOST_ASSIGN(index->view_, IndexView::parse(index->memory_));
   return index;
 }
@@ -176,8 +178,9 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
   ISOCOST_ASSIGN(const BuiltIndex built, build(request, stamp));
   ISOCOST_ASSIGN(const FileStamp after, stamp_of(request.shard));
   std::vector<std::byte> bytes = encode_index(built.contents);
-  if (built.keep && after == built.contents.identity.stamp) save(request, bytes);
-  return ShardIndex::in_memory(std::move(bytes));
+  const bool lasting = built.keep && after == built.contents.identity.stamp;
+  const bool kept = lasting && save(request, bytes);
+  return ShardIndex::in_memory(std::move(bytes), kept);
 }
 
 }  // namespace isocost

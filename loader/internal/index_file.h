@@ -19,18 +19,22 @@ class ShardIndex {
  public:
   /// Errors: kNotFound, kIo, those of IndexView::parse.
   static Result<std::unique_ptr<ShardIndex>> map(const std::filesystem::path& path);
-  static Result<std::unique_ptr<ShardIndex>> in_memory(std::vector<std::byte> bytes);
+  /// `kept`: the same bytes are in a file.
+  static Result<std::unique_ptr<ShardIndex>> in_memory(std::vector<std::byte> bytes, bool kept);
   ~ShardIndex();
   ShardIndex(const ShardIndex&) = delete;
   ShardIndex& operator=(const ShardIndex&) = delete;
 
   const IndexView& view() const { return view_; }
+  /// Whether the next to open the shard finds its index in a file.
+  bool kept() const { return kept_; }
 
  private:
   ShardIndex() = default;
   std::vector<std::byte> memory_;
   std::span<std::byte> mapped_;
   IndexView view_;
+  bool kept_ = true;
 };
 
 /// Writes a file so that readers see all of it or nothing. Errors: kIo; nothing is left behind.

@@ -50,13 +50,16 @@ std::uint64_t NodeParts::steps(std::uint64_t epoch) const {
 
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
                                   const LogSink& log, LoadHook load_hook) {
+  // Before what follows from them: a layout's counts in place of those that were given.
+  ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
+  ISOCOST_TRY(check_layout(options, profile));
   ISOCOST_TRY(options.validate());
-  ISOCOST_TRY(check_layout(options));
+  ISOCOST_TRY(check_bad_sample_limit(options));
+  ISOCOST_TRY(check_server(server_options(options)));
   ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples_file));
   ISOCOST_TRY(check_output_file("correction_file", options.correction_file));
   ISOCOST_TRY(check_output_file("summary", options.summary));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
-  ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
 
   DatasetOptions dataset_options;
   dataset_options.limits.max_pixels = options.max_pixels;
@@ -85,6 +88,17 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   return NodeParts{
       options,           log,    std::move(dataset), std::move(recipe),   std::move(profile),
       std::move(layout), cursor, std::move(bad),     std::move(load_hook)};
+}
+
+ServerOptions server_options(const NodeOptions& options) {
+  ServerOptions server;
+  server.bind = options.bind;
+  server.insecure = options.insecure;
+  server.curve_secret_key_file = options.curve_key;
+  server.curve_allowed_clients_file = options.curve_clients;
+  server.timeout = options.timeout;
+  server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
+  return server;
 }
 
 CostModel::Options cost_model_options(const NodeOptions& options) {

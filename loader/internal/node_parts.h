@@ -12,6 +12,7 @@
 #include "loader/node_options.h"
 #include "loader/served_layout.h"
 #include "loader/step_decoder.h"
+#include "transport/server.h"
 
 namespace isocost {
 
@@ -35,10 +36,13 @@ struct NodeParts {
   std::uint64_t steps(std::uint64_t epoch) const;
 };
 
-/// Checks the options, reads what they name and indexes the data set. Errors: as for Node::create,
-/// but for the socket's.
+/// Checks the options, reads what they name and indexes the data set, in this order: a long wait is
+/// not to end in what could be seen before. Errors: as for Node::create, but for an address that
+/// another has.
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
                                   const LogSink& log, LoadHook load_hook);
+
+ServerOptions server_options(const NodeOptions& options);
 
 /// For a cost model that tells the time that learning takes.
 CostModel::Options cost_model_options(const NodeOptions& options);

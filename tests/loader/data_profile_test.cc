@@ -154,7 +154,7 @@ TEST_F(DataProfileTest, LoadsAreReadBackFromJson) {
   write_file(scratch_ / "D.json", profile.to_json());
   EXPECT_EQ(load_profiled_loads(scratch_ / "D.json").value(), *loads);
   EXPECT_EQ(load_profiled_loads(scratch_ / "E.json").error().code(), ErrorCode::kNotFound);
-  EXPECT_EQ(load_profiled_loads(scratch_.path()).error().code(), ErrorCode::kIo);
+  EXPECT_EQ(load_profiled_loads(scratch_.path()).error().code(), ErrorCode::kInvalidArgument);
 }
 
 TEST_F(DataProfileTest, WhatIsWrongWithAFileIsNamed) {

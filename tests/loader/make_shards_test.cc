@@ -186,7 +186,7 @@ TEST_P(BadManifest, IsAnErrorThatNamesItsLineOrIsLeftOut) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message(), HasSubstr("manifest.jsonl:2"));
   EXPECT_THAT(refused.error().message(), HasSubstr(GetParam().says));
-  EXPECT_TRUE(files_in(out()).empty()) << "nothing half-made stays";
+  EXPECT_FALSE(std::filesystem::exists(out())) << "nothing half-made stays";
 
   options_.skip_bad = true;
   const auto made = make_shards(source, out(), options_);
@@ -235,6 +235,16 @@ TEST_F(MakeShards, RefusesWhatCannotBeUnderstood) {
   EXPECT_THAT(make_shards(manifest(""), out(), options_).error().message(), HasSubstr("a/b"));
 }
 
+TEST_F(MakeShards, LeavesNoDirectoryThatItMadeWhereItFails) {
+  for (const char* lines : {"", "{\n"}) {
+    EXPECT_FALSE(make_shards(manifest(lines), scratch_ / "a" / "b" / "", options_).has_value());
+    EXPECT_FALSE(std::filesystem::exists(scratch_ / "a"));
+  }
+  std::filesystem::create_directory(scratch_ / "a");
+  EXPECT_FALSE(make_shards(manifest("{\n"), scratch_ / "a" / "b", options_).has_value());
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_ / "a"));
+}
+
 TEST_F(MakeShards, StopsWhenAskedAndLeavesNothing) {
   std::stop_source stop;
   options_.stop = stop.get_token();
@@ -245,7 +255,7 @@ TEST_F(MakeShards, StopsWhenAskedAndLeavesNothing) {
   const auto stopped = make_shards(manifest(text_lines(10, 10)), out(), options_);
   ASSERT_FALSE(stopped.has_value());
   EXPECT_EQ(stopped.error().code(), ErrorCode::kCancelled);
-  EXPECT_TRUE(files_in(out()).empty());
+  EXPECT_FALSE(std::filesystem::exists(out()));
 }
 
 }  // namespace
