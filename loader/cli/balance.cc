@@ -204,7 +204,7 @@ Error in_own_words(const Error& error, const BalanceProblem& problem) {
 }
 
 Result<int> run_balance(const BalanceArguments& arguments) {
-  auto problem = read_problem(arguments);
+  auto problem = of_given(read_problem(arguments));
   if (!problem) return std::move(problem).error().with_context(arguments.costs);
   BalanceOptions options;
   options.improvement_rounds = arguments.effort;

@@ -143,6 +143,13 @@ SignalStop::~SignalStop() {
 
 std::stop_token SignalStop::token() const { return signals->stop.get_token(); }
 
+Error of_given(const Error& error) {
+  const bool theirs =
+      error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kUnsupported ||
+      error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kIo;
+  return theirs ? Error(ErrorCode::kInvalidArgument, error.message(), error.where()) : error;
+}
+
 int report(const Error& error) {
   finish_progress();
   std::fprintf(stderr, "isocost: %s\n", error.message().c_str());

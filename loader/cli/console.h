@@ -30,6 +30,15 @@ class SignalStop {
   std::stop_token token() const;
 };
 
+/// Of what the caller gave, a file's contents too: broken, unreadable or too large, it is the
+/// caller who can mend it, so that the error is kInvalidArgument. Others stay as they are.
+Error of_given(const Error& error);
+template <typename T>
+Result<T> of_given(Result<T> result) {
+  if (!result) return of_given(result.error());
+  return result;
+}
+
 /// Prints "isocost: <error>" on standard error; returns the exit status for the error's kind: 2
 /// where the user can mend the call, 128 + N where signal N stopped the work, 1 else.
 int report(const Error& error);

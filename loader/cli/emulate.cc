@@ -1,14 +1,18 @@
 #include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,7 +23,7 @@
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/cli/emulated_trainer.h"
-#include "loader/cli/emulated_work.h"
+#include "loader/cli/number_range.h"
 #include "loader/cli/trace_options.h"
 #include "loader/internal/output_file.h"
 #include "loader/make_shards.h"
@@ -29,6 +33,7 @@ namespace isocost::cli {
 namespace {
 
 constexpr std::size_t kEpochSteps = 8;
+constexpr std::chrono::seconds kGoodbyes{5};
 
 struct EmulateArguments {
   TraceOptions source;
@@ -53,10 +58,15 @@ struct EmulateArguments {
 class ScratchDirectory {
  public:
   static Result<ScratchDirectory> create() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "isocost-emulate-XXXXXX").string();
+    std::error_code failure;
+    const std::filesystem::path parent = std::filesystem::temp_directory_path(failure);
+    if (failure) {
+      const char* named = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody sets it
+      return refused(named == nullptr ? "/tmp" : named, failure);
+    }
+    std::string pattern = (parent / "isocost-emulate-XXXXXX").string();
     if (mkdtemp(pattern.data()) == nullptr) {
-      return Error(ErrorCode::kIo, "cannot make a directory like " + pattern);
+      return refused(parent.string(), {errno, std::generic_category()});
     }
     return ScratchDirectory(pattern);
   }
@@ -69,6 +79,12 @@ class ScratchDirectory {
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  static Error refused(const std::string& parent, const std::error_code& why) {
+    return {ErrorCode::kInvalidArgument, "cannot make a temporary directory in '" + parent +
+                                             "': " + why.message() +
+                                             "; name a directory for them in TMPDIR"};
+  }
+
   explicit ScratchDirectory(std::filesystem::path path) : path_(std::move(path)) {}
   std::filesystem::path path_;
 };
@@ -159,7 +175,7 @@ Result<Layout> layout_of(const EmulateArguments& arguments) {
     ISOCOST_TRY(check_layout(arguments, layout));
     return layout;
   }
-  ISOCOST_ASSIGN(Layout layout, Layout::load(arguments.layout));
+  ISOCOST_ASSIGN(Layout layout, of_given(Layout::load(arguments.layout)));
   ISOCOST_TRY_CONTEXT(check_layout(arguments, layout), arguments.layout);
   return layout;
 }
@@ -186,7 +202,7 @@ Result<Comparison> compare(const EmulatedJob& job, const std::vector<EmulatedSte
     comparison.simulated_s += simulated / n;
     comparison.largest_error =
         std::max(comparison.largest_error, std::abs(step.seconds / simulated - 1));
-    if (!is_coupled(step.work)) ++comparison.decoupled;
+    if (!step.coupled) ++comparison.decoupled;
     waited += step.data_wait_s / n;
     comparison.step_s.push_back(step.seconds);
   }
@@ -290,9 +306,6 @@ class ServingNode {
 };
 
 Result<int> emulate(const EmulateArguments& arguments) {
-  if (!std::isfinite(arguments.step_seconds)) {
-    return Error(ErrorCode::kInvalidArgument, "--step-seconds must be a number of seconds");
-  }
   ISOCOST_TRY(check_output_file("--svg", arguments.svg));
   ISOCOST_ASSIGN(const Layout layout, layout_of(arguments));
   for (const std::string& warning : layout.warnings()) {
@@ -303,7 +316,7 @@ Result<int> emulate(const EmulateArguments& arguments) {
   ISOCOST_ASSIGN(JobModel job, arguments.source.job());
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
   if (!arguments.hidden_profile.empty()) {
-    ISOCOST_ASSIGN(job.profile, CostProfile::load(arguments.hidden_profile));
+    ISOCOST_ASSIGN(job.profile, of_given(CostProfile::load(arguments.hidden_profile)));
   }
   const SamplePrices prices(job.profile);
   Random random(arguments.seed);
@@ -336,6 +349,7 @@ Result<int> emulate(const EmulateArguments& arguments) {
   trainers.endpoint = node->endpoint();
   ServingNode serving(*node);
   const auto steps = emulate_trainers(trainers, signals.token());
+  if (steps) node->wait_until_left(kGoodbyes);  // the last reports come before them
   const NodeMetrics metrics = node->metrics();
   const std::string picture = node->timeline_svg();
   const std::optional<Error> fault = serving.finish();
@@ -354,7 +368,7 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
         ->check(CLI::Range(std::size_t{1}, most))
         ->capture_default_str();
   };
-  arguments.source.add_to(command, command)->required();
+  arguments.source.add_to(command);
   auto* layout = command
                      .add_option("--layout", arguments.layout,
                                  "Layout file of 'isocost plan', instead of the degrees below")
@@ -374,7 +388,7 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
   command
       .add_option("--step-seconds", arguments.step_seconds,
                   "Modelled seconds are scaled so that the busiest stage works so long a step")
-      ->check(CLI::Range(0.01, 1000.0))
+      ->check(number_range(0.01, 1000))
       ->capture_default_str();
   command
       .add_option("--hidden-profile", arguments.hidden_profile,
@@ -383,7 +397,7 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
   command
       .add_option("--noise", arguments.disturbance.noise,
                   "Standard deviation of a microbatch's seconds, relative")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(number_range(0, 1))
       ->capture_default_str();
   command
       .add_option("--slow-rank", arguments.disturbance.slow_rank,
@@ -391,9 +405,10 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
                   "3:1.2@50-150")
       ->type_name("INDEX:FACTOR[@FROM[-UNTIL]]");
   command
-      .add_option(
-          "--change", arguments.disturbance.changes,
-          "A module that takes longer from a step on, as if it were unfrozen: encoder:3@100")
+      .add_option("--change", arguments.disturbance.changes,
+                  "A module that takes longer from a step on, as if it were unfrozen: "
+                  "encoder:3@100; once a "
+                  "module")
       ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
       ->allow_extra_args(false);
   command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
@@ -410,7 +425,8 @@ void add_emulate(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<EmulateArguments>();
   add_options(*command, *arguments);
   command->footer(
-      "Small samples are made in a temporary directory; what they cost comes from the traces.\n"
+      "Small samples are made in a temporary directory; what they cost comes from the traces or "
+      "the data.\n"
       "Examples:\n"
       "  isocost emulate --trace documents.csv,videos.csv --dp 8 --pp 4 --steps 50\n"
       "  isocost emulate --trace a.csv --dp 16 --pp 2 --balance none --json\n"

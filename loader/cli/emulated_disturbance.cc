@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -59,6 +60,7 @@ Result<EmulatedDisturbance> parse_disturbance(const DisturbanceText& text, std::
                        "; the last rank is " + std::to_string(ranks - 1));
     }
   }
+  std::set<std::string_view> changed;
   for (const std::string& change : text.changes) {
     const std::string_view view = change;
     const std::size_t colon = std::min(view.find(':'), view.size());
@@ -67,6 +69,11 @@ Result<EmulatedDisturbance> parse_disturbance(const DisturbanceText& text, std::
     if (!known || colon == view.size() ||
         !take_change(view.substr(colon + 1), encoder ? disturbance.encoder : disturbance.llm)) {
       return bad_change("--change", change, "encoder:3@100 or llm:1.5@20-40");
+    }
+    if (!changed.insert(view.substr(0, colon)).second) {
+      return Error(
+          ErrorCode::kInvalidArgument,
+          "--change is given twice for " + change.substr(0, colon) + "; a module changes once");
     }
   }
   return disturbance;

@@ -37,12 +37,12 @@ struct Post {
   std::size_t number = 0;  ///< Among all threads.
 };
 
-/// What a stage was sent of a microbatch, and what that took it.
+/// What a stage was sent of a microbatch, and what that takes it.
 struct Slot {
   Report report;
   EmulatedMicrobatch microbatch;  ///< Feeds of the LLM's first stage alone.
   std::vector<Route> routes;
-  double seconds = 0;
+  double seconds = 0;    ///< Modelled, of all passes so far.
   double forward_s = 0;  ///< Of these.
 
   // Nothing to do: an encoder's in whose part of the step nothing has media.
@@ -244,10 +244,11 @@ class Fleet {
     const Time started = Clock::now();
     const double seconds = pass_seconds(post, pass.kind, slot.microbatch.load);
     std::this_thread::sleep_until(started + length(seconds * job_.time_scale));
-    const Time now = Clock::now();
-    slot.seconds += seconds_between(started, now);
+    slot.seconds += seconds;
     if (pass.kind == PassKind::kForward) slot.forward_s = slot.seconds;
-    if (pass.kind != PassKind::kWeights) line_of(post).end(post.stage, pass.slot, pass.kind, now);
+    if (pass.kind != PassKind::kWeights) {
+      line_of(post).end(post.stage, pass.slot, pass.kind, Clock::now());
+    }
     return {};
   }
 
@@ -297,17 +298,17 @@ class Fleet {
     return feeds;
   }
 
-  // The node hears what the stage took, in modelled seconds as its profile is in, and in the parts
-  // that it predicted of the stage's modules.
+  // The node hears what the passes take by the model, not when this machine's threads woke: its
+  // load is no news of the emulated cluster. In the parts that it predicted of the stage's modules.
   Status send_report(const Slot& slot, Client& client) const {
     const auto& predicted = slot.report.seconds;
     const double sum = std::accumulate(predicted.begin(), predicted.end(), 0.0);
     Report report = slot.report;
     for (double& seconds : report.seconds) {
       seconds =
-          sum > 0 && seconds > 0 ? slot.seconds / job_.time_scale * seconds / sum : kNotMeasured;
+          sum > 0 && seconds > 0 ? slot.seconds * seconds / sum : kNotMeasured;
     }
-    if (sum > 0) report.forward_s = slot.forward_s / job_.time_scale;
+    if (sum > 0) report.forward_s = slot.forward_s;
     return client.report(report);
   }
 
@@ -335,7 +336,9 @@ class Fleet {
     for (const double wait : waits_) {
       step.data_wait_s += wait / static_cast<double>(waits_.size());
     }
-    step.work = work_of(job_.model, all_of(encoder_), all_of(llm_));
+    const auto llm = all_of(llm_);
+    step.work = work_of(job_.model, all_of(encoder_), llm);
+    step.coupled = is_coupled(llm);
     steps_.push_back(std::move(step));
   }
 

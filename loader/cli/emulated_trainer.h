@@ -39,6 +39,7 @@ struct EmulatedStep {
   double seconds = 0;      ///< From the first pass to the last reduced gradient.
   double data_wait_s = 0;  ///< Mean over the stages: blocked for a microbatch.
   PipelineStep work;       ///< What they did, for the simulator.
+  bool coupled = true;     ///< See is_coupled.
 };
 
 /// Runs the job's trainers against a node that is serving. Blocks. Errors: kCancelled; what a

@@ -1,6 +1,6 @@
 #include "loader/cli/emulated_work.h"
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -40,10 +40,8 @@ void add_encoder(const PipelineModel& model, const EmulatedMicrobatches& encoder
       encoder_passes(model, encoder[e][slot].load, passes);
       of_replica.insert(of_replica.end(), passes.begin(), passes.end());
     }
-    if (!of_replica.empty()) continue;
-    of_replica.resize(model.encoder.stages);  // the simulator wants a slot: one of no work
-    step.feeds.push_back({.encoder_replica = e});
   }
+  add_idle_slots(step);
 }
 
 }  // namespace
@@ -71,13 +69,17 @@ PipelineStep work_of(const PipelineModel& model, const EmulatedMicrobatches& enc
   return step;
 }
 
-bool is_coupled(const PipelineStep& work) {
-  std::set<std::pair<std::uint32_t, std::uint32_t>> slots;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> microbatches;
-  return std::all_of(work.feeds.begin(), work.feeds.end(), [&](const Feed& feed) {
-    return slots.emplace(feed.encoder_replica, feed.slot).second &&
-           microbatches.emplace(feed.llm_replica, feed.microbatch).second;
-  });
+bool is_coupled(const EmulatedMicrobatches& llm) {
+  std::set<std::pair<std::size_t, std::size_t>> slots;
+  for (const auto& replica : llm) {
+    for (const EmulatedMicrobatch& microbatch : replica) {
+      if (microbatch.feeds.size() > 1) return false;
+      for (const EmulatedFeed& feed : microbatch.feeds) {
+        if (!slots.emplace(feed.encoder_replica, feed.slot).second) return false;
+      }
+    }
+  }
+  return true;
 }
 
 }  // namespace isocost::cli

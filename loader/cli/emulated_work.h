@@ -17,6 +17,6 @@ PipelineStep work_of(const PipelineModel& model, const EmulatedMicrobatches& enc
                      const EmulatedMicrobatches& llm);
 
 /// An encoder's microbatch is one of the LLM's, whatever replica does it.
-bool is_coupled(const PipelineStep& work);
+bool is_coupled(const EmulatedMicrobatches& llm);
 
 }  // namespace isocost::cli

@@ -3,8 +3,25 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "loader/cli/commands.h"
+
+namespace {
+
+// CLI11 asks for a command before it says that it does not know the word in its place.
+int report(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining();
+  const bool no_command = error.get_name() == "RequiredError" && app.get_subcommands().empty();
+  if (!no_command || unknown.empty()) return app.exit(error) == 0 ? 0 : 2;
+  const bool flag = unknown.front().starts_with('-');
+  std::fprintf(stderr, "isocost: there is no %s '%s'; isocost --help lists them\n",
+               flag ? "flag" : "command", unknown.front().c_str());
+  return 2;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{
@@ -12,6 +29,9 @@ int main(int argc, char** argv) {
       "'isocost COMMAND --help' explains a command and shows examples.",
       "isocost"};
   app.require_subcommand(1);
+  app.footer(
+      "Status: 0 done; 1 failed, or something was found bad; 2 wrong call: flags, or the contents "
+      "of a\nfile that they name; 128 + N stopped by signal N.");
   app.set_version_flag("--version", "isocost " ISOCOST_VERSION);
   isocost::cli::Run run;
   isocost::cli::add_serve(app, run);
@@ -34,8 +54,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "isocost: cannot write to standard output\n");
     return status == 0 ? 1 : status;
   } catch (const CLI::ParseError& error) {
-    const int status = app.exit(error);
-    return status == 0 ? 0 : 2;
+    return report(app, error);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "isocost: %s\n", error.what());
     return 1;

@@ -18,7 +18,6 @@
 #include "loader/cli/console.h"
 #include "loader/cli/trace_options.h"
 #include "loader/config.h"
-#include "loader/data_profile.h"
 #include "loader/internal/output_file.h"
 
 namespace isocost::cli {
@@ -28,7 +27,6 @@ constexpr std::uint64_t kFreshSeed = 0x9E3779B9;
 
 struct PlanArguments {
   TraceOptions source;
-  std::string data;
   std::string interconnect;
   std::string gpu_memory = "80GiB";
   std::string schedule = "1f1b";
@@ -86,7 +84,7 @@ class Checkpoint {
   static Result<Checkpoint> open(const std::string& path, const std::string& inputs) {
     Checkpoint checkpoint;
     if (path.empty()) return checkpoint;
-    if (std::filesystem::exists(path)) ISOCOST_TRY(checkpoint.read(path, inputs));
+    if (std::filesystem::exists(path)) ISOCOST_TRY(of_given(checkpoint.read(path, inputs)));
     // In one piece, so that scores survive whatever happens: a torn last line goes.
     std::string text = nlohmann::json{{"inputs", inputs}}.dump() + "\n";
     for (const auto& [key, score] : checkpoint.known_) text += line_of({key, score});
@@ -290,14 +288,6 @@ Result<JobModel> job_of(PlanArguments& arguments) {
   return job;
 }
 
-Result<TraceMix> read_samples(const PlanArguments& arguments) {
-  if (arguments.data.empty()) return arguments.source.read();
-  TraceMix mix;
-  ISOCOST_ASSIGN(mix.traces.emplace_back(), load_profiled_loads(arguments.data));
-  mix.weights = {1};
-  return mix;
-}
-
 // With what a node and a trainer keep to: the layers of each stage, the machines, and what
 // activations may take.
 Result<Layout> as_served(Layout layout, const JobModel& job, const Batches& batches,
@@ -318,7 +308,7 @@ Result<int> plan_command(PlanArguments arguments) {
   ISOCOST_TRY(check_output_file("--output", arguments.output));
   ISOCOST_TRY(check_output_file("--resume", arguments.resume));
   const SignalStop signals;
-  ISOCOST_ASSIGN(const TraceMix mix, read_samples(arguments));
+  ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
   ISOCOST_ASSIGN(const JobModel job, job_of(arguments));
   const Batches batches =
       draw_batches(arguments, job, mix, arguments.batches, arguments.search.seed);
@@ -363,11 +353,7 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--gpu-memory", arguments.gpu_memory, "Of each")
       ->type_name("SIZE")
       ->capture_default_str();
-  auto* samples = command.add_option_group("samples", "What is trained on; one of these");
-  arguments.source.add_to(command, *samples);
-  samples->add_option("--data", arguments.data, "What 'isocost profile-data --json' wrote")
-      ->type_name("FILE");
-  samples->require_option(1);
+  arguments.source.add_to(command);
   command
       .add_option("--interconnect", arguments.interconnect,
                   "node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8, or parts of it")

@@ -232,7 +232,7 @@ Result<int> predict_one(const PredictArguments& arguments) {
   }
   CostProfile profile = CostProfile::stated_default();
   if (!arguments.profile.empty()) {
-    ISOCOST_ASSIGN(profile, CostProfile::load(arguments.profile));
+    ISOCOST_ASSIGN(profile, of_given(CostProfile::load(arguments.profile)));
   }
   ISOCOST_ASSIGN(const Load load, by_key ? load_of_sample(arguments) : load_of_options(arguments));
   std::vector<std::pair<std::string, ModuleExplanation>> modules;

@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -11,11 +10,13 @@
 
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
+#include "loader/cli/number_range.h"
 #include "loader/internal/output_file.h"
 
 namespace isocost::cli {
 namespace {
 
+constexpr double kLeastSeconds = 1e-3;
 constexpr double kMostSeconds = 7 * 24 * 3600;
 
 struct ProfileArguments {
@@ -59,22 +60,13 @@ void add_profile(CLI::App& app, Run& run) {
   command->add_option("--out", arguments->out, "Profile to write")
       ->type_name("FILE")
       ->capture_default_str();
-  // Once it is a number of seconds, by std::isfinite: NaN passes any comparison of CLI11's.
-  const CLI::Validator possible(
-      [](const std::string& text) -> std::string {
-        char* end = nullptr;
-        const double seconds = std::strtod(text.c_str(), &end);
-        if (*end == '\0' && std::isfinite(seconds) && seconds > 0 && seconds <= kMostSeconds) {
-          return {};
-        }
-        return "must be above 0 and at most 168h (a week)";
-      },
-      "");
-  command->add_option("--budget", arguments->budget_s, "Time to spend: 30s, 5m, 1h [60s]")
+  command
+      ->add_option("--budget", arguments->budget_s,
+                   "Time to spend: 30s, 5m, 1h, a week at most [60s]")
       ->type_name("TIME")
       ->transform(
           CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
-      ->check(possible);
+      ->check(number_range(kLeastSeconds, kMostSeconds));
   command->add_option("--threads", arguments->threads, "Threads to compute with")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

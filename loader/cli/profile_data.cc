@@ -133,7 +133,7 @@ Result<int> profile_command(ProfileArguments arguments) {
   options.stop = signals.token();
   options.progress = progress_bar();
   if (!arguments.profile.empty()) {
-    ISOCOST_ASSIGN(options.profile, CostProfile::load(arguments.profile));
+    ISOCOST_ASSIGN(options.profile, of_given(CostProfile::load(arguments.profile)));
   }
   NodeOptions node;
   for (const auto& [spec, value] : arguments.recipe) {
@@ -197,7 +197,7 @@ void add_options(CLI::App& command, const std::shared_ptr<ProfileArguments>& arg
   }
   command.add_option("--html", arguments->html, "Write a report with plots")->type_name("FILE");
   command.add_flag("--json", arguments->json,
-                   "Print JSON, with the loads that 'plan --data' reads");
+                   "Print JSON, with the loads that --data of plan, simulate and emulate reads");
   command.add_flag("--verbose", arguments->verbose, "Log debug messages, too");
 }
 

@@ -1,11 +1,12 @@
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/read_file.h"
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/config.h"
@@ -14,26 +15,19 @@
 namespace isocost::cli {
 namespace {
 
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
 struct ServeArguments {
   std::string config;
   std::vector<std::pair<const OptionSpec*, std::string>> flags;  // in the order given
   bool verbose = false;
 };
 
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file.is_open() || file.bad()) {
-    return Error(ErrorCode::kNotFound, path + ": cannot be read");
-  }
-  return text;
-}
-
 // The file first, then the flags: what is typed wins.
 Result<NodeOptions> read_options(const ServeArguments& arguments) {
   std::string text;
   if (!arguments.config.empty()) {
-    ISOCOST_ASSIGN(text, read_file(arguments.config));
+    ISOCOST_ASSIGN(text, read_file("config", arguments.config, kMaxConfigBytes));
   }
   return make_options([&](NodeOptions& options) -> Status {
     ISOCOST_TRY(apply_toml(options, text, arguments.config));
@@ -54,7 +48,7 @@ Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
 
 Status serve(const ServeArguments& arguments) {
   const SignalStop signals;
-  ISOCOST_ASSIGN(const NodeOptions options, read_options(arguments));
+  ISOCOST_ASSIGN(const NodeOptions options, of_given(read_options(arguments)));
   const LogSink sink = console_log(arguments.verbose);
   ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, progress_bar(), sink));
   finish_progress();
@@ -69,12 +63,17 @@ Status serve(const ServeArguments& arguments) {
   }
   std::printf("listening on %s\n", node->endpoint().c_str());
   std::fflush(stdout);
-  ISOCOST_ASSIGN(const NodeSummary summary, node->run(signals.token()));
+  // An endless node ends by a signal only: what it did is told however it ends.
+  const auto ended = node->run(signals.token());
+  const NodeSummary summary = node->summary();
+  const Status written = write_summary(options, summary);
   log(sink, LogLevel::kInfo,
-      "done: " + std::to_string(summary.steps) + " steps, " + std::to_string(summary.delivered) +
-          " samples delivered, " + std::to_string(summary.bad) + " bad, " +
-          std::to_string(summary.dropped) + " dropped");
-  return write_summary(options, summary);
+      (ended ? "done: " : "ended early: ") + std::to_string(summary.steps) + " steps, " +
+          std::to_string(summary.delivered) + " samples delivered, " + std::to_string(summary.bad) +
+          " bad, " + std::to_string(summary.dropped) + " dropped");
+  if (ended) return written;
+  if (!written) log(sink, LogLevel::kError, written.error().message());
+  return ended.error();
 }
 
 }  // namespace
@@ -104,8 +103,8 @@ void add_serve(CLI::App& app, Run& run) {
       "  isocost serve --shards data/shards --metrics 9464    # and then: isocost top\n"
       "  isocost serve --shards data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
       "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
-      "acknowledged the last epoch. Stops at SIGINT or SIGTERM. Status: 0 done, 1 failed, 2 "
-      "usage,\n128 + N stopped by signal N.");
+      "acknowledged the last epoch. Stops at SIGINT or SIGTERM. Status: 0 done, 1 failed, 2 wrong\n"
+      "call or file, 128 + N stopped by signal N.");
   command->callback([arguments, &run] {
     run = [arguments] {
       const Status status = serve(*arguments);

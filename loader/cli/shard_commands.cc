@@ -1,8 +1,10 @@
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "loader/bad_samples.h"
@@ -76,7 +78,18 @@ Result<int> check(const ReadArguments& arguments) {
   return report.bad.empty() ? 0 : 1;
 }
 
+// Before all headers are read in vain.
+Status check_index_dir(const std::string& directory) {
+  std::error_code failure;
+  if (!directory.empty()) std::filesystem::create_directories(directory, failure);
+  if (!failure) return {};
+  return Error(ErrorCode::kInvalidArgument, "--index-dir: cannot make " + directory + ": " +
+                                                failure.message() + "; name another directory");
+}
+
+// 1 where an index was not kept: a warning has said why.
 Result<int> index(const ReadArguments& arguments) {
+  ISOCOST_TRY(check_index_dir(arguments.index_dir));
   const auto started = std::chrono::steady_clock::now();
   ISOCOST_ASSIGN(const auto dataset,
                  Dataset::open(arguments.directory, dataset_options(arguments)));
@@ -85,6 +98,7 @@ Result<int> index(const ReadArguments& arguments) {
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"shards", dataset->shards()},
                                          {"samples", dataset->size()},
+                                         {"not_kept", dataset->indexes_not_kept()},
                                          {"seconds", seconds.count()},
                                          {"bad", to_json(dataset->bad())}};
     std::printf("%s\n", json.dump(2).c_str());
@@ -94,7 +108,7 @@ Result<int> index(const ReadArguments& arguments) {
                 static_cast<unsigned long long>(dataset->size()), dataset->bad().size(),
                 seconds.count());
   }
-  return 0;
+  return dataset->indexes_not_kept() == 0 ? 0 : 1;
 }
 
 struct MakeArguments {
@@ -112,8 +126,13 @@ Result<int> make(MakeArguments arguments) {
   options.stop = signals.token();
   options.progress = progress_bar();
   options.log = console_log(false);
-  ISOCOST_ASSIGN(const MadeShards made, make_shards(arguments.source, arguments.output, options));
+  auto made_shards = make_shards(arguments.source, arguments.output, options);
   finish_progress();
+  if (!made_shards) {
+    const Error& error = made_shards.error();  // kIo may be of what is written
+    return error.code() == ErrorCode::kIo ? error : of_given(error);
+  }
+  const MadeShards made = *std::move(made_shards);
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"shards", made.shards},
                                          {"samples", made.samples},
@@ -152,7 +171,8 @@ void add_index(CLI::App& app, Run& run) {
       "Examples:\n  isocost index data/shards\n  isocost index data/shards --index-dir /fast/index "
       "--json\n"
       "An index that is newer than its shard is left alone. serve indexes by itself what is "
-      "missing.");
+      "missing.\n"
+      "Status: 0 done, 1 an index was not kept, 2 wrong call.");
   command->callback(
       [arguments, &run] { run = [arguments] { return exit_status(index(*arguments)); }; });
 }
@@ -167,7 +187,7 @@ void add_check(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->footer(
       "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json\n"
-      "Status: 0 all is good, 1 something is bad, 2 usage.");
+      "Status: 0 all is good, 1 something is bad, 2 wrong call.");
   command->callback(
       [arguments, &run] { run = [arguments] { return exit_status(check(*arguments)); }; });
 }
@@ -198,7 +218,8 @@ void add_make_shards(CLI::App& app, Run& run) {
       "Files of\n"
       "a directory are grouped by their name up to the first dot.\n"
       "Examples:\n  isocost make-shards manifest.jsonl data/shards\n"
-      "  isocost make-shards photos/ data/shards --samples-per-shard 500 --skip-bad");
+      "  isocost make-shards photos/ data/shards --samples-per-shard 500 --skip-bad\n"
+      "Status: 0 done, 1 failed, 2 wrong call or bad sample, 128 + N stopped by signal N.");
   command->callback(
       [arguments, &run] { run = [arguments] { return exit_status(make(*arguments)); }; });
 }

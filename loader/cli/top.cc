@@ -17,6 +17,7 @@
 #include "loader/cli/commands.h"
 #include "loader/cli/console.h"
 #include "loader/cli/http_get.h"
+#include "loader/cli/number_range.h"
 #include "loader/cli/top_view.h"
 
 namespace isocost::cli {
@@ -148,10 +149,10 @@ void add_top(CLI::App& app, Run& run) {
                    "Where the node serves metrics; PORT and HOST:PORT will do")
       ->capture_default_str();
   command->add_option("--interval", arguments->interval_s, "Seconds between two looks")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(number_range(0.1, 3600))
       ->capture_default_str();
   command->add_option("--timeout", arguments->timeout_s, "Seconds to wait for an answer")
-      ->check(CLI::Range(0.1, 600.0))
+      ->check(number_range(0.1, 600))
       ->capture_default_str();
   command->add_flag("--once", arguments->once,
                     "Print one table, counted since the node's start, and end; so without a "
@@ -166,7 +167,7 @@ void add_top(CLI::App& app, Run& run) {
       "  isocost top --json | jq .modules.vision.mape\n"
       "Ctrl-C ends it. docs/metrics.md explains what is shown. Status: 0, 1 where no node "
       "answers,\n"
-      "2 usage.");
+      "2 wrong call.");
   command->callback([arguments, &run] {
     run = [arguments] {
       const Status status = top(*arguments);

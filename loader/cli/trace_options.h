@@ -5,20 +5,22 @@
 
 #include "balancer/layout_model.h"
 #include "base/result.h"
+#include "loader/cli/console.h"
 #include "loader/cli/trace_csv.h"
 
 namespace isocost::cli {
 
-/// What commands that draw samples from traces are told alike.
+/// What commands that draw samples are told alike: from traces, or from a profiled data set.
 struct TraceOptions {
   std::string traces;
   std::string weights;
+  std::string data;
   std::string profile;
 
-  /// Adds --weights and --profile, and to `group` --trace, which it returns.
-  CLI::Option* add_to(CLI::App& command, CLI::App& group);
-  Result<TraceMix> read() const { return read_traces(traces, weights); }
-  Result<JobModel> job() const { return JobModel::load(profile); }
+  /// Adds --trace and --data, of which one must be given, --weights and --profile.
+  void add_to(CLI::App& command);
+  Result<TraceMix> read() const;
+  Result<JobModel> job() const { return of_given(JobModel::load(profile)); }
 };
 
 }  // namespace isocost::cli

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import struct
 import subprocess
@@ -43,6 +44,10 @@ class Help(unittest.TestCase):
             self.assertEqual(shown.returncode, 0, command)
             self.assertIn(f"isocost {command} ", shown.stdout)
 
+    def test_an_unknown_command_is_named(self):
+        self.assertIn("there is no command 'surve'; isocost --help lists them", isocost("surve", "--ranks", "2").stderr)
+        self.assertIn("there is no flag '--ranks'", isocost("--ranks", "2").stderr)
+
     def test_wrong_usage_is_status_2(self):
         for arguments in ([], ["surve"], ["serve", "--rnaks", "2"], ["check"], ["keygen"]):
             self.assertEqual(isocost(*arguments).returncode, 2, arguments)
@@ -74,6 +79,15 @@ class WithShards(unittest.TestCase):
         line = node.stdout.readline()
         self.assertTrue(line.startswith("listening on tcp://127.0.0.1:"), line)
         return node, line.split()[-1]
+
+
+class MakeShards(WithShards):
+    def test_a_line_that_is_no_json_is_named(self):
+        manifest = self.directory / "broken.jsonl"
+        manifest.write_text("{\n")
+        failed = isocost("make-shards", manifest, self.directory / "more")
+        self.assertEqual((failed.returncode, failed.stdout), (2, ""))
+        self.assertIn(f"{manifest}:1", failed.stderr)
 
 
 class Predict(WithShards):
@@ -184,6 +198,20 @@ class Check(WithShards):
         self.assertEqual(set(bad), {"gone.tar", "folder.tar", "pipe.tar"})
         self.assertIn("link to nothing", bad["gone.tar"])
 
+    def test_an_index_that_is_not_kept_is_status_1(self):
+        indexes = self.directory / "indexes"
+        indexed = isocost("index", self.shards, "--index-dir", indexes)
+        self.assertEqual(indexed.returncode, 0, indexed.stderr)
+        (folder,) = indexes.iterdir()
+        shutil.rmtree(folder)
+        folder.write_text("in the way")
+        indexed = isocost("index", self.shards, "--index-dir", indexes, "--json")
+        self.assertEqual(indexed.returncode, 1, indexed.stderr)
+        self.assertEqual(json.loads(indexed.stdout)["not_kept"], 3)
+        refused = isocost("index", self.shards, "--index-dir", folder)
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))
+        self.assertIn(f"--index-dir: cannot make {folder}", refused.stderr)
+
     def test_limits_that_allow_nothing_are_refused(self):
         for option in ("--memory", "--max-pixels"):
             self.assertEqual(isocost("check", option, "0", self.shards).returncode, 2, option)
@@ -278,16 +306,31 @@ class ProfileData(WithShards):
             self.assertEqual(sum(written[module].pop("layers")), layers)
         self.assertEqual(written, best)
 
-    def test_plan_takes_one_kind_of_samples(self):
+    def test_simulate_and_emulate_read_what_it_wrote(self):
+        data = self.directory / "D.json"
+        data.write_text(isocost("profile-data", self.shards, *self.OPTIONS, "--json").stdout, encoding="utf-8")
+        job = ("--dp", "2", "--pp", "3", "--microbatches", "2", "--global-batch", "8", "--steps", "2", "--json")
+        simulated = isocost("simulate", "--data", data, *job)
+        self.assertEqual(simulated.returncode, 0, simulated.stderr)
+        isocost_step = json.loads(simulated.stdout)["policies"]["isocost"]
+        self.assertGreaterEqual(isocost_step["step_s"], isocost_step["bound_s"])
+        emulated = isocost("emulate", "--data", data, *job, "--step-seconds", "0.05")
+        self.assertEqual(emulated.returncode, 0, emulated.stderr)
+        self.assertEqual(json.loads(emulated.stdout)["trainers"], 6)
+
+    def test_one_kind_of_samples_is_taken(self):
         for arguments in ((), ("--data", "D.json", "--trace", "a.csv"), ("--data", "D.json", "--weights", "1")):
-            self.assertEqual(isocost("plan", *arguments).returncode, 2, arguments)
+            for command in ("plan", "simulate", "emulate"):
+                refused = isocost(command, *arguments)
+                self.assertEqual(refused.returncode, 2, arguments)
+                self.assertNotIn("does not exist", refused.stderr)
 
     def test_plan_names_what_is_wrong_with_the_file(self):
         data = self.directory / "D.json"
         for text, says in (("{}", "isocost profile-data --json"), ("[", "parse error"), ("", "D.json")):
             data.write_text(text, encoding="utf-8")
             failed = isocost("plan", "--data", data)
-            self.assertNotEqual(failed.returncode, 0)
+            self.assertEqual(failed.returncode, 2)
             self.assertIn(says, failed.stderr)
             self.assertIn(str(data), failed.stderr)
         self.assertIn("does not exist", isocost("plan", "--data", self.directory / "none.json").stderr)
@@ -296,7 +339,7 @@ class ProfileData(WithShards):
 class Serve(WithShards):
     def failure(self, *arguments):
         failed = isocost("serve", "--shards", self.shards, *arguments)
-        self.assertNotEqual(failed.returncode, 0)
+        self.assertEqual(failed.returncode, 2, failed.stderr)
         self.assertEqual(failed.stdout, "")
         return failed.stderr
 
@@ -313,6 +356,14 @@ class Serve(WithShards):
             node.send_signal(number)
             node.communicate(timeout=SECONDS)
             self.assertEqual(node.returncode, 128 + number)
+
+    def test_a_summary_is_written_at_a_signal(self):
+        summary = self.directory / "run.json"
+        node, _ = self.serve("--epochs", "0", "--summary", summary)
+        node.send_signal(signal.SIGTERM)
+        node.communicate(timeout=SECONDS)
+        self.assertEqual(node.returncode, 128 + signal.SIGTERM)
+        self.assertEqual(json.loads(summary.read_text())["samples"]["delivered"], 0)
 
     def test_says_at_once_where_it_cannot_write(self):
         for option in ("--summary", "--bad-samples-file"):
@@ -336,7 +387,8 @@ class Serve(WithShards):
         self.assertIn(f"{config}:2: rnaks", self.failure("--config", config))
         config.write_text("ranks = \n")
         self.assertIn(f"{config}:1", self.failure("--config", config))
-        self.assertIn("no/such.toml", self.failure("--config", "no/such.toml"))
+        self.assertIn("no/such.toml does not exist", self.failure("--config", "no/such.toml"))
+        self.assertIn(f"config {self.directory} is a directory", self.failure("--config", self.directory))
 
     def test_a_layout_gives_ranks_and_microbatches(self):
         layout = self.directory / "layout.json"
@@ -357,6 +409,13 @@ class Serve(WithShards):
         self.assertIn("--memory", self.failure("--memory", "much"))
         self.assertIn("global_batch = 4", self.failure("--ranks", "2", "--microbatches", "4", "--global-batch", "4"))
         self.assertIn("no/such.json", self.failure("--profile", "no/such.json"))
+        profile = self.directory / "profile.json"
+        profile.write_text("{")
+        self.assertIn(str(profile), self.failure("--profile", profile))
+        for command in (("predict", "--llm", "5"), ("profile-data", self.shards)):
+            failed = isocost(*command, "--profile", profile)
+            self.assertEqual(failed.returncode, 2)
+            self.assertIn(str(profile), failed.stderr)
 
 
 class Top(WithShards):
@@ -376,6 +435,13 @@ class Top(WithShards):
         document = json.loads(isocost("top", "--json", url.removesuffix("/metrics")).stdout)
         self.assertEqual(document["node"]["samples_bad_total"], 0)
         self.assertEqual(document["ranks"], [])
+
+    def test_seconds_are_numbers_in_a_range(self):
+        for option in ("--interval", "--timeout"):
+            for seconds in ("nan", "inf", "0", "1s", ""):
+                refused = isocost("top", "--once", f"{option}={seconds}", "http://127.0.0.1:1")
+                self.assertEqual(refused.returncode, 2, (option, seconds))
+                self.assertIn(option, refused.stderr)
 
     def test_nothing_listens(self):
         failed = isocost("top", "--once", "http://127.0.0.1:1")
