@@ -12,17 +12,13 @@
 #include <variant>
 #include <vector>
 
-#include "loader/batch_composer.h"
-#include "loader/correction_file.h"
 #include "loader/delivery_queue.h"
 #include "loader/internal/measurement.h"
 #include "loader/internal/microbatch_header.h"
 #include "loader/internal/node_parts.h"
+#include "loader/internal/step_source.h"
 #include "loader/job.h"
 #include "loader/metrics_endpoint.h"
-#include "loader/online_model.h"
-#include "loader/planner.h"
-#include "loader/reprofiling.h"
 #include "loader/served_layout.h"
 #include "loader/step_decoder.h"
 #include "loader/timeline.h"
@@ -36,8 +32,6 @@ using Clock = std::chrono::steady_clock;
 
 // How long a node that is done waits for its clients' goodbyes.
 constexpr std::chrono::seconds kFarewell{5};
-
-constexpr std::uint64_t kStepsBetweenSaves = 64;  // of what correction learnt
 
 // One job's planning.
 struct Run {
@@ -53,13 +47,9 @@ class NodeImpl final : public Node {
  public:
   explicit NodeImpl(NodeParts parts)
       : parts_(std::move(parts)),
-        composer_({&parts_.cursor, parts_.dataset.get(), &parts_.recipe, parts_.layout.get()},
-                  parts_.options, parts_.profile),
-        cursor_fingerprint_(composer_.fingerprint()),
+        steps_(parts_),
         offer_{parts_.options, parts_.receivers(), parts_.layout ? parts_.layout->fingerprint() : 0,
-               parts_.layout && parts_.layout->pipelined(), cursor_fingerprint_},
-        model_(parts_.profile, cost_model_options(parts_.options), parts_.log),
-        reprofiling_(parts_.options.reprofile, model_, parts_.log),
+               parts_.layout && parts_.layout->pipelined(), steps_.fingerprint()},
         budget_(parts_.options.memory) {}
 
   Status start();
@@ -83,11 +73,10 @@ class NodeImpl final : public Node {
   void plan_all(const Run& run);
   Status plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t first_step);
   Status plan_one(const Run& run, std::uint32_t epoch, std::uint32_t step);
-  void keep_correction();
   Status wait_for_room(const Run& run);
   Status push(const Run& run, std::shared_ptr<SealedStep> step);
   Status push(const Run& run, const EpochEnd& end);
-  void count(const SealedStep& step, double plan_seconds);
+  void count(const SealedStep& step);
 
   Status deliver_all(std::uint64_t job, const std::stop_token& stop);
   Status deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t session,
@@ -102,12 +91,9 @@ class NodeImpl final : public Node {
 
   const Clock::time_point made_ = Clock::now();
   NodeParts parts_;
-  BatchComposer composer_;  // batches: by the planning thread alone
-  const std::uint64_t cursor_fingerprint_;
+  StepSource steps_;  // the planning thread's
   const JobOffer offer_;
   bool hardware_compared_ = false;  // the socket's thread's
-  OnlineModel model_;
-  Reprofiling reprofiling_;
   BufferPool pool_;
   MemoryBudget budget_;
   TrainingMeter meter_;
@@ -129,7 +115,7 @@ class NodeImpl final : public Node {
 
 Status NodeImpl::start() {
   const NodeOptions& options = parts_.options;
-  ISOCOST_TRY(restore_correction(model_, options.correction_file, parts_.log));
+  ISOCOST_TRY(steps_.restore());
   ServerOptions server = server_options(options);
   server.name = [this](std::int32_t rank) { return name_of(rank); };
   // With the receivers known, planning need not wait for the first of them.
@@ -172,8 +158,8 @@ Status NodeImpl::start() {
 tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   Hello hello = applicant.hello;
   compare_hardware(hello);
-  if (composer_.continues(hello.start.cursor, hello.start.step)) {
-    hello.start.cursor = cursor_fingerprint_;
+  if (steps_.continues(hello.start.cursor, hello.start.step)) {
+    hello.start.cursor = steps_.fingerprint();
   }
   tl::expected<Verdict, Refusal> verdict;
   {
@@ -218,8 +204,7 @@ Welcome NodeImpl::welcome(const Job& job) const {
   Welcome welcome;
   welcome.ranks = job.ranks();
   welcome.job = job.id();
-  welcome.start = job.start();
-  welcome.start.cursor = cursor_fingerprint_;
+  welcome.start = {steps_.fingerprint(), job.start().epoch, job.start().step, {}};
   welcome.dataset_fingerprint = parts_.dataset->fingerprint();
   welcome.recipe_fingerprint = parts_.recipe.fingerprint();
   welcome.samples_per_epoch = parts_.dataset->size();
@@ -236,7 +221,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
     return;
   }
   if (const auto* came = std::get_if<ProfileCame>(&event)) {
-    reprofiling_.offer(*came);
+    steps_.offer(*came);
     return;
   }
   {
@@ -265,7 +250,7 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
     const StepId id{job_->id(), report.position.epoch, report.position.step};
     meter_.reported(id, rank, report, step->plan);
     if (timeline_) timeline_->reported(id, rank, report, step->plan);
-    if (model_.report(measurement, std::move(step))) return;
+    if (steps_.model().report(measurement, std::move(step))) return;
   }
   counts_.reports_rejected += 1;
   const std::uint64_t rejected = static_cast<std::uint64_t>(counts_.reports_rejected);
@@ -289,7 +274,7 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
     status = deliver_all(job, stop);
     planning.request_stop();
   } while (!status && status.error().code() == ErrorCode::kCancelled && !stop.stop_requested());
-  keep_correction();
+  steps_.keep();
   if (status) {
     wait_until_left(kFarewell);
     return summary();
@@ -311,6 +296,7 @@ Result<Run> NodeImpl::wait_for_job(const std::stop_token& stop) {
 
 void NodeImpl::plan_all(const Run& run) {
   const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
+  steps_.take_up(run.start.learnt);
   Status status;
   std::uint32_t epoch = run.start.epoch;
   for (; status && (epochs == 0 || epoch < epochs); ++epoch) {
@@ -336,7 +322,6 @@ Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t f
   for (std::uint64_t step = first_step; step < steps; ++step) {
     ISOCOST_TRY(wait_for_room(run));
     ISOCOST_TRY(plan_one(run, epoch, static_cast<std::uint32_t>(step)));
-    if (step % kStepsBetweenSaves == 0) keep_correction();
   }
   end.steps = static_cast<std::uint32_t>(steps);
   end.dropped = parts_.cursor.dropped(epoch);
@@ -355,14 +340,6 @@ Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t f
             " samples of the tail dropped (tail = drop)");
   }
   return push(run, end);
-}
-
-// A full disk is no reason to end training: what was learnt is learnt again.
-void NodeImpl::keep_correction() {
-  const Status saved = save_correction(model_, parts_.options.correction_file);
-  if (saved) return;
-  log(parts_.log, LogLevel::kWarning,
-      "correction_file: " + saved.error().message() + "; training goes on without it");
 }
 
 Status NodeImpl::wait_for_room(const Run& run) {
@@ -393,31 +370,14 @@ Status NodeImpl::push(const Run& run, const EpochEnd& end) {
 }
 
 Status NodeImpl::plan_one(const Run& run, std::uint32_t epoch, std::uint32_t step) {
-  auto sealed = std::make_shared<SealedStep>();
-  sealed->epoch = epoch;
-  sealed->step = step;
-  ISOCOST_ASSIGN(const std::vector<SampleId> ids, composer_.batch(epoch, step));
-  ISOCOST_ASSIGN(sealed->slots, decoder_->decode_step(ids, run.stop));
-  if (sealed->slots.empty()) return {};  // every sample was bad, and is listed
-
-  PlanInput input;
-  for (const SampleSlot& slot : sealed->slots) {
-    input.loads.push_back(slot.load);
-    input.weights.push_back(slot.weight);
-    input.ids.push_back(slot.id);
-  }
-  reprofiling_.take_offered();
-  const auto started = Clock::now();
-  ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
-    return plan_step(input, model, run.options, parts_.layout.get());
-  }));
-  sealed->count_readers();
-  count(*sealed, std::chrono::duration<double>(Clock::now() - started).count());
-  sealed->profile_wanted = reprofiling_.ask();
+  ISOCOST_ASSIGN(std::shared_ptr<SealedStep> sealed,
+                 steps_.seal({epoch, step, run.options, *decoder_, run.stop}));
+  if (sealed == nullptr) return {};
+  count(*sealed);
   return push(run, std::move(sealed));
 }
 
-void NodeImpl::count(const SealedStep& step, double plan_seconds) {
+void NodeImpl::count(const SealedStep& step) {
   meter_.planned(step.plan);
   const std::lock_guard lock(mutex_);
   counts_.steps += 1;
@@ -429,7 +389,7 @@ void NodeImpl::count(const SealedStep& step, double plan_seconds) {
   const auto n = static_cast<double>(counts_.steps);
   const double gap =
       step.plan.lower_bound_s > 0 ? step.plan.makespan_s / step.plan.lower_bound_s - 1 : 0;
-  counts_.plan_seconds_mean += (plan_seconds - counts_.plan_seconds_mean) / n;
+  counts_.plan_seconds_mean += (step.plan_seconds - counts_.plan_seconds_mean) / n;
   counts_.gap_mean += (gap - counts_.gap_mean) / n;
 }
 
@@ -559,7 +519,7 @@ NodeSummary NodeImpl::summary() {
   summary.bad = parts_.bad->count();
   summary.replaced = decoder_->replaced();
   summary.memory_peak_bytes = budget_.peak();
-  const OnlineModel::Progress learnt = model_.progress();
+  const OnlineModel::Progress learnt = steps_.model().progress();
   summary.measurements = learnt.measurements;
   summary.reports_rejected += learnt.rejected;
   summary.reprofiles = learnt.profiles;
@@ -578,7 +538,7 @@ NodeMetrics NodeImpl::metrics() {
   now.waiting_bytes = decoder_->waiting_bytes();
   now.waiting_samples = decoder_->waiting_samples();
   now.decoded_bytes = decoder_->decoded_bytes();
-  now.correction = model_.progress().correction;
+  now.correction = steps_.model().progress().correction;
   if (parts_.layout) {
     for (const Seat& seat : parts_.layout->seats()) now.places.push_back(seat.name);
   }

@@ -65,6 +65,11 @@ OnlineModel::Progress OnlineModel::progress() {
           .profiles = profiles_};
 }
 
+bool OnlineModel::untaught() {
+  const std::lock_guard lock(model_mutex_);
+  return !restored_ && measured_before_ + model_.measurements() == 0;
+}
+
 std::string OnlineModel::save_state() {
   const std::lock_guard lock(model_mutex_);
   return model_.save_state();
@@ -72,7 +77,9 @@ std::string OnlineModel::save_state() {
 
 Status OnlineModel::restore_state(std::string_view state) {
   const std::lock_guard lock(model_mutex_);
-  return model_.restore_state(state);
+  ISOCOST_TRY(model_.restore_state(state));
+  restored_ = true;
+  return {};
 }
 
 }  // namespace isocost

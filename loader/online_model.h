@@ -43,6 +43,8 @@ class OnlineModel {
   };
   Progress progress();
 
+  /// Nothing was measured, and no state restored.
+  bool untaught();
   /// As CostModel's.
   std::string save_state();
   Status restore_state(std::string_view state);
@@ -59,6 +61,7 @@ class OnlineModel {
   std::mutex model_mutex_;  // guards model_ to rejected_before_; taken before reported_mutex_
   CostModel model_;
   std::uint32_t profiles_ = 0;
+  bool restored_ = false;
   std::int64_t measured_before_ = 0;  // by models before this one
   std::int64_t rejected_before_ = 0;
   std::mutex reported_mutex_;  // guards reported_, and is held for moments only

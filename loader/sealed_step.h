@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/load.h"
@@ -39,7 +40,9 @@ struct SealedStep {
   std::uint32_t step = 0;
   std::vector<SampleSlot> slots;
   StepPlan plan;
+  double plan_seconds = 0;      ///< That it took.
   bool profile_wanted = false;  ///< The first rank is asked to measure its profile again.
+  std::string learnt;           ///< Of the cost model, for saved states; empty: not with this step.
 
   Position last_position(std::size_t receiver) const {
     return {epoch, step, plan.microbatches_of(receiver) - 1};

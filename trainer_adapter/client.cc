@@ -115,6 +115,11 @@ class ClientImpl final : public Client {
 };
 
 Status ClientImpl::join(const std::stop_token& stop) {
+  if (options_.start && options_.start->learnt.size() > kMaxLearntBytes) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "start.learnt: " + std::to_string(options_.start->learnt.size()) +
+                     " bytes are more than a node ever sends: the saved state is damaged");
+  }
   ConnectionHandlers handlers;
   handlers.hello = [this] { return hello(); };
   handlers.on_message = [this](Message message,

@@ -24,13 +24,17 @@ struct Position {
   auto operator<=>(const Position&) const = default;
 };
 
-/// Where a job begins: the first step that it has not trained on yet.
+inline constexpr std::size_t kMaxLearntBytes = std::size_t{1} << 20;
+
+/// Where a job begins, and what a saved state is: the first step that it has not trained on yet.
 struct StartPoint {
   std::uint64_t cursor = 0;  ///< Fingerprint of what the steps are counted in: data set, seed,
                              ///< shuffle, global batch, tail; 0: whatever the node has.
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;  ///< The epoch's number of steps, too: then its end comes first.
-  bool operator==(const StartPoint&) const = default;
+  /// The last MicrobatchHeader::learnt that came before that step; empty: none did. A node that has
+  /// learnt nothing itself goes on from it.
+  std::string learnt;
 };
 
 inline constexpr std::size_t kMaxHardwareBytes = 128;
@@ -57,7 +61,8 @@ struct Welcome {
   std::uint64_t node_id = 0;  ///< Random per node process: a client sees a restarted node.
   std::uint64_t session = 0;  ///< Of this greeting: each begins one anew, without credit.
   std::uint64_t job = 0;      ///< Counts the jobs that this node process has served; from 1.
-  StartPoint start;           ///< Of the job; its cursor is what a saved state refers to.
+  StartPoint start;           ///< Of the job, its `learnt` left out; the cursor is what a saved
+                              ///< state refers to.
   std::uint64_t dataset_fingerprint = 0;
   std::uint64_t recipe_fingerprint = 0;
   std::uint64_t samples_per_epoch = 0;
@@ -108,6 +113,9 @@ struct MicrobatchHeader {
       0;  ///< Label tokens of the whole global batch, zero-weight repeats left out.
   std::uint64_t plan_hash = 0;  ///< Of the step's plan: equal on all ranks, equal for equal plans.
   bool profile_wanted = false;  ///< The node asks the trainer that gets this for a Remeasured.
+  /// On a step's first microbatch, now and then, the same at all ranks: what the cost model has
+  /// learnt, opaque, at most kMaxLearntBytes, to be kept in saved states. Empty: nothing new.
+  std::string learnt;
   std::array<double, kModules> predicted_seconds{};
   Load load;
   std::vector<SampleEntry> samples;  ///< Of an encoder microbatch those with media, if any.

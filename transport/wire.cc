@@ -107,10 +107,16 @@ T get_error(ByteReader& in) {
   return error;
 }
 
+// A state cut off is none.
+void put_learnt(ByteWriter& out, const std::string& learnt) {
+  out.put_text<std::uint32_t>(learnt.size() > kMaxLearntBytes ? std::string_view() : learnt);
+}
+
 void put_start(ByteWriter& out, const StartPoint& start) {
   out.put(start.cursor);
   out.put(start.epoch);
   out.put(start.step);
+  put_learnt(out, start.learnt);
 }
 
 StartPoint get_start(ByteReader& in) {
@@ -118,6 +124,7 @@ StartPoint get_start(ByteReader& in) {
   start.cursor = in.get<std::uint64_t>();
   start.epoch = in.get<std::uint32_t>();
   start.step = in.get<std::uint32_t>();
+  start.learnt = in.get_text<std::uint32_t>(kMaxLearntBytes);
   return start;
 }
 
@@ -270,6 +277,7 @@ Type put(ByteWriter& out, const MicrobatchHeader& header) {
   out.put(header.global_label_tokens);
   out.put(header.plan_hash);
   out.put(static_cast<std::uint8_t>(header.profile_wanted));
+  put_learnt(out, header.learnt);
   out.put(static_cast<std::uint8_t>(kModules));
   for (std::size_t i = 0; i < kModules; ++i) {
     const ModuleLoad& load = header.load.modules.at(i);
@@ -350,6 +358,7 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
   header.global_label_tokens = in.get<std::uint64_t>();
   header.plan_hash = in.get<std::uint64_t>();
   header.profile_wanted = in.get<std::uint8_t>() != 0;
+  header.learnt = in.get_text<std::uint32_t>(kMaxLearntBytes);
   get_modules(in, header);
   header.load.label_tokens = in.get<std::int64_t>();
   header.load.tensor_bytes = in.get<std::int64_t>();

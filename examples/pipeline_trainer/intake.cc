@@ -17,7 +17,9 @@ Result<Intake> Intake::connect(const IntakeOptions& options) {
   client.start = options.start;
   client.connect_timeout = options.timeout;
   ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(client));
-  return Intake(std::move(loader), options.timeout);
+  Intake intake(std::move(loader), options.timeout);
+  intake.learnt_ = options.start.learnt;
+  return intake;
 }
 
 Result<std::optional<TorchMicrobatch>> Intake::next() {
@@ -34,6 +36,7 @@ Result<std::optional<TorchMicrobatch>> Intake::next() {
 
 void Intake::count(const TorchMicrobatch& microbatch) {
   const MicrobatchHeader& header = microbatch.header;
+  if (!header.learnt.empty()) learnt_ = header.learnt;
   for (const TensorSpec& spec : header.tensors) {
     const at::Tensor tensor = microbatch.find(spec.name);
     tally_.tensor_bytes += static_cast<std::int64_t>(tensor.nbytes());

@@ -54,8 +54,10 @@ class Intake {
   const IntakeTally& tally() const { return tally_; }
   /// Blocked for the node since the last call.
   double waited_s();
-  /// What a saved state refers to.
-  std::uint64_t cursor() { return loader_.client().welcome().start.cursor; }
+  /// What belongs in a state that is saved before this step.
+  StartPoint start_at(std::uint32_t step) {
+    return {loader_.client().welcome().start.cursor, 0, step, learnt_};
+  }
 
  private:
   Intake(TorchLoader loader, std::chrono::milliseconds timeout)
@@ -67,6 +69,7 @@ class Intake {
   std::chrono::milliseconds timeout_;
   std::optional<TorchMicrobatch> ahead_;
   IntakeTally tally_;
+  std::string learnt_;  // the cost model's, as it came last
   double waited_s_ = 0;
 };
 

@@ -50,14 +50,22 @@ Status load_state(const Options& options, const std::string& part, StageModel& m
   const auto cursor = saved.find(kCursorTensor);
   if (cursor == saved.end()) return Error(ErrorCode::kCorrupt, "state of " + part + ": no cursor");
   start.cursor = static_cast<std::uint64_t>(cursor->second.item<std::int64_t>());
+  const auto learnt = saved.find(kLearntTensor);
+  if (learnt == saved.end()) return Error(ErrorCode::kCorrupt, "state of " + part + ": no learnt");
+  const torch::Tensor bytes = learnt->second.contiguous();
+  start.learnt.assign(static_cast<const char*>(bytes.data_ptr()), bytes.nbytes());
   return {};
 }
 
-Status save_state(const Options& options, const std::string& part, std::uint32_t step,
-                  const StageModel& model, std::uint64_t cursor) {
+Status save_state(const Options& options, const std::string& part, const StageModel& model,
+                  const StartPoint& at) {
+  const std::uint32_t step = at.step;
   NamedParameters state = model.parameters();
   state.emplace_back(kCursorTensor,
-                     torch::tensor({static_cast<std::int64_t>(cursor)}, torch::kLong));
+                     torch::tensor({static_cast<std::int64_t>(at.cursor)}, torch::kLong));
+  state.emplace_back(
+      kLearntTensor,
+      torch::tensor(std::vector<std::uint8_t>(at.learnt.begin(), at.learnt.end()), torch::kByte));
   ISOCOST_TRY(write_tensors(state_file(options, part, step), state));
   // Another process may have died before it saved this step; none is two behind.
   std::error_code ignored;
@@ -143,7 +151,7 @@ class StageProcess {
     }
     model_.update(options_.learning_rate);
     if (!options_.checkpoint.empty() && place_.data == 0) {
-      ISOCOST_TRY(save_state(options_, part_, step + 1, model_, intake.cursor()));
+      ISOCOST_TRY(save_state(options_, part_, model_, intake.start_at(step + 1)));
     }
     const double step_s = now_s() - start_s;
     times_.add(step_s, worked.busy_s, intake.waited_s());

@@ -204,6 +204,14 @@ TEST_F(ClosedLoop, ACorrectionFileThatCannotBeWrittenEndsNoTraining) {
 }
 
 // A machine three times slower than its profile says.
+Status report_thrice(Client& client, const MicrobatchHeader& header) {
+  Report report{header.position, {}};
+  const CostModel truth(CostProfile::stated_default(), {});
+  report.seconds = truth.predict_microbatch(header.load);
+  for (double& seconds : report.seconds) seconds *= 3;
+  return client.report(report);
+}
+
 TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
   make_dataset(64);
   NodeOptions opts = options(1);
@@ -213,11 +221,7 @@ TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
   const auto train = [&first](std::int64_t, Client& client, const Microbatch& microbatch) {
     const MicrobatchHeader& header = microbatch.header;
     if (first == 0) first = header.predicted_seconds[2];
-    Report report{header.position, {}};
-    const CostModel truth(CostProfile::stated_default(), {});
-    report.seconds = truth.predict_microbatch(header.load);
-    for (double& seconds : report.seconds) seconds *= 3;
-    EXPECT_TRUE(client.report(report));
+    EXPECT_TRUE(report_thrice(client, header));
   };
   run(opts, train);
   const double untaught = std::exchange(first, 0);
@@ -237,6 +241,90 @@ TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
   EXPECT_NE(refused.error().to_string().find(opts.correction_file.string()), std::string::npos);
+}
+
+/// A node's first epochs, from a saved state on.
+struct Resumed {
+  double first_s = 0;  ///< That the first microbatch's LLM was predicted to take.
+  StartPoint state;    ///< At the end.
+  std::string said;    ///< In the node's log.
+};
+
+Resumed train_from(const NodeOptions& options, const StartPoint& start, std::uint32_t epochs) {
+  Resumed resumed;
+  const LogSink log = [&resumed](LogLevel, std::string_view text) { resumed.said += text; };
+  const auto node = Node::create(options, {}, log).value();
+  const std::jthread serving([&node](const std::stop_token& stop) { node->run(stop); });
+  ClientOptions of_client;
+  of_client.endpoint = node->endpoint();
+  of_client.start = resumed.state = start;
+  const auto client = Client::connect(of_client).value();
+  EXPECT_EQ(client->welcome().start.learnt, "");
+  for (std::uint32_t end = start.epoch + epochs; resumed.state.epoch < end; ++resumed.state.epoch) {
+    while (const auto next = client->next({}).value()) {
+      const MicrobatchHeader& header = next->header;
+      if (resumed.first_s == 0) resumed.first_s = header.predicted_seconds[2];
+      if (!header.learnt.empty()) resumed.state.learnt = header.learnt;
+      EXPECT_TRUE(report_thrice(*client, header));
+    }
+  }
+  client->close();
+  return resumed;
+}
+
+TEST_F(ClosedLoop, ASavedStateBringsWhatWasLearnt) {
+  make_dataset(64);
+  NodeOptions opts = options(1);
+  opts.global_batch = 4;  // 16 steps an epoch
+  opts.epochs = 0;
+  EXPECT_EQ(train_from(opts, {}, 1).state.learnt, "");  // nothing was known at the first step
+  const StartPoint saved = train_from(opts, {}, 3).state;
+  EXPECT_NE(saved.learnt, "");
+
+  StartPoint without = saved;
+  without.learnt.clear();
+  const double untaught = train_from(opts, without, 1).first_s;
+  EXPECT_NEAR(train_from(opts, saved, 1).first_s / untaught, 3, 0.3);
+  opts.correct = false;
+  EXPECT_EQ(train_from(opts, saved, 1).first_s, untaught);
+  opts.correct = true;
+
+  StartPoint damaged = saved;
+  damaged.learnt.back() ^= 1;
+  const Resumed from_damaged = train_from(opts, damaged, 1);
+  EXPECT_EQ(from_damaged.first_s, untaught);
+  EXPECT_NE(from_damaged.said.find("cannot be read"), std::string::npos) << from_damaged.said;
+  damaged.learnt.assign(kMaxLearntBytes + 1, 'x');
+  const auto node = Node::create(opts, {}, {}).value();
+  ClientOptions of_client;
+  of_client.endpoint = node->endpoint();
+  of_client.start = damaged;
+  EXPECT_EQ(Client::connect(of_client).error().code(), ErrorCode::kInvalidArgument);
+
+  opts.profile = scratch() / "profile.json";
+  CostProfile other = CostProfile::stated_default();
+  other.modules[2].coefficients.per_unit *= 2;
+  std::ofstream(opts.profile) << other.to_json();
+  const Resumed with_other = train_from(opts, saved, 1);
+  EXPECT_LT(with_other.first_s / untaught, 2.1);
+  EXPECT_NE(with_other.said.find("another profile"), std::string::npos) << with_other.said;
+}
+
+// What a node has learnt itself is newer than what a state holds.
+TEST_F(ClosedLoop, ANodeThatHasLearntKeepsToThat) {
+  make_dataset(64);
+  NodeOptions opts = options(1);
+  opts.global_batch = 4;
+  opts.epochs = 3;
+  opts.correction_file = scratch() / "correction";
+  run(opts, [](std::int64_t, Client& client, const Microbatch& microbatch) {
+    EXPECT_TRUE(report_thrice(client, microbatch.header));
+  });
+  opts.epochs = 0;
+  const StartPoint damaged{0, 1, 0, "not looked at"};
+  const Resumed resumed = train_from(opts, damaged, 1);
+  EXPECT_EQ(resumed.said.find("saved state"), std::string::npos) << resumed.said;
+  EXPECT_NE(resumed.state.learnt, damaged.learnt);
 }
 
 }  // namespace

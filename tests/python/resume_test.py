@@ -112,6 +112,28 @@ class Resume(ShardTest):
         self.assertEqual(len(sizes), 1)
         self.assertLess(sizes.pop(), 200)
 
+    def test_the_state_holds_what_the_cost_model_has_learnt(self):
+        def first_predicted(state):
+            with isocost.DataLoader(self.shards, global_batch_size=10, microbatches=2) as loader:
+                loader.load_state_dict(state)
+                return next(iter(loader)).predicted["llm"]
+
+        with isocost.DataLoader(self.shards, global_batch_size=10, microbatches=2) as loader:
+            for _ in range(4):
+                for microbatch in loader:
+                    loader.report(microbatch, {"llm": 1e-3 * microbatch.tokens})  # far more than the default says
+            state = json.loads(json.dumps(loader.state_dict()))
+        self.assertLess(len(state["learnt"]), 20_000)
+        untaught = {name: value for name, value in state.items() if name != "learnt"}
+        self.assertGreater(first_predicted(state) / first_predicted(untaught), 1.5)
+        with isocost.DataLoader(self.shards, global_batch_size=10, microbatches=2) as loader:
+            loader.load_state_dict(state)
+            next(iter(loader))
+            self.assertEqual(loader.state_dict(), state)  # nothing new yet
+            for damaged in ("no base64!", 3):
+                with self.assertRaisesRegex(ValueError, "damaged"):
+                    loader.load_state_dict({**state, "learnt": damaged})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -23,6 +23,7 @@ MicrobatchHeader example_header() {
   header.plan_hash = 0xFEEDFACECAFEBEEF;
   header.predicted_seconds = {0.5, 0, 2.25};
   header.profile_wanted = true;
+  header.learnt = std::string("ISCM\0\1", 6);
   header.load[Module::kVision].add_sequence(64);
   header.load[Module::kLlm].add_sequence(90);
   header.load.label_tokens = 73;
@@ -37,8 +38,8 @@ MicrobatchHeader example_header() {
 
 // One of each, with every field away from its default.
 std::vector<Message> examples() {
-  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10}, "a GPU", 11};
-  Welcome welcome{8, 11, 10, 12, {13, 14, 15}, 22, 33, 44, 55, 66, 77, 71, 72, 88};
+  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10, "learnt"}, "a GPU", 11};
+  Welcome welcome{8, 11, 10, 12, {13, 14, 15, {}}, 22, 33, 44, 55, 66, 77, 71, 72, 88};
   EpochEnd end{1, 20, 300, 4, 5, true};
   Report report{{1, 2, 3}, {0.25, -1, 1.5}, 0.5, 0.125};
   FragmentHeader fragment{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}};
@@ -82,6 +83,7 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
   const auto read = std::get<MicrobatchHeader>(decode(encode(header)).value());
   EXPECT_EQ(read.position, header.position);
   EXPECT_TRUE(read.profile_wanted);
+  EXPECT_EQ(read.learnt, header.learnt);
   EXPECT_EQ(read.predicted_seconds, header.predicted_seconds);
   EXPECT_EQ(read.load, header.load);
   EXPECT_EQ(read.rows, header.rows);

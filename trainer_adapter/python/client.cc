@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/load.h"
@@ -91,10 +92,12 @@ std::unique_ptr<PyClient> connect(const ClientOptions& options) {
   return std::make_unique<PyClient>(value(std::move(outcome)));
 }
 
+// As the fields of StartPoint.
+using Start = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, std::string>;
+
 ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
                              std::int32_t world_size, std::uint32_t prefetch,
-                             double connect_timeout_s,
-                             const std::optional<std::array<std::uint64_t, 3>>& start,
+                             double connect_timeout_s, const std::optional<Start>& start,
                              const std::string& server_key_file, const std::string& secret_key_file,
                              const std::string& hardware, std::uint64_t layout) {
   ClientOptions options;
@@ -104,10 +107,7 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
   options.prefetch = prefetch;
   options.connect_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(connect_timeout_s * 1e3));
-  if (start) {
-    options.start = StartPoint{(*start)[0], static_cast<std::uint32_t>((*start)[1]),
-                               static_cast<std::uint32_t>((*start)[2])};
-  }
+  if (start) options.start = std::make_from_tuple<StartPoint>(*start);
   options.curve_server_key_file = server_key_file;
   options.curve_secret_key_file = secret_key_file;
   options.hardware = hardware;
@@ -225,6 +225,9 @@ void bind_microbatch(py::module_& module) {
       .def_property_readonly("profile_wanted",
                              [](const Microbatch& self) { return self.header.profile_wanted; })
       .def_property_readonly(
+          "learnt", [](const Microbatch& self) { return py::bytes(self.header.learnt); },
+          "what the cost model has learnt, for saved states; empty: nothing new")
+      .def_property_readonly(
           "predicted",
           [](const Microbatch& self) { return by_module(self.header.predicted_seconds); })
       .def_property_readonly("waited_s", [](const Microbatch& self) {
@@ -239,9 +242,9 @@ void bind_client(py::module_& module) {
   py::class_<PyClient>(module, "Client")
       .def(py::init([](const std::string& endpoint, std::int32_t rank, std::int32_t world_size,
                        std::uint32_t prefetch, double connect_timeout_s,
-                       const std::optional<std::array<std::uint64_t, 3>>& start,
-                       const std::string& server_key_file, const std::string& secret_key_file,
-                       const std::string& hardware, std::uint64_t layout) {
+                       const std::optional<Start>& start, const std::string& server_key_file,
+                       const std::string& secret_key_file, const std::string& hardware,
+                       std::uint64_t layout) {
              return connect(client_options(endpoint, rank, world_size, prefetch, connect_timeout_s,
                                            start, server_key_file, secret_key_file, hardware,
                                            layout));

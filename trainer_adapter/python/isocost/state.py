@@ -1,5 +1,6 @@
 """Where training stands: one small state for the whole job, not one a rank."""
 
+import base64
 from typing import Any, Dict, NamedTuple
 
 VERSION = 1
@@ -9,15 +10,21 @@ class State(NamedTuple):
     """The first step that is not trained yet.
 
     `cursor` is the fingerprint of what steps are counted in: data set, seed, shuffle, global batch
-    size, tail. A node that has another one refuses the state.
+    size, tail. A node that has another one refuses the state. `learnt` is the cost model's, as the
+    node sent it last; opaque.
     """
 
     cursor: int
     epoch: int
     step: int
+    learnt: bytes = b""
 
     def to_dict(self) -> Dict[str, Any]:
-        return {"version": VERSION, "cursor": f"{self.cursor:016x}", "epoch": self.epoch, "step": self.step}
+        state: Dict[str, Any] = {"version": VERSION, "cursor": f"{self.cursor:016x}", "epoch": self.epoch,
+                                 "step": self.step}
+        if self.learnt:
+            state["learnt"] = base64.b64encode(self.learnt).decode("ascii")
+        return state
 
     @staticmethod
     def from_dict(state: Dict[str, Any]) -> "State":
@@ -29,11 +36,13 @@ class State(NamedTuple):
                 f"load_state_dict: version {state['version']!r} of the state is not read by this Isocost, "
                 f"which reads version {VERSION}")
         try:
-            result = State(int(state["cursor"], 16), _whole(state["epoch"]), _whole(state["step"]))
+            result = State(int(state["cursor"], 16), _whole(state["epoch"]), _whole(state["step"]),
+                           base64.b64decode(state.get("learnt", ""), validate=True))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"load_state_dict: the state is damaged: {error!r}") from None
         if not (0 <= result.cursor < 2**64 and 0 <= result.epoch < 2**32 and 0 <= result.step < 2**32):
-            raise ValueError(f"load_state_dict: the state is damaged: {result} is out of range")
+            raise ValueError(f"load_state_dict: the state is damaged: cursor {result.cursor:x}, epoch {result.epoch} or step "
+                             f"{result.step} is out of range")
         return result
 
 

@@ -1,0 +1,84 @@
+#include "loader/internal/step_source.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "loader/correction_file.h"
+#include "loader/planner.h"
+
+namespace isocost {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kStepsBetweenSaves = 16;  // of what correction learnt
+
+}  // namespace
+
+StepSource::StepSource(const NodeParts& parts)
+    : parts_(parts),
+      composer_({&parts.cursor, parts.dataset.get(), &parts.recipe, parts.layout.get()},
+                parts.options, parts.profile),
+      fingerprint_(composer_.fingerprint()),
+      model_(parts.profile, cost_model_options(parts.options), parts.log),
+      reprofiling_(parts.options.reprofile, model_, parts.log) {}
+
+Status StepSource::restore() {
+  return restore_correction(model_, parts_.options.correction_file, parts_.log);
+}
+
+void StepSource::take_up(const std::string& learnt) {
+  if (learnt.empty() || !parts_.options.correct || !model_.untaught()) return;
+  const Status restored = model_.restore_state(learnt);
+  if (restored) return;
+  const bool of_another = restored.error().code() == ErrorCode::kInvalidArgument;
+  log(parts_.log, LogLevel::kWarning,
+      "what the saved state holds of the cost model " +
+          (of_another ? std::string("belongs to another profile")
+                      : "cannot be read (" + restored.error().message() + ")") +
+          "; learning starts anew");
+}
+
+Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
+  auto sealed = std::make_shared<SealedStep>();
+  sealed->epoch = request.epoch;
+  sealed->step = request.step;
+  ISOCOST_ASSIGN(const std::vector<SampleId> ids, composer_.batch(request.epoch, request.step));
+  ISOCOST_ASSIGN(sealed->slots, request.decoder.decode_step(ids, request.stop));
+  if (sealed->slots.empty()) return std::shared_ptr<SealedStep>();
+
+  PlanInput input;
+  for (const SampleSlot& slot : sealed->slots) {
+    input.loads.push_back(slot.load);
+    input.weights.push_back(slot.weight);
+    input.ids.push_back(slot.id);
+  }
+  reprofiling_.take_offered();
+  const auto started = Clock::now();
+  ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
+    return plan_step(input, model, request.options, parts_.layout.get());
+  }));
+  sealed->count_readers();
+  sealed->plan_seconds = std::chrono::duration<double>(Clock::now() - started).count();
+  sealed->profile_wanted = reprofiling_.ask();
+  if (request.step % kStepsBetweenSaves == 0) {
+    keep();
+    if (parts_.options.correct && !model_.untaught()) sealed->learnt = model_.save_state();
+  }
+  return sealed;
+}
+
+// A full disk is no reason to end training: what was learnt is learnt again.
+void StepSource::keep() {
+  const Status saved = save_correction(model_, parts_.options.correction_file);
+  if (saved) return;
+  log(parts_.log, LogLevel::kWarning,
+      "correction_file: " + saved.error().message() + "; training goes on without it");
+}
+
+bool StepSource::continues(std::uint64_t other, std::uint64_t step) const {
+  return composer_.continues(other, step);
+}
+
+}  // namespace isocost

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "loader/batch_composer.h"
+#include "loader/internal/node_parts.h"
+#include "loader/node_options.h"
+#include "loader/online_model.h"
+#include "loader/reprofiling.h"
+#include "loader/sealed_step.h"
+#include "loader/step_decoder.h"
+
+namespace isocost {
+
+/// Where a node's steps come from: names a batch, has it decoded, plans it with what the cost model
+/// knows by then, and keeps what that has learnt. Of one thread, the planning one, but for what is
+/// said otherwise.
+class StepSource {
+ public:
+  /// `parts` must outlive it.
+  explicit StepSource(const NodeParts& parts);
+
+  /// Takes up what the node's last run has kept in `correction_file`. Before all else.
+  Status restore();
+  /// Takes up what a job's saved state brings (StartPoint::learnt), where nothing is known that
+  /// would be newer. What cannot be used is named in the log.
+  void take_up(const std::string& learnt);
+
+  /// What is to be sealed, and for whom.
+  struct Request {
+    std::uint32_t epoch = 0;
+    std::uint32_t step = 0;
+    const NodeOptions& options;  ///< With the job's ranks.
+    StepDecoder& decoder;
+    std::stop_token stop;
+  };
+  /// The step, decoded and planned; null where every sample of it was bad, and is listed. Errors:
+  /// those of BatchComposer, StepDecoder and plan_step.
+  Result<std::shared_ptr<SealedStep>> seal(const Request& request);
+
+  /// Writes `correction_file`, if there is one. A file that cannot be written is a warning. While
+  /// no other thread seals.
+  void keep();
+
+  /// See BatchComposer. From any thread.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+  bool continues(std::uint64_t other, std::uint64_t step) const;
+  /// Measurements come in, and figures go out, on any thread.
+  OnlineModel& model() { return model_; }
+  /// From any thread: a profile that a trainer has measured again.
+  void offer(ProfileCame came) { reprofiling_.offer(std::move(came)); }
+
+ private:
+  const NodeParts& parts_;
+  BatchComposer composer_;
+  const std::uint64_t fingerprint_;
+  OnlineModel model_;
+  Reprofiling reprofiling_;
+};
+
+}  // namespace isocost
