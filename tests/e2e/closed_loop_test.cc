@@ -5,6 +5,10 @@
 #include <filesystem>
 #include <latch>
 #include <map>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
 
 #include "tests/e2e/loop_fixture.h"
 
