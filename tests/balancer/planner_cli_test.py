@@ -175,10 +175,10 @@ class Planner(unittest.TestCase):
              "microbatches": 2, "chunks": 1, "schedule": "1f1b"}), encoding="utf-8")
         picture = self.folder / "idle.svg"
         arguments = ("--trace", PHOTOS, "--layout", layout, "--global-batch", 16, "--steps", 2)
-        answer = self.answer("emulate", *arguments, "--step-seconds", 0.5, "--svg", picture)
+        answer = self.answer("emulate", *arguments, "--step-seconds", 0.05, "--svg", picture)
         self.assertIn("measured: epoch 0, step 2", picture.read_text(encoding="utf-8"))
-        # What stages are told to take is what they take; that of four tensor ranks were 0.75 off or more.
-        self.assertLess(answer["learnt"]["mape"]["llm"], 0.5)
+        # What stages are told to take is what they take, with four tensor ranks, too.
+        self.assertLess(answer["learnt"]["mape"]["llm"], 0.05)
         self.refused("'coupled'", "simulate", *arguments, "--decouple")
 
     def test_emulate_hides_costs_that_the_node_learns(self):
@@ -186,6 +186,7 @@ class Planner(unittest.TestCase):
                "--global-batch", 48, "--steps", 40, "--step-seconds", 0.05)
         exact = self.answer(*job)["learnt"]
         self.assertEqual(exact["drifts"], 0)
+        self.assertLess(max(exact["mape"].values()), 0.005)  # whatever else this machine does
         changed = self.answer(*job, "--noise", 0.02, "--slow-rank", "1:1.5", "--change", "encoder:3@20")
         self.assertEqual(len(changed["step_s"]), 40)
         self.assertGreaterEqual(changed["learnt"]["drifts"], 1)
