@@ -19,6 +19,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/random.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "tests/trainer_adapter/tcp_proxy.h"
 #include "trainer_adapter/client.h"
@@ -84,6 +85,38 @@ TEST_P(CutMidway, EveryMicrobatchComesOnce) {
 INSTANTIATE_TEST_SUITE_P(Prefetch, CutMidway,
                          testing::Values(std::pair(1U, 50'000), std::pair(2U, 50'000),
                                          std::pair(1U, 2'500'000), std::pair(3U, 2'500'000)));
+
+// Three ranks under load, each cut off every few microbatches, wherever that may be: in a greeting,
+// a header, between the frames of a message, in a tensor.
+TEST(Session, CutAnywhereEveryMicrobatchComesOnce) {
+  constexpr std::uint32_t kSteps = 60;
+  constexpr std::int64_t kSampleBytes = 70'000;
+  ScriptedNode node(server_options(), kSteps, kSampleBytes, /*ranks=*/3);
+  std::vector<std::jthread> trainers;
+  for (std::int32_t rank = 0; rank < 3; ++rank) {
+    trainers.emplace_back([&node, rank] {
+      Random random(static_cast<std::uint64_t>(rank));
+      TcpProxy proxy(node.port());
+      ClientOptions options = client_options(proxy.endpoint(), 3);
+      options.rank = rank;
+      const auto client = Client::connect(options).value();
+      for (std::uint32_t step = 0; step < kSteps; ++step) {
+        const auto next = client->next({});
+        ASSERT_TRUE(next.has_value()) << next.error().message();
+        ASSERT_TRUE(next->has_value());
+        EXPECT_EQ((*next)->header.position.step, step);
+        EXPECT_TRUE(has_content(**next, kSampleBytes));
+        const std::uint64_t far = random.below(2) == 0 ? 500 : 5 * kSampleBytes;
+        if (step % 3 == 0) proxy.cut_after(1 + random.below(far));
+      }
+      EXPECT_FALSE(client->next({}).value().has_value());
+    });
+  }
+  trainers.clear();
+  for (std::int32_t rank = 0; rank < 3; ++rank) {
+    EXPECT_GT(node.counts().rejoined_as_same[rank], 0);
+  }
+}
 
 TEST(Session, AnAcknowledgementIsRepeatedAfterACut) {
   ScriptedNode node(server_options(), 10, 1000);
