@@ -14,7 +14,8 @@ import unittest
 import zlib
 
 PROGRAM = sys.argv.pop()
-COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "predict", "profile", "profile-data", "plan", "simulate", "top"]
+COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "balance", "predict", "profile", "profile-data",
+            "plan", "simulate", "emulate", "top"]
 SECONDS = 30
 
 
@@ -364,6 +365,20 @@ class Serve(WithShards):
         node.communicate(timeout=SECONDS)
         self.assertEqual(node.returncode, 128 + signal.SIGTERM)
         self.assertEqual(json.loads(summary.read_text())["samples"]["delivered"], 0)
+
+    def test_a_summary_is_written_at_an_error(self):
+        pictures = self.directory / "pictures"
+        pictures.mkdir()
+        for side in range(30, 34):
+            whole = gray_png(side)
+            (pictures / f"{side}.png").write_bytes(whole if side != 32 else whole[:45] + bytes(10) + whole[55:])
+        shards, summary = self.directory / "broken", self.directory / "run.json"
+        self.assertEqual(isocost("make-shards", pictures, shards).returncode, 0)
+        failed = isocost("serve", "--shards", shards, "--bind", "tcp://127.0.0.1:*", "--ranks", 1,
+                         "--max-bad-samples", 0, "--bad-samples-file", self.directory / "bad.jsonl", "--summary", summary)
+        self.assertEqual(failed.returncode, 1, failed.stderr)
+        self.assertIn("bad samples", failed.stderr)
+        self.assertEqual(json.loads(summary.read_text())["samples"]["bad"], 1)
 
     def test_says_at_once_where_it_cannot_write(self):
         for option in ("--summary", "--bad-samples-file"):
