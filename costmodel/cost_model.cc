@@ -91,24 +91,11 @@ std::span<const BucketSeconds> part_of(std::span<const BucketSeconds> shape, std
   return shape.subspan(first, end - first);
 }
 
-// A running mean, weighted by seconds.
-class ForwardShare {
- public:
-  void add(const Measurement& measurement) {
-    constexpr double kKept = 0.9973;  // a half after 256
-    double all = 0;
-    for (const double seconds : measurement.seconds) all += std::max(seconds, 0.0);
-    forward_ = kKept * forward_ + measurement.forward_share * all;
-    all_ = kKept * all_ + all;
-  }
-  double value() const { return all_ > 0 ? forward_ / all_ : kNominal; }
-
- private:
-  // A backward pass computes two gradients where the forward pass computes one product.
-  static constexpr double kNominal = 1.0 / 3;
-  double forward_ = 0;
-  double all_ = 0;
-};
+double seconds_of(const Measurement& measurement) {
+  double sum = 0;
+  for (const double seconds : measurement.seconds) sum += std::max(seconds, 0.0);
+  return sum;
+}
 
 }  // namespace
 
@@ -285,7 +272,9 @@ Status CostModel::observe(const Measurement& measurement) {
     state.open.step = measurement.step;
   }
   ++state.measurements;
-  if (measurement.forward_share >= 0 && state.options.correct) state.forward.add(measurement);
+  if (measurement.forward_share >= 0 && state.options.correct) {
+    state.forward.add(measurement.forward_share, seconds_of(measurement));
+  }
   for (std::size_t i = 0; i < kModules; ++i) state.note(i, measurement);
   ++state.open.microbatches;
   if (timed) state.own_seconds += kTimed * 1e-9 * static_cast<double>(clock() - started);
@@ -299,12 +288,13 @@ void CostModel::update() {
 CorrectionStatus CostModel::correction() const { return state_->correction.status(); }
 
 std::string CostModel::save_state() const {
-  return encode_state(state_->correction.save(), state_->profile);
+  return encode_state({state_->correction.save(), state_->forward}, state_->profile);
 }
 
 Status CostModel::restore_state(std::string_view state) {
-  ISOCOST_ASSIGN(const Correction::Saved saved, decode_state(state, state_->profile));
-  state_->correction.restore(saved);
+  ISOCOST_ASSIGN(const SavedModel saved, decode_state(state, state_->profile));
+  state_->correction.restore(saved.correction);
+  state_->forward = saved.forward;
   return {};
 }
 

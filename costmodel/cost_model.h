@@ -114,7 +114,8 @@ class CostModel {
   void update();
 
   CorrectionStatus correction() const;
-  /// What was learnt, a few kilobytes, versioned; measurements not yet learnt from are left out.
+  /// What was learnt, at most 11 kB, versioned. Left out: measurements not yet learnt from, and the
+  /// ranks' speeds, since after a restart they may be other hosts, in other numbers.
   std::string save_state() const;
   /// Goes on from a saved state. Errors: kCorrupt (broken, or impossible values), kUnsupported
   /// (another version), kInvalidArgument (of another profile); the model is as before then.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fingerprint.h"
 #include "base/json_object.h"
 #include "base/load.h"
 #include "base/result.h"
@@ -331,6 +332,14 @@ std::string CostProfile::to_json() const {
   for (const auto& [name, version] : versions) document["versions"][name] = version;
   // A path that is not UTF-8 must not make this throw.
   return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+std::uint64_t CostProfile::fingerprint() const {
+  CostProfile bare;
+  bare.modules = modules;
+  Fingerprint hash;
+  hash.add(bare.to_json());
+  return hash.value();
 }
 
 }  // namespace isocost

@@ -79,6 +79,9 @@ struct CostProfile {
   /// Errors: kNotFound, kIo, and those of parse as error_of_file has them.
   static Result<CostProfile> load(const std::filesystem::path& file);
   std::string to_json() const;
+  /// Of what predictions follow from: equal for equal modules, wherever they were read from and
+  /// whatever they say of the hardware.
+  std::uint64_t fingerprint() const;
 };
 
 /// Whether `less` takes more than twice the seconds of `more`, which has no less to do:

@@ -26,8 +26,7 @@ std::uint32_t hash_of_drawn(const Cursor& cursor, const Dataset& dataset, std::i
 }
 
 std::uint32_t hash_of_composing(const NodeOptions& options, const Recipe& recipe,
-                                const ServedLayout* layout, CostProfile starting) {
-  starting.source.clear();  // where it came from does not matter
+                                const ServedLayout* layout, const CostProfile& starting) {
   Fingerprint hash;
   hash.add(options.ranks);
   hash.add(options.microbatches);
@@ -35,7 +34,7 @@ std::uint32_t hash_of_composing(const NodeOptions& options, const Recipe& recipe
   hash.add(options.steps);
   hash.add(layout != nullptr ? layout->to_json() : std::string());
   hash.add(recipe.fingerprint());
-  hash.add(starting.to_json());
+  hash.add(starting.fingerprint());
   return upper_half(hash.value());
 }
 

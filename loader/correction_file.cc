@@ -2,37 +2,33 @@
 
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "base/read_file.h"
 #include "loader/internal/output_file.h"
+#include "transport/messages.h"
 
 namespace isocost {
-namespace {
-
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
-
-}  // namespace
 
 Status restore_correction(OnlineModel& model, const std::filesystem::path& file,
                           const LogSink& sink) {
   std::error_code failure;
   if (file.empty() || !std::filesystem::exists(file, failure)) return {};
-  ISOCOST_ASSIGN(const std::string state, read_file("correction_file", file, kMaxBytes));
-  Status restored = model.restore_state(state);
+  ISOCOST_ASSIGN(const std::string state, read_file("correction_file", file, kMaxLearntBytes));
+  const Status restored = model.restore_state(state);
   if (restored) return {};
+  const std::string named = "correction_file " + file.string();
   if (restored.error().code() == ErrorCode::kInvalidArgument) {
-    log(sink, LogLevel::kWarning,
-        "correction_file " + file.string() + " belongs to another profile; learning starts anew");
+    log(sink, LogLevel::kWarning, named + " belongs to another profile; learning starts anew");
     return {};
   }
-  return std::move(restored).error().with_context("correction_file " + file.string() +
-                                                  " (remove it to start anew)");
+  return Error(ErrorCode::kInvalidArgument,
+               named + " (remove it to start anew): " + restored.error().message());
 }
 
 Status save_correction(OnlineModel& model, const std::filesystem::path& file) {
   if (file.empty()) return {};
-  return replace_file(file, model.save_state());
+  const std::string state = model.save_state();
+  return state.empty() ? Status() : replace_file(file, state);
 }
 
 }  // namespace isocost

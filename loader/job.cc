@@ -22,13 +22,8 @@ std::int32_t ranks_asked(const Hello& hello, const JobOffer& offer, const Job* j
 }
 
 StartPoint start_asked(const Hello& hello, const Job* job) {
-  if (hello.has_start) return hello.start;
+  if (hello.has_start) return {0, hello.start.epoch, hello.start.step, {}};
   return job == nullptr ? StartPoint{} : job->start();
-}
-
-// What was learnt by then is no matter of which job it is.
-bool same_step(const StartPoint& a, const StartPoint& b) {
-  return a.epoch == b.epoch && a.step == b.step;
 }
 
 // A trainer with another layout would compute on what is meant for another stage.
@@ -113,7 +108,7 @@ tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const
                   "the node serves another job since: " + words(job->ranks(), job->start()));
   }
   const bool continues = hello.job != 0 || same_client;
-  const bool alike = ranks == job->ranks() && same_step(start_asked(hello, job), job->start());
+  const bool alike = ranks == job->ranks() && start_asked(hello, job) == job->start();
   if (!alike) return Verdict::kNewJob;
   const bool fresh = continues || !hello.has_start || !job->queue().begun(hello.rank);
   return fresh ? Verdict::kJoin : Verdict::kBeginAgain;

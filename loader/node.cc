@@ -115,7 +115,6 @@ class NodeImpl final : public Node {
 
 Status NodeImpl::start() {
   const NodeOptions& options = parts_.options;
-  ISOCOST_TRY(steps_.restore());
   ServerOptions server = server_options(options);
   server.name = [this](std::int32_t rank) { return name_of(rank); };
   // With the receivers known, planning need not wait for the first of them.
@@ -166,6 +165,7 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
     const std::lock_guard lock(mutex_);
     verdict = judge(hello, applicant.same_client, job_.get(), offer_);
     if (!verdict) return tl::unexpected(verdict.error());
+    steps_.offer(hello.start.learnt);
     if (*verdict == Verdict::kJoin) return welcome(*job_);
   }
   const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
@@ -296,7 +296,6 @@ Result<Run> NodeImpl::wait_for_job(const std::stop_token& stop) {
 
 void NodeImpl::plan_all(const Run& run) {
   const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
-  steps_.take_up(run.start.learnt);
   Status status;
   std::uint32_t epoch = run.start.epoch;
   for (; status && (epochs == 0 || epoch < epochs); ++epoch) {

@@ -1,5 +1,7 @@
 #include "loader/online_model.h"
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <utility>
 
@@ -10,6 +12,13 @@ namespace {
 constexpr std::size_t kMostObservations = 65'536;
 
 }  // namespace
+
+OnlineModel::OnlineModel(const CostProfile& profile, CostModel::Options options, LogSink log)
+    : options_(std::move(options)),
+      log_(std::move(log)),
+      profile_(profile),
+      started_from_(fmt::format("{:016x}", profile.fingerprint())),
+      model_(profile, options_) {}
 
 bool OnlineModel::report(const Measurement& measurement, std::shared_ptr<const SealedStep> step) {
   const std::lock_guard lock(reported_mutex_);
@@ -25,7 +34,7 @@ void OnlineModel::observe_reported() {
     reported.swap(reported_);
   }
   for (const Observation& one : reported) {
-    if (one.step->plan.profile != profiles_) continue;
+    if (one.step->plan.profile != generation_) continue;
     const Status observed = model_.observe(one.measurement);
     if (observed) continue;
     // Named ever more rarely: a trainer that errs once errs on every microbatch.
@@ -42,17 +51,25 @@ Result<StepPlan> OnlineModel::plan(const std::function<Result<StepPlan>(const Co
   observe_reported();
   model_.update();
   Result<StepPlan> planned = plan(model_);
-  if (planned) planned->profile = profiles_;
+  if (planned) planned->profile = generation_;
   return planned;
 }
 
-void OnlineModel::adopt(const CostProfile& profile) {
+Status OnlineModel::adopt(std::string profile) {
+  ISOCOST_ASSIGN(const CostProfile parsed, CostProfile::parse(profile));
   const std::lock_guard lock(model_mutex_);
+  replace(CostModel(parsed, options_), std::move(profile));
+  profiles_ += 1;
+  return {};
+}
+
+void OnlineModel::replace(CostModel model, std::string profile) {
   observe_reported();
   measured_before_ += model_.measurements();
   rejected_before_ += model_.rejected();
-  model_ = CostModel(profile, options_);
-  profiles_ += 1;
+  model_ = std::move(model);
+  adopted_ = std::move(profile);
+  generation_ += 1;
 }
 
 OnlineModel::Progress OnlineModel::progress() {
@@ -67,17 +84,33 @@ OnlineModel::Progress OnlineModel::progress() {
 
 bool OnlineModel::untaught() {
   const std::lock_guard lock(model_mutex_);
-  return !restored_ && measured_before_ + model_.measurements() == 0;
+  return measured_before_ + model_.measurements() == 0;
 }
 
+// The profile that the node was started with, as 16 hexadecimal digits; the adopted one's JSON,
+// which may be empty; a zero; CostModel's state.
 std::string OnlineModel::save_state() {
   const std::lock_guard lock(model_mutex_);
-  return model_.save_state();
+  if (!restored_ && measured_before_ + model_.measurements() == 0) return {};
+  return started_from_ + adopted_ + '\0' + model_.save_state();
 }
 
 Status OnlineModel::restore_state(std::string_view state) {
+  if (!state.starts_with(started_from_)) {
+    return Error(ErrorCode::kInvalidArgument, "it was learnt by another profile");
+  }
+  state.remove_prefix(started_from_.size());
+  const std::size_t end = state.find('\0');
+  if (end == std::string_view::npos) return Error(ErrorCode::kCorrupt, "it is cut short");
+  std::string adopted(state.substr(0, end));
+  CostProfile profile = profile_;
+  if (!adopted.empty()) {
+    ISOCOST_ASSIGN(profile, CostProfile::parse(adopted));
+  }
+  CostModel model(std::move(profile), options_);
+  ISOCOST_TRY(model.restore_state(state.substr(end + 1)));
   const std::lock_guard lock(model_mutex_);
-  ISOCOST_TRY(model_.restore_state(state));
+  replace(std::move(model), std::move(adopted));
   restored_ = true;
   return {};
 }

@@ -19,8 +19,7 @@ namespace isocost {
 /// learnt from when the next step is planned. Internally synchronised.
 class OnlineModel {
  public:
-  OnlineModel(const CostProfile& profile, CostModel::Options options, LogSink log)
-      : options_(std::move(options)), log_(std::move(log)), model_(profile, options_) {}
+  OnlineModel(const CostProfile& profile, CostModel::Options options, LogSink log);
 
   /// Takes a measurement down, with the step that its shape is a view into. False where a flood of
   /// them waits already: it is dropped. Never waits for the model. One of a step that was planned
@@ -30,8 +29,9 @@ class OnlineModel {
   /// Learns from what was reported, then plans with what it knows now.
   Result<StepPlan> plan(const std::function<Result<StepPlan>(const CostModel&)>& plan);
 
-  /// Goes on from another profile, with nothing learnt.
-  void adopt(const CostProfile& profile);
+  /// Goes on from another profile (JSON), with nothing learnt. Errors: those of
+  /// CostProfile::parse; the model is as before then.
+  Status adopt(std::string profile);
 
   /// What was learnt so far, everything reported included.
   struct Progress {
@@ -43,10 +43,12 @@ class OnlineModel {
   };
   Progress progress();
 
-  /// Nothing was measured, and no state restored.
+  /// Nothing was measured here: what others learnt is news.
   bool untaught();
-  /// As CostModel's.
+  /// CostModel's state, and the profile that it rests on where one was adopted; at most
+  /// kMaxLearntBytes. Empty where nothing was measured or restored.
   std::string save_state();
+  /// Errors: those of CostModel, and of the profile; the model is as before then.
   Status restore_state(std::string_view state);
 
  private:
@@ -54,14 +56,20 @@ class OnlineModel {
     Measurement measurement;
     std::shared_ptr<const SealedStep> step;
   };
-  void observe_reported();  // with model_mutex_ held
+  // With model_mutex_ held:
+  void observe_reported();
+  void replace(CostModel model, std::string profile);
 
   const CostModel::Options options_;
   const LogSink log_;
+  const CostProfile profile_;       // that it starts from
+  const std::string started_from_;  // its fingerprint
   std::mutex model_mutex_;  // guards model_ to rejected_before_; taken before reported_mutex_
   CostModel model_;
-  std::uint32_t profiles_ = 0;
+  std::string adopted_;  // JSON of the profile in use; empty: the one that it started from
   bool restored_ = false;
+  std::uint32_t profiles_ = 0;
+  std::uint32_t generation_ = 0;      // of models: of another one than a step was planned by
   std::int64_t measured_before_ = 0;  // by models before this one
   std::int64_t rejected_before_ = 0;
   std::mutex reported_mutex_;  // guards reported_, and is held for moments only

@@ -30,12 +30,10 @@ void Reprofiling::take_offered() {
     return;
   }
   asked_ago_ = 0;
-  const auto profile = CostProfile::parse(came->profile);
-  if (!profile) {
-    log(log_, LogLevel::kWarning, from + ": " + profile.error().message() + "; the old one stays");
+  if (const Status adopted = model_.adopt(std::move(came->profile)); !adopted) {
+    log(log_, LogLevel::kWarning, from + ": " + adopted.error().message() + "; the old one stays");
     return;
   }
-  model_.adopt(*profile);
   drifts_ = 0;  // the new model counts anew
   log(log_, LogLevel::kInfo, from + " is in use; what was learnt on the old one is forgotten");
 }

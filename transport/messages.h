@@ -24,7 +24,8 @@ struct Position {
   auto operator<=>(const Position&) const = default;
 };
 
-inline constexpr std::size_t kMaxLearntBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxLearntBytes = kMaxProfileBytes + (std::size_t{64} << 10);
 
 /// Where a job begins, and what a saved state is: the first step that it has not trained on yet.
 struct StartPoint {
@@ -32,9 +33,10 @@ struct StartPoint {
                              ///< shuffle, global batch, tail; 0: whatever the node has.
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;  ///< The epoch's number of steps, too: then its end comes first.
-  /// The last MicrobatchHeader::learnt that came before that step; empty: none did. A node that has
-  /// learnt nothing itself goes on from it.
+  /// The last MicrobatchHeader::learnt that came; empty: none did. A node that has measured nothing
+  /// itself plans by it from its next step on.
   std::string learnt;
+  bool operator==(const StartPoint&) const = default;
 };
 
 inline constexpr std::size_t kMaxHardwareBytes = 128;
@@ -168,8 +170,6 @@ struct Report {
   double data_wait_s = -1;  ///< The trainer was blocked for microbatches since its last report;
                             ///< negative: not known. Client::report fills it in.
 };
-
-inline constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;
 
 /// The model's profile, measured anew by a trainer that was asked for it.
 struct Remeasured {

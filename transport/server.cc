@@ -32,8 +32,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Clients send small messages, but for a profile, and for a saved state at their first.
-constexpr std::int64_t kLargestRequest =
-    std::int64_t{std::max(kMaxProfileBytes, kMaxLearntBytes)} + (std::int64_t{64} << 10);
+constexpr std::int64_t kLargestRequest = std::int64_t{kMaxLearntBytes} + (std::int64_t{64} << 10);
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr std::int32_t kEveryRank = -1;
 constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill our log

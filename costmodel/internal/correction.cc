@@ -155,16 +155,12 @@ CorrectionStatus Correction::status() const {
 Correction::Saved Correction::save() const {
   Saved saved;
   for (std::size_t m = 0; m < kModules; ++m) saved.modules.at(m) = modules_[m].save();
-  saved.ranks = ranks_.save();
-  saved.drifts = drifts_;
   saved.reprofile = reprofile_;
   return saved;
 }
 
 void Correction::restore(const Saved& saved) {
   for (std::size_t m = 0; m < kModules; ++m) modules_[m].restore(saved.modules.at(m));
-  ranks_.restore(saved.ranks);
-  drifts_ = saved.drifts;
   reprofile_ = saved.reprofile;
   gate_ = Gate(options_.least_gain);
 }

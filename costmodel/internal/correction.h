@@ -37,10 +37,10 @@ class Correction {
   CorrectionStatus status() const;
 
   const ModuleCorrection& module(std::size_t module) const { return modules_.at(module); }
+  /// Without the ranks' speeds: after a restart the ranks may be other hosts, in other numbers, and
+  /// a few steps tell. Drifts are counted anew.
   struct Saved {
     std::array<ModuleCorrection::Saved, kModules> modules;
-    RankSpeeds::Saved ranks;
-    std::uint64_t drifts = 0;
     bool reprofile = false;
   };
   Saved save() const;

@@ -112,19 +112,4 @@ void RankSpeeds::publish(std::size_t rank) {
       std::exp(significant(logarithms_[rank], kChance * std::sqrt(variances_[rank])));
 }
 
-void RankSpeeds::restore(const Saved& saved) {
-  learnt_.clear();
-  published_.clear();
-  logarithms_.clear();
-  variances_.clear();
-  recent_.clear();
-  grow(saved.learnt.size());
-  noise_ = saved.noise;
-  for (std::size_t rank = 0; rank < saved.learnt.size(); ++rank) {
-    logarithms_[rank] = std::log(saved.learnt[rank]);
-    variances_[rank] = saved.variances[rank];
-    publish(rank);
-  }
-}
-
 }  // namespace isocost

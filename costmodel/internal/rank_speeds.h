@@ -34,14 +34,6 @@ class RankSpeeds {
   /// Makes room for ranks below `count`.
   void grow(std::size_t count);
 
-  struct Saved {
-    std::vector<double> learnt;
-    std::vector<double> variances;
-    double noise = 0;
-  };
-  Saved save() const { return {learnt_, variances_, noise_}; }
-  void restore(const Saved& saved);
-
  private:
   struct Recent {
     double far[3] = {0, 0, 0};  // logarithms of the last observations that lay far off

@@ -17,9 +17,9 @@ static_assert(std::endian::native == std::endian::little,
               "the state is little-endian; a big-endian host needs byte swaps here");
 
 constexpr std::string_view kMagic = "ISCM";
-constexpr std::uint8_t kVersion = 1;
-constexpr std::uint32_t kMostRanks = 1 << 20;
+constexpr std::uint8_t kVersion = 2;
 constexpr double kLargestFactor = 1e30;
+constexpr double kLargestSum = 1e30;
 
 std::uint64_t fingerprint_of(std::string_view bytes) {
   Fingerprint hash;
@@ -89,7 +89,6 @@ void put_module(std::string& bytes, const ModuleCorrection::Saved& module) {
 }
 
 ModuleCorrection::Saved get_module(Reader& reader) {
-  constexpr double kLargestSum = 1e30;
   ModuleCorrection::Saved module;
   module.noise = reader.number(1e-4, 1);
   module.evidence.rows = reader.number(0, 1e12);
@@ -111,72 +110,50 @@ ModuleCorrection::Saved get_module(Reader& reader) {
   return module;
 }
 
-void put_ranks(std::string& bytes, const RankSpeeds::Saved& ranks) {
-  put(bytes, ranks.noise);
-  put(bytes, static_cast<std::uint32_t>(ranks.learnt.size()));
-  for (std::size_t rank = 0; rank < ranks.learnt.size(); ++rank) {
-    put(bytes, ranks.learnt[rank]);
-    put(bytes, ranks.variances[rank]);
-  }
-}
-
-RankSpeeds::Saved get_ranks(Reader& reader) {
-  constexpr double kLargestSpeed = 100;
-  RankSpeeds::Saved ranks;
-  ranks.noise = reader.number(0, 100);
-  const auto count = reader.get<std::uint32_t>();
-  if (count > kMostRanks || reader.left() / (2 * sizeof(double)) < count) reader.fail();
-  for (std::uint32_t rank = 0; rank < count && reader.ok(); ++rank) {
-    ranks.learnt.push_back(reader.number(1 / kLargestSpeed, kLargestSpeed));
-    ranks.variances.push_back(reader.number(0, 1e6));
-  }
-  return ranks;
-}
-
 Error corrupt(const char* why) {
   return {ErrorCode::kCorrupt, std::string("state of the correction: ") + why};
 }
 
 }  // namespace
 
-std::string encode_state(const Correction::Saved& saved, const CostProfile& profile) {
+std::string encode_state(const SavedModel& saved, const CostProfile& profile) {
   std::string bytes(kMagic);
   put(bytes, kVersion);
-  put(bytes, fingerprint_of(profile.to_json()));
-  for (const ModuleCorrection::Saved& module : saved.modules) put_module(bytes, module);
-  put_ranks(bytes, saved.ranks);
-  put(bytes, saved.drifts);
-  put(bytes, static_cast<std::uint8_t>(saved.reprofile ? 1 : 0));
+  put(bytes, profile.fingerprint());
+  for (const ModuleCorrection::Saved& module : saved.correction.modules) put_module(bytes, module);
+  put(bytes, static_cast<std::uint8_t>(saved.correction.reprofile ? 1 : 0));
+  put(bytes, saved.forward.all_s);
+  put(bytes, saved.forward.forward_s);
   put(bytes, fingerprint_of(bytes));
   return bytes;
 }
 
-Result<Correction::Saved> decode_state(std::string_view bytes, const CostProfile& profile) {
+Result<SavedModel> decode_state(std::string_view bytes, const CostProfile& profile) {
   constexpr std::size_t kCheck = sizeof(std::uint64_t);
   if (bytes.size() < kMagic.size() + 1 + kCheck || bytes.substr(0, kMagic.size()) != kMagic) {
     return corrupt("this is none");
   }
   const auto version = static_cast<std::uint8_t>(bytes[kMagic.size()]);
   if (version != kVersion) {
-    return Error(ErrorCode::kUnsupported, "state of the correction: of version " +
-                                              std::to_string(version) +
-                                              "; this program reads version 1");
+    return Error(ErrorCode::kUnsupported,
+                 "state of the correction: of version " + std::to_string(version) +
+                     "; this program reads version " + std::to_string(kVersion));
   }
   const std::string_view body = bytes.substr(0, bytes.size() - kCheck);
   if (Reader(bytes.substr(body.size())).get<std::uint64_t>() != fingerprint_of(body)) {
     return corrupt("damaged or cut short: its check sum is wrong");
   }
   Reader reader(body.substr(kMagic.size() + 1));
-  if (reader.get<std::uint64_t>() != fingerprint_of(profile.to_json())) {
+  if (reader.get<std::uint64_t>() != profile.fingerprint()) {
     return Error(ErrorCode::kInvalidArgument,
                  "state of the correction: it was learnt on top of another profile; begin without "
                  "it, or with the profile of then");
   }
-  Correction::Saved saved;
-  for (ModuleCorrection::Saved& module : saved.modules) module = get_module(reader);
-  saved.ranks = get_ranks(reader);
-  saved.drifts = reader.get<std::uint64_t>();
-  saved.reprofile = reader.get<std::uint8_t>() != 0;
+  SavedModel saved;
+  for (ModuleCorrection::Saved& module : saved.correction.modules) module = get_module(reader);
+  saved.correction.reprofile = reader.get<std::uint8_t>() != 0;
+  saved.forward.all_s = reader.number(0, kLargestSum);
+  saved.forward.forward_s = reader.number(0, saved.forward.all_s);
   if (!reader.ok()) return corrupt("a value is impossible or missing");
   if (reader.left() != 0) return corrupt("there are bytes after its end");
   return saved;

@@ -5,15 +5,23 @@
 
 #include "base/result.h"
 #include "costmodel/internal/correction.h"
+#include "costmodel/internal/forward_share.h"
 #include "costmodel/profile.h"
 
 namespace isocost {
 
-/// Version 1, little-endian: "ISCM", u8 version, u64 fingerprint of the profile; for each module
+/// What a model goes on from.
+struct SavedModel {
+  Correction::Saved correction;
+  ForwardShare forward;
+};
+
+/// Version 2, little-endian: "ISCM", u8 version, u64 fingerprint of the profile; for each module
 /// noise, rows, the factors (prior, learnt, published) and the evidence on those that were seen;
-/// the ranks; u64 fingerprint of all before it.
-std::string encode_state(const Correction::Saved& saved, const CostProfile& profile);
+/// whether a new profile is suggested; the seconds of which the forward share is made; u64
+/// fingerprint of all before it.
+std::string encode_state(const SavedModel& saved, const CostProfile& profile);
 /// Outside bytes: whatever they are, values that correction can go on from, or an error.
-Result<Correction::Saved> decode_state(std::string_view bytes, const CostProfile& profile);
+Result<SavedModel> decode_state(std::string_view bytes, const CostProfile& profile);
 
 }  // namespace isocost

@@ -51,7 +51,7 @@ Status load_state(const Options& options, const std::string& part, StageModel& m
   if (cursor == saved.end()) return Error(ErrorCode::kCorrupt, "state of " + part + ": no cursor");
   start.cursor = static_cast<std::uint64_t>(cursor->second.item<std::int64_t>());
   const auto learnt = saved.find(kLearntTensor);
-  if (learnt == saved.end()) return Error(ErrorCode::kCorrupt, "state of " + part + ": no learnt");
+  if (learnt == saved.end()) return {};
   const torch::Tensor bytes = learnt->second.contiguous();
   start.learnt.assign(static_cast<const char*>(bytes.data_ptr()), bytes.nbytes());
   return {};

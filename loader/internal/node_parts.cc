@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "loader/correction_file.h"
 #include "loader/internal/output_file.h"
 
 namespace isocost {
@@ -25,6 +26,26 @@ CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size) {
 Result<CostProfile> starting_profile(const NodeOptions& options) {
   if (options.profile.empty()) return CostProfile::stated_default();
   return CostProfile::load(options.profile);
+}
+
+// That tells the time that learning takes.
+CostModel::Options cost_model_options(const NodeOptions& options) {
+  CostModel::Options model_options;
+  model_options.correct = options.correct;
+  model_options.padded = options.padded;
+  model_options.correction.clock = [] {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  return model_options;
+}
+
+Result<std::unique_ptr<OnlineModel>> model_from(const NodeOptions& options,
+                                                const CostProfile& profile, const LogSink& log) {
+  auto model = std::make_unique<OnlineModel>(profile, cost_model_options(options), log);
+  if (options.correct) ISOCOST_TRY(restore_correction(*model, options.correction_file, log));
+  return model;
 }
 
 // Spread over the data set; only a layout asks.
@@ -59,6 +80,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples_file));
   ISOCOST_TRY(check_output_file("correction_file", options.correction_file));
   ISOCOST_TRY(check_output_file("summary", options.summary));
+  ISOCOST_ASSIGN(auto model, model_from(options, profile, log));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
 
   DatasetOptions dataset_options;
@@ -85,9 +107,16 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   }
   ISOCOST_ASSIGN(auto layout,
                  ServedLayout::create(options, profile, some_loads(options, *dataset, recipe)));
-  return NodeParts{
-      options,           log,    std::move(dataset), std::move(recipe),   std::move(profile),
-      std::move(layout), cursor, std::move(bad),     std::move(load_hook)};
+  return NodeParts{options,
+                   log,
+                   std::move(dataset),
+                   std::move(recipe),
+                   std::move(profile),
+                   std::move(model),
+                   std::move(layout),
+                   cursor,
+                   std::move(bad),
+                   std::move(load_hook)};
 }
 
 ServerOptions server_options(const NodeOptions& options) {
@@ -99,18 +128,6 @@ ServerOptions server_options(const NodeOptions& options) {
   server.timeout = options.timeout;
   server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
   return server;
-}
-
-CostModel::Options cost_model_options(const NodeOptions& options) {
-  CostModel::Options model_options;
-  model_options.correct = options.correct;
-  model_options.padded = options.padded;
-  model_options.correction.clock = [] {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
-  return model_options;
 }
 
 }  // namespace isocost

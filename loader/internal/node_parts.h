@@ -5,11 +5,12 @@
 
 #include "base/log.h"
 #include "base/result.h"
-#include "costmodel/cost_model.h"
+#include "costmodel/profile.h"
 #include "loader/bad_samples.h"
 #include "loader/cursor.h"
 #include "loader/dataset.h"
 #include "loader/node_options.h"
+#include "loader/online_model.h"
 #include "loader/served_layout.h"
 #include "loader/step_decoder.h"
 #include "transport/server.h"
@@ -23,6 +24,7 @@ struct NodeParts {
   std::unique_ptr<Dataset> dataset;
   Recipe recipe;
   CostProfile profile;                         ///< To start from.
+  std::unique_ptr<OnlineModel> model;          ///< With what the node's last run has kept.
   std::unique_ptr<const ServedLayout> layout;  ///< Null: data-parallel only.
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
@@ -43,8 +45,5 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
                                   const LogSink& log, LoadHook load_hook);
 
 ServerOptions server_options(const NodeOptions& options);
-
-/// For a cost model that tells the time that learning takes.
-CostModel::Options cost_model_options(const NodeOptions& options);
 
 }  // namespace isocost

@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint32_t kStepsBetweenSaves = 16;  // of what correction learnt
+constexpr std::uint64_t kStepsBetweenSaves = 8;  // of what correction learnt
 
 }  // namespace
 
@@ -21,15 +21,22 @@ StepSource::StepSource(const NodeParts& parts)
       composer_({&parts.cursor, parts.dataset.get(), &parts.recipe, parts.layout.get()},
                 parts.options, parts.profile),
       fingerprint_(composer_.fingerprint()),
-      model_(parts.profile, cost_model_options(parts.options), parts.log),
+      model_(*parts.model),
       reprofiling_(parts.options.reprofile, model_, parts.log) {}
 
-Status StepSource::restore() {
-  return restore_correction(model_, parts_.options.correction_file, parts_.log);
+void StepSource::offer(std::string learnt) {
+  if (learnt.empty() || !parts_.options.correct) return;
+  const std::lock_guard lock(mutex_);
+  offered_ = std::move(learnt);
 }
 
-void StepSource::take_up(const std::string& learnt) {
-  if (learnt.empty() || !parts_.options.correct || !model_.untaught()) return;
+void StepSource::take_offered() {
+  std::string learnt;
+  {
+    const std::lock_guard lock(mutex_);
+    learnt.swap(offered_);
+  }
+  if (learnt.empty() || !model_.untaught()) return;
   const Status restored = model_.restore_state(learnt);
   if (restored) return;
   const bool of_another = restored.error().code() == ErrorCode::kInvalidArgument;
@@ -54,6 +61,7 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
     input.weights.push_back(slot.weight);
     input.ids.push_back(slot.id);
   }
+  take_offered();
   reprofiling_.take_offered();
   const auto started = Clock::now();
   ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
@@ -62,15 +70,16 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   sealed->count_readers();
   sealed->plan_seconds = std::chrono::duration<double>(Clock::now() - started).count();
   sealed->profile_wanted = reprofiling_.ask();
-  if (request.step % kStepsBetweenSaves == 0) {
+  if (++sealed_ % kStepsBetweenSaves == 0 && parts_.options.correct) {
     keep();
-    if (parts_.options.correct && !model_.untaught()) sealed->learnt = model_.save_state();
+    sealed->learnt = model_.save_state();
   }
   return sealed;
 }
 
 // A full disk is no reason to end training: what was learnt is learnt again.
 void StepSource::keep() {
+  if (!parts_.options.correct) return;
   const Status saved = save_correction(model_, parts_.options.correction_file);
   if (saved) return;
   log(parts_.log, LogLevel::kWarning,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -25,11 +26,10 @@ class StepSource {
   /// `parts` must outlive it.
   explicit StepSource(const NodeParts& parts);
 
-  /// Takes up what the node's last run has kept in `correction_file`. Before all else.
-  Status restore();
-  /// Takes up what a job's saved state brings (StartPoint::learnt), where nothing is known that
-  /// would be newer. What cannot be used is named in the log.
-  void take_up(const std::string& learnt);
+  /// What a client's saved state brings (StartPoint::learnt) is where the next step goes on from,
+  /// unless this node has measured something by then: that is newer. What cannot be used is named
+  /// in the log. From any thread.
+  void offer(std::string learnt);
 
   /// What is to be sealed, and for whom.
   struct Request {
@@ -39,8 +39,9 @@ class StepSource {
     StepDecoder& decoder;
     std::stop_token stop;
   };
-  /// The step, decoded and planned; null where every sample of it was bad, and is listed. Errors:
-  /// those of BatchComposer, StepDecoder and plan_step.
+  /// The step, decoded and planned; null where every sample of it was bad, and is listed. Keeps
+  /// what was learnt, now and then, in `correction_file` and in the step. Errors: those of
+  /// BatchComposer, StepDecoder and plan_step.
   Result<std::shared_ptr<SealedStep>> seal(const Request& request);
 
   /// Writes `correction_file`, if there is one. A file that cannot be written is a warning. While
@@ -56,11 +57,16 @@ class StepSource {
   void offer(ProfileCame came) { reprofiling_.offer(std::move(came)); }
 
  private:
+  void take_offered();
+
   const NodeParts& parts_;
   BatchComposer composer_;
   const std::uint64_t fingerprint_;
-  OnlineModel model_;
+  OnlineModel& model_;
   Reprofiling reprofiling_;
+  std::uint64_t sealed_ = 0;  // steps
+  std::mutex mutex_;          // guards offered_
+  std::string offered_;
 };
 
 }  // namespace isocost

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <latch>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -207,12 +209,12 @@ TEST_F(ClosedLoop, ACorrectionFileThatCannotBeWrittenEndsNoTraining) {
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
-// A machine three times slower than its profile says.
-Status report_thrice(Client& client, const MicrobatchHeader& header) {
+// Of a machine so many times slower than the stated default.
+Status report_slow(Client& client, const MicrobatchHeader& header, double times) {
   Report report{header.position, {}};
   const CostModel truth(CostProfile::stated_default(), {});
   report.seconds = truth.predict_microbatch(header.load);
-  for (double& seconds : report.seconds) seconds *= 3;
+  for (double& seconds : report.seconds) seconds *= times;
   return client.report(report);
 }
 
@@ -225,7 +227,7 @@ TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
   const auto train = [&first](std::int64_t, Client& client, const Microbatch& microbatch) {
     const MicrobatchHeader& header = microbatch.header;
     if (first == 0) first = header.predicted_seconds[2];
-    EXPECT_TRUE(report_thrice(client, header));
+    EXPECT_TRUE(report_slow(client, header, 3));
   };
   run(opts, train);
   const double untaught = std::exchange(first, 0);
@@ -243,92 +245,206 @@ TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
   std::ofstream(opts.correction_file) << "no state";
   const auto refused = try_run(opts, train);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(refused.error().to_string().find(opts.correction_file.string()), std::string::npos);
+
+  // Without correction nothing is read, or written.
+  opts.correct = false;
+  EXPECT_TRUE(try_run(opts, train));
+  EXPECT_EQ(std::filesystem::file_size(opts.correction_file), 8U);
 }
 
-/// A node's first epochs, from a saved state on.
-struct Resumed {
-  double first_s = 0;  ///< That the first microbatch's LLM was predicted to take.
-  StartPoint state;    ///< At the end.
-  std::string said;    ///< In the node's log.
-};
-
-Resumed train_from(const NodeOptions& options, const StartPoint& start, std::uint32_t epochs) {
-  Resumed resumed;
-  const LogSink log = [&resumed](LogLevel, std::string_view text) { resumed.said += text; };
-  const auto node = Node::create(options, {}, log).value();
-  const std::jthread serving([&node](const std::stop_token& stop) { node->run(stop); });
-  ClientOptions of_client;
-  of_client.endpoint = node->endpoint();
-  of_client.start = resumed.state = start;
-  const auto client = Client::connect(of_client).value();
-  EXPECT_EQ(client->welcome().start.learnt, "");
-  for (std::uint32_t end = start.epoch + epochs; resumed.state.epoch < end; ++resumed.state.epoch) {
-    while (const auto next = client->next({}).value()) {
-      const MicrobatchHeader& header = next->header;
-      if (resumed.first_s == 0) resumed.first_s = header.predicted_seconds[2];
-      if (!header.learnt.empty()) resumed.state.learnt = header.learnt;
-      EXPECT_TRUE(report_thrice(*client, header));
-    }
-  }
-  client->close();
-  return resumed;
-}
-
-TEST_F(ClosedLoop, ASavedStateBringsWhatWasLearnt) {
+// Looking at the data with another profile for a moment is no reason to forget.
+TEST_F(ClosedLoop, ARunThatMeasuredNothingKeepsTheCorrectionFile) {
   make_dataset(64);
   NodeOptions opts = options(1);
-  opts.global_batch = 4;  // 16 steps an epoch
-  opts.epochs = 0;
-  EXPECT_EQ(train_from(opts, {}, 1).state.learnt, "");  // nothing was known at the first step
-  const StartPoint saved = train_from(opts, {}, 3).state;
-  EXPECT_NE(saved.learnt, "");
-
-  StartPoint without = saved;
-  without.learnt.clear();
-  const double untaught = train_from(opts, without, 1).first_s;
-  EXPECT_NEAR(train_from(opts, saved, 1).first_s / untaught, 3, 0.3);
-  opts.correct = false;
-  EXPECT_EQ(train_from(opts, saved, 1).first_s, untaught);
-  opts.correct = true;
-
-  StartPoint damaged = saved;
-  damaged.learnt.back() ^= 1;
-  const Resumed from_damaged = train_from(opts, damaged, 1);
-  EXPECT_EQ(from_damaged.first_s, untaught);
-  EXPECT_NE(from_damaged.said.find("cannot be read"), std::string::npos) << from_damaged.said;
-  damaged.learnt.assign(kMaxLearntBytes + 1, 'x');
-  const auto node = Node::create(opts, {}, {}).value();
-  ClientOptions of_client;
-  of_client.endpoint = node->endpoint();
-  of_client.start = damaged;
-  EXPECT_EQ(Client::connect(of_client).error().code(), ErrorCode::kInvalidArgument);
-
+  opts.epochs = 4;
+  opts.correction_file = scratch() / "correction";
+  run(opts, [](std::int64_t, Client& client, const Microbatch& microbatch) {
+    EXPECT_TRUE(report_slow(client, microbatch.header, 3));
+  });
+  const auto bytes = [&opts] {
+    std::ifstream file(opts.correction_file, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const std::string kept = bytes();
+  EXPECT_GT(kept.size(), 1000U);
   opts.profile = scratch() / "profile.json";
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
   std::ofstream(opts.profile) << other.to_json();
-  const Resumed with_other = train_from(opts, saved, 1);
-  EXPECT_LT(with_other.first_s / untaught, 2.1);
-  EXPECT_NE(with_other.said.find("another profile"), std::string::npos) << with_other.said;
+  run(opts);
+  EXPECT_EQ(bytes(), kept);
 }
 
-// What a node has learnt itself is newer than what a state holds.
-TEST_F(ClosedLoop, ANodeThatHasLearntKeepsToThat) {
-  make_dataset(64);
-  NodeOptions opts = options(1);
-  opts.global_batch = 4;
-  opts.epochs = 3;
-  opts.correction_file = scratch() / "correction";
-  run(opts, [](std::int64_t, Client& client, const Microbatch& microbatch) {
-    EXPECT_TRUE(report_thrice(client, microbatch.header));
-  });
-  opts.epochs = 0;
-  const StartPoint damaged{0, 1, 0, "not looked at"};
-  const Resumed resumed = train_from(opts, damaged, 1);
-  EXPECT_EQ(resumed.said.find("saved state"), std::string::npos) << resumed.said;
-  EXPECT_NE(resumed.state.learnt, damaged.learnt);
+/// A node that serves one job after the other.
+class Serving {
+ public:
+  explicit Serving(const NodeOptions& options)
+      : node_(Node::create(options, {}, [this](LogLevel, std::string_view text) { note(text); })
+                  .value()),
+        thread_([this](const std::stop_token& stop) { node_->run(stop); }) {}
+
+  const std::string& endpoint() const { return node_->endpoint(); }
+  /// In its log.
+  std::string said() const {
+    const std::lock_guard lock(mutex_);
+    return said_;
+  }
+
+ private:
+  void note(std::string_view text) {
+    const std::lock_guard lock(mutex_);
+    said_ += text;
+  }
+
+  mutable std::mutex mutex_;
+  std::string said_;
+  std::unique_ptr<Node> node_;
+  std::jthread thread_;
+};
+
+struct Trained {
+  double first_s = 0;  ///< That the first microbatch's LLM was predicted to take, ...
+  double last_s = 0;   ///< ... and the last one's.
+  StartPoint state;    ///< At the end.
+};
+
+/// Some epochs of a trainer that goes on from a saved state. It takes `slow` times what the stated
+/// default says; 0: reports nothing.
+Trained train(const Serving& serving, const StartPoint& start, std::uint32_t epochs, double slow) {
+  Trained trained;
+  trained.state = start;
+  ClientOptions options;
+  options.endpoint = serving.endpoint();
+  options.start = start;
+  const auto client = Client::connect(options).value();
+  EXPECT_EQ(client->welcome().start.learnt, "");
+  for (std::uint32_t end = start.epoch + epochs; trained.state.epoch < end; ++trained.state.epoch) {
+    while (const auto next = client->next({}).value()) {
+      const MicrobatchHeader& header = next->header;
+      trained.last_s = header.predicted_seconds[2];
+      if (trained.first_s == 0) trained.first_s = trained.last_s;
+      if (!header.learnt.empty()) trained.state.learnt = header.learnt;
+      if (slow > 0) EXPECT_TRUE(report_slow(*client, header, slow));
+    }
+  }
+  client->close();
+  return trained;
+}
+
+Trained train_anew(const NodeOptions& options, const StartPoint& start, std::uint32_t epochs,
+                   double slow) {
+  return train(Serving(options), start, epochs, slow);
+}
+
+class SavedState : public ClosedLoop {
+ protected:
+  void SetUp() override {
+    ClosedLoop::SetUp();
+    make_dataset(64);
+    options_ = options(1);
+    options_.global_batch = 4;  // 16 steps an epoch
+    options_.epochs = 0;
+    untaught_ = train_anew(options_, {0, 3, 0, {}}, 1, 0);
+    EXPECT_EQ(untaught_.state.learnt, "");  // nothing was known
+  }
+  // Of a job that has trained three epochs.
+  StartPoint state_of(double slow) const { return train_anew(options_, {}, 3, slow).state; }
+
+  NodeOptions options_;
+  Trained untaught_;  // from the fourth epoch on
+};
+
+TEST_F(SavedState, BringsWhatWasLearnt) {
+  const StartPoint saved = state_of(3);
+  EXPECT_GT(saved.learnt.size(), 1000U);
+  EXPECT_NEAR(train_anew(options_, saved, 1, 0).first_s / untaught_.first_s, 3, 0.3);
+  // A job from the first step on joins the one that the node has begun to plan.
+  const double last_s = train_anew(options_, {}, 1, 0).last_s;
+  EXPECT_NEAR(train_anew(options_, {0, 0, 0, saved.learnt}, 1, 0).last_s / last_s, 3, 0.3);
+
+  options_.correct = false;
+  EXPECT_EQ(train_anew(options_, saved, 1, 0).first_s, untaught_.first_s);
+}
+
+TEST_F(SavedState, IsOfTheProfileThatItWasLearntBy) {
+  options_.profile = scratch() / "profile.json";
+  std::ofstream(options_.profile) << CostProfile::stated_default().to_json();
+  const StartPoint saved = state_of(3);
+  const std::filesystem::path moved = scratch() / "moved.json";
+  std::filesystem::rename(options_.profile, moved);
+  options_.profile = moved;
+  EXPECT_NEAR(train_anew(options_, saved, 1, 0).first_s / untaught_.first_s, 3, 0.3);
+
+  CostProfile other = CostProfile::stated_default();
+  other.modules[2].coefficients.per_unit *= 2;
+  std::ofstream(options_.profile) << other.to_json();
+  const Serving serving(options_);
+  EXPECT_LT(train(serving, saved, 1, 0).first_s / untaught_.first_s, 2.1);
+  EXPECT_NE(serving.said().find("belongs to another profile"), std::string::npos) << serving.said();
+}
+
+TEST_F(SavedState, IsLeftOutWhereItIsDamaged) {
+  StartPoint saved = state_of(3);
+  saved.learnt.back() ^= 1;
+  const Serving serving(options_);
+  EXPECT_EQ(train(serving, saved, 1, 0).first_s, untaught_.first_s);
+  EXPECT_NE(serving.said().find("cannot be read"), std::string::npos) << serving.said();
+  ClientOptions of_client;
+  of_client.endpoint = serving.endpoint();
+  of_client.start = StartPoint{0, 0, 0, std::string(kMaxLearntBytes + 1, 'x')};
+  EXPECT_EQ(Client::connect(of_client).error().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(SavedState, IsNewerThanTheOneBefore) {
+  const StartPoint slow = state_of(3);
+  const StartPoint slower = state_of(6);
+  const Serving serving(options_);
+  EXPECT_NEAR(train(serving, slow, 1, 0).first_s / untaught_.first_s, 3, 0.3);
+  EXPECT_NEAR(train(serving, slower, 1, 0).first_s / untaught_.first_s, 6, 0.6);
+}
+
+TEST_F(SavedState, IsOlderThanWhatTheNodeHasMeasured) {
+  const StartPoint slow = state_of(3);
+  const Serving serving(options_);
+  train(serving, {}, 3, 6);
+  EXPECT_NEAR(train(serving, slow, 1, 0).first_s / untaught_.first_s, 6, 0.6);
+}
+
+// The model has changed, and a trainer has measured a new profile: a node that was started with the
+// old one goes on by the new one.
+TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
+  options_.reprofile = true;
+  StartPoint saved = state_of(3);
+  const Serving serving(options_);
+  CostProfile measured = CostProfile::stated_default();
+  for (ModuleProfile& module : measured.modules) {
+    ModuleCoefficients& of = module.coefficients;
+    of = {10 * of.per_microbatch, 10 * of.per_sequence, 10 * of.per_unit, 10 * of.per_unit_squared};
+  }
+  ClientOptions of_client;
+  of_client.endpoint = serving.endpoint();
+  of_client.start = saved;
+  const auto client = Client::connect(of_client).value();
+  bool sent = false;
+  for (int microbatches = 0; microbatches < 200; ++microbatches) {
+    const auto next = client->next({}).value();
+    if (!next) continue;
+    if (!next->header.learnt.empty()) saved.learnt = next->header.learnt;
+    if (next->header.profile_wanted) {
+      EXPECT_GT(microbatches, 8) << "what was learnt is no drift";
+      EXPECT_TRUE(client->send_profile(measured.to_json()));
+      sent = true;
+    }
+    EXPECT_TRUE(report_slow(*client, next->header, 10));
+  }
+  EXPECT_TRUE(sent);
+  client->close();
+  EXPECT_NEAR(train_anew(options_, saved, 1, 0).first_s / untaught_.first_s, 10, 1);
+  const Serving without(options_);  // asks for no profile at its first step
+  EXPECT_NEAR(train(without, saved, 1, 10).first_s / untaught_.first_s, 10, 1);
+  EXPECT_EQ(without.said().find("is asked to measure"), std::string::npos) << without.said();
 }
 
 }  // namespace

@@ -232,6 +232,7 @@ std::map<std::string, torch::Tensor> weights(const std::filesystem::path& states
     if (tensors) all.merge(*tensors);
   }
   all.erase("cursor");
+  all.erase("learnt");
   return all;
 }
 
@@ -270,6 +271,8 @@ TEST_F(PipelineTrainer, AfterAStageDiedTheRestIsTrainedOnOnce) {
             (nlohmann::json{{"delivered", 4 * (12 - trained)}, {"lost", 0}, {"duplicated", 0}}));
   // Every sample once, each in its step: the weights are those of a run without a death.
   const auto expected = weights(scratch() / "whole", "12");
+  const auto learnt = read_tensors(scratch() / "whole" / "encoder.step-12").value().at("learnt");
+  EXPECT_GT(learnt.numel(), 1000);
   const auto found = weights(states, "12");
   ASSERT_EQ(found.size(), expected.size());
   for (const auto& [name, tensor] : expected) {

@@ -232,8 +232,8 @@ class DataLoader:
         """The first step that is not trained yet: a handful of numbers, the same at every rank and
         for any number of ranks. Taken in the middle of a step it is that step, since its gradient
         was not applied; from the step's last microbatch on it is the next one, so take it after
-        `optimizer.step()`. With it goes what the cost model had learnt, as of the last 16 steps
-        (kilobytes, as text): a node that has measured nothing yet goes on from there."""
+        `optimizer.step()`. With it goes what the cost model has learnt, as of the last eight
+        steps (kilobytes, as text): a node that has measured nothing itself goes on from there."""
         return self._next.to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
