@@ -11,6 +11,8 @@ namespace {
 // Beyond what ranks report between two plans.
 constexpr std::size_t kMostObservations = 65'536;
 
+constexpr std::string_view kMagic = "ISCOST learnt 1 ";  // what a state begins with
+
 }  // namespace
 
 OnlineModel::OnlineModel(const CostProfile& profile, CostModel::Options options, LogSink log)
@@ -87,15 +89,17 @@ bool OnlineModel::untaught() {
   return measured_before_ + model_.measurements() == 0;
 }
 
-// The profile that the node was started with, as 16 hexadecimal digits; the adopted one's JSON,
-// which may be empty; a zero; CostModel's state.
+// The magic; the profile that the node was started with, as 16 hexadecimal digits; the adopted
+// one's JSON, which may be empty; a zero; CostModel's state.
 std::string OnlineModel::save_state() {
   const std::lock_guard lock(model_mutex_);
   if (!restored_ && measured_before_ + model_.measurements() == 0) return {};
-  return started_from_ + adopted_ + '\0' + model_.save_state();
+  return std::string(kMagic) + started_from_ + adopted_ + '\0' + model_.save_state();
 }
 
 Status OnlineModel::restore_state(std::string_view state) {
+  if (!state.starts_with(kMagic)) return Error(ErrorCode::kCorrupt, "it is no saved state");
+  state.remove_prefix(kMagic.size());
   if (!state.starts_with(started_from_)) {
     return Error(ErrorCode::kInvalidArgument, "it was learnt by another profile");
   }

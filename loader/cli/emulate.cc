@@ -412,7 +412,9 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
       ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
       ->allow_extra_args(false);
   command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
-  command.add_option("--svg", arguments.svg, "Draw the last step, as predicted and as measured")
+  command
+      .add_option("--svg", arguments.svg,
+                  "Draw the last step, as predicted and as its trainers report it")
       ->type_name("FILE");
   command.add_flag("--json", arguments.json, "Print JSON instead of text");
 }
