@@ -11,7 +11,7 @@ namespace {
 // Beyond what ranks report between two plans.
 constexpr std::size_t kMostObservations = 65'536;
 
-constexpr std::string_view kMagic = "ISCOST learnt 1 ";  // what a state begins with
+constexpr std::string_view kMagic = "isocost learnt 1 ";  // what a state begins with
 
 }  // namespace
 
