@@ -305,8 +305,7 @@ class Fleet {
     const double sum = std::accumulate(predicted.begin(), predicted.end(), 0.0);
     Report report = slot.report;
     for (double& seconds : report.seconds) {
-      seconds =
-          sum > 0 && seconds > 0 ? slot.seconds * seconds / sum : kNotMeasured;
+      seconds = sum > 0 && seconds > 0 ? slot.seconds * seconds / sum : kNotMeasured;
     }
     if (sum > 0) report.forward_s = slot.forward_s;
     return client.report(report);
