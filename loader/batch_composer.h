@@ -21,7 +21,8 @@ namespace isocost {
 /// without walking to it, by every run alike; measurements do not change it. Nothing moves with
 /// W = 1, and a smaller last batch stays as it was drawn.
 ///
-/// Single-thread: keeps the window it composed last. `cursor`, `dataset` and `recipe` outlive it.
+/// Single-thread, but for `fingerprint` and `continues`: keeps the window it composed last.
+/// `cursor`, `dataset` and `recipe` outlive it.
 class BatchComposer {
  public:
   struct Context {

@@ -38,6 +38,9 @@ TEST_F(NodePartsTest, WhatNeedsNoDataIsCheckedBeforeThem) {
               HasSubstr("no.key"));
   EXPECT_THAT(refusal([](NodeOptions& options) { options.max_bad_samples = "few"; }),
               HasSubstr("max_bad_samples: 'few'"));
+  write_file(scratch_ / "learnt", "no state");
+  EXPECT_THAT(refusal([&](NodeOptions& options) { options.correction_file = scratch_ / "learnt"; }),
+              HasSubstr((scratch_ / "learnt").string() + " (remove it to start anew)"));
 }
 
 // The counts of a layout that others contradict, rather than what would follow from those.
