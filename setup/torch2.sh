@@ -35,7 +35,7 @@ if [ "$(cat "$venv/complete" 2>/dev/null)" != "${needed[*]}" ]; then
 fi
 
 torch=$("$venv/bin/python" -c 'import torch; print(torch.__path__[0])')
-cmake --preset release -B "$tree" -DISOCOST_BUILD_BENCH=OFF "-DISOCOST_WERROR=$([ -n "${CI:-}" ] && echo ON || echo OFF)" \
+cmake --preset release -B "$tree" -DISOCOST_BUILD_BENCH=OFF -DISOCOST_WERROR=OFF \
   "-DISOCOST_TORCH_ROOT=$torch" "-DPython_EXECUTABLE=$PWD/$venv/bin/python" \
   "-DISOCOST_TEST_PYTHON=$PWD/$venv/bin/python" >build/configure-torch2.log 2>&1 || {
   cat build/configure-torch2.log >&2

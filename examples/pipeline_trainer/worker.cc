@@ -93,9 +93,11 @@ Status write_result(const Options& options, const IntakeTally& tally, std::uint6
 }
 
 IntakeOptions intake_options(const Options& options) {
-  return {.endpoint = options.endpoint,
-          .start = {.step = options.start_step},
-          .timeout = options.timeout};
+  IntakeOptions intake;
+  intake.endpoint = options.endpoint;
+  intake.timeout = options.timeout;
+  intake.start.step = options.start_step;
+  return intake;
 }
 
 /// Sums gradients and loss over the replicas, and updates the weights.

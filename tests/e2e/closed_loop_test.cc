@@ -283,7 +283,10 @@ class Serving {
   explicit Serving(const NodeOptions& options)
       : node_(Node::create(options, {}, [this](LogLevel, std::string_view text) { note(text); })
                   .value()),
-        thread_([this](const std::stop_token& stop) { node_->run(stop); }) {}
+        thread_([this](const std::stop_token& stop) {
+          const Result<NodeSummary> summary = node_->run(stop);
+          EXPECT_EQ(summary ? ErrorCode::kInternal : summary.error().code(), ErrorCode::kCancelled);
+        }) {}
 
   const std::string& endpoint() const { return node_->endpoint(); }
   /// In its log.
@@ -326,7 +329,9 @@ Trained train(const Serving& serving, const StartPoint& start, std::uint32_t epo
       trained.last_s = header.predicted_seconds[2];
       if (trained.first_s == 0) trained.first_s = trained.last_s;
       if (!header.learnt.empty()) trained.state.learnt = header.learnt;
-      if (slow > 0) EXPECT_TRUE(report_slow(*client, header, slow));
+      if (slow > 0) {
+        EXPECT_TRUE(report_slow(*client, header, slow));
+      }
     }
   }
   client->close();

@@ -23,6 +23,15 @@ namespace {
 using Step = std::pair<std::uint32_t, std::uint32_t>;  // epoch, step
 using Batches = std::map<Step, std::multiset<SampleId>>;
 
+// Of nothing learnt. Cursor 0: whatever the node has.
+StartPoint start_at(std::uint32_t epoch, std::uint32_t step, std::uint64_t cursor = 0) {
+  StartPoint start;
+  start.cursor = cursor;
+  start.epoch = epoch;
+  start.step = step;
+  return start;
+}
+
 // One node over several jobs, as where trainers are restarted beside it.
 class Resume : public LoopTest {
  protected:
@@ -113,10 +122,10 @@ TEST_F(Resume, AnywhereWithAnotherWorldSizeGivesTheSameBatches) {
     Step stop{at.first, at.second + static_cast<std::uint32_t>(random.below(3))};
     if (stop.second >= 5) stop = {stop.first + 1, stop.second - 5};
     if (stop.first >= 3) break;
-    for (auto& [step, ids] : train(ranks, {0, at.first, at.second}, stop)) trained[step] = ids;
+    for (auto& [step, ids] : train(ranks, start_at(at.first, at.second), stop)) trained[step] = ids;
     at = stop;
   }
-  for (auto& [step, ids] : train(3, {0, at.first, at.second}, {})) trained[step] = ids;
+  for (auto& [step, ids] : train(3, start_at(at.first, at.second), {})) trained[step] = ids;
   finish();
   EXPECT_EQ(trained, expected);
   EXPECT_TRUE(summary()->has_value());
@@ -145,10 +154,10 @@ TEST_F(Resume, WithinAWindowOfTheLookaheadGivesTheSameBatches) {
   Step at{0, 0};
   for (const Step& stop :
        {Step{0, 1}, Step{0, 2}, Step{0, 4}, Step{0, 7}, Step{1, 2}, Step{1, 5}}) {
-    for (auto& [step, ids] : train(6, {0, at.first, at.second}, stop)) trained[step] = ids;
+    for (auto& [step, ids] : train(6, start_at(at.first, at.second), stop)) trained[step] = ids;
     at = stop;
   }
-  for (auto& [step, ids] : train(6, {0, at.first, at.second}, {})) trained[step] = ids;
+  for (auto& [step, ids] : train(6, start_at(at.first, at.second), {})) trained[step] = ids;
   finish();
   EXPECT_EQ(trained, expected);
 }
@@ -160,18 +169,18 @@ TEST_F(Resume, WithOtherRanksOnlyAtAWindowsStart) {
   serve(two);
   const Batches first = train(2, {}, Step{0, 3});
   const std::uint64_t cursor = this->cursor();
-  train(2, {cursor, 0, 3}, {});
+  train(2, start_at(0, 3, cursor), {});
   finish();
 
   NodeOptions three = options(3);
   three.lookahead = 3;
   serve(three);
-  const auto refused = Client::connect(client(0, 3, StartPoint{cursor, 0, 2}));
+  const auto refused = Client::connect(client(0, 3, start_at(0, 2, cursor)));
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().message().find("within a window of the lookahead the ranks"),
             std::string::npos)
       << refused.error().message();
-  Batches all = train(3, {cursor, 0, 3}, {});
+  Batches all = train(3, start_at(0, 3, cursor), {});
   finish();
   all.insert(first.begin(), first.end());
   std::multiset<SampleId> ids;
@@ -198,7 +207,7 @@ TEST_F(Resume, AtTheEndOfAnEpochItsEndComesFirst) {
   NodeOptions two = options(0);
   two.epochs = 2;
   serve(two);
-  const auto client = Client::connect(this->client(0, 1, StartPoint{0, 0, 3})).value();
+  const auto client = Client::connect(this->client(0, 1, start_at(0, 3))).value();
   const auto nothing = client->next({});
   ASSERT_TRUE(nothing.has_value());
   EXPECT_FALSE(nothing->has_value());
@@ -215,7 +224,7 @@ TEST_F(Resume, AtTheEndOfAnEpochItsEndComesFirst) {
 TEST_F(Resume, AfterTheLastEpochThereIsNothingAndNobodyHangs) {
   make_dataset(20);
   serve(options(2));
-  EXPECT_TRUE(train(2, {0, 1, 0}, {}).empty());
+  EXPECT_TRUE(train(2, start_at(1, 0), {}).empty());
   finish();
   EXPECT_TRUE(summary()->has_value());
 }
@@ -224,10 +233,10 @@ TEST_F(Resume, RefusesAStateOfOtherData) {
   make_dataset(20);
   serve(options(0));
   const auto good = Client::connect(client(0, 1, StartPoint{})).value();
-  const StartPoint mine{good->welcome().start.cursor, 0, 1};
+  const StartPoint mine = start_at(0, 1, good->welcome().start.cursor);
   EXPECT_NE(mine.cursor, 0U);
   good->close();
-  const auto other = Client::connect(client(0, 1, StartPoint{mine.cursor + 1, 0, 1}));
+  const auto other = Client::connect(client(0, 1, start_at(0, 1, mine.cursor + 1)));
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(other.error().message().find("seed, shuffle, global_batch"), std::string::npos);
@@ -238,8 +247,8 @@ TEST_F(Resume, RefusesAStateOfOtherData) {
 TEST_F(Resume, RefusesAStartBeyondTheData) {
   make_dataset(20);  // 2 steps, 1 epoch
   serve(options(0));
-  for (const StartPoint start : {StartPoint{0, 0, 3}, StartPoint{0, 1, 1}, StartPoint{0, 2, 0},
-                                 StartPoint{0, 4'000'000'000, 4'000'000'000}}) {
+  for (const StartPoint& start :
+       {start_at(0, 3), start_at(1, 1), start_at(2, 0), start_at(4'000'000'000, 4'000'000'000)}) {
     const auto refused = Client::connect(client(0, 1, start));
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
@@ -285,7 +294,7 @@ TEST_F(Resume, RanksThatDisagreeAreTold) {
     return other ? "let in" : other.error().message();
   };
   EXPECT_NE(reason(4, {}).find("job of 4 ranks"), std::string::npos) << reason(4, {});
-  EXPECT_NE(reason(2, {0, 0, 1}).find("from epoch 0, step 1"), std::string::npos);
+  EXPECT_NE(reason(2, start_at(0, 1)).find("from epoch 0, step 1"), std::string::npos);
   first->close();
   EXPECT_NE(reason(100'001, {}).find("allowed are"), std::string::npos);
   train(1, {}, {});
@@ -319,7 +328,7 @@ TEST_F(Resume, ARestartWaitsUntilTheOldJobHasGone) {
   ASSERT_TRUE(old_job->next({}).value().has_value());
   ASSERT_TRUE(old_job->next({}).value().has_value());  // acknowledges the first
 
-  ClientOptions impatient = client(1, 2, StartPoint{0, 0, 1});
+  ClientOptions impatient = client(1, 2, start_at(0, 1));
   impatient.connect_timeout = std::chrono::milliseconds(100);
   const auto early = Client::connect(impatient);
   ASSERT_FALSE(early.has_value());
@@ -327,7 +336,7 @@ TEST_F(Resume, ARestartWaitsUntilTheOldJobHasGone) {
   EXPECT_NE(early.error().message().find("still connected"), std::string::npos);
 
   std::optional<Batches> trained;
-  std::jthread restarted([&] { trained = train(2, {0, 0, 1}, {}); });
+  std::jthread restarted([&] { trained = train(2, start_at(0, 1), {}); });
   old_job.reset();
   restarted.join();
   finish();
