@@ -87,7 +87,9 @@ class Search {
   Error nothing_fits(const LayoutSpace& space) const {
     if (space.over_memory == 0) {
       return {ErrorCode::kInvalidArgument,
-              "no layout of " + std::to_string(options_.gpus) + " GPUs has the model's degrees"};
+              "no layout of " + std::to_string(options_.gpus) +
+                  " GPUs has degrees that the model allows and a sample for each replica of " +
+                  std::to_string(batches_.front().size()) + " samples a step"};
     }
     std::array<char, 160> text{};
     std::snprintf(text.data(), text.size(),

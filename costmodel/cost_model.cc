@@ -285,6 +285,14 @@ void CostModel::update() {
   if (state_->open.microbatches >= std::max(state_->last_microbatches, 1U)) state_->close_step();
 }
 
+void CostModel::begin_job() {
+  State& state = *state_;
+  if (state.open.microbatches > 0) state.close_step();
+  state.open.step = 0;
+  state.last_microbatches = 0;
+  state.correction.forget_ranks();
+}
+
 CorrectionStatus CostModel::correction() const { return state_->correction.status(); }
 
 std::string CostModel::save_state() const {

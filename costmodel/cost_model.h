@@ -57,7 +57,7 @@ struct CorrectionStatus {
     std::array<double, kShapeBuckets> buckets{};
     double noise = 0;  ///< Standard deviation of microbatches around their predictions, relative.
   };
-  bool on = true;            ///< The gate. Shut: factors stay as they are, and it only keeps watch.
+  bool on = true;            ///< The gate. Shut: one step in four is learnt from, to keep watch.
   double gain = 0;           ///< Share of the step time that correction saves, predicted.
   double overhead = 0;       ///< Share of the step time that it takes, measured.
   std::uint64_t drifts = 0;  ///< Times that a module was found changed.
@@ -96,7 +96,8 @@ class CostModel {
   /// by their typical length.
   std::vector<Load> as_run(std::span<const Load> samples) const;
   /// Factors on the ranks' seconds, rank by rank; ranks beyond its end, and all where it is empty:
-  /// 1. A view until the next call of `update` or `restore_state`.
+  /// 1. A view until the next call of `update`, `begin_job` or
+  /// `restore_state`.
   std::span<const double> rank_speeds() const;
 
   /// Of a pass forth and back, the part that goes forth: of the latest measurements that say so
@@ -109,6 +110,9 @@ class CostModel {
   /// kMostModuleSeconds, negative loads, an impossible rank, shape or share: the whole measurement
   /// is dropped and counted.
   Status observe(const Measurement& measurement);
+  /// Another job: its ranks may be other hosts, so their speeds are forgotten, and its steps count
+  /// from anywhere.
+  void begin_job();
   /// Learns from the steps that are complete: a later one has begun, or as many measurements have
   /// come as the step before had. Call before planning; plans change with it, data never.
   void update();

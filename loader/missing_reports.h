@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,29 @@ class MissingReports {
  private:
   std::vector<std::vector<bool>> missing_;  // [receivers][microbatches]
   std::size_t left_ = 0;
+};
+
+/// What was measured of a step so far: seconds of a module and microbatch count once.
+class MeasuredModules {
+ public:
+  explicit MeasuredModules(const StepPlan& plan) : taken_(plan.receivers()) {
+    for (std::size_t r = 0; r < taken_.size(); ++r) taken_[r].resize(plan.microbatches_of(r));
+  }
+
+  /// Of a microbatch of the plan. Whether the report measures nothing that another one did before.
+  bool take(std::size_t receiver, const Report& report) {
+    std::array<bool, kModules>& taken = taken_.at(receiver).at(report.position.microbatch);
+    for (std::size_t m = 0; m < kModules; ++m) {
+      if (taken.at(m) && is_time(report.seconds.at(m))) return false;
+    }
+    for (std::size_t m = 0; m < kModules; ++m) {
+      taken.at(m) = taken.at(m) || is_time(report.seconds.at(m));
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::vector<std::array<bool, kModules>>> taken_;  // [receivers][microbatches]
 };
 
 /// Steps that some receivers have reported on and others not yet, by id. A trainer that never

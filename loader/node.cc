@@ -19,6 +19,7 @@
 #include "loader/internal/step_source.h"
 #include "loader/job.h"
 #include "loader/metrics_endpoint.h"
+#include "loader/missing_reports.h"
 #include "loader/served_layout.h"
 #include "loader/step_decoder.h"
 #include "loader/timeline.h"
@@ -102,6 +103,7 @@ class NodeImpl final : public Node {
   std::mutex mutex_;  // guards all down to failure_
   std::condition_variable_any changed_;
   std::unique_ptr<Job> job_;  // made and replaced by the socket's thread
+  OpenSteps<MeasuredModules> measured_;
   NodeSummary counts_;
   std::optional<Error> failure_;
 
@@ -243,23 +245,28 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
   const std::lock_guard lock(mutex_);
   auto step = job_->queue().find(report.position);
   const auto receiver = static_cast<std::size_t>(rank);
-  const bool known = rank < job_->ranks() && step != nullptr &&
-                     report.position.microbatch < step->plan.microbatches_of(receiver);
-  if (known) {
+  const StepId id{job_->id(), report.position.epoch, report.position.step};
+  const char* why = nullptr;
+  if (rank >= job_->ranks() || step == nullptr ||
+      report.position.microbatch >= step->plan.microbatches_of(receiver)) {
+    why = ": no step that is still held";
+  } else if (!measured_.at(id, [&] { return MeasuredModules(step->plan); })
+                  .take(receiver, report)) {
+    why = ": its seconds were reported before";
+  } else {
     const Measurement measurement = measurement_of(step->plan, receiver, report);
-    const StepId id{job_->id(), report.position.epoch, report.position.step};
     meter_.reported(id, rank, report, step->plan);
     if (timeline_) timeline_->reported(id, rank, report, step->plan);
     if (steps_.model().report(measurement, std::move(step))) return;
+    why = ": too many wait to be learnt from";
   }
   counts_.reports_rejected += 1;
   const std::uint64_t rejected = static_cast<std::uint64_t>(counts_.reports_rejected);
   if ((rejected & (rejected - 1)) != 0) return;  // named ever more rarely
   log(parts_.log, LogLevel::kWarning,
       name_of(rank) + ": report of epoch " + std::to_string(report.position.epoch) + ", step " +
-          std::to_string(report.position.step) +
-          (known ? ": too many wait to be learnt from" : ": no step that is still held") +
-          "; dropped, as " + std::to_string(rejected) + " so far");
+          std::to_string(report.position.step) + why + "; dropped, as " + std::to_string(rejected) +
+          " so far");
 }
 
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
@@ -295,6 +302,7 @@ Result<Run> NodeImpl::wait_for_job(const std::stop_token& stop) {
 }
 
 void NodeImpl::plan_all(const Run& run) {
+  steps_.begin_job();
   const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
   Status status;
   std::uint32_t epoch = run.start.epoch;

@@ -57,6 +57,13 @@ Result<StepPlan> OnlineModel::plan(const std::function<Result<StepPlan>(const Co
   return planned;
 }
 
+void OnlineModel::begin_job() {
+  const std::lock_guard lock(model_mutex_);
+  observe_reported();
+  model_.begin_job();
+  generation_ += 1;
+}
+
 Status OnlineModel::adopt(std::string profile) {
   ISOCOST_ASSIGN(const CostProfile parsed, CostProfile::parse(profile));
   const std::lock_guard lock(model_mutex_);

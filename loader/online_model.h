@@ -29,6 +29,9 @@ class OnlineModel {
   /// Learns from what was reported, then plans with what it knows now.
   Result<StepPlan> plan(const std::function<Result<StepPlan>(const CostModel&)>& plan);
 
+  /// See CostModel. What comes of steps that were planned before is let go.
+  void begin_job();
+
   /// Goes on from another profile (JSON), with nothing learnt. Errors: those of
   /// CostProfile::parse; the model is as before then.
   Status adopt(std::string profile);
@@ -69,7 +72,7 @@ class OnlineModel {
   std::string adopted_;  // JSON of the profile in use; empty: the one that it started from
   bool restored_ = false;
   std::uint32_t profiles_ = 0;
-  std::uint32_t generation_ = 0;      // of models: of another one than a step was planned by
+  std::uint32_t generation_ = 0;      // of models and jobs: steps of another are let go
   std::int64_t measured_before_ = 0;  // by models before this one
   std::int64_t rejected_before_ = 0;
   std::mutex reported_mutex_;  // guards reported_, and is held for moments only

@@ -12,6 +12,8 @@ namespace {
 // With the gate shut, one step in so many is learnt from: a profile may cease to be exact little by
 // little. What happens at once, to a module or a rank, is seen in every step.
 constexpr std::int64_t kIdleStride = 4;
+// Less is not looked into.
+constexpr double kNearlyUsual = 0.03;
 
 }  // namespace
 
@@ -42,21 +44,33 @@ bool Correction::settled() const {
 
 void Correction::judge_modules(const MeasuredStep& step) {
   for (std::size_t m = 0; m < kModules; ++m) {
-    const Rows& rows = step.modules.at(m);
-    scratch_.clear();
-    for (std::size_t i = 0; i < rows.rows.size(); ++i) {
-      const Row& row = rows.rows[i];
-      ranks_.grow(static_cast<std::size_t>(row.rank) + 1);
-      if (!is_sampled(i, rows.rows.size())) continue;
-      const double speed = ranks_.learnt()[static_cast<std::size_t>(row.rank)];
-      scratch_.push_back(row.ratio / (row.learnt * speed));
-    }
-    everywhere_.at(m) = scratch_.empty() ? 1 : median(scratch_);
-    if (!modules_[m].drifted(everywhere_.at(m), scratch_.size())) continue;
+    everywhere_.at(m) = everywhere(step.modules.at(m));
+    if (!modules_[m].drifted(everywhere_.at(m), ratios_.size())) continue;
     ++drifts_;
     reprofile_ = true;
     gate_.open();
   }
+}
+
+// What has become of a module on all ranks, from some of its rows, which stay in `ratios_`. Where
+// that is more than nothing, the ranks speak, each with one voice: half of them, slowed down, have
+// half of the rows.
+double Correction::everywhere(const Rows& rows) {
+  ratios_.clear();
+  scratch_.clear();
+  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
+    const Row& row = rows.rows[i];
+    ranks_.grow(static_cast<std::size_t>(row.rank) + 1);
+    if (!is_sampled(i, rows.rows.size())) continue;
+    const double speed = ranks_.learnt()[static_cast<std::size_t>(row.rank)];
+    ratios_.push_back({row.rank, row.ratio / (row.learnt * speed)});
+    scratch_.push_back(ratios_.back().ratio);
+  }
+  const double of_rows = median_near(scratch_, 1);
+  if (std::abs(of_rows - 1) < kNearlyUsual) return of_rows;
+  scratch_.clear();
+  for (const RankMedian& rank : medians_by_rank(ratios_)) scratch_.push_back(rank.ratio);
+  return median_near(scratch_, 1);
 }
 
 // Seconds of whole microbatches: what one module does to all ranks is taken out first.
@@ -76,11 +90,11 @@ void Correction::judge_ranks(const MeasuredStep& step) {
       total.expected += row.profile_s * row.learnt * everywhere_.at(m);
     }
   }
-  samples_.clear();
+  ratios_.clear();
   for (const Total& total : totals) {
-    if (total.expected > 0) samples_.push_back({total.rank, total.measured / total.expected});
+    if (total.expected > 0) ratios_.push_back({total.rank, total.measured / total.expected});
   }
-  ranks_.take(samples_);
+  ranks_.take(ratios_);
 }
 
 void Correction::learn(const MeasuredStep& step) {

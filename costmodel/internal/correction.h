@@ -34,6 +34,8 @@ class Correction {
 
   const FactorVector& factors(std::size_t module) const { return modules_.at(module).factors(); }
   std::span<const double> rank_speeds() const { return ranks_.published(); }
+  /// The ranks may be other hosts from here on.
+  void forget_ranks() { ranks_ = RankSpeeds(); }
   CorrectionStatus status() const;
 
   const ModuleCorrection& module(std::size_t module) const { return modules_.at(module); }
@@ -48,6 +50,7 @@ class Correction {
 
  private:
   void judge_modules(const MeasuredStep& step);
+  double everywhere(const Rows& rows);
   void judge_ranks(const MeasuredStep& step);
   void learn(const MeasuredStep& step);
   bool settled() const;
@@ -64,7 +67,7 @@ class Correction {
   std::uint64_t drifts_ = 0;
   bool reprofile_ = false;
   std::vector<double> scratch_;
-  std::vector<RankSpeeds::Sample> samples_;
+  std::vector<RankRatio> ratios_;
 };
 
 }  // namespace isocost

@@ -5,7 +5,7 @@
 namespace isocost {
 
 /// Decides whether correction runs: where the step time that its factors save is less than what
-/// learning them takes, it only keeps watch, and the factors stay as they are.
+/// learning them takes, it only keeps watch.
 class Gate {
  public:
   /// `least_gain`: share of the step time that a gain must reach besides.

@@ -60,12 +60,8 @@ Common common_factor(const Fit& fit) {
     known[size++] = fit.factors[k];
     deviations += fit.deviations[k];
   }
-  std::sort(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(size));
-  const double low = known[(size - 1) / 2];
-  const double high = known[size / 2];
   // As if all erred together, which they may: against the fixed cost, say.
-  return {std::abs(low - 1) < std::abs(high - 1) ? low : high,
-          deviations / static_cast<double>(size)};
+  return {median_near({known.data(), size}, 1), deviations / static_cast<double>(size)};
 }
 
 }  // namespace
@@ -165,11 +161,12 @@ void ModuleCorrection::refit_cold() {
     scratch_.clear();
     for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), learnt_));
     const double centre = median(scratch_);
-    noise_ = std::clamp(robust_deviation(scratch_, centre), kSmallestNoise, kLargestNoise);
     // A fit to few rows flatters.
     const auto rows = static_cast<double>(cold_.rows.size());
     const double spare = rows - static_cast<double>(seen_factors());
-    noise_ *= spare > 0 ? std::sqrt(rows / spare) : 1;
+    const double flattery = spare > 0 ? std::sqrt(rows / spare) : 1;
+    noise_ =
+        std::clamp(robust_deviation(scratch_, centre) * flattery, kSmallestNoise, kLargestNoise);
     if (cold_.rows.size() < kFactors) noise_ = std::max(noise_, kFirstNoise);
     evidence_ = {};
     for (const Row& row : cold_.rows) {
@@ -253,7 +250,10 @@ void ModuleCorrection::publish(const Fit& fit) {
   }
 }
 
+// Cold, the rows are not kept, and evidence is in the units of a prior that the next step's rows
+// replace: what is published is all that they say so far.
 ModuleCorrection::Saved ModuleCorrection::save() const {
+  if (is_cold_) return {published_, published_, published_, {}, noise_, fitted_};
   return {prior_, learnt_, published_, evidence_, noise_, fitted_};
 }
 
@@ -264,7 +264,8 @@ void ModuleCorrection::restore(const Saved& saved) {
   evidence_ = saved.evidence;
   noise_ = saved.noise;
   fitted_ = saved.fitted;
-  is_cold_ = evidence_.rows < static_cast<double>(kColdRows) / 2;
+  is_cold_ = evidence_.rows == 0;
+  noise_before_drift_ = 0;
   cold_.clear();
   off_.fill(0);
   steps_off_ = 0;

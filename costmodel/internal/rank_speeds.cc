@@ -15,10 +15,30 @@ constexpr double kFar = 4;  // deviations
 constexpr double kSmallestJump = 0.03;
 constexpr double kSmallestGain = 1.0 / 32;
 constexpr double kSmallestNoise = 0.002;
+// What is believed of the noise before anything is seen, as if so many microbatches had told it.
+constexpr double kFirstNoise = 0.05;
+constexpr double kFirstCount = 16;
+constexpr double kMedianVariance = 1.57;  // over that of a mean
 constexpr double kChance = 4.5;
 constexpr double kLargestSpeed = 50;
 
 }  // namespace
+
+std::vector<RankMedian> medians_by_rank(std::span<RankRatio> ratios) {
+  std::stable_sort(ratios.begin(), ratios.end(),
+                   [](const RankRatio& a, const RankRatio& b) { return a.rank < b.rank; });
+  std::vector<RankMedian> medians;
+  std::vector<double> of_rank;
+  for (std::size_t first = 0; first < ratios.size(); first += of_rank.size()) {
+    of_rank.clear();
+    for (std::size_t i = first; i < ratios.size() && ratios[i].rank == ratios[first].rank; ++i) {
+      of_rank.push_back(ratios[i].ratio);
+    }
+    medians.push_back(
+        {static_cast<std::size_t>(ratios[first].rank), median(of_rank), of_rank.size()});
+  }
+  return medians;
+}
 
 void RankSpeeds::grow(std::size_t count) {
   if (count <= learnt_.size()) return;
@@ -33,53 +53,55 @@ bool RankSpeeds::in_doubt(std::int32_t rank) const {
   return recent_[static_cast<std::size_t>(rank)].count != 0;
 }
 
-void RankSpeeds::take(std::span<Sample> step) {
-  if (step.empty()) return;
-  std::stable_sort(step.begin(), step.end(),
-                   [](const Sample& a, const Sample& b) { return a.rank < b.rank; });
-  grow(static_cast<std::size_t>(step.back().rank) + 1);
-  struct Observed {
-    std::size_t rank;
-    double ratio;
-    std::size_t microbatches;
-  };
-  std::vector<Observed> ranks;
-  for (std::size_t first = 0; first < step.size();) {
-    std::size_t end = first;
-    scratch_.clear();
-    while (end < step.size() && step[end].rank == step[first].rank) {
-      scratch_.push_back(step[end++].ratio);
-    }
-    const std::size_t microbatches = end - first;
-    ranks.push_back({static_cast<std::size_t>(step[first].rank), median(scratch_), microbatches});
-    first = end;
-  }
+void RankSpeeds::take(std::span<RankRatio> step) {
+  const std::vector<RankMedian> ranks = medians_by_rank(step);
   if (ranks.size() < 2) return;  // alone, a rank is the measure of itself
-
+  grow(ranks.back().rank + 1);
   scratch_.clear();
-  for (const Observed& rank : ranks) scratch_.push_back(rank.ratio / learnt_[rank.rank]);
-  const double everywhere = median(scratch_);
-  scratch_.clear();
-  for (std::size_t i = 0; i < step.size(); ++i) {
-    if (!is_sampled(i, step.size())) continue;
-    scratch_.push_back(step[i].ratio /
-                       (everywhere * learnt_[static_cast<std::size_t>(step[i].rank)]));
-  }
-  const double seen = std::max(robust_deviation(scratch_, 1), kSmallestNoise);
-  noise_ = noise_ == 0 ? seen : noise_ + (std::min(seen, 2 * noise_) - noise_) / 8;
+  for (const RankMedian& rank : ranks) scratch_.push_back(rank.ratio / learnt_[rank.rank]);
+  const double everywhere = median_near(scratch_, 1);
+  learn_noise(step, everywhere);
 
-  for (const Observed& rank : ranks) {
-    // The median of n normal values; its variance is pi/2 that of their mean.
-    const double variance = 1.57 * noise_ * noise_ / static_cast<double>(rank.microbatches);
-    observe(rank.rank, std::log(rank.ratio / everywhere), variance);
+  // The median of n normal values has pi/2 times the variance of their mean; so has that of the
+  // ranks, which is none other than a rank's own where there are two.
+  const double measure = 1 + std::min(1.0, kMedianVariance / static_cast<double>(ranks.size()));
+  for (const RankMedian& rank : ranks) {
+    const double variance =
+        kMedianVariance * noise_ * noise_ / static_cast<double>(rank.microbatches);
+    observe(rank.rank, std::log(rank.ratio / everywhere), variance * measure);
   }
   // Only relations are observed: the median rank is the measure.
   scratch_.clear();
-  for (const Observed& rank : ranks) scratch_.push_back(logarithms_[rank.rank]);
-  const double centre = median(scratch_);
-  for (const Observed& rank : ranks) {
+  for (const RankMedian& rank : ranks) scratch_.push_back(logarithms_[rank.rank]);
+  const double centre = median_near(scratch_, 0);
+  for (const RankMedian& rank : ranks) {
     logarithms_[rank.rank] -= centre;
     publish(rank.rank);
+  }
+}
+
+// How far a rank's microbatches are apart: how far the ranks are is not noise. Where each has but
+// one microbatch there is nothing else to go by.
+void RankSpeeds::learn_noise(std::span<const RankRatio> step, double everywhere) {
+  const auto relative = [&](const RankRatio& one) {
+    return one.ratio / (everywhere * learnt_[static_cast<std::size_t>(one.rank)]);
+  };
+  scratch_.clear();
+  for (std::size_t i = 1; i < step.size(); ++i) {
+    if (step[i].rank != step[i - 1].rank || !is_sampled(i, step.size())) continue;
+    scratch_.push_back((relative(step[i]) - relative(step[i - 1])) / std::sqrt(2.0));
+  }
+  double usual = 0;
+  if (scratch_.empty()) {
+    usual = 1;
+    for (const RankRatio& one : step) scratch_.push_back(relative(one));
+  }
+  const auto count = static_cast<double>(scratch_.size());
+  const double seen = std::max(robust_deviation(scratch_, usual), kSmallestNoise);
+  if (noise_ == 0) {
+    noise_ = (kFirstCount * kFirstNoise + count * seen) / (kFirstCount + count);
+  } else {
+    noise_ += std::min(1.0 / 8, count / 128) * (std::min(seen, 2 * noise_) - noise_);
   }
 }
 
@@ -95,7 +117,7 @@ void RankSpeeds::observe(std::size_t rank, double observed, double variance) {
     recent.far[std::abs(recent.count) - 1] = observed;
     if (std::abs(recent.count) < kStepsToBelieve) return;
     mean = median(recent.far);
-    its = variance * 1.57 / kStepsToBelieve;
+    its = variance * kMedianVariance / kStepsToBelieve;
     recent.count = 0;
   } else {
     recent.count = 0;

@@ -6,12 +6,32 @@
 
 namespace isocost {
 
-double median(std::span<double> values) {
-  if (values.empty()) return 0;
+namespace {
+
+// The two middle values; of an odd count the middle one twice. Of some values.
+struct Middle {
+  double low = 0;
+  double high = 0;
+};
+Middle middle_of(std::span<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+  if (values.size() % 2 == 1) return {*middle, *middle};
+  return {*std::max_element(values.begin(), middle), *middle};
+}
+
+}  // namespace
+
+double median(std::span<double> values) {
+  if (values.empty()) return 0;
+  const Middle middle = middle_of(values);
+  return (middle.low + middle.high) / 2;
+}
+
+double median_near(std::span<double> values, double usual) {
+  if (values.empty()) return usual;
+  const Middle middle = middle_of(values);
+  return std::abs(middle.low - usual) < std::abs(middle.high - usual) ? middle.low : middle.high;
 }
 
 double robust_deviation(std::span<double> values, double centre) {

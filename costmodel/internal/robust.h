@@ -18,6 +18,10 @@ constexpr bool is_sampled(std::size_t index, std::size_t count) {
 /// none.
 double median(std::span<double> values);
 
+/// The same, but of an even count the one of the two middle values that is nearer to `usual`: where
+/// half of the values have changed, they do not speak for the others.
+double median_near(std::span<double> values, double usual);
+
 /// Deviation of the bulk of the values around `centre`: that of a normal distribution with the same
 /// median distance (1.4826 times it). Values are overwritten.
 double robust_deviation(std::span<double> values, double centre);

@@ -35,7 +35,7 @@ void put(std::string& bytes, T value) {
   bytes.append(raw, sizeof(T));
 }
 
-// Past the end everything reads as zero, and `ok` is false.
+// Past the end everything reads as zero, and it is not `ok`.
 class Reader {
  public:
   explicit Reader(std::string_view rest) : rest_(rest) {}
@@ -43,7 +43,7 @@ class Reader {
   T get() {
     T value{};
     if (rest_.size() < sizeof(T)) {
-      ok_ = false;
+      short_ = true;
       rest_ = {};
       return value;
     }
@@ -52,19 +52,26 @@ class Reader {
     return value;
   }
   // Finite and within [least, most].
-  double number(double least, double most) {
+  double number(const char* name, double least, double most) {
     const auto value = get<double>();
     if (std::isfinite(value) && value >= least && value <= most) return value;
-    ok_ = false;
+    fail(name);
     return least;
   }
-  void fail() { ok_ = false; }
+  void fail(const char* name) {
+    if (wrong_ == nullptr) wrong_ = name;
+  }
   std::size_t left() const { return rest_.size(); }
-  bool ok() const { return ok_; }
+  bool ok() const { return !short_ && wrong_ == nullptr; }
+  // Where it is not ok.
+  std::string why() const {
+    return short_ ? "it ends too early" : std::string(wrong_) + " has an impossible value";
+  }
 
  private:
   std::string_view rest_;
-  bool ok_ = true;
+  bool short_ = false;
+  const char* wrong_ = nullptr;  // the first field
 };
 
 void put_module(std::string& bytes, const ModuleCorrection::Saved& module) {
@@ -90,28 +97,29 @@ void put_module(std::string& bytes, const ModuleCorrection::Saved& module) {
 
 ModuleCorrection::Saved get_module(Reader& reader) {
   ModuleCorrection::Saved module;
-  module.noise = reader.number(1e-4, 1);
-  module.evidence.rows = reader.number(0, 1e12);
+  module.noise = reader.number("noise", 1e-4, 1);
+  module.evidence.rows = reader.number("rows", 0, 1e12);
   module.fitted = reader.get<std::uint8_t>() != 0;
   for (std::size_t k = 0; k < kFactors; ++k) {
-    module.prior[k] = reader.number(1 / kLargestFactor, kLargestFactor);
-    module.learnt[k] = reader.number(1 / kLargestFactor, kLargestFactor);
-    module.published[k] = reader.number(1 / kLargestFactor, kLargestFactor);
+    module.prior[k] = reader.number("prior", 1 / kLargestFactor, kLargestFactor);
+    module.learnt[k] = reader.number("learnt factor", 1 / kLargestFactor, kLargestFactor);
+    module.published[k] = reader.number("published factor", 1 / kLargestFactor, kLargestFactor);
   }
   const auto seen = reader.get<std::uint32_t>();
-  if (seen >> kFactors != 0) reader.fail();
+  if (seen >> kFactors != 0) reader.fail("seen factors");
   for (std::size_t k = 0; k < kFactors && reader.ok(); ++k) {
     if ((seen >> k & 1U) == 0) continue;
-    module.evidence.b[k] = reader.number(0, kLargestSum);
+    module.evidence.b[k] = reader.number("evidence", 0, kLargestSum);
     for (std::size_t l = 0; l <= k; ++l) {
-      if ((seen >> l & 1U) != 0) module.evidence.a[k][l] = reader.number(0, kLargestSum);
+      if ((seen >> l & 1U) != 0)
+        module.evidence.a[k][l] = reader.number("evidence", 0, kLargestSum);
     }
   }
   return module;
 }
 
-Error corrupt(const char* why) {
-  return {ErrorCode::kCorrupt, std::string("state of the correction: ") + why};
+Error corrupt(const std::string& why) {
+  return {ErrorCode::kCorrupt, "state of the correction: " + why};
 }
 
 }  // namespace
@@ -152,9 +160,9 @@ Result<SavedModel> decode_state(std::string_view bytes, const CostProfile& profi
   SavedModel saved;
   for (ModuleCorrection::Saved& module : saved.correction.modules) module = get_module(reader);
   saved.correction.reprofile = reader.get<std::uint8_t>() != 0;
-  saved.forward.all_s = reader.number(0, kLargestSum);
-  saved.forward.forward_s = reader.number(0, saved.forward.all_s);
-  if (!reader.ok()) return corrupt("a value is impossible or missing");
+  saved.forward.all_s = reader.number("all_s", 0, kLargestSum);
+  saved.forward.forward_s = reader.number("forward_s", 0, saved.forward.all_s);
+  if (!reader.ok()) return corrupt(reader.why());
   if (reader.left() != 0) return corrupt("there are bytes after its end");
   return saved;
 }

@@ -188,7 +188,12 @@ Status check(const Options& options) {
     return Error(ErrorCode::kInvalidArgument, "--lr must be a number");
   }
   if (options.json.empty() || options.json == "-") return {};
-  if (std::ofstream(options.json, std::ios::app)) return {};
+  std::error_code unknown;
+  const bool was_there = std::filesystem::exists(options.json, unknown);
+  if (std::ofstream(options.json, std::ios::app)) {
+    if (!was_there) std::filesystem::remove(options.json, unknown);
+    return {};
+  }
   return Error(ErrorCode::kIo, "--json: cannot write " + options.json);
 }
 

@@ -32,6 +32,7 @@ void add_job(CLI::App& app, Options& options) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the samples' order and the first weights")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--lr", options.learning_rate, "Learning rate of plain SGD")
       ->check(CLI::Range(0.0, 1e6))

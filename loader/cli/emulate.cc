@@ -411,7 +411,9 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
                   "module")
       ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
       ->allow_extra_args(false);
-  command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
+  command.add_option("--seed", arguments.seed, "Of the samples drawn")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command
       .add_option("--svg", arguments.svg,
                   "Draw the last step, as predicted and as its trainers report it")

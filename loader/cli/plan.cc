@@ -279,6 +279,10 @@ Result<JobModel> job_of(PlanArguments& arguments) {
   ISOCOST_ASSIGN(JobModel job, arguments.source.job());
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
   ISOCOST_ASSIGN(job.cluster.gpu_memory, parse_bytes(arguments.gpu_memory));
+  if (job.cluster.gpu_memory <= 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--gpu-memory is '" + arguments.gpu_memory + "'; must be more than 0");
+  }
   const auto schedule = schedule_from_name(arguments.schedule);
   if (!schedule || *schedule == Schedule::kInterleaved1F1B) {
     return Error(ErrorCode::kInvalidArgument,
@@ -367,7 +371,9 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
   command.add_option("--search", search.evaluations, "Looks at the simulator for each final plan")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{10'000'000}))
       ->capture_default_str();
-  command.add_option("--seed", search.seed, "Of the samples drawn")->capture_default_str();
+  command.add_option("--seed", search.seed, "Of the samples drawn")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   count("--workers", arguments.workers, "Threads; 0: one per core", 0, 1024);
   command
       .add_option("--resume", arguments.resume,

@@ -520,7 +520,9 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
       .add_option("--interconnect", arguments.interconnect,
                   "node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8, or parts of it")
       ->type_name("LIST");
-  command.add_option("--seed", arguments.seed, "Of the samples drawn")->capture_default_str();
+  command.add_option("--seed", arguments.seed, "Of the samples drawn")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command.add_option("--policy", arguments.policies, "Of blind, lpt and isocost")
       ->capture_default_str();
   command

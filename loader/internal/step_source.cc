@@ -36,7 +36,9 @@ void StepSource::take_offered() {
     const std::lock_guard lock(mutex_);
     learnt.swap(offered_);
   }
-  if (learnt.empty() || !model_.untaught()) return;
+  // Each rank of a job brings the same.
+  if (learnt.empty() || learnt == taken_ || !model_.untaught()) return;
+  taken_ = learnt;
   const Status restored = model_.restore_state(learnt);
   if (restored) return;
   const bool of_another = restored.error().code() == ErrorCode::kInvalidArgument;

@@ -31,6 +31,9 @@ class StepSource {
   /// in the log. From any thread.
   void offer(std::string learnt);
 
+  /// The next step is another job's first.
+  void begin_job() { model_.begin_job(); }
+
   /// What is to be sealed, and for whom.
   struct Request {
     std::uint32_t epoch = 0;
@@ -67,6 +70,7 @@ class StepSource {
   std::uint64_t sealed_ = 0;  // steps
   std::mutex mutex_;          // guards offered_
   std::string offered_;
+  std::string taken_;  // what was taken last of what was offered
 };
 
 }  // namespace isocost

@@ -11,7 +11,7 @@ namespace {
 
 // Four microbatches a rank, 3 % noise.
 void step(RankSpeeds& speeds, const std::vector<double>& truth, Random& random) {
-  std::vector<RankSpeeds::Sample> samples;
+  std::vector<RankRatio> samples;
   for (std::size_t rank = 0; rank < truth.size(); ++rank) {
     for (int m = 0; m < 4; ++m) {
       samples.push_back(

@@ -137,6 +137,41 @@ TEST(Scenario, ARankIsSlowerForAWhile) {
   }
 }
 
+// Half of the ranks have half of the measurements: they speak neither for the others nor for the
+// model.
+TEST(Scenario, HalfOfTheRanksAreSlower) {
+  struct Case {
+    std::int32_t ranks;
+    std::int64_t from;
+    double factor;
+    CostProfile profile;
+  };
+  const CostProfile truth = measured_profile();
+  const CostProfile unknown = CostProfile::stated_default();
+  for (const Case& at :
+       {Case{2, 30, 1.5, truth}, Case{2, 0, 3, truth}, Case{2, 0, 3, unknown},
+        Case{2, 0, 1.2, unknown}, Case{4, 30, 1.5, truth}, Case{4, 0, 1.5, unknown}}) {
+    for (const std::uint64_t seed : kSeeds) {
+      SCOPED_TRACE(testing::Message() << at.ranks << " ranks, " << at.factor << " from step "
+                                      << at.from << ", seed " << seed);
+      HiddenCost hidden = cost_of(truth);
+      hidden.speed = [&at](std::int32_t rank, std::int64_t step) {
+        return 2 * rank < at.ranks && step >= at.from ? at.factor : 1.0;
+      };
+      EmulatedTrainer trainer(hidden, {.ranks = at.ranks, .global_batch = 64, .seed = seed});
+      CostModel model(at.profile, {});
+      double over = 0;
+      for (std::int64_t step = 0; step < at.from + 30; ++step) {
+        const EmulatedStep run = trainer.run_step(model);
+        if (step >= at.from + 10) over += run.seconds / run.oracle_seconds - 1;
+      }
+      EXPECT_EQ(model.correction().drifts, 0U);
+      EXPECT_LE(over / 20, 0.03);
+      EXPECT_NEAR(model.rank_speeds().front() / model.rank_speeds().back() / at.factor, 1, 0.05);
+    }
+  }
+}
+
 TEST(Scenario, TheEncoderIsUnfrozen) {
   const CostProfile profile = measured_profile();
   for (const std::uint64_t seed : kSeeds) {

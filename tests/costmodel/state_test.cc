@@ -77,6 +77,37 @@ TEST(State, OfAProfileOfNextToNothingGoesOn) {
   EXPECT_TRUE(again.restore_state(model.save_state()));
 }
 
+// Whenever it is saved, also of a few rows, or of clocks that tell next to nothing.
+TEST(State, OfAnyMomentGoesOn) {
+  for (const double spread : {0.03, 0.6}) {
+    CostModel model(CostProfile::stated_default(), {});
+    Machine machine = slow_machine();
+    machine.spread = 0;
+    Random random(12);
+    for (std::uint64_t step = 0; step < 130; ++step) {
+      SCOPED_TRACE(testing::Message() << "step " << step << ", spread " << spread);
+      Measurement measurement = machine.measure(random_microbatch(random), random);
+      measurement.step = step;
+      for (double& seconds : measurement.seconds) seconds *= std::exp(spread * noise(random));
+      ASSERT_TRUE(model.observe(measurement));
+      model.update();
+      CostModel again(CostProfile::stated_default(), {});
+      const Status restored = again.restore_state(model.save_state());
+      ASSERT_TRUE(restored) << restored.error().message();
+      const Load load = random_microbatch(random);
+      EXPECT_EQ(again.predict_sample(load), model.predict_sample(load));
+      EXPECT_EQ(again.save_state(), model.save_state());
+      if (spread > 0.1) continue;
+      Random further(step);
+      for (int n = 0; n < 20; ++n) train(again, machine, further);
+      EXPECT_EQ(again.correction().drifts, 0U);
+      if (step > 10) {
+        EXPECT_LE(worst_error(again, machine, 99), 0.1);
+      }
+    }
+  }
+}
+
 TEST(State, OfAnotherProfileIsRefused) {
   const std::string state = trained_model().save_state();
   CostModel other(profile_of(slow_machine().hidden), {});

@@ -218,6 +218,26 @@ Status report_slow(Client& client, const MicrobatchHeader& header, double times)
   return client.report(report);
 }
 
+// A trainer may tell of its modules one after another, but of none twice.
+TEST_F(ClosedLoop, SecondsOfAMicrobatchCountOnce) {
+  make_dataset(16);  // a step
+  std::int64_t microbatches = 0;
+  const auto train = [&](std::int64_t, Client& client, const Microbatch& microbatch) {
+    ++microbatches;
+    Report report{microbatch.header.position, {}};
+    for (const std::size_t module : {2U, 0U, 2U}) {
+      report.seconds.fill(kNotMeasured);
+      report.seconds[module] = 0.1;
+      EXPECT_TRUE(client.report(report));
+    }
+    EXPECT_TRUE(report_slow(client, microbatch.header, 3));
+  };
+  const NodeSummary summary = run(options(1), train).summary;
+  EXPECT_GT(microbatches, 0);
+  EXPECT_EQ(summary.measurements, 2 * microbatches);
+  EXPECT_EQ(summary.reports_rejected, 2 * microbatches);
+}
+
 TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
   make_dataset(64);
   NodeOptions opts = options(1);
@@ -351,14 +371,15 @@ class SavedState : public ClosedLoop {
     options_ = options(1);
     options_.global_batch = 4;  // 16 steps an epoch
     options_.epochs = 0;
-    untaught_ = train_anew(options_, {0, 3, 0, {}}, 1, 0);
+    untaught_ = train_anew(options_, {0, kEpochs, 0, {}}, 1, 0);
     EXPECT_EQ(untaught_.state.learnt, "");  // nothing was known
   }
-  // Of a job that has trained three epochs.
-  StartPoint state_of(double slow) const { return train_anew(options_, {}, 3, slow).state; }
+  // Of a job that is well past its first rows.
+  static constexpr std::uint32_t kEpochs = 5;
+  StartPoint state_of(double slow) const { return train_anew(options_, {}, kEpochs, slow).state; }
 
   NodeOptions options_;
-  Trained untaught_;  // from the fourth epoch on
+  Trained untaught_;  // from then on
 };
 
 TEST_F(SavedState, BringsWhatWasLearnt) {
@@ -413,7 +434,7 @@ TEST_F(SavedState, IsNewerThanTheOneBefore) {
 TEST_F(SavedState, IsOlderThanWhatTheNodeHasMeasured) {
   const StartPoint slow = state_of(3);
   const Serving serving(options_);
-  train(serving, {}, 3, 6);
+  train(serving, {}, kEpochs, 6);
   EXPECT_NEAR(train(serving, slow, 1, 0).first_s / untaught_.first_s, 6, 0.6);
 }
 

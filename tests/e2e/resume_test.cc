@@ -1,10 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -55,15 +59,19 @@ class Resume : public LoopTest {
     return options;
   }
 
+  // What each rank does with a microbatch, on a thread of its own.
+  using Train = std::function<void(Client&, std::int32_t rank, const MicrobatchHeader&)>;
+
   // All ranks of a job train the steps from `start` up to `stop`, exclusive (everything without
   // it), look at the microbatch after that, and vanish without a goodbye. Returns what was trained.
-  Batches train(std::int32_t ranks, const StartPoint& start, std::optional<Step> stop) {
+  Batches train(std::int32_t ranks, const StartPoint& start, std::optional<Step> stop,
+                const Train& work = {}) {
     std::vector<Batches> seen(static_cast<std::size_t>(ranks));
     {
       std::vector<std::jthread> threads;
       for (std::int32_t rank = 0; rank < ranks; ++rank) {
         threads.emplace_back([&, rank] {
-          train_rank(client(rank, ranks, start), stop, seen[static_cast<std::size_t>(rank)]);
+          train_rank(client(rank, ranks, start), stop, work, seen[static_cast<std::size_t>(rank)]);
         });
       }
     }
@@ -75,7 +83,8 @@ class Resume : public LoopTest {
   }
 
  private:
-  void train_rank(const ClientOptions& options, std::optional<Step> stop, Batches& seen) {
+  void train_rank(const ClientOptions& options, std::optional<Step> stop, const Train& work,
+                  Batches& seen) {
     const auto connected = Client::connect(options);
     ASSERT_TRUE(connected.has_value()) << connected.error().message();
     Client& client = **connected;
@@ -96,6 +105,7 @@ class Resume : public LoopTest {
       for (const SampleEntry& sample : header.samples) {
         if (sample.weight > 0) seen[step].insert(sample.id);
       }
+      if (work) work(client, options.rank, header);
     }
   }
 
@@ -227,6 +237,36 @@ TEST_F(Resume, AfterTheLastEpochThereIsNothingAndNobodyHangs) {
   EXPECT_TRUE(train(2, start_at(1, 0), {}).empty());
   finish();
   EXPECT_TRUE(summary()->has_value());
+}
+
+// The ranks of the next job may be other hosts.
+TEST_F(Resume, SpeedsOfAJobsRanksAreNotTheNextOnes) {
+  make_dataset(128);  // 8 steps
+  NodeOptions two_epochs = options(0);
+  two_epochs.epochs = 2;
+  serve(two_epochs);
+  const CostModel truth(CostProfile::stated_default(), {});
+  std::mutex mutex;
+  std::map<Step, std::array<double, 2>> given;  // work of each rank
+  const auto slow = [&](double times) {
+    return [&, times](Client& client, std::int32_t rank, const MicrobatchHeader& header) {
+      Report report{header.position, truth.predict_microbatch(header.load)};
+      const std::lock_guard lock(mutex);
+      for (double& seconds : report.seconds) {
+        given[{header.position.epoch, header.position.step}].at(static_cast<std::size_t>(rank)) +=
+            seconds;
+        if (rank == 0) seconds *= times;
+      }
+      EXPECT_TRUE(client.report(report));
+    };
+  };
+  train(2, start_at(0, 0), Step{1, 4}, slow(3));
+  const std::array<double, 2> before = given.at({1, 3});
+  EXPECT_LT(before[0], 0.6 * before[1]);
+  train(2, start_at(1, 4), {}, slow(1));
+  const std::array<double, 2> after = given.at({1, 4});
+  EXPECT_NEAR(after[0] / after[1], 1, 0.25);
+  finish();
 }
 
 TEST_F(Resume, RefusesAStateOfOtherData) {

@@ -250,6 +250,9 @@ class Measuring(ShardTest):
         microbatch = next(iter(self.loader))
         with self.assertRaisesRegex(ValueError, "forward: 0.3"):
             self.loader.report(microbatch, {"llm": 0.2}, forward=0.3)
+        for forward in ("0.1", -1.0, float("nan")):
+            with self.assertRaisesRegex(ValueError, "report: forward = "):
+                self.loader.report(microbatch, {"llm": 0.2}, forward=forward)
         self.loader.report(microbatch, {"llm": 0.2}, forward=0.1)
         self.assertEqual(self.loader.stats()["reports"], 1)
 

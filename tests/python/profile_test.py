@@ -228,6 +228,12 @@ class BadInput(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, says):
                 isocost.profile_model(progress=False, **arguments)
 
+    def test_of_another_type_is_named(self):
+        with self.assertRaisesRegex(TypeError, "llm is a function; give isocost.ProfiledModule"):
+            isocost.profile_model(progress=False, llm=lambda ids: ids)
+        with self.assertRaisesRegex(TypeError, r"llm: prepare\(lengths\) returned a int"):
+            isocost.profile_model(progress=False, llm=isocost.ProfiledModule(sum, (16, 64), 256))
+
     def test_a_clock_that_stands_still(self):
         with self.assertRaisesRegex(ValueError, "stands still"):
             Machine(lambda lengths: 0.0).profile(100)

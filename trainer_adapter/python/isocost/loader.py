@@ -13,7 +13,7 @@ from isocost.layout import Layout, Place, PlaceLike, Seated, take_seat
 from isocost.microbatch import Microbatch, moved, torch_tensors
 from isocost.profile import hardware
 from isocost.replicas import Replicas, is_first, mesh_place
-from isocost.reports import by_module
+from isocost.reports import by_module, checked_seconds
 from isocost.resources import Resources
 from isocost.socket_directory import SocketDirectory
 from isocost.state import State
@@ -291,7 +291,7 @@ class DataLoader:
             raise ValueError(f"report: {microbatch!r} is stale: the loader is at epoch {current[0]}, step "
                              f"{current[1]}; report a microbatch before the next step ends")
         self._client().report(microbatch.epoch, microbatch.step, microbatch.index, by_module(microbatch, seconds),
-                              -1.0 if forward is None else float(forward))
+                              -1.0 if forward is None else checked_seconds("forward", forward))
         self._counts["reports"] += 1
 
     def stats(self) -> Dict[str, Any]:

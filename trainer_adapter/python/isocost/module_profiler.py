@@ -192,6 +192,9 @@ class ModuleProfiler:
         end = now() + seconds
         try:
             forward = prepare([length] * count)
+            if not callable(forward):
+                raise TypeError(f"profile_model: {self.name}: prepare(lengths) returned a {type(forward).__name__}; it must "
+                                "return the forward pass, as something to call")
             for _ in range(WARM_UP_RUNS):
                 backward(forward())
             self.clock = self.clock or clock_of_device()

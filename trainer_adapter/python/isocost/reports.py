@@ -11,14 +11,14 @@ LEAST_SECONDS, MOST_SECONDS = 1e-9, 86400.0  # of one module and microbatch: as 
 def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
     """Seconds in the order of MODULES; -1: not measured."""
     if not isinstance(seconds, Mapping):
-        spread = _spread(microbatch, MODULES, _checked("seconds", seconds))
+        spread = _spread(microbatch, MODULES, checked_seconds("seconds", seconds))
         return [spread.get(module, -1.0) for module in MODULES]
     result = dict.fromkeys(MODULES, -1.0)
     for name, value in seconds.items():
         if name == "encoder":
-            result.update(_spread(microbatch, MODULES[:-1], _checked(name, value)))
+            result.update(_spread(microbatch, MODULES[:-1], checked_seconds(name, value)))
         elif name in result:
-            result[name] = _checked(name, value)
+            result[name] = checked_seconds(name, value)
         else:
             raise ValueError(f"report: '{name}' is no module; there are {', '.join(MODULES)}, and encoder")
     return list(result.values())
@@ -31,7 +31,7 @@ def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> D
     return {module: seconds * value / sum(predicted.values()) for module, value in predicted.items()}
 
 
-def _checked(name: str, seconds: float) -> float:
+def checked_seconds(name: str, seconds: float) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
             seconds == 0 or LEAST_SECONDS <= seconds <= MOST_SECONDS):  # NaN, too, is not
         raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")
