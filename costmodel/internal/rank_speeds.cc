@@ -59,7 +59,8 @@ void RankSpeeds::take(std::span<RankRatio> step) {
   grow(ranks.back().rank + 1);
   scratch_.clear();
   for (const RankMedian& rank : ranks) scratch_.push_back(rank.ratio / learnt_[rank.rank]);
-  const double everywhere = median_near(scratch_, 1);
+  const double everywhere = median_near(scratch_, steps_ < kStepsToBelieve ? 0 : 1);
+  ++steps_;
   learn_noise(step, everywhere);
 
   // The median of n normal values has pi/2 times the variance of their mean; so has that of the

@@ -28,9 +28,10 @@ std::vector<RankMedian> medians_by_rank(std::span<RankRatio> ratios);
 ///
 /// A step gives every rank one observation, the median over its microbatches, relative to the
 /// median rank: what changes everywhere is not the ranks'. Of two middle ranks that is the one that
-/// is nearer to what was learnt: where one of two ranks slows down, the other has not changed. A
-/// running mean follows them; where three steps on end lie far from it, to one side, the rank has
-/// changed its speed, and the mean starts anew from their median. One bad step moves nothing.
+/// is nearer to what was learnt (where one of two ranks slows down, the other has not changed), and
+/// before anything was, the faster one: hosts are slow for a reason. A running mean follows them;
+/// where three steps on end lie far from it, to one side, the rank has changed its speed, and the
+/// mean starts anew from their median. One bad step moves nothing.
 class RankSpeeds {
  public:
   /// Takes one step's microbatches, ratios without the ranks' factors. They are sorted by rank.
@@ -60,7 +61,8 @@ class RankSpeeds {
   std::vector<double> logarithms_;  // of learnt_
   std::vector<double> variances_;   // of logarithms_
   std::vector<Recent> recent_;
-  double noise_ = 0;  // of one microbatch, relative; 0: nothing was seen yet
+  double noise_ = 0;        // of one microbatch, relative; 0: nothing was seen yet
+  std::int64_t steps_ = 0;  // taken
   std::vector<double> scratch_;
 };
 

@@ -56,6 +56,17 @@ TEST(RankSpeeds, OneBadStepMovesNothingThreeMoveAtOnce) {
   EXPECT_NEAR(speeds.published()[2], 1.5, 0.06);
 }
 
+// At the start no scale is known, and the slower one may seem the usual one.
+TEST(RankSpeeds, TheFasterOfTwoIsTheMeasure) {
+  for (const double scale : {0.003, 300.0}) {
+    RankSpeeds speeds;
+    Random random(5);
+    for (int n = 0; n < 5; ++n) step(speeds, {3 * scale, scale}, random);
+    EXPECT_NEAR(speeds.published()[0], 3, 0.2);
+    EXPECT_NEAR(speeds.published()[1], 1, 0.05);
+  }
+}
+
 TEST(RankSpeeds, TwoRanksAreToldApart) {
   RankSpeeds speeds;
   Random random(4);
