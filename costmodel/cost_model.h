@@ -96,8 +96,7 @@ class CostModel {
   /// by their typical length.
   std::vector<Load> as_run(std::span<const Load> samples) const;
   /// Factors on the ranks' seconds, rank by rank; ranks beyond its end, and all where it is empty:
-  /// 1. A view until the next call of `update`, `begin_job` or
-  /// `restore_state`.
+  /// 1. A view until the next call of `update`, `begin_job` or `restore_state`.
   std::span<const double> rank_speeds() const;
 
   /// Of a pass forth and back, the part that goes forth: of the latest measurements that say so

@@ -12,7 +12,7 @@ namespace {
 // With the gate shut, one step in so many is learnt from: a profile may cease to be exact little by
 // little. What happens at once, to a module or a rank, is seen in every step.
 constexpr std::int64_t kIdleStride = 4;
-// Less is not looked into.
+// A module that is off by less is taken for what it was, without asking the ranks one by one.
 constexpr double kNearlyUsual = 0.03;
 
 }  // namespace

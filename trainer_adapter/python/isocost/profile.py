@@ -69,7 +69,8 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
     apart. A load is repeated until the 95 % interval of its median is within 3 %; further lengths
     are measured where the curve bends. What runs out of memory is recorded as the boundary. CUDA
     events are used where the module has initialized CUDA, a monotonic clock otherwise (peak_bytes
-    is then what torch allocates on the CPU; 0 without torch). Where the budget is short, points are kept with the spread that they have.
+    is then what torch allocates on the CPU; 0 without torch). Where the budget is short, points are
+    kept with the spread that they have.
 
     Args:
         budget_s: seconds for all modules together; every load of the first grid is run at least 5 times regardless,

@@ -75,7 +75,8 @@ def check(modules: Mapping[str, ProfiledModule], budget_s: float) -> None:
         if name not in MODULES:
             raise ValueError(f"profile_model: there is no module '{name}'; there are {', '.join(MODULES)}")
         if not isinstance(module, ProfiledModule):
-            raise TypeError(f"profile_model: {name} is a {type(module).__name__}; give isocost.ProfiledModule(prepare, lengths, most_units=...)")
+            raise TypeError(f"profile_model: {name} is a {type(module).__name__}; give isocost.ProfiledModule(prepare, "
+                            "lengths, most_units=...)")
         least, most = module.lengths
         if not 1 <= least <= most:
             raise ValueError(f"profile_model: {name}: lengths are {module.lengths}; give (shortest, longest)")
