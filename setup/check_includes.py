@@ -16,7 +16,7 @@ ALLOWED = {
 COMPONENTS = set(ALLOWED)
 # Parts of a component that compose more: the Python package embeds a node, libtorch's profiler writes profiles, the
 # program emulates trainers.
-MORE = {"trainer_adapter/python": {"balancer", "loader"}, "trainer_adapter/torch": {"costmodel"}, "loader/cli": {"trainer_adapter"}}
+MORE = {"trainer_adapter/python": {"balancer", "loader"}, "trainer_adapter/torch": {"costmodel"}, "cli": {"trainer_adapter"}}
 # These may include any component, and nobody includes them.
 LEAVES = {"tests", "bench", "examples"}
 # What a component's own tests and benchmarks may reach into.

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "balancer/decoupled.h"
-#include "balancer/layout_search.h"
-#include "balancer/order.h"
-#include "balancer/sample_prices.h"
+#include "balancer/layout/layout_search.h"
+#include "balancer/pipeline/decoupled_plan.h"
+#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/sample_prices.h"
 #include "base/random.h"
 #include "bench/quality/workload.h"
 

@@ -28,7 +28,7 @@
 #include "examples/multimodal_trainer/model.h"
 #include "examples/multimodal_trainer/profile_example.h"
 #include "examples/multimodal_trainer/train_step.h"
-#include "loader/node.h"
+#include "loader/node/node.h"
 
 namespace isocost {
 namespace {

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <utility>
 
-#include "loader/dataset.h"
+#include "loader/dataset/dataset.h"
 
 namespace isocost {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "loader/metrics.h"
-#include "loader/metrics_reader.h"
-#include "loader/training_meter.h"
+#include "loader/metrics/metrics.h"
+#include "loader/metrics/reader.h"
+#include "loader/node/internal/training_meter.h"
 
 namespace {
 

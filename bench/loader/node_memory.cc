@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "loader/dataset.h"
-#include "loader/make_shards.h"
+#include "loader/dataset/dataset.h"
+#include "loader/dataset/make_shards.h"
 #include "tests/support/media.h"
 #include "trainer_adapter/client.h"
 

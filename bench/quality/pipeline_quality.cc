@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "balancer/decoupled.h"
-#include "balancer/layout_model.h"
-#include "balancer/layout_search.h"
-#include "balancer/order.h"
-#include "balancer/sample_prices.h"
+#include "balancer/layout/layout_model.h"
+#include "balancer/layout/layout_search.h"
+#include "balancer/pipeline/decoupled_plan.h"
+#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/sample_prices.h"
 #include "base/executor.h"
 #include "base/fingerprint.h"
 #include "base/random.h"

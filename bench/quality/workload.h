@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "balancer/balancer.h"
+#include "balancer/partition/balance.h"
 #include "base/random.h"
 #include "base/result.h"
 

@@ -6,7 +6,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 
-#include "balancer/place.h"
+#include "balancer/layout/place.h"
 
 namespace isocost {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "balancer/layout.h"
+#include "balancer/layout/layout.h"
 #include "base/result.h"
 
 namespace isocost {

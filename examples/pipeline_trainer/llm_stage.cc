@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "balancer/schedule.h"
+#include "balancer/pipeline/schedule.h"
 #include "examples/pipeline_trainer/routing.h"
 #include "examples/pipeline_trainer/stage.h"
 

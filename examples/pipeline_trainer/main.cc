@@ -23,7 +23,7 @@
 #include "examples/pipeline_trainer/processes.h"
 #include "examples/pipeline_trainer/stage_model.h"
 #include "examples/pipeline_trainer/worker.h"
-#include "loader/node.h"
+#include "loader/node/node.h"
 
 namespace isocost {
 namespace {

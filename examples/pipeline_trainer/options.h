@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <string>
 
-#include "balancer/layout.h"
-#include "balancer/place.h"
+#include "balancer/layout/layout.h"
+#include "balancer/layout/place.h"
 #include "examples/multimodal_trainer/model.h"
 
 namespace isocost {

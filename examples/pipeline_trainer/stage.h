@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "balancer/layout.h"
-#include "balancer/place.h"
+#include "balancer/layout/layout.h"
+#include "balancer/layout/place.h"
 #include "base/load.h"
 #include "base/result.h"
 #include "examples/pipeline_trainer/intake.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "balancer/place.h"
+#include "balancer/layout/place.h"
 #include "examples/multimodal_trainer/model.h"
 
 namespace isocost {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "balancer/place.h"
+#include "balancer/layout/place.h"
 #include "base/fingerprint.h"
 #include "tests/e2e/loop_fixture.h"
 

@@ -8,9 +8,9 @@
 #include <thread>
 #include <utility>
 
-#include "balancer/layout.h"
+#include "balancer/layout/layout.h"
 #include "decode/recipe.h"
-#include "loader/make_shards.h"
+#include "loader/dataset/make_shards.h"
 #include "tests/support/media.h"
 
 namespace isocost {

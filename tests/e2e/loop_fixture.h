@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "loader/node.h"
-#include "loader/node_options.h"
+#include "loader/node/node.h"
+#include "loader/node/node_options.h"
 #include "trainer_adapter/client.h"
 
 namespace isocost {

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "loader/cli/http_get.h"
-#include "loader/cli/top_view.h"
+#include "cli/http_get.h"
+#include "cli/top_view.h"
 #include "tests/e2e/loop_fixture.h"
 
 namespace isocost {

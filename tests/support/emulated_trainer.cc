@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "balancer/balancer.h"
+#include "balancer/partition/balance.h"
 
 namespace isocost {
 namespace {

@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
-#include "balancer/layout.h"
-#include "balancer/pipeline_model.h"
-#include "balancer/place.h"
-#include "balancer/schedule.h"
+#include "balancer/layout/layout.h"
+#include "balancer/layout/place.h"
+#include "balancer/pipeline/pipeline_model.h"
+#include "balancer/pipeline/schedule.h"
 #include "trainer_adapter/python/errors.h"
 
 namespace isocost::python {

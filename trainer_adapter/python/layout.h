@@ -4,7 +4,8 @@
 
 namespace isocost::python {
 
-/// `_isocost.Layout`: a layout file, checked, and the places of its ranks (balancer/place.h).
+/// `_isocost.Layout`: a layout file, checked, and the places of its ranks
+/// (balancer/layout/place.h).
 void bind_layout(pybind11::module_& module);
 
 }  // namespace isocost::python

@@ -12,8 +12,8 @@
 #include <thread>
 #include <utility>
 
-#include "loader/config.h"
-#include "loader/node.h"
+#include "loader/config/config.h"
+#include "loader/node/node.h"
 #include "trainer_adapter/python/errors.h"
 #include "trainer_adapter/python/waiting.h"
 #include "transport/keys.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer_adapter/torch/peak_memory.h"
+#include "trainer_adapter/torch/internal/peak_memory.h"
 
 namespace isocost {
 namespace {

@@ -67,7 +67,7 @@ class Client:
     def owns(self, address: int) -> bool: ...
 
 class Node:
-    """loader/node.h on threads of this process."""
+    """loader/node/node.h on threads of this process."""
 
     def __init__(self, settings: Dict[str, str], on_log: Callable[[int, str], None],
                  lengths: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]]) -> None: ...
@@ -90,7 +90,7 @@ class ActivationCaps(TypedDict):
     llm_bytes: int
 
 class Layout:
-    """balancer/layout.h and balancer/place.h."""
+    """balancer/layout/layout.h and balancer/layout/place.h."""
 
     @overload
     def __init__(self, file: str) -> None: ...

@@ -1,0 +1,255 @@
+#include "balancer/layout/layout.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "balancer/layout/cluster.h"
+#include "base/fingerprint.h"
+#include "base/json_object.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kVersion = 1;
+constexpr std::size_t kLargestDegree = 100'000;
+constexpr std::size_t kMostPasses = 4'000'000;  // a step of so many takes some GiB to simulate
+constexpr std::size_t kMostStages = 4096;
+constexpr JsonFormat kFormat{.name = "layout", .max_bytes = 1 << 16, .max_depth = 4};
+
+Error invalid(const std::string& field, std::size_t value, const std::string& allowed) {
+  return {ErrorCode::kInvalidArgument,
+          "layout: '" + field + "' is " + std::to_string(value) + "; " + allowed};
+}
+
+Result<std::size_t> degree(const JsonObject& object, const char* name) {
+  ISOCOST_ASSIGN(const std::int64_t value, object.whole(name, 1, std::int64_t{kLargestDegree}));
+  return static_cast<std::size_t>(value);
+}
+
+Result<ModuleDegrees> degrees(const JsonObject& document, const char* name) {
+  ISOCOST_ASSIGN(const JsonObject object, document.object(name));
+  ISOCOST_TRY(object.only_keys({"tensor", "pipeline", "data", "layers"}));
+  ModuleDegrees out;
+  ISOCOST_ASSIGN(out.tensor, degree(object, "tensor"));
+  ISOCOST_ASSIGN(out.pipeline, degree(object, "pipeline"));
+  ISOCOST_ASSIGN(out.data, degree(object, "data"));
+  return out;
+}
+
+Result<std::vector<std::int64_t>> layers(const JsonObject& document, const char* name) {
+  ISOCOST_ASSIGN(const JsonObject object, document.object(name));
+  if (!object.has("layers")) return std::vector<std::int64_t>();
+  return object.wholes("layers", kMostStages, 0, std::int64_t{kLargestDegree});
+}
+
+Result<ActivationCaps> caps(const JsonObject& object) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  ISOCOST_TRY(object.only_keys({"encoder_bytes", "llm_bytes"}));
+  ActivationCaps caps;
+  ISOCOST_ASSIGN(caps.encoder_bytes, object.whole("encoder_bytes", 0, kMost));
+  ISOCOST_ASSIGN(caps.llm_bytes, object.whole("llm_bytes", 0, kMost));
+  return caps;
+}
+
+nlohmann::ordered_json degrees_json(const ModuleDegrees& degrees,
+                                    const std::vector<std::int64_t>& layers) {
+  nlohmann::ordered_json json = {
+      {"tensor", degrees.tensor}, {"pipeline", degrees.pipeline}, {"data", degrees.data}};
+  if (!layers.empty()) json["layers"] = layers;
+  return json;
+}
+
+std::string degrees_text(const ModuleDegrees& degrees) {
+  return std::to_string(degrees.tensor) + "x" + std::to_string(degrees.pipeline) + "x" +
+         std::to_string(degrees.data);
+}
+
+Status check_degrees(const ModuleDegrees& degrees, const std::string& module) {
+  for (const auto& [name, value] : {std::pair{"tensor", degrees.tensor},
+                                    {"pipeline", degrees.pipeline},
+                                    {"data", degrees.data}}) {
+    if (value < 1 || value > kLargestDegree) {
+      return invalid(module + "." + name, value, "it must be between 1 and 100000");
+    }
+  }
+  return {};
+}
+
+// Of degrees that are each within bounds.
+Status check_products(const Layout& layout) {
+  for (const auto& [name, value] :
+       {std::pair{"encoder", layout.encoder.ranks()}, {"llm", layout.llm.ranks()}}) {
+    if (value <= kLargestDegree) continue;
+    return invalid(name, value, "ranks are tensor x pipeline x data, 100000 at most");
+  }
+  const std::size_t passes = layout.llm.data * layout.microbatches *
+                             (layout.encoder.pipeline + layout.llm.pipeline * layout.chunks);
+  if (layout.chunks <= kLargestDegree && passes <= kMostPasses) return {};
+  return invalid("microbatches", layout.microbatches,
+                 "llm.data x microbatches x stages x chunks must be 4000000 at most");
+}
+
+Status check_layers(const std::vector<std::int64_t>& layers, std::size_t parts,
+                    const std::string& module) {
+  if (layers.empty()) return {};
+  if (layers.size() != parts) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "layout: '" + module + ".layers' has " + std::to_string(layers.size()) +
+                     " entries; there are " + std::to_string(parts) + " stages x chunks");
+  }
+  for (const std::int64_t of_one : layers) {
+    if (of_one >= 0 && of_one <= std::int64_t{kLargestDegree}) continue;
+    return Error(ErrorCode::kInvalidArgument, "layout: '" + module + ".layers' has " +
+                                                  std::to_string(of_one) +
+                                                  "; each must be between 0 and 100000");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status Layout::validate() const {
+  ISOCOST_TRY(check_degrees(encoder, "encoder"));
+  ISOCOST_TRY(check_degrees(llm, "llm"));
+  if (microbatches < 1 || microbatches > kLargestDegree) {
+    return invalid("microbatches", microbatches, "it must be between 1 and 100000");
+  }
+  ISOCOST_TRY(check_products(*this));
+  if (auto cluster = Cluster::parse_interconnect(interconnect); !cluster) {
+    return std::move(cluster).error().with_context("layout: 'interconnect'");
+  }
+  if (coupled && encoder_place == EncoderPlace::kLlmRanks) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "layout: 'coupled' is about an encoder with ranks of its own; leave it out");
+  }
+  if (encoder_place == EncoderPlace::kLlmRanks && encoder != llm) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "layout: the encoder is on the LLM's ranks, so 'encoder' must equal 'llm'");
+  }
+  if (encoder.data > llm.data * microbatches) {
+    return invalid("encoder.data", encoder.data,
+                   "there are only " + std::to_string(llm.data * microbatches) +
+                       " microbatches (llm.data x microbatches) to work on");
+  }
+  if (encoder_ahead > (encoder_place == EncoderPlace::kOwnRanks ? microbatches : 0)) {
+    return invalid("encoder_ahead", encoder_ahead,
+                   encoder_place == EncoderPlace::kOwnRanks
+                       ? "an LLM replica has " + std::to_string(microbatches) + " microbatches"
+                       : "only an encoder with ranks of its own can run ahead");
+  }
+  if (chunks < 1 || (chunks > 1 && schedule != Schedule::kInterleaved1F1B)) {
+    return invalid("chunks", chunks,
+                   "schedule " + std::string(schedule_name(schedule)) + " runs one a stage");
+  }
+  if (chunks > 1 && microbatches % llm.pipeline != 0) {
+    return invalid("microbatches", microbatches,
+                   "interleaved stages need a multiple of llm.pipeline (" +
+                       std::to_string(llm.pipeline) + ")");
+  }
+  const bool joint = encoder_place == EncoderPlace::kLlmRanks;
+  if (joint && layers.encoder.empty() != layers.llm.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "layout: both modules stand in one pipeline, so 'encoder.layers' and "
+                 "'llm.layers' must be given together");
+  }
+  ISOCOST_TRY(check_layers(layers.llm, llm.pipeline * chunks, "llm"));
+  return check_layers(layers.encoder, joint ? llm.pipeline * chunks : encoder.pipeline, "encoder");
+}
+
+std::vector<std::string> Layout::warnings() const {
+  const bool own = encoder_place == EncoderPlace::kOwnRanks;
+  const std::size_t stages = llm.pipeline + (own ? encoder.pipeline : 0);
+  if (microbatches >= stages) return {};
+  const std::size_t idle = 100 * (stages - 1) / (microbatches + stages - 1);
+  return {std::to_string(microbatches) + " microbatches for " + std::to_string(stages) +
+          " stages: some " + std::to_string(idle) +
+          " % of each step is idle while the pipeline fills and drains; give it at least " +
+          std::to_string(2 * stages)};
+}
+
+namespace {
+
+Result<Layout> read(const JsonObject& document) {
+  ISOCOST_TRY(document.check_version(kVersion));
+  ISOCOST_TRY(document.only_keys({"version", "encoder_place", "encoder", "llm", "microbatches",
+                                  "chunks", "schedule", "encoder_ahead", "coupled",
+                                  "activation_caps", "interconnect"}));
+  Layout layout;
+  ISOCOST_ASSIGN(const std::string place, document.text("encoder_place"));
+  if (place != "own" && place != "llm") {
+    return document.wrong("encoder_place", "must be \"own\" or \"llm\"");
+  }
+  layout.encoder_place = place == "own" ? EncoderPlace::kOwnRanks : EncoderPlace::kLlmRanks;
+  ISOCOST_ASSIGN(layout.encoder, degrees(document, "encoder"));
+  ISOCOST_ASSIGN(layout.llm, degrees(document, "llm"));
+  ISOCOST_ASSIGN(layout.layers.encoder, layers(document, "encoder"));
+  ISOCOST_ASSIGN(layout.layers.llm, layers(document, "llm"));
+  ISOCOST_ASSIGN(layout.microbatches, degree(document, "microbatches"));
+  ISOCOST_ASSIGN(layout.chunks, degree(document, "chunks"));
+  ISOCOST_ASSIGN(const std::string schedule_text, document.text("schedule"));
+  const auto known = schedule_from_name(schedule_text);
+  if (!known) return document.wrong("schedule", "must be gpipe, 1f1b, interleaved or zb-h1");
+  layout.schedule = *known;
+  if (document.has("encoder_ahead")) {
+    ISOCOST_ASSIGN(const std::int64_t ahead,
+                   document.whole("encoder_ahead", 0, std::int64_t{kLargestDegree}));
+    layout.encoder_ahead = static_cast<std::size_t>(ahead);
+  }
+  if (document.has("coupled")) {
+    ISOCOST_ASSIGN(layout.coupled, document.flag("coupled"));
+  }
+  if (document.has("activation_caps")) {
+    ISOCOST_ASSIGN(const JsonObject object, document.object("activation_caps"));
+    ISOCOST_ASSIGN(layout.activation_caps, caps(object));
+  }
+  ISOCOST_ASSIGN(layout.interconnect, document.optional_text("interconnect"));
+  ISOCOST_TRY(layout.validate());
+  return layout;
+}
+
+}  // namespace
+
+Result<Layout> Layout::parse(std::string_view text) {
+  ISOCOST_ASSIGN(const JsonObject document, JsonObject::parse(text, kFormat));
+  return read(document);
+}
+
+Result<Layout> Layout::load(const std::filesystem::path& file) {
+  ISOCOST_ASSIGN(const JsonObject document, JsonObject::load(file, kFormat));
+  Result<Layout> layout = read(document);
+  if (!layout) return error_of_file(std::move(layout).error(), file);
+  return layout;
+}
+
+std::string Layout::to_json() const {
+  nlohmann::ordered_json document;
+  document["version"] = kVersion;
+  document["encoder_place"] = encoder_place == EncoderPlace::kOwnRanks ? "own" : "llm";
+  document["encoder"] = degrees_json(encoder, layers.encoder);
+  document["llm"] = degrees_json(llm, layers.llm);
+  document["microbatches"] = microbatches;
+  document["chunks"] = chunks;
+  document["schedule"] = schedule_name(schedule);
+  if (encoder_ahead > 0) document["encoder_ahead"] = encoder_ahead;
+  if (coupled) document["coupled"] = true;
+  if (activation_caps.any()) {
+    document["activation_caps"] = {{"encoder_bytes", activation_caps.encoder_bytes},
+                                   {"llm_bytes", activation_caps.llm_bytes}};
+  }
+  if (!interconnect.empty()) document["interconnect"] = interconnect;
+  return document.dump(2) + "\n";
+}
+
+std::uint64_t Layout::fingerprint() const { return Fingerprint::of(to_json()); }
+
+std::string Layout::to_string() const {
+  const bool own = encoder_place == EncoderPlace::kOwnRanks;
+  return (own ? "encoder " + degrees_text(encoder) + ", llm " : "both ") + degrees_text(llm) +
+         ", " + std::to_string(microbatches) + " microbatches, " +
+         std::string(schedule_name(schedule)) +
+         (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "") +
+         (encoder_ahead > 0 ? ", encoder " + std::to_string(encoder_ahead) + " ahead" : "") +
+         (coupled ? ", coupled" : "");
+}
+
+}  // namespace isocost

@@ -1,0 +1,402 @@
+#include "balancer/layout/layout_search.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <latch>
+#include <limits>
+#include <utility>
+
+#include "balancer/layout/internal/layout_space.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kWave = 16;
+constexpr std::size_t kAlikeLooks = 40;
+constexpr std::size_t kAlikeSecondLooks = 6;
+constexpr std::size_t kSecondBatches = 2;
+constexpr std::size_t kMoreThanKept = 3;  // some may turn out slower, or not to fit
+constexpr std::size_t kMostAhead = 2;     // microbatches; activations grow with each
+constexpr double kSame = 1e-3;            // as fast, of a step
+
+using Batches = std::span<const std::vector<PipelineLoad>>;
+
+void take_report(const PipelineReport& report, const PipelineModel& model, const RankMemory& state,
+                 double batches, LayoutScore& score) {
+  double work = 0;
+  double reduce = 0;
+  for (const StageReport& stage : report.stages) {
+    const double reduction = stage.encoder ? model.encoder.reduce_s : model.llm.reduce_s;
+    if (stage.busy_s + reduction > work + reduce) {
+      work = stage.busy_s;
+      reduce = reduction;
+    }
+    score.memory_bytes =
+        std::max(score.memory_bytes, (stage.encoder ? state.encoder_state : state.llm_state) +
+                                         stage.peak_activation_bytes);
+  }
+  score.step_s += report.step_s / batches;
+  score.idle_share += report.idle_share / batches;
+  score.work_s += work / batches;
+  score.reduce_s += reduce / batches;
+}
+
+bool is_better(const LayoutScore& a, const LayoutScore& b) {
+  return a.fits != b.fits ? a.fits : a.step_s < b.step_s;
+}
+
+void sort_scores(std::vector<LayoutScore>& scores) {
+  std::stable_sort(scores.begin(), scores.end(), is_better);
+}
+
+/// Runs the rounds of one search.
+class Search {
+ public:
+  Search(const JobModel& job, Batches batches, const LayoutSearchOptions& options,
+         const LayoutSearchContext& context)
+      : job_(job), batches_(batches), options_(options), context_(context) {}
+
+  Result<LayoutSearchResult> run() {
+    const BatchSummary summary = BatchSummary::of(batches_);
+    ISOCOST_ASSIGN(const LayoutSpace space, enumerate_layouts(job_, summary, options_, context_));
+    result_.enumerated = space.enumerated;
+    result_.over_memory = space.over_memory;
+    if (space.candidates.empty()) return nothing_fits(space);
+    ISOCOST_TRY(look_first(space, batch_ratio(summary)));
+    ISOCOST_ASSIGN(const std::optional<Layout> mean_shape,
+                   mean_shape_layout(job_, batches_, options_, context_));
+    ISOCOST_TRY(look_again(mean_shape));
+    ISOCOST_TRY(look_last(mean_shape));
+    if (result_.best.empty()) {
+      return Error(ErrorCode::kResourceExhausted,
+                   "no layout kept its memory on every sampled batch; give more GPUs, more memory "
+                   "or a smaller global batch");
+    }
+    return std::move(result_);
+  }
+
+ private:
+  struct Round {
+    int number = 1;
+    std::size_t batches = 1;
+    std::int64_t evaluations = 0;
+    const char* what = "";
+  };
+
+  Error nothing_fits(const LayoutSpace& space) const {
+    if (space.over_memory == 0) {
+      return {ErrorCode::kInvalidArgument,
+              "no layout of " + std::to_string(options_.gpus) +
+                  " GPUs has degrees that the model allows and a sample for each replica of " +
+                  std::to_string(batches_.front().size()) + " samples a step"};
+    }
+    std::array<char, 160> text{};
+    std::snprintf(text.data(), text.size(),
+                  "no layout fits: the smallest needs %.1f GiB a GPU, %.1f GiB are usable",
+                  space.least_memory / static_cast<double>(kGiB),
+                  options_.usable_memory * static_cast<double>(job_.cluster.gpu_memory) /
+                      static_cast<double>(kGiB));
+    return {ErrorCode::kResourceExhausted, text.data()};
+  }
+
+  // The first batch's work beside the mean batch's: bounds are of the latter.
+  double batch_ratio(const BatchSummary& summary) const {
+    PipelineLoad sum;
+    for (const PipelineLoad& load : batches_.front()) sum += load;
+    const auto n = static_cast<double>(summary.samples);
+    double ratio = 1;
+    if (summary.mean.encoder_s > 0) {
+      ratio = std::min(ratio, sum.encoder_s / n / summary.mean.encoder_s);
+    }
+    if (summary.mean.llm_s > 0) ratio = std::min(ratio, sum.llm_s / n / summary.mean.llm_s);
+    return ratio;
+  }
+
+  // Scores layouts, a wave at a time on the executor; those that cannot be planned are left out.
+  Result<std::vector<LayoutScore>> score_all(const std::vector<Layout>& layouts,
+                                             const Round& round) {
+    std::vector<LayoutScore> scores;
+    for (std::size_t first = 0; first < layouts.size(); first += kWave) {
+      const auto end = std::min(layouts.size(), first + kWave);
+      ISOCOST_TRY(score_wave({layouts.begin() + static_cast<std::ptrdiff_t>(first),
+                              layouts.begin() + static_cast<std::ptrdiff_t>(end)},
+                             round, scores));
+      if (context_.progress) context_.progress(end, layouts.size(), round.what);
+    }
+    return scores;
+  }
+
+  Status score_wave(const std::vector<Layout>& layouts, const Round& round,
+                    std::vector<LayoutScore>& scores) {
+    if (context_.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped");
+    std::vector<std::optional<LayoutScore>> found(layouts.size());
+    std::vector<bool> recalled(layouts.size(), false);
+    std::vector<std::size_t> open;
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      if (context_.recall) found[i] = context_.recall(key_of(layouts[i], round));
+      recalled[i] = found[i].has_value();
+      if (!recalled[i]) open.push_back(i);
+    }
+    std::latch done(static_cast<std::ptrdiff_t>(open.size()));
+    for (const std::size_t i : open) {
+      context_.executor->submit([this, i, &layouts, &round, &found, &done] {
+        auto score = score_layout(job_, layouts[i], batches_.first(round.batches), options_,
+                                  round.evaluations);
+        if (score) found[i] = *std::move(score);
+        done.count_down();
+      });
+    }
+    done.wait();
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+      const std::optional<LayoutScore>& score = found[i];
+      if (!score) continue;
+      if (!recalled[i] && context_.record) context_.record({key_of(layouts[i], round), *score});
+      scores.push_back(*score);
+    }
+    return {};
+  }
+
+  static std::string key_of(const Layout& layout, const Round& round) {
+    return std::to_string(round.number) + ": " + layout.to_string();
+  }
+
+  // The most promising layouts on one batch, planned without local search, until bounds or budget
+  // end it. Layouts that treat both modules alike get looks of their own.
+  Status look_first(const LayoutSpace& space, double ratio) {
+    const Round round{.number = 1, .what = "first look at layouts"};
+    const std::size_t most = std::min(options_.first_looks, space.candidates.size());
+    double best = std::numeric_limits<double>::infinity();
+    std::size_t alike = 0;
+    std::vector<Layout> wave;
+    const auto flush = [&]() -> Status {
+      ISOCOST_TRY(score_wave(wave, round, first_));
+      result_.simulated += wave.size();
+      wave.clear();
+      for (const LayoutScore& score : first_) {
+        if (score.fits) best = std::min(best, score.step_s);
+      }
+      if (context_.progress) {
+        context_.progress(std::min(result_.simulated, most), most, round.what);
+      }
+      return {};
+    };
+    for (const LayoutCandidate& candidate : space.candidates) {
+      const bool is_alike = treats_alike(candidate.layout) && alike < kAlikeLooks;
+      if (!is_alike && result_.simulated + wave.size() >= options_.first_looks) continue;
+      if (candidate.bound_s * ratio >= best && !is_alike) {
+        ++result_.over_bound;
+        continue;
+      }
+      if (is_alike) ++alike;
+      wave.push_back(candidate.layout);
+      if (wave.size() == kWave) ISOCOST_TRY(flush());
+    }
+    if (!wave.empty()) ISOCOST_TRY(flush());
+    if (context_.progress) context_.progress(most, most, round.what);  // the rest is over the bound
+    sort_scores(first_);
+    return {};
+  }
+
+  static void add(std::vector<Layout>& layouts, const Layout& layout) {
+    if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) {
+      layouts.push_back(layout);
+    }
+  }
+
+  // The best of `scores`, the best of those that treat modules alike, and `more`.
+  static std::vector<Layout> shortlist(const std::vector<LayoutScore>& scores, std::size_t most,
+                                       std::size_t most_alike, const std::optional<Layout>& more) {
+    std::vector<Layout> layouts;
+    std::size_t alike = 0;
+    for (const LayoutScore& score : scores) {
+      const bool is_alike = treats_alike(score.layout);
+      if (layouts.size() < most || (is_alike && alike < most_alike)) add(layouts, score.layout);
+      if (is_alike) ++alike;
+    }
+    if (more) add(layouts, *more);
+    return layouts;
+  }
+
+  Status look_again(const std::optional<Layout>& mean_shape) {
+    const Round round{.number = 2,
+                      .batches = std::min(kSecondBatches, batches_.size()),
+                      .evaluations = options_.evaluations / 4,
+                      .what = "second look"};
+    const std::size_t most = std::max(options_.second_looks, options_.keep + kMoreThanKept);
+    ISOCOST_ASSIGN(second_,
+                   score_all(shortlist(first_, most, kAlikeSecondLooks, mean_shape), round));
+    sort_scores(second_);
+    return {};
+  }
+
+  Status look_last(const std::optional<Layout>& mean_shape) {
+    const Round round{.number = 3,
+                      .batches = batches_.size(),
+                      .evaluations = options_.evaluations,
+                      .what = "last look"};
+    ISOCOST_ASSIGN(
+        auto scores,
+        score_all(shortlist(second_, options_.keep + kMoreThanKept, 2, mean_shape), round));
+    sort_scores(scores);
+    for (const LayoutScore& score : scores) {
+      if (mean_shape && score.layout == *mean_shape) result_.mean_shape = score;
+    }
+    ISOCOST_TRY(look_ahead(scores));
+    for (const LayoutScore& score : scores) {
+      if (!score.fits) continue;
+      if (!result_.alike && treats_alike(score.layout)) result_.alike = score;
+      if (result_.best.size() < options_.keep) result_.best.push_back(score);
+    }
+    return {};
+  }
+
+  // Lets encoders run ahead where that makes a layout's step shorter: of those that may be kept.
+  Status look_ahead(std::vector<LayoutScore>& scores) {
+    const Round round{.number = 4,
+                      .batches = batches_.size(),
+                      .evaluations = options_.evaluations,
+                      .what = "look at encoders that run ahead"};
+    std::vector<Layout> further;
+    for (Layout layout : shortlist(scores, options_.keep, 1, std::nullopt)) {
+      if (layout.encoder_place != EncoderPlace::kOwnRanks) continue;
+      while (layout.encoder_ahead < std::min(kMostAhead, layout.microbatches)) {
+        ++layout.encoder_ahead;
+        further.push_back(layout);
+      }
+    }
+    ISOCOST_ASSIGN(const auto found, score_all(further, round));
+    for (const LayoutScore& score : found) {
+      Layout usual = score.layout;
+      usual.encoder_ahead = 0;
+      const auto same = std::find_if(scores.begin(), scores.end(), [&usual](LayoutScore other) {
+        other.layout.encoder_ahead = 0;
+        return other.layout == usual;
+      });
+      if (same == scores.end()) continue;
+      if (score.fits && score.step_s < (1 - kSame) * same->step_s) *same = score;
+    }
+    sort_scores(scores);
+    return {};
+  }
+
+  const JobModel& job_;
+  Batches batches_;
+  LayoutSearchOptions options_;
+  const LayoutSearchContext& context_;
+  LayoutSearchResult result_;
+  std::vector<LayoutScore> first_;
+  std::vector<LayoutScore> second_;
+};
+
+}  // namespace
+
+Result<LayoutSearchResult> search_layouts(const JobModel& job, Batches batches,
+                                          const LayoutSearchOptions& options,
+                                          const LayoutSearchContext& context) {
+  if (batches.empty() || batches.front().empty() || options.gpus == 0 ||
+      context.executor == nullptr) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "a layout search needs GPUs, samples and an executor");
+  }
+  return Search(job, batches, options, context).run();
+}
+
+Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batches batches,
+                                 const LayoutSearchOptions& options, std::int64_t evaluations) {
+  const BatchSummary summary = BatchSummary::of(batches);
+  ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, summary.mean));
+  const RankMemory state = state_memory(job, layout, model);
+  LayoutScore score{.layout = layout};
+  std::uint64_t seed = options.seed;
+  for (const auto& batch : batches) {
+    std::vector<PipelineLoad> samples;
+    samples.reserve(batch.size());
+    for (const PipelineLoad& sample : batch) samples.push_back(spread_load(job, layout, sample));
+    const OrderOptions order{.evaluations = evaluations,
+                             .exchanges = evaluations / 8,
+                             .caps = activation_caps(job, state, options.usable_memory),
+                             .seed = seed++};
+    ISOCOST_ASSIGN(const PipelinePlan plan,
+                   plan_pipeline(model, samples, PipelinePolicy::kIsocost, order));
+    ISOCOST_ASSIGN(const PipelineReport report,
+                   simulate(make_step(model, microbatch_loads(samples, plan.bins))));
+    score.fits = score.fits && plan.fits;
+    take_report(report, model, state, static_cast<double>(batches.size()), score);
+  }
+  return score;
+}
+
+namespace {
+
+/// The published rule's memory and seconds of a layout of both modules' own ranks.
+struct MeanShapeRule {
+  BatchSummary batch;
+  double memory = 0;
+
+  double samples(const ModuleDegrees& degrees, std::size_t m) const {
+    return static_cast<double>(batch.samples) / static_cast<double>(degrees.data * m);
+  }
+  double seconds(double module_s, const ModuleDegrees& degrees, std::size_t m) const {
+    return module_s * samples(degrees, m) / static_cast<double>(degrees.tensor * degrees.pipeline);
+  }
+  bool fits(const ModuleOption& option, std::size_t in_flight, std::size_t m) const {
+    const double activations =
+        option.largest_bytes * samples(option.degrees, m) * static_cast<double>(in_flight);
+    return 1.25 * (option.state_bytes + activations) <= memory;
+  }
+  double step_s(const ModuleOption& encoder, const ModuleOption& llm, std::size_t m) const {
+    return static_cast<double>(m + encoder.degrees.pipeline + llm.degrees.pipeline - 1) *
+           std::max(seconds(batch.mean.encoder_s, encoder.degrees, m),
+                    seconds(batch.mean.llm_s, llm.degrees, m));
+  }
+};
+
+}  // namespace
+
+Result<std::optional<Layout>> mean_shape_layout(const JobModel& job, Batches batches,
+                                                const LayoutSearchOptions& options,
+                                                const LayoutSearchContext& context) {
+  const MeanShapeRule rule{.batch = BatchSummary::of(batches),
+                           .memory = static_cast<double>(job.cluster.gpu_memory)};
+  std::optional<Layout> chosen;
+  double chosen_s = std::numeric_limits<double>::infinity();
+  const auto consider = [&](const ModuleOption& encoder, const ModuleOption& llm) {
+    const std::size_t stages = encoder.degrees.pipeline + llm.degrees.pipeline;
+    for (const std::size_t m : microbatch_counts(rule.batch.samples / llm.degrees.data)) {
+      if (encoder.degrees.data > llm.degrees.data * m) continue;
+      if (!rule.fits(encoder, stages, m) || !rule.fits(llm, llm.degrees.pipeline, m)) continue;
+      const double step_s = rule.step_s(encoder, llm, m);
+      if (chosen && !(step_s < 1.1 * chosen_s && m < chosen->microbatches)) continue;
+      chosen_s = step_s;
+      chosen = Layout{.encoder = encoder.degrees,
+                      .llm = llm.degrees,
+                      .microbatches = m,
+                      .schedule = options.schedule};
+    }
+  };
+  ISOCOST_TRY(
+      visit_pairs(job, rule.batch, options, context, "layouts by the mean-shape rule", consider));
+  return chosen;
+}
+
+std::string why_slower(const LayoutScore& best, const LayoutScore& other) {
+  const double work = other.work_s - best.work_s;
+  const double reduce = other.reduce_s - best.reduce_s;
+  const double wait = other.wait_s() - best.wait_s();
+  const double total = other.step_s - best.step_s;
+  if (total <= kSame * best.step_s) return "it is as fast";
+  std::array<char, 160> text{};
+  if (work >= reduce && work >= wait) {
+    std::snprintf(text.data(), text.size(), "its busiest stage works %.3f s longer%s", work,
+                  total < 0.9 * work ? ", part of it while others would wait" : "");
+  } else if (wait >= reduce) {
+    std::snprintf(text.data(), text.size(),
+                  "its busiest stage waits %.3f s longer (fill, drain, uneven microbatches)", wait);
+  } else {
+    std::snprintf(text.data(), text.size(), "reducing gradients takes %.3f s longer", reduce);
+  }
+  return text.data();
+}
+
+}  // namespace isocost

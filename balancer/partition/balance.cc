@@ -1,0 +1,227 @@
+#include "balancer/partition/balance.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "balancer/partition/internal/bounds.h"
+#include "balancer/partition/internal/construct.h"
+#include "balancer/partition/internal/exact.h"
+#include "balancer/partition/internal/improve.h"
+#include "balancer/partition/internal/partition.h"
+#include "balancer/partition/internal/ranks.h"
+#include "balancer/partition/validate.h"
+
+namespace isocost {
+namespace {
+
+// Bounds are rounded down, by at most so much of themselves and so much for each item.
+constexpr double kBoundRounding = 3e-12;
+constexpr double kBoundRoundingPerItem = 5e-16;
+
+bool is_capped(const BalanceProblem& problem) {
+  return problem.microbatch_bytes > 0 && !problem.bytes.empty();
+}
+
+// [bins], empty where all are 1: every rank's microbatches run at its speed.
+std::vector<double> bin_speeds(const BalanceProblem& problem) {
+  std::vector<double> speeds;
+  for (const double speed : problem.rank_speeds) {
+    speeds.insert(speeds.end(), problem.microbatches, speed);
+  }
+  return speeds;
+}
+
+// Every microbatch a bin of its own. `speeds` is that of bin_speeds, and outlives the partition.
+Partition microbatch_partition(const BalanceProblem& problem, const std::vector<double>& speeds) {
+  Partition all{.dimensions = problem.dimensions,
+                .bins = problem.ranks * problem.microbatches,
+                .costs = problem.costs,
+                .speeds = speeds};
+  if (is_capped(problem)) {
+    all.bytes = problem.bytes;
+    all.bytes_cap = problem.microbatch_bytes;
+  }
+  return all;
+}
+
+double objective_of(const BalanceProblem& problem, const Bins& bins) {
+  if (problem.objective == Objective::kLargestMicrobatch) {
+    return makespan_of(microbatch_partition(problem, bin_speeds(problem)), bins);
+  }
+  const std::vector<double> totals = item_totals(problem);
+  double largest = 0;
+  for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
+    std::vector<std::uint32_t> items;
+    for (std::size_t m = 0; m < problem.microbatches; ++m) {
+      const auto& bin = bins[rank * problem.microbatches + m];
+      items.insert(items.end(), bin.begin(), bin.end());
+    }
+    std::sort(items.begin(), items.end());
+    double load = 0;
+    for (const std::uint32_t item : items) load += totals[item];
+    largest = std::max(largest, problem.speed_of(rank) * load);
+  }
+  return largest;
+}
+
+Bins dealt_bins(const BalanceProblem& problem) {
+  Bins bins(problem.ranks * problem.microbatches);
+  for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
+    const std::size_t count = (problem.items() - rank - 1) / problem.ranks + 1;
+    for (std::size_t m = 0; m < problem.microbatches; ++m) {
+      auto& bin = bins[rank * problem.microbatches + m];
+      const std::size_t end = (m + 1) * count / problem.microbatches;
+      for (std::size_t i = m * count / problem.microbatches; i < end; ++i) {
+        bin.push_back(static_cast<std::uint32_t>(rank + i * problem.ranks));
+      }
+    }
+  }
+  return bins;
+}
+
+// No plan is faster but by what bounds are rounded by.
+bool meets(const BalanceProblem& problem, double makespan, double bound) {
+  const auto items = static_cast<double>(problem.items());
+  return makespan <= bound * (1 + kBoundRounding + kBoundRoundingPerItem * items);
+}
+
+// The bounds that cost little: the search aims at them.
+LowerBound aim(const BalanceProblem& problem) {
+  if (problem.items() == 0) return {};
+  if (problem.objective == Objective::kLargestMicrobatch) {
+    const std::vector<double> speeds = bin_speeds(problem);
+    return partition_bound(microbatch_partition(problem, speeds));
+  }
+  const std::vector<double> totals = item_totals(problem);
+  return partition_bound(rank_partition(problem, totals));
+}
+
+// Raises a bound that is not met by those that cost more.
+void strengthen(const BalanceProblem& problem, LowerBound& bound) {
+  if (problem.objective != Objective::kLargestMicrobatch || problem.items() == 0) return;
+  const std::vector<double> speeds = bin_speeds(problem);
+  const Partition bins = microbatch_partition(problem, speeds);
+  const auto raise = [&bound](double value, Limit limit) {
+    if (value > bound.value) bound = {value, limit};
+  };
+  raise(crowd_bound(bins), Limit::kPigeonhole);
+  raise(capped_speed_bound(bins), Limit::kMemory);
+  if (problem.dimensions > 1) raise(trade_off_bound(bins), Limit::kTradeOff);
+}
+
+BalanceResult describe(const BalanceProblem& problem, Bins bins, const LowerBound& bound) {
+  BalanceResult result;
+  result.makespan = objective_of(problem, bins);
+  result.bins = std::move(bins);
+  result.lower_bound = bound.value;
+  result.limit = bound.limit;
+  result.optimal = meets(problem, result.makespan, bound.value);
+  if (result.optimal) result.lower_bound = result.makespan;
+  return result;
+}
+
+std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const BalanceOptions& options,
+                                       const LowerBound& bound) {
+  if (problem.objective == Objective::kSlowestRank) return plan_ranks(problem, options);
+  const std::vector<double> speeds = bin_speeds(problem);
+  const Partition all = microbatch_partition(problem, speeds);
+  auto bins = construct_bins(all);
+  if (!bins) return std::nullopt;
+  ImproveLimits limits =
+      improve_limits(bound.value, options.enough_gap, options.improvement_rounds, all.bins);
+  limits.even_out = bound.limit == Limit::kTiles;
+  improve_bins(all, limits, *bins);
+  return bins;
+}
+
+// Exact solving of a small problem. A plan that it finds replaces `plan`; true where the tree was
+// searched to its end.
+bool finish_exactly(const BalanceProblem& problem, const BalanceOptions& options,
+                    std::optional<Bins>& plan) {
+  const std::vector<double> totals = item_totals(problem);
+  const std::vector<double> speeds = bin_speeds(problem);
+  Partition model = microbatch_partition(problem, speeds);
+  ExactLimits limits{.nodes = options.exact_nodes};
+  if (plan) limits.below = objective_of(problem, *plan);
+  if (problem.objective == Objective::kSlowestRank) {
+    model.dimensions = 1;
+    model.costs = totals;
+    limits.bins_per_rank = problem.microbatches;
+  }
+  ExactAnswer answer = solve_exactly(model, limits);
+  if (answer.bins && (!plan || objective_of(problem, *answer.bins) < limits.below)) {
+    plan = std::move(answer.bins);
+  }
+  return answer.finished;
+}
+
+// How loaders deal today is a plan too: the answer is never worse.
+void consider_dealt(const BalanceProblem& problem, std::optional<Bins>& plan) {
+  Bins dealt = dealt_bins(problem);
+  if (!is_feasible(microbatch_partition(problem, {}), dealt)) return;
+  if (!plan || objective_of(problem, dealt) < objective_of(problem, *plan)) plan = std::move(dealt);
+}
+
+}  // namespace
+
+std::string_view limit_name(Limit limit) {
+  switch (limit) {
+    case Limit::kTotal:
+      return "total";
+    case Limit::kGiant:
+      return "giant";
+    case Limit::kPigeonhole:
+      return "pigeonhole";
+    case Limit::kTiles:
+      return "tiles";
+    case Limit::kCounts:
+      return "counts";
+    case Limit::kMemory:
+      return "memory";
+    case Limit::kTradeOff:
+      return "trade-off";
+    case Limit::kExact:
+      return "exact";
+  }
+  return "total";
+}
+
+Result<BalanceResult> deal_in_order(const BalanceProblem& problem) {
+  ISOCOST_TRY(validate(problem));
+  BalanceProblem uncapped = problem;
+  uncapped.microbatch_bytes = 0;
+  return describe(problem, dealt_bins(problem), find_lower_bound(uncapped));
+}
+
+Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOptions& options) {
+  ISOCOST_TRY(validate(problem));
+  ISOCOST_TRY(check_cap(problem));
+  LowerBound bound = aim(problem);
+  std::optional<Bins> plan;
+  if (std::isfinite(bound.value)) plan = plan_heuristically(problem, options, bound);
+  consider_dealt(problem, plan);
+  if (plan && !meets(problem, objective_of(problem, *plan), bound.value))
+    strengthen(problem, bound);
+  // Search rounds less than bounds do: where it may, it has the last word.
+  const bool proved = plan && objective_of(problem, *plan) <= bound.value;
+  const bool small = problem.items() <= options.exact_items;
+  const bool finished = small && !proved && finish_exactly(problem, options, plan);
+  if (!plan) return no_packing(problem);
+  BalanceResult result = describe(problem, *std::move(plan), bound);
+  if (finished && !result.optimal) {
+    result.optimal = true;
+    result.lower_bound = result.makespan;
+    result.limit = Limit::kExact;
+  }
+  return result;
+}
+
+LowerBound find_lower_bound(const BalanceProblem& problem) {
+  LowerBound bound = aim(problem);
+  strengthen(problem, bound);
+  return bound;
+}
+
+}  // namespace isocost

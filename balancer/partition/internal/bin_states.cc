@@ -1,0 +1,96 @@
+#include "balancer/partition/internal/bin_states.h"
+
+#include <algorithm>
+
+namespace isocost {
+namespace {
+
+// Divisions looked at that count as one pair, where a pair is costlier than usual.
+constexpr std::int64_t kStepsPerWork = 256;
+
+}  // namespace
+
+BinStates::BinStates(const Partition& problem, Bins& bins)
+    : problem_(problem), bins_(bins), states_(bins.size()) {
+  choose_key_dimension();
+  for (std::size_t b = 0; b < bins_.size(); ++b) {
+    weigh(b);
+    order_.emplace_back(states_[b].largest, b);
+  }
+  std::sort(order_.begin(), order_.end());
+}
+
+// The dimension with most to share out is the one whose window is narrowest.
+void BinStates::choose_key_dimension() {
+  std::array<double, kMaxDimensions> sum{};
+  for (std::size_t i = 0; i < problem_.items(); ++i) {
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) sum[k] += problem_.cost(i)[k];
+  }
+  const auto end = sum.begin() + static_cast<std::ptrdiff_t>(problem_.dimensions);
+  key_dimension_ = static_cast<std::size_t>(std::max_element(sum.begin(), end) - sum.begin());
+}
+
+void BinStates::weigh(std::size_t bin) {
+  State& state = states_[bin];
+  state.load = {};
+  state.bytes = 0;
+  for (const std::uint32_t item : bins_[bin]) {
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) state.load[k] += problem_.cost(item)[k];
+    state.bytes += problem_.bytes_of(item);
+  }
+  state.largest = problem_.speed(bin) * *std::max_element(state.load.begin(), state.load.end());
+  state.built = false;
+}
+
+const Subsets& BinStates::subsets(std::size_t bin) {
+  State& state = states_[bin];
+  if (!state.built) state.subsets.build(problem_, bins_[bin], key_dimension_, scratch_);
+  state.built = true;
+  return state.subsets;
+}
+
+bool BinStates::may_split(std::size_t a, std::size_t b, const SplitLimits& limits) const {
+  const double room = limits.first / problem_.speed(a) + limits.second / problem_.speed(b);
+  for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+    if (states_[a].load[k] + states_[b].load[k] >= room) return false;
+  }
+  return true;
+}
+
+std::optional<Split> BinStates::split(std::size_t a, std::size_t b, const SplitLimits& limits,
+                                      std::int64_t& work) {
+  --work;
+  if (!may_split(a, b, limits)) return std::nullopt;
+  const Pair pair{subsets(a), subsets(b), problem_.speed(a), problem_.speed(b)};
+  std::int64_t steps = 0;
+  auto found = best_split(problem_, pair, key_dimension_, limits, steps);
+  work -= steps / kStepsPerWork;
+  return found;
+}
+
+void BinStates::apply(std::size_t a, std::size_t b, const Split& split) {
+  const Subsets& first = subsets(a);
+  const Subsets& second = subsets(b);
+  std::vector<std::uint32_t> to_a = first.fixed_items();
+  std::vector<std::uint32_t> to_b = second.fixed_items();
+  for (std::size_t i = 0; i < first.free_items().size(); ++i) {
+    ((split.kept_mask >> i & 1U) != 0 ? to_a : to_b).push_back(first.free_items()[i]);
+  }
+  for (std::size_t i = 0; i < second.free_items().size(); ++i) {
+    ((split.got_mask >> i & 1U) != 0 ? to_a : to_b).push_back(second.free_items()[i]);
+  }
+  replace(a, std::move(to_a));
+  replace(b, std::move(to_b));
+}
+
+void BinStates::replace(std::size_t bin, std::vector<std::uint32_t> items) {
+  const std::pair old_key(states_[bin].largest, bin);
+  order_.erase(std::lower_bound(order_.begin(), order_.end(), old_key));
+  std::sort(items.begin(), items.end());
+  bins_[bin] = std::move(items);
+  weigh(bin);
+  const std::pair new_key(states_[bin].largest, bin);
+  order_.insert(std::lower_bound(order_.begin(), order_.end(), new_key), new_key);
+}
+
+}  // namespace isocost

@@ -1,0 +1,226 @@
+#include "balancer/partition/internal/construct.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "balancer/partition/internal/improve.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kPackingRounds = 1000;
+constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+
+template <typename Key>
+std::vector<std::uint32_t> descending_by(const std::vector<Key>& keys) {
+  std::vector<std::uint32_t> order(keys.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&keys](std::uint32_t a, std::uint32_t b) { return keys[a] > keys[b]; });
+  return order;
+}
+
+std::vector<std::uint32_t> largest_first(const Partition& problem) {
+  std::vector<double> keys(problem.items());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const double* cost = problem.cost(i);
+    keys[i] = *std::max_element(cost, cost + problem.dimensions);
+  }
+  return descending_by(keys);
+}
+
+// Bins are kept in blocks. A block's smallest loads tell how good its best bin can be, so that only
+// a few blocks are looked into for an item; the decisions are those of looking at every bin.
+class Greedy {
+ public:
+  explicit Greedy(const Partition& problem)
+      : problem_(problem),
+        blocks_((problem.bins + kBlock - 1) / kBlock),
+        loads_(problem.dimensions * problem.bins, 0.0),
+        block_loads_(problem.dimensions * blocks_, 0.0),
+        block_speeds_(blocks_, std::numeric_limits<double>::infinity()),
+        block_scores_(blocks_),
+        block_squares_(blocks_),
+        used_bytes_(problem.bins, 0),
+        bins_(problem.bins),
+        missing_(problem.bins * problem.min_items) {
+    for (std::size_t b = 0; b < problem.bins; ++b) {
+      block_speeds_[b / kBlock] = std::min(block_speeds_[b / kBlock], problem.speed(b));
+    }
+  }
+
+  std::optional<Bins> run() {
+    std::size_t remaining = problem_.items();
+    for (const std::uint32_t item : largest_first(problem_)) {
+      // Once as many items are left as bins miss, they may only go there.
+      only_missing_ = remaining == missing_;
+      const std::size_t bin = best_bin(item);
+      if (bin == kNone) return std::nullopt;
+      place(item, bin);
+      --remaining;
+    }
+    for (auto& bin : bins_) std::sort(bin.begin(), bin.end());
+    return std::move(bins_);
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 16;
+
+  // A bin with the item in it: the largest load, then the sum of squares, then the index.
+  struct Choice {
+    std::size_t bin = kNone;
+    double score = std::numeric_limits<double>::infinity();
+    double squares = 0;
+  };
+
+  // What no bin of a block can be below. Dimension by dimension, so that it vectorises.
+  void score_blocks(const double* cost) {
+    std::fill(block_scores_.begin(), block_scores_.end(), 0.0);
+    std::fill(block_squares_.begin(), block_squares_.end(), 0.0);
+    double* scores = block_scores_.data();
+    double* squares = block_squares_.data();
+    const double* speeds = block_speeds_.data();
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+      const double* load = &block_loads_[k * blocks_];
+      for (std::size_t i = 0; i < blocks_; ++i) {
+        const double with = speeds[i] * (load[i] + cost[k]);
+        scores[i] = scores[i] < with ? with : scores[i];
+        squares[i] += with * with;
+      }
+    }
+  }
+
+  std::size_t best_bin(std::uint32_t item) {
+    score_blocks(problem_.cost(item));
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < blocks_; ++i) {
+      const bool tie = block_scores_[i] == block_scores_[first];
+      if (block_scores_[i] < block_scores_[first] ||
+          (tie && block_squares_[i] < block_squares_[first])) {
+        first = i;
+      }
+    }
+    Choice best;
+    look_into(first, item, best);
+    for (std::size_t i = 0; i < blocks_; ++i) {
+      if (block_scores_[i] <= best.score && i != first && may_win(i, best)) {
+        look_into(i, item, best);
+      }
+    }
+    return best.bin;
+  }
+
+  // Bins are often alike, above all while they are empty: then squares and indexes decide.
+  bool may_win(std::size_t block, const Choice& best) const {
+    return block_scores_[block] < best.score || block_squares_[block] < best.squares ||
+           (block_squares_[block] == best.squares && block * kBlock < best.bin);
+  }
+
+  void look_into(std::size_t block, std::uint32_t item, Choice& best) const {
+    const double* cost = problem_.cost(item);
+    const std::size_t end = std::min((block + 1) * kBlock, problem_.bins);
+    for (std::size_t b = block * kBlock; b < end; ++b) {
+      Choice choice{.bin = b, .score = 0, .squares = 0};
+      for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+        const double with = problem_.speed(b) * (loads_[b * problem_.dimensions + k] + cost[k]);
+        choice.score = std::max(choice.score, with);
+        choice.squares += with * with;
+      }
+      if (choice.score > best.score || !is_open(b, item)) continue;
+      const bool better = choice.score < best.score || choice.squares < best.squares ||
+                          (choice.squares == best.squares && b < best.bin);
+      if (better) best = choice;
+    }
+  }
+
+  bool is_open(std::size_t bin, std::uint32_t item) const {
+    if (only_missing_ && bins_[bin].size() >= problem_.min_items) return false;
+    return problem_.bytes_of(item) <= problem_.bytes_cap - used_bytes_[bin];
+  }
+
+  void place(std::uint32_t item, std::size_t bin) {
+    const std::size_t block = bin / kBlock;
+    const std::size_t end = std::min((block + 1) * kBlock, problem_.bins);
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+      loads_[bin * problem_.dimensions + k] += problem_.cost(item)[k];
+      double smallest = std::numeric_limits<double>::infinity();
+      for (std::size_t b = block * kBlock; b < end; ++b) {
+        smallest = std::min(smallest, loads_[b * problem_.dimensions + k]);
+      }
+      block_loads_[k * blocks_ + block] = smallest;
+    }
+    used_bytes_[bin] += problem_.bytes_of(item);
+    if (bins_[bin].size() < problem_.min_items) --missing_;
+    bins_[bin].push_back(item);
+  }
+
+  const Partition& problem_;
+  std::size_t blocks_;
+  std::vector<double> loads_;         // [bin][dimension]
+  std::vector<double> block_loads_;   // [dimension][block], the smallest of its bins
+  std::vector<double> block_speeds_;  // the fastest of its bins
+  std::vector<double> block_scores_;
+  std::vector<double> block_squares_;
+  std::vector<std::int64_t> used_bytes_;
+  Bins bins_;
+  std::size_t missing_;  // items that bins need to reach min_items
+  bool only_missing_ = false;
+};
+
+// First fit may leave bins empty; there are at least as many items as bins, so others give one.
+void fill_empty(Bins& bins) {
+  std::size_t donor = 0;
+  for (auto& bin : bins) {
+    if (!bin.empty()) continue;
+    while (bins[donor].size() < 2) ++donor;
+    bin.push_back(bins[donor].back());
+    bins[donor].pop_back();
+  }
+}
+
+}  // namespace
+
+std::optional<Bins> greedy_bins(const Partition& problem) { return Greedy(problem).run(); }
+
+std::optional<Bins> first_fit_bins(const Partition& problem) {
+  if (problem.bytes.empty() || problem.min_items > 1) return std::nullopt;
+  Bins bins(problem.bins);
+  std::vector<std::int64_t> free_bytes(problem.bins, problem.bytes_cap);
+  const std::vector<std::int64_t> sizes(problem.bytes.begin(), problem.bytes.end());
+  for (const std::uint32_t item : descending_by(sizes)) {
+    const auto fits = std::find_if(free_bytes.begin(), free_bytes.end(),
+                                   [&](std::int64_t room) { return room >= sizes[item]; });
+    if (fits == free_bytes.end()) return std::nullopt;
+    *fits -= sizes[item];
+    bins[static_cast<std::size_t>(fits - free_bytes.begin())].push_back(item);
+  }
+  fill_empty(bins);
+  for (auto& bin : bins) std::sort(bin.begin(), bin.end());
+  return bins;
+}
+
+std::optional<Bins> packed_bins(const Partition& problem) {
+  if (problem.bytes.empty()) return std::nullopt;
+  const std::vector<double> sizes(problem.bytes.begin(), problem.bytes.end());
+  const Partition packing{.bins = problem.bins, .min_items = problem.min_items, .costs = sizes};
+  auto bins = greedy_bins(packing);
+  if (!bins) return std::nullopt;
+  const auto cap = static_cast<double>(problem.bytes_cap);
+  improve_bins(packing,
+               {.target = cap,
+                .enough = cap,
+                .work = kPackingRounds * static_cast<std::int64_t>(problem.bins),
+                .polish = 0},
+               *bins);
+  if (!is_feasible(problem, *bins)) return std::nullopt;
+  return bins;
+}
+
+std::optional<Bins> construct_bins(const Partition& problem) {
+  if (auto bins = greedy_bins(problem)) return bins;
+  if (auto bins = first_fit_bins(problem)) return bins;
+  return packed_bins(problem);
+}
+
+}  // namespace isocost

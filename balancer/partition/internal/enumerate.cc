@@ -1,0 +1,195 @@
+#include "balancer/partition/internal/enumerate.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kMostItems = 64;
+// Room is granted this much too large, so that rounding never cuts off a plan.
+constexpr double kSlack = 1e-12;
+
+using Load = std::array<double, kMaxDimensions>;
+
+class Enumeration {
+ public:
+  Enumeration(const Partition& problem, const ExactLimits& limits, std::int64_t nodes)
+      : problem_(problem),
+        per_rank_(limits.bins_per_rank),
+        nodes_(nodes),
+        order_(problem.items()),
+        bins_(problem.bins),
+        bytes_(problem.bins, 0),
+        loads_(problem.bins / per_rank_, Load{}),
+        items_(problem.bins / per_rank_, 0),
+        missing_(problem.bins * problem.min_items) {
+    aim_below(limits.below > 0 ? limits.below : std::numeric_limits<double>::infinity());
+    sort_items();
+    sum_rest();
+  }
+
+  ExactAnswer run() && {
+    descend(0);
+    return {.bins = std::move(best_), .finished = nodes_ >= 0};
+  }
+
+ private:
+  // Of the items from a position of the order on.
+  struct Rest {
+    Load sum{};
+    Load smallest{};
+    std::int64_t bytes = 0;
+    std::int64_t smallest_bytes = 0;
+  };
+
+  void aim_below(double makespan) {
+    below_ = makespan;
+    limit_ = makespan * (1 - kSumRounding);
+  }
+
+  // What takes the largest share of any dimension, or of the bytes, comes first.
+  void sort_items() {
+    Load sum{};
+    double bytes = 0;
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      for (std::size_t k = 0; k < problem_.dimensions; ++k) sum[k] += problem_.cost(i)[k];
+      bytes += static_cast<double>(problem_.bytes_of(i));
+    }
+    std::vector<double> shares(order_.size(), 0.0);
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      if (bytes > 0) shares[i] = static_cast<double>(problem_.bytes_of(i)) / bytes;
+      for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+        if (sum[k] > 0) shares[i] = std::max(shares[i], problem_.cost(i)[k] / sum[k]);
+      }
+    }
+    std::iota(order_.begin(), order_.end(), 0U);
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&shares](std::uint32_t a, std::uint32_t b) { return shares[a] > shares[b]; });
+  }
+
+  void sum_rest() {
+    rest_.resize(order_.size() + 1);
+    rest_.back().smallest.fill(std::numeric_limits<double>::infinity());
+    rest_.back().smallest_bytes = kNoCap;
+    for (std::size_t at = order_.size(); at-- > 0;) {
+      Rest& rest = rest_[at] = rest_[at + 1];
+      const double* cost = problem_.cost(order_[at]);
+      for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+        rest.sum[k] += cost[k];
+        rest.smallest[k] = std::min(rest.smallest[k], cost[k]);
+      }
+      rest.bytes += problem_.bytes_of(order_[at]);
+      rest.smallest_bytes = std::min(rest.smallest_bytes, problem_.bytes_of(order_[at]));
+    }
+  }
+
+  void descend(std::size_t position) {
+    if (position == order_.size()) return take();
+    if (order_.size() - position < missing_ || !rest_has_room(rest_[position])) return;
+    for (std::size_t bin = 0; bin < bins_.size(); ++bin) {
+      if (is_like_an_earlier(bin)) continue;
+      if (--nodes_ < 0) return;
+      try_in(bin, position);
+      if (nodes_ < 0) return;
+    }
+  }
+
+  void try_in(std::size_t bin, std::size_t position) {
+    const std::uint32_t item = order_[position];
+    if (problem_.bytes_of(item) > problem_.bytes_cap - bytes_[bin]) return;
+    Load& load = loads_[bin / per_rank_];
+    const Load before = load;  // taking a cost off again would not give the same number
+    bool fits = true;
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+      load[k] += problem_.cost(item)[k];
+      fits = fits && problem_.speed(bin) * load[k] < limit_;
+    }
+    if (fits) {
+      const std::size_t was_missing = bins_[bin].size() < problem_.min_items ? 1 : 0;
+      missing_ -= was_missing;
+      ++items_[bin / per_rank_];
+      bytes_[bin] += problem_.bytes_of(item);
+      bins_[bin].push_back(item);
+      descend(position + 1);
+      bins_[bin].pop_back();
+      bytes_[bin] -= problem_.bytes_of(item);
+      --items_[bin / per_rank_];
+      missing_ += was_missing;
+    }
+    load = before;
+  }
+
+  // Empty bins of a rank are alike, and so are empty ranks of one speed: the first stands for all.
+  bool is_like_an_earlier(std::size_t bin) const {
+    if (!bins_[bin].empty()) return false;
+    const std::size_t rank = bin / per_rank_;
+    for (std::size_t other = rank * per_rank_; other < bin; ++other) {
+      if (bins_[other].empty()) return true;
+    }
+    if (items_[rank] > 0) return false;
+    for (std::size_t other = 0; other < rank; ++other) {
+      const bool alike = problem_.speed(other * per_rank_) == problem_.speed(bin);
+      if (items_[other] == 0 && alike) return true;
+    }
+    return false;
+  }
+
+  // Room that not even the smallest item fits into is none.
+  bool rest_has_room(const Rest& rest) const {
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+      double room = 0;
+      for (std::size_t rank = 0; rank < loads_.size(); ++rank) {
+        const double left =
+            limit_ / problem_.speed(rank * per_rank_) * (1 + kSlack) - loads_[rank][k];
+        if (left >= rest.smallest[k]) room += left;
+      }
+      if (room < rest.sum[k] * (1 - kSlack)) return false;
+    }
+    if (problem_.bytes.empty()) return true;
+    std::int64_t homeless = rest.bytes;
+    for (const std::int64_t used : bytes_) {
+      const std::int64_t left = problem_.bytes_cap - used;
+      if (left >= rest.smallest_bytes) homeless -= std::min(left, homeless);
+    }
+    return homeless == 0;
+  }
+
+  void take() {
+    if (missing_ > 0) return;
+    Bins sorted = bins_;
+    for (auto& bin : sorted) std::sort(bin.begin(), bin.end());
+    const double makespan = grouped_makespan(problem_, per_rank_, sorted);
+    if (makespan >= below_) return;
+    aim_below(makespan);
+    best_ = std::move(sorted);
+  }
+
+  const Partition& problem_;
+  std::size_t per_rank_;
+  std::int64_t nodes_;
+  std::vector<std::uint32_t> order_;
+  std::vector<Rest> rest_;
+  Bins bins_;  // as far as they are filled
+  std::vector<std::int64_t> bytes_;
+  std::vector<Load> loads_;         // [ranks]
+  std::vector<std::size_t> items_;  // [ranks]
+  std::size_t missing_;             // items that bins need to reach min_items
+  double below_ = 0;
+  double limit_ = 0;  // below_, less the rounding of sums
+  std::optional<Bins> best_;
+};
+
+}  // namespace
+
+ExactAnswer enumerate_bins(const Partition& problem, const ExactLimits& limits,
+                           std::int64_t nodes) {
+  if (problem.items() > kMostItems) return {};
+  return Enumeration(problem, limits, nodes).run();
+}
+
+}  // namespace isocost

@@ -1,0 +1,186 @@
+#include "balancer/partition/internal/even_out.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+
+namespace isocost {
+namespace {
+
+// Of so many random partners, the one with which there is most to gain is tried.
+constexpr int kCandidates = 8;
+// Looks in vain, for each bin that is above the target, after which descent has come to its end.
+constexpr std::size_t kPatience = 16;
+// In passing on excess, the giver's counts so much more than the taker's, and the taker's may
+// become so much more than it was.
+constexpr double kGiverWeight = 100;
+constexpr double kMostPassedOn = 4;
+constexpr double kSmallestGain = 1e-9;
+
+class Evening {
+ public:
+  Evening(const Partition& problem, double target, std::int64_t work, BinStates& bins)
+      : problem_(problem),
+        target_(target),
+        inverse_(1 / target),
+        work_(work),
+        bins_(bins),
+        excess_(bins.size(), 0.0) {
+    for (std::size_t b = 0; b < bins_.size(); ++b) account(b);
+  }
+
+  void run() {
+    descend();
+    while (work_ > 0 && !over_.empty()) {
+      const double before = total();
+      journal_.clear();
+      pass_on();
+      descend();
+      if (total() > before * (1 - kSmallestGain)) undo();
+    }
+  }
+
+ private:
+  double over(double load, double speed) const {
+    const double excess = std::max(0.0, speed * load * inverse_ - 1);
+    return excess * excess;
+  }
+
+  void account(std::size_t bin) {
+    double sum = 0;
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+      sum += over(bins_.load(bin)[k], problem_.speed(bin));
+    }
+    excess_[bin] = sum;
+    if (sum > 0) {
+      over_.insert(bin);
+    } else {
+      over_.erase(bin);
+    }
+  }
+
+  double total() const {
+    double sum = 0;
+    for (const std::size_t bin : over_) sum += excess_[bin];
+    return sum;
+  }
+
+  // What two bins would have above the target if all could be shared by rate.
+  double shared_excess(std::size_t a, std::size_t b) const {
+    const double rate = 1 / problem_.speed(a) + 1 / problem_.speed(b);
+    double sum = 0;
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+      sum += 2 * over((bins_.load(a)[k] + bins_.load(b)[k]) / rate, 1);
+    }
+    return sum;
+  }
+
+  std::size_t random_partner(std::size_t bin) {
+    const std::size_t other = random_.below(bins_.size() - 1);
+    return other < bin ? other : other + 1;
+  }
+
+  std::size_t most_hopeful_partner(std::size_t bin) {
+    std::size_t best = random_partner(bin);
+    double best_change = shared_excess(bin, best) - excess_[best];
+    for (int i = 1; i < kCandidates; ++i) {
+      const std::size_t other = random_partner(bin);
+      const double change = shared_excess(bin, other) - excess_[other];
+      if (change < best_change) {
+        best = other;
+        best_change = change;
+      }
+    }
+    return best;
+  }
+
+  std::size_t emptiest_partner(std::size_t bin) {
+    std::size_t best = random_partner(bin);
+    for (int i = 1; i < kCandidates; ++i) {
+      const std::size_t other = random_partner(bin);
+      if (sum_of(other) < sum_of(best)) best = other;
+    }
+    return best;
+  }
+
+  double sum_of(std::size_t bin) const {
+    double sum = 0;
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) sum += bins_.load(bin)[k];
+    return sum * problem_.speed(bin);
+  }
+
+  // Bins above the target in turn, each with a partner, until none has gained for a while.
+  void descend() {
+    std::size_t in_vain = 0;
+    std::size_t next = 0;
+    while (work_ > 0 && !over_.empty() && in_vain < kPatience * over_.size()) {
+      auto at = over_.lower_bound(next);
+      if (at == over_.end()) at = over_.begin();
+      const std::size_t bin = *at;
+      next = bin + 1;
+      const std::size_t partner = most_hopeful_partner(bin);
+      const double now = excess_[bin] + excess_[partner];
+      in_vain = divide(bin, partner, now * (1 - kSmallestGain), 1) ? 0 : in_vain + 1;
+    }
+  }
+
+  bool divide(std::size_t a, std::size_t b, double below, double weight) {
+    // A load beyond these has more excess than may be.
+    const SplitLimits limits{.first = target_ * (1 + std::sqrt(below / weight)),
+                             .second = target_ * (1 + std::sqrt(below)),
+                             .even = Evenness{inverse_, weight, below}};
+    const auto found = bins_.split(a, b, limits, work_);
+    if (!found) return false;
+    journal_.emplace_back(a, bins_.items(a));
+    journal_.emplace_back(b, bins_.items(b));
+    bins_.apply(a, b, *found);
+    account(a);
+    account(b);
+    return true;
+  }
+
+  // A bin that no partner relieves hands its excess to one that stands in for it.
+  void pass_on() {
+    auto at = over_.lower_bound(random_.below(bins_.size()));
+    if (at == over_.end()) at = over_.begin();
+    const std::size_t giver = *at;
+    const std::size_t taker = emptiest_partner(giver);
+    divide(giver, taker, kMostPassedOn * (excess_[giver] + excess_[taker]), kGiverWeight);
+  }
+
+  void undo() {
+    for (auto entry = journal_.rbegin(); entry != journal_.rend(); ++entry) {
+      bins_.replace(entry->first, std::move(entry->second));
+      account(entry->first);
+    }
+    journal_.clear();
+  }
+
+  const Partition& problem_;
+  double target_;
+  double inverse_;
+  std::int64_t work_;
+  BinStates& bins_;
+  std::vector<double> excess_;  // of each bin: squares of what is above the target
+  std::set<std::size_t> over_;  // bins with any
+  std::vector<std::pair<std::size_t, std::vector<std::uint32_t>>> journal_;
+  Random random_{0xe7e4};  // a fixed seed: one problem, one plan
+};
+
+}  // namespace
+
+void even_out(const Partition& problem, double target, std::int64_t work, BinStates& bins) {
+  if (target <= 0 || bins.size() < 2) return;
+  const double before = bins.makespan();
+  Bins kept;
+  for (std::size_t b = 0; b < bins.size(); ++b) kept.push_back(bins.items(b));
+  Evening(problem, target, work, bins).run();
+  if (bins.makespan() <= before) return;
+  for (std::size_t b = 0; b < kept.size(); ++b) bins.replace(b, std::move(kept[b]));
+}
+
+}  // namespace isocost

@@ -1,0 +1,48 @@
+#include "balancer/partition/internal/exact.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "balancer/partition/internal/assignment_ilp.h"
+#include "balancer/partition/internal/enumerate.h"
+
+namespace isocost {
+namespace {
+
+// A node of the ILP is a linear program; so many nodes of the enumeration take no longer.
+constexpr std::int64_t kNodesPerIlpNode = 100;
+constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
+
+}  // namespace
+
+double grouped_makespan(const Partition& problem, std::size_t bins_per_rank, const Bins& bins) {
+  if (bins_per_rank == 1) return makespan_of(problem, bins);
+  double largest = 0;
+  for (std::size_t first = 0; first < bins.size(); first += bins_per_rank) {
+    std::vector<std::uint32_t> items;
+    for (std::size_t b = first; b < first + bins_per_rank; ++b) {
+      items.insert(items.end(), bins[b].begin(), bins[b].end());
+    }
+    std::sort(items.begin(), items.end());
+    for (std::size_t k = 0; k < problem.dimensions; ++k) {
+      double load = 0;
+      for (const std::uint32_t item : items) load += problem.cost(item)[k];
+      largest = std::max(largest, problem.speed(first) * load);
+    }
+  }
+  return largest;
+}
+
+ExactAnswer solve_exactly(const Partition& problem, const ExactLimits& limits) {
+  const std::int64_t nodes =
+      kNodesPerIlpNode * std::clamp<std::int64_t>(limits.nodes, 0, kMostNodes);
+  ExactAnswer answer = enumerate_bins(problem, limits, nodes);
+  if (answer.finished) return answer;
+  ExactLimits left = limits;
+  if (answer.bins) left.below = grouped_makespan(problem, limits.bins_per_rank, *answer.bins);
+  ExactAnswer second = solve_assignment_ilp(problem, left);
+  if (!second.bins) second.bins = std::move(answer.bins);
+  return second;
+}
+
+}  // namespace isocost

@@ -1,0 +1,180 @@
+#include "balancer/partition/internal/improve.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "balancer/partition/internal/bin_states.h"
+#include "balancer/partition/internal/even_out.h"
+#include "base/random.h"
+
+namespace isocost {
+namespace {
+
+// An improvement must exceed the rounding of sums, or two plans could take turns for ever.
+constexpr double kSmallestGain = 1e-12;
+// Partners that a bin tries, lightest first. Where those do not help, shaken ones do as well as all
+// the others, and with thousands of bins all the others are many.
+constexpr std::size_t kMaxPartners = 64;
+// So much of the way from the makespan to the target is good enough for one step.
+constexpr double kAcceptFraction = 0.5;
+
+class Search {
+ public:
+  Search(const Partition& problem, const ImproveLimits& limits, BinStates& bins)
+      : problem_(problem),
+        target_(limits.target),
+        enough_(limits.enough),
+        work_(limits.work),
+        polish_(limits.polish),
+        bins_(bins) {}
+
+  void run() {
+    bool polishing = false;
+    while (work_ > 0 && bins_.makespan() > target_) {
+      if (!polishing && bins_.makespan() <= enough_) {
+        polishing = true;
+        work_ = std::min(work_, polish_);
+      }
+      if (!relieve_worst() && !change_places() && !shake()) break;
+    }
+    while (bins_.makespan() > target_ && change_places()) {
+    }
+  }
+
+ private:
+  struct Found {
+    std::size_t partner;
+    Split split;
+  };
+
+  static SplitLimits below(double limit, double enough) {
+    return {.first = limit, .second = limit, .enough = enough};
+  }
+
+  // Lightest partners first; halfway to the target is enough, else the best of all is taken.
+  bool relieve_worst() {
+    const auto& order = bins_.order();
+    const auto [worst_load, worst] = order.back();
+    SplitLimits limits =
+        below(worst_load * (1 - kSmallestGain), target_ + kAcceptFraction * (worst_load - target_));
+    std::optional<Found> best;
+    const std::size_t partners = std::min(order.size() - 1, kMaxPartners);
+    for (std::size_t i = 0; i < partners && work_ > 0; ++i) {
+      const std::size_t partner = order[i].second;
+      const auto found = bins_.split(worst, partner, limits, work_);
+      if (!found) continue;
+      best = Found{partner, *found};
+      limits.first = limits.second = found->value;
+      if (found->value <= limits.enough) break;
+    }
+    if (!best) return false;
+    bins_.apply(worst, best->partner, best->split);
+    return true;
+  }
+
+  // All that the worst bin holds for all that a faster one holds: divisions do not cover that where
+  // some items stay put. Where largest loads into fastest bins would be better, such a pair exists.
+  bool change_places() {
+    if (problem_.speeds.empty()) return false;
+    const auto [worst_load, worst] = bins_.order().back();
+    const double limit = worst_load * (1 - kSmallestGain);
+    --work_;
+    for (const auto& [load, other] : bins_.order()) {
+      const double speed = problem_.speed(other);
+      if (worst_load / problem_.speed(worst) * speed >= limit ||
+          load / speed * problem_.speed(worst) >= limit) {
+        continue;
+      }
+      const std::size_t partner = other;  // the order changes below
+      auto items = bins_.items(worst);
+      bins_.replace(worst, bins_.items(partner));
+      bins_.replace(partner, std::move(items));
+      return true;
+    }
+    return false;
+  }
+
+  // Other pairs swap an item each below the makespan until the worst bin gains by one of them.
+  bool shake() {
+    const auto [worst_load, worst] = bins_.order().back();
+    const double limit = worst_load * (1 - kSmallestGain);
+    while (work_ > 0) {
+      const std::size_t a = random_.below(bins_.size());
+      const std::size_t b = random_.below(bins_.size());
+      --work_;
+      if (a == b || a == worst || b == worst || !swap_random(a, b, limit)) continue;
+      for (const std::size_t partner : {a, b}) {
+        if (const auto found = bins_.split(worst, partner, below(limit, target_), work_)) {
+          bins_.apply(worst, partner, *found);
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  bool swap_random(std::size_t a, std::size_t b, double limit) {
+    const std::size_t at_a = random_.below(bins_.items(a).size());
+    const std::size_t at_b = random_.below(bins_.items(b).size());
+    if (!swap_allowed(a, b, bins_.items(a)[at_a], bins_.items(b)[at_b], limit)) return false;
+    auto items_a = bins_.items(a);
+    auto items_b = bins_.items(b);
+    std::swap(items_a[at_a], items_b[at_b]);
+    bins_.replace(a, std::move(items_a));
+    bins_.replace(b, std::move(items_b));
+    return true;
+  }
+
+  bool swap_allowed(std::size_t a, std::size_t b, std::uint32_t in_a, std::uint32_t in_b,
+                    double limit) const {
+    for (std::size_t k = 0; k < problem_.dimensions; ++k) {
+      const double change = problem_.cost(in_b)[k] - problem_.cost(in_a)[k];
+      if (problem_.speed(a) * (bins_.load(a)[k] + change) >= limit ||
+          problem_.speed(b) * (bins_.load(b)[k] - change) >= limit) {
+        return false;
+      }
+    }
+    const std::int64_t change = problem_.bytes_of(in_b) - problem_.bytes_of(in_a);
+    return bins_.bytes(a) + change <= problem_.bytes_cap &&
+           bins_.bytes(b) - change <= problem_.bytes_cap;
+  }
+
+  const Partition& problem_;
+  double target_;
+  double enough_;
+  std::int64_t work_;
+  std::int64_t polish_;
+  BinStates& bins_;
+  Random random_{0x15c057};  // a fixed seed: one problem, one plan
+};
+
+// A makespan this near the bound meets it: the rest is rounding.
+constexpr double kMeetsBound = 1e-9;
+constexpr std::int64_t kPolishShare = 48;
+constexpr std::int64_t kEvenOutShare = 2;
+// With more bins than this the work no longer grows: time goes with the items then.
+constexpr std::size_t kMostWorkedBins = 512;
+
+}  // namespace
+
+ImproveLimits improve_limits(double bound, double enough_gap, std::int64_t rounds,
+                             std::size_t bins) {
+  const std::int64_t work = rounds * static_cast<std::int64_t>(std::min(bins, kMostWorkedBins));
+  return {.target = bound * (1 + kMeetsBound),
+          .enough = bound * (1 + enough_gap),
+          .work = work,
+          .polish = work / kPolishShare};
+}
+
+void improve_bins(const Partition& problem, const ImproveLimits& limits, Bins& bins) {
+  if (bins.size() < 2) return;
+  BinStates states(problem, bins);
+  if (limits.even_out && limits.work > 0 && states.makespan() > limits.target) {
+    even_out(problem, limits.target, limits.work / kEvenOutShare, states);
+  }
+  Search(problem, limits, states).run();
+}
+
+}  // namespace isocost

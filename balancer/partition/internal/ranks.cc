@@ -1,0 +1,127 @@
+#include "balancer/partition/internal/ranks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "balancer/partition/internal/bounds.h"
+#include "balancer/partition/internal/construct.h"
+#include "balancer/partition/internal/improve.h"
+
+namespace isocost {
+namespace {
+
+// Inside a rank the makespan is settled already; evening out its microbatches is worth less work.
+constexpr std::int64_t kInnerShare = 96;
+constexpr double kInnerGap = 1e-2;
+
+std::optional<Bins> solve(const Partition& problem, double enough_gap, std::int64_t rounds) {
+  auto bins = construct_bins(problem);
+  if (!bins) return std::nullopt;
+  const LowerBound bound = partition_bound(problem);
+  ImproveLimits limits = improve_limits(bound.value, enough_gap, rounds, problem.bins);
+  limits.polish = static_cast<std::int64_t>(problem.bins);  // Sums over a rank rarely meet a bound.
+  improve_bins(problem, limits, *bins);
+  return bins;
+}
+
+// One rank's items over its microbatches; item numbers are those of the whole problem.
+std::optional<Bins> plan_microbatches(const BalanceProblem& problem, const BalanceOptions& options,
+                                      const std::vector<std::uint32_t>& items) {
+  std::vector<double> costs;
+  std::vector<std::int64_t> bytes;
+  const bool capped = problem.microbatch_bytes > 0 && !problem.bytes.empty();
+  for (const std::uint32_t item : items) {
+    const double* cost = &problem.costs[item * problem.dimensions];
+    costs.insert(costs.end(), cost, cost + problem.dimensions);
+    if (capped) bytes.push_back(problem.bytes[item]);
+  }
+  const Partition part{.dimensions = problem.dimensions,
+                       .bins = problem.microbatches,
+                       .costs = costs,
+                       .bytes = bytes,
+                       .bytes_cap = capped ? problem.microbatch_bytes : kNoCap};
+  auto bins = solve(part, std::max(options.enough_gap, kInnerGap),
+                    options.improvement_rounds / kInnerShare);
+  if (!bins) return std::nullopt;
+  for (auto& bin : *bins) {
+    for (std::uint32_t& item : bin) item = items[item];
+  }
+  return bins;
+}
+
+std::optional<Bins> ranks_first(const BalanceProblem& problem, const BalanceOptions& options,
+                                const Partition& ranks) {
+  const auto by_rank = solve(ranks, options.enough_gap, options.improvement_rounds);
+  if (!by_rank) return std::nullopt;
+  Bins bins;
+  for (const auto& items : *by_rank) {
+    auto microbatches = plan_microbatches(problem, options, items);
+    if (!microbatches) return std::nullopt;
+    for (auto& bin : *microbatches) bins.push_back(std::move(bin));
+  }
+  return bins;
+}
+
+std::optional<Bins> microbatches_first(const BalanceProblem& problem, const BalanceOptions& options,
+                                       const std::vector<double>& totals) {
+  const Partition all{.dimensions = problem.dimensions,
+                      .bins = problem.ranks * problem.microbatches,
+                      .costs = problem.costs,
+                      .bytes = problem.bytes,
+                      .bytes_cap = problem.microbatch_bytes};
+  auto microbatches = solve(all, options.enough_gap, options.improvement_rounds);
+  if (!microbatches) return std::nullopt;
+  std::vector<double> loads;
+  for (const auto& bin : *microbatches) {
+    double load = 0;
+    for (const std::uint32_t item : bin) load += totals[item];
+    loads.push_back(load);
+  }
+  // As many items as the ranks must hold: each gets exactly its microbatches.
+  const Partition whole{.bins = problem.ranks,
+                        .min_items = problem.microbatches,
+                        .costs = loads,
+                        .speeds = problem.rank_speeds};
+  const auto by_rank = solve(whole, options.enough_gap, options.improvement_rounds);
+  if (!by_rank) return std::nullopt;
+  Bins bins;
+  for (const auto& rank : *by_rank) {
+    for (const std::uint32_t bin : rank) bins.push_back(std::move((*microbatches)[bin]));
+  }
+  return bins;
+}
+
+}  // namespace
+
+std::vector<double> item_totals(const BalanceProblem& problem) {
+  std::vector<double> totals(problem.items(), 0.0);
+  for (std::size_t i = 0; i < totals.size(); ++i) {
+    for (std::size_t k = 0; k < problem.dimensions; ++k) {
+      totals[i] += problem.costs[i * problem.dimensions + k];
+    }
+  }
+  return totals;
+}
+
+Partition rank_partition(const BalanceProblem& problem, const std::vector<double>& totals) {
+  Partition ranks{.bins = problem.ranks,
+                  .min_items = problem.microbatches,
+                  .costs = totals,
+                  .speeds = problem.rank_speeds};
+  const auto microbatches = static_cast<std::int64_t>(problem.microbatches);
+  const bool capped = problem.microbatch_bytes > 0 && !problem.bytes.empty();
+  if (capped && problem.microbatch_bytes < kNoCap / microbatches) {
+    ranks.bytes = problem.bytes;
+    ranks.bytes_cap = problem.microbatch_bytes * microbatches;
+  }
+  return ranks;
+}
+
+std::optional<Bins> plan_ranks(const BalanceProblem& problem, const BalanceOptions& options) {
+  const std::vector<double> totals = item_totals(problem);
+  const Partition ranks = rank_partition(problem, totals);
+  if (auto bins = ranks_first(problem, options, ranks)) return bins;
+  return microbatches_first(problem, options, totals);
+}
+
+}  // namespace isocost

@@ -1,0 +1,142 @@
+#include "balancer/partition/internal/speed_bounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "balancer/partition/internal/bounds.h"
+
+namespace isocost {
+namespace {
+
+// Room is granted this much too large, so that rounding never makes a bound too high.
+constexpr double kSlack = 1e-12;
+constexpr int kHalvings = 64;
+// That more items than this share a bin says hardly more than the mean does.
+constexpr std::size_t kMostShared = 32;
+
+// Bins of one speed are asked once.
+struct SpeedClass {
+  double speed;
+  std::size_t bins;
+};
+
+// Fastest first.
+std::vector<SpeedClass> classes_of(std::span<const double> speeds) {
+  std::vector<double> sorted(speeds.begin(), speeds.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<SpeedClass> classes;
+  for (const double speed : sorted) {
+    if (classes.empty() || classes.back().speed != speed) classes.push_back({speed, 0});
+    ++classes.back().bins;
+  }
+  return classes;
+}
+
+// The largest makespan, to rounding, at which `has_room` is false; 0 where it never is. Monotone:
+// more time is never less room. `low` must be 0 or without room.
+double last_without_room(double low, double high, const std::function<bool(double)>& has_room) {
+  for (int i = 0; i < kHalvings && low < high * (1 - 1e-15); ++i) {
+    const double middle = low + (high - low) / 2;
+    (has_room(middle) ? high : low) = middle;
+  }
+  return low;
+}
+
+// A makespan at which everything fits into any one bin.
+double ample(const std::vector<double>& descending, const std::vector<SpeedClass>& classes) {
+  double sum = 0;
+  for (const double cost : descending) sum += cost;
+  return 2 * sum * classes.back().speed;
+}
+
+// Whether the j largest items have room. needs[c]: what a bin with c of them holds at least.
+bool has_room_for(std::size_t items, const std::vector<double>& needs,
+                  const std::vector<SpeedClass>& classes, double makespan) {
+  std::size_t room = 0;
+  for (const SpeedClass& alike : classes) {
+    const double load = makespan / alike.speed * (1 + kSlack);
+    const auto fits = std::upper_bound(needs.begin(), needs.end(), load) - needs.begin();
+    if (fits == 0) return false;  // not even the items that it must hold
+    room += alike.bins * static_cast<std::size_t>(fits - 1);
+  }
+  return room >= items;
+}
+
+// needs[c] for the j largest items: the c smallest of them, and the smallest of all for the rest of
+// min_items. smallest[n]: the sum of the n smallest items.
+std::vector<double> needs_of(const std::vector<double>& descending, std::size_t j,
+                             const std::vector<double>& smallest, std::size_t min_items) {
+  std::vector<double> needs;
+  double sum = 0;
+  for (std::size_t c = 0; c <= j; ++c) {
+    if (c > 0) sum += descending[j - c];
+    needs.push_back(sum + smallest[min_items > c ? min_items - c : 0]);
+    // Rounding must not make the row fall.
+    if (c > 0) needs[c] = std::max(needs[c], needs[c - 1]);
+  }
+  return needs;
+}
+
+}  // namespace
+
+double speed_mean_bound(const std::vector<double>& descending, std::span<const double> speeds) {
+  double sum = 0;
+  for (const double cost : descending) sum += cost;
+  double rate = 0;
+  for (const double speed : speeds) rate += 1 / speed;
+  return sum / rate;
+}
+
+double speed_giant_bound(const std::vector<double>& descending, std::span<const double> speeds) {
+  std::vector<double> fastest(speeds.begin(), speeds.end());
+  std::sort(fastest.begin(), fastest.end());
+  double best = 0;
+  double sum = 0;
+  double rate = 0;
+  for (std::size_t j = 0; j < std::min(descending.size(), fastest.size()); ++j) {
+    sum += descending[j];
+    rate += 1 / fastest[j];
+    best = std::max(best, sum / rate);
+  }
+  return best;
+}
+
+double speed_pigeonhole_bound(const std::vector<double>& descending, std::span<const double> speeds,
+                              std::size_t min_items) {
+  const std::vector<SpeedClass> classes = classes_of(speeds);
+  const double high = ample(descending, classes);
+  const std::size_t items = descending.size();
+  std::vector<double> smallest(std::min(min_items, items) + 1, 0.0);
+  min_items = smallest.size() - 1;
+  for (std::size_t n = 1; n < smallest.size(); ++n) {
+    smallest[n] = smallest[n - 1] + descending[items - n];
+  }
+  double best = 0;
+  const std::size_t last = std::min(items, kMostShared * speeds.size() + 1);
+  for (std::size_t j = 1; j <= last; j += speeds.size()) {
+    const std::vector<double> needs = needs_of(descending, j, smallest, min_items);
+    const auto has_room = [&](double makespan) {
+      return has_room_for(j, needs, classes, makespan);
+    };
+    if (!has_room(best)) best = last_without_room(best, high, has_room);
+  }
+  return best;
+}
+
+double speed_granularity_bound(const std::vector<double>& descending,
+                               std::span<const double> speeds) {
+  const auto tiles = find_tiles(descending, speeds.size());
+  if (!tiles) return 0;
+  const std::vector<SpeedClass> classes = classes_of(speeds);
+  return last_without_room(0, ample(descending, classes), [&](double makespan) {
+    double room = 0;
+    for (const SpeedClass& alike : classes) {
+      const double fits = makespan / (alike.speed * tiles->tile) * (1 + kSlack);
+      room += static_cast<double>(alike.bins) * std::floor(fits);
+    }
+    return room >= static_cast<double>(tiles->count);
+  });
+}
+
+}  // namespace isocost

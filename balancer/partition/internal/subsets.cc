@@ -1,0 +1,207 @@
+#include "balancer/partition/internal/subsets.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+namespace isocost {
+
+void Subsets::build(const Partition& problem, const std::vector<std::uint32_t>& items,
+                    std::size_t key_dimension, Scratch& scratch) {
+  dimensions_ = problem.dimensions;
+  choose_free(problem, items);
+  tabulate(problem);
+  sort(problem, key_dimension, scratch);
+}
+
+void Subsets::choose_free(const Partition& problem, const std::vector<std::uint32_t>& items) {
+  free_ = items;
+  fixed_.clear();
+  fixed_load_ = {};
+  fixed_bytes_ = 0;
+  if (items.size() <= kFreeItems) return;
+  const auto size_of = [&problem](std::uint32_t item) {
+    const double* cost = problem.cost(item);
+    return *std::max_element(cost, cost + problem.dimensions);
+  };
+  std::stable_sort(free_.begin(), free_.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return size_of(a) > size_of(b); });
+  std::vector<std::uint32_t> spread;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (next < kFreeItems && i == next * items.size() / kFreeItems) {
+      spread.push_back(free_[i]);
+      ++next;
+      continue;
+    }
+    fixed_.push_back(free_[i]);
+    fixed_bytes_ += problem.bytes_of(free_[i]);
+    for (std::size_t k = 0; k < dimensions_; ++k) fixed_load_[k] += problem.cost(free_[i])[k];
+  }
+  free_ = std::move(spread);
+}
+
+void Subsets::tabulate(const Partition& problem) {
+  const std::size_t masks = std::size_t{1} << free_.size();
+  loads_.assign(masks * dimensions_, 0.0);
+  bytes_.assign(problem.bytes.empty() ? 0 : masks, 0);
+  for (std::size_t i = 0; i < free_.size(); ++i) {
+    const std::size_t bit = std::size_t{1} << i;
+    const double* cost = problem.cost(free_[i]);
+    for (std::size_t mask = 0; mask < bit; ++mask) {
+      for (std::size_t k = 0; k < dimensions_; ++k) {
+        loads_[(bit + mask) * dimensions_ + k] = loads_[mask * dimensions_ + k] + cost[k];
+      }
+      if (!bytes_.empty()) bytes_[bit + mask] = bytes_[mask] + problem.bytes[free_[i]];
+    }
+  }
+}
+
+// Each item doubles the list: the subsets without it and those with it are both sorted, and merge.
+// An endless entry behind the list, and no branch on the keys: which is next cannot be foretold.
+void Subsets::sort(const Partition& problem, std::size_t key_dimension, Scratch& merged) {
+  constexpr Entry kEnd = {std::numeric_limits<double>::infinity(), 0};
+  const std::size_t masks = std::size_t{1} << free_.size();
+  sorted_.resize(masks + 1);
+  merged.resize(masks + 1);
+  sorted_[0] = {0.0, 0};
+  for (std::size_t i = 0; i < free_.size(); ++i) {
+    const std::uint32_t bit = 1U << i;
+    const double cost = problem.cost(free_[i])[key_dimension];
+    sorted_[bit] = kEnd;
+    std::size_t without = 0;
+    std::size_t with = 0;
+    for (std::size_t out = 0; out < std::size_t{2} * bit; ++out) {
+      const double key = sorted_[without].key;
+      const double key_with = sorted_[with].key + cost;
+      const bool take = key <= key_with;
+      const auto mask = static_cast<std::uint32_t>(-static_cast<std::int32_t>(take));
+      merged[out].key = take ? key : key_with;
+      merged[out].mask = (sorted_[without].mask & mask) | ((sorted_[with].mask | bit) & ~mask);
+      without += take ? 1 : 0;
+      with += take ? 0 : 1;
+    }
+    sorted_.swap(merged);
+  }
+  sorted_.resize(masks);
+}
+
+namespace {
+
+// The state of one search for a split, so that the loops stay readable.
+struct SplitSearch {
+  const Partition& problem;
+  const Pair& pair;
+  SplitLimits limits;
+  std::array<double, kMaxDimensions> sum{};  // load of both bins together
+  std::uint32_t all_first = 0;
+  std::uint32_t all_second = 0;
+  std::optional<Split> best;
+
+  // False where no way to share what there is would bring both bins below their limits.
+  bool prepare() {
+    all_first = (1U << pair.first.free_items().size()) - 1;
+    all_second = (1U << pair.second.free_items().size()) - 1;
+    const double room = limits.first / pair.first_speed + limits.second / pair.second_speed;
+    for (std::size_t k = 0; k < problem.dimensions; ++k) {
+      sum[k] = pair.first.fixed_load()[k] + pair.first.load(all_first)[k] +
+               pair.second.fixed_load()[k] + pair.second.load(all_second)[k];
+      if (sum[k] >= room) return false;
+    }
+    return true;
+  }
+
+  bool counts_and_bytes_allow(std::uint32_t kept, std::uint32_t got) const {
+    const Subsets& first = pair.first;
+    const Subsets& second = pair.second;
+    const auto moved = static_cast<std::size_t>(std::popcount(kept)) +
+                       static_cast<std::size_t>(std::popcount(got));
+    const std::size_t free_items = first.free_items().size() + second.free_items().size();
+    const std::size_t in_first = moved + first.fixed_items().size();
+    const std::size_t in_second = free_items - moved + second.fixed_items().size();
+    if (in_first < problem.min_items || in_second < problem.min_items) return false;
+    if (problem.bytes.empty()) return true;
+    return first.fixed_bytes() + first.bytes(kept) + second.bytes(got) <= problem.bytes_cap &&
+           second.fixed_bytes() + first.bytes(all_first ^ kept) + second.bytes(all_second ^ got) <=
+               problem.bytes_cap;
+  }
+
+  // Where speeds are alike that changes nothing.
+  bool only_change_places(std::uint32_t kept, std::uint32_t got) const {
+    return pair.first_speed == pair.second_speed && kept == 0 && got == all_second &&
+           pair.first.fixed_items().empty() && pair.second.fixed_items().empty();
+  }
+
+  void consider(std::uint32_t kept, std::uint32_t got) {
+    double of_first = 0;
+    double of_second = 0;
+    const double* kept_load = pair.first.load(kept);
+    const double* got_load = pair.second.load(got);
+    for (std::size_t k = 0; k < problem.dimensions; ++k) {
+      const double load = pair.first.fixed_load()[k] + kept_load[k] + got_load[k];
+      of_first = std::max(of_first, pair.first_speed * load);
+      of_second = std::max(of_second, pair.second_speed * (sum[k] - load));
+      if (of_first >= limits.first || of_second >= limits.second) return;
+    }
+    if (!counts_and_bytes_allow(kept, got) || only_change_places(kept, got)) return;
+    limits.first = limits.second = std::max(of_first, of_second);
+    best = Split{limits.first, kept, got};
+  }
+
+  void consider_evenness(Evenness& even, std::uint32_t kept, std::uint32_t got) {
+    double value = 0;
+    const double* kept_load = pair.first.load(kept);
+    const double* got_load = pair.second.load(got);
+    for (std::size_t k = 0; k < problem.dimensions; ++k) {
+      const double load = pair.first.fixed_load()[k] + kept_load[k] + got_load[k];
+      const double first = std::max(0.0, pair.first_speed * load * even.inverse_target - 1);
+      const double second =
+          std::max(0.0, pair.second_speed * (sum[k] - load) * even.inverse_target - 1);
+      value += even.first_weight * (first * first) + second * second;
+      if (value >= even.below) return;
+    }
+    if (!counts_and_bytes_allow(kept, got) || only_change_places(kept, got)) return;
+    even.below = value;
+    best = Split{value, kept, got};
+  }
+};
+
+}  // namespace
+
+std::optional<Split> best_split(const Partition& problem, const Pair& pair,
+                                std::size_t key_dimension, const SplitLimits& limits,
+                                std::int64_t& steps) {
+  SplitSearch search{.problem = problem, .pair = pair, .limits = limits, .best = {}};
+  if (!search.prepare()) return std::nullopt;
+  const auto& partner = pair.second.sorted();
+  const double fixed = pair.first.fixed_load()[key_dimension];
+  const double sum = search.sum[key_dimension];
+  const std::int64_t last_step = steps + kMaxSteps;
+  // partner[low, high) is the window; both ends fall as the first bin keeps more.
+  std::size_t low = partner.size();
+  std::size_t high = partner.size();
+  for (const Subsets::Entry& kept : pair.first.sorted()) {
+    const double base = fixed + kept.key;
+    while (high > 0 && pair.first_speed * (base + partner[high - 1].key) >= search.limits.first) {
+      --high;
+    }
+    while (low > 0 &&
+           pair.second_speed * (sum - (base + partner[low - 1].key)) < search.limits.second) {
+      --low;
+    }
+    steps += 1;
+    for (std::size_t i = low; i < high; ++i) {
+      if (search.limits.even) {
+        search.consider_evenness(*search.limits.even, kept.mask, partner[i].mask);
+      } else {
+        search.consider(kept.mask, partner[i].mask);
+      }
+      ++steps;
+    }
+    if (high == 0 || steps > last_step) break;
+    if (search.best && search.best->value <= search.limits.enough) break;
+  }
+  return search.best;
+}
+
+}  // namespace isocost

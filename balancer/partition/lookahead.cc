@@ -1,0 +1,199 @@
+#include "balancer/partition/lookahead.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "balancer/partition/validate.h"
+
+namespace isocost {
+namespace {
+
+using Batches = std::vector<std::vector<std::uint32_t>>;
+
+// Fuller batches than this are composed only where the batches drawn were as full: packing them
+// under the cap could fail.
+constexpr double kFullest = 0.8;
+
+// A composition must be better by more than rounding to be worth moving samples.
+constexpr double kSmallestGain = 1e-9;
+
+Status validate_sizes(const BalanceProblem& window, const std::vector<std::size_t>& sizes) {
+  const std::size_t bins = window.ranks * window.microbatches;
+  std::size_t items = 0;
+  for (std::size_t b = 0; b < sizes.size(); ++b) {
+    if (sizes[b] < bins) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "compose: batch " + std::to_string(b) + " of " + std::to_string(sizes[b]) +
+                       " items cannot fill " + std::to_string(bins) + " microbatches");
+    }
+    items += sizes[b];
+  }
+  if (items == window.items()) return {};
+  return Error(ErrorCode::kInvalidArgument, "compose: the sizes add up to " +
+                                                std::to_string(items) + " items, the window has " +
+                                                std::to_string(window.items()));
+}
+
+class Composer {
+ public:
+  Composer(const BalanceProblem& window, const std::vector<std::size_t>& sizes)
+      : window_(window), sizes_(sizes), order_(window.items()), means_(window.dimensions, 0.0) {
+    for (std::size_t i = 0; i < window_.costs.size(); ++i) {
+      means_[i % means_.size()] += window_.costs[i] / static_cast<double>(window_.items());
+    }
+    std::iota(order_.begin(), order_.end(), 0U);
+    std::stable_sort(order_.begin(), order_.end(),
+                     [this](std::uint32_t a, std::uint32_t b) { return size_of(a) > size_of(b); });
+  }
+
+  Batches as_drawn() const {
+    Batches batches;
+    std::uint32_t next = 0;
+    for (const std::size_t size : sizes_) {
+      auto& batch = batches.emplace_back(size);
+      std::iota(batch.begin(), batch.end(), next);
+      next += static_cast<std::uint32_t>(size);
+    }
+    return batches;
+  }
+
+  // Largest first, each into the batch with room that it leaves least loaded, loads being measured
+  // against what the batch's size entitles it to. The first `together` of them go to the first
+  // batches instead, one a bin.
+  Batches spread(std::size_t together) const {
+    Batches batches(sizes_.size());
+    std::vector<double> loads(sizes_.size() * window_.dimensions, 0.0);
+    for (std::size_t i = 0; i < order_.size(); ++i) {
+      const std::size_t bins = window_.ranks * window_.microbatches;
+      const std::size_t batch = i < together ? i / bins : lightest(batches, loads, order_[i]);
+      for (std::size_t k = 0; k < window_.dimensions; ++k) {
+        loads[batch * window_.dimensions + k] += cost(order_[i])[k];
+      }
+      batches[batch].push_back(order_[i]);
+    }
+    for (auto& batch : batches) std::sort(batch.begin(), batch.end());
+    return batches;
+  }
+
+  // Items that alone exceed what a bin holds on average: at most one for each bin of the window.
+  std::size_t giants() const {
+    const std::size_t bins = window_.ranks * window_.microbatches;
+    const double share =
+        static_cast<double>(window_.items()) / static_cast<double>(bins * sizes_.size());
+    const auto end = std::find_if(order_.begin(), order_.end(),
+                                  [&](std::uint32_t item) { return size_of(item) <= share; });
+    return std::min(static_cast<std::size_t>(end - order_.begin()), bins * sizes_.size());
+  }
+
+  // Bytes of the fullest batch.
+  std::int64_t most_bytes(const Batches& batches) const {
+    std::int64_t most = 0;
+    if (window_.bytes.empty()) return most;
+    for (const auto& batch : batches) {
+      std::int64_t bytes = 0;
+      for (const std::uint32_t item : batch) bytes += window_.bytes[item];
+      most = std::max(most, bytes);
+    }
+    return most;
+  }
+
+  double seconds(const Batches& batches) const {
+    double sum = 0;
+    for (const auto& batch : batches) sum += lower_bound(problem_of(batch));
+    return sum;
+  }
+
+  std::size_t count_moved(const Batches& batches) const {
+    std::size_t moved = 0;
+    std::size_t first = 0;
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+      for (const std::uint32_t item : batches[b]) {
+        if (item < first || item >= first + sizes_[b]) ++moved;
+      }
+      first += sizes_[b];
+    }
+    return moved;
+  }
+
+ private:
+  const double* cost(std::uint32_t item) const { return &window_.costs[item * window_.dimensions]; }
+
+  // In items of mean cost, in the dimension in which it is largest.
+  double size_of(std::uint32_t item) const {
+    double size = 0;
+    for (std::size_t k = 0; k < means_.size(); ++k) {
+      if (means_[k] > 0) size = std::max(size, cost(item)[k] / means_[k]);
+    }
+    return size;
+  }
+
+  std::size_t lightest(const Batches& batches, const std::vector<double>& loads,
+                       std::uint32_t item) const {
+    std::size_t best = sizes_.size();
+    double best_load = 0;
+    for (std::size_t b = 0; b < sizes_.size(); ++b) {
+      if (batches[b].size() == sizes_[b]) continue;
+      double load = 0;
+      for (std::size_t k = 0; k < means_.size(); ++k) {
+        const double entitled = means_[k] * static_cast<double>(sizes_[b]);
+        if (entitled <= 0) continue;
+        load = std::max(load, (loads[b * means_.size() + k] + cost(item)[k]) / entitled);
+      }
+      if (best == sizes_.size() || load < best_load) {
+        best = b;
+        best_load = load;
+      }
+    }
+    return best;
+  }
+
+  BalanceProblem problem_of(const std::vector<std::uint32_t>& batch) const {
+    BalanceProblem problem = {.dimensions = window_.dimensions,
+                              .microbatch_bytes = window_.microbatch_bytes,
+                              .ranks = window_.ranks,
+                              .microbatches = window_.microbatches,
+                              .rank_speeds = window_.rank_speeds,
+                              .objective = window_.objective};
+    for (const std::uint32_t item : batch) {
+      problem.costs.insert(problem.costs.end(), cost(item), cost(item) + window_.dimensions);
+      if (!window_.bytes.empty()) problem.bytes.push_back(window_.bytes[item]);
+    }
+    return problem;
+  }
+
+  const BalanceProblem& window_;
+  const std::vector<std::size_t>& sizes_;
+  std::vector<std::uint32_t> order_;  // items, largest first
+  std::vector<double> means_;         // cost of an item, by dimension
+};
+
+}  // namespace
+
+Result<Composition> compose_batches(const BalanceProblem& window,
+                                    const std::vector<std::size_t>& batch_sizes) {
+  ISOCOST_TRY(validate(window));
+  ISOCOST_TRY(validate_sizes(window, batch_sizes));
+  const Composer composer(window, batch_sizes);
+  Composition best{.batches = composer.as_drawn()};
+  best.seconds_before = best.seconds_after = composer.seconds(best.batches);
+  if (batch_sizes.size() < 2) return best;
+  const auto bins = static_cast<double>(window.ranks * window.microbatches);
+  const std::int64_t most_bytes = std::max(
+      composer.most_bytes(best.batches),
+      static_cast<std::int64_t>(kFullest * bins * static_cast<double>(window.microbatch_bytes)));
+  for (const std::size_t together : {std::size_t{0}, composer.giants()}) {
+    Batches batches = composer.spread(together);
+    if (composer.most_bytes(batches) > most_bytes) continue;
+    const double seconds = composer.seconds(batches);
+    if (seconds >= best.seconds_after * (1 - kSmallestGain)) continue;
+    best.batches = std::move(batches);
+    best.seconds_after = seconds;
+  }
+  best.moved = composer.count_moved(best.batches);
+  return best;
+}
+
+}  // namespace isocost

@@ -1,0 +1,229 @@
+#include "balancer/pipeline/internal/pipeline_search.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+// Steps back of up to this share of the step, over the places squared, are allowed when a search
+// starts, none at its end: one microbatch of few weighs more than one of many.
+constexpr double kFirstStepBack = 2.5;
+constexpr std::size_t kMostAtOnce = 32;  // chunks whose passes need no allocation
+
+}  // namespace
+
+Result<PipelineGroups> PipelineGroups::create(const PipelineModel& model) {
+  ISOCOST_TRY(model.validate());
+  PipelineGroups groups(model);
+  const bool has_encoder = model.encoder.stages > 0;
+  groups.groups_ =
+      has_encoder ? std::gcd(model.encoder.replicas, model.llm.replicas) : model.llm.replicas;
+  PipelineModel one = model;
+  one.llm.speeds.clear();
+  one.encoder.speeds.clear();
+  one.llm.replicas /= groups.groups_;
+  if (has_encoder) one.encoder.replicas /= groups.groups_;
+  groups.shape_ = make_step(one, std::vector<PipelineLoad>(one.places()));
+  ISOCOST_ASSIGN(groups.graph_, PipelineGraph::build(groups.shape_));
+  groups.number_places();
+  return groups;
+}
+
+void PipelineGroups::number_places() {
+  const PipelineStep& step = shape_;
+  std::vector<std::size_t> first_encoder_row;
+  std::size_t row = 0;
+  for (const auto& passes : step.encoder.passes) {
+    first_encoder_row.push_back(row);
+    row += passes.size();
+  }
+  const std::size_t places = step.llm.replicas() * model_.microbatches;
+  for (std::size_t place = 0; place < places; ++place) {
+    llm_rows_.push_back(row + place * step.llm.model_chunks());
+  }
+  encoder_rows_.resize(step.feeds.empty() ? 0 : places);
+  feeds_.resize(encoder_rows_.size());
+  for (std::size_t i = 0; i < step.feeds.size(); ++i) {
+    const Feed& feed = step.feeds[i];
+    const std::size_t place = feed.llm_replica * model_.microbatches + feed.microbatch;
+    encoder_rows_[place] =
+        first_encoder_row[feed.encoder_replica] + feed.slot * step.encoder.stages;
+    feeds_[place] = i;
+  }
+}
+
+void PipelineGroups::set(PassTable& table, std::size_t group, std::size_t place,
+                         const PipelineLoad& load) const {
+  const std::size_t replica = global_place(group, place) / model_.microbatches;
+  std::array<StagePass, kMostAtOnce> few;
+  std::vector<StagePass> many;
+  const auto passes_of = [&](std::size_t chunks) {
+    if (chunks <= few.size()) return std::span(few).first(chunks);
+    many.resize(chunks);
+    return std::span(many);
+  };
+  const auto keep = [&table](std::size_t row, std::span<const StagePass> passes) {
+    for (const StagePass& pass : passes) table.set_row(row++, pass);
+  };
+  const auto llm = passes_of(shape_.llm.model_chunks());
+  llm_passes(model_, load, llm);
+  slow_down(llm, model_.llm, replica);
+  keep(llm_rows_[place], llm);
+  if (encoder_rows_.empty()) return;
+  const std::size_t number = place % model_.microbatches * model_.llm.replicas + replica;
+  const auto encoder = passes_of(shape_.encoder.stages);
+  encoder_passes(model_, load, encoder);
+  slow_down(encoder, model_.encoder, number % model_.encoder.replicas);
+  keep(encoder_rows_[place], encoder);
+  table.set_feed(feeds_[place],
+                 static_cast<std::int64_t>(load.llm_units * model_.feed_bytes_per_llm_unit));
+}
+
+std::int64_t PipelineGroups::excess_bytes(const PassTable& table, const ActivationCaps& caps,
+                                          std::vector<std::int64_t>& held) const {
+  const PassKind freeing =
+      model_.schedule == Schedule::kZbH1 ? PassKind::kWeights : PassKind::kBackward;
+  held.assign(graph_.devices(), 0);
+  std::int64_t excess = 0;
+  for (const PipelineGraph::Operation& operation : graph_.operations()) {
+    const std::int64_t bytes = table.rows()[operation.row].activation_bytes;
+    const std::int64_t cap = operation.encoder ? caps.encoder_bytes : caps.llm_bytes;
+    std::int64_t& now = held[operation.device];
+    if (operation.pass.kind == PassKind::kForward) {
+      now += bytes;
+      if (cap > 0) excess = std::max(excess, now - cap);
+    }
+    if (operation.pass.kind == freeing) now -= bytes;
+  }
+  return excess;
+}
+
+GroupSearch::GroupSearch(const PipelineGroups& groups, std::size_t group,
+                         std::span<const PipelineLoad> samples, MicrobatchBins bins,
+                         const ActivationCaps& caps)
+    : groups_(&groups),
+      group_(group),
+      samples_(samples),
+      caps_(caps),
+      bins_(std::move(bins)),
+      table_(groups.empty_table()),
+      ends_(groups.graph().operations().size()) {
+  write_all();
+  score_ = look();
+}
+
+void GroupSearch::write(std::size_t place) {
+  PipelineLoad load;
+  for (const std::uint32_t sample : bins_[place]) load += samples_[sample];
+  groups_->set(table_, group_, place, load);
+}
+
+void GroupSearch::write_all() {
+  for (std::size_t place = 0; place < bins_.size(); ++place) write(place);
+}
+
+StepScore GroupSearch::look() {
+  StepScore score;
+  score.step_s = groups_->graph().run(table_, ends_);
+  if (caps_.any()) score.excess_bytes = groups_->excess_bytes(table_, caps_, held_);
+  return score;
+}
+
+// The step's score where it is not above `most`. What decides first is looked at first: a step that
+// keeps the cap can only be beaten in time.
+std::optional<StepScore> GroupSearch::look_within(const StepScore& most) {
+  StepScore score;
+  if (most.excess_bytes == 0) {
+    score.step_s = groups_->graph().run(table_, ends_);
+    if (score.step_s > most.step_s) return std::nullopt;
+    if (caps_.any()) score.excess_bytes = groups_->excess_bytes(table_, caps_, held_);
+  } else {
+    score.excess_bytes = groups_->excess_bytes(table_, caps_, held_);
+    if (score.excess_bytes > most.excess_bytes) return std::nullopt;
+    score.step_s = groups_->graph().run(table_, ends_);
+  }
+  return most < score ? std::nullopt : std::optional(score);
+}
+
+bool GroupSearch::offer(const MicrobatchBins& bins) {
+  MicrobatchBins before = std::exchange(bins_, bins);
+  write_all();
+  const StepScore score = look();
+  if (score < score_) {
+    score_ = score;
+    return true;
+  }
+  bins_ = std::move(before);
+  write_all();
+  return false;
+}
+
+StepScore GroupSearch::replace(std::size_t place, std::vector<std::uint32_t> samples) {
+  bins_[place] = std::move(samples);
+  write(place);
+  return score_ = look();
+}
+
+// One random change between two places; false where it is none.
+bool GroupSearch::change(bool move_samples, std::size_t a, std::size_t b, Random& random) {
+  auto& from = bins_[a];
+  auto& to = bins_[b];
+  const std::uint64_t kind = move_samples ? random.below(5) : 0;
+  if (kind == 0) {
+    std::swap(from, to);
+    return true;
+  }
+  const std::size_t i = random.below(from.size());
+  if (kind <= 2) {
+    if (from.size() == 1) return false;
+    to.push_back(from[i]);
+    from.erase(from.begin() + static_cast<std::ptrdiff_t>(i));
+  } else {
+    std::swap(from[i], to[random.below(to.size())]);
+  }
+  std::sort(from.begin(), from.end());
+  std::sort(to.begin(), to.end());
+  return true;
+}
+
+void GroupSearch::improve(std::int64_t evaluations, bool move_samples, Random& random) {
+  if (bins_.size() < 2) return;
+  StepScore best = score_;
+  const auto places = static_cast<double>(bins_.size());
+  const double back = kFirstStepBack / (places * places);
+  MicrobatchBins best_bins = bins_;
+  for (std::int64_t look_number = 0; look_number < evaluations; ++look_number) {
+    const std::size_t a = random.below(bins_.size());
+    const std::size_t b = (a + 1 + random.below(bins_.size() - 1)) % bins_.size();
+    std::vector<std::uint32_t> before_a = bins_[a];
+    std::vector<std::uint32_t> before_b = bins_[b];
+    if (!change(move_samples, a, b, random)) continue;
+    write(a);
+    write(b);
+    const double left = 1 - static_cast<double>(look_number) / static_cast<double>(evaluations);
+    const double allowed = score_.step_s + best.step_s * back * left * left * random.uniform();
+    const std::optional<StepScore> found = look_within({score_.excess_bytes, allowed});
+    if (found) {
+      const StepScore score = *found;
+      score_ = score;
+      if (score < best) {
+        best = score;
+        best_bins = bins_;
+      }
+      continue;
+    }
+    bins_[a] = std::move(before_a);
+    bins_[b] = std::move(before_b);
+    write(a);
+    write(b);
+  }
+  bins_ = std::move(best_bins);
+  write_all();
+  score_ = best;
+}
+
+}  // namespace isocost

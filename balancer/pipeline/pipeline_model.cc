@@ -1,0 +1,241 @@
+#include "balancer/pipeline/pipeline_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+namespace isocost {
+namespace {
+
+constexpr double kFastest = 0.01;
+constexpr double kSlowest = 100;
+constexpr double kBoundRounding = 1e-12;  // plans sum in another order
+
+Status check_shares(const std::vector<double>& shares, std::size_t chunks, const char* what) {
+  if (shares.size() != chunks) {
+    return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::string(what) + " has " +
+                                                  std::to_string(chunks) + " chunks and " +
+                                                  std::to_string(shares.size()) + " shares");
+  }
+  double sum = 0;
+  for (const double share : shares) {
+    if (!(share >= 0) || !std::isfinite(share)) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "pipeline: shares of " + std::string(what) + " must not be negative");
+    }
+    sum += share;
+  }
+  if (std::abs(sum - 1) > 1e-9) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "pipeline: shares of " + std::string(what) + " must add up to one");
+  }
+  return {};
+}
+
+struct Parts {
+  double forward = 0;
+  double backward = 0;
+
+  explicit Parts(double forward_share)
+      : forward(forward_share), backward((1 - forward_share) / 2) {}
+
+  StagePass pass(double seconds) const {
+    return {.forward_s = seconds * forward,
+            .backward_s = seconds * backward,
+            .weights_s = seconds * backward};
+  }
+};
+
+std::int64_t whole(double bytes) { return static_cast<std::int64_t>(bytes); }
+
+Status check_speeds(const ModuleStages& module, const char* name) {
+  if (!module.speeds.empty() && module.speeds.size() != module.replicas * module.stages) {
+    return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::to_string(module.speeds.size()) +
+                                                  " speeds for " + std::to_string(module.replicas) +
+                                                  " replicas of " + std::to_string(module.stages) +
+                                                  " stages of " + name);
+  }
+  for (const double speed : module.speeds) {
+    if (speed >= kFastest && speed <= kSlowest) continue;
+    return Error(ErrorCode::kInvalidArgument, std::string("pipeline: a speed of ") + name + " is " +
+                                                  std::to_string(speed) +
+                                                  "; allowed are 0.01 to 100");
+  }
+  return {};
+}
+
+double encoder_seconds(const PipelineModel& model, const PipelineLoad& load) {
+  return load.encoder_units > 0 ? load.encoder_s + model.encoder.microbatch_s : 0.0;
+}
+
+double llm_seconds(const PipelineModel& model, const PipelineLoad& load) {
+  return load.llm_units > 0 ? load.llm_s + model.llm.microbatch_s : 0.0;
+}
+
+}  // namespace
+
+std::vector<double> ModuleStages::replica_speeds() const {
+  std::vector<double> slowest;
+  for (auto of_replica = speeds.begin(); of_replica != speeds.end();) {
+    const auto end = of_replica + static_cast<std::ptrdiff_t>(stages);
+    slowest.push_back(*std::max_element(of_replica, end));
+    of_replica = end;
+  }
+  return slowest;
+}
+
+double ModuleStages::capacity(std::size_t stage) const {
+  if (speeds.empty()) return static_cast<double>(replicas);
+  double capacity = 0;
+  for (std::size_t i = stage; i < speeds.size(); i += stages) capacity += 1 / speeds[i];
+  return capacity;
+}
+
+Status PipelineModel::validate() const {
+  if (llm.replicas == 0 || llm.stages == 0 || llm.chunks == 0 || microbatches == 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "pipeline: the LLM needs a replica, a stage and a microbatch");
+  }
+  if (!(forward_share > 0) || !(forward_share < 1)) {
+    return Error(ErrorCode::kInvalidArgument, "pipeline: forward_share must be between 0 and 1");
+  }
+  ISOCOST_TRY(check_shares(llm.shares, llm.stages * llm.chunks, "the LLM"));
+  ISOCOST_TRY(check_speeds(llm, "the LLM"));
+  if (encoder.stages == 0) {
+    return encoder_on_llm.empty()
+               ? Status{}
+               : check_shares(encoder_on_llm, llm.stages * llm.chunks, "the encoder's work");
+  }
+  if (encoder.replicas == 0 || encoder.replicas > places()) {
+    return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::to_string(encoder.replicas) +
+                                                  " encoder replicas for " +
+                                                  std::to_string(places()) + " microbatches");
+  }
+  ISOCOST_TRY(check_speeds(encoder, "the encoder"));
+  return check_shares(encoder.shares, encoder.stages, "the encoder");
+}
+
+void encoder_passes(const PipelineModel& model, const PipelineLoad& load,
+                    std::span<StagePass> passes) {
+  const Parts parts(model.forward_share);
+  const double seconds = encoder_seconds(model, load);
+  for (std::size_t c = 0; c < passes.size(); ++c) {
+    passes[c] = parts.pass(seconds * model.encoder.shares[c]);
+    passes[c].activation_bytes = whole(load.encoder_units * model.encoder.shares[c] *
+                                       model.encoder.activation_bytes_per_unit);
+    passes[c].output_bytes = whole(load.encoder_units * model.encoder.output_bytes_per_unit);
+  }
+}
+
+void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<StagePass> passes) {
+  const Parts parts(model.forward_share);
+  const double seconds = llm_seconds(model, load);
+  const double shared = encoder_seconds(model, load);
+  for (std::size_t c = 0; c < passes.size(); ++c) {
+    const double share = model.llm.shares[c];
+    const double encoder_share = model.encoder_on_llm.empty() ? 0.0 : model.encoder_on_llm[c];
+    passes[c] = parts.pass(seconds * share + shared * encoder_share);
+    passes[c].activation_bytes =
+        whole(load.llm_units * share * model.llm.activation_bytes_per_unit +
+              load.encoder_units * encoder_share * model.encoder.activation_bytes_per_unit);
+    passes[c].output_bytes = whole(load.llm_units * model.llm.output_bytes_per_unit);
+  }
+}
+
+void slow_down(std::span<StagePass> passes, const ModuleStages& module, std::size_t replica) {
+  if (module.speeds.empty()) return;
+  const auto speeds = std::span(module.speeds).subspan(replica * module.stages, module.stages);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    const double speed = speeds[i % module.stages];
+    passes[i].forward_s *= speed;
+    passes[i].backward_s *= speed;
+    passes[i].weights_s *= speed;
+  }
+}
+
+PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad> loads) {
+  PipelineStep step{
+      .schedule = model.schedule, .encoder = {}, .llm = {}, .feeds = {}, .link = model.link};
+  step.encoder_ahead = model.encoder_ahead;
+  step.llm.stages = model.llm.stages;
+  step.llm.chunks = model.llm.chunks;
+  step.llm.reduce_s = model.llm.reduce_s;
+  const std::size_t chunks = step.llm.model_chunks();
+  step.llm.passes.assign(model.llm.replicas, std::vector<StagePass>(model.microbatches * chunks));
+  for (std::size_t place = 0; place < model.places(); ++place) {
+    auto& passes = step.llm.passes[place / model.microbatches];
+    llm_passes(model, loads[place],
+               std::span(passes).subspan(place % model.microbatches * chunks, chunks));
+  }
+  for (std::size_t r = 0; r < step.llm.passes.size(); ++r) {
+    slow_down(step.llm.passes[r], model.llm, r);
+  }
+  if (model.encoder.stages == 0) return step;
+  step.encoder.stages = model.encoder.stages;
+  step.encoder.reduce_s = model.encoder.reduce_s;
+  step.encoder.passes.resize(model.encoder.replicas);
+  step.feeds = coupled_feeds(model.encoder.replicas, model.llm.replicas, model.microbatches);
+  std::vector<StagePass> row(model.encoder.stages);
+  for (Feed& feed : step.feeds) {  // in the order of each encoder replica's slots
+    const PipelineLoad& load = loads[feed.llm_replica * model.microbatches + feed.microbatch];
+    encoder_passes(model, load, row);
+    slow_down(row, model.encoder, feed.encoder_replica);
+    auto& passes = step.encoder.passes[feed.encoder_replica];
+    passes.insert(passes.end(), row.begin(), row.end());
+    feed.bytes = whole(load.llm_units * model.feed_bytes_per_llm_unit);
+  }
+  return step;
+}
+
+std::vector<PipelineLoad> microbatch_loads(std::span<const PipelineLoad> samples,
+                                           const MicrobatchBins& bins) {
+  std::vector<PipelineLoad> loads(bins.size());
+  for (std::size_t b = 0; b < bins.size(); ++b) {
+    for (const std::uint32_t sample : bins[b]) loads[b] += samples[sample];
+  }
+  return loads;
+}
+
+namespace {
+
+// A module's seconds over all replicas: the samples', and the fixed ones of the microbatches that
+// have work for it. Each microbatch holds a sample, so those without are no more than the samples
+// without.
+double seconds_of_all(std::span<const PipelineLoad> samples, std::size_t places, double fixed_s,
+                      double PipelineLoad::* seconds, double PipelineLoad::* units) {
+  double sum = 0;
+  std::size_t with = 0;
+  for (const PipelineLoad& sample : samples) {
+    sum += sample.*seconds;
+    if (sample.*units > 0) ++with;
+  }
+  const std::size_t without = samples.size() - with;
+  const std::size_t least = places > without ? places - without : 0;
+  return sum + fixed_s * static_cast<double>(std::min(with, std::max<std::size_t>(least, 1)));
+}
+
+}  // namespace
+
+double pipeline_bound(const PipelineModel& model, std::span<const PipelineLoad> samples) {
+  const double encoder = seconds_of_all(samples, model.places(), model.encoder.microbatch_s,
+                                        &PipelineLoad::encoder_s, &PipelineLoad::encoder_units);
+  const double llm = seconds_of_all(samples, model.places(), model.llm.microbatch_s,
+                                    &PipelineLoad::llm_s, &PipelineLoad::llm_units);
+  double bound = 0;
+  for (std::size_t stage = 0; stage < model.llm.stages; ++stage) {
+    double busy = 0;
+    for (std::size_t c = stage; c < model.llm.shares.size(); c += model.llm.stages) {
+      busy += llm * model.llm.shares[c];
+      if (!model.encoder_on_llm.empty()) busy += encoder * model.encoder_on_llm[c];
+    }
+    bound = std::max(bound, busy / model.llm.capacity(stage) + model.llm.reduce_s);
+  }
+  for (std::size_t stage = 0; stage < model.encoder.stages; ++stage) {
+    const double busy = encoder * model.encoder.shares[stage];
+    bound = std::max(bound, busy / model.encoder.capacity(stage) + model.encoder.reduce_s);
+  }
+  return bound * (1 - kBoundRounding);
+}
+
+}  // namespace isocost

@@ -1,0 +1,37 @@
+#include "balancer/pipeline/sample_prices.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kSequence = 1024;
+
+}  // namespace
+
+SamplePrices::SamplePrices(const CostProfile& profile)
+    : predictors_{ModulePredictor(profile.modules[0]), ModulePredictor(profile.modules[1]),
+                  ModulePredictor(profile.modules[2])} {}
+
+PipelineLoad SamplePrices::of(const Load& load) const {
+  const auto seconds = [&](Module module) {
+    return predictors_.at(static_cast<std::size_t>(module)).sample(load[module]);
+  };
+  return {.encoder_s = seconds(Module::kVision) + seconds(Module::kAudio),
+          .llm_s = seconds(Module::kLlm),
+          .encoder_units =
+              static_cast<double>(load[Module::kVision].units + load[Module::kAudio].units),
+          .llm_units = static_cast<double>(load[Module::kLlm].units)};
+}
+
+Load load_of_counts(std::int64_t encoder_units, std::int64_t llm_tokens) {
+  Load load;
+  ModuleLoad& encoder = load[Module::kVision];
+  const std::int64_t whole = encoder_units / kSequence;
+  encoder = {.sequences = whole,
+             .units = whole * kSequence,
+             .units_squared = whole * kSequence * kSequence};
+  if (encoder_units % kSequence > 0) encoder.add_sequence(encoder_units % kSequence);
+  if (llm_tokens > 0) load[Module::kLlm].add_sequence(llm_tokens);
+  return load;
+}
+
+}  // namespace isocost

@@ -1,0 +1,266 @@
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+
+#include <cstdio>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "balancer/partition/balance.h"
+#include "base/read_file.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/cost_csv.h"
+#include "loader/config/config.h"
+
+namespace isocost::cli {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = std::size_t{1} << 28;
+constexpr std::size_t kShownBins = 64;
+
+struct BalanceArguments {
+  std::string costs;
+  std::size_t bins = 0;
+  std::vector<double> speeds;
+  std::string capacity;
+  std::string bytes_column;
+  std::int64_t effort = BalanceOptions{}.improvement_rounds;
+  bool json = false;
+};
+
+// Which column holds bytes: the one that was asked for by name or number, or one called "bytes".
+Result<std::optional<std::size_t>> find_bytes(const NumberTable& table,
+                                              const BalanceArguments& arguments) {
+  const std::string& wanted = arguments.bytes_column;
+  const std::string name = wanted.empty() ? "bytes" : wanted;
+  const auto found = std::find(table.names.begin(), table.names.end(), name);
+  if (found != table.names.end()) {
+    return std::optional(static_cast<std::size_t>(found - table.names.begin()));
+  }
+  std::size_t number = 0;
+  const auto [end, failure] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), number);
+  const bool is_number = failure == std::errc() && end == wanted.data() + wanted.size();
+  if (is_number && number >= 1 && number <= table.columns) return std::optional(number - 1);
+  if (!wanted.empty()) {
+    return Error(ErrorCode::kInvalidArgument, "--bytes-column: there is no column '" + wanted +
+                                                  "' among " + std::to_string(table.columns) +
+                                                  " columns; give its name or number (the " +
+                                                  "first is 1)");
+  }
+  if (!arguments.capacity.empty()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "there is no column 'bytes' for --capacity; name the column of bytes with "
+                 "--bytes-column NAME or NUMBER (the first is 1)");
+  }
+  return std::optional<std::size_t>();
+}
+
+// Costs and bytes from the table; bytes are rounded up to whole ones.
+Status fill(BalanceProblem& problem, const NumberTable& table, std::optional<std::size_t> bytes) {
+  problem.dimensions = table.columns - (bytes ? 1 : 0);
+  if (problem.dimensions == 0) {
+    return Error(ErrorCode::kCorrupt, "there is no column of costs beside that of bytes");
+  }
+  for (std::size_t i = 0; i < table.values.size(); ++i) {
+    const double value = table.values[i];
+    if (i % table.columns != bytes) {
+      problem.costs.push_back(value);
+    } else if (value > 1e18) {
+      return Error(ErrorCode::kCorrupt,
+                   "item " + std::to_string(i / table.columns) + ": more than 1e18 bytes");
+    } else {
+      problem.bytes.push_back(static_cast<std::int64_t>(std::ceil(value)));
+    }
+  }
+  return {};
+}
+
+Status set_capacity(BalanceProblem& problem, const std::string& capacity) {
+  if (capacity.empty()) return {};
+  const auto bytes = parse_bytes(capacity);
+  if (!bytes) return Error(bytes.error()).with_context("--capacity");
+  if (*bytes == 0) {
+    return Error(ErrorCode::kInvalidArgument, "--capacity is 0; without it there is no cap");
+  }
+  problem.microbatch_bytes = *bytes;
+  return {};
+}
+
+Status check_speeds(const BalanceProblem& problem) {
+  const std::vector<double>& speeds = problem.rank_speeds;
+  if (speeds.empty()) return {};
+  if (speeds.size() != problem.ranks) {
+    return Error(ErrorCode::kInvalidArgument, "--speeds has " + std::to_string(speeds.size()) +
+                                                  " numbers, --bins is " +
+                                                  std::to_string(problem.ranks));
+  }
+  const auto wrong = std::find_if(speeds.begin(), speeds.end(),
+                                  [](double speed) { return !(speed >= 0.01 && speed <= 100); });
+  if (wrong == speeds.end()) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               "--speeds: bin " + std::to_string(wrong - speeds.begin()) +
+                   " has a speed outside of 0.01 to 100 (1.2 is a bin that takes 20 % longer)");
+}
+
+// balance() refuses the same, in the words of a loader.
+Status check(const BalanceProblem& problem) {
+  if (problem.dimensions > 8) {
+    return Error(ErrorCode::kInvalidArgument,
+                 std::to_string(problem.dimensions) + " columns of costs; 1 to 8 are allowed");
+  }
+  if (problem.items() < problem.ranks) {
+    return Error(ErrorCode::kInvalidArgument,
+                 std::to_string(problem.items()) + " items cannot fill " +
+                     std::to_string(problem.ranks) + " bins (--bins) with one each");
+  }
+  for (std::size_t i = 0; problem.microbatch_bytes > 0 && i < problem.bytes.size(); ++i) {
+    if (problem.bytes[i] > problem.microbatch_bytes) {
+      return Error(ErrorCode::kResourceExhausted,
+                   "item " + std::to_string(i) + " has " + std::to_string(problem.bytes[i]) +
+                       " bytes, a bin may hold " + std::to_string(problem.microbatch_bytes) +
+                       ": raise --capacity or leave the item out");
+    }
+  }
+  return check_speeds(problem);
+}
+
+Result<BalanceProblem> read_problem(const BalanceArguments& arguments) {
+  BalanceProblem problem{.ranks = arguments.bins, .rank_speeds = arguments.speeds};
+  const std::string file = arguments.costs == "-" ? "/dev/stdin" : arguments.costs;
+  ISOCOST_ASSIGN(const std::string text, read_file("costs", file, kMaxFileBytes));
+  ISOCOST_ASSIGN(const NumberTable table, parse_number_table(text, {}));
+  ISOCOST_ASSIGN(const auto bytes, find_bytes(table, arguments));
+  ISOCOST_TRY(fill(problem, table, bytes));
+  ISOCOST_TRY(set_capacity(problem, arguments.capacity));
+  ISOCOST_TRY(check(problem));
+  return problem;
+}
+
+// [bins][dimensions], in seconds of the bin: costs times its speed.
+std::vector<std::vector<double>> loads_of(const BalanceProblem& problem,
+                                          const BalanceResult& result) {
+  std::vector<std::vector<double>> loads;
+  for (std::size_t bin = 0; bin < result.bins.size(); ++bin) {
+    auto& load = loads.emplace_back(problem.dimensions, 0.0);
+    for (const std::uint32_t item : result.bins[bin]) {
+      for (std::size_t k = 0; k < load.size(); ++k) {
+        load[k] += problem.costs[item * load.size() + k];
+      }
+    }
+    for (double& seconds : load) seconds *= problem.speed_of(bin);
+  }
+  return loads;
+}
+
+void print_json(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
+  const auto by_dimension = loads_of(problem, result);
+  std::vector<double> largest;
+  largest.reserve(by_dimension.size());
+  for (const auto& load : by_dimension) {
+    largest.push_back(*std::max_element(load.begin(), load.end()));
+  }
+  const nlohmann::ordered_json json = {{"bins", result.bins},
+                                       {"loads", largest},
+                                       {"loads_by_dimension", by_dimension},
+                                       {"makespan", result.makespan},
+                                       {"lower_bound", result.lower_bound},
+                                       {"gap", result.gap()},
+                                       {"optimal", result.optimal},
+                                       {"limit", limit_name(result.limit)},
+                                       {"solve_seconds", seconds}};
+  std::printf("%s\n", json.dump().c_str());
+}
+
+void print_table(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
+  const auto loads = loads_of(problem, result);
+  std::printf("%6s %6s  %s\n", "bin", "items", "loads");
+  for (std::size_t bin = 0; bin < std::min(loads.size(), kShownBins); ++bin) {
+    std::printf("%6zu %6zu ", bin, result.bins[bin].size());
+    for (const double load : loads[bin]) std::printf(" %12.6g", load);
+    std::printf("\n");
+  }
+  if (loads.size() > kShownBins) {
+    std::printf("  ... and %zu more; --json lists all\n", loads.size() - kShownBins);
+  }
+  std::printf(
+      "makespan    %.9g\nlower bound %.9g (%s)\ngap         %.4f %%%s\nsolved in   %.2f ms\n",
+      result.makespan, result.lower_bound, std::string(limit_name(result.limit)).c_str(),
+      100 * result.gap(), result.optimal ? " (proved optimal)" : "", 1e3 * seconds);
+}
+
+Error in_own_words(const Error& error, const BalanceProblem& problem) {
+  if (error.code() != ErrorCode::kResourceExhausted) return error;
+  return {error.code(), "no packing found of the items' bytes into " +
+                            std::to_string(problem.ranks) + " bins of at most " +
+                            std::to_string(problem.microbatch_bytes) +
+                            " bytes: raise --capacity or --bins"};
+}
+
+Result<int> run_balance(const BalanceArguments& arguments) {
+  auto problem = of_given(read_problem(arguments));
+  if (!problem) return std::move(problem).error().with_context(arguments.costs);
+  BalanceOptions options;
+  options.improvement_rounds = arguments.effort;
+  const auto started = std::chrono::steady_clock::now();
+  const auto balanced = balance(*problem, options);
+  if (!balanced) return in_own_words(balanced.error(), *problem).with_context(arguments.costs);
+  const BalanceResult& result = *balanced;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  (arguments.json ? print_json : print_table)(*problem, result, seconds.count());
+  return 0;
+}
+
+}  // namespace
+
+void add_balance(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand(
+      "balance", "Share items with costs out over bins so that the largest load is small.");
+  auto arguments = std::make_shared<BalanceArguments>();
+  command
+      ->add_option("--costs", arguments->costs,
+                   "CSV: a row an item, a column a dimension, header optional; - reads standard "
+                   "input. A column called 'bytes' is no cost")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--bins", arguments->bins, "How many bins; each gets at least one item")
+      ->required()
+      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30));
+  command
+      ->add_option("--speeds", arguments->speeds,
+                   "What each bin's loads are multiplied by: 1.2 is a bin that takes 20 % longer")
+      ->delimiter(',')
+      ->type_name("A,B,...");
+  command->add_option("--capacity", arguments->capacity, "At most so many bytes a bin, more than 0")
+      ->type_name("SIZE");
+  command
+      ->add_option("--bytes-column", arguments->bytes_column,
+                   "The column of bytes, by name or number (the first is 1); default: 'bytes'")
+      ->type_name("COLUMN");
+  command
+      ->add_option("--effort", arguments->effort,
+                   "Budget of the search, in looks at a pair of bins per bin; more is nearer the "
+                   "bound and slower")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "Print JSON instead of a table");
+  command->footer(
+      "The largest of all dimensions counts, so bring them to one scale first (seconds).\n"
+      "JSON: bins lists row numbers from 0, loads the largest dimension of each bin; gap is "
+      "makespan / lower_bound - 1;\n"
+      "limit is what the lower bound is due to: total, giant, pigeonhole, tiles, counts, memory, "
+      "trade-off, exact.\n"
+      "Examples:\n  isocost balance --costs costs.csv --bins 64\n"
+      "  isocost balance --costs costs.csv --bins 4 --speeds 1,1,1,1.2 --json > plan.json\n"
+      "  isocost balance --costs costs.csv --bins 64 --capacity 2GiB --bytes-column 3");
+  command->callback(
+      [arguments, &run] { run = [arguments] { return exit_status(run_balance(*arguments)); }; });
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,374 @@
+#include "cli/lab/emulated_trainer.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "balancer/layout/place.h"
+#include "balancer/pipeline/sample_prices.h"
+#include "cli/lab/emulated_sync.h"
+#include "cli/lab/emulated_work.h"
+#include "costmodel/cost_model.h"
+#include "trainer_adapter/client.h"
+
+namespace isocost::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Time = EmulatedTime;
+
+Clock::duration length(double seconds) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+double seconds_between(Time from, Time to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+/// A stage's thread.
+struct Post {
+  bool encoder = false;
+  std::uint32_t replica = 0;
+  std::uint32_t stage = 0;
+  std::size_t number = 0;  ///< Among all threads.
+};
+
+/// What a stage was sent of a microbatch, and what that takes it.
+struct Slot {
+  Report report;
+  EmulatedMicrobatch microbatch;  ///< Feeds of the LLM's first stage alone.
+  std::vector<Route> routes;
+  double seconds = 0;    ///< Modelled, of all passes so far.
+  double forward_s = 0;  ///< Of these.
+
+  // Nothing to do: an encoder's in whose part of the step nothing has media.
+  bool empty(const Post& post) const { return post.encoder && routes.empty(); }
+};
+
+/// All stages of a job.
+class Fleet {
+ public:
+  Fleet(const EmulatedJob& job, const std::stop_token& stop)
+      : job_(job),
+        prices_(job.job.profile),
+        fault_(stop),
+        encoder_(side(job.model.encoder)),
+        llm_(side(job.model.llm)) {
+    for (const bool encoder : {true, false}) {
+      const ModuleStages& module = encoder ? job.model.encoder : job.model.llm;
+      for (std::uint32_t r = 0; r < module.replicas && module.stages > 0; ++r) {
+        for (std::uint32_t s = 0; s < module.stages; ++s) {
+          posts_.push_back({encoder, r, s, posts_.size()});
+        }
+      }
+    }
+    waits_.resize(posts_.size());
+    slots_of_step_.resize(posts_.size());
+    start_ = std::make_unique<Meeting>(posts_.size(), [this] { begin_step(); });
+    end_ = std::make_unique<Meeting>(posts_.size(), [this] { end_step(); });
+  }
+
+  Result<std::vector<EmulatedStep>> run() {
+    ISOCOST_ASSIGN(taken_, taken_before(job_.model.schedule, job_.model.llm.stages, /*chunks=*/1,
+                                        job_.model.microbatches));
+    {
+      std::vector<std::jthread> threads;
+      for (const Post& post : posts_) {
+        threads.emplace_back([this, &post] {
+          const Status status = train(post);
+          if (!status) fault_.raise(status.error());
+        });
+      }
+    }
+    if (const auto error = fault_.error()) return *error;
+    if (steps_.size() < job_.steps) return Error(ErrorCode::kCancelled, "stopped");
+    return std::move(steps_);
+  }
+
+ private:
+  /// The replicas of a module.
+  struct Side {
+    std::vector<std::unique_ptr<Line>> lines;          // a replica each
+    std::vector<std::unique_ptr<Meeting>> reductions;  // a stage each
+  };
+
+  static Side side(const ModuleStages& module) {
+    Side side;
+    if (module.stages == 0) return side;
+    for (std::size_t r = 0; r < module.replicas; ++r) {
+      side.lines.push_back(std::make_unique<Line>());
+    }
+    for (std::size_t s = 0; s < module.stages; ++s) {
+      side.reductions.push_back(std::make_unique<Meeting>(module.replicas, nullptr));
+    }
+    return side;
+  }
+
+  Side& side_of(const Post& post) { return post.encoder ? encoder_ : llm_; }
+  Line& line_of(const Post& post) { return *side_of(post).lines[post.replica]; }
+  const ModuleStages& module_of(const Post& post) const {
+    return post.encoder ? job_.model.encoder : job_.model.llm;
+  }
+  bool is_last(const Post& post) const { return post.stage + 1 == module_of(post).stages; }
+  Time deadline() const { return Clock::now() + job_.timeout; }
+
+  Status train(const Post& post) {
+    const Place place{post.encoder ? LayoutModule::kEncoder : LayoutModule::kLlm, post.replica,
+                      post.stage, 0};
+    ISOCOST_ASSIGN(const std::size_t seat, seat_of(job_.layout, place));
+    ClientOptions options;
+    options.endpoint = job_.endpoint;
+    options.rank = static_cast<std::int32_t>(seat);
+    options.world_size = static_cast<std::int32_t>(seats(job_.layout));
+    options.layout = job_.layout.fingerprint();
+    ISOCOST_ASSIGN(const std::unique_ptr<Client> client, Client::connect(options));
+    Status status;
+    for (std::size_t step = 0; status && step < job_.warm_up + job_.steps; ++step) {
+      status = run_step(post, step, *client);
+    }
+    client->close();
+    return status;
+  }
+
+  Status run_step(const Post& post, std::size_t step, Client& client) {
+    if (post.stage == 0) line_of(post).clear();
+    ISOCOST_TRY(meet(*start_));
+    std::vector<Slot> slots;
+    if (post.encoder) {  // an encoder's program is the step's
+      do {
+        ISOCOST_TRY(receive(post, step, client, slots));
+      } while (slots.size() < slots_of_step_[post.number]);
+    }
+    ISOCOST_ASSIGN(const std::vector<Pass> program, program_of(post, slots));
+    for (const Pass& pass : program) {
+      if (pass.slot == slots.size()) ISOCOST_TRY(receive(post, step, client, slots));
+      if (!slots[pass.slot].empty(post)) ISOCOST_TRY(run_pass(post, pass, slots[pass.slot]));
+    }
+    ISOCOST_TRY(meet(*side_of(post).reductions[post.stage]));
+    std::this_thread::sleep_for(length(module_of(post).reduce_s * job_.time_scale));
+    ISOCOST_TRY(meet(*end_));
+    for (const Slot& slot : slots) ISOCOST_TRY(send_report(slot, client));
+    return {};
+  }
+
+  Result<std::vector<Pass>> program_of(const Post& post, const std::vector<Slot>& slots) const {
+    const PipelineModel& model = job_.model;
+    if (!post.encoder) {
+      return stage_program(model.schedule, model.llm.stages, post.stage, /*chunks=*/1,
+                           model.microbatches, model.encoder.stages + post.stage);
+    }
+    std::vector<FedMicrobatches> fed;
+    for (const Slot& slot : slots) {
+      // An empty one goes with the one before.
+      FedMicrobatches& of_slot = fed.emplace_back(fed.empty() ? FedMicrobatches{} : fed.back());
+      if (slot.routes.empty()) continue;
+      const auto [first, last] = std::minmax_element(
+          slot.routes.begin(), slot.routes.end(),
+          [](const Route& a, const Route& b) { return a.microbatch < b.microbatch; });
+      of_slot = {first->microbatch, last->microbatch};
+    }
+    const std::size_t lead = model.encoder.stages - post.stage + model.encoder_ahead;
+    return feeding_program(model.schedule, forwards_before(taken_, fed, lead), post.stage);
+  }
+
+  Status meet(Meeting& meeting) {
+    if (meeting.join(fault_.token(), deadline())) return {};
+    return stopped("another stage");
+  }
+
+  Error stopped(const char* what) const {
+    if (fault_.token().stop_requested()) return {ErrorCode::kCancelled, "stopped"};
+    return {ErrorCode::kDeadlineExceeded,
+            std::string("emulated trainer: waited too long for ") + what};
+  }
+
+  Result<Time> end_of(Line& line, std::size_t stage, PassKind kind, std::uint32_t slot) {
+    const auto ended = line.wait_for(stage, slot, kind, fault_.token(), deadline());
+    if (!ended) return stopped("a microbatch");
+    return *ended;
+  }
+
+  // Until what was sent at that time has arrived.
+  void await(Time sent, double bytes) const {
+    const double delay = job_.model.link.seconds(static_cast<std::int64_t>(bytes));
+    std::this_thread::sleep_until(sent + length(delay * job_.time_scale));
+  }
+
+  Status await_inputs(const Post& post, const Pass& pass, const Slot& slot) {
+    const bool forward = pass.kind == PassKind::kForward;
+    if (forward ? post.stage > 0 : !is_last(post)) {
+      const std::size_t neighbour = forward ? post.stage - 1 : post.stage + 1;
+      ISOCOST_ASSIGN(const Time ended, end_of(line_of(post), neighbour, pass.kind, pass.slot));
+      const PipelineLoad& load = slot.microbatch.load;
+      const double units = post.encoder ? load.encoder_units : load.llm_units;
+      await(ended, units * module_of(post).output_bytes_per_unit);
+      return {};
+    }
+    if (forward) return await_rows(slot);
+    return post.encoder ? await_gradients(post, pass.slot, slot) : Status{};
+  }
+
+  // The LLM's first stage waits for the encoder's last ...
+  Status await_rows(const Slot& slot) {
+    for (const EmulatedFeed& feed : slot.microbatch.feeds) {
+      ISOCOST_ASSIGN(const Time ended,
+                     end_of(*encoder_.lines[feed.encoder_replica], job_.model.encoder.stages - 1,
+                            PassKind::kForward, feed.slot));
+      await(ended, static_cast<double>(feed.bytes));
+    }
+    return {};
+  }
+
+  // ... and that one for the gradients of what it sent.
+  Status await_gradients(const Post& post, std::uint32_t number, const Slot& slot) {
+    std::set<std::pair<std::uint32_t, std::uint32_t>> fed;  // LLM replica, microbatch
+    for (const Route& route : slot.routes) fed.emplace(route.replica, route.microbatch);
+    for (const auto& [replica, microbatch] : fed) {
+      Line& llm = *llm_.lines[replica];
+      ISOCOST_ASSIGN(const Time ended, end_of(llm, 0, PassKind::kBackward, microbatch));
+      for (const EmulatedFeed& feed : llm.microbatch(microbatch).feeds) {
+        if (feed.encoder_replica != post.replica || feed.slot != number) continue;
+        await(ended, static_cast<double>(feed.bytes));
+      }
+    }
+    return {};
+  }
+
+  // Waits for the pass's inputs, waits the pass out, and tells the neighbours.
+  Status run_pass(const Post& post, const Pass& pass, Slot& slot) {
+    if (pass.kind != PassKind::kWeights) ISOCOST_TRY(await_inputs(post, pass, slot));
+    const Time started = Clock::now();
+    const double seconds = pass_seconds(post, pass.kind, slot.microbatch.load);
+    std::this_thread::sleep_until(started + length(seconds * job_.time_scale));
+    slot.seconds += seconds;
+    if (pass.kind == PassKind::kForward) slot.forward_s = slot.seconds;
+    if (pass.kind != PassKind::kWeights) {
+      line_of(post).end(post.stage, pass.slot, pass.kind, Clock::now());
+    }
+    return {};
+  }
+
+  Status receive(const Post& post, std::size_t step, Client& client, std::vector<Slot>& slots) {
+    ISOCOST_ASSIGN(auto next, client.next(fault_.token()));
+    if (!next) {  // the end of an epoch lies between two steps
+      ISOCOST_ASSIGN(next, client.next(fault_.token()));
+    }
+    if (!next) return Error(ErrorCode::kUnavailable, "the node ran out of microbatches");
+    const MicrobatchHeader& header = next->header;
+    if (header.position.microbatch != slots.size() ||
+        (!post.encoder && header.microbatches != job_.model.microbatches)) {
+      return Error(ErrorCode::kInvalidArgument,
+                   "the node delivers " + std::to_string(header.microbatches) +
+                       " microbatches a step, not " + std::to_string(job_.model.microbatches));
+    }
+    slots_of_step_[post.number] = header.microbatches;
+    waits_[post.number] += std::chrono::duration<double>(next->waited).count();
+    Slot& slot = slots.emplace_back();
+    slot.report = {header.position, header.predicted_seconds};
+    slot.routes = header.routes;
+    // All stages of a replica find the same.
+    slot.microbatch.load =
+        disturbed(job_.disturbance, {post.encoder, post.replica, step, header.position.microbatch},
+                  spread_load(job_.job, job_.layout, prices_.of(header.load)));
+    if (!post.encoder && post.stage == 0) slot.microbatch.feeds = feeds_of(header);
+    if (post.stage == 0) line_of(post).set(header.position.microbatch, slot.microbatch);
+    return {};
+  }
+
+  // A feed's bytes are those of the samples that have rows in it.
+  std::vector<EmulatedFeed> feeds_of(const MicrobatchHeader& header) const {
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::uint32_t>> samples;
+    for (const Route& route : header.routes) {
+      samples[{route.replica, route.microbatch}].insert(route.sample);
+    }
+    std::vector<EmulatedFeed> feeds;
+    for (const auto& [from, in_it] : samples) {
+      double units = 0;
+      for (const std::uint32_t i : in_it) {
+        const Load& load = job_.loads[header.samples.at(i).id % job_.loads.size()];
+        units += prices_.of(load).llm_units;
+      }
+      feeds.push_back({from.first, from.second,
+                       static_cast<std::int64_t>(units * job_.model.feed_bytes_per_llm_unit)});
+    }
+    return feeds;
+  }
+
+  // The node hears what the passes take by the model, not when this machine's threads woke: its
+  // load is no news of the emulated cluster. In the parts that it predicted of the stage's modules.
+  Status send_report(const Slot& slot, Client& client) const {
+    const auto& predicted = slot.report.seconds;
+    const double sum = std::accumulate(predicted.begin(), predicted.end(), 0.0);
+    Report report = slot.report;
+    for (double& seconds : report.seconds) {
+      seconds = sum > 0 && seconds > 0 ? slot.seconds * seconds / sum : kNotMeasured;
+    }
+    if (sum > 0) report.forward_s = slot.forward_s;
+    return client.report(report);
+  }
+
+  double pass_seconds(const Post& post, PassKind kind, const PipelineLoad& load) const {
+    std::vector<StagePass> passes(module_of(post).stages);
+    (post.encoder ? encoder_passes : llm_passes)(job_.model, load, passes);
+    const StagePass& pass = passes[post.stage];
+    if (kind == PassKind::kForward) return pass.forward_s;
+    if (kind == PassKind::kWeights) return pass.weights_s;
+    return job_.model.schedule == Schedule::kZbH1 ? pass.backward_s
+                                                  : pass.backward_s + pass.weights_s;
+  }
+
+  // Both run while every other thread waits.
+  void begin_step() {
+    std::fill(waits_.begin(), waits_.end(), 0.0);
+    std::fill(slots_of_step_.begin(), slots_of_step_.end(), 0);
+    step_started_ = Clock::now();
+  }
+
+  void end_step() {
+    if (++finished_ <= job_.warm_up) return;
+    EmulatedStep step;
+    step.seconds = seconds_between(step_started_, Clock::now());
+    for (const double wait : waits_) {
+      step.data_wait_s += wait / static_cast<double>(waits_.size());
+    }
+    const auto llm = all_of(llm_);
+    step.work = work_of(job_.model, all_of(encoder_), llm);
+    step.coupled = is_coupled(llm);
+    steps_.push_back(std::move(step));
+  }
+
+  static std::vector<std::vector<EmulatedMicrobatch>> all_of(const Side& side) {
+    std::vector<std::vector<EmulatedMicrobatch>> microbatches;
+    for (const auto& line : side.lines) microbatches.push_back(line->microbatches());
+    return microbatches;
+  }
+
+  const EmulatedJob& job_;
+  const SamplePrices prices_;
+  Fault fault_;
+  Side encoder_;
+  Side llm_;
+  std::vector<Post> posts_;
+  std::unique_ptr<Meeting> start_;
+  std::unique_ptr<Meeting> end_;
+  std::vector<std::uint32_t> taken_;          // [microbatches]: see taken_before
+  std::vector<double> waits_;                 // [posts], read between meetings
+  std::vector<std::uint32_t> slots_of_step_;  // [posts]: microbatches that a stage has to take
+  Time step_started_;
+  std::size_t finished_ = 0;
+  std::vector<EmulatedStep> steps_;
+};
+
+}  // namespace
+
+Result<std::vector<EmulatedStep>> emulate_trainers(const EmulatedJob& job,
+                                                   const std::stop_token& stop) {
+  ISOCOST_TRY(job.model.validate());
+  return Fleet(job, stop).run();
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,86 @@
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <system_error>
+
+#include "base/output_file.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/number_range.h"
+
+namespace isocost::cli {
+namespace {
+
+constexpr double kLeastSeconds = 1e-3;
+constexpr double kMostSeconds = 7 * 24 * 3600;
+
+struct ProfileArguments {
+  bool example = false;
+  std::string out = "profile.json";
+  double budget_s = 60;
+  int threads = 1;
+};
+
+// Replaces this process by the program that links libtorch; returns only where that fails.
+Error start_example(const ProfileArguments& arguments) {
+  if (arguments.out.empty()) return {ErrorCode::kInvalidArgument, "--out is empty; name a file"};
+  const Status writable = check_output_file("--out", arguments.out);
+  if (!writable) return writable.error();
+  std::error_code failure;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failure);
+  const std::string program = (self.parent_path() / "profile_example").string();
+  if (failure || !std::filesystem::exists(program, failure)) {
+    return {ErrorCode::kNotFound,
+            program + " is not there: Isocost was built without libtorch (ISOCOST_BUILD_TORCH)"};
+  }
+  // A rank of the demo computes with so many threads, its BLAS included.
+  const std::string threads = std::to_string(arguments.threads);
+  setenv("OPENBLAS_NUM_THREADS", threads.c_str(), 1);
+  setenv("OMP_NUM_THREADS", threads.c_str(), 1);
+  const std::string budget = std::to_string(arguments.budget_s);
+  execl(program.c_str(), program.c_str(), "--out", arguments.out.c_str(), "--budget",
+        budget.c_str(), "--threads", threads.c_str(), nullptr);
+  return {ErrorCode::kIo, "cannot start " + program + ": " +
+                              std::error_code(errno, std::system_category()).message()};
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand(
+      "profile",
+      "Measure a model over a grid of loads; your own: isocost.profile_model in Python.");
+  auto arguments = std::make_shared<ProfileArguments>();
+  command->add_flag("--example", arguments->example, "The model of ./run demo")->required();
+  command->add_option("--out", arguments->out, "Profile to write")
+      ->type_name("FILE")
+      ->capture_default_str();
+  command
+      ->add_option("--budget", arguments->budget_s,
+                   "Time to spend: 30s, 5m, 1h, a week at most [60s]")
+      ->type_name("TIME")
+      ->transform(
+          CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
+      ->check(number_range(kLeastSeconds, kMostSeconds));
+  command->add_option("--threads", arguments->threads, "Threads to compute with")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->footer(
+      "Example:\n  isocost profile --example --budget 5m --out profile.json\n"
+      "  isocost serve --shards data/shards --profile profile.json\n"
+      "Every load of the first grid (up to 15 a module) and of each cut is run at least 5 times, 2 "
+      "to\n"
+      "warm up and 3 that count, whatever the budget. A budget below the time of these runs, about "
+      "a\n"
+      "minute for the example's model on one core, is exceeded.\n"
+      "docs/profile.md says what is measured, and how to measure a model of your own.");
+  command->callback(
+      [arguments, &run] { run = [arguments] { return report(start_example(*arguments)); }; });
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/output_file.h"
+#include "base/statistics.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "loader/config/config.h"
+#include "loader/report/data_profile.h"
+#include "loader/report/data_report.h"
+
+namespace isocost::cli {
+namespace {
+
+struct ProfileArguments {
+  std::string directory;
+  std::string index_dir;
+  std::string profile;
+  std::string html;
+  std::vector<std::pair<const OptionSpec*, std::string>> recipe;  // in the order given
+  DataProfileOptions options;
+  bool json = false;
+  bool verbose = false;
+};
+
+std::string correlation_text(const std::optional<double>& value) {
+  if (!value) return "-";
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", *value);
+  return text.data();
+}
+
+void print_distributions(const DataProfile& profile) {
+  std::printf("\n%-18s %12s %12s %12s %12s %12s\n", "of a sample", "mean", "median", "90 %", "99 %",
+              "most");
+  for (const SampleQuantity& quantity : sample_quantities()) {
+    const Distribution d = distribution_of(values_of(profile, quantity));
+    if (d.most == 0) continue;
+    std::printf("%-18s %12.5g %12.5g %12.5g %12.5g %12.5g\n", std::string(quantity.text).c_str(),
+                d.mean, d.p50, d.p90, d.p99, d.most);
+  }
+}
+
+void print_modalities(const DataProfile& profile) {
+  std::printf("\n%-10s %10s %8s %10s %12s\n", "media", "samples", "share", "parts", "MB");
+  for (std::size_t m = 0; m < profile.modalities.size(); ++m) {
+    const ModalityCount& count = profile.modalities.at(m);
+    if (count.parts == 0) continue;
+    std::printf(
+        "%-10s %10llu %7.1f%% %10llu %12.1f\n",
+        std::string(modality_name(static_cast<Modality>(m))).c_str(),
+        static_cast<unsigned long long>(count.samples),
+        100 * static_cast<double>(count.samples) / static_cast<double>(profile.samples.size()),
+        static_cast<unsigned long long>(count.parts),
+        static_cast<double>(count.encoded_bytes) / 1e6);
+  }
+}
+
+void print_heaviest(const DataProfile& profile) {
+  double mean = 0;
+  for (const ProfiledSample& sample : profile.samples) {
+    mean += sample.total_s() / static_cast<double>(profile.samples.size());
+  }
+  std::printf("\nthe dearest 1 %% take %.1f %% of all seconds; the heaviest samples:\n",
+              100 * profile.heaviest_percent_share);
+  for (const HeavySample& heavy : profile.heaviest) {
+    std::printf("%8.1f x mean  %s: %s (%s)\n", mean > 0 ? heavy.sample.total_s() / mean : 1.0,
+                heavy.shard.c_str(), heavy.key.c_str(), heavy.parts.c_str());
+  }
+}
+
+void print_hours(const DataProfile& profile) {
+  const std::optional<GpuHours> hours = profile.gpu_hours();
+  if (!hours) {
+    std::printf(
+        "(the default profile knows proportions only: --gpu-hours or --profile for hours)\n");
+  } else if (hours->of_run) {
+    std::printf("of %.4g GPU-hours: %.4g\n", hours->blind, hours->saved());
+  } else {
+    std::printf("a pass over the data: %.4g GPU-hours in order, %.4g balanced\n", hours->blind,
+                hours->balanced);
+  }
+}
+
+void print_skew(const DataProfile& profile) {
+  const CostSkew& skew = profile.skew;
+  const DataProfileOptions& options = profile.options;
+  std::printf("\n%zu global batches of %lld samples, %lld ranks x %lld microbatches\n",
+              options.batches, static_cast<long long>(options.global_batch),
+              static_cast<long long>(options.ranks), static_cast<long long>(options.microbatches));
+  std::printf("%-14s %21s %18s %18s\n", "(± deviation)", "microbatch max/mean", "rank max/mean",
+              "step s");
+  for (const auto& [name, policy] :
+       {std::pair("in order", &skew.blind), std::pair("balanced", &skew.balanced)}) {
+    std::printf("%-13s %11.3f ± %7.3f %10.3f ± %5.3f %10.4g ± %5.2g\n", name,
+                policy->microbatch_max_over_mean, policy->microbatch_max_over_mean_deviation,
+                policy->rank_max_over_mean, policy->rank_max_over_mean_deviation, policy->step_s,
+                policy->step_s_deviation);
+  }
+  std::printf("balancing saves %.1f %% of step time (deviation %.1f)\n", 100 * skew.saved_share,
+              100 * skew.saved_share_deviation);
+  print_hours(profile);
+}
+
+void print_table(const DataProfile& profile) {
+  std::printf("%s: %llu samples, %llu bad; %zu profiled, %llu refused by the recipe; profile %s\n",
+              profile.directory.c_str(), static_cast<unsigned long long>(profile.dataset_size),
+              static_cast<unsigned long long>(profile.bad), profile.samples.size(),
+              static_cast<unsigned long long>(profile.refused), profile.profile_source.c_str());
+  if (profile.refused > 0) std::printf("first refused: %s\n", profile.refused_example.c_str());
+  print_modalities(profile);
+  print_distributions(profile);
+  std::printf("\ncorrelation of encoder and LLM seconds: %s (of ranks %s)\n",
+              correlation_text(profile.correlation).c_str(),
+              correlation_text(profile.rank_correlation).c_str());
+  print_heaviest(profile);
+  print_skew(profile);
+}
+
+Result<int> profile_command(ProfileArguments arguments) {
+  ISOCOST_TRY(check_output_file("--html", arguments.html));
+  const SignalStop signals;
+  DataProfileOptions& options = arguments.options;
+  options.stop = signals.token();
+  options.progress = progress_bar();
+  if (!arguments.profile.empty()) {
+    ISOCOST_ASSIGN(options.profile, of_given(CostProfile::load(arguments.profile)));
+  }
+  NodeOptions node;
+  for (const auto& [spec, value] : arguments.recipe) {
+    ISOCOST_TRY_CONTEXT(spec->set(node, value), spec->flag());
+  }
+  options.recipe = node.recipe;
+  ISOCOST_TRY(options.validate());
+  DatasetOptions dataset_options;
+  dataset_options.index_dir = arguments.index_dir;
+  dataset_options.progress = progress_bar();
+  dataset_options.log = console_log(arguments.verbose);
+  ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.directory, dataset_options));
+  ISOCOST_ASSIGN(const DataProfile profile, profile_data(*dataset, arguments.directory, options));
+  finish_progress();
+  if (!arguments.html.empty()) {
+    std::ofstream file(arguments.html);
+    file << data_report_html(profile);
+    if (!file.flush()) return Error(ErrorCode::kIo, "cannot write " + arguments.html);
+  }
+  if (arguments.json) {
+    std::fputs(profile.to_json().c_str(), stdout);
+  } else {
+    print_table(profile);
+  }
+  return 0;
+}
+
+void add_options(CLI::App& command, const std::shared_ptr<ProfileArguments>& arguments) {
+  DataProfileOptions& options = arguments->options;
+  command.add_option("DIR", arguments->directory, "Directory of shards (*.tar, *.tar.gz)")
+      ->required();
+  // As signed numbers, so that -1 is not a huge one. CLI11 clamps what exceeds 64 bits: no limit
+  // may be the largest of them.
+  const auto count = [&command](const char* name, auto& value, std::int64_t least,
+                                std::int64_t most, const char* text) {
+    command.add_option(name, value, text)->check(CLI::Range(least, most))->capture_default_str();
+  };
+  count("--samples", options.samples, 0, 1'000'000'000, "At most so many, drawn at random; 0: all");
+  command.add_option("--profile", arguments->profile, "Cost profile; empty: the stated default")
+      ->type_name("FILE");
+  count("--global-batch", options.global_batch, 1, 1'000'000, "Samples a step");
+  count("--ranks", options.ranks, 1, 100'000, "Data-parallel ranks");
+  count("--microbatches", options.microbatches, 1, 100'000, "Per rank and step");
+  count("--batches", options.batches, 1, 100'000, "Global batches that skew is measured on");
+  command.add_option("--gpu-hours", options.gpu_hours,
+                     "What a run takes without balancing: tells the hours saved; 0: not said");
+  count("--heaviest", options.heaviest, 0, 100'000, "Samples to list");
+  count("--seed", options.seed, 0, std::int64_t{1} << 53, "Of the samples and batches drawn");
+  command.add_option("--index-dir", arguments->index_dir,
+                     "Where indexes are kept; empty: .isocost beside the shards");
+  for (const OptionSpec& spec : node_option_table()) {
+    if (!spec.name.starts_with("recipe.")) continue;
+    command
+        .add_option_function<std::string>(
+            spec.flag(),
+            [arguments, &spec](const std::string& value) {
+              arguments->recipe.emplace_back(&spec, value);
+            },
+            spec.text + " [" + spec.get(NodeOptions{}) + "]")
+        ->type_name(spec.value);
+  }
+  command.add_option("--html", arguments->html, "Write a report with plots")->type_name("FILE");
+  command.add_flag("--json", arguments->json,
+                   "Print JSON, with the loads that --data of plan, simulate and emulate reads");
+  command.add_flag("--verbose", arguments->verbose, "Log debug messages, too");
+}
+
+}  // namespace
+
+void add_profile_data(CLI::App& app, Run& run) {
+  CLI::App* command =
+      app.add_subcommand("profile-data", "Tell what a data set costs, from its index alone.");
+  auto arguments = std::make_shared<ProfileArguments>();
+  add_options(*command, arguments);
+  command->footer(
+      "Nothing is decoded. The recipe's flags are those of serve.\n"
+      "Examples:\n"
+      "  isocost profile-data data/shards --html report.html\n"
+      "  isocost profile-data data/shards --ranks 64 --global-batch 1024 --gpu-hours 5000\n"
+      "  isocost profile-data data/shards --json > D.json && isocost plan --data D.json --gpus 64\n"
+      "What the figures mean: docs/data_profile.md.");
+  command->callback([arguments, &run] {
+    run = [arguments] { return exit_status(profile_command(*arguments)); };
+  });
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,116 @@
+#include <cstddef>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/read_file.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "loader/config/config.h"
+#include "loader/node/node.h"
+
+namespace isocost::cli {
+namespace {
+
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
+struct ServeArguments {
+  std::string config;
+  std::vector<std::pair<const OptionSpec*, std::string>> flags;  // in the order given
+  bool verbose = false;
+};
+
+// The file first, then the flags: what is typed wins.
+Result<NodeOptions> read_options(const ServeArguments& arguments) {
+  std::string text;
+  if (!arguments.config.empty()) {
+    ISOCOST_ASSIGN(text, read_file("config", arguments.config, kMaxConfigBytes));
+  }
+  return make_options([&](NodeOptions& options) -> Status {
+    ISOCOST_TRY(apply_toml(options, text, arguments.config));
+    for (const auto& [spec, value] : arguments.flags) {
+      ISOCOST_TRY_CONTEXT(spec->set(options, value), spec->flag());
+    }
+    return {};
+  });
+}
+
+Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
+  if (options.summary.empty()) return {};
+  std::ofstream file(options.summary);
+  file << summary.to_json() << '\n';
+  if (!file.flush()) return Error(ErrorCode::kIo, "cannot write " + options.summary.string());
+  return {};
+}
+
+Status serve(const ServeArguments& arguments) {
+  const SignalStop signals;
+  ISOCOST_ASSIGN(const NodeOptions options, of_given(read_options(arguments)));
+  const LogSink sink = console_log(arguments.verbose);
+  ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, progress_bar(), sink));
+  finish_progress();
+  log(sink, LogLevel::kInfo,
+      std::to_string(node->dataset().size()) + " samples in " +
+          std::to_string(node->dataset().shards()) + " shards, " +
+          std::to_string(node->dataset().bad().size()) + " bad");
+  if (const std::string url = node->metrics_url(); !url.empty()) {
+    log(sink, LogLevel::kInfo,
+        "a picture of the last step at " + url.substr(0, url.rfind('/')) + "/timeline.svg");
+    log(sink, LogLevel::kInfo, "metrics at " + url);
+  }
+  std::printf("listening on %s\n", node->endpoint().c_str());
+  std::fflush(stdout);
+  // An endless node ends by a signal only: what it did is told however it ends.
+  const auto ended = node->run(signals.token());
+  const NodeSummary summary = node->summary();
+  const Status written = write_summary(options, summary);
+  log(sink, LogLevel::kInfo,
+      (ended ? "done: " : "ended early: ") + std::to_string(summary.steps) + " steps, " +
+          std::to_string(summary.delivered) + " samples delivered, " + std::to_string(summary.bad) +
+          " bad, " + std::to_string(summary.dropped) + " dropped");
+  if (ended) return written;
+  if (!written) log(sink, LogLevel::kError, written.error().message());
+  return ended.error();
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("serve", "Run a loader node: plan, decode, deliver.");
+  auto arguments = std::make_shared<ServeArguments>();
+  command->add_option("--config", arguments->config, "TOML file; flags override it")
+      ->type_name("FILE");
+  command->add_flag("--verbose", arguments->verbose, "Log debug messages, too.");
+  for (const OptionSpec& spec : node_option_table()) {
+    const std::string standard = spec.get(NodeOptions{});
+    CLI::Option* option = command->add_option_function<std::string>(
+        spec.flag(),
+        [arguments, &spec](const std::string& value) {
+          arguments->flags.emplace_back(&spec, value);
+        },
+        spec.text + (standard.empty() ? "" : " [" + standard + "]"));
+    option->type_name(spec.value);
+    if (spec.value == "off|on") option->expected(0, 1)->default_str("on");  // --insecure alone
+  }
+  command->footer(
+      "Examples:\n"
+      "  isocost serve --shards data/shards --ranks 2 --global-batch 64 --microbatches 4\n"
+      "  isocost serve --config node.toml --bind 'tcp://127.0.0.1:*' --summary run.json\n"
+      "  isocost serve --shards data/shards --layout layout.json --global-batch 512\n"
+      "  isocost serve --shards data/shards --metrics 9464    # and then: isocost top\n"
+      "  isocost serve --shards data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
+      "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
+      "acknowledged the last epoch. Stops at SIGINT or SIGTERM. Status: 0 done, 1 failed, 2 wrong\n"
+      "call or file, 128 + N stopped by signal N.");
+  command->callback([arguments, &run] {
+    run = [arguments] {
+      const Status status = serve(*arguments);
+      return status ? 0 : report(status.error());
+    };
+  });
+}
+
+}  // namespace isocost::cli

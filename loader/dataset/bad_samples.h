@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "base/log.h"
+#include "base/result.h"
+#include "loader/dataset/dataset.h"
+#include "loader/node/node_options.h"
+
+namespace isocost {
+
+/// Counts bad samples, whatever the number of epochs that meet them, and lists each once in a
+/// JSON-lines file (opened when the first one comes) and says when the policy ends training.
+/// Internally synchronised.
+class BadSampleList {
+ public:
+  /// `dataset_size` is what a percentage refers to. Errors: kInvalidArgument for a limit that is no
+  /// count and no percentage.
+  static Result<std::unique_ptr<BadSampleList>> create(const NodeOptions& options,
+                                                       std::uint64_t dataset_size, LogSink log);
+
+  /// Errors: kCorrupt where the policy is to fail, kResourceExhausted where there are more than
+  /// allowed, kIo where the file cannot be written. Each names the sample.
+  Status add(const BadSample& bad);
+
+  std::uint64_t count() const;
+
+ private:
+  BadSampleList(const NodeOptions& options, std::uint64_t limit, LogSink log);
+  Status write(const BadSample& bad);
+
+  const BadSamplePolicy policy_;
+  const std::filesystem::path file_name_;
+  const std::uint64_t limit_;
+  const LogSink log_;
+  mutable std::mutex mutex_;
+  std::ofstream file_;
+  std::set<std::string, std::less<>> seen_;  // shard, key and part
+};
+
+/// Errors: kInvalidArgument where options.max_bad_samples is no count and no percentage.
+Status check_bad_sample_limit(const NodeOptions& options);
+
+/// {"shard": ..., "key": ..., "part": ..., "reason": ...}, one line without its end.
+std::string to_json_line(const BadSample& bad);
+
+/// "shard: key: part: reason", for messages.
+std::string describe(const BadSample& bad);
+
+}  // namespace isocost

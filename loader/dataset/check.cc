@@ -1,0 +1,183 @@
+#include "loader/dataset/check.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/buffer.h"
+#include "base/executor.h"
+#include "base/memory_budget.h"
+#include "decode/sample_shape.h"
+#include "loader/dataset/sample_limits.h"
+
+namespace isocost {
+namespace {
+
+struct BadPart {
+  SampleId id = 0;
+  std::size_t part = 0;  // the number of parts: the sample as a whole
+  std::string reason;
+};
+
+// Decodes parts one by one on the workers: a bad part hides no other, and memory is asked for what
+// one part takes.
+class Checker {
+ public:
+  Checker(const Dataset& dataset, const Recipe& recipe, const CheckOptions& options)
+      : dataset_(dataset),
+        recipe_(recipe),
+        options_(options),
+        budget_(options.memory),
+        executor_(make_executor(options.workers)),
+        most_in_flight_(4 * executor_->workers()) {}
+
+  Status run();
+  void fill(CheckReport& report) &&;
+
+ private:
+  Status submit(SampleId id, std::size_t part, const PartShape& shape);
+  Status wait_for_place();
+  void check(SampleId id, std::size_t part, const PartShape& shape);
+  void add(BadPart bad);
+
+  const Dataset& dataset_;
+  const Recipe& recipe_;
+  const CheckOptions& options_;
+  BufferPool pool_;
+  MemoryBudget budget_;
+
+  std::mutex mutex_;  // guards bad_ and in_flight_
+  std::condition_variable_any changed_;
+  std::vector<BadPart> bad_;
+  std::size_t in_flight_ = 0;
+
+  std::uint64_t parts_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::unique_ptr<Executor> executor_;  // last: its tasks use all of the above
+  std::size_t most_in_flight_;
+};
+
+Status Checker::run() {
+  const ProgressSink& progress = options_.dataset.progress;
+  const std::uint64_t size = dataset_.size();
+  for (SampleId id = 0; id < size; ++id) {
+    if (id + 1 < size) dataset_.read_ahead(id + 1);
+    const SampleShape shape = dataset_.shape(id);
+    const auto together = decoding_bytes(recipe_, shape, budget_.limit());
+    if (!together && shape.parts.size() > 1) {
+      add({id, shape.parts.size(), together.error().message()});
+    }
+    for (std::size_t i = 0; i < shape.parts.size(); ++i) {
+      ISOCOST_TRY(submit(id, i, shape.parts[i]));
+    }
+    if (progress) progress(id + 1, size, "decoding samples");
+  }
+  executor_.reset();  // runs what was submitted
+  return {};
+}
+
+Status Checker::submit(SampleId id, std::size_t part, const PartShape& shape) {
+  parts_ += 1;
+  bytes_ += static_cast<std::uint64_t>(shape.encoded_bytes);
+  const auto needed = decoding_bytes(recipe_, {{shape}, 1.0F}, budget_.limit());
+  if (!needed) {
+    add({id, part, needed.error().message()});
+    return {};
+  }
+  ISOCOST_TRY(wait_for_place());
+  ISOCOST_ASSIGN(MemoryBudget::Grant grant, budget_.acquire(*needed, options_.stop));
+  {
+    const std::lock_guard lock(mutex_);
+    ++in_flight_;
+  }
+  auto held = std::make_shared<MemoryBudget::Grant>(std::move(grant));
+  executor_->submit([this, id, part, shape, held] {
+    check(id, part, shape);
+    held->release();
+    {
+      const std::lock_guard lock(mutex_);
+      --in_flight_;
+    }
+    changed_.notify_one();
+  });
+  return {};
+}
+
+// Small parts would fit the budget by the million: the queue of tasks stays short, too.
+Status Checker::wait_for_place() {
+  std::unique_lock lock(mutex_);
+  if (changed_.wait(lock, options_.stop, [this] { return in_flight_ < most_in_flight_; }) &&
+      !options_.stop.stop_requested()) {
+    return {};
+  }
+  return Error(ErrorCode::kCancelled, "stopped before everything was checked");
+}
+
+void Checker::check(SampleId id, std::size_t part, const PartShape& shape) {
+  auto source = dataset_.open_part(id, part);
+  if (!source) {
+    add({id, part, source.error().message()});
+    return;
+  }
+  const PartBytes bytes{&shape, source->get()};
+  if (auto tensors = recipe_.tensors(std::span(&bytes, 1), pool_); !tensors) {
+    add({id, part, tensors.error().error.message()});
+  }
+}
+
+void Checker::add(BadPart bad) {
+  const std::lock_guard lock(mutex_);
+  bad_.push_back(std::move(bad));
+}
+
+void Checker::fill(CheckReport& report) && {
+  std::sort(bad_.begin(), bad_.end(), [](const BadPart& a, const BadPart& b) {
+    return a.id != b.id ? a.id < b.id : a.part < b.part;
+  });
+  report.samples = dataset_.size();
+  report.parts = parts_;
+  report.bytes = bytes_;
+  std::optional<SampleId> last;
+  for (BadPart& bad : bad_) {
+    const std::size_t parts = dataset_.shape(bad.id).parts.size();
+    const auto name = bad.part < parts ? dataset_.part_name(bad.id, bad.part) : "";
+    report.bad.push_back({std::string(dataset_.shard(bad.id)), std::string(dataset_.key(bad.id)),
+                          std::string(name), std::move(bad.reason)});
+    if (last == bad.id) continue;
+    last = bad.id;
+    report.samples -= 1;
+    report.parts -= parts;
+  }
+}
+
+Status validate(const CheckOptions& options) {
+  if (options.memory >= kMiB && options.dataset.limits.max_pixels >= 1) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               "memory = " + std::to_string(options.memory) +
+                   ", max_pixels = " + std::to_string(options.dataset.limits.max_pixels) +
+                   ": at least 1 MiB and 1 pixel are needed");
+}
+
+}  // namespace
+
+Result<CheckReport> check_dataset(const std::filesystem::path& directory,
+                                  const CheckOptions& options) {
+  ISOCOST_TRY(validate(options));
+  ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(options.recipe));
+  ISOCOST_ASSIGN(const std::unique_ptr<Dataset> dataset, Dataset::open(directory, options.dataset));
+  CheckReport report;
+  report.shards = dataset->shards();
+  report.bad = dataset->bad();
+  Checker checker(*dataset, recipe, options);
+  ISOCOST_TRY(checker.run());
+  std::move(checker).fill(report);
+  return report;
+}
+
+}  // namespace isocost

@@ -1,0 +1,362 @@
+#include "loader/dataset/dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <compare>
+#include <iterator>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/fingerprint.h"
+#include "loader/dataset/internal/index_file.h"
+#include "loader/dataset/internal/shard_file.h"
+
+namespace isocost {
+namespace fs = std::filesystem;
+namespace {
+
+struct Shard {
+  fs::path path;
+  std::string name;
+  std::unique_ptr<ShardIndex> index;
+  std::vector<std::uint32_t> kept;  // samples in use, where some are not; else empty
+  bool all_kept = true;
+
+  std::uint64_t size() const { return all_kept ? index->view().samples() : kept.size(); }
+  std::uint64_t local(std::uint64_t i) const { return all_kept ? i : kept[i]; }
+};
+
+bool is_shard_name(const std::string& name) {
+  return !name.starts_with('.') &&
+         (name.ends_with(".tar") || name.ends_with(".tar.gz") || name.ends_with(".tgz"));
+}
+
+struct Listing {
+  std::vector<Shard> shards;   // by name
+  std::vector<BadSample> bad;  // what is named like a shard and is none
+};
+
+std::string why_no_file(const fs::directory_entry& entry) {
+  std::error_code ignored;
+  if (entry.is_directory(ignored)) return "a directory; pack it, or give it another name";
+  if (!entry.exists(ignored)) return "a link to nothing; mend or remove it";
+  return "not a file; remove it, or give it another name";
+}
+
+Result<Listing> list_shards(const fs::path& directory) {
+  std::error_code failed;
+  if (!fs::is_directory(directory, failed)) {
+    return Error(ErrorCode::kNotFound, fmt::format("{}: no such directory; give the one that holds "
+                                                   "the shards (*.tar, *.tar.gz, *.tgz)",
+                                                   directory.string()));
+  }
+  Listing listing;
+  fs::directory_iterator entry(directory, failed);
+  for (; !failed && entry != fs::directory_iterator(); entry.increment(failed)) {
+    std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (!is_shard_name(name)) continue;
+    if (!entry->is_regular_file(ignored)) {
+      listing.bad.push_back({std::move(name), "", "", why_no_file(*entry)});
+      continue;
+    }
+    Shard shard;
+    shard.path = entry->path();
+    shard.name = std::move(name);
+    listing.shards.push_back(std::move(shard));
+  }
+  if (failed) {
+    return Error(ErrorCode::kIo,
+                 fmt::format("{}: cannot be listed: {}", directory.string(), failed.message()));
+  }
+  if (listing.shards.empty() && listing.bad.empty()) {
+    return Error(ErrorCode::kNotFound,
+                 fmt::format("{}: no shards (*.tar, *.tar.gz, *.tgz) in it; 'isocost make-shards' "
+                             "writes them",
+                             directory.string()));
+  }
+  std::sort(listing.shards.begin(), listing.shards.end(),
+            [](const Shard& a, const Shard& b) { return a.name < b.name; });
+  std::sort(listing.bad.begin(), listing.bad.end(),
+            [](const BadSample& a, const BadSample& b) { return a.shard < b.shard; });
+  return listing;
+}
+
+// Opens or builds the indexes of all shards on threads of its own.
+class Indexing {
+ public:
+  Indexing(std::vector<Shard>& shards, const fs::path& directory, const DatasetOptions& options)
+      : shards_(shards),
+        options_(options),
+        directories_(index_directories(directory, options.index_dir)) {}
+
+  Status run();
+
+ private:
+  void work();
+  void finish_one(const Shard& shard);
+  void fail(Error error);
+
+  std::vector<Shard>& shards_;
+  const DatasetOptions& options_;
+  const std::vector<fs::path> directories_;
+  std::atomic<std::size_t> next_ = 0;
+  std::mutex mutex_;
+  std::uint64_t done_ = 0;
+  std::optional<Error> error_;
+};
+
+Status Indexing::run() {
+  std::size_t workers = options_.workers;
+  if (workers == 0) workers = std::max(std::thread::hardware_concurrency(), 1U);
+  workers = std::min(workers, shards_.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back([this] { work(); });
+    work();
+  }
+  if (error_) return *std::move(error_);
+  return {};
+}
+
+void Indexing::work() {
+  for (std::size_t i = next_++; i < shards_.size(); i = next_++) {
+    Shard& shard = shards_[i];
+    auto index = open_or_build_index({shard.path, directories_, options_.limits, options_.log});
+    if (!index) {
+      fail(std::move(index).error());
+      return;
+    }
+    shard.index = *std::move(index);
+    finish_one(shard);
+  }
+}
+
+void Indexing::finish_one(const Shard& shard) {
+  const std::scoped_lock lock(mutex_);
+  ++done_;
+  if (options_.progress) options_.progress(done_, shards_.size(), shard.name);
+}
+
+void Indexing::fail(Error error) {
+  next_ = shards_.size();
+  const std::scoped_lock lock(mutex_);
+  if (!error_) error_ = std::move(error);
+}
+
+// One sample's key, by hash, in the order of shards and samples.
+struct KeyPlace {
+  std::uint64_t hash;
+  std::uint32_t shard;
+  std::uint32_t sample;
+  auto operator<=>(const KeyPlace&) const = default;
+};
+
+class IndexedDataset final : public Dataset {
+ public:
+  explicit IndexedDataset(Listing listing)
+      : shards_(std::move(listing.shards)), bad_(std::move(listing.bad)) {}
+  void finish();
+
+  std::uint64_t size() const override { return first_.back(); }
+  SampleShape shape(SampleId id) const override;
+  std::string_view key(SampleId id) const override;
+  std::string_view shard(SampleId id) const override { return at(id).shard->name; }
+  std::string_view part_name(SampleId id, std::size_t part) const override;
+  Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const override;
+  void read_ahead(SampleId id) const override;
+  const std::vector<BadSample>& bad() const override { return bad_; }
+  std::size_t shards() const override { return shards_.size(); }
+  std::size_t indexes_not_kept() const override;
+  std::uint64_t fingerprint() const override { return fingerprint_; }
+
+ private:
+  struct Place {
+    const Shard* shard;
+    const IndexView* view;
+    std::uint64_t sample;
+  };
+  Place at(SampleId id) const;
+  Result<std::shared_ptr<const ShardFile>> open(const Place& place) const;
+  std::vector<KeyPlace> sorted_keys() const;
+  std::optional<KeyPlace> first_with_key(const std::vector<KeyPlace>& places, std::size_t begin,
+                                         std::size_t i) const;
+  void collect_bad();
+  void drop_repeated_keys();
+  void keep_all_but(const std::vector<std::vector<std::uint32_t>>& dropped);
+  void number_samples();
+
+  std::vector<Shard> shards_;
+  std::vector<std::uint64_t> first_;  // id of each shard's first sample, and the size
+  std::vector<BadSample> bad_;
+  std::uint64_t fingerprint_ = 0;
+  mutable ShardCache cache_;
+};
+
+void IndexedDataset::finish() {
+  collect_bad();
+  drop_repeated_keys();
+  number_samples();
+}
+
+void IndexedDataset::collect_bad() {
+  for (const Shard& shard : shards_) {
+    const IndexView& view = shard.index->view();
+    for (std::uint64_t i = 0; i < view.bad(); ++i) {
+      bad_.push_back({shard.name, std::string(view.bad_key(i)), std::string(view.bad_part(i)),
+                      std::string(view.bad_reason(i))});
+    }
+  }
+}
+
+// Sixteen bytes a sample, for as long as the data set is being opened.
+std::vector<KeyPlace> IndexedDataset::sorted_keys() const {
+  std::vector<KeyPlace> places;
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    const IndexView& view = shards_[s].index->view();
+    for (std::uint32_t i = 0; i < view.samples(); ++i) {
+      places.push_back({Fingerprint::of(view.key(i)), s, i});
+    }
+  }
+  std::sort(places.begin(), places.end());
+  return places;
+}
+
+// The first of places[begin .. i) with the key of places[i]; all of them have its hash.
+std::optional<KeyPlace> IndexedDataset::first_with_key(const std::vector<KeyPlace>& places,
+                                                       std::size_t begin, std::size_t i) const {
+  const auto key_of = [&](const KeyPlace& place) {
+    return shards_[place.shard].index->view().key(place.sample);
+  };
+  for (std::size_t k = begin; k < i; ++k) {
+    if (key_of(places[k]) == key_of(places[i])) return places[k];
+  }
+  return std::nullopt;
+}
+
+// Indexing a shard saw to repeats within it; here are those across shards.
+void IndexedDataset::drop_repeated_keys() {
+  const auto places = sorted_keys();
+  std::vector<std::pair<KeyPlace, KeyPlace>> repeats;  // the repeat, the first
+  std::size_t begin = 0;                               // of those with one hash
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    if (places[begin].hash != places[i].hash) begin = i;
+    if (const auto first = first_with_key(places, begin, i))
+      repeats.emplace_back(places[i], *first);
+  }
+  std::sort(repeats.begin(), repeats.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.shard, a.first.sample) < std::pair(b.first.shard, b.first.sample);
+  });
+  std::vector<std::vector<std::uint32_t>> dropped(shards_.size());
+  for (const auto& [repeat, first] : repeats) {
+    const Shard& shard = shards_[repeat.shard];
+    const std::string key(shard.index->view().key(repeat.sample));
+    bad_.push_back({shard.name, key, "",
+                    fmt::format("the key '{}' stands in {}, too; give each sample its own key", key,
+                                shards_[first.shard].name)});
+    dropped[repeat.shard].push_back(repeat.sample);
+  }
+  keep_all_but(dropped);
+}
+
+void IndexedDataset::keep_all_but(const std::vector<std::vector<std::uint32_t>>& dropped) {
+  for (std::size_t s = 0; s < shards_.size(); ++s) {
+    if (dropped[s].empty()) continue;
+    shards_[s].all_kept = false;
+    std::vector<std::uint32_t> all(shards_[s].index->view().samples());
+    std::iota(all.begin(), all.end(), 0U);
+    std::set_difference(all.begin(), all.end(), dropped[s].begin(), dropped[s].end(),
+                        std::back_inserter(shards_[s].kept));
+  }
+}
+
+void IndexedDataset::number_samples() {
+  Fingerprint fingerprint;
+  first_ = {0};
+  for (const Shard& shard : shards_) {
+    first_.push_back(first_.back() + shard.size());
+    fingerprint.add(shard.name);
+    fingerprint.add(static_cast<std::uint64_t>(shard.index->view().identity().stamp.bytes));
+    fingerprint.add(shard.size());
+    for (std::uint64_t i = 0; i < shard.size(); ++i) {
+      fingerprint.add(shard.index->view().key(shard.local(i)));
+    }
+  }
+  fingerprint_ = fingerprint.value();
+}
+
+IndexedDataset::Place IndexedDataset::at(SampleId id) const {
+  const auto after = std::upper_bound(first_.begin(), first_.end(), id);
+  const auto s = static_cast<std::size_t>(after - first_.begin()) - 1;
+  const Shard& shard = shards_[s];
+  return {&shard, &shard.index->view(), shard.local(id - first_[s])};
+}
+
+std::size_t IndexedDataset::indexes_not_kept() const {
+  const auto count = std::count_if(shards_.begin(), shards_.end(),
+                                   [](const Shard& shard) { return !shard.index->kept(); });
+  return static_cast<std::size_t>(count);
+}
+
+SampleShape IndexedDataset::shape(SampleId id) const {
+  const Place place = at(id);
+  SampleShape shape;
+  shape.weight = place.view->weight(place.sample);
+  const std::uint64_t end = place.view->first_part(place.sample + 1);
+  for (std::uint64_t i = place.view->first_part(place.sample); i < end; ++i) {
+    shape.parts.push_back(place.view->part_shape(i));
+  }
+  return shape;
+}
+
+std::string_view IndexedDataset::key(SampleId id) const {
+  const Place place = at(id);
+  return place.view->key(place.sample);
+}
+
+std::string_view IndexedDataset::part_name(SampleId id, std::size_t part) const {
+  const Place place = at(id);
+  return place.view->part_name(place.view->first_part(place.sample) + part);
+}
+
+Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const Place& place) const {
+  return cache_.get(place.shard->path, place.view->identity().stamp);
+}
+
+Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {
+  const Place place = at(id);
+  ISOCOST_ASSIGN(auto shard, open(place));
+  const std::uint64_t i = place.view->first_part(place.sample) + part;
+  return std::make_unique<MemberSource>(std::move(shard), place.view->part_offset(i),
+                                        place.view->part_shape(i).encoded_bytes);
+}
+
+void IndexedDataset::read_ahead(SampleId id) const {
+  const Place place = at(id);
+  const auto shard = open(place);
+  if (!shard) return;  // open_part will say so
+  const std::uint64_t last = place.view->first_part(place.sample + 1) - 1;
+  const std::int64_t begin = place.view->part_offset(place.view->first_part(place.sample));
+  const std::int64_t end =
+      place.view->part_offset(last) + place.view->part_shape(last).encoded_bytes;
+  (*shard)->read_ahead(begin, end - begin);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
+                                               const DatasetOptions& options) {
+  ISOCOST_ASSIGN(auto listing, list_shards(directory));
+  ISOCOST_TRY(Indexing(listing.shards, directory, options).run());
+  auto dataset = std::make_unique<IndexedDataset>(std::move(listing));
+  dataset->finish();
+  return std::unique_ptr<Dataset>(std::move(dataset));
+}
+
+}  // namespace isocost

@@ -1,0 +1,235 @@
+#include "loader/dataset/internal/index_builder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string_view>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "loader/dataset/internal/member_name.h"
+#include "loader/dataset/internal/tar_listing.h"
+
+namespace isocost {
+namespace {
+
+// A sample whose members are being read. Its first fault counts; later parts are not looked at.
+struct OpenSample {
+  IndexedSample sample;
+  std::vector<std::string> names;  // of all parts that Isocost reads
+  std::optional<IndexedBad> bad;
+};
+
+class Builder {
+ public:
+  Builder(std::shared_ptr<const ShardFile> shard, std::string name, const ProbeLimits& limits,
+          const LogSink& log)
+      : shard_(std::move(shard)), name_(std::move(name)), limits_(limits), log_(log) {
+    built_.contents.identity = {shard_->stamp(), limits};
+    built_.contents.tar_bytes = shard_->size();
+  }
+
+  BuiltIndex run();
+
+ private:
+  void add(const TarMember& member);
+  void add_nameless(const TarMember& member);
+  void add_part(const TarMember& member, const std::string& part);
+  void add_json(const TarMember& member, IndexedPart part);
+  void refuse(std::string_view part, std::string reason);
+  void refuse(std::string_view part, const Error& error);
+  void ignore(std::string_view part);
+  void open_sample(const std::string& key);
+  void close_sample();
+  void end(const std::string& problem, bool broke_off);
+  void add_bad_shard(std::string reason);
+
+  const std::shared_ptr<const ShardFile> shard_;
+  const std::string name_;
+  const ProbeLimits limits_;
+  const LogSink& log_;
+  BuiltIndex built_;
+  std::unique_ptr<OpenSample> current_;
+  std::unordered_set<std::string> keys_;
+  std::set<std::string, std::less<>> ignored_;
+};
+
+BuiltIndex Builder::run() {
+  auto listing = TarListing::open(*shard_);
+  if (!listing) {
+    add_bad_shard(listing.error().message());
+    built_.keep = false;
+    return std::move(built_);
+  }
+  while (const auto member = listing->next()) add(*member);
+  end(listing->problem(), listing->broke_off());
+  return std::move(built_);
+}
+
+void Builder::add(const TarMember& member) {
+  const auto [key, part] = split_member_name(member.name);
+  if (key.empty() || key.ends_with('/') || part.empty()) {
+    add_nameless(member);
+    return;
+  }
+  if (!current_ || current_->sample.key != key) {
+    close_sample();
+    open_sample(std::string(key));
+  }
+  if (!member.problem.empty()) {
+    refuse(part, member.problem);
+  } else if (format_from_extension(part)) {
+    add_part(member, std::string(part));
+  } else {
+    ignore(part);
+  }
+}
+
+// A file without a dot, or a hidden one, names no sample.
+void Builder::add_nameless(const TarMember& member) {
+  if (member.problem.empty()) {
+    ignore(member.name);
+    return;
+  }
+  close_sample();
+  built_.contents.bad.push_back({member.name, "", member.problem});
+}
+
+void Builder::open_sample(const std::string& key) {
+  current_ = std::make_unique<OpenSample>();
+  current_->sample.key = key;
+  if (keys_.insert(key).second) return;
+  refuse("", fmt::format("the key '{}' stands earlier in {}; give each sample its own key, and "
+                         "keep its parts together (tar --sort=name)",
+                         key, name_));
+}
+
+void Builder::add_part(const TarMember& member, const std::string& part) {
+  if (current_->bad) return;
+  if (std::find(current_->names.begin(), current_->names.end(), part) != current_->names.end()) {
+    refuse(part, fmt::format("the part name '{}' stands twice in the sample; rename one (as in "
+                             "1.{})",
+                             part, part));
+    return;
+  }
+  current_->names.push_back(part);
+  IndexedPart indexed{part, member.offset, {}};
+  const MemberSource source(shard_, member.offset, member.size);
+  if (format_from_extension(part) == MediaFormat::kJson) {
+    add_json(member, std::move(indexed));
+    return;
+  }
+  auto shape = probe(source, part, limits_);
+  if (!shape) {
+    refuse(part, shape.error());
+    return;
+  }
+  indexed.shape = *shape;
+  current_->sample.parts.push_back(std::move(indexed));
+}
+
+// Read whole, as its weight is part of the index; without a text it is nothing that a model sees.
+void Builder::add_json(const TarMember& member, IndexedPart part) {
+  if (member.size > limits_.max_json_bytes) {
+    refuse(part.name, fmt::format("{} bytes of JSON are more than the limit of {}", member.size,
+                                  limits_.max_json_bytes));
+    return;
+  }
+  std::string text(static_cast<std::size_t>(member.size), '\0');
+  const auto read =
+      shard_->read_at(member.offset, std::as_writable_bytes(std::span(text.data(), text.size())));
+  if (!read) {
+    refuse(part.name, read.error());
+    return;
+  }
+  text.resize(*read);
+  auto json = parse_sample_json(text);
+  if (!json) {
+    refuse(part.name, json.error());
+    return;
+  }
+  // Several JSON parts: each scales the sample.
+  current_->sample.weight *= json->weight;
+  if (json->text.empty()) return;
+  part.shape.modality = Modality::kText;
+  part.shape.format = MediaFormat::kJson;
+  part.shape.text_bytes = static_cast<std::int64_t>(json->text.size());
+  part.shape.encoded_bytes = member.size;
+  current_->sample.parts.push_back(std::move(part));
+}
+
+void Builder::refuse(std::string_view part, std::string reason) {
+  if (current_->bad) return;
+  current_->bad = IndexedBad{current_->sample.key, std::string(part), std::move(reason)};
+}
+
+void Builder::refuse(std::string_view part, const Error& error) {
+  if (error.code() == ErrorCode::kIo) built_.keep = false;
+  refuse(part, error.message());
+}
+
+void Builder::ignore(std::string_view part) {
+  const std::size_t dot = part.rfind('.');
+  const std::string_view extension = dot == std::string_view::npos ? part : part.substr(dot + 1);
+  if (!ignored_.emplace(extension).second) return;
+  isocost::log(
+      log_, LogLevel::kInfo,
+      fmt::format("{}: ignoring members like '{}', which Isocost does not read", name_, extension));
+}
+
+void Builder::close_sample() {
+  if (!current_) return;
+  if (!current_->bad && current_->sample.parts.empty()) {
+    refuse("", current_->names.empty()
+                   ? "no part that Isocost reads; add an image, audio, video or text"
+                   : "no part that a model sees, only JSON without \"text\"");
+  }
+  if (!current_->bad && !std::isfinite(current_->sample.weight)) {
+    refuse("", "the product of its JSON weights is beyond the largest number");
+  }
+  if (auto& bad = current_->bad) {
+    built_.contents.bad.push_back(*std::move(bad));
+  } else {
+    built_.contents.samples.push_back(std::move(current_->sample));
+  }
+  current_.reset();
+}
+
+void Builder::end(const std::string& problem, bool broke_off) {
+  // Damage in the gzip stream is why the tar in it breaks off.
+  const std::string& why = shard_->problem().empty() ? problem : shard_->problem();
+  if (broke_off && current_) {
+    std::string earlier;
+    if (const auto& bad = current_->bad) earlier = bad->reason;
+    refuse("", why);
+    close_sample();
+    // A fault found before must not hide that the rest of the shard is missing.
+    if (!earlier.empty() && earlier != why && earlier != problem) add_bad_shard(why);
+    return;
+  }
+  close_sample();
+  if (!why.empty()) {
+    add_bad_shard(why);
+  } else if (built_.contents.samples.empty() && built_.contents.bad.empty()) {
+    add_bad_shard("no samples; members are named key.extension");
+  }
+}
+
+void Builder::add_bad_shard(std::string reason) {
+  built_.contents.bad.push_back({"", "", std::move(reason)});
+}
+
+}  // namespace
+
+BuiltIndex build_index(const std::shared_ptr<const ShardFile>& shard, const std::string& name,
+                       const ProbeLimits& limits, const LogSink& log) {
+  return Builder(shard, name, limits, log).run();
+}
+
+}  // namespace isocost

@@ -1,0 +1,186 @@
+#include "loader/dataset/internal/index_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/fingerprint.h"
+#include "loader/dataset/internal/index_builder.h"
+
+namespace isocost {
+namespace fs = std::filesystem;
+namespace {
+
+Error io_error(const fs::path& path, std::string_view what) {
+  const int code = errno;
+  return {
+      code == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
+      fmt::format("{}: cannot {}: {}", path.string(), what, std::generic_category().message(code))};
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+Status write_all(int descriptor, const fs::path& path, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return io_error(path, "write");
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+fs::path user_cache() {
+  // NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment.
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return fs::path(cache) / "isocost";
+  const char* home = std::getenv("HOME");
+  // NOLINTEND(concurrency-mt-unsafe)
+  if (home != nullptr && *home == '/') return fs::path(home) / ".cache" / "isocost";
+  return {};
+}
+
+// Shards of one name in different directories must not share an index.
+fs::path folder_for(const fs::path& parent, const fs::path& shards) {
+  std::error_code failed;
+  fs::path canonical = fs::weakly_canonical(shards, failed);
+  if (failed) canonical = shards;
+  return parent / fmt::format("{}-{:016x}", canonical.filename().string(),
+                              Fingerprint::of(canonical.string()));
+}
+
+fs::path index_name(const fs::path& directory, const fs::path& shard) {
+  return directory / (shard.filename().string() + ".idx");
+}
+
+// The index in one directory, where it is there and current; says why one is not used.
+std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdentity& identity,
+                                          const LogSink& sink) {
+  auto index = ShardIndex::map(path);
+  if (index && same_identity((*index)->view().identity(), identity)) return *std::move(index);
+  if (index) {
+    log(sink, LogLevel::kInfo,
+        fmt::format("{}: its shard or the limits changed; indexing again", path.string()));
+  } else if (index.error().code() != ErrorCode::kNotFound) {
+    log(sink, LogLevel::kWarning,
+        fmt::format("{}: {}; indexing again", path.string(), index.error().message()));
+  }
+  return nullptr;
+}
+
+Result<BuiltIndex> build(const IndexRequest& request, const FileStamp& stamp) {
+  const auto shard = ShardFile::open(request.shard);
+  if (shard) {
+    return build_index(*shard, request.shard.filename().string(), request.limits, request.log);
+  }
+  if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
+  BuiltIndex refused;  // a gzip bomb is a bad shard, not a failure
+  refused.contents.identity = {stamp, request.limits};
+  refused.contents.bad.push_back({"", "", shard.error().message()});
+  return refused;
+}
+
+bool save(const IndexRequest& request, std::span<const std::byte> bytes) {
+  std::string refusals;
+  for (const fs::path& directory : request.directories) {
+    std::error_code ignored;
+    fs::create_directories(directory, ignored);
+    const auto written = write_atomically(index_name(directory, request.shard), bytes);
+    if (written) return true;
+    refusals += "; " + written.error().message();
+  }
+  log(request.log, LogLevel::kWarning,
+      fmt::format("{}: its index is kept in memory and will be built again next time{}; give a "
+                  "directory with --index-dir",
+                  request.shard.string(), refusals));
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ShardIndex>> ShardIndex::map(const fs::path& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.number() < 0) return io_error(path, "open");
+  struct stat status{};
+  if (fstat(file.number(), &status) != 0) return io_error(path, "stat");
+  if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
+    return Error(ErrorCode::kCorrupt, "broken index: empty or not a file");
+  }
+  const auto size = static_cast<std::size_t>(status.st_size);
+  void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
+  if (address == MAP_FAILED) return io_error(path, "map");
+  std::unique_ptr<ShardIndex> index(new ShardIndex());
+  index->mapped_ = {static_cast<std::byte*>(address), size};
+  ISOCOST_ASSIGN(index->view_, IndexView::parse(index->mapped_));
+  return index;
+}
+
+Result<std::unique_ptr<ShardIndex>> ShardIndex::in_memory(std::vector<std::byte> bytes, bool kept) {
+  std::unique_ptr<ShardIndex> index(new ShardIndex());
+  index->memory_ = std::move(bytes);
+  index->kept_ = kept;
+  ISOCOST_ASSIGN(index->view_, IndexView::parse(index->memory_));
+  return index;
+}
+
+ShardIndex::~ShardIndex() {
+  if (!mapped_.empty()) munmap(mapped_.data(), mapped_.size());
+}
+
+Status write_atomically(const fs::path& path, std::span<const std::byte> bytes) {
+  std::string temporary = path.string() + ".XXXXXX";
+  const Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
+  if (file.number() < 0) return io_error(path, "write");
+  auto written = write_all(file.number(), path, bytes);
+  if (written && fchmod(file.number(), 0644) != 0) written = io_error(path, "set the mode of");
+  if (written && rename(temporary.c_str(), path.c_str()) != 0) written = io_error(path, "write");
+  if (!written) unlink(temporary.c_str());
+  return written;
+}
+
+std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& index_dir) {
+  if (!index_dir.empty()) return {folder_for(index_dir, shards)};
+  std::vector<fs::path> directories = {shards / ".isocost"};
+  const fs::path cache = user_cache();
+  if (!cache.empty()) directories.push_back(folder_for(cache, shards));
+  return directories;
+}
+
+Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request) {
+  ISOCOST_ASSIGN(const FileStamp stamp, stamp_of(request.shard));
+  for (const fs::path& directory : request.directories) {
+    if (auto index = current_index(index_name(directory, request.shard), {stamp, request.limits},
+                                   request.log)) {
+      return index;
+    }
+  }
+  ISOCOST_ASSIGN(const BuiltIndex built, build(request, stamp));
+  ISOCOST_ASSIGN(const FileStamp after, stamp_of(request.shard));
+  std::vector<std::byte> bytes = encode_index(built.contents);
+  const bool lasting = built.keep && after == built.contents.identity.stamp;
+  const bool kept = lasting && save(request, bytes);
+  return ShardIndex::in_memory(std::move(bytes), kept);
+}
+
+}  // namespace isocost

@@ -1,0 +1,288 @@
+#include "loader/dataset/make_shards.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
+#include <variant>
+
+#include "base/utf8.h"
+#include "decode/sample_shape.h"
+#include "loader/dataset/internal/file_source.h"
+#include "loader/dataset/internal/member_name.h"
+#include "loader/dataset/internal/sample_input.h"
+#include "loader/dataset/internal/shard_writer.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct OpenPart {
+  std::string member;
+  std::string text;  // backs a source of bytes given in place
+  std::unique_ptr<ByteSource> source;
+};
+
+// Why a sample is refused: the part, and the error.
+struct Refusal {
+  std::string part;
+  Error error;
+};
+
+bool is_shard_of(const fs::path& path, std::string_view name) {
+  std::string file = path.filename().string();
+  if (!file.starts_with(name) || file.size() <= name.size()) return false;
+  file.erase(0, name.size());
+  constexpr std::size_t kDigits = 6;
+  const std::size_t digits = std::min(file.find_first_not_of("0123456789", 1), file.size()) - 1;
+  if (file.front() != '-' || digits < kDigits) return false;
+  const std::string rest = file.substr(1 + digits);
+  return rest == ".tar" || rest == ".tar.gz";
+}
+
+bool looks_like_shard(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.ends_with(".tar") || name.ends_with(".tar.gz") || name.ends_with(".tgz");
+}
+
+class Maker {
+ public:
+  Maker(const fs::path& output, const MakeShardsOptions& options)
+      : output_(output), options_(options) {}
+
+  // Not yet kept: what was written goes again.
+  ~Maker() {
+    if (kept_) return;
+    writer_.reset();
+    for (const fs::path& path : written_) remove(path);
+    for (const fs::path& path : made_directories_) remove(path);  // where they are empty
+  }
+  Maker(const Maker&) = delete;
+  Maker& operator=(const Maker&) = delete;
+
+  Status prepare();
+  Status add_all(SampleInput& input);
+  Result<MadeShards> keep();
+
+ private:
+  static void remove(const fs::path& path) {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+  Status add(const InputSample& sample);
+  std::optional<Refusal> refuse(const InputSample& sample, std::vector<OpenPart>& parts);
+  std::optional<Refusal> open_part(const InputSample& sample, const InputPart& part,
+                                   OpenPart& opened, bool& readable) const;
+  Status write(const std::vector<OpenPart>& parts);
+  Status end_shard();
+  Status take_bad(BadSample bad, const Error& error);
+  fs::path shard_path(std::uint64_t number) const;
+
+  const fs::path output_;
+  const MakeShardsOptions& options_;
+  MadeShards made_;
+  std::unordered_set<std::string> keys_;
+  std::unique_ptr<ShardWriter> writer_;
+  std::int64_t shard_samples_ = 0;
+  std::int64_t shard_bytes_ = 0;
+  std::vector<fs::path> written_;
+  std::vector<fs::path> made_directories_;  // the deepest first
+  bool kept_ = false;
+};
+
+Status Maker::prepare() {
+  std::error_code error;
+  for (fs::path path = output_; !path.empty() && !fs::exists(path, error);
+       path = path.parent_path()) {
+    made_directories_.push_back(path);
+  }
+  fs::create_directories(output_, error);
+  std::vector<fs::path> standing;
+  if (!error) {
+    for (const auto& entry : fs::directory_iterator(output_, error)) {
+      if (looks_like_shard(entry.path())) standing.push_back(entry.path());
+    }
+  }
+  if (error) return Error(ErrorCode::kIo, output_.string() + ": " + error.message());
+  if (standing.empty()) return {};
+  if (!options_.force) {
+    return Error(ErrorCode::kAlreadyExists,
+                 output_.string() + " already holds " + std::to_string(standing.size()) +
+                     " shards: name another directory, or replace them with --force");
+  }
+  for (const fs::path& path : standing) {
+    if (is_shard_of(path, options_.name)) remove(path);
+  }
+  return {};
+}
+
+Status Maker::add_all(SampleInput& input) {
+  for (;;) {
+    if (options_.stop.stop_requested()) {
+      return Error(ErrorCode::kCancelled, "stopped; the shards written so far were removed");
+    }
+    auto sample = input.next();
+    if (!sample) {
+      if (sample.error().code() != ErrorCode::kCorrupt) return std::move(sample).error();
+      ISOCOST_TRY(
+          take_bad({sample.error().message(), "", "", "not a manifest line"}, sample.error()));
+      continue;
+    }
+    const std::optional<InputSample>& read = *sample;
+    if (!read) return {};
+    ISOCOST_TRY(add(*read));
+    if (options_.progress) options_.progress(input.done(), input.total(), "writing shards");
+  }
+}
+
+Status Maker::add(const InputSample& sample) {
+  std::vector<OpenPart> parts(sample.parts.size());
+  if (auto refusal = refuse(sample, parts)) {
+    BadSample bad{sample.place, printable_utf8(sample.key), printable_utf8(refusal->part),
+                  refusal->error.message()};
+    std::string context = sample.place + ": " + bad.key;
+    if (!bad.part.empty()) context += ": " + bad.part;
+    return take_bad(std::move(bad), Error(refusal->error).with_context(context));
+  }
+  return write(parts);
+}
+
+Status Maker::take_bad(BadSample bad, const Error& error) {
+  if (!options_.skip_bad) {
+    return Error(error.code(), error.message() + " (--skip-bad leaves bad samples out)");
+  }
+  made_.bad.push_back(std::move(bad));
+  return {};
+}
+
+std::optional<Refusal> Maker::refuse(const InputSample& sample, std::vector<OpenPart>& parts) {
+  if (keys_.contains(sample.key)) {
+    return Refusal{"", {ErrorCode::kAlreadyExists, "the key was used before: keys are unique"}};
+  }
+  std::set<std::string_view> names;
+  bool readable = false;
+  for (std::size_t i = 0; i < sample.parts.size(); ++i) {
+    const InputPart& part = sample.parts[i];
+    if (!names.insert(part.name).second) {
+      return Refusal{part.name, {ErrorCode::kAlreadyExists, "the part is named twice"}};
+    }
+    if (auto refusal = open_part(sample, part, parts[i], readable)) return refusal;
+  }
+  if (!readable) {
+    return Refusal{"", {ErrorCode::kUnsupported, "a sample with no part that Isocost reads"}};
+  }
+  keys_.insert(sample.key);
+  return std::nullopt;
+}
+
+std::optional<Refusal> Maker::open_part(const InputSample& sample, const InputPart& part,
+                                        OpenPart& opened, bool& readable) const {
+  opened.member = sample.key + "." + part.name;
+  if (auto reason = refuse_member_name(opened.member)) {
+    return Refusal{part.name, {ErrorCode::kInvalidArgument, *std::move(reason)}};
+  }
+  const MemberName split = split_member_name(opened.member);
+  if (split.key != sample.key || split.part != part.name) {
+    return Refusal{
+        part.name,
+        {ErrorCode::kInvalidArgument, "the key's base name has a dot, or the part's name a slash"}};
+  }
+  if (const auto* text = std::get_if<std::string>(&part.body)) {
+    opened.text = *text;
+    opened.source = std::make_unique<MemoryByteSource>(std::as_bytes(std::span(opened.text)));
+  } else {
+    auto file = FileSource::open(std::get<fs::path>(part.body));
+    if (!file) return Refusal{part.name, std::move(file).error()};
+    opened.source = *std::move(file);
+  }
+  if (!format_from_extension(part.name)) return std::nullopt;  // the user's own, not ours to judge
+  readable = true;
+  if (auto shape = probe(*opened.source, part.name, options_.limits); !shape) {
+    return Refusal{part.name, std::move(shape).error()};
+  }
+  return std::nullopt;
+}
+
+Status Maker::write(const std::vector<OpenPart>& parts) {
+  std::int64_t bytes = 0;
+  for (const OpenPart& part : parts) bytes += tar_member_bytes(part.source->size());
+  const bool full = shard_samples_ >= options_.samples_per_shard ||
+                    (shard_samples_ > 0 && shard_bytes_ + bytes > options_.bytes_per_shard);
+  if (full) ISOCOST_TRY(end_shard());
+  if (writer_ == nullptr) {
+    ISOCOST_ASSIGN(writer_, ShardWriter::create(shard_path(made_.shards), options_.gzip));
+  }
+  for (const OpenPart& part : parts) {
+    ISOCOST_TRY_CONTEXT(writer_->add(part.member, *part.source), part.member);
+    made_.bytes += static_cast<std::uint64_t>(part.source->size());
+  }
+  shard_samples_ += 1;
+  shard_bytes_ += bytes;
+  made_.samples += 1;
+  return {};
+}
+
+Status Maker::end_shard() {
+  ISOCOST_TRY(writer_->finish());
+  writer_.reset();
+  written_.push_back(shard_path(made_.shards));
+  made_.shards += 1;
+  shard_samples_ = 0;
+  shard_bytes_ = 0;
+  return {};
+}
+
+Result<MadeShards> Maker::keep() {
+  if (writer_ != nullptr) ISOCOST_TRY(end_shard());
+  if (made_.samples == 0) {
+    return Error(ErrorCode::kNotFound, "the source holds no good sample: no shard was written");
+  }
+  kept_ = true;
+  return std::move(made_);
+}
+
+fs::path Maker::shard_path(std::uint64_t number) const {
+  std::array<char, 32> digits{};
+  std::snprintf(digits.data(), digits.size(), "-%06llu", static_cast<unsigned long long>(number));
+  return output_ / (options_.name + digits.data() + (options_.gzip ? ".tar.gz" : ".tar"));
+}
+
+}  // namespace
+
+Status MakeShardsOptions::validate() const {
+  if (name.empty() || name.starts_with('.') || refuse_member_name(name + ".tar") ||
+      name.find('/') != std::string::npos) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "name = '" + printable_utf8(name) + "': a file name without slashes is needed");
+  }
+  if (samples_per_shard < 1) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "samples_per_shard = " + std::to_string(samples_per_shard) + ": must be at least 1");
+  }
+  if (bytes_per_shard < 1) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "bytes_per_shard = " + std::to_string(bytes_per_shard) + ": must be at least 1");
+  }
+  return {};
+}
+
+Result<MadeShards> make_shards(const fs::path& source, const fs::path& output,
+                               const MakeShardsOptions& options) {
+  ISOCOST_TRY(options.validate());
+  ISOCOST_ASSIGN(const std::unique_ptr<SampleInput> input, SampleInput::open(source, options.log));
+  Maker maker(output, options);
+  ISOCOST_TRY(maker.prepare());
+  ISOCOST_TRY(maker.add_all(*input));
+  return maker.keep();
+}
+
+}  // namespace isocost

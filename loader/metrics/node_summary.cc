@@ -1,0 +1,34 @@
+#include "loader/metrics/node_summary.h"
+
+#include <cmath>
+#include <cstddef>
+#include <nlohmann/json.hpp>
+
+namespace isocost {
+
+std::string NodeSummary::to_json() const {
+  nlohmann::ordered_json mape_json = nlohmann::ordered_json::object();
+  for (std::size_t i = 0; i < kModules; ++i) {
+    const std::string name(module_name(static_cast<Module>(i)));
+    if (std::isfinite(mape.at(i))) mape_json[name] = mape.at(i);
+  }
+  const nlohmann::ordered_json json = {{"epochs", epochs},
+                                       {"steps", steps},
+                                       {"samples",
+                                        {{"delivered", delivered},
+                                         {"bad", bad},
+                                         {"replaced", replaced},
+                                         {"repeats", repeats},
+                                         {"dropped", dropped},
+                                         {"decoded_again", decoded_again}}},
+                                       {"plan_seconds_mean", plan_seconds_mean},
+                                       {"gap_mean", gap_mean},
+                                       {"memory_peak_bytes", memory_peak_bytes},
+                                       {"measurements", measurements},
+                                       {"reports_rejected", reports_rejected},
+                                       {"reprofiles", reprofiles},
+                                       {"mape", mape_json}};
+  return json.dump(2);
+}
+
+}  // namespace isocost

@@ -1,0 +1,34 @@
+#include "loader/node/internal/correction_file.h"
+
+#include <string>
+#include <system_error>
+
+#include "base/output_file.h"
+#include "base/read_file.h"
+#include "transport/messages.h"
+
+namespace isocost {
+
+Status restore_correction(OnlineModel& model, const std::filesystem::path& file,
+                          const LogSink& sink) {
+  std::error_code failure;
+  if (file.empty() || !std::filesystem::exists(file, failure)) return {};
+  ISOCOST_ASSIGN(const std::string state, read_file("correction_file", file, kMaxLearntBytes));
+  const Status restored = model.restore_state(state);
+  if (restored) return {};
+  const std::string named = "correction_file " + file.string();
+  if (restored.error().code() == ErrorCode::kInvalidArgument) {
+    log(sink, LogLevel::kWarning, named + " belongs to another profile; learning starts anew");
+    return {};
+  }
+  return Error(ErrorCode::kInvalidArgument,
+               named + " (remove it to start anew): " + restored.error().message());
+}
+
+Status save_correction(OnlineModel& model, const std::filesystem::path& file) {
+  if (file.empty()) return {};
+  const std::string state = model.save_state();
+  return state.empty() ? Status() : replace_file(file, state);
+}
+
+}  // namespace isocost

@@ -1,0 +1,189 @@
+#include "loader/node/internal/delivery_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace isocost {
+
+void DeliveryQueue::push(std::shared_ptr<SealedStep> step) {
+  entries_.push_back({std::move(step), {}});
+}
+
+void DeliveryQueue::push(const EpochEnd& end) {
+  entries_.push_back({nullptr, end});
+  last_seen_ = last_seen_ || end.last_epoch;
+}
+
+const DeliveryQueue::Entry* DeliveryQueue::entry_at(std::uint64_t number) const {
+  if (number < first_ || number - first_ >= entries_.size()) return nullptr;
+  return &entries_[static_cast<std::size_t>(number - first_)];
+}
+
+// Sets the rank's cursor to the first microbatch after `position`; to the oldest held without one.
+void DeliveryQueue::seek_after(std::size_t number, const std::optional<Position>& position) {
+  Rank& rank = ranks_[number];
+  rank.entry = first_;
+  rank.microbatch = 0;
+  if (!position) return;
+  for (; const Entry* entry = entry_at(rank.entry); ++rank.entry) {
+    if (entry->step == nullptr) {
+      // The end of a past epoch was received before anything of a later one.
+      if (entry->end.epoch >= position->epoch) return;
+      continue;
+    }
+    const Position last = entry->step->last_position(number);
+    if (*position < last) {
+      const bool inside = position->epoch == last.epoch && position->step == last.step;
+      rank.microbatch = inside ? position->microbatch + 1 : 0;
+      return;
+    }
+  }
+}
+
+void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& received) {
+  Rank& state = ranks_.at(static_cast<std::size_t>(rank));
+  state.present = true;
+  state.credit = 0;
+  // What was acknowledged is gone for good, whatever a client claims not to have.
+  std::optional<Position> after = state.acknowledged;
+  // Nor can it have what was never sent.
+  const bool possible = received && state.sent && *received <= *state.sent;
+  if (possible && (!after || *after < *received)) after = received;
+  seek_after(static_cast<std::size_t>(rank), after);
+}
+
+void DeliveryQueue::leave(std::int32_t rank) {
+  ranks_.at(static_cast<std::size_t>(rank)).present = false;
+}
+
+void DeliveryQueue::grant(std::int32_t rank, std::uint32_t microbatches) {
+  ranks_.at(static_cast<std::size_t>(rank)).credit += microbatches;
+}
+
+void DeliveryQueue::acknowledge(std::int32_t rank, const Position& position) {
+  Rank& state = ranks_.at(static_cast<std::size_t>(rank));
+  if (!state.sent || position > *state.sent) return;
+  if (state.acknowledged && position <= *state.acknowledged) return;
+  state.acknowledged = position;
+  drop_finished();
+}
+
+std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
+  Rank* chosen = nullptr;
+  for (Rank& rank : ranks_) {
+    const Entry* entry = entry_at(rank.entry);
+    if (!rank.present || entry == nullptr) continue;
+    if (entry->step != nullptr && rank.credit == 0) continue;
+    const bool older = chosen == nullptr || std::pair(rank.entry, rank.microbatch) <
+                                                std::pair(chosen->entry, chosen->microbatch);
+    if (older) chosen = &rank;
+  }
+  if (chosen == nullptr) return std::nullopt;
+
+  const Entry& entry = *entry_at(chosen->entry);
+  const auto receiver = static_cast<std::size_t>(chosen - ranks_.data());
+  Delivery delivery{static_cast<std::int32_t>(receiver), entry.step, chosen->microbatch, entry.end};
+  if (entry.step != nullptr) {
+    chosen->credit -= 1;
+    chosen->begun = true;
+    const Position at{entry.step->epoch, entry.step->step, chosen->microbatch};
+    if (!chosen->sent || *chosen->sent < at) chosen->sent = at;
+  }
+  if (entry.step != nullptr &&
+      chosen->microbatch + 1 < entry.step->plan.microbatches_of(receiver)) {
+    chosen->microbatch += 1;
+  } else {
+    chosen->entry += 1;
+    chosen->microbatch = 0;
+    if (entry.step == nullptr) drop_finished();
+  }
+  return delivery;
+}
+
+bool DeliveryQueue::done_with(std::size_t receiver, const Entry& entry) const {
+  const Rank& rank = ranks_[receiver];
+  if (entry.step == nullptr) return rank.entry > first_;
+  return rank.acknowledged && *rank.acknowledged >= entry.step->last_position(receiver);
+}
+
+void DeliveryQueue::drop_finished() {
+  while (!entries_.empty()) {
+    for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+      if (!done_with(receiver, entries_.front())) return;
+    }
+    entries_.pop_front();
+    first_ += 1;
+    for (Rank& rank : ranks_) {
+      if (rank.entry < first_) {
+        rank.entry = first_;
+        rank.microbatch = 0;
+      }
+    }
+  }
+}
+
+bool DeliveryQueue::acknowledged_any() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return rank.acknowledged.has_value(); });
+}
+
+std::optional<std::int32_t> DeliveryQueue::awaited() const {
+  if (last_seen_) return std::nullopt;  // all is there
+  const bool somebody_waits =
+      std::any_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) { return waits(rank); });
+  if (!somebody_waits) return std::nullopt;
+  const auto last = std::min_element(
+      ranks_.begin(), ranks_.end(), [](const Rank& a, const Rank& b) { return a.entry < b.entry; });
+  if (last->present) return std::nullopt;
+  return static_cast<std::int32_t>(last - ranks_.begin());
+}
+
+std::size_t DeliveryQueue::ahead() const {
+  std::uint64_t slowest = first_ + entries_.size();
+  for (const Rank& rank : ranks_) slowest = std::min(slowest, rank.entry);
+  std::size_t steps = 0;
+  for (std::uint64_t number = slowest; const Entry* entry = entry_at(number); ++number) {
+    if (entry->step != nullptr) ++steps;
+  }
+  return steps;
+}
+
+// Microbatches of the step that the rank has acknowledged.
+std::uint32_t DeliveryQueue::acknowledged_of(std::size_t receiver, const SealedStep& step) const {
+  const Rank& rank = ranks_[receiver];
+  if (!rank.acknowledged || *rank.acknowledged < Position{step.epoch, step.step, 0}) return 0;
+  if (*rank.acknowledged >= step.last_position(receiver))
+    return step.plan.microbatches_of(receiver);
+  return rank.acknowledged->microbatch + 1;
+}
+
+DeliveryQueue::Depth DeliveryQueue::depth() const {
+  Depth depth;
+  for (std::uint64_t number = first_; const Entry* entry = entry_at(number); ++number) {
+    if (entry->step == nullptr) continue;
+    const SealedStep& step = *entry->step;
+    if (!depth.oldest) depth.oldest = Position{step.epoch, step.step, 0};
+    depth.steps += 1;
+    for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+      const Rank& rank = ranks_[receiver];
+      const std::uint32_t all = step.plan.microbatches_of(receiver);
+      const std::uint32_t reached = rank.entry == number ? rank.microbatch : 0;
+      const std::uint32_t sent = rank.entry > number ? all : reached;
+      depth.planned += all - sent;
+      depth.unacknowledged += sent - std::min(sent, acknowledged_of(receiver, step));
+    }
+  }
+  return depth;
+}
+
+bool DeliveryQueue::finished() const { return last_seen_ && entries_.empty(); }
+
+std::shared_ptr<const SealedStep> DeliveryQueue::find(const Position& position) const {
+  for (const Entry& entry : entries_) {
+    if (entry.step == nullptr) continue;
+    if (entry.step->epoch == position.epoch && entry.step->step == position.step) return entry.step;
+  }
+  return nullptr;
+}
+
+}  // namespace isocost

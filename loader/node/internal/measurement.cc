@@ -1,0 +1,24 @@
+#include "loader/node/internal/measurement.h"
+
+#include <algorithm>
+
+namespace isocost {
+
+Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Report& report) {
+  const PlannedMicrobatch& bin = plan.microbatch_of(receiver, report.position.microbatch);
+  Measurement measurement;
+  measurement.load = bin.run_load;
+  measurement.seconds = report.seconds;
+  measurement.rank = static_cast<std::int32_t>(receiver);
+  measurement.step = std::uint64_t{report.position.epoch} << 32 | report.position.step;
+  measurement.shape = bin.shape;
+  double all = 0;
+  for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
+  if (report.forward_s >= 0 && all > 0) measurement.forward_share = report.forward_s / all;
+  if (!plan.seats.empty()) {
+    measurement.seconds = plan.seats[receiver].as_one_rank(report.seconds, bin.run_load);
+  }
+  return measurement;
+}
+
+}  // namespace isocost

@@ -1,0 +1,89 @@
+#include "loader/node/internal/microbatch_header.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+// The microbatch's tensors: those of its samples that the receiver consumes, rows added up, in the
+// order of first appearance.
+std::vector<TensorSpec> combined_specs(const SealedStep& step, const PlannedMicrobatch& bin,
+                                       std::size_t receiver) {
+  std::vector<TensorSpec> specs;
+  for (const PlannedSample& sample : bin.samples) {
+    for (const TensorSpec& spec : step.slots[sample.slot].specs) {
+      if (!consumes(step.plan, receiver, spec.name)) continue;
+      const auto found = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& other) {
+        return other.name == spec.name;
+      });
+      if (found == specs.end()) {
+        specs.push_back(spec);
+      } else {
+        found->shape.front() += spec.shape.front();
+      }
+    }
+  }
+  return specs;
+}
+
+std::uint32_t rows_of(const SampleSlot& slot, const std::string& tensor) {
+  for (const TensorSpec& spec : slot.specs) {
+    if (spec.name == tensor) return static_cast<std::uint32_t>(spec.shape.front());
+  }
+  return 0;
+}
+
+}  // namespace
+
+bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view tensor) {
+  if (plan.seats.empty()) return true;
+  const StageWork& work = plan.seats[receiver].work;
+  const std::size_t dot = tensor.find('.');
+  const auto module = module_from_name(tensor.substr(0, dot));
+  if (!module || dot == std::string_view::npos) return false;
+  const std::string_view name = tensor.substr(dot + 1);
+  const bool works = work.shares.at(static_cast<std::size_t>(*module)) > 0;
+  if (name == "lengths" || name == "grids") return works;
+  if (*module != Module::kLlm) return work.embeds_media;
+  return name == "labels" ? work.predicts : work.embeds_tokens;
+}
+
+MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::uint32_t microbatch) {
+  const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, microbatch);
+  MicrobatchHeader header;
+  header.position = {step.epoch, step.step, microbatch};
+  header.microbatches = step.plan.microbatches_of(receiver);
+  header.global_label_tokens = step.plan.global_label_tokens;
+  header.plan_hash = step.plan.hash;
+  header.profile_wanted = step.profile_wanted && receiver == 0 && microbatch == 0;
+  if (microbatch == 0) header.learnt = step.learnt;
+  header.predicted_seconds = step.plan.predicted_of(receiver, microbatch);
+  header.load = bin.load;
+  header.routes = bin.routes;
+  for (const PlannedSample& sample : bin.samples) {
+    const SampleSlot& slot = step.slots[sample.slot];
+    header.samples.push_back(
+        {slot.id, sample.weight, static_cast<std::uint32_t>(slot.load.label_tokens)});
+  }
+  header.tensors = combined_specs(step, bin, receiver);
+  for (const PlannedSample& sample : bin.samples) {
+    for (const TensorSpec& whole : header.tensors) {
+      header.rows.push_back(rows_of(step.slots[sample.slot], whole.name));
+    }
+  }
+  return header;
+}
+
+std::vector<NamedTensor> consumed(const StepPlan& plan, std::size_t receiver,
+                                  std::span<const NamedTensor> tensors) {
+  std::vector<NamedTensor> result;
+  for (const NamedTensor& named : tensors) {
+    if (consumes(plan, receiver, named.name)) result.push_back(named);
+  }
+  return result;
+}
+
+}  // namespace isocost

@@ -1,0 +1,202 @@
+#include "loader/node/internal/step_decoder.h"
+
+#include <algorithm>
+#include <latch>
+#include <string>
+#include <utility>
+
+#include "base/random.h"
+#include "loader/dataset/sample_limits.h"
+
+namespace isocost {
+namespace {
+
+std::int64_t bytes_of(const std::vector<NamedTensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const NamedTensor& named : tensors) bytes += named.tensor.size_bytes();
+  return bytes;
+}
+
+std::vector<TensorSpec> specs_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<TensorSpec> specs;
+  specs.reserve(tensors.size());
+  for (const NamedTensor& named : tensors) {
+    specs.push_back({named.name, named.tensor.dtype, named.tensor.shape});
+  }
+  return specs;
+}
+
+// A pool's block may be an eighth larger than what was asked of it.
+std::int64_t held_bytes(std::int64_t tensor_bytes) { return tensor_bytes + tensor_bytes / 8; }
+
+}  // namespace
+
+Result<std::vector<SampleSlot>> StepDecoder::decode_step(std::span<const SampleId> ids,
+                                                         const std::stop_token& stop) {
+  std::vector<Attempt> attempts(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) attempts[i].slot.id = ids[i];
+  ISOCOST_TRY(run(attempts, stop));
+
+  std::vector<SampleSlot> good;
+  std::vector<SampleId> taken(ids.begin(), ids.end());
+  for (Attempt& attempt : attempts) {
+    if (!attempt.bad) {
+      good.push_back(std::move(attempt.slot));
+      continue;
+    }
+    ISOCOST_TRY(context_.bad->add(*attempt.bad));
+    if (policy_ != BadSamplePolicy::kReplace) continue;
+    ISOCOST_ASSIGN(auto stand_in, replacement(attempt.slot.id, taken, stop));
+    if (!stand_in) continue;
+    taken.push_back(stand_in->id);
+    good.push_back(std::move(*stand_in));
+    ++replaced_;
+  }
+  return good;
+}
+
+Status StepDecoder::run(std::span<Attempt> attempts, const std::stop_token& stop) {
+  std::latch open(static_cast<std::ptrdiff_t>(attempts.size()));
+  Status status;
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
+    if (i + 1 < attempts.size()) context_.dataset->read_ahead(attempts[i + 1].slot.id);
+    Attempt& attempt = attempts[i];
+    attempt.bad = refuse(attempt.slot.id, attempt.slot);
+    if (!attempt.bad && status) status = apply_hook(attempt.slot);
+    if (!attempt.bad && status) attempt.bad = refuse_for_layout(attempt.slot);
+    if (attempt.bad || !status) {
+      open.count_down();
+      continue;
+    }
+    auto grant = admit(attempt.slot.id, stop);
+    if (!grant) {
+      status = std::move(grant).error();
+      open.count_down();
+      continue;
+    }
+    auto shared = std::make_shared<MemoryBudget::Grant>(*std::move(grant));
+    context_.executor->submit([this, &attempt, &open, shared] {
+      finish(attempt, std::move(*shared));
+      open.count_down();
+    });
+  }
+  open.wait();  // tasks always end: they wait for nothing
+  return status;
+}
+
+// What the shape alone rules out; fills in the load otherwise.
+std::optional<BadSample> StepDecoder::refuse(SampleId id, SampleSlot& slot) const {
+  const Dataset& dataset = *context_.dataset;
+  const SampleShape shape = dataset.shape(id);
+  BadSample bad{std::string(dataset.shard(id)), std::string(dataset.key(id)), "", ""};
+  auto load = context_.recipe->load(shape);
+  auto needed = decoding_bytes(*context_.recipe, shape, context_.budget->limit());
+  if (!load || !needed) {
+    bad.reason = !load ? load.error().message() : needed.error().message();
+    return bad;
+  }
+  if (microbatch_bytes_ > 0 && load->tensor_bytes > microbatch_bytes_) {
+    bad.reason = "its tensors hold " + std::to_string(load->tensor_bytes) +
+                 " bytes, a microbatch may hold " + std::to_string(microbatch_bytes_) +
+                 ": raise --microbatch-memory";
+    return bad;
+  }
+  slot.load = *load;
+  slot.weight = shape.weight;
+  return std::nullopt;
+}
+
+Status StepDecoder::apply_hook(SampleSlot& slot) const {
+  if (!context_.load_hook) return {};
+  ISOCOST_ASSIGN(slot.load, context_.load_hook(slot.id, *context_.dataset, slot.load));
+  return {};
+}
+
+// A sample that no stage could hold, however it is planned.
+std::optional<BadSample> StepDecoder::refuse_for_layout(const SampleSlot& slot) const {
+  if (context_.layout == nullptr) return std::nullopt;
+  auto reason = context_.layout->beyond_memory(slot.load);
+  if (!reason) return std::nullopt;
+  return BadSample{std::string(context_.dataset->shard(slot.id)),
+                   std::string(context_.dataset->key(slot.id)), "", *std::move(reason)};
+}
+
+Result<MemoryBudget::Grant> StepDecoder::admit(SampleId id, const std::stop_token& stop) const {
+  ISOCOST_ASSIGN(const std::int64_t bytes,
+                 context_.recipe->working_set_bytes(context_.dataset->shape(id)));
+  return context_.budget->acquire(bytes, stop);
+}
+
+tl::expected<std::shared_ptr<const DecodedSample>, BadSample> StepDecoder::decode(
+    SampleId id, MemoryBudget::Grant grant) const {
+  const Dataset& dataset = *context_.dataset;
+  BadSample bad{std::string(dataset.shard(id)), std::string(dataset.key(id)), "", ""};
+  const SampleShape shape = dataset.shape(id);
+  std::vector<std::unique_ptr<ByteSource>> sources;
+  std::vector<PartBytes> parts;
+  for (std::size_t i = 0; i < shape.parts.size(); ++i) {
+    auto source = dataset.open_part(id, i);
+    if (!source) {
+      bad.part = dataset.part_name(id, i);
+      bad.reason = source.error().message();
+      return tl::unexpected(std::move(bad));
+    }
+    sources.push_back(*std::move(source));
+    parts.push_back({&shape.parts[i], sources.back().get()});
+  }
+  auto tensors = context_.recipe->tensors(parts, *context_.pool);
+  if (!tensors) {
+    bad.part = dataset.part_name(id, tensors.error().part);
+    bad.reason = tensors.error().error.message();
+    return tl::unexpected(std::move(bad));
+  }
+  const std::int64_t bytes = bytes_of(*tensors);
+  decoded_bytes_ += bytes;
+  grant.shrink(held_bytes(bytes));
+  return std::make_shared<const DecodedSample>(
+      DecodedSample{std::move(grant), *std::move(tensors)});
+}
+
+void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant) {
+  auto decoded = decode(attempt.slot.id, std::move(grant));
+  if (!decoded) {
+    attempt.bad = std::move(decoded).error();
+    return;
+  }
+  attempt.slot.specs = specs_of((*decoded)->tensors);
+  attempt.slot.decoded = keep_if_room(*std::move(decoded));
+}
+
+std::shared_ptr<const DecodedSample> StepDecoder::keep_if_room(
+    std::shared_ptr<const DecodedSample> decoded) {
+  const std::int64_t bytes = decoded->grant.bytes();
+  auto waiting = waiting_;
+  if (waiting->bytes.fetch_add(bytes) + bytes > context_.budget->limit() / 2) {
+    waiting->bytes -= bytes;
+    return nullptr;
+  }
+  waiting->samples += 1;
+  const DecodedSample* sample = decoded.get();
+  return {sample, [decoded = std::move(decoded), waiting, bytes](const DecodedSample*) mutable {
+            decoded.reset();
+            waiting->bytes -= bytes;
+            waiting->samples -= 1;
+          }};
+}
+
+Result<std::optional<SampleSlot>> StepDecoder::replacement(SampleId bad,
+                                                           std::span<const SampleId> taken,
+                                                           const std::stop_token& stop) {
+  constexpr int kTries = 16;
+  Random random(seed_ ^ (bad * 0x9E3779B97F4A7C15ULL));
+  for (int i = 0; i < kTries; ++i) {
+    Attempt attempt;
+    attempt.slot.id = random.below(context_.dataset->size());
+    if (std::find(taken.begin(), taken.end(), attempt.slot.id) != taken.end()) continue;
+    ISOCOST_TRY(run(std::span(&attempt, 1), stop));
+    if (!attempt.bad) return std::optional(std::move(attempt.slot));
+  }
+  return std::optional<SampleSlot>();
+}
+
+}  // namespace isocost

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/executor.h"
+#include "base/memory_budget.h"
+#include "base/result.h"
+#include "decode/recipe.h"
+#include "loader/dataset/bad_samples.h"
+#include "loader/dataset/dataset.h"
+#include "loader/node/internal/sealed_step.h"
+#include "loader/plan/served_layout.h"
+
+namespace isocost {
+
+/// Has the last word on what a model will see of a sample, before its step is planned: a trainer
+/// that tokenises by itself knows other lengths. Called on the planning thread. An error ends
+/// training.
+using LoadHook = std::function<Result<Load>(SampleId id, const Dataset& dataset, const Load& load)>;
+
+/// Decodes the samples of a global batch on the workers, and finds out which are bad. All memory
+/// goes through the budget: half of it may hold decoded samples that wait to be sent, the other
+/// half is always free for decoding, so that neither can starve the other; a sample that decoded
+/// but found no room to wait is decoded once more when it is sent. Single-thread, but `decode` may
+/// be called from any.
+class StepDecoder {
+ public:
+  struct Context {
+    const Dataset* dataset;
+    const Recipe* recipe;
+    Executor* executor;
+    MemoryBudget* budget;
+    BufferPool* pool;
+    BadSampleList* bad;
+    LoadHook load_hook;                    ///< Empty: the recipe's loads stand.
+    const ServedLayout* layout = nullptr;  ///< Whose stages must hold each sample; null: none.
+  };
+  StepDecoder(const Context& context, const NodeOptions& options)
+      : context_(context),
+        policy_(options.on_bad_sample),
+        seed_(options.seed),
+        microbatch_bytes_(options.microbatch_memory) {}
+
+  /// The good samples of `ids` in their order, each decoded once. With the policy `replace`,
+  /// another sample of the data set, the same in every run, stands in for a bad one. Errors: what
+  /// BadSampleList::add refuses with; kCancelled.
+  Result<std::vector<SampleSlot>> decode_step(std::span<const SampleId> ids,
+                                              const std::stop_token& stop);
+
+  /// Waits for the memory that decoding this sample takes. Errors: kCancelled.
+  Result<MemoryBudget::Grant> admit(SampleId id, const std::stop_token& stop) const;
+
+  /// Decodes on the calling thread, within a grant from `admit`; the grant shrinks to what the
+  /// tensors hold.
+  tl::expected<std::shared_ptr<const DecodedSample>, BadSample> decode(
+      SampleId id, MemoryBudget::Grant grant) const;
+
+  std::uint64_t replaced() const { return replaced_; }
+  /// What is now kept for samples that wait to be sent, bytes as granted. From any thread.
+  std::int64_t waiting_bytes() const { return waiting_->bytes; }
+  std::int64_t waiting_samples() const { return waiting_->samples; }
+  /// Tensor bytes of all samples decoded so far, those decoded again each time. From any thread.
+  std::int64_t decoded_bytes() const { return decoded_bytes_; }
+
+ private:
+  struct Waiting {
+    std::atomic<std::int64_t> bytes = 0;
+    std::atomic<std::int64_t> samples = 0;
+  };
+  struct Attempt {
+    SampleSlot slot;
+    std::optional<BadSample> bad;
+  };
+  std::optional<BadSample> refuse(SampleId id, SampleSlot& slot) const;
+  Status apply_hook(SampleSlot& slot) const;
+  std::optional<BadSample> refuse_for_layout(const SampleSlot& slot) const;
+  Status run(std::span<Attempt> attempts, const std::stop_token& stop);
+  void finish(Attempt& attempt, MemoryBudget::Grant grant);
+  Result<std::optional<SampleSlot>> replacement(SampleId bad, std::span<const SampleId> taken,
+                                                const std::stop_token& stop);
+  std::shared_ptr<const DecodedSample> keep_if_room(std::shared_ptr<const DecodedSample> decoded);
+
+  const Context context_;
+  const BadSamplePolicy policy_;
+  const std::uint64_t seed_;
+  const std::int64_t microbatch_bytes_;
+  // Shared with the samples it counts, which may outlive this object in a socket's queue.
+  std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
+  mutable std::atomic<std::int64_t> decoded_bytes_ = 0;
+  std::atomic<std::uint64_t> replaced_ = 0;
+};
+
+}  // namespace isocost

@@ -1,0 +1,81 @@
+#include "loader/node/internal/training_meter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace isocost {
+RankTotals& TrainingMeter::rank(std::size_t rank) {
+  if (rank >= totals_.ranks.size()) totals_.ranks.resize(rank + 1);
+  return totals_.ranks[rank];
+}
+
+void TrainingMeter::planned(const StepPlan& plan) {
+  std::vector<double> seconds(plan.receivers());
+  for (std::size_t r = 0; r < seconds.size(); ++r) {
+    for (std::uint32_t m = 0; m < plan.microbatches_of(r); ++m) {
+      seconds[r] += plan.seconds_of(r, m);
+    }
+  }
+  const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  const double most = *std::max_element(seconds.begin(), seconds.end());
+
+  const std::lock_guard lock(mutex_);
+  rank(seconds.size() - 1);
+  totals_.imbalance = sum > 0 ? most * static_cast<double>(seconds.size()) / sum : 1;
+  totals_.makespan_s = plan.makespan_s;
+  totals_.lower_bound_s = plan.lower_bound_s;
+}
+
+void TrainingMeter::sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch) {
+  const PlannedMicrobatch& bin = plan.microbatch_of(receiver, microbatch);
+  const auto counted = std::count_if(bin.samples.begin(), bin.samples.end(),
+                                     [](const PlannedSample& sample) { return sample.weight > 0; });
+  const std::lock_guard lock(mutex_);
+  totals_.microbatches_sent += 1;
+  if (plan.predicts(receiver)) totals_.samples_sent += static_cast<std::uint64_t>(counted);
+}
+
+void TrainingMeter::reported(const StepId& id, std::int32_t rank_number, const Report& report,
+                             const StepPlan& plan) {
+  const auto receiver = static_cast<std::size_t>(rank_number);
+  const std::uint32_t microbatch = report.position.microbatch;
+  const ModuleSeconds predicted = plan.predicted_of(receiver, microbatch);
+  const std::lock_guard lock(mutex_);
+  RankTotals& totals = rank(receiver);
+  if (is_time(report.data_wait_s)) totals.data_wait += report.data_wait_s;
+  double busy = 0;
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const double seconds = report.seconds.at(m);
+    if (!is_time(seconds)) continue;
+    busy += seconds;
+    if (!(predicted.at(m) > 0)) continue;
+    totals.predicted.at(m) += predicted.at(m);
+    totals.measured.at(m) += seconds;
+  }
+  if (!is_time(busy)) return;
+  if (is_time(report.forward_s) && report.forward_s <= busy) totals.forward += report.forward_s;
+  OpenStep& step = open_.at(id, [&plan] { return OpenStep(plan); });
+  if (!step.missing.take(receiver, microbatch)) return;
+  step.busy[receiver] += busy;
+  if (step.missing.left() > 0) return;
+  close(step);
+  open_.erase(id);
+}
+
+void TrainingMeter::close(const OpenStep& step) {
+  totals_.measured_steps += 1;
+  const double slowest = *std::max_element(step.busy.begin(), step.busy.end());
+  for (std::size_t i = 0; i < step.busy.size(); ++i) {
+    RankTotals& totals = rank(i);
+    totals.busy += step.busy[i];
+    totals.idle += slowest - step.busy[i];
+  }
+}
+
+TrainingMeter::Totals TrainingMeter::totals() const {
+  const std::lock_guard lock(mutex_);
+  return totals_;
+}
+
+}  // namespace isocost

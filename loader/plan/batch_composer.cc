@@ -1,0 +1,127 @@
+#include "loader/plan/batch_composer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "balancer/pipeline/order.h"
+#include "base/fingerprint.h"
+#include "base/load.h"
+
+namespace isocost {
+namespace {
+
+const CostModel::Options& uncorrected() {
+  static const CostModel::Options options{.correct = false};
+  return options;
+}
+
+std::uint32_t upper_half(std::uint64_t value) { return static_cast<std::uint32_t>(value >> 32); }
+
+std::uint32_t hash_of_drawn(const Cursor& cursor, const Dataset& dataset, std::int64_t lookahead) {
+  Fingerprint hash;
+  hash.add(cursor.fingerprint(dataset.fingerprint()));
+  hash.add(lookahead);
+  return std::max<std::uint32_t>(upper_half(hash.value()), 1);
+}
+
+std::uint32_t hash_of_composing(const NodeOptions& options, const Recipe& recipe,
+                                const ServedLayout* layout, const CostProfile& starting) {
+  Fingerprint hash;
+  hash.add(options.ranks);
+  hash.add(options.microbatches);
+  hash.add(options.microbatch_memory);
+  hash.add(options.steps);
+  hash.add(layout != nullptr ? layout->to_json() : std::string());
+  hash.add(recipe.fingerprint());
+  hash.add(starting.fingerprint());
+  return upper_half(hash.value());
+}
+
+}  // namespace
+
+BatchComposer::BatchComposer(const Context& context, const NodeOptions& options,
+                             const CostProfile& starting)
+    : context_(context),
+      options_(options),
+      model_(starting, uncorrected()),
+      drawn_(hash_of_drawn(*context.cursor, *context.dataset, options.lookahead)),
+      composed_(hash_of_composing(options, *context.recipe, context.layout, starting)) {}
+
+std::uint64_t BatchComposer::fingerprint() const {
+  if (options_.lookahead <= 1) return context_.cursor->fingerprint(context_.dataset->fingerprint());
+  return std::uint64_t{drawn_} << 32 | composed_;
+}
+
+bool BatchComposer::continues(std::uint64_t other, std::uint64_t step) const {
+  if (other == fingerprint()) return true;
+  return options_.lookahead > 1 && upper_half(other) == drawn_ &&
+         step % static_cast<std::uint64_t>(options_.lookahead) == 0;
+}
+
+Result<std::vector<SampleId>> BatchComposer::batch(std::uint64_t epoch, std::uint64_t step) {
+  if (options_.lookahead <= 1) return context_.cursor->batch(epoch, step);
+  const std::uint64_t first = step - step % static_cast<std::uint64_t>(options_.lookahead);
+  if (window_.batches.empty() || window_.epoch != epoch || window_.first != first) {
+    ISOCOST_ASSIGN(window_, compose(epoch, first));
+  }
+  const std::uint64_t place = step - first;
+  return place < window_.batches.size() ? window_.batches[place] : std::vector<SampleId>();
+}
+
+// What cannot be loaded is bad, and will be found to be so: until then it weighs nothing.
+Load BatchComposer::load_of(SampleId id) const {
+  const auto load = context_.recipe->load(context_.dataset->shape(id));
+  const std::int64_t cap = options_.microbatch_memory;
+  return load && (cap == 0 || load->tensor_bytes <= cap) ? *load : Load{};
+}
+
+Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
+                                             const std::vector<std::size_t>& sizes) const {
+  const bool pipelined = context_.layout != nullptr && context_.layout->pipelined();
+  BalanceProblem problem;
+  problem.dimensions = kModules;
+  problem.ranks = static_cast<std::size_t>(options_.ranks);
+  problem.microbatches = static_cast<std::size_t>(options_.microbatches);
+  problem.microbatch_bytes = options_.microbatch_memory;
+  problem.objective = Objective::kSlowestRank;
+  std::vector<PipelineLoad> samples;
+  for (const SampleId id : ids) {
+    const Load load = load_of(id);
+    const ModuleSeconds seconds = model_.predict_sample(load);
+    problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
+    if (problem.microbatch_bytes > 0) problem.bytes.push_back(load.tensor_bytes);
+    if (pipelined) samples.push_back(context_.layout->price(seconds, load));
+  }
+  if (!pipelined) return compose_batches(problem, sizes);
+  return compose_pipeline_batches(context_.layout->pipeline({}), samples, sizes, problem.bytes,
+                                  problem.microbatch_bytes);
+}
+
+Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,
+                                                     std::uint64_t first) const {
+  Window window{epoch, first, {}};
+  std::uint64_t end = context_.cursor->steps(epoch);
+  if (options_.steps > 0) end = std::min(end, static_cast<std::uint64_t>(options_.steps));
+  end = std::min(end, first + static_cast<std::uint64_t>(options_.lookahead));
+
+  std::vector<SampleId> ids;
+  std::vector<std::size_t> sizes;
+  for (std::uint64_t step = first; step < end; ++step) {
+    window.batches.push_back(context_.cursor->batch(epoch, step));
+    const std::vector<SampleId>& drawn = window.batches.back();
+    if (drawn.size() < static_cast<std::size_t>(options_.global_batch)) continue;
+    sizes.push_back(drawn.size());
+    ids.insert(ids.end(), drawn.begin(), drawn.end());
+  }
+  if (sizes.size() < 2) return window;
+  ISOCOST_ASSIGN(const Composition composition, share_out(ids, sizes));
+  // Only an epoch's last batch is smaller, so the full ones come first.
+  for (std::size_t b = 0; b < sizes.size(); ++b) {
+    std::transform(composition.batches[b].begin(), composition.batches[b].end(),
+                   window.batches[b].begin(), [&ids](std::uint32_t item) { return ids[item]; });
+  }
+  return window;
+}
+
+}  // namespace isocost

@@ -1,0 +1,85 @@
+#include "loader/plan/cursor.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/fingerprint.h"
+#include "loader/plan/permutation.h"
+
+namespace isocost {
+namespace {
+
+__extension__ using Wide = unsigned __int128;
+
+}  // namespace
+
+Cursor::Cursor(const CursorOptions& options) : options_(options) {
+  options_.global_batch_size = std::max<std::uint64_t>(options_.global_batch_size, 1);
+}
+
+// With kCarry all epochs are one stream cut into batches: what precedes an epoch modulo the batch.
+std::uint64_t Cursor::carried_into(std::uint64_t epoch) const {
+  if (options_.tail != TailPolicy::kCarry) return 0;
+  return static_cast<std::uint64_t>(Wide{epoch} * options_.size % options_.global_batch_size);
+}
+
+std::uint64_t Cursor::available(std::uint64_t epoch) const {
+  return carried_into(epoch) + options_.size;
+}
+
+bool Cursor::delivers_rest(std::uint64_t epoch) const {
+  return options_.tail == TailPolicy::kDeliver ||
+         (options_.tail == TailPolicy::kCarry && options_.epochs > 0 &&
+          epoch + 1 >= options_.epochs);
+}
+
+std::uint64_t Cursor::steps(std::uint64_t epoch) const {
+  if (options_.size == 0) return 0;
+  const std::uint64_t full = available(epoch) / options_.global_batch_size;
+  const std::uint64_t rest = available(epoch) % options_.global_batch_size;
+  return full + (rest > 0 && delivers_rest(epoch) ? 1 : 0);
+}
+
+std::uint64_t Cursor::dropped(std::uint64_t epoch) const {
+  if (options_.tail != TailPolicy::kDrop) return 0;
+  return available(epoch) % options_.global_batch_size;
+}
+
+std::uint64_t Cursor::fingerprint(std::uint64_t dataset) const {
+  Fingerprint hash;
+  hash.add(dataset);
+  hash.add(options_.size);
+  hash.add(options_.shuffle ? options_.seed : 0);
+  hash.add(options_.shuffle);
+  hash.add(options_.global_batch_size);
+  hash.add(static_cast<std::uint8_t>(options_.tail));
+  return std::max<std::uint64_t>(hash.value(), 1);
+}
+
+std::vector<SampleId> Cursor::batch(std::uint64_t epoch, std::uint64_t step) const {
+  if (step >= steps(epoch)) return {};
+  const std::uint64_t carried = carried_into(epoch);
+  const std::uint64_t begin = step * options_.global_batch_size;
+  const std::uint64_t count = std::min(options_.global_batch_size, available(epoch) - begin);
+  std::vector<SampleId> ids;
+  ids.reserve(count);
+  std::optional<Permutation> order;
+  std::uint64_t order_epoch = 0;
+  for (std::uint64_t position = begin; position < begin + count; ++position) {
+    // Carried samples may come from several epochs, where an epoch is smaller than a batch.
+    const std::uint64_t back = position < carried ? carried - position - 1 : 0;
+    const std::uint64_t from = position < carried ? epoch - 1 - back / options_.size : epoch;
+    const std::uint64_t index =
+        position < carried ? options_.size - 1 - back % options_.size : position - carried;
+    if (!options_.shuffle) {
+      ids.push_back(index);
+      continue;
+    }
+    if (!order || order_epoch != from) order.emplace(options_.seed, from, options_.size);
+    order_epoch = from;
+    ids.push_back(order->at(index));
+  }
+  return ids;
+}
+
+}  // namespace isocost

@@ -1,0 +1,190 @@
+#include "loader/plan/served_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "balancer/layout/layout.h"
+#include "balancer/pipeline/sample_prices.h"
+
+namespace isocost {
+namespace {
+
+Status agree(const char* field, std::int64_t given, std::size_t wanted, const char* what,
+             const NodeOptions& options) {
+  if (given == static_cast<std::int64_t>(wanted)) return {};
+  return Error(ErrorCode::kInvalidArgument, std::string(field) + " = " + std::to_string(given) +
+                                                ": layout " + options.layout.string() + " has " +
+                                                std::to_string(wanted) + " " + what + ": leave " +
+                                                field + " out, or the layout");
+}
+
+Status check(const NodeOptions& options, const Layout& layout) {
+  ISOCOST_TRY(agree("ranks", options.ranks, layout.llm.data, "LLM replicas", options));
+  return agree("microbatches", options.microbatches, layout.microbatches, "microbatches a replica",
+               options);
+}
+
+bool has_stages(const Layout& layout) {
+  return layout.llm.pipeline > 1 || layout.encoder_place == EncoderPlace::kOwnRanks;
+}
+
+Status check_reprofile(const NodeOptions& options, const Layout& layout) {
+  if (!options.reprofile || !has_stages(layout)) return {};
+  return Error(ErrorCode::kInvalidArgument, "reprofile = on: no rank of layout " +
+                                                options.layout.string() +
+                                                " holds all stages, and could measure the model");
+}
+
+PipelineLoad mean_price(const CostProfile& profile, std::span<const Load> loads) {
+  PipelineLoad sum;
+  const SamplePrices prices(profile);
+  for (const Load& load : loads) sum += prices.of(load);
+  const auto n = static_cast<double>(std::max<std::size_t>(loads.size(), 1));
+  return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
+}
+
+// A cap of 0 is none.
+std::optional<std::string> beyond(std::span<const StagePass> passes, std::int64_t cap,
+                                  const char* module) {
+  for (std::size_t chunk = 0; cap > 0 && chunk < passes.size(); ++chunk) {
+    if (passes[chunk].activation_bytes <= cap) continue;
+    return fmt::format(
+        "its activations alone take {} bytes on {} chunk {}, the layout's activation_caps.{}_bytes "
+        "is {}: cut samples shorter (recipe.*), or plan for more memory",
+        passes[chunk].activation_bytes, module, chunk, module, cap);
+  }
+  return std::nullopt;
+}
+
+struct LayoutModel {
+  Layout layout;
+  JobModel job;
+  PipelineModel pipeline;
+};
+
+Result<LayoutModel> model_of(const NodeOptions& options, const CostProfile& starting,
+                             const PipelineLoad& mean_sample) {
+  ISOCOST_ASSIGN(Layout layout, Layout::load(options.layout));
+  ISOCOST_TRY(check(options, layout));
+  ISOCOST_TRY(check_reprofile(options, layout));
+  ISOCOST_ASSIGN(JobModel job, JobModel::create(starting));
+  ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(layout.interconnect));
+  auto pipeline = make_pipeline(job, layout, mean_sample);
+  if (!pipeline) {
+    return std::move(pipeline).error().with_context("layout " + options.layout.string());
+  }
+  return LayoutModel{std::move(layout), std::move(job), *std::move(pipeline)};
+}
+
+Result<std::vector<Seat>> seats_of(const JobModel& job, const Layout& layout,
+                                   const PipelineModel& pipeline) {
+  std::vector<Seat> all;
+  for (std::size_t i = 0; i < seats(layout); ++i) {
+    const Place place = place_of_seat(layout, i);
+    Seat seat;
+    seat.module = place.module;
+    seat.replica = static_cast<std::uint32_t>(place.data);
+    seat.stage = static_cast<std::uint32_t>(place.stage);
+    ISOCOST_ASSIGN(seat.work, stage_work(layout, pipeline, place));
+    seat.tensor.fill(encoder_tensor_cost(job, layout));
+    seat.tensor.at(static_cast<std::size_t>(Module::kLlm)) = llm_tensor_cost(job, layout);
+    seat.name = place.to_string();
+    all.push_back(std::move(seat));
+  }
+  return all;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptions& options,
+                                                                 const CostProfile& starting,
+                                                                 std::span<const Load> loads) {
+  if (options.layout.empty()) return std::unique_ptr<const ServedLayout>();
+  ISOCOST_ASSIGN(LayoutModel model, model_of(options, starting, mean_price(starting, loads)));
+  ISOCOST_ASSIGN(std::vector<Seat> seats, seats_of(model.job, model.layout, model.pipeline));
+  return std::unique_ptr<const ServedLayout>(new ServedLayout(
+      std::move(model.layout), std::move(model.pipeline), std::move(model.job), std::move(seats)));
+}
+
+bool ServedLayout::pipelined() const { return has_stages(layout_); }
+
+PipelineLoad ServedLayout::price(const ModuleSeconds& seconds, const Load& load) const {
+  const auto of = [](Module module) { return static_cast<std::size_t>(module); };
+  PipelineLoad sample;
+  sample.encoder_s = seconds[of(Module::kVision)] + seconds[of(Module::kAudio)];
+  sample.llm_s = seconds[of(Module::kLlm)];
+  sample.encoder_units =
+      static_cast<double>(load[Module::kVision].units + load[Module::kAudio].units);
+  sample.llm_units = static_cast<double>(load[Module::kLlm].units);
+  return spread_load(job_, layout_, sample);
+}
+
+std::optional<std::string> ServedLayout::beyond_memory(const Load& load) const {
+  const PipelineLoad alone = price({}, load);
+  std::vector<StagePass> encoder(pipeline_.encoder.shares.size());
+  std::vector<StagePass> llm(pipeline_.llm.shares.size());
+  if (!encoder.empty()) encoder_passes(pipeline_, alone, encoder);
+  llm_passes(pipeline_, alone, llm);
+  const ActivationCaps& caps = layout_.activation_caps;
+  if (auto reason = beyond(encoder, caps.encoder_bytes, "encoder")) return reason;
+  return beyond(llm, caps.llm_bytes, "llm");
+}
+
+PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
+  PipelineModel model = pipeline_;
+  if (speeds.empty()) return model;
+  model.llm.speeds.assign(model.llm.replicas * model.llm.stages, 1);
+  model.encoder.speeds.assign(model.encoder.replicas * model.encoder.stages, 1);
+  for (std::size_t i = 0; i < std::min(seats_.size(), speeds.size()); ++i) {
+    const Seat& seat = seats_[i];
+    ModuleStages& module = seat.module == LayoutModule::kLlm ? model.llm : model.encoder;
+    module.speeds[seat.replica * module.stages + seat.stage] = std::clamp(speeds[i], 0.01, 100.0);
+  }
+  return model;
+}
+
+ModuleSeconds Seat::from_one_rank(const ModuleSeconds& seconds, const Load& load) const {
+  ModuleSeconds here{};
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const auto units = static_cast<double>(load.modules.at(m).units);
+    here.at(m) = work.shares.at(m) *
+                 (tensor.at(m).share * seconds.at(m) + tensor.at(m).seconds_per_unit * units);
+  }
+  return here;
+}
+
+// What tensor ranks pay for their reductions is no part of the module.
+ModuleSeconds Seat::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
+  constexpr double kLeastWork = 0.1;  // of what was measured, should reductions seem to take it all
+  ModuleSeconds seconds{};
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const double share = work.shares.at(m);
+    seconds.at(m) = share > 0 ? measured.at(m) : kNotMeasured;
+    if (!(seconds.at(m) > 0)) continue;  // not measured, or for the cost model to refuse
+    const double whole = seconds.at(m) / share;
+    const auto units = static_cast<double>(load.modules.at(m).units);
+    const double alone = whole - tensor.at(m).seconds_per_unit * units;
+    seconds.at(m) = std::max(alone, kLeastWork * whole) / tensor.at(m).share;
+  }
+  return seconds;
+}
+
+Status check_layout(const NodeOptions& options, const CostProfile& starting) {
+  // Whatever it is, a mean sample decides only where layers are cut.
+  constexpr PipelineLoad kAnySample{1, 1, 1, 1};
+  if (options.layout.empty()) return {};
+  const auto model = model_of(options, starting, kAnySample);
+  return model ? Status() : model.error();
+}
+
+Status adopt_layout(NodeOptions& options) {
+  ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
+  options.ranks = static_cast<std::int64_t>(layout.llm.data);
+  options.microbatches = static_cast<std::int64_t>(layout.microbatches);
+  return {};
+}
+
+}  // namespace isocost

@@ -1,0 +1,337 @@
+#include "loader/report/data_profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <sstream>
+#include <utility>
+
+#include "base/random.h"
+#include "base/statistics.h"
+#include "loader/node/node_options.h"
+#include "loader/plan/permutation.h"
+#include "loader/plan/planner.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::uint64_t kProgressEvery = 1024;
+
+// Any kind of integer: none is converted before it is compared.
+template <class Integer>
+Status in_range(const char* field, Integer value, std::int64_t least, std::int64_t most) {
+  if (std::cmp_greater_equal(value, least) && std::cmp_less_equal(value, most)) return {};
+  return Error(ErrorCode::kInvalidArgument, std::string(field) + " = " + std::to_string(value) +
+                                                ": allowed are " + std::to_string(least) + " to " +
+                                                std::to_string(most));
+}
+
+Status check_hours(double hours) {
+  constexpr double kMost = 1e12;
+  if (hours >= 0 && hours <= kMost) return {};  // false for NaN
+  std::ostringstream text;
+  text << "gpu_hours = " << hours << ": allowed are 0 to 1e12";
+  return Error(ErrorCode::kInvalidArgument, text.str());
+}
+
+template <Module kModule>
+double units(const ProfiledSample& sample) {
+  return static_cast<double>(sample.load[kModule].units);
+}
+
+std::string describe_parts(const SampleShape& shape) {
+  std::array<std::size_t, 4> counts{};
+  for (const PartShape& part : shape.parts) ++counts.at(static_cast<std::size_t>(part.modality));
+  std::string text;
+  for (std::size_t m = 0; m < counts.size(); ++m) {
+    if (counts.at(m) == 0) continue;
+    if (!text.empty()) text += " + ";
+    if (counts.at(m) > 1) text += std::to_string(counts.at(m)) + " ";
+    text += modality_name(static_cast<Modality>(m));
+  }
+  return text;
+}
+
+Error cancelled() { return {ErrorCode::kCancelled, "profiling was asked to stop"}; }
+
+class Profiler {
+ public:
+  Profiler(const Dataset& dataset, const Recipe& recipe, DataProfile& profile)
+      : dataset_(dataset),
+        recipe_(recipe),
+        model_(profile.options.profile, {.correct = false}),
+        profile_(profile) {}
+
+  Status run() {
+    ISOCOST_TRY(look_at_samples());
+    if (profile_.samples.empty()) {
+      return Error(ErrorCode::kNotFound,
+                   profile_.directory + " holds no usable sample" +
+                       (profile_.refused > 0 ? " (" + profile_.refused_example + ")" : ""));
+    }
+    correlate();
+    find_heaviest();
+    return measure_skew();
+  }
+
+ private:
+  std::vector<SampleId> choose() const {
+    const std::uint64_t size = dataset_.size();
+    const std::uint64_t wanted = profile_.options.samples;
+    const std::uint64_t count = wanted == 0 ? size : std::min(wanted, size);
+    std::vector<SampleId> ids(count);
+    if (count == size) {
+      std::iota(ids.begin(), ids.end(), SampleId{0});
+      return ids;
+    }
+    const Permutation order(profile_.options.seed, 0, size);
+    for (std::uint64_t i = 0; i < count; ++i) ids[i] = order.at(i);
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+
+  Status look_at_samples() {
+    const std::vector<SampleId> ids = choose();
+    profile_.samples.reserve(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (profile_.options.stop.stop_requested()) return cancelled();
+      look_at(ids[i]);
+      if ((i + 1) % kProgressEvery == 0 || i + 1 == ids.size()) {
+        tell(i + 1, ids.size(), "profiling samples");
+      }
+    }
+    return {};
+  }
+
+  void look_at(SampleId id) {
+    const SampleShape shape = dataset_.shape(id);
+    const auto load = recipe_.load(shape);
+    if (!load) {
+      if (profile_.refused++ == 0) {
+        profile_.refused_example = std::string(dataset_.shard(id)) + ": " +
+                                   std::string(dataset_.key(id)) + ": " + load.error().message();
+      }
+      return;
+    }
+    profile_.samples.push_back({id, *load, model_.predict_sample(*load)});
+    std::array<bool, 4> present{};
+    for (const PartShape& part : shape.parts) {
+      const auto m = static_cast<std::size_t>(part.modality);
+      ModalityCount& count = profile_.modalities.at(m);
+      count.parts += 1;
+      count.encoded_bytes += part.encoded_bytes;
+      if (!std::exchange(present.at(m), true)) count.samples += 1;
+    }
+  }
+
+  void correlate() {
+    std::vector<double> encoder;
+    std::vector<double> llm;
+    std::vector<double> total;
+    for (const ProfiledSample& sample : profile_.samples) {
+      encoder.push_back(sample.encoder_s());
+      llm.push_back(sample.llm_s());
+      total.push_back(sample.total_s());
+    }
+    profile_.correlation = correlation(encoder, llm);
+    profile_.rank_correlation = rank_correlation(encoder, llm);
+    profile_.heaviest_percent_share = share_of_largest(std::move(total), 0.01);
+  }
+
+  void find_heaviest() {
+    std::vector<ProfiledSample> order = profile_.samples;
+    const auto count =
+        static_cast<std::ptrdiff_t>(std::min(profile_.options.heaviest, order.size()));
+    std::partial_sort(order.begin(), order.begin() + count, order.end(),
+                      [](const ProfiledSample& a, const ProfiledSample& b) {
+                        return std::pair(b.total_s(), a.id) < std::pair(a.total_s(), b.id);
+                      });
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      const ProfiledSample& sample = order[static_cast<std::size_t>(i)];
+      profile_.heaviest.push_back({std::string(dataset_.shard(sample.id)),
+                                   std::string(dataset_.key(sample.id)),
+                                   describe_parts(dataset_.shape(sample.id)), sample});
+    }
+  }
+
+  // Global batches as training would draw them, but with replacement, so that a small data set has
+  // batches, too.
+  PlanInput draw(Random& random) const {
+    PlanInput input;
+    for (std::int64_t i = 0; i < profile_.options.global_batch; ++i) {
+      const ProfiledSample& sample = profile_.samples[random.below(profile_.samples.size())];
+      input.loads.push_back(sample.load);
+      input.weights.push_back(1.0F);
+      input.ids.push_back(sample.id);
+    }
+    return input;
+  }
+
+  Status measure_skew() {
+    const DataProfileOptions& options = profile_.options;
+    NodeOptions node;
+    node.ranks = options.ranks;
+    node.microbatches = options.microbatches;
+    node.global_batch = options.global_batch;
+    Random random(options.seed);
+    std::vector<double> shares;
+    Spreads blind_spreads;
+    Spreads balanced_spreads;
+    CostSkew& skew = profile_.skew;
+    for (std::size_t i = 0; i < options.batches; ++i) {
+      if (options.stop.stop_requested()) return cancelled();
+      const PlanInput input = draw(random);
+      node.balance = BalancePolicy::kNone;
+      ISOCOST_ASSIGN(const double blind, add_batch(input, node, skew.blind, blind_spreads));
+      node.balance = BalancePolicy::kIsocost;
+      ISOCOST_ASSIGN(const double balanced,
+                     add_batch(input, node, skew.balanced, balanced_spreads));
+      shares.push_back(blind > 0 ? 1 - balanced / blind : 0);
+      tell(i + 1, options.batches, "balancing global batches");
+    }
+    summarise(std::move(blind_spreads), skew.blind);
+    summarise(std::move(balanced_spreads), skew.balanced);
+    if (skew.blind.step_s > 0) skew.saved_share = 1 - skew.balanced.step_s / skew.blind.step_s;
+    skew.saved_share_deviation = distribution_of(std::move(shares)).deviation;
+    return {};
+  }
+
+  // A policy's figures, batch by batch.
+  struct Spreads {
+    std::vector<double> microbatch;
+    std::vector<double> rank;
+    std::vector<double> step_s;
+  };
+
+  static void summarise(Spreads spreads, CostSkew::Policy& policy) {
+    const auto set = [](std::vector<double>& values, double& mean, double& deviation) {
+      const Distribution spread = distribution_of(std::move(values));
+      mean = spread.mean;
+      deviation = spread.deviation;
+    };
+    set(spreads.microbatch, policy.microbatch_max_over_mean,
+        policy.microbatch_max_over_mean_deviation);
+    set(spreads.rank, policy.rank_max_over_mean, policy.rank_max_over_mean_deviation);
+    set(spreads.step_s, policy.step_s, policy.step_s_deviation);
+  }
+
+  // Notes the batch's figures; returns the seconds of its slowest rank.
+  Result<double> add_batch(const PlanInput& input, const NodeOptions& node,
+                           CostSkew::Policy& policy, Spreads& spreads) const {
+    ISOCOST_ASSIGN(const StepPlan plan, plan_step(input, model_, node));
+    std::vector<double> ranks(static_cast<std::size_t>(node.ranks));
+    std::vector<double> microbatches;
+    std::array<std::vector<double>, kModules> modules;
+    for (std::size_t bin = 0; bin < plan.bins.size(); ++bin) {
+      const ModuleSeconds& seconds = plan.bins[bin].predicted;
+      for (std::size_t m = 0; m < kModules; ++m) modules.at(m).push_back(seconds.at(m));
+      microbatches.push_back(std::accumulate(seconds.begin(), seconds.end(), 0.0));
+      ranks[bin / plan.microbatches] += microbatches.back();
+    }
+    const auto n = static_cast<double>(profile_.options.batches);
+    spreads.microbatch.push_back(max_over_mean(microbatches));
+    spreads.rank.push_back(max_over_mean(ranks));
+    for (std::size_t m = 0; m < kModules; ++m) {
+      double& sum = policy.module_max_over_mean.at(m);
+      const Distribution spread = distribution_of(modules.at(m));
+      if (spread.mean > 0) sum += spread.most / spread.mean / n;
+    }
+    const double slowest = *std::max_element(ranks.begin(), ranks.end());
+    spreads.step_s.push_back(slowest);
+    if (policy.example_rank_s.empty()) policy.example_rank_s = std::move(ranks);
+    return slowest;
+  }
+
+  // 1 where there is no work: it is even.
+  static double max_over_mean(const std::vector<double>& values) {
+    const Distribution spread = distribution_of(values);
+    return spread.mean > 0 ? spread.most / spread.mean : 1;
+  }
+
+  void tell(std::uint64_t done, std::uint64_t total, std::string_view what) const {
+    if (profile_.options.progress) profile_.options.progress(done, total, what);
+  }
+
+  const Dataset& dataset_;
+  const Recipe& recipe_;
+  const CostModel model_;
+  DataProfile& profile_;
+};
+
+}  // namespace
+
+Status DataProfileOptions::validate() const {
+  ISOCOST_TRY(in_range("ranks", ranks, 1, 100'000));
+  ISOCOST_TRY(in_range("microbatches", microbatches, 1, 100'000));
+  ISOCOST_TRY(in_range("global_batch", global_batch, 1, 1'000'000));
+  ISOCOST_TRY(in_range("batches", batches, 1, 100'000));
+  ISOCOST_TRY(in_range("heaviest", heaviest, 0, 100'000));
+  ISOCOST_TRY(check_hours(gpu_hours));
+  if (global_batch < ranks * microbatches) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "global_batch = " + std::to_string(global_batch) + ": " + std::to_string(ranks) +
+                     " ranks × " + std::to_string(microbatches) + " microbatches need at least " +
+                     std::to_string(ranks * microbatches));
+  }
+  return recipe.validate();
+}
+
+double ProfiledSample::encoder_s() const {
+  return seconds[static_cast<std::size_t>(Module::kVision)] +
+         seconds[static_cast<std::size_t>(Module::kAudio)];
+}
+
+std::optional<GpuHours> DataProfile::gpu_hours() const {
+  if (options.gpu_hours > 0) {
+    return GpuHours{.of_run = true,
+                    .blind = options.gpu_hours,
+                    .balanced = options.gpu_hours * (1 - skew.saved_share)};
+  }
+  if (profile_source == CostProfile::stated_default().source) return std::nullopt;
+  const double steps =
+      static_cast<double>(dataset_size) / static_cast<double>(options.global_batch);
+  const double hours_a_second = steps * static_cast<double>(options.ranks) / 3600;
+  return GpuHours{.of_run = false,
+                  .blind = hours_a_second * skew.blind.step_s,
+                  .balanced = hours_a_second * skew.balanced.step_s};
+}
+
+const std::vector<SampleQuantity>& sample_quantities() {
+  static const std::vector<SampleQuantity> the_quantities = {
+      {"vision_patches", "vision patches", units<Module::kVision>},
+      {"audio_positions", "audio positions", units<Module::kAudio>},
+      {"llm_tokens", "LLM tokens", units<Module::kLlm>},
+      {"label_tokens", "label tokens",
+       [](const ProfiledSample& sample) { return static_cast<double>(sample.load.label_tokens); }},
+      {"tensor_bytes", "decoded bytes",
+       [](const ProfiledSample& sample) { return static_cast<double>(sample.load.tensor_bytes); }},
+      {"encoder_s", "encoder seconds", [](const ProfiledSample& s) { return s.encoder_s(); }},
+      {"llm_s", "LLM seconds", [](const ProfiledSample& s) { return s.llm_s(); }},
+      {"total_s", "seconds together", [](const ProfiledSample& s) { return s.total_s(); }},
+  };
+  return the_quantities;
+}
+
+std::vector<double> values_of(const DataProfile& profile, const SampleQuantity& quantity) {
+  std::vector<double> values;
+  values.reserve(profile.samples.size());
+  for (const ProfiledSample& sample : profile.samples) values.push_back(quantity.of(sample));
+  return values;
+}
+
+Result<DataProfile> profile_data(const Dataset& dataset, const std::filesystem::path& directory,
+                                 const DataProfileOptions& options) {
+  ISOCOST_TRY(options.validate());
+  ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(options.recipe));
+  DataProfile profile;
+  profile.options = options;
+  profile.directory = directory.string();
+  profile.profile_source = options.profile.source;
+  profile.fingerprint = dataset.fingerprint();
+  profile.dataset_size = dataset.size();
+  profile.bad = dataset.bad().size();
+  ISOCOST_TRY(Profiler(dataset, recipe, profile).run());
+  return profile;
+}
+
+}  // namespace isocost

@@ -1,0 +1,238 @@
+// What a data profile looks like as JSON; docs/data_profile.md holds the schema.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/read_file.h"
+#include "base/statistics.h"
+#include "loader/report/data_profile.h"
+
+namespace isocost {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxSquares = std::int64_t{1} << 62;
+
+// A column of the table of loads.
+struct Column {
+  std::string name;
+  std::int64_t most;
+  std::function<std::int64_t&(Load&)> of;
+};
+
+const std::vector<Column>& columns() {
+  static const std::vector<Column> the_columns = [] {
+    std::vector<Column> out;
+    for (std::size_t m = 0; m < kModules; ++m) {
+      const std::string module(module_name(static_cast<Module>(m)));
+      const auto field = [m](std::int64_t ModuleLoad::* member) {
+        return [m, member](Load& load) -> std::int64_t& { return load.modules.at(m).*member; };
+      };
+      out.push_back({module + "_sequences", kMaxCount, field(&ModuleLoad::sequences)});
+      out.push_back({module + "_units", kMaxCount, field(&ModuleLoad::units)});
+      out.push_back({module + "_units_squared", kMaxSquares, field(&ModuleLoad::units_squared)});
+    }
+    out.push_back(
+        {"label_tokens", kMaxCount, [](Load& load) -> std::int64_t& { return load.label_tokens; }});
+    out.push_back(
+        {"tensor_bytes", kMaxCount, [](Load& load) -> std::int64_t& { return load.tensor_bytes; }});
+    return out;
+  }();
+  return the_columns;
+}
+
+ordered_json to_json(const Distribution& distribution) {
+  return {{"mean", distribution.mean},   {"deviation", distribution.deviation},
+          {"least", distribution.least}, {"p50", distribution.p50},
+          {"p90", distribution.p90},     {"p99", distribution.p99},
+          {"most", distribution.most}};
+}
+
+ordered_json to_json(const CostSkew::Policy& policy) {
+  ordered_json modules;
+  for (std::size_t m = 0; m < kModules; ++m) {
+    if (policy.module_max_over_mean.at(m) == 0) continue;
+    modules[std::string(module_name(static_cast<Module>(m)))] = policy.module_max_over_mean.at(m);
+  }
+  return {{"microbatch_max_over_mean", policy.microbatch_max_over_mean},
+          {"microbatch_max_over_mean_deviation", policy.microbatch_max_over_mean_deviation},
+          {"module_max_over_mean", modules},
+          {"rank_max_over_mean", policy.rank_max_over_mean},
+          {"rank_max_over_mean_deviation", policy.rank_max_over_mean_deviation},
+          {"step_s", policy.step_s},
+          {"step_s_deviation", policy.step_s_deviation}};
+}
+
+ordered_json to_json(const std::optional<GpuHours>& hours) {
+  if (!hours) return nullptr;
+  return {{"of", hours->of_run ? "run" : "epoch"},
+          {"blind", hours->blind},
+          {"balanced", hours->balanced},
+          {"saved", hours->saved()}};
+}
+
+ordered_json to_json(const std::optional<double>& number) {
+  return number ? ordered_json(*number) : ordered_json(nullptr);
+}
+
+ordered_json to_json(const HeavySample& heavy) {
+  return {{"shard", heavy.shard},          {"key", heavy.key},
+          {"parts", heavy.parts},          {"encoder_s", heavy.sample.encoder_s()},
+          {"llm_s", heavy.sample.llm_s()}, {"total_s", heavy.sample.total_s()}};
+}
+
+std::string hexadecimal(std::uint64_t value) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(value));
+  return text.data();
+}
+
+ordered_json summary(const DataProfile& profile) {
+  ordered_json out;
+  out["version"] = kVersion;
+  out["kind"] = "data profile";
+  out["directory"] = profile.directory;
+  out["fingerprint"] = hexadecimal(profile.fingerprint);
+  out["samples"] = profile.dataset_size;
+  out["bad"] = profile.bad;
+  out["profiled"] = profile.samples.size();
+  out["refused"] = profile.refused;
+  out["profile"] = profile.profile_source;
+  for (std::size_t m = 0; m < profile.modalities.size(); ++m) {
+    const ModalityCount& count = profile.modalities.at(m);
+    out["modalities"][std::string(modality_name(static_cast<Modality>(m)))] = {
+        {"samples", count.samples}, {"parts", count.parts}, {"encoded_bytes", count.encoded_bytes}};
+  }
+  for (const SampleQuantity& quantity : sample_quantities()) {
+    out["distributions"][std::string(quantity.name)] =
+        to_json(distribution_of(values_of(profile, quantity)));
+  }
+  out["correlation"] = to_json(profile.correlation);
+  out["rank_correlation"] = to_json(profile.rank_correlation);
+  out["heaviest_percent_share"] = profile.heaviest_percent_share;
+  out["heaviest"] = ordered_json::array();
+  for (const HeavySample& heavy : profile.heaviest) out["heaviest"].push_back(to_json(heavy));
+  out["skew"] = {{"global_batch", profile.options.global_batch},
+                 {"ranks", profile.options.ranks},
+                 {"microbatches", profile.options.microbatches},
+                 {"batches", profile.options.batches},
+                 {"blind", to_json(profile.skew.blind)},
+                 {"balanced", to_json(profile.skew.balanced)},
+                 {"saved_share", profile.skew.saved_share},
+                 {"saved_share_deviation", profile.skew.saved_share_deviation}};
+  out["gpu_hours"] = to_json(profile.gpu_hours());
+  return out;
+}
+
+Error corrupt(const std::string& field, const std::string& what) {
+  return {ErrorCode::kCorrupt, "data profile: '" + field + "' " + what};
+}
+
+Status check_head(const json& document) {
+  if (!document.is_object()) return Error(ErrorCode::kCorrupt, "data profile: not a JSON object");
+  const auto kind = document.find("kind");
+  if (kind == document.end() || *kind != "data profile") {
+    return corrupt("kind",
+                   "must be \"data profile\": isocost profile-data --json writes such files");
+  }
+  const auto version = document.find("version");
+  if (version == document.end()) return corrupt("version", "is missing");
+  if (!version->is_number_integer()) return corrupt("version", "must be an integer");
+  if (*version == kVersion) return {};
+  return Error(ErrorCode::kUnsupported,
+               "data profile: 'version' is " + version->dump() + "; this program reads version 1");
+}
+
+Result<const json*> loads_rows(const json& document) {
+  const auto loads = document.find("loads");
+  if (loads == document.end() || !loads->is_object()) return corrupt("loads", "is missing");
+  const auto names = loads->find("columns");
+  const auto rows = loads->find("rows");
+  if (names == loads->end() || !names->is_array()) return corrupt("loads.columns", "is missing");
+  if (rows == loads->end() || !rows->is_array()) return corrupt("loads.rows", "is missing");
+  json wanted = json::array();
+  for (const Column& column : columns()) wanted.push_back(column.name);
+  if (*names != wanted) return corrupt("loads.columns", "must be " + wanted.dump());
+  if (rows->empty()) return corrupt("loads.rows", "is empty");
+  return &*rows;
+}
+
+Result<Load> parse_row(const json& row, std::size_t number) {
+  const std::string where = "loads.rows[" + std::to_string(number) + "]";
+  if (!row.is_array() || row.size() != columns().size()) {
+    return corrupt(where, "must be " + std::to_string(columns().size()) + " numbers");
+  }
+  Load load;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const Column& column = columns()[i];
+    const json& value = row[i];
+    if (!value.is_number_unsigned() ||
+        value.get<std::uint64_t>() > static_cast<std::uint64_t>(column.most)) {
+      return corrupt(where,
+                     column.name + " must be a whole number up to " + std::to_string(column.most));
+    }
+    column.of(load) = value.get<std::int64_t>();
+  }
+  return load;
+}
+
+}  // namespace
+
+std::string DataProfile::to_json() const {
+  // Names that are not UTF-8 must not make this throw.
+  std::string text = summary(*this).dump(2, ' ', false, json::error_handler_t::replace);
+  text.resize(text.size() - 2);  // "\n}": the loads follow, a line each
+  json names = json::array();
+  for (const Column& column : columns()) names.push_back(column.name);
+  text += ",\n  \"loads\": {\n    \"columns\": " + names.dump() + ",\n    \"rows\": [";
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    Load load = samples[i].load;
+    text += i == 0 ? "\n      [" : ",\n      [";
+    for (const Column& column : columns()) {
+      if (&column != &columns().front()) text += ',';
+      text += std::to_string(column.of(load));
+    }
+    text += ']';
+  }
+  return text + "\n    ]\n  }\n}\n";
+}
+
+Result<std::vector<Load>> parse_profiled_loads(std::string_view text) {
+  json document;
+  try {
+    document = json::parse(text);
+  } catch (const json::exception& error) {
+    return Error(ErrorCode::kCorrupt, std::string("data profile: ") + error.what());
+  }
+  ISOCOST_TRY(check_head(document));
+  ISOCOST_ASSIGN(const json* rows, loads_rows(document));
+  std::vector<Load> loads;
+  loads.reserve(rows->size());
+  for (std::size_t i = 0; i < rows->size(); ++i) {
+    ISOCOST_ASSIGN(Load load, parse_row((*rows)[i], i));
+    loads.push_back(load);
+  }
+  return loads;
+}
+
+Result<std::vector<Load>> load_profiled_loads(const std::filesystem::path& file) {
+  ISOCOST_ASSIGN(const std::string text, read_file("data profile", file, kMaxFileBytes));
+  auto loads = parse_profiled_loads(text);
+  if (!loads) return std::move(loads).error().with_context(file.string());
+  return loads;
+}
+
+}  // namespace isocost

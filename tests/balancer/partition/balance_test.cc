@@ -1,0 +1,199 @@
+#include "balancer/partition/balance.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "base/random.h"
+#include "tests/balancer/partition/brute_force.h"
+
+namespace isocost {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(DealInOrder, TakesTurnsBetweenRanksAndCutsRuns) {
+  const BalanceProblem problem{.costs = {1, 2, 3, 4, 5, 6, 7}, .ranks = 2, .microbatches = 2};
+  const auto dealt = deal_in_order(problem);
+  ASSERT_TRUE(dealt);
+  EXPECT_THAT(dealt->bins, ElementsAre(ElementsAre(0U, 2U), ElementsAre(4U, 6U), ElementsAre(1U),
+                                       ElementsAre(3U, 5U)));
+  EXPECT_EQ(dealt->makespan, 12);
+}
+
+TEST(Balance, RefusesWhatCannotBeBalancedNamingTheItem) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double huge = std::numeric_limits<double>::max();
+  struct Case {
+    BalanceProblem problem;
+    const char* says;
+  };
+  const Case cases[] = {
+      {{.dimensions = 0, .costs = {1}}, "dimensions"},
+      {{.dimensions = 9, .costs = {1, 1, 1, 1, 1, 1, 1, 1, 1}}, "dimensions"},
+      {{.dimensions = 2, .costs = {1, 2, 3}}, "multiple"},
+      {{.costs = {1, 2}, .ranks = 3}, "2 items cannot fill 3"},
+      {{.costs = {1}, .ranks = 0}, "at least 1"},
+      {{.costs = {1}, .microbatches = 0}, "at least 1"},
+      {{.costs = {1, -2}}, "item 1"},
+      {{.costs = {1, nan}}, "item 1"},
+      {{.costs = {huge, huge}}, "sum of the costs"},
+      {{.costs = {1, 2}, .bytes = {1}}, "bytes holds 1"},
+      {{.costs = {1, 2}, .bytes = {1, -1}}, "item 1"},
+      {{.costs = {1}, .microbatch_bytes = -1}, "microbatch_bytes"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_speeds = {1}}, "rank_speeds holds 1 numbers for 2"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_speeds = {1, 0}}, "rank 1"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_speeds = {nan, 1}}, "rank 0"},
+  };
+  for (const Case& bad : cases) {
+    const auto result = balance(bad.problem, {});
+    ASSERT_FALSE(result) << bad.says;
+    EXPECT_EQ(result.error().code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(result.error().message(), HasSubstr(bad.says));
+    EXPECT_FALSE(deal_in_order(bad.problem)) << bad.says;
+  }
+}
+
+TEST(Balance, AnItemAboveTheCapIsNamedWithItsSize) {
+  const auto result = balance(
+      {.costs = {1, 1, 1}, .bytes = {10, 900, 10}, .microbatch_bytes = 800, .ranks = 2}, {});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(result.error().message(), HasSubstr("item 1 has 900 bytes"));
+  EXPECT_THAT(result.error().message(), HasSubstr("800"));
+}
+
+TEST(Balance, PacksTightlyWhereGreedyByCostFindsNoRoom) {
+  // By cost the two items of 6 bytes would meet two of 5; only {6,4} {5,5} {6,4} fits.
+  const BalanceProblem problem{
+      .costs = {1, 9, 2, 8, 3, 7}, .bytes = {6, 6, 5, 5, 4, 4}, .microbatch_bytes = 10, .ranks = 3};
+  const auto result = balance(problem, {.exact_items = 0});
+  ASSERT_TRUE(result) << result.error().to_string();
+  EXPECT_EQ(plan_fault(problem, *result), "");
+}
+
+TEST(Balance, RanksWhoseItemsDoNotPackFallBackToPackingMicrobatchesFirst) {
+  Random random(9);
+  int planned = 0;
+  for (int round = 0; round < 300; ++round) {
+    BalanceProblem problem{.microbatch_bytes = 100,
+                           .ranks = 2,
+                           .microbatches = 3,
+                           .objective = Objective::kSlowestRank};
+    // Pairs that fill a microbatch to the byte, in an order that hides them.
+    for (int pair = 0; pair < 6; ++pair) {
+      const auto large = static_cast<std::int64_t>(51 + random.below(45));
+      problem.bytes.insert(problem.bytes.end(), {large, 100 - large});
+      problem.costs.push_back(random.uniform());
+      problem.costs.push_back(random.uniform());
+    }
+    const auto result = balance(problem, {.exact_items = 0});
+    if (!result) continue;
+    EXPECT_EQ(plan_fault(problem, *result), "");
+    ++planned;
+  }
+  EXPECT_GT(planned, 100);
+}
+
+TEST(Balance, SlowRanksGetLess) {
+  BalanceProblem problem{.ranks = 4, .microbatches = 2, .rank_speeds = {1, 1, 1.2, 2}};
+  Random random(21);
+  for (int i = 0; i < 200; ++i) problem.costs.push_back(random.uniform());
+  for (const auto which : {Objective::kSlowestRank, Objective::kLargestMicrobatch}) {
+    problem.objective = which;
+    const auto result = balance(problem, {});
+    ASSERT_TRUE(result);
+    EXPECT_EQ(plan_fault(problem, *result), "");
+    EXPECT_LE(result->gap(), 1e-3);
+    // Blind to speeds, the slowest rank takes twice the mean.
+    BalanceProblem blind = problem;
+    blind.rank_speeds.clear();
+    EXPECT_GT(objective(problem, balance(blind, {})->bins), 1.5 * result->makespan);
+  }
+}
+
+TEST(Balance, OneSpeedForAllOnlyScales) {
+  BalanceProblem problem{.ranks = 3, .microbatches = 2};
+  Random random(22);
+  for (int i = 0; i < 60; ++i) problem.costs.push_back(random.uniform());
+  const auto plain = balance(problem, {});
+  problem.rank_speeds = {1, 1, 1};
+  EXPECT_EQ(balance(problem, {})->bins, plain->bins);
+  problem.rank_speeds = {2, 2, 2};
+  EXPECT_NEAR(balance(problem, {})->lower_bound, 2 * plain->lower_bound, 1e-9);
+}
+
+TEST(Balance, SpreadsGiantsAndFillsUpAround) {
+  const BalanceProblem problem{.costs = {10, 10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, .ranks = 3};
+  const auto result = balance(problem, {});
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->makespan, 10);
+  EXPECT_TRUE(result->optimal);
+}
+
+// Loads as documents have them: vision in whole tiles, text that follows loosely, bytes.
+BalanceProblem documents(std::uint64_t seed) {
+  Random random(seed);
+  BalanceProblem problem{.dimensions = 3, .ranks = 8, .microbatches = 8};
+  std::vector<double> sums(3, 0.0);
+  for (int i = 0; i < 512; ++i) {
+    const auto tiles = static_cast<double>(1 + random.below(7));
+    const double tokens = 256 * tiles + 40 + 400 * random.uniform() * random.uniform();
+    const double costs[] = {tiles, 13.05e9 * tokens + 200'704 * tokens * tokens,
+                            tiles * 2'408'448 + 16 * tokens};
+    for (int k = 0; k < 3; ++k) sums[k] += costs[k];
+    problem.costs.insert(problem.costs.end(), costs, costs + 3);
+  }
+  for (std::size_t i = 0; i < problem.costs.size(); ++i) problem.costs[i] *= 64 / sums[i % 3];
+  return problem;
+}
+
+TEST(Balance, DocumentsOverEightRanksOfEightAreWithinTwoPercentOfTheBound) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    BalanceProblem problem = documents(seed);
+    const auto microbatches = balance(problem, {});
+    ASSERT_TRUE(microbatches);
+    EXPECT_LE(microbatches->gap(), 0.02);
+    EXPECT_EQ(plan_fault(problem, *microbatches), "");
+    problem.objective = Objective::kSlowestRank;
+    const auto ranks = balance(problem, {});
+    ASSERT_TRUE(ranks);
+    EXPECT_LE(ranks->gap(), 0.001);
+    EXPECT_EQ(plan_fault(problem, *ranks), "");
+    // The second objective: microbatches of a rank are even too, where their sum is the rank's.
+    problem.objective = Objective::kLargestMicrobatch;
+    EXPECT_LE(objective(problem, ranks->bins), 1.1);
+  }
+}
+
+// FNV-1a over the plan: Debug, release, sanitizers and clang must decide alike, byte for byte.
+std::uint64_t fingerprint(const BalanceResult& result) {
+  std::uint64_t hash = 0xCBF29CE484222325ULL;
+  const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001B3ULL; };
+  for (const auto& bin : result.bins) {
+    mix(bin.size());
+    for (const std::uint32_t item : bin) mix(item);
+  }
+  return hash;
+}
+
+TEST(Balance, DecidesAlikeOnEveryBuild) {
+  Random random(77);
+  BalanceProblem problem{.dimensions = 3, .ranks = 4, .microbatches = 8};
+  for (int i = 0; i < 256 * 3; ++i) problem.costs.push_back(random.uniform());
+  EXPECT_EQ(fingerprint(*balance(problem, {})), 4501963154853816645ULL);
+  problem.objective = Objective::kSlowestRank;
+  EXPECT_EQ(fingerprint(*balance(problem, {})), 2085545039544680127ULL);
+  problem.rank_speeds = {1, 1.1, 1.2, 0.9};
+  for (std::size_t i = 0; i < problem.items(); ++i) {
+    problem.bytes.push_back(static_cast<std::int64_t>(random.below(1000)));
+  }
+  problem.microbatch_bytes = 4400;
+  EXPECT_EQ(fingerprint(*balance(problem, {})), 4939359439618840191ULL);
+  EXPECT_EQ(fingerprint(*balance(documents(3), {})), 2824368242141602693ULL);
+}
+
+}  // namespace
+}  // namespace isocost

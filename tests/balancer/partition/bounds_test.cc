@@ -1,0 +1,150 @@
+#include "balancer/partition/internal/bounds.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "balancer/partition/balance.h"
+#include "balancer/partition/internal/speed_bounds.h"
+
+namespace isocost {
+namespace {
+
+TEST(Bounds, PigeonholeCountsItemsThatMustShare) {
+  // Three bins, four items of 5 and more: two share a bin.
+  EXPECT_DOUBLE_EQ(pigeonhole_bound({9, 6, 5, 5, 1}, 3, 1).value, 10);
+  EXPECT_EQ(pigeonhole_bound({9, 6, 5, 5, 1}, 3, 1).limit, Limit::kPigeonhole);
+  // One item larger than any pair.
+  EXPECT_DOUBLE_EQ(pigeonhole_bound({30, 6, 5, 5, 1}, 3, 1).value, 30);
+  EXPECT_EQ(pigeonhole_bound({30, 6, 5, 5, 1}, 3, 1).limit, Limit::kGiant);
+}
+
+TEST(Bounds, PigeonholeAddsTheItemsThatABinMustHoldBesides) {
+  // Two ranks of at least three items: the one with the 10 also holds two more, 1 and 2 at least.
+  EXPECT_DOUBLE_EQ(pigeonhole_bound({10, 3, 2, 2, 2, 1}, 2, 3).value, 13);
+  EXPECT_EQ(pigeonhole_bound({10, 3, 2, 2, 2, 1}, 2, 3).limit, Limit::kCounts);
+}
+
+TEST(Bounds, GranularityRoundsTheMeanUpToWholeTiles) {
+  // Seven tiles into two bins.
+  EXPECT_DOUBLE_EQ(granularity_bound({0.75, 0.5, 0.5}, 2), 1.0);
+  // No common tile: no statement.
+  EXPECT_EQ(granularity_bound({0.7310585, 0.5, 0.3333}, 2), 0);
+  EXPECT_EQ(granularity_bound({0, 0}, 2), 0);
+}
+
+TEST(Bounds, RanksAreBoundedByTheSumOverDimensions) {
+  BalanceProblem problem{.dimensions = 2,
+                         .costs = {1, 2, 3, 4, 1, 1, 1, 1},
+                         .ranks = 2,
+                         .microbatches = 2,
+                         .objective = Objective::kSlowestRank};
+  // Totals 3, 7, 2, 2: the rank that holds the 7 holds a 2 besides.
+  EXPECT_NEAR(lower_bound(problem), 9, 1e-12);
+  problem.objective = Objective::kLargestMicrobatch;
+  EXPECT_NEAR(lower_bound(problem), 4, 1e-12);
+}
+
+TEST(Bounds, MemoryKeepsItemsApart) {
+  // Two of 6 bytes take a bin each of three; what has more than 4 shares the third.
+  const std::vector<double> costs = {1, 1, 5, 4, 9};
+  const std::vector<std::int64_t> bytes = {6, 6, 5, 5, 1};
+  const Partition problem{.bins = 3, .costs = costs, .bytes = bytes, .bytes_cap = 10};
+  EXPECT_NEAR(memory_bound(problem), 9, 1e-9);
+  Partition loose = problem;
+  loose.bytes_cap = 12;
+  EXPECT_EQ(memory_bound(loose), 0);
+  // In two bins there is no third.
+  Partition two = problem;
+  two.bins = 2;
+  EXPECT_EQ(memory_bound(two), std::numeric_limits<double>::infinity());
+}
+
+TEST(Bounds, WhatGiantsLeaveIsLostToTheOthers) {
+  // Five giants in two bins: one holds three of them, beside which only the smallest fits. The
+  // other holds two and the nine in between, 10.2, where the mean is 10.055.
+  std::vector<double> costs(5, 3.3);
+  costs.insert(costs.end(), 9, 0.4);
+  costs.push_back(0.01);
+  EXPECT_NEAR(mean_bound(std::accumulate(costs.begin(), costs.end(), 0.0), 2), 10.055, 1e-9);
+  EXPECT_NEAR(crowd_bound({.bins = 2, .costs = costs}), 10.2, 1e-9);
+  EXPECT_NEAR(balance({.costs = costs, .ranks = 2}, {.exact_items = 0})->gap(), 0, 1e-12);
+  // Where enough fits beside the three, the mean is all.
+  costs.insert(costs.end(), 3, 0.1);
+  EXPECT_LE(crowd_bound({.bins = 2, .costs = costs}), 10.205);
+}
+
+TEST(Bounds, BytesThatTheFastBinsCannotHoldAreTheSlowOnes) {
+  // Twelve seconds of a byte each. The fast bin holds seven, so that the slow one takes five, at
+  // twice the time.
+  const std::vector<double> costs(12, 1.0);
+  const std::vector<std::int64_t> bytes(12, 1);
+  const std::vector<double> speeds = {1, 2};
+  Partition problem{.bins = 2, .costs = costs, .bytes = bytes, .bytes_cap = 7, .speeds = speeds};
+  EXPECT_NEAR(capped_speed_bound(problem), 10, 1e-9);
+  problem.bytes_cap = 12;
+  EXPECT_NEAR(capped_speed_bound(problem), 8, 1e-9);  // no more than speeds alone
+  problem.speeds = {};
+  EXPECT_EQ(capped_speed_bound(problem), 0);
+}
+
+TEST(Bounds, TradeOffSeesItemsThatAreLargeInUnlikeDimensions) {
+  // Two bins; whichever two of the three share, 11 of 20 must lie in one dimension at least.
+  const std::vector<double> costs = {10, 1, 1, 10, 10, 1};
+  const Partition problem{.dimensions = 2, .bins = 2, .costs = costs};
+  EXPECT_NEAR(trade_off_bound(problem), 11, 1e-9);
+  const auto bound = find_lower_bound({.dimensions = 2, .costs = costs, .ranks = 2});
+  EXPECT_NEAR(bound.value, 11, 1e-9);
+}
+
+TEST(Bounds, SayWhatLimits) {
+  const auto limit = [](std::vector<double> costs, std::size_t ranks) {
+    return find_lower_bound({.costs = std::move(costs), .ranks = ranks}).limit;
+  };
+  EXPECT_EQ(limit({1.1, 1.3, 0.9, 0.77}, 2), Limit::kTotal);
+  EXPECT_EQ(limit({9, 1.3, 0.9, 0.77}, 2), Limit::kGiant);
+  EXPECT_EQ(limit({5.3, 5.2, 5.1, 5.07, 0.3}, 3), Limit::kPigeonhole);
+  EXPECT_EQ(limit({2, 2, 2, 1, 1, 1}, 2), Limit::kTiles);
+  EXPECT_EQ(find_lower_bound({.costs = {10, 3, 2, 2, 2, 1.1},
+                              .ranks = 2,
+                              .microbatches = 3,
+                              .objective = Objective::kSlowestRank})
+                .limit,
+            Limit::kCounts);
+  EXPECT_EQ(find_lower_bound({.costs = {1, 1.1, 5, 6, 9},
+                              .bytes = {6, 6, 5, 5, 5},
+                              .microbatch_bytes = 10,
+                              .ranks = 4})
+                .limit,
+            Limit::kMemory);
+  EXPECT_EQ(limit_name(Limit::kTradeOff), "trade-off");
+}
+
+TEST(SpeedBounds, TheSumIsSharedByRate) {
+  // A bin at half the pace of the other: 9 are shared 6 to 3.
+  EXPECT_DOUBLE_EQ(speed_mean_bound({3, 3, 2, 1}, std::vector<double>{1, 2}), 6);
+  // The largest lies in one bin, at best in the fastest.
+  EXPECT_DOUBLE_EQ(speed_giant_bound({10, 1, 1}, std::vector<double>{1, 1, 4}), 10);
+}
+
+TEST(SpeedBounds, PigeonholeCountsWhatFitsAtEachPace) {
+  // Three of 5: the fast bin takes two in 10, the slow one a single one in 10.
+  EXPECT_NEAR(speed_pigeonhole_bound({5, 5, 5}, std::vector<double>{1, 2}, 1), 10, 1e-9);
+  // As with like bins, at every k.
+  const std::vector<double> costs = {9, 6, 5, 5, 4, 4, 4, 1};
+  EXPECT_NEAR(speed_pigeonhole_bound(costs, std::vector<double>{1, 1, 1}, 1),
+              pigeonhole_bound(costs, 3, 1).value, 1e-9);
+  // The slowest bin must hold something: 1 at a pace of 50.
+  EXPECT_NEAR(speed_pigeonhole_bound(costs, std::vector<double>{1, 1, 50}, 1), 50, 1e-9);
+}
+
+TEST(SpeedBounds, TilesFillBinsInWholeNumbers) {
+  // Seven tiles of a quarter: 5 and 2 in 1.25, for 4 and 2 leave one over.
+  EXPECT_NEAR(speed_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 2}), 1.25, 1e-9);
+  EXPECT_NEAR(speed_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 1}), 1, 1e-9);
+}
+
+}  // namespace
+}  // namespace isocost

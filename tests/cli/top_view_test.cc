@@ -1,0 +1,140 @@
+#include "cli/top_view.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "loader/metrics/metrics.h"
+
+namespace isocost::cli {
+namespace {
+
+constexpr const char* kUrl = "http://127.0.0.1:9464/metrics";
+
+NodeMetrics node_at(double uptime, double scale, std::size_t ranks = 2) {
+  NodeMetrics node;
+  node.uptime_s = uptime;
+  node.decoded_bytes = static_cast<std::int64_t>(1000 * scale);
+  node.training.samples_sent = static_cast<std::uint64_t>(64 * scale);
+  node.summary.mape = {0.05, 0.06, 0.07};
+  node.training.ranks.resize(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    RankTotals& rank = node.training.ranks[r];
+    rank.predicted = {scale, 0, 2 * scale};
+    rank.measured = {scale, 0, 4 * scale};
+    rank.busy = (r == 0 ? 3 : 4) * scale;
+    rank.idle = (r == 0 ? 1 : 0) * scale;
+    rank.data_wait = 0.5 * scale;
+  }
+  for (auto& module : node.correction.modules) module.buckets.fill(1);
+  node.correction.modules[2].buckets.at(4) = 1.6;
+  return node;
+}
+
+Scrape scrape_of(const NodeMetrics& node) {
+  auto scrape = read_scrape(prometheus_text(node));
+  EXPECT_TRUE(scrape.has_value()) << scrape.error().message();
+  return *std::move(scrape);
+}
+
+TEST(TopView, CountsFromTheStartWithOneLook) {
+  const Scrape now = scrape_of(node_at(10, 2));
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, Scrape{}}));
+  EXPECT_EQ(json["url"], kUrl);
+  EXPECT_EQ(json["window_s"], 10);
+  EXPECT_DOUBLE_EQ(json["samples_per_s"].get<double>(), 12.8);
+  EXPECT_EQ(json["decoded_bytes_per_s"], 200);
+  EXPECT_DOUBLE_EQ(json["idle_share"].get<double>(), 1.0 / 8);
+  EXPECT_DOUBLE_EQ(json["data_wait_share"].get<double>(), 0.1);
+  EXPECT_EQ(json["modules"]["llm"]["measured_s"], 16);
+  EXPECT_EQ(json["modules"]["llm"]["mape"], 0.07);
+  EXPECT_EQ(json["modules"]["llm"]["factors"]["64"], 1.6);
+  EXPECT_EQ(json["ranks"][1]["modules"]["llm"]["predicted_s"], 4);
+  EXPECT_EQ(json["node"]["samples_delivered_total"], 128);
+}
+
+TEST(TopView, ShowsWhereInALayoutARankStands) {
+  NodeMetrics node = node_at(10, 2);
+  EXPECT_EQ(top_table({kUrl, scrape_of(node), Scrape{}}, 8).find("place"), std::string::npos);
+  node.places = {"encoder, data 0, stage 0, tensor 0", "llm, data 0, stage 0, tensor 0"};
+  const Scrape now = scrape_of(node);
+  const std::string table = top_table({kUrl, now, Scrape{}}, 8);
+  EXPECT_NE(table.find("  place\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("  llm, data 0, stage 0, tensor 0\n"), std::string::npos) << table;
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, Scrape{}}));
+  EXPECT_EQ(json["ranks"][0]["place"], "encoder, data 0, stage 0, tensor 0");
+  node.places[0] = "\x1b[2J";  // what would reach the terminal
+  EXPECT_EQ(scrape_of(node).ranks.at(0).place, "");
+}
+
+TEST(TopView, CountsBetweenTwoLooks) {
+  const Scrape before = scrape_of(node_at(10, 2));
+  const Scrape now = scrape_of(node_at(14, 3));
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, before}));
+  EXPECT_EQ(json["window_s"], 4);
+  EXPECT_EQ(json["samples_per_s"], 16);
+  EXPECT_EQ(json["modules"]["vision"]["predicted_s"], 2);
+  EXPECT_EQ(json["ranks"][0]["busy_s"], 3);
+}
+
+TEST(TopView, ANodeStartedAnewCountsFromItsStart) {
+  const Scrape before = scrape_of(node_at(1000, 50));
+  const Scrape now = scrape_of(node_at(10, 2));
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, before}));
+  EXPECT_EQ(json["window_s"], 10);
+  EXPECT_EQ(json["modules"]["llm"]["measured_s"], 16);
+}
+
+TEST(TopView, WhatIsNotKnownIsNull) {
+  const Scrape now = scrape_of(NodeMetrics{});
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, Scrape{}}));
+  EXPECT_TRUE(json["samples_per_s"].is_null());
+  EXPECT_TRUE(json["idle_share"].is_null());
+  EXPECT_EQ(json["ranks"].size(), 0U);
+}
+
+TEST(TopView, TheTableShowsTheBusiestRanks) {
+  const Scrape now = scrape_of(node_at(10, 2, 40));
+  const std::string table = top_table({kUrl, now, Scrape{}}, 3);
+  EXPECT_NE(
+      table.find("\n    1   1.000        8   0.00 %  10.00 %               0/0               4/8"),
+      std::string::npos)
+      << table;
+  EXPECT_EQ(table.find("\n    0   1.000"), std::string::npos) << table;  // the least busy
+  EXPECT_NE(table.find("37 ranks that were less busy are not shown"), std::string::npos) << table;
+  EXPECT_NE(table.find(" 1.000, 64: 1.600\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("-50.00 %"), std::string::npos) << table;  // the LLM takes twice as long
+  EXPECT_NE(table.find("12.8 samples/s"), std::string::npos) << table;
+}
+
+TEST(TopView, AnotherProgramsMetricsAreRefused) {
+  for (const char* text : {"", "go_goroutines 7\n", "isocost_uptime_seconds NaN\n"}) {
+    const auto scrape = read_scrape(text);
+    ASSERT_FALSE(scrape.has_value()) << text;
+    EXPECT_EQ(scrape.error().code(), ErrorCode::kUnsupported);
+  }
+}
+
+// Each rank's line has a column for each.
+TEST(TopView, ModulesAreBounded) {
+  std::string text = "isocost_uptime_seconds 1\n";
+  for (int i = 0; i < 17; ++i) {
+    EXPECT_TRUE(read_scrape(text).has_value());
+    text += "isocost_x{module=\"m" + std::to_string(i) + "\"} 1\n";
+  }
+  EXPECT_FALSE(read_scrape(text).has_value());
+}
+
+// A terminal would obey them.
+TEST(TopView, ControlCharactersDoNotPass) {
+  const auto scrape = read_scrape("isocost_uptime_seconds 1\nisocost_x{module=\"\033[2J\"} 1\n");
+  ASSERT_FALSE(scrape.has_value());
+  EXPECT_EQ(scrape.error().code(), ErrorCode::kCorrupt);
+}
+
+}  // namespace
+}  // namespace isocost::cli

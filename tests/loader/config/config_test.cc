@@ -1,0 +1,110 @@
+#include "loader/config/config.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace isocost {
+namespace {
+
+TEST(ParseBytes, KnowsDecimalAndBinaryUnits) {
+  EXPECT_EQ(parse_bytes("1000").value(), 1000);
+  EXPECT_EQ(parse_bytes("1.5k").value(), 1500);
+  EXPECT_EQ(parse_bytes("2MB").value(), 2'000'000);
+  EXPECT_EQ(parse_bytes("512MiB").value(), 512 * kMiB);
+  EXPECT_EQ(parse_bytes("3GiB").value(), 3 * kGiB);
+  EXPECT_EQ(parse_bytes("1Ti").value(), 1024 * kGiB);
+}
+
+TEST(ParseBytes, RefusesTheRest) {
+  for (const char* text : {"", "MiB", "-1", "1X", "1iB", "1e30", "nan", "12 MB"}) {
+    EXPECT_FALSE(parse_bytes(text).has_value()) << text;
+  }
+}
+
+TEST(ApplyToml, ReadsEveryKindOfSetting) {
+  NodeOptions options;
+  ASSERT_TRUE(apply_toml(options, R"(
+shards = "data/shards"
+ranks = 8
+balance = "none"
+correct = false
+padded = "llm,vision"
+memory = "4GiB"
+timeout = 2.5
+[recipe]
+video_fps = 0.5
+)",
+                         "node.toml"));
+  EXPECT_EQ(options.shards, "data/shards");
+  EXPECT_EQ(options.ranks, 8);
+  EXPECT_EQ(options.balance, BalancePolicy::kNone);
+  EXPECT_FALSE(options.correct);
+  EXPECT_EQ(options.padded, (std::array<bool, kModules>{true, false, true}));
+  EXPECT_EQ(options.memory, 4 * kGiB);
+  EXPECT_EQ(options.timeout.count(), 2500);
+  EXPECT_DOUBLE_EQ(options.recipe.video_fps, 0.5);
+}
+
+std::string refusal(const char* toml) {
+  NodeOptions options;
+  const Status status = apply_toml(options, toml, "node.toml");
+  return status ? "accepted" : status.error().message();
+}
+
+TEST(ApplyToml, NamesFileLineAndKey) {
+  EXPECT_EQ(refusal("ranks = 2\nrank = 3\n"),
+            "node.toml:2: rank: no such setting; isocost serve --help lists them");
+  EXPECT_EQ(refusal("ranks = 'many'"), "node.toml:1: ranks: 'many' is not a whole number in range");
+  EXPECT_EQ(refusal("balance = 'fair'"), "node.toml:1: balance: 'fair' is not one of none|isocost");
+  EXPECT_EQ(refusal("padded = 'llm,text'"),
+            "node.toml:1: padded: 'text' is not one of vision, audio, llm");
+  EXPECT_EQ(refusal("seed = -1"), "node.toml:1: seed: '-1' is not a whole number in range");
+  EXPECT_EQ(refusal("ranks = [1]"), "node.toml:1: ranks: expected text, a number or true/false");
+  EXPECT_TRUE(refusal("ranks = = 2").starts_with("node.toml:1: ")) << refusal("ranks = = 2");
+  EXPECT_TRUE(refusal("[recipe]\nfps = 2\n").starts_with("node.toml:2: recipe.fps: no such"));
+}
+
+// Each setting's own text must be one that it reads back to the same value.
+TEST(OptionTable, DefaultsReadBack) {
+  for (const OptionSpec& spec : node_option_table()) {
+    NodeOptions options;
+    const std::string standard = spec.get(options);
+    ASSERT_TRUE(spec.set(options, standard)) << spec.name;
+    EXPECT_EQ(spec.get(options), standard) << spec.name;
+  }
+}
+
+TEST(OptionTable, IsTheOneInTheDocs) {
+  std::ifstream file(ISOCOST_SOURCE_DIR "/docs/config.md");
+  const std::string docs((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_NE(docs.find(option_table_markdown()), std::string::npos)
+      << "docs/config.md must hold this table:\n"
+      << option_table_markdown();
+}
+
+TEST(NodeOptions, NamesFieldValueAndRange) {
+  NodeOptions options;
+  EXPECT_TRUE(options.validate().error().message().starts_with("shards: "));
+  options.shards = "x";
+  EXPECT_TRUE(options.validate().has_value());
+  options.ranks = -1;
+  EXPECT_EQ(options.validate().error().message(), "ranks = -1: allowed are 0 to 100000");
+  options.ranks = 32;
+  EXPECT_EQ(options.validate().error().message(),
+            "global_batch = 64: 32 ranks × 4 microbatches need at least 128");
+  options.ranks = 0;
+  options.lookahead = 4;
+  EXPECT_EQ(options.validate().error().message(),
+            "lookahead = 4: batches are composed for a number of ranks: set ranks, too");
+  options.ranks = 2;
+  EXPECT_TRUE(options.validate().has_value());
+  options.balance = BalancePolicy::kNone;
+  EXPECT_TRUE(options.validate().error().message().starts_with("lookahead = 4: balance = none"));
+}
+
+}  // namespace
+}  // namespace isocost

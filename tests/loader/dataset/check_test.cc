@@ -1,0 +1,104 @@
+#include "loader/dataset/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+
+class Check : public testing::Test {
+ protected:
+  Result<CheckReport> check(const std::vector<TarFile>& files) {
+    write_file(scratch_ / "shard-0.tar", make_tar(files));
+    return check_dataset(scratch_.path(), options_);
+  }
+  ScratchDirectory scratch_;
+  CheckOptions options_;
+};
+
+TEST_F(Check, AGoodDatasetHasNoBadSample) {
+  std::vector<TarFile> files;
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < 50; ++i) {
+    const std::string key = std::to_string(i);
+    files.push_back({key + ".png", tiny_png(20, 30)});
+    files.push_back({key + ".txt", "words"});
+    files.push_back({key + ".wav", tiny_wav(1600)});
+    for (std::size_t back = 1; back <= 3; ++back) bytes += files[files.size() - back].bytes.size();
+  }
+  std::uint64_t last = 0;
+  options_.dataset.progress = [&](std::uint64_t done, std::uint64_t, std::string_view what) {
+    if (what == "decoding samples") last = done;
+  };
+  const auto report = check(files);
+  ASSERT_TRUE(report.has_value()) << report.error().message();
+  EXPECT_TRUE(report->bad.empty());
+  EXPECT_EQ(report->shards, 1U);
+  EXPECT_EQ(report->samples, 50U);
+  EXPECT_EQ(report->parts, 150U);
+  EXPECT_EQ(report->bytes, bytes);
+  EXPECT_EQ(last, 50U);
+}
+
+TEST_F(Check, FindsWhatOnlyDecodingShowsAndEveryBadPart) {
+  std::string broken = tiny_png(64, 64);
+  broken.replace(45, 12, 12, '\x5A');  // within the pixels: the header stays good
+  const auto report = check({{"a.png", tiny_png(8, 8)},
+                             {"b.0.png", broken},
+                             {"b.1.png", tiny_png(8, 8)},
+                             {"b.2.png", broken},
+                             {"c.txt", "good"},
+                             {"d.png", "no picture"}});
+  ASSERT_TRUE(report.has_value()) << report.error().message();
+  EXPECT_EQ(report->samples, 2U);
+  EXPECT_EQ(report->parts, 2U);
+  ASSERT_EQ(report->bad.size(), 3U);
+  EXPECT_EQ(report->bad[0].key, "d") << "what indexing found comes first";
+  EXPECT_EQ(report->bad[1].key, "b");
+  EXPECT_EQ(report->bad[1].part, "0.png");
+  EXPECT_EQ(report->bad[2].part, "2.png");
+  for (const BadSample& bad : report->bad) {
+    EXPECT_EQ(bad.shard, "shard-0.tar");
+    EXPECT_NE(bad.reason, "");
+  }
+}
+
+TEST_F(Check, APartBeyondTheMemoryIsNamedWithWhatItNeeds) {
+  options_.memory = 1 * kMiB;
+  const auto report = check({{"a.txt", "small"}, {"b.png", tiny_png(4000, 4000)}});
+  ASSERT_TRUE(report.has_value()) << report.error().message();
+  ASSERT_EQ(report->bad.size(), 1U);
+  EXPECT_EQ(report->bad[0].part, "png");
+  EXPECT_THAT(report->bad[0].reason, HasSubstr("raise --memory"));
+}
+
+TEST_F(Check, StopsWhenAsked) {
+  std::stop_source stop;
+  options_.stop = stop.get_token();
+  std::uint64_t last = 0;
+  options_.dataset.progress = [&](std::uint64_t done, std::uint64_t, std::string_view what) {
+    if (what != "decoding samples") return;
+    last = done;
+    stop.request_stop();
+  };
+  const auto report = check({{"a.txt", "x"}, {"b.txt", "x"}, {"c.txt", "x"}});
+  ASSERT_FALSE(report.has_value());
+  EXPECT_EQ(report.error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(last, 1U);
+}
+
+TEST_F(Check, NeedsShards) {
+  EXPECT_EQ(check_dataset(scratch_.path(), options_).error().code(), ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,332 @@
+#include "loader/dataset/dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class DatasetTest : public testing::Test {
+ protected:
+  std::unique_ptr<Dataset> open() {
+    auto dataset = Dataset::open(shards(), options_);
+    EXPECT_TRUE(dataset.has_value()) << (dataset ? "" : dataset.error().to_string());
+    return dataset ? *std::move(dataset) : nullptr;
+  }
+  std::filesystem::path shards() const { return scratch_ / "shards"; }
+  void write(const std::string& name, const std::vector<TarFile>& files) {
+    write_file(shards() / name, make_tar(files));
+  }
+  // The one bad sample of a data set; fails where there is another number of them.
+  BadSample only_bad() {
+    const auto dataset = open();
+    EXPECT_EQ(dataset->bad().size(), 1U);
+    return dataset->bad().empty() ? BadSample{} : dataset->bad().front();
+  }
+
+  ScratchDirectory scratch_;
+  DatasetOptions options_;
+};
+
+std::vector<std::string> keys_of(const Dataset& dataset) {
+  std::vector<std::string> keys;
+  for (SampleId id = 0; id < dataset.size(); ++id) keys.emplace_back(dataset.key(id));
+  return keys;
+}
+
+std::string bytes_of(const Dataset& dataset, SampleId id, std::size_t part) {
+  const auto source = dataset.open_part(id, part);
+  EXPECT_TRUE(source.has_value()) << (source ? "" : source.error().to_string());
+  if (!source) return "";
+  std::string bytes(static_cast<std::size_t>((*source)->size()), '\0');
+  const auto read = (*source)->read_at(0, std::as_writable_bytes(std::span(bytes)));
+  EXPECT_EQ(read.value(), bytes.size());
+  return bytes;
+}
+
+TEST_F(DatasetTest, GroupsMembersByTheWebDatasetConvention) {
+  write("a.tar", {{"dir/one.jpg.txt", "x"},
+                  {"dir/two.0.png", tiny_png(30, 20)},
+                  {"dir/two.caption.txt", "hello"},
+                  {"dir/two.1.wav", tiny_wav(1600)},
+                  {"three.txt", "last"}});
+  const auto dataset = open();
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("dir/one", "dir/two", "three"));
+  const SampleShape shape = dataset->shape(1);
+  ASSERT_EQ(shape.parts.size(), 3U);
+  EXPECT_EQ(dataset->part_name(1, 0), "0.png");
+  EXPECT_EQ(dataset->part_name(1, 1), "caption.txt");
+  EXPECT_EQ(shape.parts[0].modality, Modality::kImage);
+  EXPECT_EQ(shape.parts[0].width, 30);
+  EXPECT_EQ(shape.parts[0].height, 20);
+  EXPECT_EQ(shape.parts[1].text_bytes, 5);
+  EXPECT_EQ(shape.parts[2].frames, 1600);
+  EXPECT_EQ(bytes_of(*dataset, 1, 0), tiny_png(30, 20));
+  EXPECT_EQ(bytes_of(*dataset, 1, 1), "hello");
+  EXPECT_EQ(bytes_of(*dataset, 2, 0), "last");
+  EXPECT_EQ(dataset->shard(2), "a.tar");
+  EXPECT_TRUE(dataset->bad().empty());
+}
+
+TEST_F(DatasetTest, NumbersSamplesInTheOrderOfShardNamesForAnyNumberOfWorkers) {
+  for (int s = 7; s >= 0; --s) {
+    const std::string shard = std::to_string(s);
+    write(shard + (s % 2 == 0 ? ".tar" : ".x.tar"),
+          {{shard + "a.txt", "a" + shard}, {shard + "b.txt", "b" + shard}});
+  }
+  write_file(shards() / "8.tgz", gzip(make_tar({{"8a.txt", "a8"}})));
+  write_file(shards() / "9.tar.gz", gzip(make_tar({{"9a.txt", "a9"}})));
+  write_file(shards() / "notes.txt", "no shard");
+  write_file(shards() / ".hidden.tar", "no shard");
+  options_.workers = 1;
+  const auto one = open();
+  std::filesystem::remove_all(shards() / ".isocost");
+  options_.workers = 8;
+  const auto eight = open();
+  ASSERT_EQ(one->size(), 18U);
+  EXPECT_EQ(one->shards(), 10U);
+  EXPECT_EQ(keys_of(*one), keys_of(*eight));
+  EXPECT_EQ(one->fingerprint(), eight->fingerprint());
+  for (SampleId id = 0; id < one->size(); ++id) {
+    const std::string key(one->key(id));
+    EXPECT_EQ(bytes_of(*one, id, 0), key.substr(1) + key.substr(0, 1));
+    one->read_ahead(id);
+  }
+  write("0.tar", {{"0a.txt", "a0"}, {"0c.txt", "c0"}});
+  EXPECT_NE(open()->fingerprint(), one->fingerprint());
+}
+
+TEST_F(DatasetTest, JsonWeighsTheSampleAndIsAPartOnlyWithText) {
+  write("a.tar", {{"plain.png", tiny_png(28, 28)},
+                  {"plain.json", R"({"weight": 2.5, "label": 7})"},
+                  {"told.json", R"({"text": "seen"})"}});
+  const auto dataset = open();
+  ASSERT_EQ(dataset->size(), 2U);
+  EXPECT_EQ(dataset->shape(0).weight, 2.5F);
+  EXPECT_EQ(dataset->shape(0).parts.size(), 1U);
+  const SampleShape told = dataset->shape(1);
+  ASSERT_EQ(told.parts.size(), 1U);
+  // What the index says of a JSON part is what a probe says.
+  const std::string json = R"({"text": "seen"})";
+  const MemoryByteSource source(std::as_bytes(std::span(json)));
+  EXPECT_EQ(probe(source, "json", ProbeLimits{}).value(), told.parts[0]);
+}
+
+TEST_F(DatasetTest, AJsonThatIsBrokenMakesItsSampleBad) {
+  write("a.tar", {{"a.png", tiny_png(28, 28)}, {"a.json", R"({"weight": -1})"}});
+  const BadSample bad = only_bad();
+  EXPECT_EQ(bad.shard, "a.tar");
+  EXPECT_EQ(bad.key, "a");
+  EXPECT_EQ(bad.part, "json");
+  EXPECT_THAT(bad.reason, HasSubstr("weight"));
+}
+
+TEST_F(DatasetTest, JsonBeyondItsLimitIsRefusedUnread) {
+  options_.limits.max_json_bytes = 10;
+  write("a.tar", {{"a.json", R"({"text": "longer than that"})"}});
+  EXPECT_THAT(only_bad().reason, HasSubstr("limit of 10"));
+}
+
+TEST_F(DatasetTest, SamplesWithoutAPartForAModelAreBad) {
+  write("a.tar", {{"a.json", "{}"}, {"b.xyz", "?"}, {"c.txt", "good"}});
+  const auto dataset = open();
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("c"));
+  ASSERT_EQ(dataset->bad().size(), 2U);
+  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("only JSON"));
+  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("no part that Isocost reads"));
+}
+
+TEST_F(DatasetTest, UnknownExtensionsAreSaidOncePerShard) {
+  std::vector<std::string> lines;
+  std::mutex mutex;
+  options_.log = [&](LogLevel, std::string_view text) {
+    const std::scoped_lock lock(mutex);
+    lines.emplace_back(text);
+  };
+  write("a.tar", {{"a.txt", "x"}, {"a.cls", "1"}, {"b.txt", "x"}, {"b.cls", "2"}, {"README", "?"}});
+  write("b.tar", {{"c.txt", "x"}, {"c.cls", "1"}});
+  EXPECT_EQ(open()->size(), 3U);
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
+                          [](const std::string& l) { return l.find("'cls'") != l.npos; }),
+            2);
+}
+
+TEST_F(DatasetTest, AKeyThatRepeatsIsBadWhereItComesLater) {
+  write("a.tar", {{"k.txt", "first"}, {"other.txt", "x"}, {"k.png", tiny_png(28, 28)}});
+  write("b.tar", {{"z.txt", "z"}, {"k.txt", "third"}, {"other.txt", "y"}, {"last.txt", "l"}});
+  const auto dataset = open();
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("k", "other", "z", "last"));
+  EXPECT_EQ(bytes_of(*dataset, 0, 0), "first");
+  EXPECT_EQ(bytes_of(*dataset, 3, 0), "l");
+  ASSERT_EQ(dataset->bad().size(), 3U);
+  for (const BadSample& bad : dataset->bad()) EXPECT_THAT(bad.reason, HasSubstr("a.tar"));
+  EXPECT_EQ(dataset->bad()[1].shard, "b.tar");
+  EXPECT_EQ(dataset->bad()[1].key, "k");
+  EXPECT_EQ(dataset->bad()[2].key, "other");
+}
+
+TEST_F(DatasetTest, APartNameThatRepeatsMakesTheSampleBad) {
+  write("a.tar", {{"a.txt", "x"}, {"a.txt", "y"}, {"b.txt", "good"}});
+  const auto dataset = open();
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("b"));
+  EXPECT_EQ(only_bad().part, "txt");
+  EXPECT_THAT(only_bad().reason, HasSubstr("twice"));
+}
+
+TEST_F(DatasetTest, NamesThatLeaveTheDirectoryAreBadAndTheRestIsNot) {
+  write("a.tar",
+        {{"../a.txt", "x"}, {"/b.txt", "x"}, {"c/../d.txt", "x"}, {"..", "x"}, {"good.txt", "x"}});
+  const auto dataset = open();
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("good"));
+  EXPECT_EQ(dataset->bad().size(), 4U);
+  EXPECT_EQ(dataset->bad()[0].key, "../a");
+  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("absolute"));
+}
+
+TEST_F(DatasetTest, BrokenMediaIsBadWithPartAndReason) {
+  std::string wrong = tiny_png(28, 28);
+  write("a.tar",
+        {{"zero.png", ""},
+         {"cut.png", wrong.substr(0, 20)},
+         {"named.jpg", wrong},
+         {"silent.wav", tiny_wav(0)},
+         {"text.txt", "\xFF\xFE"},
+         {"huge.png", tiny_png(28, 28).replace(16, 8, "\x00\x00\xEA\x60\x00\x00\xEA\x60", 8)},
+         {"good.png", wrong}});
+  const auto dataset = open();
+  std::map<std::string, std::string> reasons;
+  for (const BadSample& bad : dataset->bad()) {
+    reasons[bad.key] = bad.reason;
+    EXPECT_FALSE(bad.reason.empty()) << bad.key;
+    EXPECT_FALSE(bad.part.empty()) << bad.key;
+  }
+  for (const char* key : {"zero", "cut", "named", "silent", "huge"}) {
+    EXPECT_TRUE(reasons.contains(key)) << key;
+  }
+  EXPECT_EQ(dataset->key(dataset->size() - 1), "good");
+}
+
+TEST_F(DatasetTest, ATruncatedShardKeepsTheSamplesBeforeTheCut) {
+  const std::string tar = make_tar({{"a.txt", "one"},
+                                    {"b.txt", "two"},
+                                    {"c.png", tiny_png(28, 28)},
+                                    {"c.txt", std::string(3000, 'x')}},
+                                   "ustar");
+  write_file(shards() / "a.tar", tar.substr(0, 4 * 1024));
+  const auto dataset = open();
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("a", "b"));
+  ASSERT_EQ(dataset->bad().size(), 1U);
+  EXPECT_EQ(dataset->bad()[0].key, "c");
+  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("of 3000 bytes"));
+  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("copy the shard again"));
+}
+
+TEST_F(DatasetTest, ABadPartBeforeTheCutDoesNotHideTheCut) {
+  const std::string tar = make_tar(
+      {{"a.txt", "one"}, {"b.png", "no picture"}, {"b.txt", std::string(3000, 'x')}}, "ustar");
+  write_file(shards() / "a.tar", tar.substr(0, 4 * 1024));
+  const auto dataset = open();
+  ASSERT_EQ(dataset->bad().size(), 2U);
+  EXPECT_EQ(dataset->bad()[0].part, "png");
+  EXPECT_EQ(dataset->bad()[1].key, "");
+  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("copy the shard again"));
+}
+
+TEST_F(DatasetTest, WhatIsOnlyNamedLikeAShardIsBad) {
+  write("a.tar", {{"a.txt", "x"}});
+  std::filesystem::create_directory(shards() / "b.tar");
+  std::filesystem::create_symlink("nowhere", shards() / "c.tar");
+  const auto dataset = open();
+  EXPECT_EQ(dataset->size(), 1U);
+  ASSERT_EQ(dataset->bad().size(), 2U);
+  EXPECT_EQ(dataset->bad()[0].shard, "b.tar");
+  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("link to nothing"));
+}
+
+TEST_F(DatasetTest, ACutInAHeaderCostsTheSampleBeforeItWhichMayLackParts) {
+  const std::string tar = make_tar({{"a.txt", "one"}, {"b.txt", "two"}, {"b.png", "?"}}, "ustar");
+  write_file(shards() / "a.tar", tar.substr(0, 2 * 1024 + 100));
+  const auto dataset = open();
+  EXPECT_THAT(keys_of(*dataset), ElementsAre("a"));
+  EXPECT_EQ(only_bad().key, "b");
+}
+
+TEST_F(DatasetTest, ATruncatedGzipShardKeepsTheSamplesBeforeTheCut) {
+  std::vector<TarFile> files;
+  for (int i = 0; i < 200; ++i) {
+    std::string text;
+    for (int k = 0; k < 300; ++k) text += std::to_string(i * k * k % 9973);
+    files.push_back({std::to_string(1000 + i) + ".txt", text});
+  }
+  const std::string packed = gzip(make_tar(files));
+  write_file(shards() / "a.tar.gz", packed.substr(0, packed.size() / 2));
+  const auto dataset = open();
+  EXPECT_GT(dataset->size(), 20U);
+  EXPECT_LT(dataset->size(), 180U);
+  EXPECT_EQ(bytes_of(*dataset, 17, 0), files[17].bytes);
+  ASSERT_EQ(dataset->bad().size(), 1U);
+  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("copy the shard again"));
+}
+
+TEST_F(DatasetTest, ShardsWithoutSamplesAreBadAsAWhole) {
+  write_file(shards() / "empty.tar", "");
+  write_file(shards() / "junk.tar", "this is no tar");
+  write("none.tar", {{"README", "no dot"}});
+  write("good.tar", {{"a.txt", "x"}});
+  const auto dataset = open();
+  EXPECT_EQ(dataset->size(), 1U);
+  ASSERT_EQ(dataset->bad().size(), 3U);
+  EXPECT_EQ(dataset->bad()[0].shard, "empty.tar");
+  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("empty"));
+  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("not a tar file"));
+  EXPECT_THAT(dataset->bad()[2].reason, HasSubstr("no samples"));
+  for (const BadSample& bad : dataset->bad()) EXPECT_EQ(bad.key, "");
+}
+
+TEST_F(DatasetTest, ADirectoryWithoutShardsIsNotFound) {
+  EXPECT_EQ(Dataset::open(scratch_ / "nowhere", options_).error().code(), ErrorCode::kNotFound);
+  std::filesystem::create_directories(shards());
+  const auto dataset = Dataset::open(shards(), options_);
+  ASSERT_FALSE(dataset.has_value());
+  EXPECT_EQ(dataset.error().code(), ErrorCode::kNotFound);
+  EXPECT_THAT(dataset.error().message(), HasSubstr("make-shards"));
+}
+
+TEST_F(DatasetTest, AShardThatChangesUnderAnOpenDataSetIsRefused) {
+  write("a.tar", {{"a.txt", "x"}});
+  const auto dataset = open();
+  write("a.tar", {{"a.txt", "x"}, {"b.txt", std::string(20000, 'y')}});
+  const auto source = dataset->open_part(0, 0);
+  ASSERT_FALSE(source.has_value());
+  EXPECT_THAT(source.error().message(), HasSubstr("has changed"));
+}
+
+TEST_F(DatasetTest, ProgressCountsEveryShard) {
+  for (int i = 0; i < 5; ++i)
+    write(std::to_string(i) + ".tar", {{std::to_string(i) + ".txt", "x"}});
+  std::vector<std::uint64_t> done;
+  options_.progress = [&](std::uint64_t now, std::uint64_t total, std::string_view) {
+    EXPECT_EQ(total, 5U);
+    done.push_back(now);
+  };
+  options_.workers = 3;
+  (void)open();
+  EXPECT_THAT(done, ElementsAre(1, 2, 3, 4, 5));
+}
+
+}  // namespace
+}  // namespace isocost

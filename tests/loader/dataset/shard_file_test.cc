@@ -1,0 +1,162 @@
+#include "loader/dataset/internal/shard_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+
+std::string all_of(const ByteSource& source) {
+  std::string bytes(static_cast<std::size_t>(source.size()) + 16, '\0');
+  const auto read = source.read_at(0, std::as_writable_bytes(std::span(bytes)));
+  EXPECT_TRUE(read.has_value());
+  bytes.resize(read.value_or(0));
+  return bytes;
+}
+
+std::string varied(std::size_t size) {
+  std::string bytes(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * i / 7 + i);
+  return bytes;
+}
+
+TEST(ShardFile, ReadsMembersInPlaceAndNotBeyondThem) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "a.tar", "0123456789");
+  const auto shard = ShardFile::open(scratch / "a.tar");
+  ASSERT_TRUE(shard.has_value());
+  const MemberSource member(*shard, 3, 4);
+  EXPECT_EQ(member.size(), 4);
+  EXPECT_EQ(all_of(member), "3456");
+  std::array<std::byte, 8> room{};
+  EXPECT_EQ(member.read_at(3, room).value(), 1U);
+  EXPECT_EQ(member.read_at(4, room).value(), 0U);
+  EXPECT_EQ(member.read_at(-1, room).error().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST(ShardFile, InflatesGzipOfSeveralMembersWhateverItsName) {
+  const ScratchDirectory scratch;
+  const std::string bytes = varied(700'000);
+  write_file(scratch / "a.tar.gz", gzip(bytes) + gzip("tail") + std::string(10, '\0'));
+  const auto shard = ShardFile::open(scratch / "a.tar.gz");
+  ASSERT_TRUE(shard.has_value());
+  EXPECT_TRUE((*shard)->inflated());
+  EXPECT_EQ((*shard)->problem(), "");
+  EXPECT_EQ(all_of(**shard), bytes + "tail");
+}
+
+TEST(ShardFile, ACutOrDamagedGzipGivesWhatStandsBefore) {
+  const ScratchDirectory scratch;
+  const std::string bytes = varied(700'000);
+  std::string packed = gzip(bytes);
+  write_file(scratch / "cut.tgz", packed.substr(0, packed.size() / 2));
+  const auto cut = ShardFile::open(scratch / "cut.tgz");
+  ASSERT_TRUE(cut.has_value());
+  EXPECT_THAT((*cut)->problem(), HasSubstr("cut off"));
+  const std::string read = all_of(**cut);
+  EXPECT_GT(read.size(), 100'000U);
+  EXPECT_EQ(read, bytes.substr(0, read.size()));
+  packed[packed.size() - 6] = static_cast<char>(packed[packed.size() - 6] ^ 1);  // its CRC
+  write_file(scratch / "damaged.tgz", packed);
+  EXPECT_THAT(ShardFile::open(scratch / "damaged.tgz").value()->problem(), HasSubstr("damaged"));
+}
+
+TEST(ShardFile, ABombIsRefusedAtItsLimit) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "bomb.tgz", gzip(std::string(10 << 20, '\0')));
+  const auto shard = ShardFile::open(scratch / "bomb.tgz", 1 << 20);
+  ASSERT_FALSE(shard.has_value());
+  EXPECT_EQ(shard.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(shard.error().message(), HasSubstr("bomb.tgz"));
+}
+
+TEST(ShardFile, NamesTheFileThatIsNotThere) {
+  const auto shard = ShardFile::open("nowhere/x.tar");
+  ASSERT_FALSE(shard.has_value());
+  EXPECT_EQ(shard.error().code(), ErrorCode::kNotFound);
+  EXPECT_THAT(shard.error().message(), HasSubstr("nowhere/x.tar"));
+}
+
+TEST(ShardCache, KeepsTheShardsUsedLastAndReadersKeepTheirs) {
+  const ScratchDirectory scratch;
+  std::vector<std::filesystem::path> paths;
+  std::vector<FileStamp> stamps;
+  for (int i = 0; i < 4; ++i) {
+    paths.push_back(scratch / (std::to_string(i) + ".tar"));
+    write_file(paths.back(), std::string(3, static_cast<char>('a' + i)));
+    stamps.push_back(stamp_of(paths.back()).value());
+  }
+  ShardCache cache(2);
+  const auto first = cache.get(paths[0], stamps[0]).value();
+  (void)cache.get(paths[1], stamps[1]).value();
+  EXPECT_EQ(cache.get(paths[0], stamps[0]).value(), first);
+  (void)cache.get(paths[2], stamps[2]).value();
+  EXPECT_EQ(cache.open_shards(), 2U);
+  EXPECT_EQ(cache.get(paths[0], stamps[0]).value(), first) << "used last, so still open";
+  (void)cache.get(paths[1], stamps[1]).value();
+  (void)cache.get(paths[3], stamps[3]).value();
+  EXPECT_EQ(all_of(*first), "aaa");
+}
+
+TEST(ShardCache, InflatedBytesAreBounded) {
+  const ScratchDirectory scratch;
+  ShardCache cache(100, 2500);
+  for (int i = 0; i < 5; ++i) {
+    const auto path = scratch / (std::to_string(i) + ".tgz");
+    write_file(path, gzip(std::string(1000, 'x')));
+    ASSERT_TRUE(cache.get(path, stamp_of(path).value()).has_value());
+  }
+  EXPECT_EQ(cache.open_shards(), 2U);
+}
+
+TEST(ShardCache, AShardThatChangedIsRefused) {
+  const ScratchDirectory scratch;
+  write_file(scratch / "a.tar", "before");
+  const FileStamp stamp = stamp_of(scratch / "a.tar").value();
+  write_file(scratch / "a.tar", "after that");
+  ShardCache cache;
+  const auto file = cache.get(scratch / "a.tar", stamp);
+  ASSERT_FALSE(file.has_value());
+  EXPECT_THAT(file.error().message(), HasSubstr("has changed"));
+}
+
+TEST(ShardCache, ServesManyThreads) {
+  const ScratchDirectory scratch;
+  std::vector<std::filesystem::path> paths;
+  std::vector<FileStamp> stamps;
+  for (int i = 0; i < 8; ++i) {
+    paths.push_back(scratch / (std::to_string(i) + ".tgz"));
+    write_file(paths.back(), gzip(std::string(1000, static_cast<char>('a' + i))));
+    stamps.push_back(stamp_of(paths.back()).value());
+  }
+  ShardCache cache(3);
+  std::atomic<int> wrong = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::size_t i = 0; i < 40; ++i) {
+          const std::size_t which = (i * (t + 1)) % paths.size();
+          const auto file = cache.get(paths[which], stamps[which]);
+          if (!file || all_of(**file) != std::string(1000, static_cast<char>('a' + which))) ++wrong;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(cache.open_shards(), 3U);
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,221 @@
+#include "loader/node/internal/delivery_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+std::shared_ptr<SealedStep> step(std::uint32_t epoch, std::uint32_t number,
+                                 std::uint32_t microbatches) {
+  auto sealed = std::make_shared<SealedStep>();
+  sealed->epoch = epoch;
+  sealed->step = number;
+  sealed->plan.microbatches = microbatches;
+  return sealed;
+}
+
+EpochEnd end_of(std::uint32_t epoch, bool last) {
+  EpochEnd end;
+  end.epoch = epoch;
+  end.last_epoch = last;
+  return end;
+}
+
+// "rank:epoch.step.microbatch" or "rank:end epoch".
+std::string text(const DeliveryQueue::Delivery& delivery) {
+  const std::string rank = std::to_string(delivery.rank) + ":";
+  if (delivery.step == nullptr) return rank + "end " + std::to_string(delivery.end.epoch);
+  return rank + std::to_string(delivery.step->epoch) + "." + std::to_string(delivery.step->step) +
+         "." + std::to_string(delivery.microbatch);
+}
+
+std::vector<std::string> drain(DeliveryQueue& queue) {
+  std::vector<std::string> sent;
+  while (const auto delivery = queue.next()) sent.push_back(text(*delivery));
+  return sent;
+}
+
+using Texts = std::vector<std::string>;
+
+// Two ranks, two steps of two microbatches, one epoch.
+DeliveryQueue small_queue() {
+  DeliveryQueue queue(2);
+  queue.push(step(0, 0, 2));
+  queue.push(step(0, 1, 2));
+  queue.push(end_of(0, true));
+  return queue;
+}
+
+TEST(DeliveryQueue, SendsNothingWithoutClientsOrCredit) {
+  DeliveryQueue queue = small_queue();
+  EXPECT_TRUE(drain(queue).empty());
+  queue.join(0, {});
+  EXPECT_TRUE(drain(queue).empty());
+}
+
+TEST(DeliveryQueue, TakesTurnsOldestFirst) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.join(1, {});
+  queue.grant(0, 2);
+  queue.grant(1, 1);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.0.0", "1:0.0.0", "0:0.0.1"}));
+}
+
+TEST(DeliveryQueue, EndsAnEpochWithoutCredit) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.grant(0, 4);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.0.0", "0:0.0.1", "0:0.1.0", "0:0.1.1", "0:end 0"}));
+}
+
+TEST(DeliveryQueue, NobodyCanHaveWhatWasNeverSent) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.grant(0, 1);
+  drain(queue);
+  queue.acknowledge(0, {0, 0, 1});
+  queue.acknowledge(0, {~0U, ~0U, ~0U});
+  queue.leave(0);
+  queue.join(0, Position{5, 5, 5});
+  queue.grant(0, 4);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.0.0", "0:0.0.1", "0:0.1.0", "0:0.1.1", "0:end 0"}));
+}
+
+TEST(DeliveryQueue, AFreshClientGetsWhatWasNotAcknowledged) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.grant(0, 3);
+  drain(queue);
+  queue.acknowledge(0, {0, 0, 0});
+  queue.leave(0);
+  queue.join(0, {});
+  queue.grant(0, 4);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.0.1", "0:0.1.0", "0:0.1.1", "0:end 0"}));
+}
+
+TEST(DeliveryQueue, ACreditDoesNotOutliveItsClient) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.grant(0, 9);
+  queue.leave(0);
+  queue.join(0, {});
+  EXPECT_TRUE(drain(queue).empty());
+}
+
+TEST(DeliveryQueue, AReconnectedClientGoesOnAfterWhatItHolds) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.grant(0, 4);
+  drain(queue);
+  queue.join(0, Position{0, 0, 1});
+  queue.grant(0, 1);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.1.0"}));
+  // It held the last microbatch: the end of the epoch may have been lost, and comes again.
+  queue.join(0, Position{0, 1, 1});
+  EXPECT_EQ(drain(queue), (Texts{"0:end 0"}));
+}
+
+TEST(DeliveryQueue, AcknowledgedIsGoneWhateverAClientClaims) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.grant(0, 4);
+  drain(queue);
+  queue.acknowledge(0, {0, 1, 0});
+  queue.join(0, Position{0, 0, 0});
+  queue.grant(0, 9);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.1.1", "0:end 0"}));
+}
+
+TEST(DeliveryQueue, FinishesWhenEverybodyAcknowledgedEverything) {
+  DeliveryQueue queue = small_queue();
+  for (const std::int32_t rank : {0, 1}) {
+    queue.join(rank, {});
+    queue.grant(rank, 4);
+  }
+  drain(queue);
+  queue.acknowledge(0, {0, 1, 1});
+  EXPECT_FALSE(queue.finished());
+  EXPECT_NE(queue.find({0, 0, 0}), nullptr);
+  queue.acknowledge(1, {0, 0, 1});
+  EXPECT_EQ(queue.find({0, 0, 0}), nullptr);  // done with by both
+  EXPECT_NE(queue.find({0, 1, 0}), nullptr);
+  queue.acknowledge(1, {0, 1, 1});
+  EXPECT_TRUE(queue.finished());
+}
+
+TEST(DeliveryQueue, OldAcknowledgementsChangeNothing) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.grant(0, 4);
+  drain(queue);
+  queue.acknowledge(0, {0, 1, 0});
+  queue.acknowledge(0, {0, 0, 0});
+  queue.join(0, {});
+  queue.grant(0, 9);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.1.1", "0:end 0"}));
+}
+
+TEST(DeliveryQueue, CountsStepsAheadOfTheSlowest) {
+  DeliveryQueue queue = small_queue();
+  EXPECT_EQ(queue.ahead(), 2U);
+  queue.join(0, {});
+  queue.join(1, {});
+  queue.grant(0, 4);
+  queue.grant(1, 2);
+  drain(queue);
+  EXPECT_EQ(queue.ahead(), 1U);  // rank 1 has the first step
+}
+
+TEST(DeliveryQueue, GoesOnWithTheNextEpoch) {
+  DeliveryQueue queue(1);
+  queue.push(step(0, 0, 1));
+  queue.push(end_of(0, false));
+  queue.join(0, {});
+  queue.grant(0, 2);
+  EXPECT_EQ(drain(queue), (Texts{"0:0.0.0", "0:end 0"}));
+  queue.acknowledge(0, {0, 0, 0});
+  EXPECT_FALSE(queue.finished());
+  queue.push(step(1, 0, 1));
+  queue.push(end_of(1, true));
+  EXPECT_EQ(drain(queue), (Texts{"0:1.0.0", "0:end 1"}));
+  queue.acknowledge(0, {1, 0, 0});
+  EXPECT_TRUE(queue.finished());
+}
+
+TEST(DeliveryQueue, TellsHowMuchItHolds) {
+  DeliveryQueue queue = small_queue();
+  EXPECT_EQ(queue.depth().steps, 2U);
+  EXPECT_EQ(queue.depth().planned, 8U);
+  EXPECT_EQ(queue.depth().unacknowledged, 0U);
+  EXPECT_EQ(queue.depth().oldest, (Position{0, 0, 0}));
+  queue.join(0, {});
+  queue.join(1, {});
+  queue.grant(0, 3);
+  queue.grant(1, 4);
+  drain(queue);
+  EXPECT_EQ(queue.depth().planned, 1U);
+  EXPECT_EQ(queue.depth().unacknowledged, 7U);
+  queue.acknowledge(0, {0, 1, 0});
+  queue.acknowledge(1, {0, 0, 0});
+  EXPECT_EQ(queue.depth().steps, 2U);
+  EXPECT_EQ(queue.depth().planned, 1U);
+  EXPECT_EQ(queue.depth().unacknowledged, 3U);
+  queue.acknowledge(1, {0, 1, 1});
+  EXPECT_EQ(queue.depth().steps, 1U);
+  EXPECT_EQ(queue.depth().oldest, (Position{0, 1, 0}));
+  EXPECT_EQ(queue.depth().unacknowledged, 0U);
+  // It comes back with nothing: what it has not acknowledged waits again.
+  queue.leave(0);
+  queue.join(0, {});
+  EXPECT_EQ(queue.depth().planned, 1U);
+}
+
+}  // namespace
+}  // namespace isocost

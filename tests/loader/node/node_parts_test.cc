@@ -1,0 +1,64 @@
+#include "loader/node/internal/node_parts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "balancer/layout/layout.h"
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+
+class NodePartsTest : public testing::Test {
+ protected:
+  // There are no shards: what is said of anything else was seen before they were looked for.
+  std::string refusal(const std::function<void(NodeOptions&)>& set) const {
+    NodeOptions options;
+    options.shards = scratch_ / "no shards";
+    options.bad_samples_file.clear();
+    set(options);
+    const auto parts = open_node_parts(options, {}, {}, {});
+    return parts ? "accepted" : parts.error().message();
+  }
+
+  ScratchDirectory scratch_;
+};
+
+TEST_F(NodePartsTest, WhatNeedsNoDataIsCheckedBeforeThem) {
+  EXPECT_THAT(refusal([](NodeOptions&) {}), HasSubstr("no shards"));
+  EXPECT_THAT(refusal([](NodeOptions& options) { options.bind = "foo"; }), HasSubstr("foo"));
+  EXPECT_THAT(refusal([](NodeOptions& options) { options.bind = "tcp://0.0.0.0:*"; }),
+              HasSubstr("--insecure"));
+  EXPECT_THAT(refusal([](NodeOptions& options) { options.curve_key = "no.key"; }),
+              HasSubstr("no.key"));
+  EXPECT_THAT(refusal([](NodeOptions& options) { options.max_bad_samples = "few"; }),
+              HasSubstr("max_bad_samples: 'few'"));
+  write_file(scratch_ / "learnt", "no state");
+  EXPECT_THAT(refusal([&](NodeOptions& options) { options.correction_file = scratch_ / "learnt"; }),
+              HasSubstr((scratch_ / "learnt").string() + " (remove it to start anew)"));
+}
+
+// The counts of a layout that others contradict, rather than what would follow from those.
+TEST_F(NodePartsTest, ALayoutsCountsAreNamedFirst) {
+  Layout layout;
+  layout.encoder = {1, 1, 2};
+  layout.llm = {1, 2, 2};
+  layout.microbatches = 24;
+  write_file(scratch_ / "layout.json", layout.to_json());
+  EXPECT_THAT(refusal([&](NodeOptions& options) {
+                options.layout = scratch_ / "layout.json";
+                options.ranks = 3;
+                options.microbatches = 24;
+                options.global_batch = 64;
+              }),
+              HasSubstr("ranks = 3: layout " + (scratch_ / "layout.json").string() +
+                        " has 2 LLM replicas"));
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,179 @@
+#include "loader/plan/batch_composer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::uint64_t kWindow = 3;
+
+// Sixty captions of unlike length, every eighth with a picture that outweighs its company.
+class BatchComposerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<TarFile> files;
+    for (int i = 0; i < 60; ++i) {
+      const std::string key = "s" + std::to_string(100 + i);
+      if (i % 8 == 3) files.push_back({key + ".png", tiny_png(700, 700)});
+      files.push_back({key + ".txt", std::string(static_cast<std::size_t>(20 + i * 7 % 50), 'a')});
+    }
+    write_file(scratch_ / "shards/a.tar", make_tar(files));
+    dataset_ = Dataset::open(scratch_ / "shards", {}).value();
+    ASSERT_EQ(dataset_->size(), 60U);
+    options_.ranks = 4;
+    options_.microbatches = 1;
+    options_.global_batch = 8;
+    options_.lookahead = kWindow;
+    cursor_options_.seed = 5;
+    cursor_options_.size = 60;
+    cursor_options_.global_batch_size = 8;
+    cursor_options_.epochs = 2;
+  }
+
+  Cursor cursor() const { return Cursor(cursor_options_); }
+  BatchComposer composer(const Cursor& cursor) const {
+    return {{&cursor, dataset_.get(), &recipe_}, options_, profile_};
+  }
+  std::vector<std::vector<SampleId>> epoch_of(BatchComposer& composer, const Cursor& cursor) const {
+    std::vector<std::vector<SampleId>> batches;
+    for (std::uint64_t step = 0; step < cursor.steps(0); ++step) {
+      batches.push_back(composer.batch(0, step).value());
+    }
+    return batches;
+  }
+
+  ScratchDirectory scratch_;
+  std::unique_ptr<Dataset> dataset_;
+  Recipe recipe_ = Recipe::create({}).value();
+  CostProfile profile_ = CostProfile::stated_default();
+  NodeOptions options_;
+  CursorOptions cursor_options_;
+};
+
+TEST_F(BatchComposerTest, OneIsTheCursor) {
+  options_.lookahead = 1;
+  const Cursor drawn = cursor();
+  BatchComposer composer = this->composer(drawn);
+  for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
+    for (std::uint64_t step = 0; step <= drawn.steps(epoch); ++step) {
+      EXPECT_EQ(composer.batch(epoch, step).value(), drawn.batch(epoch, step));
+    }
+  }
+  EXPECT_EQ(composer.fingerprint(), drawn.fingerprint(dataset_->fingerprint()));
+}
+
+TEST_F(BatchComposerTest, EverySampleOnceAndNoneLeavesItsWindow) {
+  for (const TailPolicy tail : {TailPolicy::kDeliver, TailPolicy::kDrop, TailPolicy::kCarry}) {
+    cursor_options_.tail = tail;
+    const Cursor drawn = cursor();
+    BatchComposer composer = this->composer(drawn);
+    std::map<SampleId, int> seen;
+    bool moved = false;
+    for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
+      std::multiset<SampleId> window_drawn;
+      std::multiset<SampleId> window_composed;
+      for (std::uint64_t step = 0; step < drawn.steps(epoch); ++step) {
+        const auto as_drawn = drawn.batch(epoch, step);
+        const auto composed = composer.batch(epoch, step).value();
+        EXPECT_EQ(composed.size(), as_drawn.size());
+        moved = moved || composed != as_drawn;
+        for (const SampleId id : composed) ++seen[id];
+        window_drawn.insert(as_drawn.begin(), as_drawn.end());
+        window_composed.insert(composed.begin(), composed.end());
+        if ((step + 1) % kWindow == 0 || step + 1 == drawn.steps(epoch)) {
+          EXPECT_EQ(window_composed, window_drawn) << epoch << ", " << step;
+          window_drawn.clear();
+          window_composed.clear();
+        }
+      }
+      EXPECT_TRUE(composer.batch(epoch, drawn.steps(epoch)).value().empty());
+    }
+    EXPECT_TRUE(moved);
+    if (tail == TailPolicy::kDrop) continue;
+    EXPECT_EQ(seen.size(), 60U);
+    for (const auto& [id, times] : seen) EXPECT_EQ(times, 2) << id;
+  }
+}
+
+TEST_F(BatchComposerTest, AnyBatchByItselfIsTheSame) {
+  const Cursor drawn = cursor();
+  BatchComposer walking = this->composer(drawn);
+  const auto expected = epoch_of(walking, drawn);
+  for (std::uint64_t step = expected.size(); step-- > 0;) {
+    BatchComposer fresh = this->composer(drawn);
+    EXPECT_EQ(fresh.batch(0, step).value(), expected[step]) << step;
+    EXPECT_EQ(walking.batch(0, step).value(), expected[step]) << step;
+  }
+}
+
+TEST_F(BatchComposerTest, GiantsComeTogether) {
+  const Cursor drawn = cursor();
+  BatchComposer composer = this->composer(drawn);
+  const auto with_giants = [&](const std::vector<std::vector<SampleId>>& batches) {
+    return std::count_if(batches.begin(), batches.end(), [&](const auto& batch) {
+      return std::any_of(batch.begin(), batch.end(),
+                         [&](SampleId id) { return dataset_->shape(id).parts.size() > 1; });
+    });
+  };
+  std::vector<std::vector<SampleId>> as_drawn;
+  for (std::uint64_t step = 0; step < drawn.steps(0); ++step) {
+    as_drawn.push_back(drawn.batch(0, step));
+  }
+  EXPECT_LT(with_giants(epoch_of(composer, drawn)), with_giants(as_drawn));
+}
+
+TEST_F(BatchComposerTest, AnEpochCutShortKeepsItsSamples) {
+  options_.steps = 5;  // a window of three steps and one of two
+  const Cursor drawn = cursor();
+  BatchComposer composer = this->composer(drawn);
+  std::multiset<SampleId> expected;
+  std::multiset<SampleId> composed;
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    for (const SampleId id : drawn.batch(0, step)) expected.insert(id);
+    const auto batch = composer.batch(0, step).value();
+    composed.insert(batch.begin(), batch.end());
+  }
+  EXPECT_EQ(composed, expected);
+}
+
+TEST_F(BatchComposerTest, WhatAStateIsGoodFor) {
+  const Cursor drawn = cursor();
+  const std::uint64_t saved = composer(drawn).fingerprint();
+  EXPECT_NE(saved, 0U);
+  for (std::uint64_t step = 0; step < 7; ++step) {
+    EXPECT_TRUE(composer(drawn).continues(saved, step));
+  }
+  // For other ranks windows are shared out otherwise: only at a window's start is that no matter.
+  options_.ranks = 2;
+  EXPECT_TRUE(composer(drawn).continues(saved, 0));
+  EXPECT_TRUE(composer(drawn).continues(saved, kWindow));
+  EXPECT_FALSE(composer(drawn).continues(saved, kWindow + 1));
+  options_.ranks = 4;
+  profile_.source = "elsewhere";
+  EXPECT_EQ(composer(drawn).fingerprint(), saved);
+  profile_.modules[0].coefficients.per_unit *= 2;
+  EXPECT_FALSE(composer(drawn).continues(saved, 1));
+  profile_ = CostProfile::stated_default();
+  // Another window, or other data, is another order everywhere.
+  options_.lookahead = 2;
+  EXPECT_FALSE(composer(drawn).continues(saved, 0));
+  options_.lookahead = 1;
+  EXPECT_FALSE(composer(drawn).continues(saved, 0));
+  options_.lookahead = kWindow;
+  cursor_options_.seed = 6;
+  const Cursor other = cursor();
+  EXPECT_FALSE(composer(other).continues(saved, 0));
+}
+
+}  // namespace
+}  // namespace isocost

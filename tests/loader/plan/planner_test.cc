@@ -1,0 +1,179 @@
+#include "loader/plan/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "base/random.h"
+
+namespace isocost {
+namespace {
+
+// Mixed samples: captions, pictures, and now and then a video.
+PlanInput make_input(std::size_t samples, std::uint64_t seed) {
+  Random random(seed);
+  PlanInput input;
+  for (std::size_t i = 0; i < samples; ++i) {
+    Load load;
+    const std::uint64_t images = random.below(10) == 0 ? 16 : random.below(2);
+    for (std::uint64_t k = 0; k < images; ++k) {
+      load[Module::kVision].add_sequence(static_cast<std::int64_t>(4 * (50 + random.below(200))));
+    }
+    load.label_tokens = static_cast<std::int64_t>(20 + random.below(100));
+    load[Module::kLlm].add_sequence(load[Module::kVision].units / 4 + load.label_tokens + 1);
+    load.tensor_bytes = load[Module::kVision].units * 588 + load[Module::kLlm].units * 24;
+    input.loads.push_back(load);
+    input.weights.push_back(1.0F);
+    input.ids.push_back(1000 + i);
+  }
+  return input;
+}
+
+CostModel default_model() { return {CostProfile::stated_default(), {}}; }
+
+NodeOptions make_options(std::int64_t ranks, std::int64_t microbatches, std::int64_t global_batch) {
+  NodeOptions options;
+  options.ranks = ranks;
+  options.microbatches = microbatches;
+  options.global_batch = global_batch;
+  return options;
+}
+
+double slowest_rank(const StepPlan& plan, std::int64_t ranks) {
+  double slowest = 0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    double seconds = 0;
+    for (std::uint32_t m = 0; m < plan.microbatches; ++m) {
+      for (const double s : plan.bin(rank, m).predicted) seconds += s;
+    }
+    slowest = std::max(slowest, seconds);
+  }
+  return slowest;
+}
+
+TEST(MicrobatchesFor, ShrinksWithTheTail) {
+  const NodeOptions options = make_options(2, 4, 64);
+  EXPECT_EQ(microbatches_for(64, options), 4U);
+  EXPECT_EQ(microbatches_for(63, options), 4U);
+  EXPECT_EQ(microbatches_for(32, options), 2U);
+  EXPECT_EQ(microbatches_for(3, options), 1U);
+  EXPECT_EQ(microbatches_for(1, options), 1U);
+  EXPECT_EQ(microbatches_for(9, make_options(4, 4, 16)), 2U);  // 3 would leave a place empty
+}
+
+TEST(PlanStep, PricesWhatTheTrainerPads) {
+  CostModel::Options options;
+  options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  const CostModel model(CostProfile::stated_default(), options);
+  const PlanInput input = make_input(64, 3);
+  const StepPlan plan = plan_step(input, model, make_options(2, 4, 64)).value();
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    std::int64_t longest = 0;
+    for (const PlannedSample& sample : bin.samples) {
+      longest = std::max(longest, input.loads[sample.slot][Module::kLlm].units);
+    }
+    const ModuleLoad& run = bin.run_load[Module::kLlm];
+    EXPECT_EQ(run.units, static_cast<std::int64_t>(bin.samples.size()) * longest);
+    EXPECT_EQ(run.units_squared, run.units * longest);
+    if (bin.samples.size() == 1) continue;
+    EXPECT_GT(run.units, bin.load[Module::kLlm].units);  // and that is what is delivered
+    EXPECT_EQ(bin.run_load[Module::kVision], bin.load[Module::kVision]);
+    EXPECT_EQ(bin.predicted, model.predict_microbatch(bin.run_load, bin.shape));
+    EXPECT_GT(bin.predicted[2], default_model().predict_microbatch(bin.load)[2]);
+  }
+}
+
+TEST(PlanStep, PlacesEverySampleOnce) {
+  for (const BalancePolicy policy : {BalancePolicy::kNone, BalancePolicy::kIsocost}) {
+    for (const std::size_t samples : {64U, 37U, 9U, 8U}) {
+      NodeOptions options = make_options(4, 2, 64);
+      options.balance = policy;
+      const PlanInput input = make_input(samples, samples);
+      const StepPlan plan = plan_step(input, default_model(), options).value();
+      EXPECT_EQ(plan.bins.size(), 4 * plan.microbatches);
+      std::multiset<std::uint32_t> seen;
+      std::uint64_t labels = 0;
+      for (const PlannedMicrobatch& bin : plan.bins) {
+        EXPECT_FALSE(bin.samples.empty());
+        Load load;
+        for (const PlannedSample& sample : bin.samples) {
+          seen.insert(sample.slot);
+          EXPECT_EQ(sample.weight, 1.0F);
+          load += input.loads[sample.slot];
+        }
+        EXPECT_EQ(bin.load, load);
+        labels += static_cast<std::uint64_t>(load.label_tokens);
+      }
+      EXPECT_EQ(seen.size(), samples);
+      EXPECT_EQ(std::set<std::uint32_t>(seen.begin(), seen.end()).size(), samples);
+      EXPECT_EQ(plan.global_label_tokens, labels);
+    }
+  }
+}
+
+TEST(PlanStep, FillsPlacesWithoutSampleByRepeatsOfNoWeight) {
+  const PlanInput input = make_input(3, 1);
+  const StepPlan plan = plan_step(input, default_model(), make_options(8, 4, 64)).value();
+  EXPECT_EQ(plan.microbatches, 1U);
+  ASSERT_EQ(plan.bins.size(), 8U);
+  float weight = 0;
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    ASSERT_EQ(bin.samples.size(), 1U);
+    weight += bin.samples.front().weight;
+  }
+  EXPECT_EQ(weight, 3.0F);
+  std::uint64_t labels = 0;
+  for (const Load& load : input.loads) labels += static_cast<std::uint64_t>(load.label_tokens);
+  EXPECT_EQ(plan.global_label_tokens, labels);
+}
+
+TEST(PlanStep, OneInputOnePlan) {
+  const PlanInput input = make_input(256, 7);
+  const NodeOptions options = make_options(8, 4, 256);
+  const StepPlan a = plan_step(input, default_model(), options).value();
+  const StepPlan b = plan_step(input, default_model(), options).value();
+  EXPECT_EQ(a.hash, b.hash);
+  for (std::size_t i = 0; i < a.bins.size(); ++i) {
+    ASSERT_EQ(a.bins[i].samples.size(), b.bins[i].samples.size());
+    for (std::size_t k = 0; k < a.bins[i].samples.size(); ++k) {
+      EXPECT_EQ(a.bins[i].samples[k].slot, b.bins[i].samples[k].slot);
+    }
+  }
+}
+
+TEST(PlanStep, BalancedBeatsDealt) {
+  NodeOptions options = make_options(4, 4, 128);
+  const PlanInput input = make_input(128, 3);
+  const StepPlan balanced = plan_step(input, default_model(), options).value();
+  options.balance = BalancePolicy::kNone;
+  const StepPlan dealt = plan_step(input, default_model(), options).value();
+  EXPECT_LT(slowest_rank(balanced, 4), 0.95 * slowest_rank(dealt, 4));
+  EXPECT_LE(balanced.makespan_s, 1.01 * balanced.lower_bound_s);
+  EXPECT_NE(balanced.hash, dealt.hash);
+}
+
+TEST(PlanStep, KeepsTheMemoryCapOrSaysThatItCannot) {
+  NodeOptions options = make_options(2, 4, 64);
+  const PlanInput input = make_input(64, 5);
+  Load total;
+  for (const Load& load : input.loads) total += load;
+  options.microbatch_memory = total.tensor_bytes / 7;
+  const StepPlan plan = plan_step(input, default_model(), options).value();
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    EXPECT_LE(bin.load.tensor_bytes, options.microbatch_memory);
+  }
+  options.microbatch_memory = total.tensor_bytes / 9;  // less than all samples need
+  EXPECT_EQ(plan_step(input, default_model(), options).error().code(),
+            ErrorCode::kResourceExhausted);
+}
+
+TEST(PlanStep, RefusesAStepWithoutSamples) {
+  EXPECT_EQ(plan_step({}, default_model(), make_options(1, 1, 1)).error().code(),
+            ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace isocost

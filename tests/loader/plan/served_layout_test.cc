@@ -1,0 +1,392 @@
+#include "loader/plan/served_layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "balancer/pipeline/decoupled_plan.h"
+#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/sample_prices.h"
+#include "base/random.h"
+#include "loader/config/config.h"
+#include "loader/plan/planner.h"
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+
+// Two LLM replicas of two stages and two tensor ranks behind two encoder ranks.
+class ServedLayoutTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    layout_.encoder = {1, 1, 2};
+    layout_.llm = {2, 2, 2};
+    layout_.microbatches = 6;
+    options_.layout = scratch_ / "layout.json";
+    options_.ranks = 2;
+    options_.microbatches = 6;
+    options_.global_batch = 48;
+    write();
+  }
+  void write() const { write_file(options_.layout, layout_.to_json()); }
+  Result<std::unique_ptr<const ServedLayout>> create() const {
+    return ServedLayout::create(options_, CostProfile::stated_default(), {});
+  }
+  std::string refusal() const {
+    const auto made = create();
+    const std::string reason = made ? "accepted" : made.error().message();
+    const Status early = check_layout(options_, CostProfile::stated_default());
+    EXPECT_EQ(early ? "accepted" : early.error().message(), reason) << "before the data are read";
+    return reason;
+  }
+
+  // Captions, pictures and now and then a video.
+  static PlanInput input(std::size_t samples) {
+    Random random(9);
+    PlanInput input;
+    for (std::size_t i = 0; i < samples; ++i) {
+      const auto patches = static_cast<std::int64_t>(
+          random.below(9) == 0 ? 8000 + random.below(8000) : random.below(2000));
+      Load load =
+          load_of_counts(patches, patches / 4 + 20 + static_cast<std::int64_t>(random.below(300)));
+      load.tensor_bytes = 588 * patches + 1000;
+      load.label_tokens = 20;
+      input.loads.push_back(load);
+      input.weights.push_back(1.0F);
+      input.ids.push_back(i);
+    }
+    return input;
+  }
+  StepPlan plan(const PlanInput& input, const ServedLayout* layout) const {
+    return plan_step(input, model_, options_, layout).value();
+  }
+  static std::vector<std::vector<std::uint32_t>> slots_of(const StepPlan& plan) {
+    std::vector<std::vector<std::uint32_t>> bins;
+    for (const PlannedMicrobatch& bin : plan.bins) {
+      bins.emplace_back();
+      for (const PlannedSample& sample : bin.samples) bins.back().push_back(sample.slot);
+    }
+    return bins;
+  }
+  std::vector<PipelineLoad> prices(const PlanInput& input, const ServedLayout& layout) const {
+    std::vector<PipelineLoad> samples;
+    for (const Load& load : input.loads) {
+      samples.push_back(layout.price(model_.predict_sample(load), load));
+    }
+    return samples;
+  }
+  static EncoderSlots encoder_slots(const StepPlan& plan) {
+    EncoderSlots slots;
+    for (const auto& replica : plan.encoder) {
+      slots.emplace_back();
+      for (const PlannedMicrobatch& microbatch : replica) {
+        slots.back().emplace_back();
+        for (const PlannedSample& sample : microbatch.samples) {
+          slots.back().back().push_back(sample.slot);
+        }
+      }
+    }
+    return slots;
+  }
+  // The step that these microbatches make in the layout, encoder and LLM coupled.
+  double simulated(const StepPlan& plan, const PlanInput& input, const ServedLayout& layout) const {
+    std::vector<PipelineLoad> loads;
+    for (const PlannedMicrobatch& bin : plan.bins) {
+      PipelineLoad& sum = loads.emplace_back();
+      for (const PlannedSample& sample : bin.samples) {
+        const Load& load = input.loads[sample.slot];
+        sum += layout.price(model_.predict_sample(load), load);
+      }
+    }
+    return simulate(make_step(layout.pipeline({}), loads)).value().step_s;
+  }
+
+  ScratchDirectory scratch_;
+  Layout layout_;
+  NodeOptions options_;
+  CostModel model_{CostProfile::stated_default(), {}};
+};
+
+TEST_F(ServedLayoutTest, WithoutAFileThereIsNone) {
+  options_.layout.clear();
+  EXPECT_EQ(create().value(), nullptr);
+}
+
+TEST_F(ServedLayoutTest, PlansForThePipeline) {
+  const auto layout = create().value();
+  ASSERT_TRUE(layout->pipelined());
+  const PlanInput input = this->input(48);
+  const StepPlan planned = plan(input, layout.get());
+  EXPECT_EQ(planned.microbatches, 6U);
+  std::vector<int> seen(48);
+  for (const PlannedMicrobatch& bin : planned.bins) {
+    EXPECT_FALSE(bin.samples.empty());
+    for (const PlannedSample& sample : bin.samples) ++seen.at(sample.slot);
+  }
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), 48);
+  // Makespan and bound are the simulated step's, and it is shorter than what is planned for ranks
+  // that run one module after the other, in any order.
+  EXPECT_NEAR(planned.makespan_s, simulated(planned, input, *layout), 1e-9 * planned.makespan_s);
+  EXPECT_GE(planned.makespan_s, planned.lower_bound_s);
+  EXPECT_LT(planned.makespan_s, 0.97 * simulated(plan(input, nullptr), input, *layout));
+  EXPECT_EQ(plan(input, layout.get()).hash, planned.hash);
+  options_.balance = BalancePolicy::kNone;
+  EXPECT_EQ(slots_of(plan(input, layout.get())), slots_of(plan(input, nullptr)));
+  EXPECT_GT(plan(input, layout.get()).makespan_s, planned.makespan_s);
+}
+
+TEST_F(ServedLayoutTest, ASmallerTailAndACapAreKept) {
+  const auto layout = create().value();
+  const StepPlan tail = plan(input(11), layout.get());
+  EXPECT_EQ(tail.microbatches, 2U);
+  EXPECT_EQ(tail.bins.size(), 4U);
+  EXPECT_EQ(plan(input(1), layout.get()).bins.size(), 2U);
+
+  const PlanInput whole = input(48);
+  std::int64_t largest = 0;
+  std::int64_t total = 0;
+  for (const Load& load : whole.loads) {
+    largest = std::max(largest, load.tensor_bytes);
+    total += load.tensor_bytes;
+  }
+  options_.microbatch_memory = std::max(largest, total / 12 * 11 / 10);
+  const StepPlan capped = plan(whole, layout.get());
+  for (const PlannedMicrobatch& bin : capped.bins) {
+    EXPECT_LE(bin.load.tensor_bytes, options_.microbatch_memory);
+  }
+  EXPECT_NEAR(capped.makespan_s, simulated(capped, whole, *layout), 1e-9 * capped.makespan_s);
+}
+
+// Every sample's encoder work once for each place in an LLM microbatch, in the microbatch that
+// feeds it, and both sides of each route name each other.
+void expect_routes_to_meet(const StepPlan& plan, const PlanInput& input) {
+  std::size_t routes = 0;
+  for (std::uint32_t e = 0; e < plan.encoder.size(); ++e) {
+    for (std::uint32_t k = 0; k < plan.encoder[e].size(); ++k) {
+      const PlannedMicrobatch& from = plan.encoder[e][k];
+      for (const Route& route : from.routes) {
+        const PlannedMicrobatch& to = plan.bin(route.replica, route.microbatch);
+        const auto met = std::find_if(to.routes.begin(), to.routes.end(), [&](const Route& back) {
+          return back.replica == e && back.microbatch == k && back.module == route.module &&
+                 back.peer_first_unit == route.first_unit &&
+                 back.first_unit == route.peer_first_unit;
+        });
+        ASSERT_NE(met, to.routes.end());
+        EXPECT_EQ(met->units, route.units);
+        EXPECT_EQ(to.samples[met->sample].slot, from.samples[route.sample].slot);
+        const Load& load = input.loads[from.samples[route.sample].slot];
+        EXPECT_EQ(route.units, load[route.module].units);
+        EXPECT_LE(route.first_unit + route.units, from.load[route.module].units);
+        ++routes;
+      }
+    }
+  }
+  std::size_t wanted = 0;
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    wanted += bin.routes.size();
+    for (const PlannedSample& sample : bin.samples) {
+      const Load& load = input.loads[sample.slot];
+      routes -= load[Module::kVision].units > 0 ? 1 : 0;
+      routes -= load[Module::kAudio].units > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(routes, 0U);
+  EXPECT_GT(wanted, 0U);
+}
+
+TEST_F(ServedLayoutTest, EncoderAndLlmTablesMeet) {
+  for (const std::size_t encoders : {1, 2, 3, 5}) {
+    layout_.encoder.data = encoders;
+    write();
+    const auto layout = create().value();
+    for (const std::size_t samples : {48, 11, 3, 1}) {  // whole, tails, and repeats of no weight
+      PlanInput input = this->input(samples);
+      input.loads[0][Module::kVision] = {};  // text alone
+      if (samples > 1) input.loads[1][Module::kAudio].add_sequence(750);
+      const StepPlan planned = plan(input, layout.get());
+      ASSERT_EQ(planned.encoder.size(), encoders);
+      for (const auto& replica : planned.encoder) EXPECT_FALSE(replica.empty());
+      if (samples > 1) expect_routes_to_meet(planned, input);
+    }
+  }
+}
+
+// Where the modules differ in replicas the encoder's work may be divided on its own: the makespan
+// is that of the step that encoder and LLM make of what they are given, and no coupled plan's is
+// less.
+TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
+  layout_.llm.pipeline = 7;
+  layout_.microbatches = 12;
+  options_.microbatches = 12;
+  options_.global_batch = 96;
+  std::size_t apart = 0;
+  for (const std::size_t encoders : {1, 3, 4, 5}) {
+    SCOPED_TRACE(encoders);
+    layout_.encoder.data = encoders;
+    write();
+    const auto layout = create().value();
+    PlanInput input = this->input(96);
+    input.loads[0][Module::kVision] = {};  // text alone
+    const StepPlan planned = plan(input, layout.get());
+    expect_routes_to_meet(planned, input);
+    EXPECT_EQ(plan(input, layout.get()).hash, planned.hash);
+    const std::vector<PipelineLoad> samples = prices(input, *layout);
+    const PipelineModel model = layout->pipeline({});
+    const double coupled = simulated(planned, input, *layout);
+    const EncoderSlots slots = encoder_slots(planned);
+    const double decoupled =
+        check_slots(model, samples, slots_of(planned), slots).has_value()
+            ? simulate(make_step(model, samples, slots_of(planned), slots)).value().step_s
+            : coupled;
+    EXPECT_NEAR(planned.makespan_s, std::min(coupled, decoupled), 1e-9 * coupled);
+    const auto alone = plan_pipeline(model, samples, PipelinePolicy::kIsocost,
+                                     {.evaluations = 8'000, .caps = layout->activation_caps()});
+    EXPECT_LE(planned.makespan_s, alone.value().step_s);
+    apart += planned.makespan_s < 0.99 * alone.value().step_s ? 1 : 0;
+  }
+  EXPECT_GT(apart, 0U);
+}
+
+TEST_F(ServedLayoutTest, DataParallelOnlyIsPlannedAsWithoutALayout) {
+  layout_.encoder_place = EncoderPlace::kLlmRanks;
+  layout_.llm = layout_.encoder = {2, 1, 2};
+  write();
+  const auto layout = create().value();
+  EXPECT_FALSE(layout->pipelined());
+  const PlanInput input = this->input(48);
+  EXPECT_EQ(plan(input, layout.get()).hash, plan(input, nullptr).hash);
+}
+
+TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
+  const auto layout = create().value();
+  // Seats: two of the encoder, then two LLM stages of two replicas. A stage does its share of its
+  // module, and of no other.
+  const Seat& encoder = layout->seats()[0];
+  const Seat& first = layout->seats()[2];
+  const double half = first.work.shares[2];
+  EXPECT_EQ(encoder.as_one_rank({0.5, 0.25, 1.0}, {}), (ModuleSeconds{0.5, 0.25, -1}));
+  EXPECT_EQ(first.as_one_rank({0.5, 0.25, half}, {}), (ModuleSeconds{-1, -1, 2.0}));
+  EXPECT_EQ(encoder.as_one_rank({-1, 0.25, -1}, {}), (ModuleSeconds{-1, 0.25, -1}));
+  // What was not measured stays that, whatever the stage's share.
+  EXPECT_EQ(first.as_one_rank({-1, -1, -1}, {}), (ModuleSeconds{-1, -1, -1}));
+  // What tensor ranks pay for their reductions is priced again when samples are: here it goes.
+  Load load;
+  load[Module::kVision].add_sequence(1024);
+  load[Module::kLlm].add_sequence(2000);
+  const ModuleSeconds one_rank{0.5, 0, 2.0};
+  const PipelineLoad spread = layout->price(one_rank, load);
+  EXPECT_NEAR(encoder.as_one_rank({spread.encoder_s, -1, -1}, load)[0], 0.5, 1e-9);
+  const ModuleSeconds llm = first.as_one_rank({-1, -1, half * spread.llm_s}, load);
+  EXPECT_NEAR(llm[2], 2.0, 1e-9);
+  const ModuleSeconds here = first.from_one_rank(one_rank, load);
+  EXPECT_NEAR(here[2], half * spread.llm_s, 1e-9);
+  EXPECT_EQ(here[0], 0);
+}
+
+TEST_F(ServedLayoutTest, ASampleThatNoStageCanHoldIsNamedWithTheLimit) {
+  const Load load = load_of_counts(4000, 3000);
+  EXPECT_FALSE(create().value()->beyond_memory(load)) << "no caps";
+  layout_.activation_caps = {.encoder_bytes = std::int64_t{1} << 40, .llm_bytes = 64 << 20};
+  write();
+  const auto reason = create().value()->beyond_memory(load);
+  ASSERT_TRUE(reason.has_value());
+  EXPECT_THAT(*reason,
+              HasSubstr("llm chunk 0, the layout's activation_caps.llm_bytes is 67108864"));
+  EXPECT_FALSE(create().value()->beyond_memory(load_of_counts(4, 1)));
+  layout_.activation_caps = {.encoder_bytes = 1 << 20};
+  write();
+  EXPECT_THAT(create().value()->beyond_memory(load).value_or(""), HasSubstr("encoder chunk 0"));
+}
+
+TEST_F(ServedLayoutTest, FewerMicrobatchesThanStagesAreWarnedOfWithTheirCost) {
+  EXPECT_THAT(create().value()->warnings(), testing::IsEmpty());
+  layout_.llm = {2, 4, 2};
+  layout_.microbatches = options_.microbatches = 3;
+  write();
+  EXPECT_THAT(create().value()->warnings(),
+              testing::ElementsAre(HasSubstr("3 microbatches for 5 stages: some 57 %")));
+}
+
+TEST_F(ServedLayoutTest, NoRankOfSeveralStagesMeasuresTheModel) {
+  options_.reprofile = true;
+  EXPECT_THAT(refusal(), HasSubstr("reprofile = on: no rank of layout"));
+  layout_.encoder_place = EncoderPlace::kLlmRanks;
+  layout_.llm = layout_.encoder = {2, 1, 2};
+  write();
+  EXPECT_EQ(refusal(), "accepted");
+}
+
+// One stage takes twice as long: the search knows which, and beats a plan that does not.
+TEST_F(ServedLayoutTest, PlansKnowTheSpeedOfEveryStage) {
+  const auto layout = create().value();
+  std::vector<PipelineLoad> samples;
+  for (const Load& load : this->input(96).loads) {
+    samples.push_back(layout->price(model_.predict_sample(load), load));
+  }
+  const auto bins_for = [&](const PipelineModel& model) {
+    return plan_pipeline(model, samples, PipelinePolicy::kIsocost, {.evaluations = 2000})->bins;
+  };
+  std::vector<double> speeds(layout->seats().size(), 1);
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    const Seat& seat = layout->seats()[i];
+    if (seat.module == LayoutModule::kLlm && seat.replica == 1 && seat.stage == 0) speeds[i] = 2;
+  }
+  const PipelineModel slowed = layout->pipeline(speeds);
+  EXPECT_EQ(slowed.llm.speeds, (std::vector<double>{1, 1, 2, 1}));
+  EXPECT_EQ(slowed.encoder.speeds, (std::vector<double>{1, 1}));
+  const auto step_s = [&](const MicrobatchBins& bins) {
+    return simulate(make_step(slowed, microbatch_loads(samples, bins))).value().step_s;
+  };
+  EXPECT_LT(step_s(bins_for(slowed)), 0.95 * step_s(bins_for(layout->pipeline({}))));
+}
+
+TEST_F(ServedLayoutTest, RefusesWhatDoesNotFit) {
+  const std::string file = options_.layout.string();
+  options_.ranks = 3;
+  EXPECT_EQ(refusal(),
+            "ranks = 3: layout " + file + " has 2 LLM replicas: leave ranks out, or the layout");
+  options_.ranks = 2;
+  options_.microbatches = 4;
+  EXPECT_EQ(refusal(), "microbatches = 4: layout " + file +
+                           " has 6 microbatches a replica: leave microbatches out, or the layout");
+  options_.microbatches = 6;
+  layout_.llm.tensor = 3;  // of 28 heads
+  write();
+  EXPECT_THAT(refusal(), HasSubstr(file));
+  EXPECT_THAT(refusal(), HasSubstr("heads"));
+  write_file(options_.layout, "{}");
+  EXPECT_THAT(refusal(), HasSubstr(file));
+  options_.layout = scratch_ / "none.json";
+  EXPECT_EQ(create().error().code(), ErrorCode::kNotFound);
+}
+
+TEST_F(ServedLayoutTest, SettingsStandOnTheLayout) {
+  const std::string file = options_.layout.string();
+  const auto made = make_options([&](NodeOptions& options) {
+    return apply_toml(options, "global_batch = 96\nlayout = '" + file + "'\n", "node.toml");
+  });
+  EXPECT_EQ(made->ranks, 2);
+  EXPECT_EQ(made->microbatches, 6);
+  EXPECT_EQ(made->global_batch, 96);
+  // What is set otherwise stays visible, and is refused where the node is made.
+  const auto other = make_options([&](NodeOptions& options) {
+    return apply_toml(options, "ranks = 4\nlayout = '" + file + "'\n", "node.toml");
+  });
+  EXPECT_EQ(other->ranks, 4);
+  EXPECT_EQ(other->microbatches, 6);
+  const auto missing = make_options([](NodeOptions& options) {
+    return apply_toml(options, "layout = 'no/such.json'", "node.toml");
+  });
+  EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,308 @@
+#include "loader/report/data_profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/statistics.h"
+#include "loader/report/data_report.h"
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Statistics, DistributionOfAFewNumbers) {
+  const Distribution d = distribution_of({4, 1, 3, 2});
+  EXPECT_DOUBLE_EQ(d.mean, 2.5);
+  EXPECT_DOUBLE_EQ(d.deviation * d.deviation, 1.25);
+  EXPECT_EQ(d.least, 1);
+  EXPECT_EQ(d.p50, 2);
+  EXPECT_EQ(d.p90, 4);
+  EXPECT_EQ(d.most, 4);
+  EXPECT_EQ(distribution_of({}).most, 0);
+  EXPECT_EQ(distribution_of({7}).p99, 7);
+}
+
+TEST(Statistics, Correlations) {
+  const std::vector<double> rising = {1, 2, 3, 4};
+  EXPECT_DOUBLE_EQ(correlation(rising, std::vector<double>{2, 4, 6, 8}).value(), 1);
+  EXPECT_DOUBLE_EQ(correlation(rising, std::vector<double>{4, 3, 2, 1}).value(), -1);
+  EXPECT_EQ(correlation(rising, std::vector<double>{5, 5, 5, 5}), std::nullopt);
+  EXPECT_EQ(correlation({}, {}), std::nullopt);
+  // Ranks see order alone; ties share a rank: 1, 2.5, 2.5, 4 against 1..4 is 4.5 / sqrt(4.5 · 5).
+  EXPECT_DOUBLE_EQ(rank_correlation(rising, std::vector<double>{1, 10, 100, 1e6}).value(), 1);
+  EXPECT_NEAR(rank_correlation(rising, std::vector<double>{1, 7, 7, 9}).value(), 0.948683, 1e-6);
+}
+
+TEST(Statistics, ShareOfTheLargest) {
+  EXPECT_DOUBLE_EQ(share_of_largest({1, 1, 6, 2}, 0.25), 0.6);
+  EXPECT_DOUBLE_EQ(share_of_largest({1, 1, 6, 2}, 0.001), 0.6);  // at least one
+  EXPECT_DOUBLE_EQ(share_of_largest({1, 1, 6, 2}, 1), 1);
+  EXPECT_EQ(share_of_largest({0, 0}, 0.5), 0);
+}
+
+// Fifty captions, every tenth with a picture, and a sound.
+class DataProfileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<TarFile> files;
+    for (int i = 0; i < 50; ++i) {
+      const std::string key = "<s" + std::to_string(100 + i) + ">";
+      if (i % 10 == 3) files.push_back({key + ".png", tiny_png(560, 280)});
+      if (i == 7) files.push_back({key + ".wav", tiny_wav(16000)});
+      files.push_back({key + ".txt", std::string(static_cast<std::size_t>(1 + i), 'a')});
+    }
+    write_file(scratch_ / "shards/a.tar", make_tar(files));
+    dataset_ = Dataset::open(scratch_ / "shards", {}).value();
+    options_.global_batch = 16;
+    options_.ranks = 2;
+    options_.microbatches = 2;
+    options_.batches = 8;
+  }
+  DataProfile profile() const {
+    return profile_data(*dataset_, scratch_ / "shards", options_).value();
+  }
+  std::string refusal() const {
+    const auto refused = profile_data(*dataset_, scratch_ / "shards", options_);
+    return refused ? "accepted" : refused.error().message();
+  }
+
+  ScratchDirectory scratch_;
+  std::unique_ptr<Dataset> dataset_;
+  DataProfileOptions options_;
+};
+
+TEST_F(DataProfileTest, CountsWhatIsThere) {
+  const DataProfile profile = this->profile();
+  EXPECT_EQ(profile.dataset_size, 50U);
+  EXPECT_EQ(profile.samples.size(), 50U);
+  EXPECT_EQ(profile.refused, 0U);
+  const auto count = [&](Modality m) { return profile.modalities.at(static_cast<std::size_t>(m)); };
+  EXPECT_EQ(count(Modality::kText).samples, 50U);
+  EXPECT_EQ(count(Modality::kText).encoded_bytes, 50 * 51 / 2);
+  EXPECT_EQ(count(Modality::kImage).samples, 5U);
+  EXPECT_EQ(count(Modality::kAudio).parts, 1U);
+  EXPECT_EQ(count(Modality::kVideo).samples, 0U);
+  const Recipe recipe = Recipe::create({}).value();
+  for (const ProfiledSample& sample : profile.samples) {
+    EXPECT_EQ(sample.load, recipe.load(dataset_->shape(sample.id)).value());
+    EXPECT_GT(sample.llm_s(), 0);
+  }
+}
+
+TEST_F(DataProfileTest, HeaviestByName) {
+  options_.heaviest = 6;
+  const DataProfile profile = this->profile();
+  ASSERT_EQ(profile.heaviest.size(), 6U);
+  // The five pictures, the one with the longest caption first, then what is left.
+  EXPECT_EQ(profile.heaviest[0].key, "<s143>");
+  EXPECT_EQ(profile.heaviest[0].shard, "a.tar");
+  EXPECT_EQ(profile.heaviest[0].parts, "text + image");
+  EXPECT_EQ(profile.heaviest[4].key, "<s103>");
+  EXPECT_GT(profile.correlation, 0.5);
+  EXPECT_GT(profile.heaviest_percent_share, 1.0 / 50);
+}
+
+TEST_F(DataProfileTest, SkewOfBatchesInOrderAndBalanced) {
+  const CostSkew skew = this->profile().skew;
+  EXPECT_GT(skew.blind.microbatch_max_over_mean, 1);
+  EXPECT_GT(skew.blind.rank_max_over_mean, 1);
+  EXPECT_GE(skew.balanced.rank_max_over_mean, 1);
+  EXPECT_LT(skew.balanced.rank_max_over_mean, skew.blind.rank_max_over_mean);
+  EXPECT_LT(skew.balanced.step_s, skew.blind.step_s);
+  EXPECT_GT(skew.blind.microbatch_max_over_mean_deviation, 0);
+  EXPECT_GT(skew.blind.step_s_deviation, 0);
+  EXPECT_LT(skew.balanced.rank_max_over_mean_deviation, skew.blind.rank_max_over_mean_deviation);
+  EXPECT_NEAR(skew.saved_share, 1 - skew.balanced.step_s / skew.blind.step_s, 1e-12);
+  EXPECT_EQ(skew.blind.example_rank_s.size(), 2U);
+  EXPECT_GE(skew.blind.module_max_over_mean[0], 1);  // vision
+}
+
+TEST_F(DataProfileTest, ASampleOfTheSamplesIsDrawnOnceAndAlike) {
+  options_.samples = 20;
+  const DataProfile profile = this->profile();
+  ASSERT_EQ(profile.samples.size(), 20U);
+  for (std::size_t i = 1; i < 20; ++i) {
+    EXPECT_LT(profile.samples[i - 1].id, profile.samples[i].id);
+  }
+  EXPECT_EQ(this->profile().to_json(), profile.to_json());
+  options_.seed = 1;
+  EXPECT_NE(this->profile().to_json(), profile.to_json());
+}
+
+TEST_F(DataProfileTest, LoadsAreReadBackFromJson) {
+  const DataProfile profile = this->profile();
+  const auto loads = parse_profiled_loads(profile.to_json());
+  ASSERT_TRUE(loads.has_value()) << loads.error().to_string();
+  ASSERT_EQ(loads->size(), profile.samples.size());
+  for (std::size_t i = 0; i < loads->size(); ++i) {
+    EXPECT_EQ((*loads)[i], profile.samples[i].load);
+  }
+  write_file(scratch_ / "D.json", profile.to_json());
+  EXPECT_EQ(load_profiled_loads(scratch_ / "D.json").value(), *loads);
+  EXPECT_EQ(load_profiled_loads(scratch_ / "E.json").error().code(), ErrorCode::kNotFound);
+  EXPECT_EQ(load_profiled_loads(scratch_.path()).error().code(), ErrorCode::kInvalidArgument);
+}
+
+TEST_F(DataProfileTest, WhatIsWrongWithAFileIsNamed) {
+  const nlohmann::ordered_json good = nlohmann::ordered_json::parse(profile().to_json());
+  const auto says = [](const nlohmann::ordered_json& json) {
+    const auto loads = parse_profiled_loads(json.dump());
+    return loads ? "accepted" : loads.error().message();
+  };
+  auto bad = good;
+  bad["kind"] = "profile";
+  EXPECT_THAT(says(bad), HasSubstr("isocost profile-data --json writes such files"));
+  bad = good;
+  bad["version"] = 2;
+  EXPECT_THAT(says(bad), HasSubstr("reads version 1"));
+  bad = good;
+  bad["loads"]["columns"].erase(0);
+  EXPECT_THAT(says(bad), HasSubstr("'loads.columns' must be"));
+  bad = good;
+  bad["loads"]["rows"] = nlohmann::ordered_json::array();
+  EXPECT_THAT(says(bad), HasSubstr("'loads.rows' is empty"));
+  for (const nlohmann::ordered_json& value :
+       {nlohmann::ordered_json(-1), nlohmann::ordered_json(1.5),
+        nlohmann::ordered_json(std::uint64_t{1} << 63U)}) {
+    bad = good;
+    bad["loads"]["rows"][3][1] = value;
+    EXPECT_THAT(says(bad), HasSubstr("'loads.rows[3]' vision_units must be a whole number"));
+  }
+  bad["loads"]["rows"][3] = {1, 2};
+  EXPECT_THAT(says(bad), HasSubstr("'loads.rows[3]' must be 11 numbers"));
+  EXPECT_THAT(says("text"), HasSubstr("not a JSON object"));
+  EXPECT_EQ(parse_profiled_loads("{").error().code(), ErrorCode::kCorrupt);
+}
+
+TEST_F(DataProfileTest, TheReportNeedsNothingElseAndEscapesNames) {
+  const std::string html = data_report_html(profile());
+  EXPECT_THAT(html, HasSubstr("&lt;s143&gt;"));
+  EXPECT_THAT(html, Not(HasSubstr("<s143>")));
+  EXPECT_THAT(html, Not(HasSubstr("http")));
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_THAT(html, Not(HasSubstr("nan")));
+  std::size_t plots = 0;
+  for (std::size_t at = 0; (at = html.find("<svg", at)) != std::string::npos; ++at) ++plots;
+  EXPECT_EQ(plots, 6U);
+}
+
+TEST_F(DataProfileTest, TheReportHasBothPoliciesAndTheHoursSaved) {
+  options_.gpu_hours = 200;
+  DataProfile profile = this->profile();
+  profile.bad = 3;
+  profile.refused = 21;
+  profile.refused_example = "a.tar: <one>: too long";
+  profile.skew.blind.step_s = 4.25;
+  profile.skew.balanced.microbatch_max_over_mean = 1.234;
+  profile.skew.balanced.microbatch_max_over_mean_deviation = 0.321;
+  profile.skew.balanced.rank_max_over_mean = 1.111;
+  profile.skew.balanced.rank_max_over_mean_deviation = 0.098;
+  profile.skew.balanced.step_s = 3.125;
+  profile.skew.saved_share = 0.25;
+  profile.skew.saved_share_deviation = 0.031;
+  const std::string html = data_report_html(profile);
+  for (const char* text :
+       {"<b>3</b><span>bad", "<b>21</b><span>refused", "a.tar: &lt;one&gt;: too long",
+        "1.234 ± 0.321", "1.111 ± 0.098", "4.250 ± ", "3.125 ± ", "25.0 ± 3.1 %",
+        "GPU-hours of the run: 200 in order, 150 balanced, 50 saved", "<b>50</b>"}) {
+    EXPECT_THAT(html, HasSubstr(text));
+  }
+}
+
+TEST_F(DataProfileTest, TheReportsAxesHaveUnitsAndModulesOfTheirOwn) {
+  const std::string html = data_report_html(profile());
+  for (const char* text :
+       {">patches of a sample; ", ">audio positions of a sample; ", ">LLM tokens of a sample; ",
+        ">↑ samples<", ">encoder seconds of a sample<", ">↑ LLM seconds of a sample<",
+        ">samples (%), the dearest first<", ">↑ of all seconds (%)<", ">↑ seconds a step<"}) {
+    EXPECT_THAT(html, HasSubstr(text));
+  }
+  EXPECT_THAT(html, Not(HasSubstr("encoder units")));
+}
+
+TEST_F(DataProfileTest, TextAloneHasNoCorrelation) {
+  std::vector<TarFile> files;
+  for (int i = 0; i < 20; ++i) {
+    files.push_back({"t" + std::to_string(100 + i) + ".txt",
+                     std::string(static_cast<std::size_t>(1 + i), 'a')});
+  }
+  write_file(scratch_ / "texts/a.tar", make_tar(files));
+  dataset_ = Dataset::open(scratch_ / "texts", {}).value();
+  const DataProfile profile = this->profile();
+  EXPECT_EQ(profile.correlation, std::nullopt);
+  EXPECT_EQ(profile.rank_correlation, std::nullopt);
+  EXPECT_TRUE(nlohmann::json::parse(profile.to_json())["correlation"].is_null());
+  const std::string html = data_report_html(profile);
+  EXPECT_THAT(html, HasSubstr("Correlation - (of ranks -)"));
+  EXPECT_THAT(html, Not(HasSubstr("patches of a sample;")));
+  EXPECT_THAT(html, Not(HasSubstr(">1 s<")));  // no column for encoder seconds above 0
+  EXPECT_THAT(html, Not(HasSubstr("nan")));
+}
+
+TEST_F(DataProfileTest, GpuHours) {
+  EXPECT_EQ(this->profile().gpu_hours(), std::nullopt);  // proportions only
+  EXPECT_TRUE(nlohmann::json::parse(this->profile().to_json())["gpu_hours"].is_null());
+  options_.profile.source = "measured.json";
+  const DataProfile measured = this->profile();
+  const GpuHours epoch = measured.gpu_hours().value();
+  EXPECT_FALSE(epoch.of_run);
+  EXPECT_NEAR(epoch.blind, 50.0 / 16 * 2 * measured.skew.blind.step_s / 3600, 1e-12);
+  EXPECT_NEAR(epoch.saved(), epoch.blind * measured.skew.saved_share, 1e-12);
+  options_.gpu_hours = 1000;
+  const DataProfile profile = this->profile();
+  const GpuHours run = profile.gpu_hours().value();
+  EXPECT_TRUE(run.of_run);
+  EXPECT_EQ(run.blind, 1000);
+  EXPECT_NEAR(run.saved(), 1000 * profile.skew.saved_share, 1e-9);
+  const auto json = nlohmann::json::parse(profile.to_json())["gpu_hours"];
+  EXPECT_EQ(json["of"], "run");
+  EXPECT_EQ(json["blind"], 1000);
+  EXPECT_EQ(json["saved"], run.saved());
+  for (const double wrong : {std::nan(""), std::numeric_limits<double>::infinity(), -1.0}) {
+    options_.gpu_hours = wrong;
+    EXPECT_THAT(refusal(), HasSubstr("gpu_hours = ")) << wrong;
+    EXPECT_THAT(refusal(), HasSubstr("allowed are 0 to 1e12")) << wrong;
+  }
+}
+
+TEST_F(DataProfileTest, RefusesWhatCannotBeDone) {
+  options_.ranks = 9;
+  EXPECT_EQ(refusal(), "global_batch = 16: 9 ranks × 2 microbatches need at least 18");
+  options_.ranks = 0;
+  EXPECT_EQ(refusal(), "ranks = 0: allowed are 1 to 100000");
+  options_.ranks = 2;
+  options_.batches = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ(refusal(), "batches = 18446744073709551615: allowed are 1 to 100000");
+  options_.batches = 8;
+  std::stop_source stopped;
+  stopped.request_stop();
+  options_.stop = stopped.get_token();
+  EXPECT_EQ(profile_data(*dataset_, "d", options_).error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(DataProfileTest, TellsHowFarItIs) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> told;
+  options_.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view) {
+    told.emplace_back(done, total);
+  };
+  profile();
+  EXPECT_EQ(told.front(), std::pair(std::uint64_t{50}, std::uint64_t{50}));
+  EXPECT_EQ(told.back(), std::pair(std::uint64_t{8}, std::uint64_t{8}));
+}
+
+}  // namespace
+}  // namespace isocost
