@@ -107,7 +107,7 @@ std::optional<double> read_number(std::string_view field) {
 
 class Parser {
  public:
-  explicit Parser(const NumberTableOptions& options) : options_(options) {}
+  explicit Parser(const CostCsvOptions& options) : options_(options) {}
 
   Status take(std::string_view line, std::size_t number) {
     ISOCOST_ASSIGN(const auto fields, split_line(line, number, options_.max_columns));
@@ -122,7 +122,7 @@ class Parser {
     return take_row(fields, number);
   }
 
-  Result<NumberTable> finish() && {
+  Result<CostCsv> finish() && {
     if (width_ == 0) return Error(ErrorCode::kCorrupt, "there are no rows");
     if (table_.values.empty()) return Error(ErrorCode::kCorrupt, "there is a header and no rows");
     return std::move(table_);
@@ -190,8 +190,8 @@ class Parser {
     return table_.names.empty() ? number : number + " (" + quoted(table_.names[i]) + ")";
   }
 
-  const NumberTableOptions& options_;
-  NumberTable table_;
+  const CostCsvOptions& options_;
+  CostCsv table_;
   std::vector<std::size_t> columns_;  // of a line, those that are read
   std::size_t width_ = 0;             // fields of a line
   std::size_t first_line_ = 0;
@@ -199,7 +199,7 @@ class Parser {
 
 }  // namespace
 
-Result<NumberTable> parse_number_table(std::string_view text, const NumberTableOptions& options) {
+Result<CostCsv> parse_cost_csv(std::string_view text, const CostCsvOptions& options) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   Parser parser(options);

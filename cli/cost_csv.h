@@ -10,7 +10,7 @@
 namespace isocost {
 
 /// Numbers read from CSV: the cost matrices of `isocost balance`, the traces of the simulator.
-struct NumberTable {
+struct CostCsv {
   std::vector<std::string> names;  ///< Of the columns; empty where the text has no header.
   std::size_t columns = 0;
   std::vector<double> values;  ///< [rows × columns] row-major, finite and >= 0.
@@ -18,7 +18,7 @@ struct NumberTable {
   std::size_t rows() const { return columns == 0 ? 0 : values.size() / columns; }
 };
 
-struct NumberTableOptions {
+struct CostCsvOptions {
   /// Only these columns of the header are read, in this order; others may hold anything. Empty: all
   /// columns, and a header may be absent.
   std::vector<std::string> wanted = {};
@@ -32,6 +32,6 @@ struct NumberTableOptions {
 /// where none of its fields is a number. Pure. Errors: kCorrupt naming line and column (no number,
 /// negative, NaN, infinite, another count of fields than above, quotes that do not close),
 /// kNotFound for a wanted column that is not there, kResourceExhausted beyond the limits.
-Result<NumberTable> parse_number_table(std::string_view text, const NumberTableOptions& options);
+Result<CostCsv> parse_cost_csv(std::string_view text, const CostCsvOptions& options);
 
 }  // namespace isocost

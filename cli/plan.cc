@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "balancer/layout/layout_search.h"
-#include "balancer/pipeline/sample_prices.h"
 #include "base/executor.h"
 #include "base/fingerprint.h"
 #include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/trace_options.h"
-#include "loader/config/config.h"
+#include "costmodel/sample_cost.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 
 namespace isocost::cli {
 namespace {
@@ -32,7 +33,7 @@ struct PlanArguments {
   std::string schedule = "1f1b";
   std::string output = "layout.json";
   std::string resume;
-  std::size_t global_batch = 512;
+  std::size_t global_batch_size = 512;
   std::size_t batches = 4;
   std::size_t fresh = 0;
   std::size_t workers = 0;
@@ -40,7 +41,7 @@ struct PlanArguments {
   bool json = false;
 };
 
-using Batches = std::vector<std::vector<PipelineLoad>>;
+using Batches = std::vector<std::vector<SampleCost>>;
 
 Batches draw_batches(const PlanArguments& arguments, const JobModel& job, const TraceMix& mix,
                      std::size_t count, std::uint64_t seed) {
@@ -48,7 +49,7 @@ Batches draw_batches(const PlanArguments& arguments, const JobModel& job, const 
   Random random(seed);
   Batches batches(count);
   for (auto& batch : batches) {
-    for (const Load& load : mix.draw(arguments.global_batch, random)) {
+    for (const Load& load : mix.draw(arguments.global_batch_size, random)) {
       batch.push_back(prices.of(load));
     }
   }
@@ -172,7 +173,7 @@ std::string describe_inputs(const PlanArguments& arguments, const JobModel& job,
                                    {"gpu_memory", job.cluster.gpu_memory},
                                    {"schedule", arguments.schedule},
                                    {"gpus", arguments.search.gpus},
-                                   {"global_batch", arguments.global_batch},
+                                   {"global_batch_size", arguments.global_batch_size},
                                    {"batches", arguments.batches},
                                    {"evaluations", arguments.search.evaluations},
                                    {"seed", arguments.search.seed}};
@@ -296,8 +297,8 @@ Result<JobModel> job_of(PlanArguments& arguments) {
 // activations may take.
 Result<Layout> as_served(Layout layout, const JobModel& job, const Batches& batches,
                          const PlanArguments& arguments) {
-  PipelineLoad mean;
-  for (const PipelineLoad& sample : batches.front()) mean += sample;
+  SampleCost mean;
+  for (const SampleCost& sample : batches.front()) mean += sample;
   const auto n = static_cast<double>(batches.front().size());
   mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
   ISOCOST_ASSIGN(const PipelineModel model, make_pipeline(job, layout, mean));
@@ -362,7 +363,7 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
       .add_option("--interconnect", arguments.interconnect,
                   "node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8, or parts of it")
       ->type_name("LIST");
-  count("--global-batch", arguments.global_batch, "Samples a step", 1, 1'000'000);
+  count("--global-batch", arguments.global_batch_size, "Samples a step", 1, 1'000'000);
   command.add_option("--schedule", arguments.schedule, "gpipe, 1f1b or zb-h1")
       ->capture_default_str();
   count("--batches", arguments.batches, "Global batches that layouts are scored on", 1, 1000);

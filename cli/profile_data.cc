@@ -14,7 +14,8 @@
 #include "base/statistics.h"
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "loader/config/config.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 #include "loader/report/data_profile.h"
 #include "loader/report/data_report.h"
 
@@ -95,7 +96,7 @@ void print_skew(const DataProfile& profile) {
   const CostSkew& skew = profile.skew;
   const DataProfileOptions& options = profile.options;
   std::printf("\n%zu global batches of %lld samples, %lld ranks x %lld microbatches\n",
-              options.batches, static_cast<long long>(options.global_batch),
+              options.batches, static_cast<long long>(options.global_batch_size),
               static_cast<long long>(options.ranks), static_cast<long long>(options.microbatches));
   std::printf("%-14s %21s %18s %18s\n", "(± deviation)", "microbatch max/mean", "rank max/mean",
               "step s");
@@ -139,7 +140,7 @@ Result<int> profile_command(ProfileArguments arguments) {
   for (const auto& [spec, value] : arguments.recipe) {
     ISOCOST_TRY_CONTEXT(spec->set(node, value), spec->flag());
   }
-  options.recipe = node.recipe;
+  options.recipe = node.decode.recipe;
   ISOCOST_TRY(options.validate());
   DatasetOptions dataset_options;
   dataset_options.index_dir = arguments.index_dir;
@@ -174,7 +175,7 @@ void add_options(CLI::App& command, const std::shared_ptr<ProfileArguments>& arg
   count("--samples", options.samples, 0, 1'000'000'000, "At most so many, drawn at random; 0: all");
   command.add_option("--profile", arguments->profile, "Cost profile; empty: the stated default")
       ->type_name("FILE");
-  count("--global-batch", options.global_batch, 1, 1'000'000, "Samples a step");
+  count("--global-batch", options.global_batch_size, 1, 1'000'000, "Samples a step");
   count("--ranks", options.ranks, 1, 100'000, "Data-parallel ranks");
   count("--microbatches", options.microbatches, 1, 100'000, "Per rank and step");
   count("--batches", options.batches, 1, 100'000, "Global batches that skew is measured on");

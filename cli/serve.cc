@@ -9,7 +9,8 @@
 #include "base/read_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "loader/config/config.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 #include "loader/node/node.h"
 
 namespace isocost::cli {
@@ -39,10 +40,11 @@ Result<NodeOptions> read_options(const ServeArguments& arguments) {
 }
 
 Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
-  if (options.summary.empty()) return {};
-  std::ofstream file(options.summary);
+  if (options.service.summary.empty()) return {};
+  std::ofstream file(options.service.summary);
   file << summary.to_json() << '\n';
-  if (!file.flush()) return Error(ErrorCode::kIo, "cannot write " + options.summary.string());
+  if (!file.flush())
+    return Error(ErrorCode::kIo, "cannot write " + options.service.summary.string());
   return {};
 }
 

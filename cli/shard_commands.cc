@@ -9,7 +9,8 @@
 
 #include "cli/commands.h"
 #include "cli/console.h"
-#include "loader/config/config.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/check.h"
 #include "loader/dataset/dataset.h"

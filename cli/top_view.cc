@@ -52,7 +52,7 @@ void take_module(Scrape& scrape, const MetricSample& sample, const std::string& 
 void take_rank(Scrape& scrape, const MetricSample& sample, const std::string& name,
                std::int64_t number) {
   Scrape::Rank& rank = scrape.ranks[number];
-  if (name == "rank_speed_factor") rank.speed_factor = sample.value;
+  if (name == "rank_slowdown") rank.slowdown_factor = sample.value;
   if (name == "rank_busy_seconds_total") rank.busy = sample.value;
   if (name == "rank_idle_seconds_total") rank.idle = sample.value;
   if (name == "data_wait_seconds_total") rank.data_wait = sample.value;
@@ -143,7 +143,7 @@ nlohmann::ordered_json json_of(const Scrape::Module& module, const Scrape::Secon
 
 nlohmann::ordered_json json_of(std::int64_t number, const Scrape::Rank& rank) {
   nlohmann::ordered_json json = {{"rank", number},
-                                 {"speed_factor", rank.speed_factor},
+                                 {"slowdown_factor", rank.slowdown_factor},
                                  {"busy_s", rank.busy},
                                  {"idle_s", rank.idle},
                                  {"data_wait_s", rank.data_wait}};
@@ -168,7 +168,7 @@ std::string bytes(double value) {
   return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
-// How far predictions were off in sum; positive: too dear.
+// How far predictions were off in sum; positive: too expensive.
 double bias(const Scrape::Seconds& seconds) {
   return share(seconds.predicted - seconds.measured, seconds.measured);
 }
@@ -275,7 +275,7 @@ std::string rank_lines(const Growth& growth, std::size_t most) {
                                   [](const auto& rank) { return !rank.second.place.empty(); });
   out += places ? "  place\n" : "\n";
   for (const auto& [rank_number, rank] : ranks) {
-    out += fmt::format("{:>5} {:>7.3f} {:>8} {:>8} {:>8}", rank_number, rank.speed_factor,
+    out += fmt::format("{:>5} {:>7.3f} {:>8} {:>8} {:>8}", rank_number, rank.slowdown_factor,
                        number(rank.busy), percent(share(rank.idle, rank.busy + rank.idle)),
                        percent(share(rank.data_wait, growth.window)));
     for (const auto& [name, ignored] : growth.now.modules) {

@@ -23,7 +23,7 @@ struct Scrape {
     double measured = 0;
   };
   struct Rank {
-    double speed_factor = 1;
+    double slowdown_factor = 1;
     double busy = 0;
     double idle = 0;
     double data_wait = 0;

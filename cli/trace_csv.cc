@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "balancer/pipeline/sample_prices.h"
 #include "base/read_file.h"
 #include "cli/cost_csv.h"
+#include "costmodel/sample_cost.h"
 
 namespace isocost::cli {
 namespace {
@@ -80,9 +80,8 @@ std::vector<std::string> split_list(std::string_view text) {
 }
 
 Result<std::vector<Load>> parse_trace(std::string_view text) {
-  const NumberTableOptions options{.wanted = {"encoder_patches", "llm_tokens"},
-                                   .max_rows = kMaxRows};
-  ISOCOST_ASSIGN(const NumberTable table, parse_number_table(text, options));
+  const CostCsvOptions options{.wanted = {"encoder_patches", "llm_tokens"}, .max_rows = kMaxRows};
+  ISOCOST_ASSIGN(const CostCsv table, parse_cost_csv(text, options));
   std::vector<Load> loads;
   loads.reserve(table.rows());
   for (std::size_t row = 0; row < table.rows(); ++row) {

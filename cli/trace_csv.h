@@ -22,7 +22,7 @@ struct TraceMix {
 
 /// Reads a trace: CSV (see number_table.h) whose header has the columns `encoder_patches` and
 /// `llm_tokens`; others are ignored. At most 256 MiB and 10 million rows. Errors: those of
-/// parse_number_table; kCorrupt naming the row for counts that are not whole, too large or both
+/// parse_cost_csv; kCorrupt naming the row for counts that are not whole, too large or both
 /// zero.
 Result<std::vector<Load>> parse_trace(std::string_view text);
 

@@ -32,7 +32,7 @@ Architecture Architecture::siglip_so400m() {
           .embedding_parameters = std::int64_t{14 * 14 * 3 + 729} * 1152};
 }
 
-// The stem: two convolutions of width 3 over 128 mel bins, and 1,500 learnt positions.
+// The stem: two convolutions of width 3 over 128 mel bins, and 1,500 learned positions.
 Architecture Architecture::whisper_large_v3() {
   return {.name = "Whisper large-v3 encoder",
           .layers = 32,

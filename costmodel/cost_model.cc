@@ -19,7 +19,7 @@ namespace {
 // One prediction counts at most as a thousand per cent off, or a single one would be all of a mean.
 constexpr double kMostError = 10;
 constexpr std::int32_t kLargestRank = 1 << 20;
-// Measurements of one step that are held at most; what comes beyond is learnt from at once.
+// Measurements of one step that are held at most; what comes beyond is learned from at once.
 constexpr std::uint32_t kLargestStep = 1 << 20;
 
 bool empty(const ModuleLoad& load) { return load.sequences == 0 && load.units == 0; }
@@ -135,10 +135,10 @@ struct CostModel::State {
     return seconds;
   }
 
-  double speed_of(std::int32_t rank) const {
-    const auto speeds = correction.rank_speeds();
+  double slowdown_of(std::int32_t rank) const {
+    const auto slowdowns = correction.rank_slowdowns();
     const auto at = static_cast<std::size_t>(rank);
-    return at < speeds.size() ? speeds[at] : 1;
+    return at < slowdowns.size() ? slowdowns[at] : 1;
   }
 
   void note(std::size_t module, const Measurement& measurement) {
@@ -154,13 +154,13 @@ struct CostModel::State {
     if (!(row.profile_s > 0)) return;
     row.count = static_cast<std::uint32_t>(rows.shares.size()) - row.first;
     row.ratio = seconds / row.profile_s;
-    row.learnt = correction.module(module).learnt_ratio(rows.of(row));
+    row.cost_model_state = correction.module(module).learnt_ratio(rows.of(row));
     row.load = load;
     double predicted = 0;
     for (const Share& share : rows.of(row)) {
       predicted += share.share * correction.factors(module)[share.factor];
     }
-    predicted *= row.profile_s * speed_of(measurement.rank);
+    predicted *= row.profile_s * slowdown_of(measurement.rank);
     errors.at(module).add(std::min(kMostError, std::abs(predicted - seconds) / seconds));
     rows.rows.push_back(row);
   }
@@ -254,7 +254,9 @@ std::vector<Load> CostModel::as_run(std::span<const Load> samples) const {
   return run;
 }
 
-std::span<const double> CostModel::rank_speeds() const { return state_->correction.rank_speeds(); }
+std::span<const double> CostModel::rank_slowdowns() const {
+  return state_->correction.rank_slowdowns();
+}
 
 Status CostModel::observe(const Measurement& measurement) {
   if (Status checked = check(measurement); !checked) {

@@ -57,12 +57,12 @@ struct CorrectionStatus {
     std::array<double, kShapeBuckets> buckets{};
     double noise = 0;  ///< Standard deviation of microbatches around their predictions, relative.
   };
-  bool on = true;            ///< The gate. Shut: one step in four is learnt from, to keep watch.
+  bool on = true;            ///< The gate. Shut: one step in four is learned from, to keep watch.
   double gain = 0;           ///< Share of the step time that correction saves, predicted.
   double overhead = 0;       ///< Share of the step time that it takes, measured.
   std::uint64_t drifts = 0;  ///< Times that a module was found changed.
-  bool reprofile_suggested = false;  ///< A drift was found: the profile no longer holds.
-  std::vector<double> rank_speeds;   ///< On each rank's seconds; ranks beyond: 1.
+  bool reprofile_suggested = false;    ///< A drift was found: the profile no longer holds.
+  std::vector<double> rank_slowdowns;  ///< On each rank's seconds; ranks beyond: 1.
   std::array<ModuleFactors, kModules> modules;
 };
 
@@ -85,7 +85,7 @@ class CostModel {
   CostModel& operator=(CostModel&& other) noexcept;
 
   /// Seconds that a sample adds to a microbatch (without what a microbatch costs whatever it
-  /// holds), on a rank of speed 1.
+  /// holds), on a rank of slowdown 1.
   ModuleSeconds predict_sample(const Load& load) const;
   /// The same for a microbatch, all included. `shape` as in Measurement.
   ModuleSeconds predict_microbatch(const Load& load,
@@ -97,10 +97,10 @@ class CostModel {
   std::vector<Load> as_run(std::span<const Load> samples) const;
   /// Factors on the ranks' seconds, rank by rank; ranks beyond its end, and all where it is empty:
   /// 1. A view until the next call of `update`, `begin_job` or `restore_state`.
-  std::span<const double> rank_speeds() const;
+  std::span<const double> rank_slowdowns() const;
 
-  /// Of a pass forth and back, the part that goes forth: of the latest measurements that say so
-  /// (256 seconds-weighted ones count half), a third before any does.
+  /// Of a pass forward and backward, the part that goes forth: of the latest measurements that say
+  /// so (256 seconds-weighted ones count half), a third before any does.
   double forward_share() const;
 
   /// Takes one measurement down; `update` learns from it. A module that was not measured, with zero
@@ -109,16 +109,16 @@ class CostModel {
   /// kMostModuleSeconds, negative loads, an impossible rank, shape or share: the whole measurement
   /// is dropped and counted.
   Status observe(const Measurement& measurement);
-  /// Another job: its ranks may be other hosts, so their speeds are forgotten, and its steps count
-  /// from anywhere.
+  /// Another job: its ranks may be other hosts, so their slowdowns are forgotten, and its steps
+  /// count from anywhere.
   void begin_job();
   /// Learns from the steps that are complete: a later one has begun, or as many measurements have
   /// come as the step before had. Call before planning; plans change with it, data never.
   void update();
 
   CorrectionStatus correction() const;
-  /// What was learnt, at most 11 kB, versioned. Left out: measurements not yet learnt from, and the
-  /// ranks' speeds, since after a restart they may be other hosts, in other numbers.
+  /// What was learned, at most 11 kB, versioned. Left out: measurements not yet learned from, and
+  /// the ranks' slowdowns, since after a restart they may be other hosts, in other numbers.
   std::string save_state() const;
   /// Goes on from a saved state. Errors: kCorrupt (broken, or impossible values), kUnsupported
   /// (another version), kInvalidArgument (of another profile); the model is as before then.

@@ -1,5 +1,5 @@
-// The stated default: FLOP of forward and backward over an assumed speed. docs/cost_model.md spells
-// the arithmetic out; the two change together.
+// The stated default: FLOP of forward and backward over an assumed slowdown. docs/cost_model.md
+// spells the arithmetic out; the two change together.
 #include "costmodel/profile.h"
 
 namespace isocost {

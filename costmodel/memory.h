@@ -32,7 +32,7 @@ struct ModuleMemory {
 };
 
 /// Activations of a large microbatch over its units: measured where the profile has peaks, else by
-/// the architecture; 0 where it has neither. The dearest of the measured ones.
+/// the architecture; 0 where it has neither. The most expensive of the measured ones.
 double activation_bytes_per_unit(const ModuleProfile& profile);
 
 /// Whether the module was measured without a backward pass.

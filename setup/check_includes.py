@@ -1,57 +1,96 @@
-"""Checks the arrows between folders: who may include whom, and that nobody includes another's internal/."""
+"""Checks the arrows between rooms: who may include whom, that nobody includes another room's internal/, and that a
+public header is one that another room includes."""
 
 import pathlib
 import re
 import sys
 
-ALLOWED = {
+# Room -> rooms whose public headers it may include, besides its own. Arrows run one way: a room names only rooms above
+# it in this table. A path belongs to the longest room that it starts with.
+BALANCER = {"balancer/partition", "balancer/pipeline", "balancer/layout"}
+ROOMS = {
     "base": set(),
     "costmodel": {"base"},
-    "balancer": {"base", "costmodel"},
+    "balancer/partition": {"base"},
+    "balancer/pipeline": {"base", "costmodel", "balancer/partition"},
+    "balancer/layout": {"base", "costmodel", "balancer/partition", "balancer/pipeline"},
     "decode": {"base"},
     "transport": {"base"},
-    "loader": {"base", "costmodel", "balancer", "decode", "transport"},
+    "loader/dataset": {"base", "decode"},
+    "loader/plan": {"base", "costmodel", "decode", "transport", "loader/dataset"} | BALANCER,
+    "loader/metrics": {"base", "costmodel", "transport"},
+    "loader/report": {"base", "costmodel", "decode", "transport", "loader/dataset", "loader/plan"} | BALANCER,
+    "loader/node": {"base", "costmodel", "decode", "transport", "loader/dataset", "loader/plan", "loader/metrics",
+                    "loader/report"} | BALANCER,
+    "loader/config": {"base", "loader/dataset", "loader/plan", "loader/node"},
     "trainer_adapter": {"base", "transport"},
+    "trainer_adapter/torch": {"base", "costmodel", "transport", "trainer_adapter"},
 }
-COMPONENTS = set(ALLOWED)
-# Parts of a component that compose more: the Python package embeds a node, libtorch's profiler writes profiles, the
-# program emulates trainers.
-MORE = {"trainer_adapter/python": {"balancer", "loader"}, "trainer_adapter/torch": {"costmodel"}, "cli": {"trainer_adapter"}}
-# These may include any component, and nobody includes them.
+LOADER = {room for room in ROOMS if room.startswith("loader/")}
+ROOMS["trainer_adapter/python"] = {"base", "costmodel", "decode", "transport", "trainer_adapter"} | BALANCER | LOADER
+ROOMS["cli"] = set(ROOMS) - {"trainer_adapter/python", "trainer_adapter/torch"}
+ROOMS["cli/lab"] = ROOMS["cli"] | {"cli"}
+# These may include any room, and nobody includes them.
 LEAVES = {"tests", "bench", "examples"}
-# What a component's own tests and benchmarks may reach into.
+# Nobody includes the programs and the Python module but their own tests.
+PROGRAMS = {"cli", "cli/lab", "trainer_adapter/python"}
+# Libraries for trainers: their users are outside of this repository.
+FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/replicas.h", "trainer_adapter/torch/loader.h",
+             "trainer_adapter/torch/profiler.h"}
 INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.MULTILINE)
 
 
-def problems(path: pathlib.Path) -> list[str]:
-    folder = path.parts[0]
-    allowed = ALLOWED.get(folder, set()) | MORE.get("/".join(path.parts[:2]), set())
-    found = []
-    for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
-        target = include.split("/")[0]
-        if target in COMPONENTS:
-            if folder in COMPONENTS and target != folder and target not in allowed:
-                found.append(f"{path}: {folder}/ may not include {target}/ ({include})")
-            own_test = folder in LEAVES and len(path.parts) > 2 and path.parts[1] == target
-            if "/internal/" in include and target != folder and not own_test:
-                found.append(f"{path}: {include} is private to {target}/")
-        elif target in LEAVES:
-            if folder in COMPONENTS:
-                found.append(f"{path}: nobody includes {target}/ ({include})")
-        else:
-            found.append(f"{path}: include from the repository root ({include})")
-    return found
+def room_of(path: str) -> str:
+    """The room of a path; its first folder where it is in none."""
+    parents = [str(parent) for parent in pathlib.PurePosixPath(path).parents]
+    return next((parent for parent in parents if parent in ROOMS), path.split("/")[0])
+
+
+def arrow_problem(path: str, include: str) -> str | None:
+    """What is wrong with this include, if anything."""
+    folder, room, target = path.split("/")[0], room_of(path), room_of(include)
+    if include.split("/")[0] in LEAVES:
+        return None if folder in LEAVES else f"nobody includes {include.split('/')[0]}/"
+    if target not in ROOMS:
+        return "include from the repository root"
+    if folder in LEAVES:
+        # The tests of a room, and benchmarks of its component, may reach into its internal/.
+        inside = path.removeprefix(folder + "/").startswith((target + "/", target.split("/")[0] + "/"))
+        return None if "/internal/" not in include or inside else f"it is private to {target}/"
+    if target == room:
+        return None
+    if "/internal/" in include:
+        return f"it is private to {target}/"
+    return None if target in ROOMS[room] else f"{room}/ may not include {target}/"
 
 
 def main() -> int:
-    folders = COMPONENTS | LEAVES
+    folders = {room.split("/")[0] for room in ROOMS} | LEAVES
     paths = [p for f in sorted(folders) for p in pathlib.Path(f).rglob("*") if p.suffix in (".h", ".cc")]
     if not paths:
         print("check_includes: no sources here; run it from the repository root", file=sys.stderr)
         return 1
-    found = [problem for path in paths for problem in problems(path)]
+    includes = {p.as_posix(): INCLUDE.findall(p.read_text(encoding="utf-8")) for p in paths}
+    found = [f"{path}: {include}: {problem}" for path, names in includes.items() for include in names
+             if (problem := arrow_problem(path, include)) is not None]
+    found += private_headers(includes)
     print("\n".join(found), file=sys.stderr, end="\n" if found else "")
     return 1 if found else 0
+
+
+def private_headers(includes: dict[str, list[str]]) -> list[str]:
+    """Headers at a room's root that no other room reads, itself or through another public header."""
+    public = {path for path in includes if path.endswith(".h") and "/internal/" not in path
+              and room_of(path) in ROOMS and room_of(path) not in PROGRAMS | {"base"}}
+    needed = set(FOR_USERS)
+    for path, names in includes.items():
+        if path.split("/")[0] not in LEAVES - {"examples"}:
+            needed.update(name for name in names if room_of(name) != room_of(path))
+    reached: set[str] = set()
+    while needed != reached:
+        reached = needed
+        needed = reached | {name for path in reached for name in includes.get(path, ()) if room_of(name) == room_of(path)}
+    return [f"{path}: no other room includes it: move it to {room_of(path)}/internal/" for path in sorted(public - needed)]
 
 
 if __name__ == "__main__":

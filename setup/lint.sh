@@ -16,7 +16,7 @@ else
 fi
 # clang-tidy looks at what ships; tests and benchmarks are compiled with all warnings and run. It cannot parse
 # libtorch 1.13's headers as C++20.
-shipped='^(base|costmodel|balancer|decode|transport|loader|trainer_adapter)/.*\.cc$'
+shipped='^(base|costmodel|balancer|decode|transport|loader|trainer_adapter|cli)/.*\.cc$'
 mapfile -t sources < <(printf '%s\n' "${files[@]}" | grep -E "$shipped" |
   grep -v -e '^trainer_adapter/torch/' -e '^base/executor_thread.cc$' || true)
 

@@ -115,9 +115,9 @@ class ClientImpl final : public Client {
 };
 
 Status ClientImpl::join(const std::stop_token& stop) {
-  if (options_.start && options_.start->learnt.size() > kMaxLearntBytes) {
+  if (options_.start && options_.start->cost_model_state.size() > kMaxCostModelStateBytes) {
     return Error(ErrorCode::kInvalidArgument,
-                 "start.learnt: " + std::to_string(options_.start->learnt.size()) +
+                 "start.learned: " + std::to_string(options_.start->cost_model_state.size()) +
                      " bytes are more than a node ever sends: the saved state is damaged");
   }
   ConnectionHandlers handlers;
@@ -423,7 +423,7 @@ Status ClientImpl::send_profile(const std::string& profile) {
                                                   std::to_string(kMaxProfileBytes) + " are sent");
   }
   const std::lock_guard lock(mutex_);
-  if (!left_) connection_->send(Remeasured{profile});
+  if (!left_) connection_->send(ProfileUpdate{profile});
   return {};
 }
 

@@ -19,8 +19,8 @@ namespace isocost {
 
 struct ClientOptions {
   std::string endpoint = "tcp://127.0.0.1:5800";
-  std::int32_t rank = 0;        ///< With a layout its seat: seat_of (balancer/layout/place.h).
-  std::int32_t world_size = 0;  ///< Of ranks or seats; 0: whatever the node has.
+  std::int32_t rank = 0;  ///< With a layout its receiver: receiver_of (balancer/layout/place.h).
+  std::int32_t world_size = 0;  ///< Of ranks or receivers; 0: whatever the node has.
   std::uint64_t layout =
       0;  ///< Fingerprint of the layout, which the node then must serve; 0: not said.
   std::uint32_t prefetch = 2;  ///< Microbatches asked for ahead of the one in use.

@@ -25,7 +25,7 @@ struct Position {
 };
 
 inline constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxLearntBytes = kMaxProfileBytes + (std::size_t{64} << 10);
+inline constexpr std::size_t kMaxCostModelStateBytes = kMaxProfileBytes + (std::size_t{64} << 10);
 
 /// Where a job begins, and what a saved state is: the first step that it has not trained on yet.
 struct StartPoint {
@@ -33,9 +33,9 @@ struct StartPoint {
                              ///< shuffle, global batch, tail; 0: whatever the node has.
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;  ///< The epoch's number of steps, too: then its end comes first.
-  /// The last MicrobatchHeader::learnt that came; empty: none did. A node that has measured nothing
-  /// itself plans by it from its next step on.
-  std::string learnt;
+  /// The last MicrobatchHeader::learned that came; empty: none did. A node that has measured
+  /// nothing itself plans by it from its next step on.
+  std::string cost_model_state;
   bool operator==(const StartPoint&) const = default;
 };
 
@@ -43,7 +43,7 @@ inline constexpr std::size_t kMaxHardwareBytes = 128;
 
 /// First message of a client.
 struct Hello {
-  std::int32_t rank = 0;        ///< Receiver: a data-parallel rank, or a seat of the layout.
+  std::int32_t rank = 0;        ///< Receiver: a data-parallel rank, or a receiver of the layout.
   std::int32_t world_size = 0;  ///< Of these; 0: whatever the node has.
   std::array<std::uint8_t, 16>
       client_id{};  ///< Random; the same after a reconnect of the same client.
@@ -53,8 +53,9 @@ struct Hello {
   bool has_start = false;
   StartPoint start;  ///< Where has_start: the rank is to begin here, with all the others; else it
                      ///< goes on where the last client of this rank stopped.
-  std::string hardware;      ///< That it computes on, for people; at most kMaxHardwareBytes.
-  std::uint64_t layout = 0;  ///< Fingerprint of the layout that it holds a seat of; 0: not said.
+  std::string hardware;  ///< That it computes on, for people; at most kMaxHardwareBytes.
+  std::uint64_t layout =
+      0;  ///< Fingerprint of the layout that it holds a receiver of; 0: not said.
 };
 
 /// The node's answer.
@@ -63,17 +64,17 @@ struct Welcome {
   std::uint64_t node_id = 0;  ///< Random per node process: a client sees a restarted node.
   std::uint64_t session = 0;  ///< Of this greeting: each begins one anew, without credit.
   std::uint64_t job = 0;      ///< Counts the jobs that this node process has served; from 1.
-  StartPoint start;           ///< Of the job, its `learnt` left out; the cursor is what a saved
+  StartPoint start;           ///< Of the job, its `learned` left out; the cursor is what a saved
                               ///< state refers to.
   std::uint64_t dataset_fingerprint = 0;
   std::uint64_t recipe_fingerprint = 0;
   std::uint64_t samples_per_epoch = 0;
   std::uint32_t steps_per_epoch = 0;
-  std::uint32_t epochs = 1;           ///< 0: without end.
-  std::uint32_t global_batch = 0;     ///< Samples of a whole step.
-  std::uint32_t microbatches = 1;     ///< Of a whole step, for each rank.
-  std::uint32_t heartbeat_ms = 1000;  ///< Both sides send at least this often ...
-  std::uint32_t timeout_ms = 30000;   ///< ... and give the other up after this silence.
+  std::uint32_t epochs = 1;             ///< 0: without end.
+  std::uint32_t global_batch_size = 0;  ///< Samples of a whole step.
+  std::uint32_t microbatches = 1;       ///< Of a whole step, for each rank.
+  std::uint32_t heartbeat_ms = 1000;    ///< Both sides send at least this often ...
+  std::uint32_t timeout_ms = 30000;     ///< ... and give the other up after this silence.
 };
 
 /// One sample of a microbatch, in the order of its rows.
@@ -114,10 +115,11 @@ struct MicrobatchHeader {
   std::uint64_t global_label_tokens =
       0;  ///< Label tokens of the whole global batch, zero-weight repeats left out.
   std::uint64_t plan_hash = 0;  ///< Of the step's plan: equal on all ranks, equal for equal plans.
-  bool profile_wanted = false;  ///< The node asks the trainer that gets this for a Remeasured.
+  bool profile_wanted = false;  ///< The node asks the trainer that gets this for a ProfileUpdate.
   /// On a step's first microbatch, now and then, the same at all ranks: what the cost model has
-  /// learnt, opaque, at most kMaxLearntBytes, to be kept in saved states. Empty: nothing new.
-  std::string learnt;
+  /// learned, opaque, at most kMaxCostModelStateBytes, to be kept in saved states. Empty: nothing
+  /// new.
+  std::string cost_model_state;
   std::array<double, kModules> predicted_seconds{};
   Load load;
   std::vector<SampleEntry> samples;  ///< Of an encoder microbatch those with media, if any.
@@ -172,7 +174,7 @@ struct Report {
 };
 
 /// The model's profile, measured anew by a trainer that was asked for it.
-struct Remeasured {
+struct ProfileUpdate {
   std::string profile;  ///< JSON as docs/profile.md has it; at most kMaxProfileBytes.
 };
 

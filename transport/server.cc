@@ -32,7 +32,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Clients send small messages, but for a profile, and for a saved state at their first.
-constexpr std::int64_t kLargestRequest = std::int64_t{kMaxLearntBytes} + (std::int64_t{64} << 10);
+constexpr std::int64_t kLargestRequest =
+    std::int64_t{kMaxCostModelStateBytes} + (std::int64_t{64} << 10);
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr std::int32_t kEveryRank = -1;
 constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill our log
@@ -357,8 +358,8 @@ void ServerImpl::take(std::int32_t rank, const Message& message) {
     on_event_(Acknowledged{rank, done->position});
   } else if (const auto* report = std::get_if<Report>(&message)) {
     on_event_(Reported{rank, *report});
-  } else if (const auto* remeasured = std::get_if<Remeasured>(&message)) {
-    on_event_(ProfileCame{rank, remeasured->profile});
+  } else if (const auto* profile_update = std::get_if<ProfileUpdate>(&message)) {
+    on_event_(ProfileReceived{rank, profile_update->profile});
   } else if (std::holds_alternative<Goodbye>(message)) {
     leave(rank, true);
   }

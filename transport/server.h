@@ -70,12 +70,12 @@ struct Reported {
   std::int32_t rank = 0;
   Report report;
 };
-struct ProfileCame {
+struct ProfileReceived {
   std::int32_t rank = 0;
-  std::string profile;  ///< As Remeasured has it: nobody has read it yet.
+  std::string profile;  ///< As ProfileUpdate has it: nobody has read it yet.
 };
 using ServerEvent =
-    std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported, ProfileCame>;
+    std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported, ProfileReceived>;
 
 /// The node's socket: lets in one client a rank, keeps heartbeats, carries microbatches. It owns
 /// one thread. Another protocol version, a rank that another client holds, or whom `admit` refuses

@@ -28,7 +28,7 @@ enum class Type : std::uint8_t {
   kReport = 4,
   kHeartbeat = 5,
   kGoodbye = 6,
-  kRemeasured = 7,
+  kProfileUpdate = 7,
   kWelcome = 64,
   kRefusal = 65,
   kMicrobatch = 66,
@@ -108,15 +108,16 @@ T get_error(ByteReader& in) {
 }
 
 // A state cut off is none.
-void put_learnt(ByteWriter& out, const std::string& learnt) {
-  out.put_text<std::uint32_t>(learnt.size() > kMaxLearntBytes ? std::string_view() : learnt);
+void put_cost_model_state(ByteWriter& out, const std::string& cost_model_state) {
+  out.put_text<std::uint32_t>(cost_model_state.size() > kMaxCostModelStateBytes ? std::string_view()
+                                                                                : cost_model_state);
 }
 
 void put_start(ByteWriter& out, const StartPoint& start) {
   out.put(start.cursor);
   out.put(start.epoch);
   out.put(start.step);
-  put_learnt(out, start.learnt);
+  put_cost_model_state(out, start.cost_model_state);
 }
 
 StartPoint get_start(ByteReader& in) {
@@ -124,7 +125,7 @@ StartPoint get_start(ByteReader& in) {
   start.cursor = in.get<std::uint64_t>();
   start.epoch = in.get<std::uint32_t>();
   start.step = in.get<std::uint32_t>();
-  start.learnt = in.get_text<std::uint32_t>(kMaxLearntBytes);
+  start.cost_model_state = in.get_text<std::uint32_t>(kMaxCostModelStateBytes);
   return start;
 }
 
@@ -215,9 +216,9 @@ Report get_report(ByteReader& in) {
   return report;
 }
 
-Type put(ByteWriter& out, const Remeasured& remeasured) {
-  out.put_text<std::uint32_t>(std::string_view(remeasured.profile).substr(0, kMaxProfileBytes));
-  return Type::kRemeasured;
+Type put(ByteWriter& out, const ProfileUpdate& profile_update) {
+  out.put_text<std::uint32_t>(std::string_view(profile_update.profile).substr(0, kMaxProfileBytes));
+  return Type::kProfileUpdate;
 }
 
 Type put(ByteWriter&, const Heartbeat&) { return Type::kHeartbeat; }
@@ -234,7 +235,7 @@ Type put(ByteWriter& out, const Welcome& welcome) {
   out.put(welcome.samples_per_epoch);
   out.put(welcome.steps_per_epoch);
   out.put(welcome.epochs);
-  out.put(welcome.global_batch);
+  out.put(welcome.global_batch_size);
   out.put(welcome.microbatches);
   out.put(welcome.heartbeat_ms);
   out.put(welcome.timeout_ms);
@@ -253,7 +254,7 @@ Welcome get_welcome(ByteReader& in) {
   welcome.samples_per_epoch = in.get<std::uint64_t>();
   welcome.steps_per_epoch = in.get<std::uint32_t>();
   welcome.epochs = in.get<std::uint32_t>();
-  welcome.global_batch = in.get<std::uint32_t>();
+  welcome.global_batch_size = in.get<std::uint32_t>();
   welcome.microbatches = in.get<std::uint32_t>();
   welcome.heartbeat_ms = in.get<std::uint32_t>();
   welcome.timeout_ms = in.get<std::uint32_t>();
@@ -277,7 +278,7 @@ Type put(ByteWriter& out, const MicrobatchHeader& header) {
   out.put(header.global_label_tokens);
   out.put(header.plan_hash);
   out.put(static_cast<std::uint8_t>(header.profile_wanted));
-  put_learnt(out, header.learnt);
+  put_cost_model_state(out, header.cost_model_state);
   out.put(static_cast<std::uint8_t>(kModules));
   for (std::size_t i = 0; i < kModules; ++i) {
     const ModuleLoad& load = header.load.modules.at(i);
@@ -358,7 +359,7 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
   header.global_label_tokens = in.get<std::uint64_t>();
   header.plan_hash = in.get<std::uint64_t>();
   header.profile_wanted = in.get<std::uint8_t>() != 0;
-  header.learnt = in.get_text<std::uint32_t>(kMaxLearntBytes);
+  header.cost_model_state = in.get_text<std::uint32_t>(kMaxCostModelStateBytes);
   get_modules(in, header);
   header.load.label_tokens = in.get<std::int64_t>();
   header.load.tensor_bytes = in.get<std::int64_t>();
@@ -438,8 +439,8 @@ Result<Message> get_body(Type type, ByteReader& in) {
       return Message(Acknowledgement{get_position(in)});
     case Type::kReport:
       return Message(get_report(in));
-    case Type::kRemeasured:
-      return Message(Remeasured{in.get_text<std::uint32_t>(kMaxProfileBytes)});
+    case Type::kProfileUpdate:
+      return Message(ProfileUpdate{in.get_text<std::uint32_t>(kMaxProfileBytes)});
     case Type::kHeartbeat:
       return Message(Heartbeat{});
     case Type::kGoodbye:

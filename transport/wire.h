@@ -12,8 +12,9 @@
 namespace isocost {
 
 /// Any message of the protocol: what its first frame says. See docs/wire_format.md.
-using Message = std::variant<Hello, Credit, Acknowledgement, Report, Remeasured, Heartbeat, Goodbye,
-                             Welcome, Refusal, MicrobatchHeader, FragmentHeader, EpochEnd, Failure>;
+using Message =
+    std::variant<Hello, Credit, Acknowledgement, Report, ProfileUpdate, Heartbeat, Goodbye, Welcome,
+                 Refusal, MicrobatchHeader, FragmentHeader, EpochEnd, Failure>;
 
 /// What a reader accepts; beyond these a message is corrupt.
 inline constexpr std::size_t kMaxNameBytes = 64;

@@ -45,7 +45,7 @@ std::vector<std::int64_t> cut_layers(std::int64_t layers, std::size_t chunks, do
 }
 
 // Encoder layers, then LLM layers, cut where the mean sample's seconds are even.
-LayerCut cut_jointly(const JobModel& job, const PipelineLoad& mean, std::size_t chunks) {
+LayerCut cut_jointly(const JobModel& job, const SampleCost& mean, std::size_t chunks) {
   const double encoder_layer_s = mean.encoder_s / static_cast<double>(job.encoder.layers);
   const double llm_layer_s =
       mean.llm_s / (static_cast<double>(job.llm.layers) + job.llm_head_layers());
@@ -181,7 +181,7 @@ Result<JobModel> JobModel::load(const std::filesystem::path& profile) {
   return create(std::move(its));
 }
 
-LayerCut layer_cut(const JobModel& job, const Layout& layout, const PipelineLoad& mean_sample) {
+LayerCut layer_cut(const JobModel& job, const Layout& layout, const SampleCost& mean_sample) {
   const std::size_t chunks = layout.llm.pipeline * layout.chunks;
   LayerCut cut = layout.layers;
   if (layout.encoder_place == EncoderPlace::kLlmRanks) {
@@ -195,7 +195,7 @@ LayerCut layer_cut(const JobModel& job, const Layout& layout, const PipelineLoad
 }
 
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
-                                    const PipelineLoad& mean_sample) {
+                                    const SampleCost& mean_sample) {
   ISOCOST_TRY(layout.validate());
   ISOCOST_TRY(check_module(job.llm, layout.llm, layout.chunks, "llm"));
   const bool own = layout.encoder_place == EncoderPlace::kOwnRanks;
@@ -256,10 +256,10 @@ TensorCost llm_tensor_cost(const JobModel& job, const Layout& layout) {
   return tensor_cost(job, Module::kLlm, job.llm, layout.llm.tensor);
 }
 
-PipelineLoad spread_load(const JobModel& job, const Layout& layout, const PipelineLoad& sample) {
+SampleCost spread_load(const JobModel& job, const Layout& layout, const SampleCost& sample) {
   const TensorCost encoder = encoder_tensor_cost(job, layout);
   const TensorCost llm = llm_tensor_cost(job, layout);
-  PipelineLoad load = sample;
+  SampleCost load = sample;
   load.encoder_s =
       encoder.share * sample.encoder_s + encoder.seconds_per_unit * sample.encoder_units;
   load.llm_s = llm.share * sample.llm_s + llm.seconds_per_unit * sample.llm_units;

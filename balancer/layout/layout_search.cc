@@ -20,7 +20,7 @@ constexpr std::size_t kMoreThanKept = 3;  // some may turn out slower, or not to
 constexpr std::size_t kMostAhead = 2;     // microbatches; activations grow with each
 constexpr double kSame = 1e-3;            // as fast, of a step
 
-using Batches = std::span<const std::vector<PipelineLoad>>;
+using Batches = std::span<const std::vector<SampleCost>>;
 
 void take_report(const PipelineReport& report, const PipelineModel& model, const RankMemory& state,
                  double batches, LayoutScore& score) {
@@ -102,8 +102,8 @@ class Search {
 
   // The first batch's work beside the mean batch's: bounds are of the latter.
   double batch_ratio(const BatchSummary& summary) const {
-    PipelineLoad sum;
-    for (const PipelineLoad& load : batches_.front()) sum += load;
+    SampleCost sum;
+    for (const SampleCost& load : batches_.front()) sum += load;
     const auto n = static_cast<double>(summary.samples);
     double ratio = 1;
     if (summary.mean.encoder_s > 0) {
@@ -310,15 +310,15 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batc
   LayoutScore score{.layout = layout};
   std::uint64_t seed = options.seed;
   for (const auto& batch : batches) {
-    std::vector<PipelineLoad> samples;
+    std::vector<SampleCost> samples;
     samples.reserve(batch.size());
-    for (const PipelineLoad& sample : batch) samples.push_back(spread_load(job, layout, sample));
+    for (const SampleCost& sample : batch) samples.push_back(spread_load(job, layout, sample));
     const OrderOptions order{.evaluations = evaluations,
                              .exchanges = evaluations / 8,
                              .caps = activation_caps(job, state, options.usable_memory),
                              .seed = seed++};
     ISOCOST_ASSIGN(const PipelinePlan plan,
-                   plan_pipeline(model, samples, PipelinePolicy::kIsocost, order));
+                   plan_pipeline(model, samples, PipelinePolicy::kCost, order));
     ISOCOST_ASSIGN(const PipelineReport report,
                    simulate(make_step(model, microbatch_loads(samples, plan.bins))));
     score.fits = score.fits && plan.fits;

@@ -76,13 +76,13 @@ struct LayoutSearchResult {
 /// Errors: kInvalidArgument for no batches or samples; kResourceExhausted where no layout fits the
 /// memory, naming what the nearest one lacks; kCancelled.
 Result<LayoutSearchResult> search_layouts(const JobModel& job,
-                                          std::span<const std::vector<PipelineLoad>> batches,
+                                          std::span<const std::vector<SampleCost>> batches,
                                           const LayoutSearchOptions& options,
                                           const LayoutSearchContext& context);
 
 /// Scores one layout on batches. Errors: those of make_pipeline and plan_pipeline.
 Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout,
-                                 std::span<const std::vector<PipelineLoad>> batches,
+                                 std::span<const std::vector<SampleCost>> batches,
                                  const LayoutSearchOptions& options, std::int64_t evaluations);
 
 /// The published rule (DFLOP's data_aware_optimizer, re-implemented from its description): a step
@@ -92,7 +92,7 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout,
 /// Nothing where no layout fits. Of the context, stop token and progress are used. Errors:
 /// kCancelled.
 Result<std::optional<Layout>> mean_shape_layout(const JobModel& job,
-                                                std::span<const std::vector<PipelineLoad>> batches,
+                                                std::span<const std::vector<SampleCost>> batches,
                                                 const LayoutSearchOptions& options,
                                                 const LayoutSearchContext& context);
 

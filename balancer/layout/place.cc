@@ -15,7 +15,7 @@ std::size_t encoder_ranks(const Layout& layout) {
   return has_encoder_ranks(layout) ? layout.encoder.ranks() : 0;
 }
 
-std::size_t encoder_seats(const Layout& layout) {
+std::size_t encoder_receivers(const Layout& layout) {
   return encoder_ranks(layout) / layout.encoder.tensor;
 }
 
@@ -95,21 +95,21 @@ Result<std::size_t> rank_of(const Layout& layout, const Place& place) {
   return before + (place.stage * degrees.data + place.data) * degrees.tensor + place.tensor;
 }
 
-std::size_t seats(const Layout& layout) {
-  return encoder_seats(layout) + layout.llm.ranks() / layout.llm.tensor;
+std::size_t receivers(const Layout& layout) {
+  return encoder_receivers(layout) + layout.llm.ranks() / layout.llm.tensor;
 }
 
-Result<std::size_t> seat_of(const Layout& layout, const Place& place) {
+Result<std::size_t> receiver_of(const Layout& layout, const Place& place) {
   ISOCOST_TRY(check(layout, place));
-  const std::size_t before = place.module == LayoutModule::kEncoder ? 0 : encoder_seats(layout);
+  const std::size_t before = place.module == LayoutModule::kEncoder ? 0 : encoder_receivers(layout);
   return before + place.stage * degrees_of(layout, place.module).data + place.data;
 }
 
-Place place_of_seat(const Layout& layout, std::size_t seat) {
-  const bool encoder = seat < encoder_seats(layout);
+Place place_of_receiver(const Layout& layout, std::size_t receiver) {
+  const bool encoder = receiver < encoder_receivers(layout);
   Place place{encoder ? LayoutModule::kEncoder : LayoutModule::kLlm};
   const std::size_t replicas = degrees_of(layout, place.module).data;
-  const std::size_t index = encoder ? seat : seat - encoder_seats(layout);
+  const std::size_t index = encoder ? receiver : receiver - encoder_receivers(layout);
   place.data = index % replicas;
   place.stage = index / replicas;
   return place;

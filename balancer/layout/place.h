@@ -35,14 +35,14 @@ Result<Place> place_of(const Layout& layout, std::size_t rank);
 /// The inverse. Errors: kInvalidArgument naming the index that is outside the layout.
 Result<std::size_t> rank_of(const Layout& layout, const Place& place);
 
-/// Places that differ in their tensor index alone compute on the same bytes. They share a seat: one
-/// of them takes what a node delivers and hands it to the others. Seats are numbered in the order
-/// of their ranks.
-std::size_t seats(const Layout& layout);
+/// Places that differ in their tensor index alone compute on the same bytes. They share a receiver:
+/// one of them takes what a node delivers and hands it to the others. Seats are numbered in the
+/// order of their ranks.
+std::size_t receivers(const Layout& layout);
 /// Errors: as rank_of.
-Result<std::size_t> seat_of(const Layout& layout, const Place& place);
-/// The seat's place with tensor index 0. `seat` is below `seats`.
-Place place_of_seat(const Layout& layout, std::size_t seat);
+Result<std::size_t> receiver_of(const Layout& layout, const Place& place);
+/// The receiver's place with tensor index 0. `receiver` is below `receivers`.
+Place place_of_receiver(const Layout& layout, std::size_t receiver);
 
 /// What a stage does, and so what it reads of a microbatch.
 struct StageWork {

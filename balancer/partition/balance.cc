@@ -24,21 +24,23 @@ bool is_capped(const BalanceProblem& problem) {
   return problem.microbatch_bytes > 0 && !problem.bytes.empty();
 }
 
-// [bins], empty where all are 1: every rank's microbatches run at its speed.
-std::vector<double> bin_speeds(const BalanceProblem& problem) {
-  std::vector<double> speeds;
-  for (const double speed : problem.rank_speeds) {
-    speeds.insert(speeds.end(), problem.microbatches, speed);
+// [bins], empty where all are 1: every rank's microbatches run at its slowdown.
+std::vector<double> bin_slowdowns(const BalanceProblem& problem) {
+  std::vector<double> slowdowns;
+  for (const double slowdown : problem.rank_slowdowns) {
+    slowdowns.insert(slowdowns.end(), problem.microbatches, slowdown);
   }
-  return speeds;
+  return slowdowns;
 }
 
-// Every microbatch a bin of its own. `speeds` is that of bin_speeds, and outlives the partition.
-Partition microbatch_partition(const BalanceProblem& problem, const std::vector<double>& speeds) {
+// Every microbatch a bin of its own. `slowdowns` is that of bin_slowdowns, and outlives the
+// partition.
+Partition microbatch_partition(const BalanceProblem& problem,
+                               const std::vector<double>& slowdowns) {
   Partition all{.dimensions = problem.dimensions,
                 .bins = problem.ranks * problem.microbatches,
                 .costs = problem.costs,
-                .speeds = speeds};
+                .slowdowns = slowdowns};
   if (is_capped(problem)) {
     all.bytes = problem.bytes;
     all.bytes_cap = problem.microbatch_bytes;
@@ -48,7 +50,7 @@ Partition microbatch_partition(const BalanceProblem& problem, const std::vector<
 
 double objective_of(const BalanceProblem& problem, const Bins& bins) {
   if (problem.objective == Objective::kLargestMicrobatch) {
-    return makespan_of(microbatch_partition(problem, bin_speeds(problem)), bins);
+    return makespan_of(microbatch_partition(problem, bin_slowdowns(problem)), bins);
   }
   const std::vector<double> totals = item_totals(problem);
   double largest = 0;
@@ -61,7 +63,7 @@ double objective_of(const BalanceProblem& problem, const Bins& bins) {
     std::sort(items.begin(), items.end());
     double load = 0;
     for (const std::uint32_t item : items) load += totals[item];
-    largest = std::max(largest, problem.speed_of(rank) * load);
+    largest = std::max(largest, problem.slowdown_of(rank) * load);
   }
   return largest;
 }
@@ -91,8 +93,8 @@ bool meets(const BalanceProblem& problem, double makespan, double bound) {
 LowerBound aim(const BalanceProblem& problem) {
   if (problem.items() == 0) return {};
   if (problem.objective == Objective::kLargestMicrobatch) {
-    const std::vector<double> speeds = bin_speeds(problem);
-    return partition_bound(microbatch_partition(problem, speeds));
+    const std::vector<double> slowdowns = bin_slowdowns(problem);
+    return partition_bound(microbatch_partition(problem, slowdowns));
   }
   const std::vector<double> totals = item_totals(problem);
   return partition_bound(rank_partition(problem, totals));
@@ -101,13 +103,13 @@ LowerBound aim(const BalanceProblem& problem) {
 // Raises a bound that is not met by those that cost more.
 void strengthen(const BalanceProblem& problem, LowerBound& bound) {
   if (problem.objective != Objective::kLargestMicrobatch || problem.items() == 0) return;
-  const std::vector<double> speeds = bin_speeds(problem);
-  const Partition bins = microbatch_partition(problem, speeds);
+  const std::vector<double> slowdowns = bin_slowdowns(problem);
+  const Partition bins = microbatch_partition(problem, slowdowns);
   const auto raise = [&bound](double value, Limit limit) {
     if (value > bound.value) bound = {value, limit};
   };
   raise(crowd_bound(bins), Limit::kPigeonhole);
-  raise(capped_speed_bound(bins), Limit::kMemory);
+  raise(capped_slowdown_bound(bins), Limit::kMemory);
   if (problem.dimensions > 1) raise(trade_off_bound(bins), Limit::kTradeOff);
 }
 
@@ -125,8 +127,8 @@ BalanceResult describe(const BalanceProblem& problem, Bins bins, const LowerBoun
 std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const BalanceOptions& options,
                                        const LowerBound& bound) {
   if (problem.objective == Objective::kSlowestRank) return plan_ranks(problem, options);
-  const std::vector<double> speeds = bin_speeds(problem);
-  const Partition all = microbatch_partition(problem, speeds);
+  const std::vector<double> slowdowns = bin_slowdowns(problem);
+  const Partition all = microbatch_partition(problem, slowdowns);
   auto bins = construct_bins(all);
   if (!bins) return std::nullopt;
   ImproveLimits limits =
@@ -141,8 +143,8 @@ std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const Bala
 bool finish_exactly(const BalanceProblem& problem, const BalanceOptions& options,
                     std::optional<Bins>& plan) {
   const std::vector<double> totals = item_totals(problem);
-  const std::vector<double> speeds = bin_speeds(problem);
-  Partition model = microbatch_partition(problem, speeds);
+  const std::vector<double> slowdowns = bin_slowdowns(problem);
+  Partition model = microbatch_partition(problem, slowdowns);
   ExactLimits limits{.nodes = options.exact_nodes};
   if (plan) limits.below = objective_of(problem, *plan);
   if (problem.objective == Objective::kSlowestRank) {
@@ -170,8 +172,8 @@ std::string_view limit_name(Limit limit) {
   switch (limit) {
     case Limit::kTotal:
       return "total";
-    case Limit::kGiant:
-      return "giant";
+    case Limit::kLargestItem:
+      return "largest-item";
     case Limit::kPigeonhole:
       return "pigeonhole";
     case Limit::kTiles:

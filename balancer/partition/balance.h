@@ -10,7 +10,7 @@
 namespace isocost {
 
 /// What "slowest" means, and so what is minimised. Loads are seconds on the rank that runs them:
-/// costs times its `rank_speeds`.
+/// costs times its `rank_slowdowns`.
 enum class Objective : std::uint8_t {
   /// The largest load of any microbatch in any dimension: modules run side by side (a pipeline).
   kLargestMicrobatch,
@@ -30,13 +30,15 @@ struct BalanceProblem {
   std::size_t ranks = 1;
   std::size_t microbatches =
       1;  ///< Per rank. Every bin gets at least one item: N >= ranks × microbatches.
-  std::vector<double> rank_speeds =
+  std::vector<double> rank_slowdowns =
       {};  ///< [ranks], what a rank's seconds are multiplied by, 0.01 to 100: 1.2 is a rank that
            ///< takes 20 % longer. Empty: all 1.
   Objective objective = Objective::kLargestMicrobatch;
 
   std::size_t items() const { return dimensions == 0 ? 0 : costs.size() / dimensions; }
-  double speed_of(std::size_t rank) const { return rank_speeds.empty() ? 1 : rank_speeds[rank]; }
+  double slowdown_of(std::size_t rank) const {
+    return rank_slowdowns.empty() ? 1 : rank_slowdowns[rank];
+  }
 };
 
 struct BalanceOptions {
@@ -52,16 +54,16 @@ struct BalanceOptions {
 
 /// Why the makespan cannot be smaller: the bound that binds.
 enum class Limit : std::uint8_t {
-  kTotal,       ///< All the work together, evenly spread: nothing but less work would help.
-  kGiant,       ///< One item alone.
-  kPigeonhole,  ///< More large items than bins: some must share one.
-  kTiles,       ///< Loads are whole multiples of a tile, and some bin holds one more.
-  kCounts,      ///< How many items every bin must hold at least.
-  kMemory,      ///< The cap on bytes: items that cannot lie together.
-  kTradeOff,    ///< Two dimensions together, where neither alone says as much.
-  kExact,       ///< No bound: every other plan was ruled out by search.
+  kTotal,        ///< All the work together, evenly spread: nothing but less work would help.
+  kLargestItem,  ///< One item alone.
+  kPigeonhole,   ///< More large items than bins: some must share one.
+  kTiles,        ///< Loads are whole multiples of a tile, and some bin holds one more.
+  kCounts,       ///< How many items every bin must hold at least.
+  kMemory,       ///< The cap on bytes: items that cannot lie together.
+  kTradeOff,     ///< Two dimensions together, where neither alone says as much.
+  kExact,        ///< No bound: every other plan was ruled out by search.
 };
-/// "total", "giant", "pigeonhole", "tiles", "counts", "memory", "trade-off", "exact".
+/// "total", "dominant sample", "pigeonhole", "tiles", "counts", "memory", "trade-off", "exact".
 std::string_view limit_name(Limit limit);
 
 struct BalanceResult {

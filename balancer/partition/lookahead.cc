@@ -79,7 +79,7 @@ class Composer {
   }
 
   // Items that alone exceed what a bin holds on average: at most one for each bin of the window.
-  std::size_t giants() const {
+  std::size_t dominant_samples() const {
     const std::size_t bins = window_.ranks * window_.microbatches;
     const double share =
         static_cast<double>(window_.items()) / static_cast<double>(bins * sizes_.size());
@@ -155,7 +155,7 @@ class Composer {
                               .microbatch_bytes = window_.microbatch_bytes,
                               .ranks = window_.ranks,
                               .microbatches = window_.microbatches,
-                              .rank_speeds = window_.rank_speeds,
+                              .rank_slowdowns = window_.rank_slowdowns,
                               .objective = window_.objective};
     for (const std::uint32_t item : batch) {
       problem.costs.insert(problem.costs.end(), cost(item), cost(item) + window_.dimensions);
@@ -184,7 +184,7 @@ Result<Composition> compose_batches(const BalanceProblem& window,
   const std::int64_t most_bytes = std::max(
       composer.most_bytes(best.batches),
       static_cast<std::int64_t>(kFullest * bins * static_cast<double>(window.microbatch_bytes)));
-  for (const std::size_t together : {std::size_t{0}, composer.giants()}) {
+  for (const std::size_t together : {std::size_t{0}, composer.dominant_samples()}) {
     Batches batches = composer.spread(together);
     if (composer.most_bytes(batches) > most_bytes) continue;
     const double seconds = composer.seconds(batches);

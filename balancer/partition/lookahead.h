@@ -18,10 +18,11 @@ struct Composition {
   double seconds_after = 0;   ///< and as they are composed.
 };
 
-/// Composes W consecutive global batches anew, so that giants meet light company: where giants gate
-/// steps they come together in few batches, and work is spread evenly over the others.
+/// Composes W consecutive global batches anew, so that dominant samples meet light company: where
+/// dominant samples gate steps they come together in few batches, and work is spread evenly over
+/// the others.
 ///
-/// `window` holds the items of all W batches in their order, and the ranks, microbatches, speeds
+/// `window` holds the items of all W batches in their order, and the ranks, microbatches, slowdowns
 /// and cap with which each batch will be balanced; `batch_sizes` [W] says how many belong to each.
 /// No item leaves the window, so none moves further than W - 1 batches, and none moves at all with
 /// W = 1 or where nothing is gained. This gives up the promise that a global batch is what was

@@ -11,8 +11,8 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kMaxItems = std::size_t{1} << 30;
-constexpr double kMinSpeed = 0.01;
-constexpr double kMaxSpeed = 100;
+constexpr double kMinSlowdown = 0.01;
+constexpr double kMaxSlowdown = 100;
 
 Error invalid(const std::string& what) { return {ErrorCode::kInvalidArgument, "balance: " + what}; }
 
@@ -50,20 +50,21 @@ Status validate_costs(const BalanceProblem& problem) {
     }
     sum += cost;
   }
-  if (!std::isfinite(4 * kMaxSpeed * sum)) return invalid("the sum of the costs is not finite");
+  if (!std::isfinite(4 * kMaxSlowdown * sum)) return invalid("the sum of the costs is not finite");
   return {};
 }
 
-Status validate_speeds(const BalanceProblem& problem) {
-  if (problem.rank_speeds.empty()) return {};
-  if (problem.rank_speeds.size() != problem.ranks) {
-    return invalid("rank_speeds holds " + std::to_string(problem.rank_speeds.size()) +
+Status validate_slowdowns(const BalanceProblem& problem) {
+  if (problem.rank_slowdowns.empty()) return {};
+  if (problem.rank_slowdowns.size() != problem.ranks) {
+    return invalid("rank_slowdowns holds " + std::to_string(problem.rank_slowdowns.size()) +
                    " numbers for " + std::to_string(problem.ranks) + " ranks");
   }
   for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
-    const double speed = problem.rank_speeds[rank];
-    if (!(speed >= kMinSpeed && speed <= kMaxSpeed)) {
-      return invalid("rank " + std::to_string(rank) + ": rank_speeds is " + std::to_string(speed) +
+    const double slowdown = problem.rank_slowdowns[rank];
+    if (!(slowdown >= kMinSlowdown && slowdown <= kMaxSlowdown)) {
+      return invalid("rank " + std::to_string(rank) + ": rank_slowdowns is " +
+                     std::to_string(slowdown) +
                      ", allowed are 0.01 to 100 (1.2 is a rank that takes 20 % longer)");
     }
   }
@@ -92,7 +93,7 @@ Status validate_bytes(const BalanceProblem& problem) {
 Status validate(const BalanceProblem& problem) {
   ISOCOST_TRY(validate_counts(problem));
   ISOCOST_TRY(validate_costs(problem));
-  ISOCOST_TRY(validate_speeds(problem));
+  ISOCOST_TRY(validate_slowdowns(problem));
   return validate_bytes(problem);
 }
 

@@ -5,7 +5,7 @@
 namespace isocost {
 
 /// Refuses what cannot be balanced: dimensions outside 1 to 8, costs that are negative, not finite
-/// or too large to sum, fewer items than bins, speeds of another length or outside 0.01 to 100,
+/// or too large to sum, fewer items than bins, slowdowns of another length or outside 0.01 to 100,
 /// bytes of another length or negative.
 Status validate(const BalanceProblem& problem);
 

@@ -43,7 +43,7 @@ Result<std::vector<std::uint32_t>> microbatch_of_samples(const PipelineModel& mo
 }
 
 Status check_replica(std::size_t replica, const std::vector<std::vector<std::uint32_t>>& slots,
-                     std::span<const PipelineLoad> samples,
+                     std::span<const SampleCost> samples,
                      const std::vector<std::uint32_t>& microbatch_of, std::vector<bool>& seen) {
   std::uint32_t before = 0;  // microbatches of the slots before end here
   for (std::size_t s = 0; s < slots.size(); ++s) {
@@ -78,7 +78,7 @@ Status check_replica(std::size_t replica, const std::vector<std::vector<std::uin
 
 }  // namespace
 
-Status check_slots(const PipelineModel& model, std::span<const PipelineLoad> samples,
+Status check_slots(const PipelineModel& model, std::span<const SampleCost> samples,
                    const MicrobatchBins& bins, const EncoderSlots& encoder) {
   ISOCOST_ASSIGN(const std::vector<std::uint32_t> microbatch_of,
                  microbatch_of_samples(model, samples.size(), bins));
@@ -99,7 +99,7 @@ Status check_slots(const PipelineModel& model, std::span<const PipelineLoad> sam
   return {};
 }
 
-PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad> samples,
+PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> samples,
                        const MicrobatchBins& bins, const EncoderSlots& encoder) {
   PipelineModel llm_alone = model;
   llm_alone.encoder.stages = 0;
@@ -117,7 +117,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
   for (std::uint32_t e = 0; e < encoder.size(); ++e) {
     auto& passes = step.encoder.passes.emplace_back();
     for (std::uint32_t s = 0; s < encoder[e].size(); ++s) {
-      PipelineLoad load;
+      SampleCost load;
       needs.clear();
       for (const std::uint32_t sample : encoder[e][s]) {
         load += samples[sample];
@@ -156,14 +156,14 @@ constexpr double kEnough = 1.002;
 constexpr std::int64_t kLlmAlonePart = 8;
 
 // Bins searched on as if there were no encoder.
-Result<MicrobatchBins> llm_alone(const PipelineModel& model, std::span<const PipelineLoad> samples,
+Result<MicrobatchBins> llm_alone(const PipelineModel& model, std::span<const SampleCost> samples,
                                  const MicrobatchBins& bins, OrderOptions options) {
   options.evaluations /= kLlmAlonePart;
   options.exchanges /= kLlmAlonePart;
   PipelineModel alone = model;
   alone.encoder.stages = 0;
-  std::vector<PipelineLoad> loads(samples.begin(), samples.end());
-  for (PipelineLoad& load : loads) load.encoder_s = load.encoder_units = 0;
+  std::vector<SampleCost> loads(samples.begin(), samples.end());
+  for (SampleCost& load : loads) load.encoder_s = load.encoder_units = 0;
   ISOCOST_ASSIGN(PipelinePlan plan, refine_pipeline(alone, loads, bins, options));
   return std::move(plan.bins);
 }
@@ -186,7 +186,7 @@ std::vector<std::size_t> widths(const PipelineModel& model) {
 /// The decoupled side of plan_decoupled.
 class Decoupling {
  public:
-  Decoupling(const PipelineModel& model, std::span<const PipelineLoad> samples,
+  Decoupling(const PipelineModel& model, std::span<const SampleCost> samples,
              const OrderOptions& options, DecoupledStep& step, const PipelinePlan& coupled)
       : model_(model),
         samples_(samples),
@@ -227,20 +227,20 @@ class Decoupling {
   }
 
   const PipelineModel& model_;
-  std::span<const PipelineLoad> samples_;
+  std::span<const SampleCost> samples_;
   const OrderOptions& options_;
   DecoupledSearch search_;
 };
 
 // pipeline_bound, but that decoupled slots may be as few as one likes, and so their fixed seconds.
-double decoupled_bound(PipelineModel model, std::span<const PipelineLoad> samples) {
+double decoupled_bound(PipelineModel model, std::span<const SampleCost> samples) {
   if (model.encoder.stages > 0) model.encoder.microbatch_s = 0;
   return pipeline_bound(model, samples);
 }
 
-bool worth_decoupling(const PipelineModel& model, std::span<const PipelineLoad> samples,
+bool worth_decoupling(const PipelineModel& model, std::span<const SampleCost> samples,
                       PipelinePolicy policy, const PipelinePlan& coupled, double bound) {
-  if (policy != PipelinePolicy::kIsocost || model.encoder.stages == 0) return false;
+  if (policy != PipelinePolicy::kCost || model.encoder.stages == 0) return false;
   if (coupled.fits && coupled.step_s <= bound * kEnough) return false;
   const auto with_media = std::count_if(
       samples.begin(), samples.end(), [](const auto& sample) { return sample.encoder_units > 0; });
@@ -250,7 +250,7 @@ bool worth_decoupling(const PipelineModel& model, std::span<const PipelineLoad> 
 }  // namespace
 
 Result<DecoupledPlan> plan_decoupled(const PipelineModel& model,
-                                     std::span<const PipelineLoad> samples, PipelinePolicy policy,
+                                     std::span<const SampleCost> samples, PipelinePolicy policy,
                                      const OrderOptions& options) {
   ISOCOST_ASSIGN(PipelinePlan coupled, plan_pipeline(model, samples, policy, options));
   DecoupledPlan plan{.bins = coupled.bins,

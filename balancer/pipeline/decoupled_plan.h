@@ -31,21 +31,21 @@ struct DecoupledPlan {
 /// any LLM replica) that needs a sample never descends. That order is what keeps a step from
 /// waiting for itself: before an encoder stage waits for a slot's gradients it has run every slot
 /// that the LLM takes in before it gives them. Errors: kInvalidArgument naming sample or slot.
-Status check_slots(const PipelineModel& model, std::span<const PipelineLoad> samples,
+Status check_slots(const PipelineModel& model, std::span<const SampleCost> samples,
                    const MicrobatchBins& bins, const EncoderSlots& encoder);
 
 /// The step of such a plan: a feed from each slot to each microbatch that has samples in it, its
 /// bytes theirs. `encoder` is as check_slots asks.
-PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad> samples,
+PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> samples,
                        const MicrobatchBins& bins, const EncoderSlots& encoder);
 
 /// Plans encoder and LLM each on its own where that makes the simulated step shorter than
 /// plan_pipeline's, and is coupled where it does not (a tie is coupled), where the encoder has no
 /// stages of its own or fewer samples with encoder work than replicas, and for policies other than
-/// kIsocost. A plan that keeps the caps goes before one that does not. Deterministic: budgets are
+/// kCost. A plan that keeps the caps goes before one that does not. Deterministic: budgets are
 /// counts. Errors: those of plan_pipeline.
 Result<DecoupledPlan> plan_decoupled(const PipelineModel& model,
-                                     std::span<const PipelineLoad> samples, PipelinePolicy policy,
+                                     std::span<const SampleCost> samples, PipelinePolicy policy,
                                      const OrderOptions& options);
 
 }  // namespace isocost

@@ -18,14 +18,14 @@ namespace isocost {
 namespace {
 
 constexpr std::array<std::pair<PipelinePolicy, std::string_view>, 3> kPolicies = {
-    {{PipelinePolicy::kBlind, "blind"},
-     {PipelinePolicy::kGreedy, "lpt"},
-     {PipelinePolicy::kIsocost, "isocost"}}};
+    {{PipelinePolicy::kInOrder, "blind"},
+     {PipelinePolicy::kLpt, "lpt"},
+     {PipelinePolicy::kCost, "isocost"}}};
 
 // What a microbatch at the ends weighs beside one in the middle.
 constexpr std::array<double, 6> kTapers = {1.0, 0.8, 0.6, 0.4, 0.2, 0.05};
 
-Status check_bins(const PipelineModel& model, std::span<const PipelineLoad> samples,
+Status check_bins(const PipelineModel& model, std::span<const SampleCost> samples,
                   const MicrobatchBins& bins) {
   if (bins.size() != model.places()) {
     return Error(ErrorCode::kInvalidArgument, "order: " + std::to_string(bins.size()) +
@@ -44,7 +44,7 @@ Status check_bins(const PipelineModel& model, std::span<const PipelineLoad> samp
 }
 
 // Seconds of the busiest stage of each module that a sample adds, as the stage's replicas share it.
-std::vector<double> stage_costs(const PipelineModel& model, std::span<const PipelineLoad> samples) {
+std::vector<double> stage_costs(const PipelineModel& model, std::span<const SampleCost> samples) {
   const double llm_share = *std::max_element(model.llm.shares.begin(), model.llm.shares.end());
   const bool own = model.encoder.stages > 0;
   const auto& encoder_shares = own ? model.encoder.shares : model.encoder_on_llm;
@@ -57,7 +57,7 @@ std::vector<double> stage_costs(const PipelineModel& model, std::span<const Pipe
   }
   std::vector<double> costs;
   costs.reserve(2 * samples.size());
-  for (const PipelineLoad& sample : samples) {
+  for (const SampleCost& sample : samples) {
     costs.push_back(sample.encoder_s * encoder_share);
     costs.push_back(sample.llm_s * llm_share);
   }
@@ -97,14 +97,14 @@ MicrobatchBins spread_over_replicas(const PipelineModel& model, const std::vecto
   return out;
 }
 
-// Replicas of unlike speed: samples first, by what a replica can do, then each replica's samples to
-// its microbatches. Nothing where a replica would get fewer samples than microbatches.
-std::optional<MicrobatchBins> spread_by_speed(const PipelineModel& model,
-                                              const std::vector<double>& costs) {
+// Replicas of unlike slowdown: samples first, by what a replica can do, then each replica's samples
+// to its microbatches. Nothing where a replica would get fewer samples than microbatches.
+std::optional<MicrobatchBins> spread_by_slowdown(const PipelineModel& model,
+                                                 const std::vector<double>& costs) {
   std::vector<std::uint32_t> all(costs.size() / 2);
   std::iota(all.begin(), all.end(), 0U);
   std::vector<double> weights;
-  for (const double speed : model.llm.replica_speeds()) weights.push_back(1 / speed);
+  for (const double slowdown : model.llm.replica_slowdowns()) weights.push_back(1 / slowdown);
   MicrobatchBins out;
   for (const auto& replica : weighted_greedy(costs, all, weights, 1)) {
     if (replica.size() < model.microbatches) return std::nullopt;
@@ -118,14 +118,14 @@ std::optional<MicrobatchBins> spread_by_speed(const PipelineModel& model,
 
 MicrobatchBins start_bins(const PipelineModel& model, const std::vector<double>& costs,
                           const MicrobatchBins& balanced) {
-  if (model.llm.speeds.empty()) return spread_over_replicas(model, costs, balanced);
-  return spread_by_speed(model, costs).value_or(balanced);
+  if (model.llm.slowdowns.empty()) return spread_over_replicas(model, costs, balanced);
+  return spread_by_slowdown(model, costs).value_or(balanced);
 }
 
 /// All groups of a step, searched one by one and then against each other.
 class StepSearch {
  public:
-  StepSearch(const PipelineGroups& groups, std::span<const PipelineLoad> samples,
+  StepSearch(const PipelineGroups& groups, std::span<const SampleCost> samples,
              const MicrobatchBins& bins, const OrderOptions& options)
       : groups_(groups), options_(options), random_(options.seed) {
     for (std::size_t g = 0; g < groups.count(); ++g) {
@@ -236,17 +236,17 @@ std::optional<PipelinePolicy> policy_from_name(std::string_view name) {
   return std::nullopt;
 }
 
-BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const PipelineLoad> samples) {
+BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const SampleCost> samples) {
   return {.dimensions = 2,
           .costs = stage_costs(model, samples),
           .ranks = model.llm.replicas,
           .microbatches = model.microbatches,
-          .rank_speeds = model.llm.replica_speeds(),
+          .rank_slowdowns = model.llm.replica_slowdowns(),
           .objective = Objective::kLargestMicrobatch};
 }
 
 Result<PipelinePlan> order_microbatches(const PipelineModel& model,
-                                        std::span<const PipelineLoad> samples,
+                                        std::span<const SampleCost> samples,
                                         const MicrobatchBins& bins, const OrderOptions& options) {
   ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
   ISOCOST_TRY(check_bins(model, samples, bins));
@@ -257,7 +257,7 @@ Result<PipelinePlan> order_microbatches(const PipelineModel& model,
 }
 
 Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
-                                     std::span<const PipelineLoad> samples,
+                                     std::span<const SampleCost> samples,
                                      const MicrobatchBins& bins, const OrderOptions& options) {
   ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
   ISOCOST_TRY(check_bins(model, samples, bins));
@@ -274,14 +274,13 @@ Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
   return search.plan(pipeline_bound(model, samples));
 }
 
-Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
-                                   std::span<const PipelineLoad> samples, PipelinePolicy policy,
-                                   const OrderOptions& options) {
+Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const SampleCost> samples,
+                                   PipelinePolicy policy, const OrderOptions& options) {
   ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
   const std::vector<double> costs = stage_costs(model, samples);
   const double bound = pipeline_bound(model, samples);
   const BalanceProblem problem = pipeline_problem(model, samples);
-  if (policy == PipelinePolicy::kBlind) {
+  if (policy == PipelinePolicy::kInOrder) {
     ISOCOST_ASSIGN(const BalanceResult dealt, deal_in_order(problem));
     return StepSearch(groups, samples, dealt.bins, options).plan(bound);
   }
@@ -289,7 +288,7 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
   PipelinePlan greedy =
       StepSearch(groups, samples, greedy_bins_in_random_order(model, costs, options.seed), options)
           .plan(bound);
-  if (policy == PipelinePolicy::kGreedy) return greedy;
+  if (policy == PipelinePolicy::kLpt) return greedy;
   // Exact partitions of small problems would be wasted: they are divided anew below.
   ISOCOST_ASSIGN(const BalanceResult balanced, balance(problem, {.exact_items = 0}));
   StepSearch search(groups, samples, start_bins(model, costs, balanced.bins), options);
@@ -305,14 +304,14 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
 namespace {
 
 // Sum of the batches' simulated steps, planned without local search.
-Result<double> steps_seconds(const PipelineModel& model, std::span<const PipelineLoad> window,
+Result<double> steps_seconds(const PipelineModel& model, std::span<const SampleCost> window,
                              const std::vector<std::vector<std::uint32_t>>& batches) {
   double seconds = 0;
-  std::vector<PipelineLoad> samples;
+  std::vector<SampleCost> samples;
   for (const auto& batch : batches) {
     samples.clear();
     for (const std::uint32_t item : batch) samples.push_back(window[item]);
-    ISOCOST_ASSIGN(const PipelinePlan plan, plan_pipeline(model, samples, PipelinePolicy::kIsocost,
+    ISOCOST_ASSIGN(const PipelinePlan plan, plan_pipeline(model, samples, PipelinePolicy::kCost,
                                                           {.evaluations = 0, .exchanges = 0}));
     seconds += plan.step_s;
   }
@@ -333,7 +332,7 @@ std::vector<std::vector<std::uint32_t>> as_drawn(const std::vector<std::size_t>&
 }  // namespace
 
 Result<Composition> compose_pipeline_batches(const PipelineModel& model,
-                                             std::span<const PipelineLoad> window,
+                                             std::span<const SampleCost> window,
                                              const std::vector<std::size_t>& batch_sizes,
                                              std::span<const std::int64_t> bytes,
                                              std::int64_t microbatch_bytes) {

@@ -34,43 +34,42 @@ struct PipelinePlan {
 /// drains, then local search. Never longer than as given. Deterministic. Errors: those of
 /// PipelineModel::validate and simulate; kInvalidArgument where `bins` are not the model's places.
 Result<PipelinePlan> order_microbatches(const PipelineModel& model,
-                                        std::span<const PipelineLoad> samples,
+                                        std::span<const SampleCost> samples,
                                         const MicrobatchBins& bins, const OrderOptions& options);
 
 enum class PipelinePolicy : std::uint8_t {
-  kBlind,    ///< Samples dealt in order, as loaders do today.
-  kGreedy,   ///< Vector LPT over encoder and LLM seconds, microbatches in random order.
-  kIsocost,  ///< Balanced, then divided and ordered against the simulator.
+  kInOrder,  ///< Samples dealt in order, as loaders do today.
+  kLpt,      ///< Vector LPT over encoder and LLM seconds, microbatches in random order.
+  kCost,     ///< Balanced, then divided and ordered against the simulator.
 };
 
 /// "blind", "lpt", "isocost".
 std::string_view policy_name(PipelinePolicy policy);
 std::optional<PipelinePolicy> policy_from_name(std::string_view name);
 
-/// Divides samples into microbatches and orders them. kIsocost starts from balance() over encoder
+/// Divides samples into microbatches and orders them. kCost starts from balance() over encoder
 /// and LLM seconds and from divisions whose microbatches taper towards both ends, then searches
-/// division and order together; it is never longer than kGreedy's plan for the same seed. Errors:
+/// division and order together; it is never longer than kLpt's plan for the same seed. Errors:
 /// as order_microbatches; kInvalidArgument for fewer samples than microbatches.
-Result<PipelinePlan> plan_pipeline(const PipelineModel& model,
-                                   std::span<const PipelineLoad> samples, PipelinePolicy policy,
-                                   const OrderOptions& options);
+Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const SampleCost> samples,
+                                   PipelinePolicy policy, const OrderOptions& options);
 
 /// Tapers and searches division and order from `bins`, as plan_pipeline does from its own: never
 /// longer than they are. Errors: as order_microbatches; kInvalidArgument for an empty microbatch.
 Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
-                                     std::span<const PipelineLoad> samples,
+                                     std::span<const SampleCost> samples,
                                      const MicrobatchBins& bins, const OrderOptions& options);
 
 /// Samples of a step as a problem of balance(): two dimensions, seconds of the busiest stage of the
 /// encoder and of the LLM, into microbatches of which the largest counts.
-BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const PipelineLoad> samples);
+BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const SampleCost> samples);
 
 /// Composes consecutive global batches anew (see compose_batches), where their simulated steps get
 /// shorter by it: seconds are sums of steps, each planned without local search. `window` holds the
 /// samples of all batches in their order, `bytes` theirs, or nothing, and then there is no cap.
 /// Errors: those of compose_batches and plan_pipeline.
 Result<Composition> compose_pipeline_batches(const PipelineModel& model,
-                                             std::span<const PipelineLoad> window,
+                                             std::span<const SampleCost> window,
                                              const std::vector<std::size_t>& batch_sizes,
                                              std::span<const std::int64_t> bytes = {},
                                              std::int64_t microbatch_bytes = 0);

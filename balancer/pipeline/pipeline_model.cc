@@ -49,35 +49,35 @@ struct Parts {
 
 std::int64_t whole(double bytes) { return static_cast<std::int64_t>(bytes); }
 
-Status check_speeds(const ModuleStages& module, const char* name) {
-  if (!module.speeds.empty() && module.speeds.size() != module.replicas * module.stages) {
-    return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::to_string(module.speeds.size()) +
-                                                  " speeds for " + std::to_string(module.replicas) +
-                                                  " replicas of " + std::to_string(module.stages) +
-                                                  " stages of " + name);
+Status check_slowdowns(const ModuleStages& module, const char* name) {
+  if (!module.slowdowns.empty() && module.slowdowns.size() != module.replicas * module.stages) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "pipeline: " + std::to_string(module.slowdowns.size()) + " slowdowns for " +
+                     std::to_string(module.replicas) + " replicas of " +
+                     std::to_string(module.stages) + " stages of " + name);
   }
-  for (const double speed : module.speeds) {
-    if (speed >= kFastest && speed <= kSlowest) continue;
-    return Error(ErrorCode::kInvalidArgument, std::string("pipeline: a speed of ") + name + " is " +
-                                                  std::to_string(speed) +
+  for (const double slowdown : module.slowdowns) {
+    if (slowdown >= kFastest && slowdown <= kSlowest) continue;
+    return Error(ErrorCode::kInvalidArgument, std::string("pipeline: a slowdown of ") + name +
+                                                  " is " + std::to_string(slowdown) +
                                                   "; allowed are 0.01 to 100");
   }
   return {};
 }
 
-double encoder_seconds(const PipelineModel& model, const PipelineLoad& load) {
+double encoder_seconds(const PipelineModel& model, const SampleCost& load) {
   return load.encoder_units > 0 ? load.encoder_s + model.encoder.microbatch_s : 0.0;
 }
 
-double llm_seconds(const PipelineModel& model, const PipelineLoad& load) {
+double llm_seconds(const PipelineModel& model, const SampleCost& load) {
   return load.llm_units > 0 ? load.llm_s + model.llm.microbatch_s : 0.0;
 }
 
 }  // namespace
 
-std::vector<double> ModuleStages::replica_speeds() const {
+std::vector<double> ModuleStages::replica_slowdowns() const {
   std::vector<double> slowest;
-  for (auto of_replica = speeds.begin(); of_replica != speeds.end();) {
+  for (auto of_replica = slowdowns.begin(); of_replica != slowdowns.end();) {
     const auto end = of_replica + static_cast<std::ptrdiff_t>(stages);
     slowest.push_back(*std::max_element(of_replica, end));
     of_replica = end;
@@ -86,9 +86,9 @@ std::vector<double> ModuleStages::replica_speeds() const {
 }
 
 double ModuleStages::capacity(std::size_t stage) const {
-  if (speeds.empty()) return static_cast<double>(replicas);
+  if (slowdowns.empty()) return static_cast<double>(replicas);
   double capacity = 0;
-  for (std::size_t i = stage; i < speeds.size(); i += stages) capacity += 1 / speeds[i];
+  for (std::size_t i = stage; i < slowdowns.size(); i += stages) capacity += 1 / slowdowns[i];
   return capacity;
 }
 
@@ -101,7 +101,7 @@ Status PipelineModel::validate() const {
     return Error(ErrorCode::kInvalidArgument, "pipeline: forward_share must be between 0 and 1");
   }
   ISOCOST_TRY(check_shares(llm.shares, llm.stages * llm.chunks, "the LLM"));
-  ISOCOST_TRY(check_speeds(llm, "the LLM"));
+  ISOCOST_TRY(check_slowdowns(llm, "the LLM"));
   if (encoder.stages == 0) {
     return encoder_on_llm.empty()
                ? Status{}
@@ -112,11 +112,11 @@ Status PipelineModel::validate() const {
                                                   " encoder replicas for " +
                                                   std::to_string(places()) + " microbatches");
   }
-  ISOCOST_TRY(check_speeds(encoder, "the encoder"));
+  ISOCOST_TRY(check_slowdowns(encoder, "the encoder"));
   return check_shares(encoder.shares, encoder.stages, "the encoder");
 }
 
-void encoder_passes(const PipelineModel& model, const PipelineLoad& load,
+void encoder_passes(const PipelineModel& model, const SampleCost& load,
                     std::span<StagePass> passes) {
   const Parts parts(model.forward_share);
   const double seconds = encoder_seconds(model, load);
@@ -128,7 +128,7 @@ void encoder_passes(const PipelineModel& model, const PipelineLoad& load,
   }
 }
 
-void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<StagePass> passes) {
+void llm_passes(const PipelineModel& model, const SampleCost& load, std::span<StagePass> passes) {
   const Parts parts(model.forward_share);
   const double seconds = llm_seconds(model, load);
   const double shared = encoder_seconds(model, load);
@@ -144,17 +144,18 @@ void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<
 }
 
 void slow_down(std::span<StagePass> passes, const ModuleStages& module, std::size_t replica) {
-  if (module.speeds.empty()) return;
-  const auto speeds = std::span(module.speeds).subspan(replica * module.stages, module.stages);
+  if (module.slowdowns.empty()) return;
+  const auto slowdowns =
+      std::span(module.slowdowns).subspan(replica * module.stages, module.stages);
   for (std::size_t i = 0; i < passes.size(); ++i) {
-    const double speed = speeds[i % module.stages];
-    passes[i].forward_s *= speed;
-    passes[i].backward_s *= speed;
-    passes[i].weights_s *= speed;
+    const double slowdown = slowdowns[i % module.stages];
+    passes[i].forward_s *= slowdown;
+    passes[i].backward_s *= slowdown;
+    passes[i].weights_s *= slowdown;
   }
 }
 
-PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad> loads) {
+PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> loads) {
   PipelineStep step{
       .schedule = model.schedule, .encoder = {}, .llm = {}, .feeds = {}, .link = model.link};
   step.encoder_ahead = model.encoder_ahead;
@@ -178,7 +179,7 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
   step.feeds = coupled_feeds(model.encoder.replicas, model.llm.replicas, model.microbatches);
   std::vector<StagePass> row(model.encoder.stages);
   for (Feed& feed : step.feeds) {  // in the order of each encoder replica's slots
-    const PipelineLoad& load = loads[feed.llm_replica * model.microbatches + feed.microbatch];
+    const SampleCost& load = loads[feed.llm_replica * model.microbatches + feed.microbatch];
     encoder_passes(model, load, row);
     slow_down(row, model.encoder, feed.encoder_replica);
     auto& passes = step.encoder.passes[feed.encoder_replica];
@@ -188,9 +189,9 @@ PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad>
   return step;
 }
 
-std::vector<PipelineLoad> microbatch_loads(std::span<const PipelineLoad> samples,
-                                           const MicrobatchBins& bins) {
-  std::vector<PipelineLoad> loads(bins.size());
+std::vector<SampleCost> microbatch_loads(std::span<const SampleCost> samples,
+                                         const MicrobatchBins& bins) {
+  std::vector<SampleCost> loads(bins.size());
   for (std::size_t b = 0; b < bins.size(); ++b) {
     for (const std::uint32_t sample : bins[b]) loads[b] += samples[sample];
   }
@@ -202,11 +203,11 @@ namespace {
 // A module's seconds over all replicas: the samples', and the fixed ones of the microbatches that
 // have work for it. Each microbatch holds a sample, so those without are no more than the samples
 // without.
-double seconds_of_all(std::span<const PipelineLoad> samples, std::size_t places, double fixed_s,
-                      double PipelineLoad::* seconds, double PipelineLoad::* units) {
+double seconds_of_all(std::span<const SampleCost> samples, std::size_t places, double fixed_s,
+                      double SampleCost::* seconds, double SampleCost::* units) {
   double sum = 0;
   std::size_t with = 0;
-  for (const PipelineLoad& sample : samples) {
+  for (const SampleCost& sample : samples) {
     sum += sample.*seconds;
     if (sample.*units > 0) ++with;
   }
@@ -217,11 +218,11 @@ double seconds_of_all(std::span<const PipelineLoad> samples, std::size_t places,
 
 }  // namespace
 
-double pipeline_bound(const PipelineModel& model, std::span<const PipelineLoad> samples) {
+double pipeline_bound(const PipelineModel& model, std::span<const SampleCost> samples) {
   const double encoder = seconds_of_all(samples, model.places(), model.encoder.microbatch_s,
-                                        &PipelineLoad::encoder_s, &PipelineLoad::encoder_units);
+                                        &SampleCost::encoder_s, &SampleCost::encoder_units);
   const double llm = seconds_of_all(samples, model.places(), model.llm.microbatch_s,
-                                    &PipelineLoad::llm_s, &PipelineLoad::llm_units);
+                                    &SampleCost::llm_s, &SampleCost::llm_units);
   double bound = 0;
   for (std::size_t stage = 0; stage < model.llm.stages; ++stage) {
     double busy = 0;

@@ -7,25 +7,9 @@
 
 #include "balancer/pipeline/simulator.h"
 #include "base/result.h"
+#include "costmodel/sample_cost.h"
 
 namespace isocost {
-
-/// A sample, or the sum of a microbatch's, as a pipeline sees it. Seconds are of whole modules,
-/// forward and backward, on one device group (all stages of a module in one place).
-struct PipelineLoad {
-  double encoder_s = 0;
-  double llm_s = 0;
-  double encoder_units = 0;  ///< Patches and audio positions.
-  double llm_units = 0;      ///< Tokens.
-
-  PipelineLoad& operator+=(const PipelineLoad& other) {
-    encoder_s += other.encoder_s;
-    llm_s += other.llm_s;
-    encoder_units += other.encoder_units;
-    llm_units += other.llm_units;
-    return *this;
-  }
-};
 
 /// How a module is spread: `shares` are the parts of its seconds and activations that its chunks
 /// take, and add up to one.
@@ -38,12 +22,13 @@ struct ModuleStages {
   double activation_bytes_per_unit = 0;  ///< Whole module, a device's part of it.
   double output_bytes_per_unit = 0;      ///< From chunk to chunk.
   double reduce_s = 0;
-  std::vector<double> speeds = {};  ///< [replicas × stages], what a stage's seconds are multiplied
-                                    ///< by, 0.01 to 100: 1.2 takes 20 % longer. Empty: all 1.
+  std::vector<double> slowdowns =
+      {};  ///< [replicas × stages], what a stage's seconds are multiplied
+           ///< by, 0.01 to 100: 1.2 takes 20 % longer. Empty: all 1.
 
   /// [replicas], each its slowest stage's, which gates a long pipeline. Empty where all are 1.
-  std::vector<double> replica_speeds() const;
-  /// Stages of speed 1 that would do as much in the same time as this one of all replicas.
+  std::vector<double> replica_slowdowns() const;
+  /// Stages of slowdown 1 that would do as much in the same time as this one of all replicas.
   double capacity(std::size_t stage) const;
 };
 
@@ -81,23 +66,23 @@ struct ActivationCaps {
 using MicrobatchBins = std::vector<std::vector<std::uint32_t>>;
 
 /// The step that these microbatches make, encoder and LLM coupled (see coupled_feeds).
-PipelineStep make_step(const PipelineModel& model, std::span<const PipelineLoad> loads);
+PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> loads);
 
 /// Sums over each microbatch's samples.
-std::vector<PipelineLoad> microbatch_loads(std::span<const PipelineLoad> samples,
-                                           const MicrobatchBins& bins);
+std::vector<SampleCost> microbatch_loads(std::span<const SampleCost> samples,
+                                         const MicrobatchBins& bins);
 
-/// Passes of one microbatch at speed 1, in the order of the module's chunks.
-void encoder_passes(const PipelineModel& model, const PipelineLoad& load,
+/// Passes of one microbatch at slowdown 1, in the order of the module's chunks.
+void encoder_passes(const PipelineModel& model, const SampleCost& load,
                     std::span<StagePass> passes);
-void llm_passes(const PipelineModel& model, const PipelineLoad& load, std::span<StagePass> passes);
+void llm_passes(const PipelineModel& model, const SampleCost& load, std::span<StagePass> passes);
 
-/// Makes passes of this replica, of whole microbatches, take what its stages' speeds say.
+/// Makes passes of this replica, of whole microbatches, take what its stages' slowdowns say.
 void slow_down(std::span<StagePass> passes, const ModuleStages& module, std::size_t replica);
 
 /// Seconds that the busiest stage of each kind cannot be below, whatever the partition and order:
 /// its share of all samples' work and of the microbatches' fixed seconds, divided over the
 /// replicas, and its reduction.
-double pipeline_bound(const PipelineModel& model, std::span<const PipelineLoad> samples);
+double pipeline_bound(const PipelineModel& model, std::span<const SampleCost> samples);
 
 }  // namespace isocost

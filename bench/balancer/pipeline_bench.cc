@@ -1,5 +1,5 @@
-// Speed of the pipeline simulator, of planning against it, and of the layout search; counters say
-// what the decisions are worth. Answers are checked before they are timed.
+// Slowdown of the pipeline simulator, of planning against it, and of the layout search; counters
+// say what the decisions are worth. Answers are checked before they are timed.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -10,27 +10,27 @@
 #include "balancer/layout/layout_search.h"
 #include "balancer/pipeline/decoupled_plan.h"
 #include "balancer/pipeline/order.h"
-#include "balancer/pipeline/sample_prices.h"
 #include "base/random.h"
 #include "bench/quality/workload.h"
+#include "costmodel/sample_cost.h"
 
 namespace {
 
-using isocost::PipelineLoad;
 using isocost::PipelinePolicy;
+using isocost::SampleCost;
 
 // The job of `isocost simulate` without flags: it fits GPUs of 80 GiB.
 isocost::Layout eight_by_eight() {
   return {.encoder = {4, 2, 8}, .llm = {4, 6, 8}, .microbatches = 16};
 }
 
-std::vector<PipelineLoad> draw(const isocost::Mixture& mixture, std::size_t items,
-                               std::uint64_t seed) {
+std::vector<SampleCost> draw(const isocost::Mixture& mixture, std::size_t items,
+                             std::uint64_t seed) {
   const isocost::SamplePrices prices(isocost::CostProfile::stated_default());
   isocost::Random random(seed);
   std::uint64_t total = 0;
   for (const std::uint64_t weight : mixture.weights) total += weight;
-  std::vector<PipelineLoad> samples;
+  std::vector<SampleCost> samples;
   for (std::size_t i = 0; i < items; ++i) {
     std::uint64_t ticket = random.below(total);
     std::size_t trace = 0;
@@ -43,10 +43,10 @@ std::vector<PipelineLoad> draw(const isocost::Mixture& mixture, std::size_t item
   return samples;
 }
 
-std::vector<PipelineLoad> draw_spread(const isocost::Mixture& mixture, std::size_t items,
-                                      std::uint64_t seed) {
-  std::vector<PipelineLoad> samples = draw(mixture, items, seed);
-  for (PipelineLoad& sample : samples) {
+std::vector<SampleCost> draw_spread(const isocost::Mixture& mixture, std::size_t items,
+                                    std::uint64_t seed) {
+  std::vector<SampleCost> samples = draw(mixture, items, seed);
+  for (SampleCost& sample : samples) {
     sample = spread_load(isocost::JobModel{}, eight_by_eight(), sample);
   }
   return samples;
@@ -70,14 +70,14 @@ void plan_step(benchmark::State& state, const std::string& name) {
   const auto model = make_pipeline(job, eight_by_eight(), {});
   const auto mixture = isocost::load_mixture(name, ISOCOST_QUALITY_DATA);
   if (!model || !mixture) return state.SkipWithError("no model or no traces");
-  std::vector<std::vector<PipelineLoad>> batches;
+  std::vector<std::vector<SampleCost>> batches;
   double blind_over = 0;
   double greedy_over = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     batches.push_back(draw_spread(*mixture, static_cast<std::size_t>(state.range(0)), seed));
     double steps[3] = {};
     for (const PipelinePolicy policy :
-         {PipelinePolicy::kBlind, PipelinePolicy::kGreedy, PipelinePolicy::kIsocost}) {
+         {PipelinePolicy::kInOrder, PipelinePolicy::kLpt, PipelinePolicy::kCost}) {
       const auto plan = plan_pipeline(*model, batches.back(), policy, {.seed = seed});
       if (!plan || plan->step_s < plan->lower_bound_s) return state.SkipWithError("wrong plan");
       steps[static_cast<std::size_t>(policy)] = plan->step_s;
@@ -88,7 +88,7 @@ void plan_step(benchmark::State& state, const std::string& name) {
   std::size_t turn = 0;
   for (auto one : state) {
     benchmark::DoNotOptimize(
-        plan_pipeline(*model, batches[turn++ % kSeeds], PipelinePolicy::kIsocost, {}));
+        plan_pipeline(*model, batches[turn++ % kSeeds], PipelinePolicy::kCost, {}));
   }
   state.counters["over_blind"] = blind_over;
   state.counters["over_greedy"] = greedy_over;
@@ -114,16 +114,15 @@ std::vector<UnlikeLayout> unlike_layouts() {
           {"1x1x8+2x7x4-m32", {.encoder = {1, 1, 8}, .llm = {2, 7, 4}, .microbatches = 32}, false}};
 }
 
-std::vector<std::vector<PipelineLoad>> unlike_batches(const isocost::JobModel& job,
-                                                      const isocost::Mixture& mixture,
-                                                      const UnlikeLayout& unlike,
-                                                      PipelineLoad& mean) {
+std::vector<std::vector<SampleCost>> unlike_batches(const isocost::JobModel& job,
+                                                    const isocost::Mixture& mixture,
+                                                    const UnlikeLayout& unlike, SampleCost& mean) {
   constexpr std::uint64_t kSeeds = 8;
-  std::vector<std::vector<PipelineLoad>> batches;
+  std::vector<std::vector<SampleCost>> batches;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     auto& batch = batches.emplace_back(draw(mixture, 512, seed));
-    for (const PipelineLoad& sample : batch) mean += sample;
-    for (PipelineLoad& sample : batch) sample = spread_load(job, unlike.layout, sample);
+    for (const SampleCost& sample : batch) mean += sample;
+    for (SampleCost& sample : batch) sample = spread_load(job, unlike.layout, sample);
   }
   for (double* part : {&mean.encoder_s, &mean.llm_s, &mean.encoder_units, &mean.llm_units}) {
     *part /= static_cast<double>(512 * kSeeds);
@@ -140,12 +139,12 @@ struct Unlike {
 };
 
 isocost::Result<Unlike> compare_plans(const isocost::PipelineModel& model,
-                                      const std::vector<std::vector<PipelineLoad>>& batches,
+                                      const std::vector<std::vector<SampleCost>>& batches,
                                       isocost::OrderOptions order) {
   Unlike result;
   const auto n = static_cast<double>(batches.size());
   for (const auto& batch : batches) {
-    ISOCOST_ASSIGN(const auto plan, plan_decoupled(model, batch, PipelinePolicy::kIsocost, order));
+    ISOCOST_ASSIGN(const auto plan, plan_decoupled(model, batch, PipelinePolicy::kCost, order));
     const auto step = plan.decoupled ? make_step(model, batch, plan.bins, plan.encoder)
                                      : make_step(model, microbatch_loads(batch, plan.bins));
     ISOCOST_ASSIGN(const auto report, simulate(step));
@@ -169,7 +168,7 @@ void decouple(benchmark::State& state, const UnlikeLayout& unlike) {
   const isocost::JobModel job;
   const auto mixture = isocost::load_mixture("mixed", ISOCOST_QUALITY_DATA);
   if (!mixture) return state.SkipWithError("no traces");
-  PipelineLoad mean;
+  SampleCost mean;
   const auto batches = unlike_batches(job, *mixture, unlike, mean);
   const auto model = make_pipeline(job, unlike.layout, mean);
   if (!model) return state.SkipWithError(model.error().message().c_str());
@@ -192,7 +191,7 @@ void decouple(benchmark::State& state, const UnlikeLayout& unlike) {
   std::size_t turn = 0;
   for (auto one : state) {
     benchmark::DoNotOptimize(
-        plan_decoupled(*model, batches[turn++ % batches.size()], PipelinePolicy::kIsocost, order));
+        plan_decoupled(*model, batches[turn++ % batches.size()], PipelinePolicy::kCost, order));
   }
   state.counters["best_over"] = best.coupled_s / best.decoupled_s;
   state.counters["over_bound"] = best.decoupled_s / best.bound_s;
@@ -204,8 +203,8 @@ void search(benchmark::State& state) {
   const isocost::JobModel job;
   const auto mixture = isocost::load_mixture("mixed", ISOCOST_QUALITY_DATA);
   if (!mixture) return state.SkipWithError("no traces");
-  std::vector<std::vector<PipelineLoad>> batches;
-  std::vector<std::vector<PipelineLoad>> fresh;
+  std::vector<std::vector<SampleCost>> batches;
+  std::vector<std::vector<SampleCost>> fresh;
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     batches.push_back(draw(*mixture, 512, seed));
     fresh.push_back(draw(*mixture, 512, 100 + seed));

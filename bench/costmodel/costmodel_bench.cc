@@ -1,5 +1,5 @@
 // A prediction of a sample, and a correction by a step of 64 microbatches on each of 8 ranks: three
-// modules each. The model is checked to have learnt before it is timed.
+// modules each. The model is checked to have learned before it is timed.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -74,7 +74,7 @@ bool observe_step(CostModel& model, Steps& steps, std::uint64_t step) {
   return true;
 }
 
-bool learnt(const CostModel& model) {
+bool cost_model_state(const CostModel& model) {
   for (const double error : model.mape()) {
     if (!(error < 0.04)) return false;
   }
@@ -95,7 +95,7 @@ void correct_a_step(benchmark::State& state, bool observing) {
     if (!observe_step(model, steps, step)) return state.SkipWithError("a measurement was refused");
     model.update();
   }
-  if (!learnt(model)) return state.SkipWithError("the model did not learn");
+  if (!cost_model_state(model)) return state.SkipWithError("the model did not learn");
   for (auto iteration : state) {
     const auto started = std::chrono::steady_clock::now();
     benchmark::DoNotOptimize(observe_step(model, steps, step++));

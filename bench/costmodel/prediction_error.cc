@@ -50,12 +50,12 @@ struct HeldOut {
 // Microbatches of 8 samples, all decoded before anything is timed.
 Result<std::vector<HeldOut>> draw(const Options& options) {
   NodeOptions node_options;
-  node_options.shards = options.shards;
-  node_options.global_batch = 32;
-  node_options.ranks = 1;
-  node_options.balance = BalancePolicy::kNone;
-  node_options.bind = "tcp://127.0.0.1:*";
-  node_options.bad_samples_file = "";
+  node_options.data = options.shards;
+  node_options.plan.global_batch_size = 32;
+  node_options.plan.ranks = 1;
+  node_options.plan.balance = BalancePolicy::kInOrder;
+  node_options.service.bind = "tcp://127.0.0.1:*";
+  node_options.bad_samples.file = "";
   ISOCOST_ASSIGN(const auto node, Node::create(node_options, {}, {}));
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create({}));
   const std::jthread serving([&node](const std::stop_token& stop) { (void)node->run(stop); });

@@ -83,9 +83,9 @@ def parse():
     parser.add_argument("--svg", default="build/profile_mllm.svg", metavar="FILE", help="default %(default)s")
     arguments = parser.parse_args()
     arguments.budget = arguments.budget or (20.0 if arguments.tiny else 420.0)
-    arguments.global_batch = arguments.global_batch or (64 if arguments.tiny else 256)
-    if arguments.global_batch < arguments.ranks * arguments.microbatches:
-        parser.error(f"--global-batch {arguments.global_batch} is less than a sample for each of --ranks "
+    arguments.global_batch_size = arguments.global_batch_size or (64 if arguments.tiny else 256)
+    if arguments.global_batch_size < arguments.ranks * arguments.microbatches:
+        parser.error(f"--global-batch {arguments.global_batch_size} is less than a sample for each of --ranks "
                      f"{arguments.ranks} x --microbatches {arguments.microbatches}")
     return arguments
 
@@ -200,7 +200,7 @@ class Session:
         mean_s = statistics.fmean(replay.sample_costs(bench, mixture.draw(64)))
         seconds = self.schedule.begin(name, "replay")
         end = time.monotonic() + seconds
-        size = replay.affordable(mean_s, seconds, self.arguments.global_batch,
+        size = replay.affordable(mean_s, seconds, self.arguments.global_batch_size,
                                  self.arguments.ranks * self.arguments.microbatches, self.arguments.global_batches,
                                  math.inf if self.arguments.tiny else replay.OVERRUN)
         steps, replayed, samples = replay.replay(bench, mixture, size, self.arguments.ranks,
@@ -211,7 +211,7 @@ class Session:
                 "held_out": {module: replay.errors(own) for module, own in held_out.items()},
                 "replayed": {module: replay.errors(own) for module, own in replayed.items()},
                 "comparisons": {"held_out": held_out, "replayed": replayed},
-                "global_batch": samples, "steps": steps, "summary": summarize(steps)}
+                "global_batch_size": samples, "steps": steps, "summary": summarize(steps)}
 
     def skipped(self, error):
         """Why a model is left out, where it is for lack of memory or time."""

@@ -61,7 +61,7 @@ def sample_costs(bench, samples):
 
 
 class Size(NamedTuple):
-    global_batch: int
+    global_batch_size: int
     batches: int
 
 
@@ -120,7 +120,7 @@ def warm(bench, samples, plan):
         bench.seconds(module, max((load[module] for load in loads), key=sum))
 
 
-def global_batch(bench, samples, ranks, microbatches, program):
+def global_batch_size(bench, samples, ranks, microbatches, program):
     """One global batch by both plans: {"blind": ..., "balanced": ...}, and the blind plan's comparisons, whose
     microbatches are drawn at random."""
     costs = sample_costs(bench, samples)
@@ -138,11 +138,11 @@ def replay(bench, mixture, size, ranks, microbatches, program, end, say):
     """Global batches until `end`, as planned by `affordable`; a global batch that runs out of memory is halved. Returns
     ([outcome], {module: [comparison]}, samples of a global batch)."""
     outcomes, found = [], {module: [] for module in pricing.MODULES}
-    samples_a_batch, took = size.global_batch, 0.0
+    samples_a_batch, took = size.global_batch_size, 0.0
     while len(outcomes) < size.batches and (not outcomes or time.monotonic() + took < end):
         start = time.monotonic()
         try:
-            outcome, new = global_batch(bench, mixture.draw(samples_a_batch), ranks, microbatches, program)
+            outcome, new = global_batch_size(bench, mixture.draw(samples_a_batch), ranks, microbatches, program)
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(bench, error) or samples_a_batch <= ranks * microbatches:
                 raise

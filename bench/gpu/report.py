@@ -9,7 +9,7 @@ def percent(value):
 
 def batches(model):
     count = len(model["steps"])
-    return f"{count} global batch{'es' if count > 1 else ''} of {model['global_batch']} samples"
+    return f"{count} global batch{'es' if count > 1 else ''} of {model['global_batch_size']} samples"
 
 
 def header(result):

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "loader/metrics/metrics.h"
+#include "loader/metrics/prometheus_text.h"
 #include "loader/metrics/reader.h"
 #include "loader/node/internal/training_meter.h"
 

@@ -10,17 +10,17 @@
 #include "balancer/layout/layout_search.h"
 #include "balancer/pipeline/decoupled_plan.h"
 #include "balancer/pipeline/order.h"
-#include "balancer/pipeline/sample_prices.h"
 #include "base/executor.h"
 #include "base/fingerprint.h"
 #include "base/random.h"
 #include "bench/quality/workload.h"
+#include "costmodel/sample_cost.h"
 
 namespace isocost {
 namespace {
 
 using nlohmann::json;
-using Batches = std::vector<std::vector<PipelineLoad>>;
+using Batches = std::vector<std::vector<SampleCost>>;
 
 constexpr std::size_t kSteps = 4;
 constexpr std::int64_t kEvaluations = 4'000;
@@ -42,8 +42,8 @@ std::vector<PipelineCase> pipeline_cases() {
   split.schedule = Schedule::kZbH1;
   Layout together{.encoder_place = EncoderPlace::kLlmRanks, .microbatches = 8};
   together.encoder = together.llm = {1, 4, 8};
-  Layout giants = wide;
-  giants.encoder.data = giants.llm.data = 16;
+  Layout wide_data = wide;
+  wide_data.encoder.data = wide_data.llm.data = 16;
   const Layout unlike{
       .encoder = {1, 1, 8}, .llm = {2, 7, 4}, .microbatches = 16, .schedule = Schedule::k1F1B};
   return {{"pipeline documents 256, 4 stages x 8, 1f1b", "documents", 256, wide},
@@ -52,7 +52,7 @@ std::vector<PipelineCase> pipeline_cases() {
           {"pipeline mixed 256, 8 stages x 4, zb-h1", "mixed", 256, split},
           {"pipeline mixed 256, one of 4 stages x 8", "mixed", 256, together},
           {"pipeline mixed 256, 4 stages x 8, straggler", "mixed", 256, wide, 1.2},
-          {"pipeline mixed 256, 4 stages x 16, ahead 4", "mixed", 256, giants, 1, 4},
+          {"pipeline mixed 256, 4 stages x 16, ahead 4", "mixed", 256, wide_data, 1, 4},
           {"pipeline mixed 256, encoder x 8, 7 stages x 4", "mixed", 256, unlike},
           {"pipeline mixed 256, encoder x 8, straggler", "mixed", 256, unlike, 1.2}};
 }
@@ -73,7 +73,7 @@ Batches draw_batches(const Mixture& mixture, std::size_t samples, std::size_t co
 }
 
 Result<Batches> composed(const PipelineModel& model, const Batches& drawn) {
-  std::vector<PipelineLoad> window;
+  std::vector<SampleCost> window;
   std::vector<std::size_t> sizes;
   for (const auto& batch : drawn) {
     window.insert(window.end(), batch.begin(), batch.end());
@@ -88,9 +88,9 @@ Result<Batches> composed(const PipelineModel& model, const Batches& drawn) {
   return batches;
 }
 
-PipelineLoad mean_of(const std::vector<PipelineLoad>& batch) {
-  PipelineLoad sum;
-  for (const PipelineLoad& sample : batch) sum += sample;
+SampleCost mean_of(const std::vector<SampleCost>& batch) {
+  SampleCost sum;
+  for (const SampleCost& sample : batch) sum += sample;
   const auto n = static_cast<double>(batch.size());
   return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
 }
@@ -148,7 +148,7 @@ Result<json> run_decoupled(const PipelineModel& model, const Batches& batches) {
   Fingerprint plans;
   for (std::size_t b = 0; b < batches.size(); ++b) {
     ISOCOST_ASSIGN(const DecoupledPlan plan,
-                   plan_decoupled(model, batches[b], PipelinePolicy::kIsocost,
+                   plan_decoupled(model, batches[b], PipelinePolicy::kCost,
                                   {.evaluations = kEvaluations, .seed = b}));
     if (!plan.decoupled) return Error(ErrorCode::kInvalidArgument, "a plan stayed coupled");
     ISOCOST_ASSIGN(const PipelineReport report,
@@ -166,20 +166,20 @@ Result<json> run_case(const PipelineCase& what, const std::filesystem::path& tra
   ISOCOST_ASSIGN(const Mixture mixture, load_mixture(what.mixture, traces));
   const JobModel job;
   Batches batches = draw_batches(mixture, what.samples, kSteps, 1);
-  const PipelineLoad mean = mean_of(batches.front());
+  const SampleCost mean = mean_of(batches.front());
   for (auto& batch : batches) {
-    for (PipelineLoad& sample : batch) sample = spread_load(job, what.layout, sample);
+    for (SampleCost& sample : batch) sample = spread_load(job, what.layout, sample);
   }
   ISOCOST_ASSIGN(PipelineModel model, make_pipeline(job, what.layout, mean));
   if (what.straggler != 1) {
-    model.llm.speeds.assign(model.llm.replicas * model.llm.stages, 1);
-    std::fill_n(model.llm.speeds.begin(), model.llm.stages, what.straggler);
+    model.llm.slowdowns.assign(model.llm.replicas * model.llm.stages, 1);
+    std::fill_n(model.llm.slowdowns.begin(), model.llm.stages, what.straggler);
   }
   json report;
   for (const PipelinePolicy policy :
-       {PipelinePolicy::kBlind, PipelinePolicy::kGreedy, PipelinePolicy::kIsocost}) {
+       {PipelinePolicy::kInOrder, PipelinePolicy::kLpt, PipelinePolicy::kCost}) {
     Batches taken = batches;
-    if (policy == PipelinePolicy::kIsocost && what.lookahead > 1) {
+    if (policy == PipelinePolicy::kCost && what.lookahead > 1) {
       ISOCOST_ASSIGN(taken, composed(model, batches));
     }
     ISOCOST_ASSIGN(report[std::string(policy_name(policy))], run_policy(policy, model, taken));

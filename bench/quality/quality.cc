@@ -63,7 +63,7 @@ constexpr double kRounding = 1e-9;
 Result<BalanceResult> llm_lpt(const BalanceProblem& problem) {
   BalanceProblem narrow{.ranks = problem.ranks,
                         .microbatches = problem.microbatches,
-                        .rank_speeds = problem.rank_speeds,
+                        .rank_slowdowns = problem.rank_slowdowns,
                         .objective = problem.objective};
   for (std::size_t i = 0; i < problem.items(); ++i) {
     narrow.costs.push_back(problem.costs[i * problem.dimensions + 1]);
@@ -95,7 +95,7 @@ Score score(const BalanceProblem& problem, const std::vector<std::vector<std::ui
       }
     }
     const double seconds =
-        problem.speed_of(first / problem.microbatches) *
+        problem.slowdown_of(first / problem.microbatches) *
         (by_rank ? load[0] + load[1] : *std::max_element(load.begin(), load.end()));
     result.makespan = std::max(result.makespan, seconds);
     total += by_rank ? seconds : 1;
@@ -125,8 +125,8 @@ Result<json> run_policy(const std::string& policy, const Case& what,
     BalanceProblem problem = draw_problem(mixture, what.objective, what.items, what.ranks,
                                           what.microbatches, what.cap, seed);
     if (what.straggler != 1) {
-      problem.rank_speeds.assign(what.ranks, 1);
-      problem.rank_speeds[0] = what.straggler;
+      problem.rank_slowdowns.assign(what.ranks, 1);
+      problem.rank_slowdowns[0] = what.straggler;
     }
     ISOCOST_ASSIGN(const BalanceResult result, policy == "blind" ? deal_in_order(problem)
                                                : policy == "lpt" ? llm_lpt(problem)

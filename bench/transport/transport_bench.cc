@@ -4,7 +4,7 @@
 // In one run, for each message size and endpoint: a DEALER/ROUTER pair that sends messages of one
 // frame and drops them, and Server -> Client with microbatches of eight fragments of that size.
 // Both answers are checked: all bytes came, and the last microbatch holds what was sent. Medians of
-// several rounds with their spread; the ratio is taken within a round, since the machine's speed
+// several rounds with their spread; the ratio is taken within a round, since the machine's slowdown
 // drifts.
 
 #include <unistd.h>

@@ -17,7 +17,8 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/cost_csv.h"
-#include "loader/config/config.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 
 namespace isocost::cli {
 namespace {
@@ -28,7 +29,7 @@ constexpr std::size_t kShownBins = 64;
 struct BalanceArguments {
   std::string costs;
   std::size_t bins = 0;
-  std::vector<double> speeds;
+  std::vector<double> slowdowns;
   std::string capacity;
   std::string bytes_column;
   std::int64_t effort = BalanceOptions{}.improvement_rounds;
@@ -36,7 +37,7 @@ struct BalanceArguments {
 };
 
 // Which column holds bytes: the one that was asked for by name or number, or one called "bytes".
-Result<std::optional<std::size_t>> find_bytes(const NumberTable& table,
+Result<std::optional<std::size_t>> find_bytes(const CostCsv& table,
                                               const BalanceArguments& arguments) {
   const std::string& wanted = arguments.bytes_column;
   const std::string name = wanted.empty() ? "bytes" : wanted;
@@ -63,7 +64,7 @@ Result<std::optional<std::size_t>> find_bytes(const NumberTable& table,
 }
 
 // Costs and bytes from the table; bytes are rounded up to whole ones.
-Status fill(BalanceProblem& problem, const NumberTable& table, std::optional<std::size_t> bytes) {
+Status fill(BalanceProblem& problem, const CostCsv& table, std::optional<std::size_t> bytes) {
   problem.dimensions = table.columns - (bytes ? 1 : 0);
   if (problem.dimensions == 0) {
     return Error(ErrorCode::kCorrupt, "there is no column of costs beside that of bytes");
@@ -93,20 +94,21 @@ Status set_capacity(BalanceProblem& problem, const std::string& capacity) {
   return {};
 }
 
-Status check_speeds(const BalanceProblem& problem) {
-  const std::vector<double>& speeds = problem.rank_speeds;
-  if (speeds.empty()) return {};
-  if (speeds.size() != problem.ranks) {
-    return Error(ErrorCode::kInvalidArgument, "--speeds has " + std::to_string(speeds.size()) +
-                                                  " numbers, --bins is " +
-                                                  std::to_string(problem.ranks));
+Status check_slowdowns(const BalanceProblem& problem) {
+  const std::vector<double>& slowdowns = problem.rank_slowdowns;
+  if (slowdowns.empty()) return {};
+  if (slowdowns.size() != problem.ranks) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "--slowdowns has " + std::to_string(slowdowns.size()) + " numbers, --bins is " +
+                     std::to_string(problem.ranks));
   }
-  const auto wrong = std::find_if(speeds.begin(), speeds.end(),
-                                  [](double speed) { return !(speed >= 0.01 && speed <= 100); });
-  if (wrong == speeds.end()) return {};
+  const auto wrong = std::find_if(slowdowns.begin(), slowdowns.end(), [](double slowdown) {
+    return !(slowdown >= 0.01 && slowdown <= 100);
+  });
+  if (wrong == slowdowns.end()) return {};
   return Error(ErrorCode::kInvalidArgument,
-               "--speeds: bin " + std::to_string(wrong - speeds.begin()) +
-                   " has a speed outside of 0.01 to 100 (1.2 is a bin that takes 20 % longer)");
+               "--slowdowns: bin " + std::to_string(wrong - slowdowns.begin()) +
+                   " has a slowdown outside of 0.01 to 100 (1.2 is a bin that takes 20 % longer)");
 }
 
 // balance() refuses the same, in the words of a loader.
@@ -128,14 +130,14 @@ Status check(const BalanceProblem& problem) {
                        ": raise --capacity or leave the item out");
     }
   }
-  return check_speeds(problem);
+  return check_slowdowns(problem);
 }
 
 Result<BalanceProblem> read_problem(const BalanceArguments& arguments) {
-  BalanceProblem problem{.ranks = arguments.bins, .rank_speeds = arguments.speeds};
+  BalanceProblem problem{.ranks = arguments.bins, .rank_slowdowns = arguments.slowdowns};
   const std::string file = arguments.costs == "-" ? "/dev/stdin" : arguments.costs;
   ISOCOST_ASSIGN(const std::string text, read_file("costs", file, kMaxFileBytes));
-  ISOCOST_ASSIGN(const NumberTable table, parse_number_table(text, {}));
+  ISOCOST_ASSIGN(const CostCsv table, parse_cost_csv(text, {}));
   ISOCOST_ASSIGN(const auto bytes, find_bytes(table, arguments));
   ISOCOST_TRY(fill(problem, table, bytes));
   ISOCOST_TRY(set_capacity(problem, arguments.capacity));
@@ -143,7 +145,7 @@ Result<BalanceProblem> read_problem(const BalanceArguments& arguments) {
   return problem;
 }
 
-// [bins][dimensions], in seconds of the bin: costs times its speed.
+// [bins][dimensions], in seconds of the bin: costs times its slowdown.
 std::vector<std::vector<double>> loads_of(const BalanceProblem& problem,
                                           const BalanceResult& result) {
   std::vector<std::vector<double>> loads;
@@ -154,7 +156,7 @@ std::vector<std::vector<double>> loads_of(const BalanceProblem& problem,
         load[k] += problem.costs[item * load.size() + k];
       }
     }
-    for (double& seconds : load) seconds *= problem.speed_of(bin);
+    for (double& seconds : load) seconds *= problem.slowdown_of(bin);
   }
   return loads;
 }
@@ -233,7 +235,7 @@ void add_balance(CLI::App& app, Run& run) {
       ->required()
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30));
   command
-      ->add_option("--speeds", arguments->speeds,
+      ->add_option("--slowdowns", arguments->slowdowns,
                    "What each bin's loads are multiplied by: 1.2 is a bin that takes 20 % longer")
       ->delimiter(',')
       ->type_name("A,B,...");
@@ -254,10 +256,11 @@ void add_balance(CLI::App& app, Run& run) {
       "The largest of all dimensions counts, so bring them to one scale first (seconds).\n"
       "JSON: bins lists row numbers from 0, loads the largest dimension of each bin; gap is "
       "makespan / lower_bound - 1;\n"
-      "limit is what the lower bound is due to: total, giant, pigeonhole, tiles, counts, memory, "
+      "limit is what the lower bound is due to: total, largest-item, pigeonhole, tiles, counts, "
+      "memory, "
       "trade-off, exact.\n"
       "Examples:\n  isocost balance --costs costs.csv --bins 64\n"
-      "  isocost balance --costs costs.csv --bins 4 --speeds 1,1,1,1.2 --json > plan.json\n"
+      "  isocost balance --costs costs.csv --bins 4 --slowdowns 1,1,1,1.2 --json > plan.json\n"
       "  isocost balance --costs costs.csv --bins 64 --capacity 2GiB --bytes-column 3");
   command->callback(
       [arguments, &run] { run = [arguments] { return exit_status(run_balance(*arguments)); }; });

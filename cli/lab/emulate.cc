@@ -19,13 +19,13 @@
 
 #include "balancer/layout/layout_model.h"
 #include "balancer/layout/place.h"
-#include "balancer/pipeline/sample_prices.h"
 #include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/lab/emulated_trainer.h"
 #include "cli/number_range.h"
 #include "cli/trace_options.h"
+#include "costmodel/sample_cost.h"
 #include "loader/dataset/make_shards.h"
 #include "loader/node/node.h"
 
@@ -39,12 +39,12 @@ struct EmulateArguments {
   TraceOptions source;
   std::string layout;
   std::string schedule = "1f1b";
-  std::string balance = "isocost";
+  std::string balance = "cost";
   std::size_t data = 8;
   std::size_t pipeline = 4;
   std::size_t encoder_stages = 1;
   std::size_t microbatches = 8;
-  std::size_t global_batch = 256;
+  std::size_t global_batch_size = 256;
   std::size_t steps = 50;
   double step_seconds = 0.6;
   std::string hidden_profile;
@@ -113,40 +113,40 @@ Status write_layout(const std::filesystem::path& directory, const Layout& layout
 Result<NodeOptions> node_options(const EmulateArguments& arguments, const Layout& layout,
                                  const std::filesystem::path& directory) {
   NodeOptions options;
-  options.shards = directory / "shards";
-  options.ranks = static_cast<std::int64_t>(layout.llm.data);
-  options.global_batch = static_cast<std::int64_t>(arguments.global_batch);
-  options.microbatches = static_cast<std::int64_t>(layout.microbatches);
-  options.layout = directory / "layout.json";
-  options.epochs = 0;
-  options.seed = arguments.seed;
-  options.profile = arguments.source.profile;
-  options.bad_samples_file = directory / "bad.jsonl";
-  options.bind = "tcp://127.0.0.1:*";
-  if (!arguments.svg.empty()) options.metrics = "127.0.0.1:0";  // with which pictures come
-  if (arguments.balance != "isocost" && arguments.balance != "none") {
+  options.data = directory / "shards";
+  options.plan.ranks = static_cast<std::int64_t>(layout.llm.data);
+  options.plan.global_batch_size = static_cast<std::int64_t>(arguments.global_batch_size);
+  options.plan.microbatches = static_cast<std::int64_t>(layout.microbatches);
+  options.plan.layout = directory / "layout.json";
+  options.plan.epochs = 0;
+  options.plan.seed = arguments.seed;
+  options.plan.profile = arguments.source.profile;
+  options.bad_samples.file = directory / "bad.jsonl";
+  options.service.bind = "tcp://127.0.0.1:*";
+  if (!arguments.svg.empty()) options.service.metrics = "127.0.0.1:0";  // with which pictures come
+  if (arguments.balance != "cost" && arguments.balance != "in-order") {
     return Error(ErrorCode::kInvalidArgument,
                  "--balance is '" + arguments.balance + "'; there are none and isocost");
   }
-  if (arguments.balance == "none") options.balance = BalancePolicy::kNone;
+  if (arguments.balance == "in-order") options.plan.balance = BalancePolicy::kInOrder;
   return options;
 }
 
 Status check_layout(const EmulateArguments& arguments, const Layout& layout) {
   constexpr std::size_t kMostThreads = 4096;
-  if (seats(layout) > kMostThreads) {
+  if (receivers(layout) > kMostThreads) {
     return Error(
         ErrorCode::kInvalidArgument,
-        std::to_string(seats(layout)) + " stages of replicas: a thread each, 4096 at most");
+        std::to_string(receivers(layout)) + " stages of replicas: a thread each, 4096 at most");
   }
   if (layout.schedule == Schedule::kInterleaved1F1B) {
     return Error(ErrorCode::kInvalidArgument,
                  "schedule interleaved: emulate knows gpipe, 1f1b and zb-h1");
   }
-  if (arguments.global_batch < layout.llm.data * layout.microbatches) {
+  if (arguments.global_batch_size < layout.llm.data * layout.microbatches) {
     return Error(ErrorCode::kInvalidArgument,
-                 "--global-batch is " + std::to_string(arguments.global_batch) + "; there are " +
-                     std::to_string(layout.llm.data * layout.microbatches) +
+                 "--global-batch is " + std::to_string(arguments.global_batch_size) +
+                     "; there are " + std::to_string(layout.llm.data * layout.microbatches) +
                      " microbatches (replicas x microbatches) to fill");
   }
   return {};
@@ -221,7 +221,7 @@ nlohmann::ordered_json learnt_json(const NodeMetrics& node) {
           {"gain", node.correction.gain},
           {"overhead", node.correction.overhead},
           {"drifts", node.correction.drifts},
-          {"rank_speeds", node.correction.rank_speeds}};
+          {"rank_slowdowns", node.correction.rank_slowdowns}};
 }
 
 void print_learnt(const NodeMetrics& node) {
@@ -236,11 +236,12 @@ void print_learnt(const NodeMetrics& node) {
   std::printf("\ncorrection      %s: gain %.2f %% against overhead %.3f %%; %llu drifts\n",
               correction.on ? "on" : "shut", 100 * correction.gain, 100 * correction.overhead,
               static_cast<unsigned long long>(correction.drifts));
-  const auto& speeds = correction.rank_speeds;
-  if (speeds.empty()) return;
-  const auto slowest = std::max_element(speeds.begin(), speeds.end());
-  std::printf("rank speeds     %.3f to %.3f (rank %td)\n",
-              *std::min_element(speeds.begin(), speeds.end()), *slowest, slowest - speeds.begin());
+  const auto& slowdowns = correction.rank_slowdowns;
+  if (slowdowns.empty()) return;
+  const auto slowest = std::max_element(slowdowns.begin(), slowdowns.end());
+  std::printf("rank slowdowns     %.3f to %.3f (rank %td)\n",
+              *std::min_element(slowdowns.begin(), slowdowns.end()), *slowest,
+              slowest - slowdowns.begin());
 }
 
 void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comparison& result,
@@ -249,7 +250,7 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"emulated", true},
                                          {"layout", job.layout.to_string()},
-                                         {"trainers", seats(job.layout)},
+                                         {"trainers", receivers(job.layout)},
                                          {"steps", arguments.steps},
                                          {"decoupled_steps", result.decoupled},
                                          {"warm_up_steps", job.warm_up},
@@ -261,7 +262,7 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
                                          {"data_wait_share", result.data_wait_share},
                                          {"delivered", node.delivered},
                                          {"plan_seconds_mean", node.plan_seconds_mean},
-                                         {"learnt", learnt_json(metrics)},
+                                         {"learned", learnt_json(metrics)},
                                          {"step_s", result.step_s}};
     std::printf("%s\n", json.dump(2).c_str());
     return;
@@ -271,7 +272,7 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
       "threads that wait instead of computing; node, sockets and plans are real. A modelled "
       "second\n"
       "took %.4f s. %zu steps after %zu to warm up.\n",
-      job.layout.to_string().c_str(), seats(job.layout), job.time_scale, arguments.steps,
+      job.layout.to_string().c_str(), receivers(job.layout), job.time_scale, arguments.steps,
       job.warm_up);
   std::printf("emulated step   %.4f s\nsimulated step  %.4f s (%+.2f %%; worst step %.2f %%)\n",
               result.measured_s, result.simulated_s, 100 * result.error(),
@@ -320,9 +321,10 @@ Result<int> emulate(const EmulateArguments& arguments) {
   }
   const SamplePrices prices(job.profile);
   Random random(arguments.seed);
-  const std::size_t samples = arguments.global_batch * std::min(kEpochSteps, arguments.steps + 1);
+  const std::size_t samples =
+      arguments.global_batch_size * std::min(kEpochSteps, arguments.steps + 1);
   const std::vector<Load> loads = mix.draw(samples, random);
-  PipelineLoad mean;
+  SampleCost mean;
   for (const Load& load : loads) mean += prices.of(load);
   const auto n = static_cast<double>(samples);
   mean = {mean.encoder_s / n, mean.llm_s / n, mean.encoder_units / n, mean.llm_units / n};
@@ -332,7 +334,7 @@ Result<int> emulate(const EmulateArguments& arguments) {
       parse_disturbance(arguments.disturbance, std::max(layout.llm.data, layout.encoder.data)));
   trainers.disturbance.seed = arguments.seed;
   ISOCOST_ASSIGN(trainers.model, make_pipeline(job, layout, mean));
-  const std::vector<PipelineLoad> batch(arguments.global_batch, spread_load(job, layout, mean));
+  const std::vector<SampleCost> batch(arguments.global_batch_size, spread_load(job, layout, mean));
   trainers.time_scale = arguments.step_seconds / pipeline_bound(trainers.model, batch);
 
   ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create());
@@ -377,7 +379,7 @@ void add_options(CLI::App& command, EmulateArguments& arguments) {
   count("--pp", arguments.pipeline, "Stages of each, a thread each", 64);
   count("--encoder-pp", arguments.encoder_stages, "Stages of these for the encoder", 63);
   count("--microbatches", arguments.microbatches, "Per rank and step", 4096);
-  count("--global-batch", arguments.global_batch, "Samples a step", 1'000'000);
+  count("--global-batch", arguments.global_batch_size, "Samples a step", 1'000'000);
   count("--steps", arguments.steps, "Steps to count, after one to warm up", 1'000'000);
   command.add_option("--schedule", arguments.schedule, "gpipe, 1f1b or zb-h1")
       ->capture_default_str();

@@ -89,7 +89,7 @@ double normal(Random& random) {
 
 }  // namespace
 
-PipelineLoad disturbed(const EmulatedDisturbance& by, const EmulatedWork& work, PipelineLoad load) {
+SampleCost disturbed(const EmulatedDisturbance& by, const EmulatedWork& work, SampleCost load) {
   const double slow = work.replica == by.slow_rank ? by.slow.at(work.step) : 1;
   Fingerprint seed;
   seed.add(by.seed);

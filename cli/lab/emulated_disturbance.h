@@ -48,6 +48,6 @@ struct EmulatedWork {
 };
 
 /// What it takes. Noise is the same for the same work and seed.
-PipelineLoad disturbed(const EmulatedDisturbance& by, const EmulatedWork& work, PipelineLoad load);
+SampleCost disturbed(const EmulatedDisturbance& by, const EmulatedWork& work, SampleCost load);
 
 }  // namespace isocost::cli

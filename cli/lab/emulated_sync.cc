@@ -15,43 +15,43 @@ std::optional<Error> Fault::error() const {
   return error_;
 }
 
-bool Meeting::join(const std::stop_token& stop, EmulatedTime deadline) {
+bool Barrier::join(const std::stop_token& stop, EmulatedTime deadline) {
   std::unique_lock lock(mutex_);
   const std::uint64_t turn = turn_;
   if (++waiting_ == size_) {
     waiting_ = 0;
     ++turn_;
-    if (at_meeting_) at_meeting_();
+    if (at_barrier_) at_barrier_();
     met_.notify_all();
     return true;
   }
   return met_.wait_until(lock, stop, deadline, [&] { return turn_ != turn; });
 }
 
-void Line::clear() {
+void ReplicaTimeline::clear() {
   const std::lock_guard lock(mutex_);
   ended_.clear();
   microbatches_.clear();
 }
 
-void Line::set(std::uint32_t slot, EmulatedMicrobatch microbatch) {
+void ReplicaTimeline::set(std::uint32_t slot, EmulatedMicrobatch microbatch) {
   const std::lock_guard lock(mutex_);
   microbatches_[slot] = std::move(microbatch);
 }
 
-EmulatedMicrobatch Line::microbatch(std::uint32_t slot) const {
+EmulatedMicrobatch ReplicaTimeline::microbatch(std::uint32_t slot) const {
   const std::lock_guard lock(mutex_);
   return microbatches_.at(slot);
 }
 
-std::vector<EmulatedMicrobatch> Line::microbatches() const {
+std::vector<EmulatedMicrobatch> ReplicaTimeline::microbatches() const {
   const std::lock_guard lock(mutex_);
   std::vector<EmulatedMicrobatch> all;
   for (const auto& [slot, microbatch] : microbatches_) all.push_back(microbatch);
   return all;
 }
 
-void Line::end(std::size_t stage, std::uint32_t slot, PassKind kind, EmulatedTime when) {
+void ReplicaTimeline::end(std::size_t stage, std::uint32_t slot, PassKind kind, EmulatedTime when) {
   {
     const std::lock_guard lock(mutex_);
     ended_[{stage, slot, kind}] = when;
@@ -59,8 +59,9 @@ void Line::end(std::size_t stage, std::uint32_t slot, PassKind kind, EmulatedTim
   changed_.notify_all();
 }
 
-std::optional<EmulatedTime> Line::wait_for(std::size_t stage, std::uint32_t slot, PassKind kind,
-                                           const std::stop_token& stop, EmulatedTime deadline) {
+std::optional<EmulatedTime> ReplicaTimeline::wait_for(std::size_t stage, std::uint32_t slot,
+                                                      PassKind kind, const std::stop_token& stop,
+                                                      EmulatedTime deadline) {
   std::unique_lock lock(mutex_);
   const std::tuple key(stage, slot, kind);
   if (!changed_.wait_until(lock, stop, deadline, [&] { return ended_.contains(key); })) return {};

@@ -39,17 +39,17 @@ class Fault {
 };
 
 /// Lets `size` threads meet again and again; the last one to come runs `at_meeting` first.
-class Meeting {
+class Barrier {
  public:
-  Meeting(std::size_t size, std::function<void()> at_meeting)
-      : size_(size), at_meeting_(std::move(at_meeting)) {}
+  Barrier(std::size_t size, std::function<void()> at_barrier)
+      : size_(size), at_barrier_(std::move(at_barrier)) {}
 
   /// False where a stop or the deadline came before all were there.
   bool join(const std::stop_token& stop, EmulatedTime deadline);
 
  private:
   std::size_t size_;
-  std::function<void()> at_meeting_;
+  std::function<void()> at_barrier_;
   std::mutex mutex_;
   std::condition_variable_any met_;
   std::size_t waiting_ = 0;
@@ -65,13 +65,13 @@ struct EmulatedFeed {
 
 /// A microbatch as a replica's first stage took it in.
 struct EmulatedMicrobatch {
-  PipelineLoad load;
+  SampleCost load;
   std::vector<EmulatedFeed> feeds;  ///< That an LLM's needs, by replica and slot.
 };
 
 /// What the stages of one replica tell each other and those of the other module in a step: what
 /// its microbatches are, which passes ended, and when. Any thread.
-class Line {
+class ReplicaTimeline {
  public:
   void clear();
 

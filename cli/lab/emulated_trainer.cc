@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "balancer/layout/place.h"
-#include "balancer/pipeline/sample_prices.h"
 #include "cli/lab/emulated_sync.h"
 #include "cli/lab/emulated_work.h"
 #include "costmodel/cost_model.h"
+#include "costmodel/sample_cost.h"
 #include "trainer_adapter/client.h"
 
 namespace isocost::cli {
@@ -30,7 +30,7 @@ double seconds_between(Time from, Time to) {
 }
 
 /// A stage's thread.
-struct Post {
+struct StageThread {
   bool encoder = false;
   std::uint32_t replica = 0;
   std::uint32_t stage = 0;
@@ -46,13 +46,13 @@ struct Slot {
   double forward_s = 0;  ///< Of these.
 
   // Nothing to do: an encoder's in whose part of the step nothing has media.
-  bool empty(const Post& post) const { return post.encoder && routes.empty(); }
+  bool empty(const StageThread& stage) const { return stage.encoder && routes.empty(); }
 };
 
 /// All stages of a job.
-class Fleet {
+class EmulatedPipeline {
  public:
-  Fleet(const EmulatedJob& job, const std::stop_token& stop)
+  EmulatedPipeline(const EmulatedJob& job, const std::stop_token& stop)
       : job_(job),
         prices_(job.job.profile),
         fault_(stop),
@@ -62,14 +62,14 @@ class Fleet {
       const ModuleStages& module = encoder ? job.model.encoder : job.model.llm;
       for (std::uint32_t r = 0; r < module.replicas && module.stages > 0; ++r) {
         for (std::uint32_t s = 0; s < module.stages; ++s) {
-          posts_.push_back({encoder, r, s, posts_.size()});
+          stages_.push_back({encoder, r, s, stages_.size()});
         }
       }
     }
-    waits_.resize(posts_.size());
-    slots_of_step_.resize(posts_.size());
-    start_ = std::make_unique<Meeting>(posts_.size(), [this] { begin_step(); });
-    end_ = std::make_unique<Meeting>(posts_.size(), [this] { end_step(); });
+    waits_.resize(stages_.size());
+    slots_of_step_.resize(stages_.size());
+    start_ = std::make_unique<Barrier>(stages_.size(), [this] { begin_step(); });
+    end_ = std::make_unique<Barrier>(stages_.size(), [this] { end_step(); });
   }
 
   Result<std::vector<EmulatedStep>> run() {
@@ -77,9 +77,9 @@ class Fleet {
                                         job_.model.microbatches));
     {
       std::vector<std::jthread> threads;
-      for (const Post& post : posts_) {
-        threads.emplace_back([this, &post] {
-          const Status status = train(post);
+      for (const StageThread& stage : stages_) {
+        threads.emplace_back([this, &stage] {
+          const Status status = train(stage);
           if (!status) fault_.raise(status.error());
         });
       }
@@ -92,74 +92,79 @@ class Fleet {
  private:
   /// The replicas of a module.
   struct Side {
-    std::vector<std::unique_ptr<Line>> lines;          // a replica each
-    std::vector<std::unique_ptr<Meeting>> reductions;  // a stage each
+    std::vector<std::unique_ptr<ReplicaTimeline>> timelines;  // a replica each
+    std::vector<std::unique_ptr<Barrier>> reductions;         // a stage each
   };
 
   static Side side(const ModuleStages& module) {
     Side side;
     if (module.stages == 0) return side;
     for (std::size_t r = 0; r < module.replicas; ++r) {
-      side.lines.push_back(std::make_unique<Line>());
+      side.timelines.push_back(std::make_unique<ReplicaTimeline>());
     }
     for (std::size_t s = 0; s < module.stages; ++s) {
-      side.reductions.push_back(std::make_unique<Meeting>(module.replicas, nullptr));
+      side.reductions.push_back(std::make_unique<Barrier>(module.replicas, nullptr));
     }
     return side;
   }
 
-  Side& side_of(const Post& post) { return post.encoder ? encoder_ : llm_; }
-  Line& line_of(const Post& post) { return *side_of(post).lines[post.replica]; }
-  const ModuleStages& module_of(const Post& post) const {
-    return post.encoder ? job_.model.encoder : job_.model.llm;
+  Side& side_of(const StageThread& stage) { return stage.encoder ? encoder_ : llm_; }
+  ReplicaTimeline& timeline_of(const StageThread& stage) {
+    return *side_of(stage).timelines[stage.replica];
   }
-  bool is_last(const Post& post) const { return post.stage + 1 == module_of(post).stages; }
+  const ModuleStages& module_of(const StageThread& stage) const {
+    return stage.encoder ? job_.model.encoder : job_.model.llm;
+  }
+  bool is_last(const StageThread& stage) const {
+    return stage.stage + 1 == module_of(stage).stages;
+  }
   Time deadline() const { return Clock::now() + job_.timeout; }
 
-  Status train(const Post& post) {
-    const Place place{post.encoder ? LayoutModule::kEncoder : LayoutModule::kLlm, post.replica,
-                      post.stage, 0};
-    ISOCOST_ASSIGN(const std::size_t seat, seat_of(job_.layout, place));
+  Status train(const StageThread& stage) {
+    const Place place{stage.encoder ? LayoutModule::kEncoder : LayoutModule::kLlm, stage.replica,
+                      stage.stage, 0};
+    ISOCOST_ASSIGN(const std::size_t receiver, receiver_of(job_.layout, place));
     ClientOptions options;
     options.endpoint = job_.endpoint;
-    options.rank = static_cast<std::int32_t>(seat);
-    options.world_size = static_cast<std::int32_t>(seats(job_.layout));
+    options.rank = static_cast<std::int32_t>(receiver);
+    options.world_size = static_cast<std::int32_t>(receivers(job_.layout));
     options.layout = job_.layout.fingerprint();
     ISOCOST_ASSIGN(const std::unique_ptr<Client> client, Client::connect(options));
     Status status;
     for (std::size_t step = 0; status && step < job_.warm_up + job_.steps; ++step) {
-      status = run_step(post, step, *client);
+      status = run_step(stage, step, *client);
     }
     client->close();
     return status;
   }
 
-  Status run_step(const Post& post, std::size_t step, Client& client) {
-    if (post.stage == 0) line_of(post).clear();
+  Status run_step(const StageThread& stage, std::size_t step, Client& client) {
+    if (stage.stage == 0) timeline_of(stage).clear();
     ISOCOST_TRY(meet(*start_));
     std::vector<Slot> slots;
-    if (post.encoder) {  // an encoder's program is the step's
+    if (stage.encoder) {  // an encoder's program is the step's
       do {
-        ISOCOST_TRY(receive(post, step, client, slots));
-      } while (slots.size() < slots_of_step_[post.number]);
+        ISOCOST_TRY(receive(stage, step, client, slots));
+      } while (slots.size() < slots_of_step_[stage.number]);
     }
-    ISOCOST_ASSIGN(const std::vector<Pass> program, program_of(post, slots));
+    ISOCOST_ASSIGN(const std::vector<Pass> program, program_of(stage, slots));
     for (const Pass& pass : program) {
-      if (pass.slot == slots.size()) ISOCOST_TRY(receive(post, step, client, slots));
-      if (!slots[pass.slot].empty(post)) ISOCOST_TRY(run_pass(post, pass, slots[pass.slot]));
+      if (pass.slot == slots.size()) ISOCOST_TRY(receive(stage, step, client, slots));
+      if (!slots[pass.slot].empty(stage)) ISOCOST_TRY(run_pass(stage, pass, slots[pass.slot]));
     }
-    ISOCOST_TRY(meet(*side_of(post).reductions[post.stage]));
-    std::this_thread::sleep_for(length(module_of(post).reduce_s * job_.time_scale));
+    ISOCOST_TRY(meet(*side_of(stage).reductions[stage.stage]));
+    std::this_thread::sleep_for(length(module_of(stage).reduce_s * job_.time_scale));
     ISOCOST_TRY(meet(*end_));
     for (const Slot& slot : slots) ISOCOST_TRY(send_report(slot, client));
     return {};
   }
 
-  Result<std::vector<Pass>> program_of(const Post& post, const std::vector<Slot>& slots) const {
+  Result<std::vector<Pass>> program_of(const StageThread& stage,
+                                       const std::vector<Slot>& slots) const {
     const PipelineModel& model = job_.model;
-    if (!post.encoder) {
-      return stage_program(model.schedule, model.llm.stages, post.stage, /*chunks=*/1,
-                           model.microbatches, model.encoder.stages + post.stage);
+    if (!stage.encoder) {
+      return stage_program(model.schedule, model.llm.stages, stage.stage, /*chunks=*/1,
+                           model.microbatches, model.encoder.stages + stage.stage);
     }
     std::vector<FedMicrobatches> fed;
     for (const Slot& slot : slots) {
@@ -171,12 +176,12 @@ class Fleet {
           [](const Route& a, const Route& b) { return a.microbatch < b.microbatch; });
       of_slot = {first->microbatch, last->microbatch};
     }
-    const std::size_t lead = model.encoder.stages - post.stage + model.encoder_ahead;
-    return feeding_program(model.schedule, forwards_before(taken_, fed, lead), post.stage);
+    const std::size_t lead = model.encoder.stages - stage.stage + model.encoder_ahead;
+    return feeding_program(model.schedule, forwards_before(taken_, fed, lead), stage.stage);
   }
 
-  Status meet(Meeting& meeting) {
-    if (meeting.join(fault_.token(), deadline())) return {};
+  Status meet(Barrier& barrier) {
+    if (barrier.join(fault_.token(), deadline())) return {};
     return stopped("another stage");
   }
 
@@ -186,8 +191,9 @@ class Fleet {
             std::string("emulated trainer: waited too long for ") + what};
   }
 
-  Result<Time> end_of(Line& line, std::size_t stage, PassKind kind, std::uint32_t slot) {
-    const auto ended = line.wait_for(stage, slot, kind, fault_.token(), deadline());
+  Result<Time> end_of(ReplicaTimeline& timeline, std::size_t stage, PassKind kind,
+                      std::uint32_t slot) {
+    const auto ended = timeline.wait_for(stage, slot, kind, fault_.token(), deadline());
     if (!ended) return stopped("a microbatch");
     return *ended;
   }
@@ -198,40 +204,40 @@ class Fleet {
     std::this_thread::sleep_until(sent + length(delay * job_.time_scale));
   }
 
-  Status await_inputs(const Post& post, const Pass& pass, const Slot& slot) {
+  Status await_inputs(const StageThread& stage, const Pass& pass, const Slot& slot) {
     const bool forward = pass.kind == PassKind::kForward;
-    if (forward ? post.stage > 0 : !is_last(post)) {
-      const std::size_t neighbour = forward ? post.stage - 1 : post.stage + 1;
-      ISOCOST_ASSIGN(const Time ended, end_of(line_of(post), neighbour, pass.kind, pass.slot));
-      const PipelineLoad& load = slot.microbatch.load;
-      const double units = post.encoder ? load.encoder_units : load.llm_units;
-      await(ended, units * module_of(post).output_bytes_per_unit);
+    if (forward ? stage.stage > 0 : !is_last(stage)) {
+      const std::size_t neighbour = forward ? stage.stage - 1 : stage.stage + 1;
+      ISOCOST_ASSIGN(const Time ended, end_of(timeline_of(stage), neighbour, pass.kind, pass.slot));
+      const SampleCost& load = slot.microbatch.load;
+      const double units = stage.encoder ? load.encoder_units : load.llm_units;
+      await(ended, units * module_of(stage).output_bytes_per_unit);
       return {};
     }
     if (forward) return await_rows(slot);
-    return post.encoder ? await_gradients(post, pass.slot, slot) : Status{};
+    return stage.encoder ? await_gradients(stage, pass.slot, slot) : Status{};
   }
 
   // The LLM's first stage waits for the encoder's last ...
   Status await_rows(const Slot& slot) {
     for (const EmulatedFeed& feed : slot.microbatch.feeds) {
       ISOCOST_ASSIGN(const Time ended,
-                     end_of(*encoder_.lines[feed.encoder_replica], job_.model.encoder.stages - 1,
-                            PassKind::kForward, feed.slot));
+                     end_of(*encoder_.timelines[feed.encoder_replica],
+                            job_.model.encoder.stages - 1, PassKind::kForward, feed.slot));
       await(ended, static_cast<double>(feed.bytes));
     }
     return {};
   }
 
   // ... and that one for the gradients of what it sent.
-  Status await_gradients(const Post& post, std::uint32_t number, const Slot& slot) {
+  Status await_gradients(const StageThread& stage, std::uint32_t number, const Slot& slot) {
     std::set<std::pair<std::uint32_t, std::uint32_t>> fed;  // LLM replica, microbatch
     for (const Route& route : slot.routes) fed.emplace(route.replica, route.microbatch);
     for (const auto& [replica, microbatch] : fed) {
-      Line& llm = *llm_.lines[replica];
+      ReplicaTimeline& llm = *llm_.timelines[replica];
       ISOCOST_ASSIGN(const Time ended, end_of(llm, 0, PassKind::kBackward, microbatch));
       for (const EmulatedFeed& feed : llm.microbatch(microbatch).feeds) {
-        if (feed.encoder_replica != post.replica || feed.slot != number) continue;
+        if (feed.encoder_replica != stage.replica || feed.slot != number) continue;
         await(ended, static_cast<double>(feed.bytes));
       }
     }
@@ -239,20 +245,21 @@ class Fleet {
   }
 
   // Waits for the pass's inputs, waits the pass out, and tells the neighbours.
-  Status run_pass(const Post& post, const Pass& pass, Slot& slot) {
-    if (pass.kind != PassKind::kWeights) ISOCOST_TRY(await_inputs(post, pass, slot));
+  Status run_pass(const StageThread& stage, const Pass& pass, Slot& slot) {
+    if (pass.kind != PassKind::kWeights) ISOCOST_TRY(await_inputs(stage, pass, slot));
     const Time started = Clock::now();
-    const double seconds = pass_seconds(post, pass.kind, slot.microbatch.load);
+    const double seconds = pass_seconds(stage, pass.kind, slot.microbatch.load);
     std::this_thread::sleep_until(started + length(seconds * job_.time_scale));
     slot.seconds += seconds;
     if (pass.kind == PassKind::kForward) slot.forward_s = slot.seconds;
     if (pass.kind != PassKind::kWeights) {
-      line_of(post).end(post.stage, pass.slot, pass.kind, Clock::now());
+      timeline_of(stage).end(stage.stage, pass.slot, pass.kind, Clock::now());
     }
     return {};
   }
 
-  Status receive(const Post& post, std::size_t step, Client& client, std::vector<Slot>& slots) {
+  Status receive(const StageThread& stage, std::size_t step, Client& client,
+                 std::vector<Slot>& slots) {
     ISOCOST_ASSIGN(auto next, client.next(fault_.token()));
     if (!next) {  // the end of an epoch lies between two steps
       ISOCOST_ASSIGN(next, client.next(fault_.token()));
@@ -260,22 +267,22 @@ class Fleet {
     if (!next) return Error(ErrorCode::kUnavailable, "the node ran out of microbatches");
     const MicrobatchHeader& header = next->header;
     if (header.position.microbatch != slots.size() ||
-        (!post.encoder && header.microbatches != job_.model.microbatches)) {
+        (!stage.encoder && header.microbatches != job_.model.microbatches)) {
       return Error(ErrorCode::kInvalidArgument,
                    "the node delivers " + std::to_string(header.microbatches) +
                        " microbatches a step, not " + std::to_string(job_.model.microbatches));
     }
-    slots_of_step_[post.number] = header.microbatches;
-    waits_[post.number] += std::chrono::duration<double>(next->waited).count();
+    slots_of_step_[stage.number] = header.microbatches;
+    waits_[stage.number] += std::chrono::duration<double>(next->waited).count();
     Slot& slot = slots.emplace_back();
     slot.report = {header.position, header.predicted_seconds};
     slot.routes = header.routes;
     // All stages of a replica find the same.
-    slot.microbatch.load =
-        disturbed(job_.disturbance, {post.encoder, post.replica, step, header.position.microbatch},
-                  spread_load(job_.job, job_.layout, prices_.of(header.load)));
-    if (!post.encoder && post.stage == 0) slot.microbatch.feeds = feeds_of(header);
-    if (post.stage == 0) line_of(post).set(header.position.microbatch, slot.microbatch);
+    slot.microbatch.load = disturbed(
+        job_.disturbance, {stage.encoder, stage.replica, step, header.position.microbatch},
+        spread_load(job_.job, job_.layout, prices_.of(header.load)));
+    if (!stage.encoder && stage.stage == 0) slot.microbatch.feeds = feeds_of(header);
+    if (stage.stage == 0) timeline_of(stage).set(header.position.microbatch, slot.microbatch);
     return {};
   }
 
@@ -311,10 +318,10 @@ class Fleet {
     return client.report(report);
   }
 
-  double pass_seconds(const Post& post, PassKind kind, const PipelineLoad& load) const {
-    std::vector<StagePass> passes(module_of(post).stages);
-    (post.encoder ? encoder_passes : llm_passes)(job_.model, load, passes);
-    const StagePass& pass = passes[post.stage];
+  double pass_seconds(const StageThread& stage, PassKind kind, const SampleCost& load) const {
+    std::vector<StagePass> passes(module_of(stage).stages);
+    (stage.encoder ? encoder_passes : llm_passes)(job_.model, load, passes);
+    const StagePass& pass = passes[stage.stage];
     if (kind == PassKind::kForward) return pass.forward_s;
     if (kind == PassKind::kWeights) return pass.weights_s;
     return job_.model.schedule == Schedule::kZbH1 ? pass.backward_s
@@ -343,7 +350,7 @@ class Fleet {
 
   static std::vector<std::vector<EmulatedMicrobatch>> all_of(const Side& side) {
     std::vector<std::vector<EmulatedMicrobatch>> microbatches;
-    for (const auto& line : side.lines) microbatches.push_back(line->microbatches());
+    for (const auto& timeline : side.timelines) microbatches.push_back(timeline->microbatches());
     return microbatches;
   }
 
@@ -352,9 +359,9 @@ class Fleet {
   Fault fault_;
   Side encoder_;
   Side llm_;
-  std::vector<Post> posts_;
-  std::unique_ptr<Meeting> start_;
-  std::unique_ptr<Meeting> end_;
+  std::vector<StageThread> stages_;
+  std::unique_ptr<Barrier> start_;
+  std::unique_ptr<Barrier> end_;
   std::vector<std::uint32_t> taken_;          // [microbatches]: see taken_before
   std::vector<double> waits_;                 // [posts], read between meetings
   std::vector<std::uint32_t> slots_of_step_;  // [posts]: microbatches that a stage has to take
@@ -368,7 +375,7 @@ class Fleet {
 Result<std::vector<EmulatedStep>> emulate_trainers(const EmulatedJob& job,
                                                    const std::stop_token& stop) {
   ISOCOST_TRY(job.model.validate());
-  return Fleet(job, stop).run();
+  return EmulatedPipeline(job, stop).run();
 }
 
 }  // namespace isocost::cli

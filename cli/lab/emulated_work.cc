@@ -50,7 +50,7 @@ PipelineStep work_of(const PipelineModel& model, const EmulatedMicrobatches& enc
                      const EmulatedMicrobatches& llm) {
   PipelineModel llm_alone = model;
   llm_alone.encoder.stages = 0;
-  std::vector<PipelineLoad> loads;
+  std::vector<SampleCost> loads;
   for (const auto& replica : llm) {
     for (const EmulatedMicrobatch& microbatch : replica) loads.push_back(microbatch.load);
   }

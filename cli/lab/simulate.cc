@@ -15,12 +15,13 @@
 #include "balancer/layout/layout_model.h"
 #include "balancer/pipeline/decoupled_plan.h"
 #include "balancer/pipeline/order.h"
-#include "balancer/pipeline/sample_prices.h"
 #include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/trace_options.h"
-#include "loader/config/config.h"
+#include "costmodel/sample_cost.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 #include "loader/report/pipeline_svg.h"
 
 namespace isocost::cli {
@@ -32,7 +33,7 @@ struct SimulateArguments {
   TraceOptions source;
   std::string interconnect;
   std::string layout;
-  std::size_t global_batch = 512;
+  std::size_t global_batch_size = 512;
   std::size_t data = 8;
   std::size_t pipeline = 8;
   std::size_t encoder_stages = 0;
@@ -45,7 +46,7 @@ struct SimulateArguments {
   std::string policies = "blind,lpt,isocost";
   std::size_t lookahead = 1;
   bool decouple = false;
-  std::string speeds;
+  std::string slowdowns;
   OrderOptions order;
   std::string gpu_memory = "80GiB";
   std::string activation_memory;
@@ -62,7 +63,7 @@ struct DecoupledResult {
 
 /// Means over the steps of one policy.
 struct PolicyResult {
-  PipelinePolicy policy = PipelinePolicy::kBlind;
+  PipelinePolicy policy = PipelinePolicy::kInOrder;
   double step_s = 0;
   double idle_share = 0;
   double microbatch_max_over_mean = 0;
@@ -75,31 +76,31 @@ struct PolicyResult {
   PipelinePicture picture;         // of the first step
 };
 
-PipelineLoad mean_of(const std::vector<PipelineLoad>& loads) {
-  PipelineLoad sum;
-  for (const PipelineLoad& load : loads) sum += load;
+SampleCost mean_of(const std::vector<SampleCost>& loads) {
+  SampleCost sum;
+  for (const SampleCost& load : loads) sum += load;
   const auto n = static_cast<double>(loads.size());
   return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
 }
 
-std::vector<PipelineLoad> priced(const JobModel& job, const std::vector<Load>& loads) {
+std::vector<SampleCost> priced(const JobModel& job, const std::vector<Load>& loads) {
   const SamplePrices prices(job.profile);
-  std::vector<PipelineLoad> out;
+  std::vector<SampleCost> out;
   out.reserve(loads.size());
   for (const Load& load : loads) out.push_back(prices.of(load));
   return out;
 }
 
-std::vector<PipelineLoad> spread(const JobModel& job, const Layout& layout,
-                                 const std::vector<PipelineLoad>& samples) {
-  std::vector<PipelineLoad> out;
+std::vector<SampleCost> spread(const JobModel& job, const Layout& layout,
+                               const std::vector<SampleCost>& samples) {
+  std::vector<SampleCost> out;
   out.reserve(samples.size());
-  for (const PipelineLoad& sample : samples) out.push_back(spread_load(job, layout, sample));
+  for (const SampleCost& sample : samples) out.push_back(spread_load(job, layout, sample));
   return out;
 }
 
 // Of pp stages so many go to the encoder that the busiest stage of the mean sample is fastest.
-std::size_t fair_encoder_stages(const SimulateArguments& arguments, const PipelineLoad& mean) {
+std::size_t fair_encoder_stages(const SimulateArguments& arguments, const SampleCost& mean) {
   std::size_t best = 1;
   double least = 0;
   for (std::size_t stages = 1; stages < arguments.pipeline; ++stages) {
@@ -127,7 +128,7 @@ std::size_t usual_microbatches(const Layout& layout) {
   return (kUsual + group - 1) / group * group;
 }
 
-Result<Layout> layout_of_flags(const SimulateArguments& arguments, const PipelineLoad& mean,
+Result<Layout> layout_of_flags(const SimulateArguments& arguments, const SampleCost& mean,
                                const JobModel& job) {
   const auto schedule = schedule_from_name(arguments.schedule);
   if (!schedule) {
@@ -169,11 +170,11 @@ Result<Layout> layout_of_flags(const SimulateArguments& arguments, const Pipelin
 }
 
 // Largest over mean of the microbatches' LLM or encoder seconds, whichever is further off.
-double spread_of(const std::vector<PipelineLoad>& loads) {
+double spread_of(const std::vector<SampleCost>& loads) {
   double largest_encoder = 0;
   double largest_llm = 0;
-  PipelineLoad sum;
-  for (const PipelineLoad& load : loads) {
+  SampleCost sum;
+  for (const SampleCost& load : loads) {
     largest_encoder = std::max(largest_encoder, load.encoder_s);
     largest_llm = std::max(largest_llm, load.llm_s);
     sum += load;
@@ -184,9 +185,9 @@ double spread_of(const std::vector<PipelineLoad>& loads) {
   return std::max(encoder, llm);
 }
 
-std::vector<PipelineLoad> per_replica(const PipelineModel& model,
-                                      const std::vector<PipelineLoad>& loads) {
-  std::vector<PipelineLoad> out(model.llm.replicas);
+std::vector<SampleCost> per_replica(const PipelineModel& model,
+                                    const std::vector<SampleCost>& loads) {
+  std::vector<SampleCost> out(model.llm.replicas);
   for (std::size_t i = 0; i < loads.size(); ++i) out[i / model.microbatches] += loads[i];
   return out;
 }
@@ -211,14 +212,14 @@ double memory_gib(const PipelineReport& report, const RankMemory& state) {
 }
 
 Status run_step(const PipelineModel& model, const RankMemory& state,
-                const std::vector<PipelineLoad>& samples, const SimulateArguments& arguments,
+                const std::vector<SampleCost>& samples, const SimulateArguments& arguments,
                 std::size_t step, PolicyResult& result) {
   OrderOptions options = arguments.order;
   options.seed = arguments.seed + step;
   const auto started = Clock::now();
   ISOCOST_ASSIGN(const PipelinePlan plan, plan_pipeline(model, samples, result.policy, options));
   const std::chrono::duration<double> seconds = Clock::now() - started;
-  const std::vector<PipelineLoad> loads = microbatch_loads(samples, plan.bins);
+  const std::vector<SampleCost> loads = microbatch_loads(samples, plan.bins);
   ISOCOST_ASSIGN(PipelineReport report, simulate(make_step(model, loads)));
   const auto n = static_cast<double>(arguments.steps);
   result.step_s += report.step_s / n;
@@ -235,13 +236,13 @@ Status run_step(const PipelineModel& model, const RankMemory& state,
   return {};
 }
 
-Status run_decoupled(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
+Status run_decoupled(const PipelineModel& model, const std::vector<SampleCost>& samples,
                      const SimulateArguments& arguments, std::size_t step,
                      DecoupledResult& result) {
   OrderOptions options = arguments.order;
   options.seed = arguments.seed + step;
   ISOCOST_ASSIGN(const DecoupledPlan plan,
-                 plan_decoupled(model, samples, PipelinePolicy::kIsocost, options));
+                 plan_decoupled(model, samples, PipelinePolicy::kCost, options));
   const auto n = static_cast<double>(arguments.steps);
   result.step_s += plan.step_s / n;
   result.coupled_s += plan.coupled_s / n;
@@ -251,13 +252,13 @@ Status run_decoupled(const PipelineModel& model, const std::vector<PipelineLoad>
 
 // Batches as isocost takes them: those of a window composed together, the last window perhaps of
 // fewer.
-Result<std::vector<std::vector<PipelineLoad>>> look_ahead(
-    const PipelineModel& model, const std::vector<std::vector<PipelineLoad>>& batches,
+Result<std::vector<std::vector<SampleCost>>> look_ahead(
+    const PipelineModel& model, const std::vector<std::vector<SampleCost>>& batches,
     std::size_t lookahead) {
   if (lookahead == 1) return batches;
-  std::vector<std::vector<PipelineLoad>> out;
+  std::vector<std::vector<SampleCost>> out;
   for (std::size_t first = 0; first < batches.size(); first += lookahead) {
-    std::vector<PipelineLoad> window;
+    std::vector<SampleCost> window;
     std::vector<std::size_t> sizes;
     for (std::size_t b = first; b < std::min(first + lookahead, batches.size()); ++b) {
       window.insert(window.end(), batches[b].begin(), batches[b].end());
@@ -273,24 +274,24 @@ Result<std::vector<std::vector<PipelineLoad>>> look_ahead(
 }
 
 // [replicas × stages], all stages of a replica as slow as the text says of it.
-Result<std::vector<double>> speeds_of(const std::string& text, const ModuleStages& llm) {
-  std::vector<double> speeds;
-  if (text.empty()) return speeds;
+Result<std::vector<double>> slowdowns_of(const std::string& text, const ModuleStages& llm) {
+  std::vector<double> slowdowns;
+  if (text.empty()) return slowdowns;
   const std::vector<std::string> parts = split_list(text);
   if (parts.size() != llm.replicas) {
-    return Error(ErrorCode::kInvalidArgument, "--speeds has " + std::to_string(parts.size()) +
+    return Error(ErrorCode::kInvalidArgument, "--slowdowns has " + std::to_string(parts.size()) +
                                                   " numbers, the LLM " +
                                                   std::to_string(llm.replicas) + " replicas");
   }
   for (const std::string& part : parts) {
-    double speed = 0;
-    const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), speed);
+    double slowdown = 0;
+    const auto [end, failure] = std::from_chars(part.data(), part.data() + part.size(), slowdown);
     if (failure != std::errc() || end != part.data() + part.size()) {
-      return Error(ErrorCode::kInvalidArgument, "--speeds: '" + part + "' is not a number");
+      return Error(ErrorCode::kInvalidArgument, "--slowdowns: '" + part + "' is not a number");
     }
-    speeds.insert(speeds.end(), llm.stages, speed);
+    slowdowns.insert(slowdowns.end(), llm.stages, slowdown);
   }
-  return speeds;
+  return slowdowns;
 }
 
 Result<std::vector<PolicyResult>> chosen_policies(const std::string& text) {
@@ -326,7 +327,7 @@ void print_json(const SimulateArguments& arguments, const Layout& layout, const 
   json["simulated"] = true;
   json["profile"] = job.profile.source;
   json["layout"] = nlohmann::ordered_json::parse(layout.to_json());
-  json["global_batch"] = arguments.global_batch;
+  json["global_batch_size"] = arguments.global_batch_size;
   json["steps"] = arguments.steps;
   json["seed"] = arguments.seed;
   json["lookahead"] = arguments.lookahead;
@@ -353,11 +354,11 @@ void print_decoupled(const SimulateArguments& arguments, const DecoupledResult& 
 void print_table(const SimulateArguments& arguments, const Layout& layout, const JobModel& job,
                  const std::vector<PolicyResult>& results) {
   std::printf("simulated: %s; %zu samples a step, %zu steps; profile %s\n",
-              layout.to_string().c_str(), arguments.global_batch, arguments.steps,
+              layout.to_string().c_str(), arguments.global_batch_size, arguments.steps,
               job.profile.source.c_str());
   std::printf("bound %.4f s a step (the busiest stage's work, evenly divided)\n",
               results.front().bound_s);
-  std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "policy", "step s", "speed", "idle",
+  std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "policy", "step s", "slowdown", "idle",
               "microbatch", "rank", "peak", "plan");
   std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "", "", "", "share", "max/mean", "max/mean",
               "act. GiB", "ms");
@@ -402,7 +403,7 @@ Status write_svg(const std::string& path, std::vector<PolicyResult>& results) {
 }
 
 // What a layout's file says of machines and memory holds where no flag says otherwise.
-Result<Layout> layout_of(SimulateArguments& arguments, const PipelineLoad& mean, JobModel& job) {
+Result<Layout> layout_of(SimulateArguments& arguments, const SampleCost& mean, JobModel& job) {
   if (arguments.layout.empty()) return layout_of_flags(arguments, mean, job);
   ISOCOST_ASSIGN(Layout layout, of_given(Layout::load(arguments.layout)));
   if (arguments.interconnect.empty()) {
@@ -429,7 +430,7 @@ Status check_decouple(const SimulateArguments& arguments, const Layout& layout,
 Result<int> simulate_command(SimulateArguments arguments) {
   ISOCOST_TRY(check_output_file("--svg", arguments.svg));
   constexpr std::size_t kMostSamples = 50'000'000;
-  if (arguments.steps > kMostSamples / arguments.global_batch) {
+  if (arguments.steps > kMostSamples / arguments.global_batch_size) {
     return Error(ErrorCode::kInvalidArgument,
                  "--steps x --global-batch: more than 50 million samples; simulate fewer steps");
   }
@@ -443,12 +444,12 @@ Result<int> simulate_command(SimulateArguments arguments) {
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
   ISOCOST_ASSIGN(std::vector<PolicyResult> results, chosen_policies(arguments.policies));
   Random random(arguments.seed);
-  std::vector<std::vector<PipelineLoad>> batches;
+  std::vector<std::vector<SampleCost>> batches;
   batches.reserve(arguments.steps);
   for (std::size_t step = 0; step < arguments.steps; ++step) {
-    batches.push_back(priced(job, mix.draw(arguments.global_batch, random)));
+    batches.push_back(priced(job, mix.draw(arguments.global_batch_size, random)));
   }
-  const PipelineLoad mean = mean_of(batches.front());
+  const SampleCost mean = mean_of(batches.front());
   ISOCOST_ASSIGN(const Layout layout, layout_of(arguments, mean, job));
   for (const std::string& warning : layout.warnings()) {
     std::fprintf(stderr, "note: %s\n", warning.c_str());
@@ -460,7 +461,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
     return arguments.layout.empty() ? error : std::move(error).with_context(arguments.layout);
   }
   PipelineModel model = *std::move(made);
-  ISOCOST_ASSIGN(model.llm.speeds, speeds_of(arguments.speeds, model.llm));
+  ISOCOST_ASSIGN(model.llm.slowdowns, slowdowns_of(arguments.slowdowns, model.llm));
   ISOCOST_TRY(model.validate());
   ISOCOST_TRY(check_decouple(arguments, layout, model));
   DecoupledResult decoupled;
@@ -470,7 +471,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
   ISOCOST_ASSIGN(const auto composed, look_ahead(model, batches, arguments.lookahead));
   for (std::size_t step = 0; step < arguments.steps; ++step) {
     for (PolicyResult& result : results) {
-      const bool looks_ahead = result.policy == PipelinePolicy::kIsocost;
+      const bool looks_ahead = result.policy == PipelinePolicy::kCost;
       const auto& samples = looks_ahead ? composed[step] : batches[step];
       ISOCOST_TRY(run_step(model, state, samples, arguments, step, result));
     }
@@ -503,7 +504,7 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
         ->check(CLI::Range(least, std::size_t{1'000'000}))
         ->capture_default_str();
   };
-  degree("--global-batch", arguments.global_batch, "Samples a step");
+  degree("--global-batch", arguments.global_batch_size, "Samples a step");
   degree("--dp", arguments.data, "Data-parallel replicas");
   degree("--pp", arguments.pipeline, "Pipeline stages, encoder and LLM together");
   degree("--encoder-pp", arguments.encoder_stages,
@@ -526,7 +527,7 @@ void add_options(CLI::App& command, SimulateArguments& arguments) {
   command.add_option("--policy", arguments.policies, "Of blind, lpt and isocost")
       ->capture_default_str();
   command
-      .add_option("--speeds", arguments.speeds,
+      .add_option("--slowdowns", arguments.slowdowns,
                   "What the seconds of each LLM replica are multiplied by; isocost knows them")
       ->type_name("X[,X...]");
   degree("--lookahead", arguments.lookahead,

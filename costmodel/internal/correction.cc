@@ -9,8 +9,8 @@
 namespace isocost {
 namespace {
 
-// With the gate shut, one step in so many is learnt from: a profile may cease to be exact little by
-// little. What happens at once, to a module or a rank, is seen in every step.
+// With the gate shut, one step in so many is learned from: a profile may cease to be exact little
+// by little. What happens at once, to a module or a rank, is seen in every step.
 constexpr std::int64_t kIdleStride = 4;
 // A module that is off by less is taken for what it was, without asking the ranks one by one.
 constexpr double kNearlyUsual = 0.03;
@@ -62,8 +62,8 @@ double Correction::everywhere(const Rows& rows) {
     const Row& row = rows.rows[i];
     ranks_.grow(static_cast<std::size_t>(row.rank) + 1);
     if (!is_sampled(i, rows.rows.size())) continue;
-    const double speed = ranks_.learnt()[static_cast<std::size_t>(row.rank)];
-    ratios_.push_back({row.rank, row.ratio / (row.learnt * speed)});
+    const double slowdown = ranks_.cost_model_state()[static_cast<std::size_t>(row.rank)];
+    ratios_.push_back({row.rank, row.ratio / (row.cost_model_state * slowdown)});
     scratch_.push_back(ratios_.back().ratio);
   }
   const double of_rows = median_near(scratch_, 1);
@@ -87,7 +87,7 @@ void Correction::judge_ranks(const MeasuredStep& step) {
       Total& total = totals[row.microbatch];
       total.rank = row.rank;
       total.measured += row.ratio * row.profile_s;
-      total.expected += row.profile_s * row.learnt * everywhere_.at(m);
+      total.expected += row.profile_s * row.cost_model_state * everywhere_.at(m);
     }
   }
   ratios_.clear();
@@ -103,14 +103,14 @@ void Correction::learn(const MeasuredStep& step) {
     const bool doubt = std::any_of(rows.rows.begin(), rows.rows.end(),
                                    [this](const Row& row) { return ranks_.in_doubt(row.rank); });
     if (!doubt) {
-      modules_[m].learn(rows, ranks_.learnt());
+      modules_[m].learn(rows, ranks_.cost_model_state());
       continue;
     }
     Rows trusted;
     for (const Row& row : rows.rows) {
       if (!ranks_.in_doubt(row.rank)) trusted.append(rows, row);
     }
-    modules_[m].learn(trusted, ranks_.learnt());
+    modules_[m].learn(trusted, ranks_.cost_model_state());
   }
 }
 
@@ -122,7 +122,7 @@ double Correction::gain_of(const MeasuredStep& step) {
     double corrected = 0;
     double measured = 0;
   };
-  std::vector<RankSeconds> ranks(ranks_.learnt().size());
+  std::vector<RankSeconds> ranks(ranks_.cost_model_state().size());
   RankSeconds total;
   for (std::size_t m = 0; m < kModules; ++m) {
     const Rows& rows = step.modules.at(m);
@@ -155,7 +155,7 @@ CorrectionStatus Correction::status() const {
   status.overhead = gate_.overhead();
   status.drifts = drifts_;
   status.reprofile_suggested = reprofile_;
-  status.rank_speeds.assign(rank_speeds().begin(), rank_speeds().end());
+  status.rank_slowdowns.assign(rank_slowdowns().begin(), rank_slowdowns().end());
   for (std::size_t m = 0; m < kModules; ++m) {
     status.modules.at(m).fixed = factors(m)[kFixed];
     for (std::size_t b = 0; b < kShapeBuckets; ++b) {

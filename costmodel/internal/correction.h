@@ -11,7 +11,7 @@
 #include "costmodel/cost_model.h"
 #include "costmodel/internal/gate.h"
 #include "costmodel/internal/module_correction.h"
-#include "costmodel/internal/rank_speeds.h"
+#include "costmodel/internal/rank_slowdowns.h"
 #include "costmodel/internal/rows.h"
 
 namespace isocost {
@@ -23,7 +23,7 @@ struct MeasuredStep {
   std::array<Rows, kModules> modules;
 };
 
-/// All that is learnt: speeds of ranks, factors of modules, and whether more is worth learning.
+/// All that is learned: slowdowns of ranks, factors of modules, and whether more is worth learning.
 /// Steps are taken in one after another; see CostModel for what is promised.
 class Correction {
  public:
@@ -33,14 +33,14 @@ class Correction {
   void take(const MeasuredStep& step, double own_seconds);
 
   const FactorVector& factors(std::size_t module) const { return modules_.at(module).factors(); }
-  std::span<const double> rank_speeds() const { return ranks_.published(); }
+  std::span<const double> rank_slowdowns() const { return ranks_.published(); }
   /// The ranks may be other hosts from here on.
-  void forget_ranks() { ranks_ = RankSpeeds(); }
+  void forget_ranks() { ranks_ = RankSlowdowns(); }
   CorrectionStatus status() const;
 
   const ModuleCorrection& module(std::size_t module) const { return modules_.at(module); }
-  /// Without the ranks' speeds: after a restart the ranks may be other hosts, in other numbers, and
-  /// a few steps tell. Drifts are counted anew.
+  /// Without the ranks' slowdowns: after a restart the ranks may be other hosts, in other numbers,
+  /// and a few steps tell. Drifts are counted anew.
   struct Saved {
     std::array<ModuleCorrection::Saved, kModules> modules;
     bool reprofile = false;
@@ -58,9 +58,9 @@ class Correction {
 
   CorrectionOptions options_;
   std::vector<ModuleCorrection> modules_;
-  RankSpeeds ranks_;
+  RankSlowdowns ranks_;
   Gate gate_;
-  std::array<double, kModules> everywhere_{};  // this step's median of measured over learnt
+  std::array<double, kModules> everywhere_{};  // this step's median of measured over learned
   double last_gain_ = 0;
   double step_seconds_ = 0;
   std::int64_t steps_ = 0;

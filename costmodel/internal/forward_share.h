@@ -2,8 +2,8 @@
 
 namespace isocost {
 
-/// Of a pass forth and back, the part that goes forth: a running mean, weighted by seconds, in
-/// which a measurement counts half after 256 more.
+/// Of a pass forward and backward, the part that goes forth: a running mean, weighted by seconds,
+/// in which a measurement counts half after 256 more.
 struct ForwardShare {
   double forward_s = 0;  ///< Of measurements, those before the last counted less ...
   double all_s = 0;      ///< ... forward and backward.

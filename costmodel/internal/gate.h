@@ -12,7 +12,7 @@ class Gate {
   explicit Gate(double least_gain) : least_gain_(least_gain) {}
 
   /// One step's estimate of the gain and of the overhead, as shares of the step time. `settled`:
-  /// factors are known well enough to judge by.
+  /// factors are known well enough to evaluate_join by.
   void take(double gain, double overhead, bool settled);
   /// Something changed: on again until the evidence is in.
   void open();

@@ -69,12 +69,12 @@ Common common_factor(const Fit& fit) {
 ModuleCorrection::ModuleCorrection(const ModuleCoefficients& profile, double half_life)
     : profile_(profile), keep_(std::exp2(-1 / half_life)), noise_(kFirstNoise) {
   prior_.fill(1);
-  learnt_.fill(1);
+  cost_model_state_.fill(1);
   published_.fill(1);
 }
 
 double ModuleCorrection::learnt_ratio(std::span<const Share> shares) const {
-  return dot(shares, learnt_);
+  return dot(shares, cost_model_state_);
 }
 
 double ModuleCorrection::published_ratio(std::span<const Share> shares) const {
@@ -101,12 +101,12 @@ bool ModuleCorrection::drifted(double median_ratio, std::size_t rows) {
   return true;
 }
 
-void ModuleCorrection::learn(const Rows& step, std::span<const double> speeds) {
+void ModuleCorrection::learn(const Rows& step, std::span<const double> slowdowns) {
   if (step.rows.empty()) return;
-  if (!is_cold_) return learn_warm(step, speeds);
+  if (!is_cold_) return learn_warm(step, slowdowns);
   for (const Row& row : step.rows) {
     cold_.append(step, row);
-    cold_.rows.back().ratio = row.ratio / speeds[static_cast<std::size_t>(row.rank)];
+    cold_.rows.back().ratio = row.ratio / slowdowns[static_cast<std::size_t>(row.rank)];
   }
   refit_cold();
   if (cold_.rows.size() < kColdRows) return;
@@ -155,11 +155,12 @@ FactorVector ModuleCorrection::cold_prior() {
 // in range, since the others of its kind pull the same way.
 void ModuleCorrection::refit_cold() {
   const FactorVector prior = cold_prior();
-  learnt_ = prior;
+  cost_model_state_ = prior;
   Fit fit;
   for (int round = 0; round < kRounds; ++round) {
     scratch_.clear();
-    for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), learnt_));
+    for (const Row& row : cold_.rows)
+      scratch_.push_back(row.ratio / dot(cold_.of(row), cost_model_state_));
     const double centre = median(scratch_);
     // A fit to few rows flatters.
     const auto rows = static_cast<double>(cold_.rows.size());
@@ -172,14 +173,14 @@ void ModuleCorrection::refit_cold() {
     for (const Row& row : cold_.rows) {
       const double far = row.ratio / dot(cold_.of(row), prior);
       if (far > kFarOff || far < 1 / kFarOff) continue;
-      const double expected = dot(cold_.of(row), learnt_);
+      const double expected = dot(cold_.of(row), cost_model_state_);
       const double limit = kClip * noise_;
       const double target = std::clamp(row.ratio / expected, centre * (1 - std::min(limit, 0.9)),
                                        centre * (1 + limit));
       evidence_.add(cold_.of(row), prior, expected, target);
     }
     fit = fit_factors(evidence_, prior, noise_);
-    learnt_ = fit.factors;
+    cost_model_state_ = fit.factors;
   }
   // Few rows tell the scale, but not yet one bucket from another.
   published_ = prior;
@@ -188,16 +189,17 @@ void ModuleCorrection::refit_cold() {
   publish(fit);
 }
 
-void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> speeds) {
+void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> slowdowns) {
   evidence_.forget(std::pow(keep_, static_cast<double>(step.rows.size())));
   scratch_.clear();
   const double limit = kClip * noise_;
   const Limits limits{1 / (1 + limit), 1 + limit, 1 / (1 + kDrop * noise_), 1 + kDrop * noise_};
   for (std::size_t i = 0; i < step.rows.size(); ++i) {
     const Row& row = step.rows[i];
-    const double target = row.ratio / (row.learnt * speeds[static_cast<std::size_t>(row.rank)]);
+    const double target =
+        row.ratio / (row.cost_model_state * slowdowns[static_cast<std::size_t>(row.rank)]);
     if (is_sampled(i, step.rows.size())) scratch_.push_back(target);
-    add_clipped(step.of(row), row.learnt, target, limits);
+    add_clipped(step.of(row), row.cost_model_state, target, limits);
   }
   // A step has few rows: the noise follows slowly, and faster where there are many.
   const double weight = std::min(0.5, static_cast<double>(scratch_.size()) / 256);
@@ -205,7 +207,7 @@ void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> spee
   noise_ = std::clamp(noise_ + weight * (std::min(seen, 2 * noise_) - noise_), kSmallestNoise,
                       kLargestNoise);
   const Fit fit = fit_factors(evidence_, prior_, noise_);
-  learnt_ = fit.factors;
+  cost_model_state_ = fit.factors;
   publish(fit);
 }
 
@@ -254,12 +256,12 @@ void ModuleCorrection::publish(const Fit& fit) {
 // replace: what is published is all that they say so far.
 ModuleCorrection::Saved ModuleCorrection::save() const {
   if (is_cold_) return {published_, published_, published_, {}, noise_, fitted_};
-  return {prior_, learnt_, published_, evidence_, noise_, fitted_};
+  return {prior_, cost_model_state_, published_, evidence_, noise_, fitted_};
 }
 
 void ModuleCorrection::restore(const Saved& saved) {
   prior_ = saved.prior;
-  learnt_ = saved.learnt;
+  cost_model_state_ = saved.cost_model_state;
   published_ = saved.published;
   evidence_ = saved.evidence;
   noise_ = saved.noise;

@@ -23,19 +23,19 @@ class ModuleCorrection {
  public:
   ModuleCorrection(const ModuleCoefficients& profile, double half_life);
 
-  /// What the factors learnt so far make of a row: predicted over the profile's seconds.
+  /// What the factors learned so far make of a row: predicted over the profile's seconds.
   double learnt_ratio(std::span<const Share> shares) const;
   /// The same with the published factors.
   double published_ratio(std::span<const Share> shares) const;
 
-  /// How far off the whole module was in a step: the median of `ratios`, measured over learnt.
+  /// How far off the whole module was in a step: the median of `ratios`, measured over learned.
   /// Returns whether a drift was found; the evidence is forgotten then. Call before learn().
   bool drifted(double median_ratio, std::size_t rows);
-  /// Takes the rows of one step, with `learnt` filled in; `speeds[rank]` multiplies a rank's
+  /// Takes the rows of one step, with `learned` filled in; `slowdowns[rank]` multiplies a rank's
   /// seconds.
-  void learn(const Rows& step, std::span<const double> speeds);
+  void learn(const Rows& step, std::span<const double> slowdowns);
 
-  /// Those learnt, less what may be chance.
+  /// Those learned, less what may be chance.
   const FactorVector& factors() const { return published_; }
   /// Standard deviation of a row around its prediction, relative.
   double noise() const { return noise_; }
@@ -45,7 +45,7 @@ class ModuleCorrection {
   /// State as plain values.
   struct Saved {
     FactorVector prior{};
-    FactorVector learnt{};
+    FactorVector cost_model_state{};
     FactorVector published{};
     Evidence evidence;
     double noise = 0;
@@ -59,7 +59,7 @@ class ModuleCorrection {
   std::size_t seen_factors() const;
   FactorVector cold_prior();
   double cold_deviation(const FactorVector& factors);
-  void learn_warm(const Rows& step, std::span<const double> speeds);
+  void learn_warm(const Rows& step, std::span<const double> slowdowns);
   /// Of measured over expected: what is beyond counts as this much, or not at all.
   struct Limits {
     double clip_below, clip_above;
@@ -71,14 +71,14 @@ class ModuleCorrection {
   void publish(const Fit& fit);
 
   ModuleCoefficients profile_;
-  double keep_;               // of the evidence, a row
-  FactorVector prior_{};      // where the fit is drawn to
-  FactorVector learnt_{};     // the fit
-  FactorVector published_{};  // what is significant of it
+  double keep_;                      // of the evidence, a row
+  FactorVector prior_{};             // where the fit is drawn to
+  FactorVector cost_model_state_{};  // the fit
+  FactorVector published_{};         // what is significant of it
   Evidence evidence_;
   double noise_;
   double noise_before_drift_ = 0;  // 0: there was none
-  Rows cold_;                      // all rows while cold, divided by their rank's speed
+  Rows cold_;                      // all rows while cold, divided by their rank's slowdown
   bool is_cold_ = true;
   bool fitted_ = false;  // the prior is a form fitted to few rows, not a profile
   FactorVector off_{};   // running mean of +1 / -1 for rows that were clipped

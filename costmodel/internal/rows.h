@@ -29,8 +29,8 @@ struct Row {
   std::uint32_t first = 0;       ///< Of its shares.
   std::uint32_t count = 0;
   double profile_s = 0;
-  double ratio = 0;   ///< Measured over profile.
-  double learnt = 1;  ///< What the factors learnt before make of its ratio.
+  double ratio = 0;             ///< Measured over profile.
+  double cost_model_state = 1;  ///< What the factors learned before make of its ratio.
   ModuleLoad load;
 };
 

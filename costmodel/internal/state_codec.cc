@@ -81,7 +81,7 @@ void put_module(std::string& bytes, const ModuleCorrection::Saved& module) {
   std::uint32_t seen = 0;
   for (std::size_t k = 0; k < kFactors; ++k) {
     put(bytes, module.prior[k]);
-    put(bytes, module.learnt[k]);
+    put(bytes, module.cost_model_state[k]);
     put(bytes, module.published[k]);
     if (module.evidence.seen(k)) seen |= 1U << k;
   }
@@ -102,7 +102,8 @@ ModuleCorrection::Saved get_module(Reader& reader) {
   module.fitted = reader.get<std::uint8_t>() != 0;
   for (std::size_t k = 0; k < kFactors; ++k) {
     module.prior[k] = reader.number("prior", 1 / kLargestFactor, kLargestFactor);
-    module.learnt[k] = reader.number("learnt factor", 1 / kLargestFactor, kLargestFactor);
+    module.cost_model_state[k] =
+        reader.number("learned factor", 1 / kLargestFactor, kLargestFactor);
     module.published[k] = reader.number("published factor", 1 / kLargestFactor, kLargestFactor);
   }
   const auto seen = reader.get<std::uint32_t>();
@@ -154,7 +155,7 @@ Result<SavedModel> decode_state(std::string_view bytes, const CostProfile& profi
   Reader reader(body.substr(kMagic.size() + 1));
   if (reader.get<std::uint64_t>() != profile.fingerprint()) {
     return Error(ErrorCode::kInvalidArgument,
-                 "state of the correction: it was learnt on top of another profile; begin without "
+                 "state of the correction: it was learned on top of another profile; begin without "
                  "it, or with the profile of then");
   }
   SavedModel saved;

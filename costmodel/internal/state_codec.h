@@ -17,7 +17,7 @@ struct SavedModel {
 };
 
 /// Version 2, little-endian: "ISCM", u8 version, u64 fingerprint of the profile; for each module
-/// noise, rows, the factors (prior, learnt, published) and the evidence on those that were seen;
+/// noise, rows, the factors (prior, learned, published) and the evidence on those that were seen;
 /// whether a new profile is suggested; the seconds of which the forward share is made; u64
 /// fingerprint of all before it.
 std::string encode_state(const SavedModel& saved, const CostProfile& profile);

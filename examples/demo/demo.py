@@ -144,7 +144,7 @@ class StepCounter:
 
 def serve_command(options, policy, summary):
     return [options.program, "serve", "--shards", options.shards, "--ranks", options.ranks,
-            "--global-batch", options.global_batch, "--microbatches", options.microbatches,
+            "--global-batch", options.global_batch_size, "--microbatches", options.microbatches,
             "--balance", policy, "--profile", options.profile, "--epochs", 1,
             "--steps", options.steps, "--seed", options.seed,
             "--max-frame-patches", 512, "--bind", "tcp://127.0.0.1:*", "--summary", summary,
@@ -159,7 +159,7 @@ def trainer_command(options, endpoint, rank, directory):
 
 def train(options, policy, samples, bar):
     """Trains one epoch under one policy. Returns its report.Run."""
-    total = -(-samples // options.global_batch)
+    total = -(-samples // options.global_batch_size)
     total = min(total, options.steps) if options.steps else total
     what = {"none": "steps, data-blind", "isocost": "steps, balanced"}[policy]
     directory = options.directory / "runs" / policy  # traces and logs stay for a closer look

@@ -58,7 +58,7 @@ class EncoderStage final : public Stage {
   }
 
   std::size_t receiver(const Exchange& exchange) const {
-    return seat_at(parts_.layout, LayoutModule::kLlm, exchange.replica, 0);
+    return receiver_at(parts_.layout, LayoutModule::kLlm, exchange.replica, 0);
   }
 
   torch::Tensor& rows_of(InFlight& slot, Module module) const {

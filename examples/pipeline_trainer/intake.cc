@@ -11,14 +11,14 @@ namespace isocost {
 Result<Intake> Intake::connect(const IntakeOptions& options) {
   ClientOptions client;
   client.endpoint = options.endpoint;
-  client.rank = options.seat;
-  client.world_size = options.seats;
+  client.rank = options.receiver;
+  client.world_size = options.receivers;
   client.layout = options.layout;
   client.start = options.start;
   client.connect_timeout = options.timeout;
   ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(client));
   Intake intake(std::move(loader), options.timeout);
-  intake.learnt_ = options.start.learnt;
+  intake.cost_model_state_ = options.start.cost_model_state;
   return intake;
 }
 
@@ -36,7 +36,7 @@ Result<std::optional<TorchMicrobatch>> Intake::next() {
 
 void Intake::count(const TorchMicrobatch& microbatch) {
   const MicrobatchHeader& header = microbatch.header;
-  if (!header.learnt.empty()) learnt_ = header.learnt;
+  if (!header.cost_model_state.empty()) cost_model_state_ = header.cost_model_state;
   for (const TensorSpec& spec : header.tensors) {
     const at::Tensor tensor = microbatch.find(spec.name);
     tally_.tensor_bytes += static_cast<std::int64_t>(tensor.nbytes());

@@ -27,8 +27,8 @@ struct IntakeTally {
 
 struct IntakeOptions {
   std::string endpoint;
-  std::int32_t seat = 0;
-  std::int32_t seats = 1;
+  std::int32_t receiver = 0;
+  std::int32_t receivers = 1;
   std::uint64_t layout = 0;  ///< Its fingerprint; 0: none.
   StartPoint start;
   std::chrono::milliseconds timeout{60'000};
@@ -56,7 +56,7 @@ class Intake {
   double waited_s();
   /// What belongs in a state that is saved before this step.
   StartPoint start_at(std::uint32_t step) {
-    return {loader_.client().welcome().start.cursor, 0, step, learnt_};
+    return {loader_.client().welcome().start.cursor, 0, step, cost_model_state_};
   }
 
  private:
@@ -69,7 +69,7 @@ class Intake {
   std::chrono::milliseconds timeout_;
   std::optional<TorchMicrobatch> ahead_;
   IntakeTally tally_;
-  std::string learnt_;  // the cost model's, as it came last
+  std::string cost_model_state_;  // the cost model's, as it came last
   double waited_s_ = 0;
 };
 

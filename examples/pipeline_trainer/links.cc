@@ -34,12 +34,12 @@ std::string reason(const std::exception& error) {
   return text.substr(0, text.find('\n'));
 }
 
-// Replicas of one stage: their seats, in the order of their data index.
-std::vector<std::size_t> replicas_of(const Layout& layout, std::size_t seat) {
-  const Place here = place_of_seat(layout, seat);
+// Replicas of one stage: their receivers, in the order of their data index.
+std::vector<std::size_t> replicas_of(const Layout& layout, std::size_t receiver) {
+  const Place here = place_of_receiver(layout, receiver);
   std::vector<std::size_t> replicas;
-  for (std::size_t other = 0; other < seats(layout); ++other) {
-    const Place place = place_of_seat(layout, other);
+  for (std::size_t other = 0; other < receivers(layout); ++other) {
+    const Place place = place_of_receiver(layout, other);
     if (place.module == here.module && place.stage == here.stage) replicas.push_back(other);
   }
   return replicas;
@@ -53,8 +53,8 @@ struct Links::State {
   Group replicas;  ///< Null where there is one replica.
   std::vector<std::pair<std::size_t, c10::intrusive_ptr<c10d::Work>>> sent;  ///< To whom.
 
-  std::string name(std::size_t seat) const {
-    return place_of_seat(options.layout, seat).to_string();
+  std::string name(std::size_t receiver) const {
+    return place_of_receiver(options.layout, receiver).to_string();
   }
 
   static Result<int> tag(const Subject& subject) {
@@ -74,14 +74,14 @@ Links::~Links() = default;
 Result<std::unique_ptr<Links>> Links::connect(const LinksOptions& options) {
   auto state = std::make_unique<State>();
   state->options = options;
-  const std::vector<std::size_t> replicas = replicas_of(options.layout, options.seat);
-  const Place here = place_of_seat(options.layout, options.seat);
+  const std::vector<std::size_t> replicas = replicas_of(options.layout, options.receiver);
+  const Place here = place_of_receiver(options.layout, options.receiver);
   try {
-    const auto file = c10::make_intrusive<c10d::FileStore>(options.store.string(),
-                                                           static_cast<int>(seats(options.layout)));
+    const auto file = c10::make_intrusive<c10d::FileStore>(
+        options.store.string(), static_cast<int>(receivers(options.layout)));
     file->setTimeout(options.timeout);
-    state->all = make_group(c10::make_intrusive<c10d::PrefixStore>("all", file), options.seat,
-                            seats(options.layout), options.timeout);
+    state->all = make_group(c10::make_intrusive<c10d::PrefixStore>("all", file), options.receiver,
+                            receivers(options.layout), options.timeout);
     if (replicas.size() > 1) {
       const auto store = c10::make_intrusive<c10d::PrefixStore>(
           "replicas-of-" + std::to_string(replicas.front()), file);

@@ -17,7 +17,7 @@ namespace isocost {
 
 struct LinksOptions {
   Layout layout;
-  std::size_t seat = 0;
+  std::size_t receiver = 0;
   std::filesystem::path store;  ///< A file, of this run alone, by which processes meet.
   std::chrono::milliseconds timeout{60'000};
 };

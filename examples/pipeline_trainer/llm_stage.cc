@@ -46,11 +46,11 @@ class LlmStage final : public Stage {
   bool is_first() const { return parts_.place.stage == 0; }
   bool is_last() const { return parts_.place.stage + 1 == stages(); }
   std::size_t neighbour(int step) const {
-    return seat_at(parts_.layout, LayoutModule::kLlm, parts_.place.data,
-                   parts_.place.stage + static_cast<std::size_t>(step));
+    return receiver_at(parts_.layout, LayoutModule::kLlm, parts_.place.data,
+                       parts_.place.stage + static_cast<std::size_t>(step));
   }
   std::size_t encoder(const Exchange& exchange) const {
-    return seat_at(parts_.layout, LayoutModule::kEncoder, exchange.replica, 0);
+    return receiver_at(parts_.layout, LayoutModule::kEncoder, exchange.replica, 0);
   }
 
   Status receive_media(std::uint32_t slot, InFlight& at) {

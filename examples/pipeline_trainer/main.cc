@@ -83,14 +83,14 @@ class Serving {
 
 NodeOptions node_options(const Options& options) {
   NodeOptions node;
-  node.shards = options.shards;
-  node.profile = options.profile;
-  node.global_batch = options.global_batch;
-  node.seed = options.seed;
-  node.steps = options.start_step + options.steps;
-  node.bind = "tcp://127.0.0.1:*";
-  node.timeout = options.timeout;
-  node.bad_samples_file = options.directory / "bad.jsonl";
+  node.data = options.shards;
+  node.plan.profile = options.profile;
+  node.plan.global_batch_size = options.global_batch_size;
+  node.plan.seed = options.seed;
+  node.plan.steps = options.start_step + options.steps;
+  node.service.bind = "tcp://127.0.0.1:*";
+  node.service.heartbeat_timeout = options.timeout;
+  node.bad_samples.file = options.directory / "bad.jsonl";
   return node;
 }
 
@@ -100,9 +100,9 @@ Result<std::unique_ptr<Node>> open_node(const Options& options, const NodeOption
     std::fprintf(stderr, "node: %.*s\n", static_cast<int>(text.size()), text.data());
   };
   ISOCOST_ASSIGN(std::unique_ptr<Node> node, Node::create(of_node, {}, log));
-  const auto batch = static_cast<std::uint64_t>(options.global_batch);
+  const auto batch = static_cast<std::uint64_t>(options.global_batch_size);
   const std::uint64_t steps = (node->dataset().size() + batch - 1) / batch;
-  if (static_cast<std::uint64_t>(of_node.steps) > steps) {
+  if (static_cast<std::uint64_t>(of_node.plan.steps) > steps) {
     return Error(ErrorCode::kInvalidArgument,
                  "--steps " + std::to_string(options.steps) + " from step " +
                      std::to_string(options.start_step + 1) + " on: " + options.shards.string() +
@@ -141,8 +141,8 @@ Status run_roles(const Options& options, const std::vector<std::string>& command
 Result<std::uint32_t> newest_state(const Options& options) {
   const Layout layout = options.layout();
   std::set<std::string> parts;
-  for (std::size_t seat = 0; seat < seats(layout); ++seat) {
-    parts.insert(part_name(place_of_seat(layout, seat), options.llm_stages));
+  for (std::size_t receiver = 0; receiver < receivers(layout); ++receiver) {
+    parts.insert(part_name(place_of_receiver(layout, receiver), options.llm_stages));
   }
   std::error_code failed;
   std::uint32_t newest = 0;
@@ -179,9 +179,9 @@ Status write_outcome(const Options& options, const Outcome& outcome) {
 Status check(const Options& options) {
   ISOCOST_TRY_CONTEXT(options.layout().validate(),
                       "--encoder-dp, --llm-dp, --llm-stages, --microbatches");
-  if (options.global_batch < static_cast<std::int64_t>(options.llm_dp)) {
+  if (options.global_batch_size < static_cast<std::int64_t>(options.llm_dp)) {
     return Error(ErrorCode::kInvalidArgument, "--global-batch is " +
-                                                  std::to_string(options.global_batch) +
+                                                  std::to_string(options.global_batch_size) +
                                                   "; each of --llm-dp replicas needs a sample");
   }
   if (!std::isfinite(options.learning_rate)) {
@@ -198,7 +198,7 @@ Status check(const Options& options) {
 }
 
 /// Whether the run did what it promises.
-Status judge(const Outcome& outcome) {
+Status evaluate_join(const Outcome& outcome) {
   constexpr double kMostError = 1e-9;
   if (outcome.lost + outcome.duplicated > 0) {
     return Error(ErrorCode::kInternal, std::to_string(outcome.lost) + " samples lost, " +
@@ -225,24 +225,24 @@ Status run_all(Options& options, const std::vector<std::string>& command, int& s
   }
   if (options.check_gradient) {
     NodeOptions whole = node_options(options);
-    whole.ranks = 1;
-    whole.microbatches = 1;
+    whole.plan.ranks = 1;
+    whole.plan.microbatches = 1;
     ISOCOST_TRY(run_roles(options, command, whole, {{kReference, kReference}}, stop_signal));
   }
   const Layout layout = options.layout();
   NodeOptions staged = node_options(options);
-  staged.ranks = static_cast<std::int64_t>(layout.llm.data);
-  staged.microbatches = static_cast<std::int64_t>(layout.microbatches);
-  staged.layout = options.directory / "layout.json";
-  std::ofstream(staged.layout) << layout.to_json();
+  staged.plan.ranks = static_cast<std::int64_t>(layout.llm.data);
+  staged.plan.microbatches = static_cast<std::int64_t>(layout.microbatches);
+  staged.plan.layout = options.directory / "layout.json";
+  std::ofstream(staged.plan.layout) << layout.to_json();
   std::vector<std::pair<std::string, std::string>> roles;
-  for (std::size_t seat = 0; seat < seats(layout); ++seat) {
-    roles.emplace_back(std::to_string(seat), place_of_seat(layout, seat).to_string());
+  for (std::size_t receiver = 0; receiver < receivers(layout); ++receiver) {
+    roles.emplace_back(std::to_string(receiver), place_of_receiver(layout, receiver).to_string());
   }
   ISOCOST_TRY(run_roles(options, command, staged, roles, stop_signal));
   ISOCOST_ASSIGN(const Outcome outcome, read_outcome(options));
   ISOCOST_TRY(write_outcome(options, outcome));
-  return judge(outcome);
+  return evaluate_join(outcome);
 }
 
 int run_first(Options& options, int argc, char** argv) {
@@ -266,7 +266,7 @@ void keep_freed_memory() {
 
 std::string name_of(const Options& options) {
   if (options.role == kReference) return options.role;
-  return place_of_seat(options.layout(), std::stoul(options.role)).to_string();
+  return place_of_receiver(options.layout(), std::stoul(options.role)).to_string();
 }
 
 int run_role(const Options& options) {

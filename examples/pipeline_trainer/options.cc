@@ -25,7 +25,7 @@ void add_job(CLI::App& app, Options& options) {
   app.add_option("--microbatches", options.microbatches, "Of each LLM replica in a step")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
-  app.add_option("--global-batch", options.global_batch, "Samples of a step")
+  app.add_option("--global-batch", options.global_batch_size, "Samples of a step")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--steps", options.steps, "Steps to train")

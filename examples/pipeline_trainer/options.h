@@ -23,7 +23,7 @@ struct Options {
   std::size_t llm_dp = 1;
   std::size_t llm_stages = 2;
   std::size_t microbatches = 4;  ///< Of each LLM replica.
-  std::int64_t global_batch = 16;
+  std::int64_t global_batch_size = 16;
   std::uint32_t steps = 3;
   std::uint64_t seed = 0;  ///< Of the order of samples, and of the first weights.
   double learning_rate = 0.05;
@@ -43,7 +43,7 @@ struct Options {
                         .head_width = 64};
 
   // Of a process that was started by another.
-  std::string role;  ///< A seat of the layout, or kReference; empty: the first process.
+  std::string role;  ///< A receiver of the layout, or kReference; empty: the first process.
   std::filesystem::path directory;
   std::string endpoint;
   int parent = 0;  ///< Process that started it.

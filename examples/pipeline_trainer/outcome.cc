@@ -75,8 +75,8 @@ Result<double> gradient_error(const Options& options, std::uint32_t step) {
   ISOCOST_ASSIGN(const auto expected, read_tensors(gradient_file(options, kReference, step)));
   const Layout layout = options.layout();
   std::map<std::string, torch::Tensor> found;
-  for (std::size_t seat = 0; seat < seats(layout); ++seat) {
-    const Place place = place_of_seat(layout, seat);
+  for (std::size_t receiver = 0; receiver < receivers(layout); ++receiver) {
+    const Place place = place_of_receiver(layout, receiver);
     if (place.data > 0) continue;
     ISOCOST_ASSIGN(auto part, read_tensors(gradient_file(
                                   options, part_name(place, options.llm_stages), step)));
@@ -126,10 +126,10 @@ Result<Outcome> read_outcome(const Options& options) {
   std::vector<double> slowest;
   const Layout layout = options.layout();
   try {
-    for (std::size_t seat = 0; seat < seats(layout); ++seat) {
-      const Place place = place_of_seat(layout, seat);
+    for (std::size_t receiver = 0; receiver < receivers(layout); ++receiver) {
+      const Place place = place_of_receiver(layout, receiver);
       ISOCOST_ASSIGN(const nlohmann::json result,
-                     read_result(result_file(options, std::to_string(seat))));
+                     read_result(result_file(options, std::to_string(receiver))));
       outcome.bytes.at(kind_of(place, options.llm_stages)) +=
           result.at("tensor_bytes").get<std::int64_t>();
       outcome.routing_bytes += result.at("routing_bytes").get<std::int64_t>();

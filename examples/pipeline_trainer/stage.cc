@@ -4,9 +4,9 @@
 
 namespace isocost {
 
-std::size_t seat_at(const Layout& layout, LayoutModule module, std::size_t data,
-                    std::size_t stage) {
-  return seat_of(layout, {.module = module, .data = data, .stage = stage}).value();
+std::size_t receiver_at(const Layout& layout, LayoutModule module, std::size_t data,
+                        std::size_t stage) {
+  return receiver_of(layout, {.module = module, .data = data, .stage = stage}).value();
 }
 
 Timed::~Timed() {

@@ -43,8 +43,9 @@ class Stage {
 std::unique_ptr<Stage> make_encoder_stage(const StageParts& parts);
 std::unique_ptr<Stage> make_llm_stage(const StageParts& parts);
 
-/// The seat of a place with tensor index 0, which the layout has.
-std::size_t seat_at(const Layout& layout, LayoutModule module, std::size_t data, std::size_t stage);
+/// The receiver of a place with tensor index 0, which the layout has.
+std::size_t receiver_at(const Layout& layout, LayoutModule module, std::size_t data,
+                        std::size_t stage);
 
 using SecondsByModule = std::array<double, kModules>;
 inline constexpr SecondsByModule kNoSeconds = {-1, -1, -1};

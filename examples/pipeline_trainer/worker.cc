@@ -50,10 +50,10 @@ Status load_state(const Options& options, const std::string& part, StageModel& m
   const auto cursor = saved.find(kCursorTensor);
   if (cursor == saved.end()) return Error(ErrorCode::kCorrupt, "state of " + part + ": no cursor");
   start.cursor = static_cast<std::uint64_t>(cursor->second.item<std::int64_t>());
-  const auto learnt = saved.find(kLearntTensor);
-  if (learnt == saved.end()) return {};
-  const torch::Tensor bytes = learnt->second.contiguous();
-  start.learnt.assign(static_cast<const char*>(bytes.data_ptr()), bytes.nbytes());
+  const auto cost_model_state = saved.find(kCostModelStateTensor);
+  if (cost_model_state == saved.end()) return {};
+  const torch::Tensor bytes = cost_model_state->second.contiguous();
+  start.cost_model_state.assign(static_cast<const char*>(bytes.data_ptr()), bytes.nbytes());
   return {};
 }
 
@@ -63,9 +63,10 @@ Status save_state(const Options& options, const std::string& part, const StageMo
   NamedParameters state = model.parameters();
   state.emplace_back(kCursorTensor,
                      torch::tensor({static_cast<std::int64_t>(at.cursor)}, torch::kLong));
-  state.emplace_back(
-      kLearntTensor,
-      torch::tensor(std::vector<std::uint8_t>(at.learnt.begin(), at.learnt.end()), torch::kByte));
+  state.emplace_back(kCostModelStateTensor,
+                     torch::tensor(std::vector<std::uint8_t>(at.cost_model_state.begin(),
+                                                             at.cost_model_state.end()),
+                                   torch::kByte));
   ISOCOST_TRY(write_tensors(state_file(options, part, step), state));
   // Another process may have died before it saved this step; none is two behind.
   std::error_code ignored;
@@ -103,11 +104,11 @@ IntakeOptions intake_options(const Options& options) {
 /// Sums gradients and loss over the replicas, and updates the weights.
 class StageProcess {
  public:
-  explicit StageProcess(const Options& options, std::size_t seat)
+  explicit StageProcess(const Options& options, std::size_t receiver)
       : options_(options),
         layout_(options.layout()),
-        seat_(seat),
-        place_(place_of_seat(layout_, seat)),
+        receiver_(receiver),
+        place_(place_of_receiver(layout_, receiver)),
         part_(part_name(place_, options.llm_stages)),
         model_(options.model, options.seed, options.dtype, [&](const std::string& parameter) {
           return holds(place_, static_cast<std::size_t>(options.model.llm_depth),
@@ -116,15 +117,15 @@ class StageProcess {
 
   Status run() {
     IntakeOptions intake_of = intake_options(options_);
-    intake_of.seat = static_cast<std::int32_t>(seat_);
-    intake_of.seats = static_cast<std::int32_t>(seats(layout_));
+    intake_of.receiver = static_cast<std::int32_t>(receiver_);
+    intake_of.receivers = static_cast<std::int32_t>(receivers(layout_));
     intake_of.layout = layout_.fingerprint();
     if (options_.start_step > 0) {
       ISOCOST_TRY(load_state(options_, part_, model_, intake_of.start));
     }
     ISOCOST_ASSIGN(Intake intake, Intake::connect(intake_of));
     ISOCOST_ASSIGN(const auto links, Links::connect({.layout = layout_,
-                                                     .seat = seat_,
+                                                     .receiver = receiver_,
                                                      .store = options_.directory / "store",
                                                      .timeout = options_.timeout}));
     const StageParts parts{
@@ -166,7 +167,7 @@ class StageProcess {
 
   const Options& options_;
   Layout layout_;
-  std::size_t seat_;
+  std::size_t receiver_;
   Place place_;
   std::string part_;
   StageModel model_;
@@ -179,8 +180,9 @@ Status run_reference(const Options& options) {
                    [](const std::string&) { return true; });
   IntakeOptions intake_of = intake_options(options);
   const Layout layout = options.layout();
-  for (std::size_t seat = 0; options.start_step > 0 && seat < seats(layout); ++seat) {
-    const std::string part = part_name(place_of_seat(layout, seat), options.llm_stages);
+  for (std::size_t receiver = 0; options.start_step > 0 && receiver < receivers(layout);
+       ++receiver) {
+    const std::string part = part_name(place_of_receiver(layout, receiver), options.llm_stages);
     ISOCOST_TRY(load_state(options, part, model, intake_of.start));
   }
   ISOCOST_ASSIGN(Intake intake, Intake::connect(intake_of));
@@ -213,9 +215,9 @@ std::filesystem::path state_file(const Options& options, const std::string& part
 
 Status run_worker(const Options& options) {
   if (options.role == kReference) return run_reference(options);
-  std::size_t seat = 0;
-  std::from_chars(options.role.data(), options.role.data() + options.role.size(), seat);
-  return StageProcess(options, seat).run();
+  std::size_t receiver = 0;
+  std::from_chars(options.role.data(), options.role.data() + options.role.size(), receiver);
+  return StageProcess(options, receiver).run();
 }
 
 }  // namespace isocost

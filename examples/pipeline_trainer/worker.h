@@ -13,7 +13,8 @@ std::filesystem::path gradient_file(const Options& options, const std::string& p
 std::filesystem::path state_file(const Options& options, const std::string& part,
                                  std::uint32_t step);
 inline constexpr const char* kCursorTensor = "cursor";  ///< Beside the weights in a state ...
-inline constexpr const char* kLearntTensor = "learnt";  ///< ... as this is; see StartPoint.
+inline constexpr const char* kCostModelStateTensor =
+    "learned";  ///< ... as this is; see StartPoint.
 
 /// The life of a stage's process, or of the one that computes the reference.
 Status run_worker(const Options& options);

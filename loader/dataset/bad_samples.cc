@@ -41,23 +41,20 @@ std::string describe(const BadSample& bad) {
   return text + ": " + bad.reason;
 }
 
-Status check_bad_sample_limit(const NodeOptions& options) {
-  ISOCOST_TRY(parse_limit(options.max_bad_samples, 0));
+Status check_bad_sample_limit(const BadSampleOptions& options) {
+  ISOCOST_TRY(parse_limit(options.max, 0));
   return {};
 }
 
-BadSampleList::BadSampleList(const NodeOptions& options, std::uint64_t limit, LogSink log)
-    : policy_(options.on_bad_sample),
-      file_name_(options.bad_samples_file),
-      limit_(limit),
-      log_(std::move(log)) {}
+BadSampleList::BadSampleList(const BadSampleOptions& options, std::uint64_t limit, LogSink log)
+    : policy_(options.policy), file_name_(options.file), limit_(limit), log_(std::move(log)) {}
 
-Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const NodeOptions& options,
+Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const BadSampleOptions& options,
                                                              std::uint64_t dataset_size,
                                                              LogSink log) {
-  ISOCOST_ASSIGN(const std::uint64_t limit, parse_limit(options.max_bad_samples, dataset_size));
+  ISOCOST_ASSIGN(const std::uint64_t limit, parse_limit(options.max, dataset_size));
   std::error_code ignored;  // what cannot be removed cannot be written, which is said then
-  std::filesystem::remove(options.bad_samples_file, ignored);  // of a run before
+  std::filesystem::remove(options.file, ignored);  // of a run before
   return std::unique_ptr<BadSampleList>(new BadSampleList(options, limit, std::move(log)));
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -11,9 +12,17 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "loader/dataset/dataset.h"
-#include "loader/node/node_options.h"
 
 namespace isocost {
+
+enum class BadSamplePolicy : std::uint8_t { kSkip, kReplace, kFail };
+
+/// What becomes of samples that cannot be used. See docs/config.md.
+struct BadSampleOptions {
+  BadSamplePolicy policy = BadSamplePolicy::kSkip;
+  std::string max = "100%";  ///< A count, or a percentage of the data set.
+  std::filesystem::path file = "bad_samples.jsonl";
+};
 
 /// Counts bad samples, whatever the number of epochs that meet them, and lists each once in a
 /// JSON-lines file (opened when the first one comes) and says when the policy ends training.
@@ -22,7 +31,7 @@ class BadSampleList {
  public:
   /// `dataset_size` is what a percentage refers to. Errors: kInvalidArgument for a limit that is no
   /// count and no percentage.
-  static Result<std::unique_ptr<BadSampleList>> create(const NodeOptions& options,
+  static Result<std::unique_ptr<BadSampleList>> create(const BadSampleOptions& options,
                                                        std::uint64_t dataset_size, LogSink log);
 
   /// Errors: kCorrupt where the policy is to fail, kResourceExhausted where there are more than
@@ -32,7 +41,7 @@ class BadSampleList {
   std::uint64_t count() const;
 
  private:
-  BadSampleList(const NodeOptions& options, std::uint64_t limit, LogSink log);
+  BadSampleList(const BadSampleOptions& options, std::uint64_t limit, LogSink log);
   Status write(const BadSample& bad);
 
   const BadSamplePolicy policy_;
@@ -44,8 +53,8 @@ class BadSampleList {
   std::set<std::string, std::less<>> seen_;  // shard, key and part
 };
 
-/// Errors: kInvalidArgument where options.max_bad_samples is no count and no percentage.
-Status check_bad_sample_limit(const NodeOptions& options);
+/// Errors: kInvalidArgument where options.max is no count and no percentage.
+Status check_bad_sample_limit(const BadSampleOptions& options);
 
 /// {"shard": ..., "key": ..., "part": ..., "reason": ...}, one line without its end.
 std::string to_json_line(const BadSample& bad);

@@ -203,7 +203,8 @@ std::optional<Refusal> Maker::open_part(const InputSample& sample, const InputPa
     if (!file) return Refusal{part.name, std::move(file).error()};
     opened.source = *std::move(file);
   }
-  if (!format_from_extension(part.name)) return std::nullopt;  // the user's own, not ours to judge
+  if (!format_from_extension(part.name))
+    return std::nullopt;  // the user's own, not ours to evaluate_join
   readable = true;
   if (auto shape = probe(*opened.source, part.name, options_.limits); !shape) {
     return Refusal{part.name, std::move(shape).error()};

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "loader/metrics/endpoint.h"
+#include "loader/metrics/prometheus_text.h"
 #include "loader/node/internal/admission.h"
 #include "loader/node/internal/delivery_queue.h"
 #include "loader/node/internal/measurement.h"
@@ -32,7 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // How long a node that is done waits for its clients' goodbyes.
-constexpr std::chrono::seconds kFarewell{5};
+constexpr std::chrono::seconds kDrainTimeout{5};
 
 // One job's planning.
 struct Run {
@@ -51,7 +52,7 @@ class NodeImpl final : public Node {
         steps_(parts_),
         offer_{parts_.options, parts_.receivers(), parts_.layout ? parts_.layout->fingerprint() : 0,
                parts_.layout && parts_.layout->pipelined(), steps_.fingerprint()},
-        budget_(parts_.options.memory) {}
+        budget_(parts_.options.decode.memory) {}
 
   Status start();
   const std::string& endpoint() const override { return server_->endpoint(); }
@@ -83,7 +84,7 @@ class NodeImpl final : public Node {
   Status deliver(const DeliveryQueue::Delivery& delivery, std::uint64_t session,
                  const std::stop_token& stop);
   std::string name_of(std::int32_t rank) const;
-  void dismiss_those_who_wait();
+  void fail_blocked_ranks();
   void decode_and_send(const StepPlan& plan, std::size_t receiver, std::uint64_t session,
                        Fragment fragment, SampleId id, MemoryBudget::Grant grant);
   void fail(Error error);
@@ -130,16 +131,17 @@ Status NodeImpl::start() {
                      [this](const ServerEvent& event) { on_event(event); }, parts_.log));
   if (parts_.layout) {
     for (const std::string& warning : parts_.layout->warnings()) {
-      log(parts_.log, LogLevel::kWarning, "layout " + options.layout.string() + ": " + warning);
+      log(parts_.log, LogLevel::kWarning,
+          "layout " + options.plan.layout.string() + ": " + warning);
     }
   }
-  executor_ = make_executor(static_cast<std::size_t>(options.workers));
+  executor_ = make_executor(static_cast<std::size_t>(options.decode.workers));
   decoder_ = std::make_unique<StepDecoder>(
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, executor_.get(), &budget_, &pool_,
                            parts_.bad.get(), parts_.load_hook, parts_.layout.get()},
       options);
-  if (options.metrics.empty()) return {};
-  ISOCOST_ASSIGN(const MetricsAddress address, parse_metrics_address(options.metrics));
+  if (options.service.metrics.empty()) return {};
+  ISOCOST_ASSIGN(const MetricsAddress address, parse_metrics_address(options.service.metrics));
   timeline_ = std::make_unique<Timeline>(parts_.layout.get());
   ISOCOST_ASSIGN(
       metrics_,
@@ -162,26 +164,26 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   if (steps_.continues(hello.start.cursor, hello.start.step)) {
     hello.start.cursor = steps_.fingerprint();
   }
-  tl::expected<Verdict, Refusal> verdict;
+  tl::expected<JoinDecision, Refusal> verdict;
   {
     const std::lock_guard lock(mutex_);
-    verdict = judge(hello, applicant.same_client, job_.get(), offer_);
+    verdict = evaluate_join(hello, applicant.same_client, job_.get(), offer_);
     if (!verdict) return tl::unexpected(verdict.error());
-    steps_.offer(hello.start.learnt);
-    if (*verdict == Verdict::kJoin) return welcome(*job_);
+    steps_.offer(hello.start.cost_model_state);
+    if (*verdict == JoinDecision::kJoin) return welcome(*job_);
   }
-  const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
+  const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
   if (auto refusal = check_start(hello, epochs, parts_.steps(hello.start.epoch)))
     return tl::unexpected(*std::move(refusal));
   // Without the lock: those that are found to have gone are reported meanwhile.
-  if (*verdict == Verdict::kBeginAgain) {
+  if (*verdict == JoinDecision::kBeginAgain) {
     if (auto refusal = applicant.taken()) return tl::unexpected(*std::move(refusal));
   }
   const bool alone = applicant.alone();
   const std::lock_guard lock(mutex_);
   if (job_ && !alone) {
     const auto now = Clock::now();
-    return tl::unexpected(not_yet(hello, *job_, now - job_->disputed_since(now)));
+    return tl::unexpected(retry_later(hello, *job_, now - job_->disputed_since(now)));
   }
   auto job = new_job(hello, job_ ? job_->id() + 1 : 1, offer_);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
@@ -197,8 +199,8 @@ void NodeImpl::compare_hardware(const Hello& hello) {
   hardware_compared_ = true;
   if (hello.hardware == profiled.substr(0, kMaxHardwareBytes)) return;
   log(parts_.log, LogLevel::kWarning,
-      "profile " + parts_.options.profile.string() + " was measured on " + profiled + "; rank " +
-          std::to_string(hello.rank) + " computes on " + hello.hardware +
+      "profile " + parts_.options.plan.profile.string() + " was measured on " + profiled +
+          "; rank " + std::to_string(hello.rank) + " computes on " + hello.hardware +
           ": measure a profile there (docs/profile.md), or let correction find the difference");
 }
 
@@ -211,9 +213,9 @@ Welcome NodeImpl::welcome(const Job& job) const {
   welcome.recipe_fingerprint = parts_.recipe.fingerprint();
   welcome.samples_per_epoch = parts_.dataset->size();
   welcome.steps_per_epoch = static_cast<std::uint32_t>(parts_.steps(0));
-  welcome.epochs = static_cast<std::uint32_t>(parts_.options.epochs);
-  welcome.global_batch = static_cast<std::uint32_t>(parts_.options.global_batch);
-  welcome.microbatches = static_cast<std::uint32_t>(parts_.options.microbatches);
+  welcome.epochs = static_cast<std::uint32_t>(parts_.options.plan.epochs);
+  welcome.global_batch_size = static_cast<std::uint32_t>(parts_.options.plan.global_batch_size);
+  welcome.microbatches = static_cast<std::uint32_t>(parts_.options.plan.microbatches);
   return welcome;
 }
 
@@ -222,7 +224,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
     take_report(reported->rank, reported->report);
     return;
   }
-  if (const auto* came = std::get_if<ProfileCame>(&event)) {
+  if (const auto* came = std::get_if<ProfileReceived>(&event)) {
     steps_.offer(*came);
     return;
   }
@@ -258,7 +260,7 @@ void NodeImpl::take_report(std::int32_t rank, const Report& report) {
     meter_.reported(id, rank, report, step->plan);
     if (timeline_) timeline_->reported(id, rank, report, step->plan);
     if (steps_.model().report(measurement, std::move(step))) return;
-    why = ": too many wait to be learnt from";
+    why = ": too many wait to be learned from";
   }
   counts_.reports_rejected += 1;
   const std::uint64_t rejected = static_cast<std::uint64_t>(counts_.reports_rejected);
@@ -283,7 +285,7 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
   } while (!status && status.error().code() == ErrorCode::kCancelled && !stop.stop_requested());
   steps_.keep();
   if (status) {
-    wait_until_left(kFarewell);
+    wait_until_left(kDrainTimeout);
     return summary();
   }
   server_->fail(status.error());
@@ -297,13 +299,13 @@ Result<Run> NodeImpl::wait_for_job(const std::stop_token& stop) {
     return Error(ErrorCode::kCancelled, "the node was asked to stop");
   }
   Run run{job_->id(), job_->start(), parts_.options, {}};
-  if (!parts_.layout) run.options.ranks = job_->ranks();
+  if (!parts_.layout) run.options.plan.ranks = job_->ranks();
   return run;
 }
 
 void NodeImpl::plan_all(const Run& run) {
   steps_.begin_job();
-  const auto epochs = static_cast<std::uint64_t>(parts_.options.epochs);
+  const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
   Status status;
   std::uint32_t epoch = run.start.epoch;
   for (; status && (epochs == 0 || epoch < epochs); ++epoch) {
@@ -324,7 +326,7 @@ Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t f
   const std::uint64_t steps = parts_.steps(epoch);
   EpochEnd end;
   end.epoch = epoch;
-  end.last_epoch = epoch + 1 == static_cast<std::uint64_t>(parts_.options.epochs);
+  end.last_epoch = epoch + 1 == static_cast<std::uint64_t>(parts_.options.plan.epochs);
   const std::uint64_t delivered_before = counts_.delivered;
   for (std::uint64_t step = first_step; step < steps; ++step) {
     ISOCOST_TRY(wait_for_room(run));
@@ -337,9 +339,9 @@ Status NodeImpl::plan_epoch(const Run& run, std::uint32_t epoch, std::uint32_t f
   if (end.delivered == 0 && first_step == 0 && steps > 0) {
     return Error(ErrorCode::kCorrupt,
                  "every sample of epoch " + std::to_string(epoch) + " is bad" +
-                     (parts_.options.bad_samples_file.empty()
+                     (parts_.options.bad_samples.file.empty()
                           ? std::string()
-                          : ": " + parts_.options.bad_samples_file.string() + " lists why"));
+                          : ": " + parts_.options.bad_samples.file.string() + " lists why"));
   }
   if (end.dropped > 0) {
     log(parts_.log, LogLevel::kInfo,
@@ -353,7 +355,7 @@ Status NodeImpl::wait_for_room(const Run& run) {
   std::unique_lock lock(mutex_);
   const bool room = changed_.wait(lock, run.stop, [&] {
     return !serves(run.job) ||
-           job_->queue().ahead() <= static_cast<std::size_t>(parts_.options.plan_ahead);
+           job_->queue().ahead() <= static_cast<std::size_t>(parts_.options.service.plan_ahead);
   });
   return room && serves(run.job) ? Status() : superseded();
 }
@@ -408,15 +410,16 @@ Status NodeImpl::deliver_all(std::uint64_t job, const std::stop_token& stop) {
     {
       std::unique_lock lock(mutex_);
       std::optional<DeliveryQueue::Delivery> next;
-      const bool woken = changed_.wait_for(lock, stop, parts_.options.timeout, [&] {
-        if (failure_ || !serves(job) || job_->queue().finished()) return true;
-        next = job_->queue().next();
-        return next.has_value();
-      });
+      const bool woken =
+          changed_.wait_for(lock, stop, parts_.options.service.heartbeat_timeout, [&] {
+            if (failure_ || !serves(job) || job_->queue().finished()) return true;
+            next = job_->queue().next();
+            return next.has_value();
+          });
       if (failure_) return *failure_;
       if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "the node was asked to stop");
       if (!woken) {
-        dismiss_those_who_wait();
+        fail_blocked_ranks();
         continue;
       }
       if (!serves(job)) return superseded();
@@ -431,18 +434,19 @@ Status NodeImpl::deliver_all(std::uint64_t job, const std::stop_token& stop) {
 
 std::string NodeImpl::name_of(std::int32_t rank) const {
   if (!parts_.layout) return "rank " + std::to_string(rank);
-  const auto seats = parts_.layout->seats();
-  const auto seat = static_cast<std::size_t>(rank);
-  return seat < seats.size() ? "the trainer at " + seats[seat].name
-                             : "seat " + std::to_string(rank);
+  const auto receivers = parts_.layout->receivers();
+  const auto receiver = static_cast<std::size_t>(rank);
+  return receiver < receivers.size() ? "the trainer at " + receivers[receiver].name
+                                     : "receiver " + std::to_string(rank);
 }
 
 // Planning keeps `plan_ahead` to the rank that is furthest behind. Where nobody holds that rank,
 // the others would wait for ever: they are told, and may come back together. With mutex_ held.
-void NodeImpl::dismiss_those_who_wait() {
+void NodeImpl::fail_blocked_ranks() {
   const DeliveryQueue& queue = job_->queue();
   const auto awaited = queue.awaited();
-  if (!awaited || queue.ahead() <= static_cast<std::size_t>(parts_.options.plan_ahead)) return;
+  if (!awaited || queue.ahead() <= static_cast<std::size_t>(parts_.options.service.plan_ahead))
+    return;
   const Refusal refusal{
       ErrorCode::kUnavailable,
       name_of(*awaited) + (job_->seen(*awaited) ? " has gone" : " never came") +
@@ -508,7 +512,7 @@ void NodeImpl::fail(Error error) {
 // time out.
 void NodeImpl::wait_until_told() {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kFarewell, [this] { return job_->all_seen(); });
+  changed_.wait_for(lock, kDrainTimeout, [this] { return job_->all_seen(); });
 }
 
 bool NodeImpl::wait_until_left(std::chrono::milliseconds limit) {
@@ -526,11 +530,11 @@ NodeSummary NodeImpl::summary() {
   summary.bad = parts_.bad->count();
   summary.replaced = decoder_->replaced();
   summary.memory_peak_bytes = budget_.peak();
-  const OnlineModel::Progress learnt = steps_.model().progress();
-  summary.measurements = learnt.measurements;
-  summary.reports_rejected += learnt.rejected;
-  summary.reprofiles = learnt.profiles;
-  summary.mape = learnt.mape;
+  const OnlineModel::Progress cost_model_state = steps_.model().progress();
+  summary.measurements = cost_model_state.measurements;
+  summary.reports_rejected += cost_model_state.rejected;
+  summary.reprofiles = cost_model_state.profiles;
+  summary.mape = cost_model_state.mape;
   return summary;
 }
 
@@ -539,7 +543,7 @@ NodeMetrics NodeImpl::metrics() {
   now.uptime_s = std::chrono::duration<double>(Clock::now() - made_).count();
   now.summary = summary();
   now.training = meter_.totals();
-  now.correct = parts_.options.correct;
+  now.correct = parts_.options.plan.correct;
   now.memory_bytes = budget_.in_use();
   now.memory_budget_bytes = budget_.limit();
   now.waiting_bytes = decoder_->waiting_bytes();
@@ -547,7 +551,7 @@ NodeMetrics NodeImpl::metrics() {
   now.decoded_bytes = decoder_->decoded_bytes();
   now.correction = steps_.model().progress().correction;
   if (parts_.layout) {
-    for (const Seat& seat : parts_.layout->seats()) now.places.push_back(seat.name);
+    for (const Receiver& receiver : parts_.layout->receivers()) now.places.push_back(receiver.name);
   }
   const std::lock_guard lock(mutex_);
   if (job_ == nullptr) return now;

@@ -9,9 +9,8 @@
 #include "base/result.h"
 #include "costmodel/cost_model.h"
 #include "loader/dataset/dataset.h"
-#include "loader/metrics/metrics.h"
-#include "loader/metrics/node_summary.h"
-#include "loader/node/internal/step_decoder.h"
+#include "loader/metrics/snapshot.h"
+#include "loader/node/load_hook.h"
 #include "loader/node/node_options.h"
 
 namespace isocost {

@@ -25,7 +25,7 @@ std::uint32_t hash_of_drawn(const Cursor& cursor, const Dataset& dataset, std::i
   return std::max<std::uint32_t>(upper_half(hash.value()), 1);
 }
 
-std::uint32_t hash_of_composing(const NodeOptions& options, const Recipe& recipe,
+std::uint32_t hash_of_composing(const PlanOptions& options, const Recipe& recipe,
                                 const ServedLayout* layout, const CostProfile& starting) {
   Fingerprint hash;
   hash.add(options.ranks);
@@ -40,7 +40,7 @@ std::uint32_t hash_of_composing(const NodeOptions& options, const Recipe& recipe
 
 }  // namespace
 
-BatchComposer::BatchComposer(const Context& context, const NodeOptions& options,
+BatchComposer::BatchComposer(const Context& context, const PlanOptions& options,
                              const CostProfile& starting)
     : context_(context),
       options_(options),
@@ -85,7 +85,7 @@ Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
   problem.microbatches = static_cast<std::size_t>(options_.microbatches);
   problem.microbatch_bytes = options_.microbatch_memory;
   problem.objective = Objective::kSlowestRank;
-  std::vector<PipelineLoad> samples;
+  std::vector<SampleCost> samples;
   for (const SampleId id : ids) {
     const Load load = load_of(id);
     const ModuleSeconds seconds = model_.predict_sample(load);
@@ -110,7 +110,7 @@ Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,
   for (std::uint64_t step = first; step < end; ++step) {
     window.batches.push_back(context_.cursor->batch(epoch, step));
     const std::vector<SampleId>& drawn = window.batches.back();
-    if (drawn.size() < static_cast<std::size_t>(options_.global_batch)) continue;
+    if (drawn.size() < static_cast<std::size_t>(options_.global_batch_size)) continue;
     sizes.push_back(drawn.size());
     ids.insert(ids.end(), drawn.begin(), drawn.end());
   }

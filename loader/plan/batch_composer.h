@@ -8,8 +8,8 @@
 #include "costmodel/cost_model.h"
 #include "decode/recipe.h"
 #include "loader/dataset/dataset.h"
-#include "loader/node/node_options.h"
 #include "loader/plan/cursor.h"
+#include "loader/plan/plan_options.h"
 #include "loader/plan/served_layout.h"
 
 namespace isocost {
@@ -32,7 +32,7 @@ class BatchComposer {
     const ServedLayout* layout = nullptr;  ///< What a step is for the job; may be null.
   };
   /// Of the options it takes lookahead, ranks, microbatches, microbatch_memory and steps.
-  BatchComposer(const Context& context, const NodeOptions& options, const CostProfile& starting);
+  BatchComposer(const Context& context, const PlanOptions& options, const CostProfile& starting);
 
   /// The samples of a batch in the order in which the cursor drew them; empty beyond the epoch's
   /// steps. Errors: those of compose_batches.
@@ -57,7 +57,7 @@ class BatchComposer {
   Load load_of(SampleId id) const;
 
   const Context context_;
-  const NodeOptions options_;
+  const PlanOptions options_;
   const CostModel model_;       // never corrected
   std::uint32_t drawn_ = 0;     // of what is drawn, and into which windows
   std::uint32_t composed_ = 0;  // of all that decides how a window is shared out

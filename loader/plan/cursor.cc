@@ -49,8 +49,9 @@ std::uint64_t Cursor::fingerprint(std::uint64_t dataset) const {
   Fingerprint hash;
   hash.add(dataset);
   hash.add(options_.size);
-  hash.add(options_.shuffle ? options_.seed : 0);
-  hash.add(options_.shuffle);
+  const bool shuffled = options_.shuffle != ShufflePolicy::kOff;
+  hash.add(shuffled ? options_.seed : 0);
+  hash.add(shuffled);
   hash.add(options_.global_batch_size);
   hash.add(static_cast<std::uint8_t>(options_.tail));
   return std::max<std::uint64_t>(hash.value(), 1);
@@ -71,7 +72,7 @@ std::vector<SampleId> Cursor::batch(std::uint64_t epoch, std::uint64_t step) con
     const std::uint64_t from = position < carried ? epoch - 1 - back / options_.size : epoch;
     const std::uint64_t index =
         position < carried ? options_.size - 1 - back % options_.size : position - carried;
-    if (!options_.shuffle) {
+    if (options_.shuffle == ShufflePolicy::kOff) {
       ids.push_back(index);
       continue;
     }

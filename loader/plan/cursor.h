@@ -14,12 +14,18 @@ enum class TailPolicy : std::uint8_t {
   kCarry,    ///< They stand in front of the next epoch's; the last epoch delivers its rest.
 };
 
+/// The order in which an epoch visits the samples.
+enum class ShufflePolicy : std::uint8_t {
+  kOff,     ///< The order of the shards.
+  kGlobal,  ///< A permutation of the whole data set.
+};
+
 struct CursorOptions {
   std::uint64_t seed = 0;
   std::uint64_t size = 0;               ///< Samples of the data set.
   std::uint64_t global_batch_size = 1;  ///< Samples; 0 counts as 1.
   TailPolicy tail = TailPolicy::kDeliver;
-  bool shuffle = true;
+  ShufflePolicy shuffle = ShufflePolicy::kGlobal;
   std::uint64_t epochs = 1;  ///< Tells kCarry which epoch is the last; 0: none is.
 };
 

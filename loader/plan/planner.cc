@@ -13,7 +13,7 @@
 namespace isocost {
 namespace {
 
-constexpr double kLeastForward = 0.05;  // of a pass forth and back, as of the way back
+constexpr double kLeastForward = 0.05;  // of a pass forward and backward, as of the way back
 
 double forward_share_of(const CostModel& model) {
   return std::clamp(model.forward_share(), kLeastForward, 1 - kLeastForward);
@@ -31,17 +31,17 @@ BalanceOptions balance_options() {
 constexpr std::int64_t kPipelineEvaluations = 8'000;
 
 BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
-                            const CostModel& model, const NodeOptions& options) {
+                            const CostModel& model, const PlanOptions& options) {
   BalanceProblem problem;
   problem.dimensions = kModules;
   problem.ranks = static_cast<std::size_t>(options.ranks);
   problem.microbatches = microbatches;
   // Data-parallel ranks run their modules one after the other and meet at the end of the step.
   problem.objective = Objective::kSlowestRank;
-  if (const auto speeds = model.rank_speeds(); !speeds.empty()) {
-    problem.rank_speeds.assign(problem.ranks, 1);
-    std::copy_n(speeds.begin(), std::min(speeds.size(), problem.ranks),
-                problem.rank_speeds.begin());
+  if (const auto slowdowns = model.rank_slowdowns(); !slowdowns.empty()) {
+    problem.rank_slowdowns.assign(problem.ranks, 1);
+    std::copy_n(slowdowns.begin(), std::min(slowdowns.size(), problem.ranks),
+                problem.rank_slowdowns.begin());
   }
   problem.costs.reserve(input.loads.size() * kModules);
   for (const Load& load : input.loads) {
@@ -55,9 +55,9 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
   return problem;
 }
 
-std::vector<PipelineLoad> pipeline_loads(const PlanInput& input, const CostModel& model,
-                                         const ServedLayout& layout) {
-  std::vector<PipelineLoad> samples;
+std::vector<SampleCost> pipeline_loads(const PlanInput& input, const CostModel& model,
+                                       const ServedLayout& layout) {
+  std::vector<SampleCost> samples;
   samples.reserve(input.loads.size());
   for (const Load& load : input.loads) {
     samples.push_back(layout.price(model.predict_sample(load), load));
@@ -81,37 +81,36 @@ Division division_of(MicrobatchBins bins, double step_s, double bound_s, Encoder
 }
 
 // Bins, makespan and bound of a whole step of a pipelined layout.
-Result<Division> plan_for_pipeline(const std::vector<PipelineLoad>& samples,
-                                   const NodeOptions& options, const BalanceProblem& problem,
+Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
+                                   const PlanOptions& options, const BalanceProblem& problem,
                                    const PipelineModel& pipeline, const ServedLayout& layout) {
   const OrderOptions order{.evaluations = kPipelineEvaluations, .caps = layout.activation_caps()};
   PipelinePlan plan;
-  if (options.balance == BalancePolicy::kIsocost && options.microbatch_memory == 0 &&
+  if (options.balance == BalancePolicy::kCost && options.microbatch_memory == 0 &&
       !layout.coupled()) {
     ISOCOST_ASSIGN(DecoupledPlan apart,
-                   plan_decoupled(pipeline, samples, PipelinePolicy::kIsocost, order));
+                   plan_decoupled(pipeline, samples, PipelinePolicy::kCost, order));
     return division_of(std::move(apart.bins), apart.step_s, apart.lower_bound_s,
                        std::move(apart.encoder));
   }
-  if (options.balance == BalancePolicy::kIsocost && options.microbatch_memory > 0) {
+  if (options.balance == BalancePolicy::kCost && options.microbatch_memory > 0) {
     // The cap first, which the search in the simulator does not know; then the order.
     ISOCOST_ASSIGN(BalanceResult balanced, isocost::balance(problem, balance_options()));
     ISOCOST_ASSIGN(plan, order_microbatches(pipeline, samples, balanced.bins, order));
   } else {
-    const PipelinePolicy policy = options.balance == BalancePolicy::kIsocost
-                                      ? PipelinePolicy::kIsocost
-                                      : PipelinePolicy::kBlind;
+    const PipelinePolicy policy =
+        options.balance == BalancePolicy::kCost ? PipelinePolicy::kCost : PipelinePolicy::kInOrder;
     ISOCOST_ASSIGN(plan, plan_pipeline(pipeline, samples, policy, order));
   }
   return division_of(std::move(plan.bins), plan.step_s, plan.lower_bound_s, {});
 }
 
 Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, const CostModel& model,
-                        const NodeOptions& options, const ServedLayout* layout) {
+                        const PlanOptions& options, const ServedLayout* layout) {
   BalanceProblem problem = make_problem(input, microbatches, model, options);
   if (layout != nullptr && layout->pipelined()) {
-    const std::vector<PipelineLoad> samples = pipeline_loads(input, model, *layout);
-    PipelineModel pipeline = layout->pipeline(model.rank_speeds());
+    const std::vector<SampleCost> samples = pipeline_loads(input, model, *layout);
+    PipelineModel pipeline = layout->pipeline(model.rank_slowdowns());
     pipeline.forward_share = forward_share_of(model);
     BalanceProblem by_stage = pipeline_problem(pipeline, samples);
     by_stage.microbatches = microbatches;
@@ -123,7 +122,7 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
     }
   }
   Division division;
-  if (options.balance == BalancePolicy::kNone) {
+  if (options.balance == BalancePolicy::kInOrder) {
     ISOCOST_ASSIGN(division.llm, deal_in_order(problem));
   } else {
     ISOCOST_ASSIGN(division.llm, isocost::balance(problem, balance_options()));
@@ -132,7 +131,7 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
 }
 
 // Fewer samples than ranks: one each, and for the ranks that are left a repeat of weight 0.
-Division one_each(const PlanInput& input, const NodeOptions& options) {
+Division one_each(const PlanInput& input, const PlanOptions& options) {
   Division division;
   for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
     const auto slot = static_cast<std::size_t>(rank) % input.loads.size();
@@ -204,16 +203,16 @@ std::uint64_t hash_of(const PlanInput& input, const StepPlan& plan) {
 
 }  // namespace
 
-std::uint32_t microbatches_for(std::int64_t samples, const NodeOptions& options) {
+std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options) {
   const std::int64_t wanted =
-      (samples * options.microbatches + options.global_batch - 1) / options.global_batch;
+      (samples * options.microbatches + options.global_batch_size - 1) / options.global_batch_size;
   const std::int64_t possible = samples / options.ranks;
   return static_cast<std::uint32_t>(
       std::max<std::int64_t>(1, std::min({wanted, possible, options.microbatches})));
 }
 
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
-                           const NodeOptions& options, const ServedLayout* layout) {
+                           const PlanOptions& options, const ServedLayout* layout) {
   if (input.loads.empty()) return Error(ErrorCode::kInvalidArgument, "a step without samples");
   StepPlan plan;
   const auto samples = static_cast<std::int64_t>(input.loads.size());
@@ -225,9 +224,9 @@ Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
     ISOCOST_ASSIGN(division, divide(input, plan.microbatches, model, options, layout));
   }
   fill_bins(input, division.llm, model, plan);
-  plan.speeds.assign(model.rank_speeds().begin(), model.rank_speeds().end());
+  plan.slowdowns.assign(model.rank_slowdowns().begin(), model.rank_slowdowns().end());
   if (layout != nullptr) {
-    plan.seats = layout->seats();
+    plan.layout_receivers = layout->receivers();
     if (layout->has_encoder_ranks()) {
       fill_encoder(input, model, *layout, division.encoder, plan);
     }

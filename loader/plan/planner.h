@@ -8,7 +8,7 @@
 #include "base/load.h"
 #include "base/result.h"
 #include "costmodel/cost_model.h"
-#include "loader/node/node_options.h"
+#include "loader/plan/plan_options.h"
 #include "loader/plan/served_layout.h"
 #include "loader/plan/step_plan.h"
 
@@ -23,7 +23,7 @@ struct PlanInput {
 
 /// Microbatches per rank for `samples` samples: `full` for a whole global batch, fewer for a tail,
 /// never more than give every microbatch a sample, at least one.
-std::uint32_t microbatches_for(std::int64_t samples, const NodeOptions& options);
+std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options);
 
 /// Lays a global batch out. Pure and deterministic: the same input, options and coefficients give
 /// the same plan, byte for byte. With a pipelined `layout` a rank's microbatches are divided and
@@ -34,6 +34,6 @@ std::uint32_t microbatches_for(std::int64_t samples, const NodeOptions& options)
 /// are fewer samples than ranks, ranks without one get a zero-weight repeat. Errors:
 /// kInvalidArgument for no samples; kResourceExhausted where the memory cap cannot be kept.
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
-                           const NodeOptions& options, const ServedLayout* layout = nullptr);
+                           const PlanOptions& options, const ServedLayout* layout = nullptr);
 
 }  // namespace isocost

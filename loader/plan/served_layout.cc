@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "balancer/layout/layout.h"
-#include "balancer/pipeline/sample_prices.h"
+#include "costmodel/sample_cost.h"
 
 namespace isocost {
 namespace {
 
 Status agree(const char* field, std::int64_t given, std::size_t wanted, const char* what,
-             const NodeOptions& options) {
+             const PlanOptions& options) {
   if (given == static_cast<std::int64_t>(wanted)) return {};
   return Error(ErrorCode::kInvalidArgument, std::string(field) + " = " + std::to_string(given) +
                                                 ": layout " + options.layout.string() + " has " +
@@ -21,7 +21,7 @@ Status agree(const char* field, std::int64_t given, std::size_t wanted, const ch
                                                 field + " out, or the layout");
 }
 
-Status check(const NodeOptions& options, const Layout& layout) {
+Status check(const PlanOptions& options, const Layout& layout) {
   ISOCOST_TRY(agree("ranks", options.ranks, layout.llm.data, "LLM replicas", options));
   return agree("microbatches", options.microbatches, layout.microbatches, "microbatches a replica",
                options);
@@ -31,15 +31,15 @@ bool has_stages(const Layout& layout) {
   return layout.llm.pipeline > 1 || layout.encoder_place == EncoderPlace::kOwnRanks;
 }
 
-Status check_reprofile(const NodeOptions& options, const Layout& layout) {
+Status check_reprofile(const PlanOptions& options, const Layout& layout) {
   if (!options.reprofile || !has_stages(layout)) return {};
   return Error(ErrorCode::kInvalidArgument, "reprofile = on: no rank of layout " +
                                                 options.layout.string() +
                                                 " holds all stages, and could measure the model");
 }
 
-PipelineLoad mean_price(const CostProfile& profile, std::span<const Load> loads) {
-  PipelineLoad sum;
+SampleCost mean_price(const CostProfile& profile, std::span<const Load> loads) {
+  SampleCost sum;
   const SamplePrices prices(profile);
   for (const Load& load : loads) sum += prices.of(load);
   const auto n = static_cast<double>(std::max<std::size_t>(loads.size(), 1));
@@ -65,8 +65,8 @@ struct LayoutModel {
   PipelineModel pipeline;
 };
 
-Result<LayoutModel> model_of(const NodeOptions& options, const CostProfile& starting,
-                             const PipelineLoad& mean_sample) {
+Result<LayoutModel> model_of(const PlanOptions& options, const CostProfile& starting,
+                             const SampleCost& mean_sample) {
   ISOCOST_ASSIGN(Layout layout, Layout::load(options.layout));
   ISOCOST_TRY(check(options, layout));
   ISOCOST_TRY(check_reprofile(options, layout));
@@ -79,41 +79,43 @@ Result<LayoutModel> model_of(const NodeOptions& options, const CostProfile& star
   return LayoutModel{std::move(layout), std::move(job), *std::move(pipeline)};
 }
 
-Result<std::vector<Seat>> seats_of(const JobModel& job, const Layout& layout,
-                                   const PipelineModel& pipeline) {
-  std::vector<Seat> all;
-  for (std::size_t i = 0; i < seats(layout); ++i) {
-    const Place place = place_of_seat(layout, i);
-    Seat seat;
-    seat.module = place.module;
-    seat.replica = static_cast<std::uint32_t>(place.data);
-    seat.stage = static_cast<std::uint32_t>(place.stage);
-    ISOCOST_ASSIGN(seat.work, stage_work(layout, pipeline, place));
-    seat.tensor.fill(encoder_tensor_cost(job, layout));
-    seat.tensor.at(static_cast<std::size_t>(Module::kLlm)) = llm_tensor_cost(job, layout);
-    seat.name = place.to_string();
-    all.push_back(std::move(seat));
+Result<std::vector<Receiver>> make_receivers(const JobModel& job, const Layout& layout,
+                                             const PipelineModel& pipeline) {
+  std::vector<Receiver> all;
+  for (std::size_t i = 0; i < receivers(layout); ++i) {
+    const Place place = place_of_receiver(layout, i);
+    Receiver receiver;
+    receiver.module = place.module;
+    receiver.replica = static_cast<std::uint32_t>(place.data);
+    receiver.stage = static_cast<std::uint32_t>(place.stage);
+    ISOCOST_ASSIGN(receiver.work, stage_work(layout, pipeline, place));
+    receiver.tensor.fill(encoder_tensor_cost(job, layout));
+    receiver.tensor.at(static_cast<std::size_t>(Module::kLlm)) = llm_tensor_cost(job, layout);
+    receiver.name = place.to_string();
+    all.push_back(std::move(receiver));
   }
   return all;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const NodeOptions& options,
+Result<std::unique_ptr<const ServedLayout>> ServedLayout::create(const PlanOptions& options,
                                                                  const CostProfile& starting,
                                                                  std::span<const Load> loads) {
   if (options.layout.empty()) return std::unique_ptr<const ServedLayout>();
   ISOCOST_ASSIGN(LayoutModel model, model_of(options, starting, mean_price(starting, loads)));
-  ISOCOST_ASSIGN(std::vector<Seat> seats, seats_of(model.job, model.layout, model.pipeline));
-  return std::unique_ptr<const ServedLayout>(new ServedLayout(
-      std::move(model.layout), std::move(model.pipeline), std::move(model.job), std::move(seats)));
+  ISOCOST_ASSIGN(std::vector<Receiver> receivers,
+                 make_receivers(model.job, model.layout, model.pipeline));
+  return std::unique_ptr<const ServedLayout>(
+      new ServedLayout(std::move(model.layout), std::move(model.pipeline), std::move(model.job),
+                       std::move(receivers)));
 }
 
 bool ServedLayout::pipelined() const { return has_stages(layout_); }
 
-PipelineLoad ServedLayout::price(const ModuleSeconds& seconds, const Load& load) const {
+SampleCost ServedLayout::price(const ModuleSeconds& seconds, const Load& load) const {
   const auto of = [](Module module) { return static_cast<std::size_t>(module); };
-  PipelineLoad sample;
+  SampleCost sample;
   sample.encoder_s = seconds[of(Module::kVision)] + seconds[of(Module::kAudio)];
   sample.llm_s = seconds[of(Module::kLlm)];
   sample.encoder_units =
@@ -123,7 +125,7 @@ PipelineLoad ServedLayout::price(const ModuleSeconds& seconds, const Load& load)
 }
 
 std::optional<std::string> ServedLayout::beyond_memory(const Load& load) const {
-  const PipelineLoad alone = price({}, load);
+  const SampleCost alone = price({}, load);
   std::vector<StagePass> encoder(pipeline_.encoder.shares.size());
   std::vector<StagePass> llm(pipeline_.llm.shares.size());
   if (!encoder.empty()) encoder_passes(pipeline_, alone, encoder);
@@ -133,20 +135,21 @@ std::optional<std::string> ServedLayout::beyond_memory(const Load& load) const {
   return beyond(llm, caps.llm_bytes, "llm");
 }
 
-PipelineModel ServedLayout::pipeline(std::span<const double> speeds) const {
+PipelineModel ServedLayout::pipeline(std::span<const double> slowdowns) const {
   PipelineModel model = pipeline_;
-  if (speeds.empty()) return model;
-  model.llm.speeds.assign(model.llm.replicas * model.llm.stages, 1);
-  model.encoder.speeds.assign(model.encoder.replicas * model.encoder.stages, 1);
-  for (std::size_t i = 0; i < std::min(seats_.size(), speeds.size()); ++i) {
-    const Seat& seat = seats_[i];
-    ModuleStages& module = seat.module == LayoutModule::kLlm ? model.llm : model.encoder;
-    module.speeds[seat.replica * module.stages + seat.stage] = std::clamp(speeds[i], 0.01, 100.0);
+  if (slowdowns.empty()) return model;
+  model.llm.slowdowns.assign(model.llm.replicas * model.llm.stages, 1);
+  model.encoder.slowdowns.assign(model.encoder.replicas * model.encoder.stages, 1);
+  for (std::size_t i = 0; i < std::min(receivers_.size(), slowdowns.size()); ++i) {
+    const Receiver& receiver = receivers_[i];
+    ModuleStages& module = receiver.module == LayoutModule::kLlm ? model.llm : model.encoder;
+    module.slowdowns[receiver.replica * module.stages + receiver.stage] =
+        std::clamp(slowdowns[i], 0.01, 100.0);
   }
   return model;
 }
 
-ModuleSeconds Seat::from_one_rank(const ModuleSeconds& seconds, const Load& load) const {
+ModuleSeconds Receiver::from_one_rank(const ModuleSeconds& seconds, const Load& load) const {
   ModuleSeconds here{};
   for (std::size_t m = 0; m < kModules; ++m) {
     const auto units = static_cast<double>(load.modules.at(m).units);
@@ -157,7 +160,7 @@ ModuleSeconds Seat::from_one_rank(const ModuleSeconds& seconds, const Load& load
 }
 
 // What tensor ranks pay for their reductions is no part of the module.
-ModuleSeconds Seat::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
+ModuleSeconds Receiver::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
   constexpr double kLeastWork = 0.1;  // of what was measured, should reductions seem to take it all
   ModuleSeconds seconds{};
   for (std::size_t m = 0; m < kModules; ++m) {
@@ -172,15 +175,15 @@ ModuleSeconds Seat::as_one_rank(const ModuleSeconds& measured, const Load& load)
   return seconds;
 }
 
-Status check_layout(const NodeOptions& options, const CostProfile& starting) {
+Status check_layout(const PlanOptions& options, const CostProfile& starting) {
   // Whatever it is, a mean sample decides only where layers are cut.
-  constexpr PipelineLoad kAnySample{1, 1, 1, 1};
+  constexpr SampleCost kAnySample{1, 1, 1, 1};
   if (options.layout.empty()) return {};
   const auto model = model_of(options, starting, kAnySample);
   return model ? Status() : model.error();
 }
 
-Status adopt_layout(NodeOptions& options) {
+Status adopt_layout(PlanOptions& options) {
   ISOCOST_ASSIGN(const Layout layout, Layout::load(options.layout));
   options.ranks = static_cast<std::int64_t>(layout.llm.data);
   options.microbatches = static_cast<std::int64_t>(layout.microbatches);

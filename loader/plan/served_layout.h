@@ -14,12 +14,12 @@
 #include "base/load.h"
 #include "base/result.h"
 #include "costmodel/cost_model.h"
-#include "loader/node/node_options.h"
+#include "loader/plan/plan_options.h"
 
 namespace isocost {
 
-/// A seat of a layout (see balancer/layout/place.h), and what is done there.
-struct Seat {
+/// A receiver of a layout (see balancer/layout/place.h), and what is done there.
+struct Receiver {
   LayoutModule module = LayoutModule::kLlm;
   std::uint32_t replica = 0;
   std::uint32_t stage = 0;
@@ -27,7 +27,7 @@ struct Seat {
   std::array<TensorCost, kModules> tensor{};  ///< Of each module.
   std::string name;                           ///< "llm, data 1, stage 0".
 
-  /// Seconds that the seat takes for its part of a load that takes one rank, without tensor or
+  /// Seconds that the receiver takes for its part of a load that takes one rank, without tensor or
   /// pipeline parallelism, `seconds`.
   ModuleSeconds from_one_rank(const ModuleSeconds& seconds, const Load& load) const;
   /// The other way: what was measured here, as one rank would have taken all of it: the seconds
@@ -37,28 +37,28 @@ struct Seat {
 };
 
 /// A job's layout as its node needs it: plans are made for the LLM's replicas, and delivered to the
-/// layout's seats. Immutable.
+/// layout's receivers. Immutable.
 class ServedLayout {
  public:
   /// Reads options.layout; null where there is none. `loads` are some of the data set's: where both
   /// modules stand in one pipeline, their mean decides how layers are cut into stages, as it does
   /// for `isocost plan`. Errors: those of check_layout and make_pipeline.
-  static Result<std::unique_ptr<const ServedLayout>> create(const NodeOptions& options,
+  static Result<std::unique_ptr<const ServedLayout>> create(const PlanOptions& options,
                                                             const CostProfile& starting,
                                                             std::span<const Load> loads);
 
   /// More than one stage: microbatches are divided and ordered against the pipeline's simulator.
   bool pipelined() const;
-  /// [seats(layout)]; lives as long as this.
-  std::span<const Seat> seats() const { return seats_; }
+  /// [receivers(layout)]; lives as long as this.
+  std::span<const Receiver> receivers() const { return receivers_; }
   bool has_encoder_ranks() const { return layout_.encoder_place == EncoderPlace::kOwnRanks; }
   /// See Layout.
   bool coupled() const { return layout_.coupled; }
   std::size_t encoder_replicas() const { return layout_.encoder.data; }
   /// Equal for equal layouts.
   std::uint64_t fingerprint() const { return layout_.fingerprint(); }
-  /// For seats whose seconds are multiplied by `speeds` (empty, or beyond its end: 1).
-  PipelineModel pipeline(std::span<const double> speeds) const;
+  /// For receivers whose seconds are multiplied by `slowdowns` (empty, or beyond its end: 1).
+  PipelineModel pipeline(std::span<const double> slowdowns) const;
   std::size_t microbatches() const { return pipeline_.microbatches; }
   /// Whether the schedule can run so many microbatches.
   bool can_run(std::size_t microbatches) const {
@@ -72,26 +72,26 @@ class ServedLayout {
   /// See Layout.
   std::vector<std::string> warnings() const { return layout_.warnings(); }
   /// A sample whose seconds on one rank are `seconds`.
-  PipelineLoad price(const ModuleSeconds& seconds, const Load& load) const;
+  SampleCost price(const ModuleSeconds& seconds, const Load& load) const;
 
  private:
-  ServedLayout(Layout layout, PipelineModel pipeline, JobModel job, std::vector<Seat> seats)
+  ServedLayout(Layout layout, PipelineModel pipeline, JobModel job, std::vector<Receiver> receivers)
       : layout_(std::move(layout)),
         pipeline_(std::move(pipeline)),
         job_(std::move(job)),
-        seats_(std::move(seats)) {}
+        receivers_(std::move(receivers)) {}
 
   Layout layout_;
   PipelineModel pipeline_;
   JobModel job_;
-  std::vector<Seat> seats_;
+  std::vector<Receiver> receivers_;
 };
 
 /// Whether options and profile fit options.layout, if there is one: all that can be known before
 /// the data is. Errors: kInvalidArgument naming the field; those of Layout::load and make_pipeline.
-Status check_layout(const NodeOptions& options, const CostProfile& starting);
+Status check_layout(const PlanOptions& options, const CostProfile& starting);
 
 /// Sets ranks and microbatches to those of options.layout. Errors: those of Layout::load.
-Status adopt_layout(NodeOptions& options);
+Status adopt_layout(PlanOptions& options);
 
 }  // namespace isocost

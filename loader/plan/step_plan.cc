@@ -5,24 +5,26 @@
 namespace isocost {
 
 std::uint32_t StepPlan::microbatches_of(std::size_t receiver) const {
-  if (seats.empty() || seats[receiver].module == LayoutModule::kLlm) return microbatches;
-  return static_cast<std::uint32_t>(encoder[seats[receiver].replica].size());
+  if (layout_receivers.empty() || layout_receivers[receiver].module == LayoutModule::kLlm)
+    return microbatches;
+  return static_cast<std::uint32_t>(encoder[layout_receivers[receiver].replica].size());
 }
 
 const PlannedMicrobatch& StepPlan::microbatch_of(std::size_t receiver,
                                                  std::uint32_t microbatch) const {
-  if (seats.empty()) return bin(receiver, microbatch);
-  const Seat& seat = seats[receiver];
-  return seat.module == LayoutModule::kLlm ? bin(seat.replica, microbatch)
-                                           : encoder[seat.replica][microbatch];
+  if (layout_receivers.empty()) return bin(receiver, microbatch);
+  const Receiver& place = layout_receivers[receiver];
+  return place.module == LayoutModule::kLlm ? bin(place.replica, microbatch)
+                                            : encoder[place.replica][microbatch];
 }
 
 ModuleSeconds StepPlan::predicted_of(std::size_t receiver, std::uint32_t microbatch) const {
   const PlannedMicrobatch& planned = microbatch_of(receiver, microbatch);
   ModuleSeconds seconds = planned.predicted;
-  if (!seats.empty()) seconds = seats[receiver].from_one_rank(seconds, planned.run_load);
-  const double speed = receiver < speeds.size() ? speeds[receiver] : 1;
-  for (double& of_module : seconds) of_module *= speed;
+  if (!layout_receivers.empty())
+    seconds = layout_receivers[receiver].from_one_rank(seconds, planned.run_load);
+  const double slowdown = receiver < slowdowns.size() ? slowdowns[receiver] : 1;
+  for (double& of_module : seconds) of_module *= slowdown;
   return seconds;
 }
 

@@ -8,8 +8,8 @@
 
 #include "base/random.h"
 #include "base/statistics.h"
-#include "loader/node/node_options.h"
 #include "loader/plan/permutation.h"
+#include "loader/plan/plan_options.h"
 #include "loader/plan/planner.h"
 
 namespace isocost {
@@ -158,7 +158,7 @@ class Profiler {
   // batches, too.
   PlanInput draw(Random& random) const {
     PlanInput input;
-    for (std::int64_t i = 0; i < profile_.options.global_batch; ++i) {
+    for (std::int64_t i = 0; i < profile_.options.global_batch_size; ++i) {
       const ProfiledSample& sample = profile_.samples[random.below(profile_.samples.size())];
       input.loads.push_back(sample.load);
       input.weights.push_back(1.0F);
@@ -169,10 +169,10 @@ class Profiler {
 
   Status measure_skew() {
     const DataProfileOptions& options = profile_.options;
-    NodeOptions node;
-    node.ranks = options.ranks;
-    node.microbatches = options.microbatches;
-    node.global_batch = options.global_batch;
+    PlanOptions plan_options;
+    plan_options.ranks = options.ranks;
+    plan_options.microbatches = options.microbatches;
+    plan_options.global_batch_size = options.global_batch_size;
     Random random(options.seed);
     std::vector<double> shares;
     Spreads blind_spreads;
@@ -181,11 +181,11 @@ class Profiler {
     for (std::size_t i = 0; i < options.batches; ++i) {
       if (options.stop.stop_requested()) return cancelled();
       const PlanInput input = draw(random);
-      node.balance = BalancePolicy::kNone;
-      ISOCOST_ASSIGN(const double blind, add_batch(input, node, skew.blind, blind_spreads));
-      node.balance = BalancePolicy::kIsocost;
+      plan_options.balance = BalancePolicy::kInOrder;
+      ISOCOST_ASSIGN(const double blind, add_batch(input, plan_options, skew.blind, blind_spreads));
+      plan_options.balance = BalancePolicy::kCost;
       ISOCOST_ASSIGN(const double balanced,
-                     add_batch(input, node, skew.balanced, balanced_spreads));
+                     add_batch(input, plan_options, skew.balanced, balanced_spreads));
       shares.push_back(blind > 0 ? 1 - balanced / blind : 0);
       tell(i + 1, options.batches, "balancing global batches");
     }
@@ -216,10 +216,10 @@ class Profiler {
   }
 
   // Notes the batch's figures; returns the seconds of its slowest rank.
-  Result<double> add_batch(const PlanInput& input, const NodeOptions& node,
+  Result<double> add_batch(const PlanInput& input, const PlanOptions& plan_options,
                            CostSkew::Policy& policy, Spreads& spreads) const {
-    ISOCOST_ASSIGN(const StepPlan plan, plan_step(input, model_, node));
-    std::vector<double> ranks(static_cast<std::size_t>(node.ranks));
+    ISOCOST_ASSIGN(const StepPlan plan, plan_step(input, model_, plan_options));
+    std::vector<double> ranks(static_cast<std::size_t>(plan_options.ranks));
     std::vector<double> microbatches;
     std::array<std::vector<double>, kModules> modules;
     for (std::size_t bin = 0; bin < plan.bins.size(); ++bin) {
@@ -263,15 +263,15 @@ class Profiler {
 Status DataProfileOptions::validate() const {
   ISOCOST_TRY(in_range("ranks", ranks, 1, 100'000));
   ISOCOST_TRY(in_range("microbatches", microbatches, 1, 100'000));
-  ISOCOST_TRY(in_range("global_batch", global_batch, 1, 1'000'000));
+  ISOCOST_TRY(in_range("global_batch_size", global_batch_size, 1, 1'000'000));
   ISOCOST_TRY(in_range("batches", batches, 1, 100'000));
   ISOCOST_TRY(in_range("heaviest", heaviest, 0, 100'000));
   ISOCOST_TRY(check_hours(gpu_hours));
-  if (global_batch < ranks * microbatches) {
+  if (global_batch_size < ranks * microbatches) {
     return Error(ErrorCode::kInvalidArgument,
-                 "global_batch = " + std::to_string(global_batch) + ": " + std::to_string(ranks) +
-                     " ranks × " + std::to_string(microbatches) + " microbatches need at least " +
-                     std::to_string(ranks * microbatches));
+                 "global_batch_size = " + std::to_string(global_batch_size) + ": " +
+                     std::to_string(ranks) + " ranks × " + std::to_string(microbatches) +
+                     " microbatches need at least " + std::to_string(ranks * microbatches));
   }
   return recipe.validate();
 }
@@ -289,7 +289,7 @@ std::optional<GpuHours> DataProfile::gpu_hours() const {
   }
   if (profile_source == CostProfile::stated_default().source) return std::nullopt;
   const double steps =
-      static_cast<double>(dataset_size) / static_cast<double>(options.global_batch);
+      static_cast<double>(dataset_size) / static_cast<double>(options.global_batch_size);
   const double hours_a_second = steps * static_cast<double>(options.ranks) / 3600;
   return GpuHours{.of_run = false,
                   .blind = hours_a_second * skew.blind.step_s,

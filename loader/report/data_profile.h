@@ -24,7 +24,7 @@ struct DataProfileOptions {
   CostProfile profile = CostProfile::stated_default();
   std::uint64_t samples = 10'000;  ///< At most so many, drawn without replacement; 0: all.
   std::uint64_t seed = 0;
-  std::int64_t global_batch = 512;
+  std::int64_t global_batch_size = 512;
   std::int64_t ranks = 8;
   std::int64_t microbatches = 4;  ///< Per rank.
   std::size_t batches = 32;       ///< Global batches that the skew is measured on.
@@ -106,7 +106,8 @@ struct DataProfile {
   /// Pearson's and Spearman's, of encoder and LLM seconds; none where either does not vary.
   std::optional<double> correlation;
   std::optional<double> rank_correlation;
-  double heaviest_percent_share = 0;  ///< Of all seconds, that the dearest 1 % of samples take.
+  double heaviest_percent_share =
+      0;  ///< Of all seconds, that the most expensive 1 % of samples take.
   std::vector<HeavySample> heaviest;  ///< By seconds, descending.
   CostSkew skew;
 

@@ -95,7 +95,7 @@ std::string hours_text(const DataProfile& profile) {
 std::string skew(const DataProfile& profile) {
   const DataProfileOptions& options = profile.options;
   return "<h2>Skew and saving</h2><p>Means ± deviation over " + std::to_string(options.batches) +
-         " global batches of " + std::to_string(options.global_batch) + " samples, " +
+         " global batches of " + std::to_string(options.global_batch_size) + " samples, " +
          std::to_string(options.ranks) + " ranks × " + std::to_string(options.microbatches) +
          " microbatches, dealt in order and balanced.</p><table>" +
          row({"", "microbatch max/mean", "… vision", "… audio", "… LLM", "rank max/mean",

@@ -161,10 +161,11 @@ Timeline::Step Timeline::open(const StepPlan& plan) const {
 
 void Timeline::set(const StepPlan& plan, const Step& of, const Passes& passes, PipelineStep& step) {
   const auto& [receiver, microbatch, forward_s, backward_s] = passes;
-  const Seat* const seat = plan.seats.empty() ? nullptr : &plan.seats[receiver];
-  const bool encoder = seat != nullptr && seat->module == LayoutModule::kEncoder;
-  const std::size_t replica = seat == nullptr ? receiver : seat->replica;
-  const std::size_t stage = seat == nullptr ? 0 : seat->stage;
+  const Receiver* const place =
+      plan.layout_receivers.empty() ? nullptr : &plan.layout_receivers[receiver];
+  const bool encoder = place != nullptr && place->module == LayoutModule::kEncoder;
+  const std::size_t replica = place == nullptr ? receiver : place->replica;
+  const std::size_t stage = place == nullptr ? 0 : place->stage;
   ModulePipeline& module = encoder ? step.encoder : step.llm;
   const std::size_t slot = encoder ? of.slots[replica][microbatch] : microbatch;
   const std::vector<double> shares =

@@ -43,7 +43,7 @@ class Timeline {
     /// [encoder replicas][microbatches]: slots of the pipeline, without those that hold nothing.
     std::vector<std::vector<std::uint32_t>> slots;
   };
-  /// A receiver's pass forth and back of one of its microbatches.
+  /// A receiver's pass forward and backward of one of its microbatches.
   struct Passes {
     std::size_t receiver = 0;
     std::uint32_t microbatch = 0;

@@ -22,7 +22,7 @@ class Balance(unittest.TestCase):
     TABLE = "vision,llm,bytes\n1,2,10\n3,1,20\n2,2,5\n"
 
     def test_json_holds_the_plan_and_its_proof(self):
-        done = balance(self.TABLE, "--bins", "2", "--speeds", "1,1.5", "--json")
+        done = balance(self.TABLE, "--bins", "2", "--slowdowns", "1,1.5", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         plan = json.loads(done.stdout)
         self.assertEqual(sorted(row for rows in plan["bins"] for row in rows), [0, 1, 2])
@@ -64,8 +64,8 @@ class Balance(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(says, done.stderr)
         for options, says in (
-            (("--speeds", "1"), "--speeds has 1 numbers, --bins is 2"),
-            (("--speeds", "1,0.001"), "--speeds: bin 1"),
+            (("--slowdowns", "1"), "--slowdowns has 1 numbers, --bins is 2"),
+            (("--slowdowns", "1,0.001"), "--slowdowns: bin 1"),
             (("--bytes-column", "zzz"), "--bytes-column: there is no column 'zzz'"),
             (("--capacity", "0"), "--capacity is 0"),
             (("--capacity", "many"), "--capacity"),

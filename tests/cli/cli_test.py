@@ -415,14 +415,14 @@ class Serve(WithShards):
         config.write_text(f"layout = '{layout}'\nglobal_batch = 6\n")
         self.serve("--config", config)
         self.assertIn("ranks = 3", self.failure("--layout", layout, "--ranks", "3", "--global-batch", "12"))
-        self.assertIn("global_batch = 4: 2 ranks × 3 microbatches", self.failure("--layout", layout,
+        self.assertIn("global_batch_size = 4: 2 ranks × 3 microbatches", self.failure("--layout", layout,
                                                                                  "--global-batch", "4"))
         layout.write_text("{}")
         self.assertIn(f"{layout}: ", self.failure("--config", config))
 
     def test_a_bad_value_is_named_with_its_flag(self):
         self.assertIn("--memory", self.failure("--memory", "much"))
-        self.assertIn("global_batch = 4", self.failure("--ranks", "2", "--microbatches", "4", "--global-batch", "4"))
+        self.assertIn("global_batch_size = 4", self.failure("--ranks", "2", "--microbatches", "4", "--global-batch", "4"))
         self.assertIn("no/such.json", self.failure("--profile", "no/such.json"))
         profile = self.directory / "profile.json"
         profile.write_text("{")

@@ -10,30 +10,30 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(NumberTable, ReadsRowsWithAndWithoutHeader) {
-  const auto plain = parse_number_table("1,2.5\n3,4e-1", {});
+TEST(CostCsv, ReadsRowsWithAndWithoutHeader) {
+  const auto plain = parse_cost_csv("1,2.5\n3,4e-1", {});
   ASSERT_TRUE(plain) << plain.error().to_string();
   EXPECT_THAT(plain->names, IsEmpty());
   EXPECT_EQ(plain->columns, 2U);
   EXPECT_THAT(plain->values, ElementsAre(1, 2.5, 3, 0.4));
-  const auto named = parse_number_table(
-      "\xEF\xBB\xBFvision,\"llm, \"\"s\"\"\"\r\n# remark\r\n\r\n +1 ,\"2\"\r\n", {});
+  const auto named =
+      parse_cost_csv("\xEF\xBB\xBFvision,\"llm, \"\"s\"\"\"\r\n# remark\r\n\r\n +1 ,\"2\"\r\n", {});
   ASSERT_TRUE(named) << named.error().to_string();
   EXPECT_THAT(named->names, ElementsAre("vision", "llm, \"s\""));
   EXPECT_THAT(named->values, ElementsAre(1, 2));
 }
 
-TEST(NumberTable, WantedColumnsAreReadInTheirOrderAndOthersMayHoldAnything) {
-  const auto table = parse_number_table("id,a,b\nx,1,2\n,3,4\n", {.wanted = {"b", "a"}});
+TEST(CostCsv, WantedColumnsAreReadInTheirOrderAndOthersMayHoldAnything) {
+  const auto table = parse_cost_csv("id,a,b\nx,1,2\n,3,4\n", {.wanted = {"b", "a"}});
   ASSERT_TRUE(table) << table.error().to_string();
   EXPECT_THAT(table->names, ElementsAre("b", "a"));
   EXPECT_THAT(table->values, ElementsAre(2, 1, 4, 3));
 }
 
-TEST(NumberTable, ErrorsNameLineAndColumn) {
+TEST(CostCsv, ErrorsNameLineAndColumn) {
   struct Case {
     const char* text;
-    NumberTableOptions options;
+    CostCsvOptions options;
     ErrorCode code;
     const char* says;
   };
@@ -60,24 +60,24 @@ TEST(NumberTable, ErrorsNameLineAndColumn) {
       {"1,2,3\n", {.max_columns = 2}, ErrorCode::kResourceExhausted, "more than 2 columns"},
   };
   for (const Case& bad : cases) {
-    const auto table = parse_number_table(bad.text, bad.options);
+    const auto table = parse_cost_csv(bad.text, bad.options);
     ASSERT_FALSE(table) << bad.text;
     EXPECT_EQ(table.error().code(), bad.code) << bad.text;
     EXPECT_THAT(table.error().message(), HasSubstr(bad.says)) << bad.text;
   }
 }
 
-TEST(NumberTable, WhatIsTooSmallForADoubleIsZero) {
+TEST(CostCsv, WhatIsTooSmallForADoubleIsZero) {
   const std::string zeros(400, '0');
   const auto table =
-      parse_number_table("1e-400,0.1E-399," + zeros + "." + zeros + "1,1e-99999999999,2", {});
+      parse_cost_csv("1e-400,0.1E-399," + zeros + "." + zeros + "1,1e-99999999999,2", {});
   ASSERT_TRUE(table) << table.error().to_string();
   EXPECT_THAT(table->values, ElementsAre(0, 0, 0, 0, 2));
-  EXPECT_FALSE(parse_number_table("1" + zeros + ".5", {}));
+  EXPECT_FALSE(parse_cost_csv("1" + zeros + ".5", {}));
 }
 
-TEST(NumberTable, MessagesShowNoControlCharactersOfTheFile) {
-  const auto table = parse_number_table("1\n\x1B[2Jx\n", {});
+TEST(CostCsv, MessagesShowNoControlCharactersOfTheFile) {
+  const auto table = parse_cost_csv("1\n\x1B[2Jx\n", {});
   ASSERT_FALSE(table);
   EXPECT_THAT(table.error().message(), HasSubstr("'?[2Jx'"));
 }

@@ -56,10 +56,10 @@ class Planner(unittest.TestCase):
         self.assertEqual(text.count("first step, the slowest replica"), 3)
         self.assertTrue(text.endswith("</svg>\n"))
 
-    def test_simulate_looks_ahead_and_knows_speeds(self):
+    def test_simulate_looks_ahead_and_knows_slowdowns(self):
         answer = self.answer(
             "simulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 4,
-            "--global-batch", 32, "--steps", 5, "--lookahead", 3, "--speeds", "1,1.5",
+            "--global-batch", 32, "--steps", 5, "--lookahead", 3, "--slowdowns", "1,1.5",
             "--policy", "isocost")
         self.assertEqual(answer["lookahead"], 3)
         self.assertEqual(list(answer["policies"]), ["isocost"])
@@ -178,19 +178,19 @@ class Planner(unittest.TestCase):
         answer = self.answer("emulate", *arguments, "--step-seconds", 0.05, "--svg", picture)
         self.assertIn("measured: epoch 0, step 2", picture.read_text(encoding="utf-8"))
         # What stages are told to take is what they take, with four tensor ranks, too.
-        self.assertLess(answer["learnt"]["mape"]["llm"], 0.05)
+        self.assertLess(answer["cost_model_state"]["mape"]["llm"], 0.05)
         self.refused("'coupled'", "simulate", *arguments, "--decouple")
 
     def test_emulate_hides_costs_that_the_node_learns(self):
         job = ("emulate", "--trace", PHOTOS, "--dp", 2, "--pp", 2, "--microbatches", 4,
                "--global-batch", 48, "--steps", 40, "--step-seconds", 0.05)
-        exact = self.answer(*job)["learnt"]
+        exact = self.answer(*job)["cost_model_state"]
         self.assertEqual(exact["drifts"], 0)
         self.assertLess(max(exact["mape"].values()), 0.005)  # whatever else this machine does
         changed = self.answer(*job, "--noise", 0.02, "--slow-rank", "1:1.5", "--change", "encoder:3@20")
         self.assertEqual(len(changed["step_s"]), 40)
-        self.assertGreaterEqual(changed["learnt"]["drifts"], 1)
-        slow, other = changed["learnt"]["rank_speeds"][1], changed["learnt"]["rank_speeds"][0]
+        self.assertGreaterEqual(changed["cost_model_state"]["drifts"], 1)
+        slow, other = changed["cost_model_state"]["rank_slowdowns"][1], changed["cost_model_state"]["rank_slowdowns"][0]
         self.assertGreater(slow / other, 1.2)
 
     def test_what_emulate_hides_is_checked(self):
@@ -233,7 +233,7 @@ class Planner(unittest.TestCase):
         simulate = ("simulate", "--trace", PHOTOS, "--steps", 1)
         self.refused("--encoder-pp", *simulate, "--pp", 1, "--encoder-pp", 1)
         self.refused("--encoder-pp is 8", *simulate, "--encoder-pp", 8)
-        self.refused("speed", *simulate, "--speeds", "nan,1,1,1,1,1,1,1")
+        self.refused("slowdown", *simulate, "--slowdowns", "nan,1,1,1,1,1,1,1")
         self.refused("empty file name", "simulate", "--trace", PHOTOS + ",")
         self.refused("--svg", *simulate, "--svg", "/nonexistent/step.svg")
         self.refused("--output", "plan", "--trace", PHOTOS, "--output", "/nonexistent/l.json")

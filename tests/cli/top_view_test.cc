@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "loader/metrics/metrics.h"
+#include "loader/metrics/prometheus_text.h"
 
 namespace isocost::cli {
 namespace {

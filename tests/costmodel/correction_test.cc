@@ -134,7 +134,7 @@ TEST(Correction, ASlowRankOfALargeJobIsNoDrift) {
     model.update();
   }
   EXPECT_EQ(model.correction().drifts, 0U);
-  EXPECT_NEAR(model.rank_speeds()[0] / model.rank_speeds()[1], 1.3, 0.03);
+  EXPECT_NEAR(model.rank_slowdowns()[0] / model.rank_slowdowns()[1], 1.3, 0.03);
 }
 
 }  // namespace

@@ -190,8 +190,8 @@ TEST(ProfileCuts, ThoseThatCannotBeAreNamed) {
 // The numbers that docs/cost_model.md derives.
 TEST(StatedDefault, IsTheDocumentedArithmetic) {
   const CostProfile profile = CostProfile::stated_default();
-  constexpr double kSpeed = 124.8e12;
-  const auto flop = [](double seconds) { return seconds * kSpeed / 3; };
+  constexpr double kSlowdown = 124.8e12;
+  const auto flop = [](double seconds) { return seconds * kSlowdown / 3; };
   EXPECT_NEAR(flop(profile.modules[0].coefficients.per_unit), 823'495'680, 1);
   EXPECT_NEAR(flop(profile.modules[0].coefficients.per_unit_squared), 124'416, 1e-3);
   EXPECT_NEAR(flop(profile.modules[1].coefficients.per_unit), 1'270'087'680, 1);

@@ -66,7 +66,7 @@ std::vector<DearBucket> buckets_that_matter(const CostProfile& profile) {
   return buckets;
 }
 
-// One bucket of one module dearer than the profile says.
+// One bucket of one module more expensive than the profile says.
 HiddenCost with_dear_bucket(const CostProfile& profile, const DearBucket& dear) {
   HiddenCost hidden = cost_of(profile);
   hidden.seconds = [plain = hidden.seconds, profile, dear](
@@ -115,7 +115,7 @@ TEST(Scenario, ARankIsSlowerForAWhile) {
   for (const std::uint64_t seed : kSeeds) {
     SCOPED_TRACE(seed);
     HiddenCost hidden = cost_of(profile);
-    hidden.speed = [](std::int32_t rank, std::int64_t step) {
+    hidden.slowdown = [](std::int32_t rank, std::int64_t step) {
       return rank == 3 && step >= 50 && step < 150 ? 1.2 : 1.0;
     };
     EmulatedTrainer trainer(hidden, {.seed = seed});
@@ -155,10 +155,10 @@ TEST(Scenario, HalfOfTheRanksAreSlower) {
       SCOPED_TRACE(testing::Message() << at.ranks << " ranks, " << at.factor << " from step "
                                       << at.from << ", seed " << seed);
       HiddenCost hidden = cost_of(truth);
-      hidden.speed = [&at](std::int32_t rank, std::int64_t step) {
+      hidden.slowdown = [&at](std::int32_t rank, std::int64_t step) {
         return 2 * rank < at.ranks && step >= at.from ? at.factor : 1.0;
       };
-      EmulatedTrainer trainer(hidden, {.ranks = at.ranks, .global_batch = 64, .seed = seed});
+      EmulatedTrainer trainer(hidden, {.ranks = at.ranks, .global_batch_size = 64, .seed = seed});
       CostModel model(at.profile, {});
       double over = 0;
       for (std::int64_t step = 0; step < at.from + 30; ++step) {
@@ -167,7 +167,8 @@ TEST(Scenario, HalfOfTheRanksAreSlower) {
       }
       EXPECT_EQ(model.correction().drifts, 0U);
       EXPECT_LE(over / 20, 0.03);
-      EXPECT_NEAR(model.rank_speeds().front() / model.rank_speeds().back() / at.factor, 1, 0.05);
+      EXPECT_NEAR(model.rank_slowdowns().front() / model.rank_slowdowns().back() / at.factor, 1,
+                  0.05);
     }
   }
 }
@@ -251,9 +252,9 @@ double largest_move(const CorrectionStatus& from, const CorrectionStatus& to) {
       largest = std::max(largest, std::abs(move));
     }
   }
-  for (std::size_t rank = 0; rank < to.rank_speeds.size(); ++rank) {
-    const double before = rank < from.rank_speeds.size() ? from.rank_speeds[rank] : 1;
-    largest = std::max(largest, std::abs(to.rank_speeds[rank] / before - 1));
+  for (std::size_t rank = 0; rank < to.rank_slowdowns.size(); ++rank) {
+    const double before = rank < from.rank_slowdowns.size() ? from.rank_slowdowns[rank] : 1;
+    largest = std::max(largest, std::abs(to.rank_slowdowns[rank] / before - 1));
   }
   return largest;
 }
@@ -263,7 +264,7 @@ TEST(Scenario, OutliersMoveNoFactor) {
   for (const std::uint64_t seed : kSeeds) {
     SCOPED_TRACE(seed);
     HiddenCost hidden = with_dear_bucket(profile, {Module::kVision, 15});
-    hidden.speed = [](std::int32_t rank, std::int64_t) { return rank == 5 ? 1.2 : 1.0; };
+    hidden.slowdown = [](std::int32_t rank, std::int64_t) { return rank == 5 ? 1.2 : 1.0; };
     EmulatedTrainer trainer(hidden, {.seed = seed});
     CostModel calm(profile, {});
     CostModel disturbed(profile, {});

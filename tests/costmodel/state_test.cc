@@ -1,4 +1,4 @@
-// The saved state of the correction: what was learnt goes on, and broken bytes change nothing.
+// The saved state of the correction: what was learned goes on, and broken bytes change nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,8 +47,8 @@ TEST(State, GoesOnWhereItWasSaved) {
   EXPECT_EQ(again.forward_share(), model.forward_share());
   EXPECT_EQ(again.save_state(), state);
   // Ranks may be other hosts now.
-  EXPECT_NEAR(model.rank_speeds()[1] / model.rank_speeds()[0], 1.2, 0.03);
-  EXPECT_TRUE(again.rank_speeds().empty());
+  EXPECT_NEAR(model.rank_slowdowns()[1] / model.rank_slowdowns()[0], 1.2, 0.03);
+  EXPECT_TRUE(again.rank_slowdowns().empty());
 }
 
 // A profile is its figures: where it lies and what it says of the hardware prices nothing.

@@ -57,8 +57,8 @@ TEST_F(BadInput, AnEpochOfNothingElseFails) {
 TEST_F(BadInput, AnEpochWithoutAStepIsRefused) {
   make_dataset(10);
   NodeOptions dropping = options(1);
-  dropping.tail = TailPolicy::kDrop;
-  dropping.epochs = 0;
+  dropping.plan.tail = TailPolicy::kDrop;
+  dropping.plan.epochs = 0;
   const auto outcome = try_run(dropping, {});
   ASSERT_FALSE(outcome.has_value());
   EXPECT_NE(outcome.error().message().find("an epoch has no step"), std::string::npos);
@@ -95,7 +95,7 @@ TEST_F(BadInput, IsReplacedByTheSameSampleInEveryRun) {
   make_dataset(40);
   break_body_of_sample(png_key(0));
   NodeOptions replacing = options(2);
-  replacing.on_bad_sample = BadSamplePolicy::kReplace;
+  replacing.bad_samples.policy = BadSamplePolicy::kReplace;
   const Delivered first = run(replacing);
   EXPECT_EQ(first.summary.replaced, 1U);
   std::size_t samples = 0;
@@ -108,7 +108,7 @@ TEST_F(BadInput, EndsTrainingWhereThePolicySaysSo) {
   make_dataset(40);
   break_body_of_sample(png_key(0));
   NodeOptions failing = options(1);
-  failing.on_bad_sample = BadSamplePolicy::kFail;
+  failing.bad_samples.policy = BadSamplePolicy::kFail;
   std::string told;
   const auto outcome = try_run(failing, {}, &told);
   ASSERT_FALSE(outcome.has_value());
@@ -122,19 +122,19 @@ TEST_F(BadInput, EndsTrainingBeyondTheLimit) {
   break_body_of_sample(png_key(0));
   break_body_of_sample(png_key(1));
   NodeOptions limited = options(1);
-  limited.max_bad_samples = "1";
+  limited.bad_samples.max = "1";
   std::string told;
   EXPECT_EQ(try_run(limited, {}, &told).error().code(), ErrorCode::kResourceExhausted);
-  limited.max_bad_samples = "5%";
+  limited.bad_samples.max = "5%";
   EXPECT_TRUE(try_run(limited, {}).has_value());
-  limited.max_bad_samples = "many";
+  limited.bad_samples.max = "many";
   EXPECT_EQ(try_run(limited, {}).error().code(), ErrorCode::kInvalidArgument);
 }
 
 TEST_F(BadInput, SamplesBeyondTheMemoryBudgetAreNamedWithWhatTheyNeed) {
   make_dataset(20);
   NodeOptions starved = options(1);
-  starved.memory = 3 * kMiB;
+  starved.decode.memory = 3 * kMiB;
   const Delivered run_result = run(starved);
   EXPECT_GT(run_result.summary.bad, 0U);
   EXPECT_EQ(run_result.summary.bad + run_result.counts(0).size(), 20U);
@@ -144,7 +144,7 @@ TEST_F(BadInput, SamplesBeyondTheMemoryBudgetAreNamedWithWhatTheyNeed) {
 
 TEST_F(BadInput, ADirectoryWithoutShardsOrUsableSamplesIsRefused) {
   NodeOptions nowhere = options(1);
-  nowhere.shards = scratch() / "nowhere";
+  nowhere.data = scratch() / "nowhere";
   EXPECT_EQ(try_run(nowhere, {}).error().code(), ErrorCode::kNotFound);
   std::filesystem::create_directories(shards());
   EXPECT_EQ(try_run(options(1), {}).error().code(), ErrorCode::kNotFound);
@@ -157,8 +157,8 @@ TEST_F(BadInput, ADirectoryWithoutShardsOrUsableSamplesIsRefused) {
 TEST_F(BadInput, ABadProfileNamesItsField) {
   make_dataset(16);
   NodeOptions profiled = options(1);
-  profiled.profile = scratch() / "profile.json";
-  std::ofstream(profiled.profile) << R"({"version": 1, "unit": "seconds", "modules": {}})";
+  profiled.plan.profile = scratch() / "profile.json";
+  std::ofstream(profiled.plan.profile) << R"({"version": 1, "unit": "seconds", "modules": {}})";
   const auto outcome = try_run(profiled, {});
   ASSERT_FALSE(outcome.has_value());
   EXPECT_NE(outcome.error().message().find("vision"), std::string::npos)

@@ -42,29 +42,29 @@ TEST_F(ClosedLoop, DeliversEverySampleOnceAndCountsLabels) {
 TEST_F(ClosedLoop, TheSameDataWhateverWorkersRanksAndPolicy) {
   make_dataset(70);
   NodeOptions base = options(1);
-  base.epochs = 2;
-  base.workers = 1;
+  base.plan.epochs = 2;
+  base.decode.workers = 1;
   const auto expected = run(base).batches();
   ASSERT_EQ(expected.size(), 10U);
   for (const std::int64_t ranks : {1, 2, 4}) {
-    for (const BalancePolicy policy : {BalancePolicy::kNone, BalancePolicy::kIsocost}) {
+    for (const BalancePolicy policy : {BalancePolicy::kInOrder, BalancePolicy::kCost}) {
       NodeOptions other = options(ranks);
-      other.epochs = 2;
-      other.workers = 8;
-      other.balance = policy;
+      other.plan.epochs = 2;
+      other.decode.workers = 8;
+      other.plan.balance = policy;
       EXPECT_EQ(run(other).batches(), expected) << ranks << " ranks";
     }
   }
-  base.seed = 1;
+  base.plan.seed = 1;
   EXPECT_NE(run(base).batches(), expected);
 }
 
 TEST_F(ClosedLoop, OneSeedOnePlan) {
   make_dataset(48);
   NodeOptions fixed = options(2);
-  fixed.correct = false;
+  fixed.plan.correct = false;
   const auto first = run(fixed).plan_hashes();
-  fixed.workers = 3;
+  fixed.decode.workers = 3;
   EXPECT_EQ(run(fixed).plan_hashes(), first);
   EXPECT_EQ(first.size(), 3U);
 }
@@ -106,15 +106,15 @@ TEST_F(ClosedLoop, FewerSamplesThanRanksAreFilledWithRepeatsOfNoWeight) {
 TEST_F(ClosedLoop, TheTailIsDroppedOrCarriedOnRequest) {
   make_dataset(20);
   NodeOptions dropping = options(2);
-  dropping.tail = TailPolicy::kDrop;
+  dropping.plan.tail = TailPolicy::kDrop;
   const Delivered dropped = run(dropping);
   EXPECT_EQ(dropped.counts(0).size(), 16U);
   ASSERT_EQ(dropped.epoch_ends.size(), 1U);
   EXPECT_EQ(dropped.epoch_ends.front().dropped, 4U);
 
   NodeOptions carrying = options(2);
-  carrying.tail = TailPolicy::kCarry;
-  carrying.epochs = 2;
+  carrying.plan.tail = TailPolicy::kCarry;
+  carrying.plan.epochs = 2;
   const Delivered carried = run(carrying);
   std::map<SampleId, int> times;
   for (const std::uint32_t epoch : {0U, 1U}) {
@@ -129,14 +129,14 @@ TEST_F(ClosedLoop, TheTailIsDroppedOrCarriedOnRequest) {
 TEST_F(ClosedLoop, ATinyMemoryBudgetDeliversAll) {
   make_dataset(40);
   NodeOptions tiny = options(2);
-  tiny.memory = 24 * kMiB;
-  tiny.epochs = 2;
+  tiny.decode.memory = 24 * kMiB;
+  tiny.plan.epochs = 2;
   const Delivered run_result = run(tiny);
   for (const std::uint32_t epoch : {0U, 1U}) {
     EXPECT_EQ(run_result.counts(epoch).size(), 40U);
     for (const auto& [id, times] : run_result.counts(epoch)) EXPECT_EQ(times, 1) << id;
   }
-  EXPECT_LE(run_result.summary.memory_peak_bytes, tiny.memory);
+  EXPECT_LE(run_result.summary.memory_peak_bytes, tiny.decode.memory);
 }
 
 // Rank 1 does nothing with its first microbatch until rank 0 has finished two steps: credit and the
@@ -156,7 +156,7 @@ TEST_F(ClosedLoop, ASlowRankHoldsNobodyBack) {
 TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   make_dataset(64);
   NodeOptions correcting = options(2);
-  correcting.epochs = 8;
+  correcting.plan.epochs = 8;
   // A machine on which each module costs what the stated default says, times a thousand.
   const CostProfile truth = CostProfile::stated_default();
   const Delivered run_result = run(correcting, [&](std::int64_t, Client& client,
@@ -174,12 +174,13 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   EXPECT_LT(run_result.summary.mape.at(static_cast<std::size_t>(Module::kLlm)), 0.05);
 }
 
-// A slow rank, and pictures dearer than profiled: correction changes plans, and no global batch.
+// A slow rank, and pictures more expensive than profiled: correction changes plans, and no global
+// batch.
 TEST_F(ClosedLoop, MeasurementsChangePlansAndNeverTheData) {
   make_dataset(64);
   NodeOptions opts = options(2);
-  opts.epochs = 6;
-  opts.plan_ahead = 1;
+  opts.plan.epochs = 6;
+  opts.service.plan_ahead = 1;
   const auto silent = run(opts);
   const CostModel truth(CostProfile::stated_default(), {});
   const auto reported =
@@ -194,14 +195,14 @@ TEST_F(ClosedLoop, MeasurementsChangePlansAndNeverTheData) {
   EXPECT_NE(reported.plan_hashes(), silent.plan_hashes());
 }
 
-// A full disk, say: what was learnt is lost, and nothing else.
+// A full disk, say: what was learned is lost, and nothing else.
 TEST_F(ClosedLoop, ACorrectionFileThatCannotBeWrittenEndsNoTraining) {
   make_dataset(64);
   NodeOptions opts = options(1);
-  opts.epochs = 2;
+  opts.plan.epochs = 2;
   const std::filesystem::path directory = scratch() / "kept";
   std::filesystem::create_directory(directory);
-  opts.correction_file = directory / "correction";
+  opts.plan.correction_file = directory / "correction";
   const auto run_result = run(opts, [&directory](std::int64_t, Client&, const Microbatch&) {
     std::filesystem::remove_all(directory);
   });
@@ -241,8 +242,8 @@ TEST_F(ClosedLoop, SecondsOfAMicrobatchCountOnce) {
 TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
   make_dataset(64);
   NodeOptions opts = options(1);
-  opts.epochs = 4;
-  opts.correction_file = scratch() / "correction";
+  opts.plan.epochs = 4;
+  opts.plan.correction_file = scratch() / "correction";
   double first = 0;
   const auto train = [&first](std::int64_t, Client& client, const Microbatch& microbatch) {
     const MicrobatchHeader& header = microbatch.header;
@@ -254,45 +255,46 @@ TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
   run(opts, train);
   EXPECT_NEAR(first / untaught, 3, 0.3);
 
-  opts.profile = scratch() / "profile.json";
+  opts.plan.profile = scratch() / "profile.json";
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
-  std::ofstream(opts.profile) << other.to_json();
+  std::ofstream(opts.plan.profile) << other.to_json();
   first = 0;
-  run(opts, train);  // of another profile: learnt anew
+  run(opts, train);  // of another profile: learned anew
   EXPECT_LT(first / untaught, 2.1);
 
-  std::ofstream(opts.correction_file) << "no state";
+  std::ofstream(opts.plan.correction_file) << "no state";
   const auto refused = try_run(opts, train);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
-  EXPECT_NE(refused.error().to_string().find(opts.correction_file.string()), std::string::npos);
+  EXPECT_NE(refused.error().to_string().find(opts.plan.correction_file.string()),
+            std::string::npos);
 
   // Without correction nothing is read, or written.
-  opts.correct = false;
+  opts.plan.correct = false;
   EXPECT_TRUE(try_run(opts, train));
-  EXPECT_EQ(std::filesystem::file_size(opts.correction_file), 8U);
+  EXPECT_EQ(std::filesystem::file_size(opts.plan.correction_file), 8U);
 }
 
 // Looking at the data with another profile for a moment is no reason to forget.
 TEST_F(ClosedLoop, ARunThatMeasuredNothingKeepsTheCorrectionFile) {
   make_dataset(64);
   NodeOptions opts = options(1);
-  opts.epochs = 4;
-  opts.correction_file = scratch() / "correction";
+  opts.plan.epochs = 4;
+  opts.plan.correction_file = scratch() / "correction";
   run(opts, [](std::int64_t, Client& client, const Microbatch& microbatch) {
     EXPECT_TRUE(report_slow(client, microbatch.header, 3));
   });
   const auto bytes = [&opts] {
-    std::ifstream file(opts.correction_file, std::ios::binary);
+    std::ifstream file(opts.plan.correction_file, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   const std::string kept = bytes();
   EXPECT_GT(kept.size(), 1000U);
-  opts.profile = scratch() / "profile.json";
+  opts.plan.profile = scratch() / "profile.json";
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
-  std::ofstream(opts.profile) << other.to_json();
+  std::ofstream(opts.plan.profile) << other.to_json();
   run(opts);
   EXPECT_EQ(bytes(), kept);
 }
@@ -342,13 +344,14 @@ Trained train(const Serving& serving, const StartPoint& start, std::uint32_t epo
   options.endpoint = serving.endpoint();
   options.start = start;
   const auto client = Client::connect(options).value();
-  EXPECT_EQ(client->welcome().start.learnt, "");
+  EXPECT_EQ(client->welcome().start.cost_model_state, "");
   for (std::uint32_t end = start.epoch + epochs; trained.state.epoch < end; ++trained.state.epoch) {
     while (const auto next = client->next({}).value()) {
       const MicrobatchHeader& header = next->header;
       trained.last_s = header.predicted_seconds[2];
       if (trained.first_s == 0) trained.first_s = trained.last_s;
-      if (!header.learnt.empty()) trained.state.learnt = header.learnt;
+      if (!header.cost_model_state.empty())
+        trained.state.cost_model_state = header.cost_model_state;
       if (slow > 0) {
         EXPECT_TRUE(report_slow(*client, header, slow));
       }
@@ -369,10 +372,10 @@ class SavedState : public ClosedLoop {
     ClosedLoop::SetUp();
     make_dataset(64);
     options_ = options(1);
-    options_.global_batch = 4;  // 16 steps an epoch
-    options_.epochs = 0;
+    options_.plan.global_batch_size = 4;  // 16 steps an epoch
+    options_.plan.epochs = 0;
     untaught_ = train_anew(options_, {0, kEpochs, 0, {}}, 1, 0);
-    EXPECT_EQ(untaught_.state.learnt, "");  // nothing was known
+    EXPECT_EQ(untaught_.state.cost_model_state, "");  // nothing was known
   }
   // Of a job that is well past its first rows.
   static constexpr std::uint32_t kEpochs = 5;
@@ -384,28 +387,29 @@ class SavedState : public ClosedLoop {
 
 TEST_F(SavedState, BringsWhatWasLearnt) {
   const StartPoint saved = state_of(3);
-  EXPECT_GT(saved.learnt.size(), 1000U);
+  EXPECT_GT(saved.cost_model_state.size(), 1000U);
   EXPECT_NEAR(train_anew(options_, saved, 1, 0).first_s / untaught_.first_s, 3, 0.3);
   // A job from the first step on joins the one that the node has begun to plan.
   const double last_s = train_anew(options_, {}, 1, 0).last_s;
-  EXPECT_NEAR(train_anew(options_, {0, 0, 0, saved.learnt}, 1, 0).last_s / last_s, 3, 0.3);
+  EXPECT_NEAR(train_anew(options_, {0, 0, 0, saved.cost_model_state}, 1, 0).last_s / last_s, 3,
+              0.3);
 
-  options_.correct = false;
+  options_.plan.correct = false;
   EXPECT_EQ(train_anew(options_, saved, 1, 0).first_s, untaught_.first_s);
 }
 
 TEST_F(SavedState, IsOfTheProfileThatItWasLearntBy) {
-  options_.profile = scratch() / "profile.json";
-  std::ofstream(options_.profile) << CostProfile::stated_default().to_json();
+  options_.plan.profile = scratch() / "profile.json";
+  std::ofstream(options_.plan.profile) << CostProfile::stated_default().to_json();
   const StartPoint saved = state_of(3);
   const std::filesystem::path moved = scratch() / "moved.json";
-  std::filesystem::rename(options_.profile, moved);
-  options_.profile = moved;
+  std::filesystem::rename(options_.plan.profile, moved);
+  options_.plan.profile = moved;
   EXPECT_NEAR(train_anew(options_, saved, 1, 0).first_s / untaught_.first_s, 3, 0.3);
 
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
-  std::ofstream(options_.profile) << other.to_json();
+  std::ofstream(options_.plan.profile) << other.to_json();
   const Serving serving(options_);
   EXPECT_LT(train(serving, saved, 1, 0).first_s / untaught_.first_s, 2.1);
   EXPECT_NE(serving.said().find("belongs to another profile"), std::string::npos) << serving.said();
@@ -413,13 +417,13 @@ TEST_F(SavedState, IsOfTheProfileThatItWasLearntBy) {
 
 TEST_F(SavedState, IsLeftOutWhereItIsDamaged) {
   StartPoint saved = state_of(3);
-  saved.learnt.back() ^= 1;
+  saved.cost_model_state.back() ^= 1;
   const Serving serving(options_);
   EXPECT_EQ(train(serving, saved, 1, 0).first_s, untaught_.first_s);
   EXPECT_NE(serving.said().find("cannot be read"), std::string::npos) << serving.said();
   ClientOptions of_client;
   of_client.endpoint = serving.endpoint();
-  of_client.start = StartPoint{0, 0, 0, std::string(kMaxLearntBytes + 1, 'x')};
+  of_client.start = StartPoint{0, 0, 0, std::string(kMaxCostModelStateBytes + 1, 'x')};
   EXPECT_EQ(Client::connect(of_client).error().code(), ErrorCode::kInvalidArgument);
 }
 
@@ -441,7 +445,7 @@ TEST_F(SavedState, IsOlderThanWhatTheNodeHasMeasured) {
 // The model has changed, and a trainer has measured a new profile: a node that was started with the
 // old one goes on by the new one.
 TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
-  options_.reprofile = true;
+  options_.plan.reprofile = true;
   StartPoint saved = state_of(3);
   const Serving serving(options_);
   CostProfile measured = CostProfile::stated_default();
@@ -457,7 +461,8 @@ TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
   for (int microbatches = 0; microbatches < 200; ++microbatches) {
     const auto next = client->next({}).value();
     if (!next) continue;
-    if (!next->header.learnt.empty()) saved.learnt = next->header.learnt;
+    if (!next->header.cost_model_state.empty())
+      saved.cost_model_state = next->header.cost_model_state;
     if (next->header.profile_wanted) {
       EXPECT_TRUE(client->send_profile(measured.to_json()));
       sent = true;

@@ -1,5 +1,5 @@
-// A node serves a layout: real clients at all of its seats, each of which receives what its stage
-// consumes and nothing else.
+// A node serves a layout: real clients at all of its receivers, each of which receives what its
+// stage consumes and nothing else.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -46,28 +46,28 @@ class LayoutLoop : public LoopTest {
 
   NodeOptions serve() const {
     NodeOptions options = this->options(static_cast<std::int64_t>(layout_.llm.data));
-    options.microbatches = static_cast<std::int64_t>(layout_.microbatches);
-    options.layout = scratch() / "layout.json";
-    std::ofstream(options.layout) << layout_.to_json();
+    options.plan.microbatches = static_cast<std::int64_t>(layout_.microbatches);
+    options.plan.layout = scratch() / "layout.json";
+    std::ofstream(options.plan.layout) << layout_.to_json();
     return options;
   }
 
-  // A client at every seat, and what each was handed.
-  struct AtSeat {
+  // A client at every receiver, and what each was handed.
+  struct AtReceiver {
     Place place;
     std::vector<MicrobatchHeader> headers;
     std::set<std::string> tensors;
     std::int64_t bytes = 0;
   };
-  std::vector<AtSeat> run_layout(const NodeOptions& options, NodeSummary* summary = nullptr) {
+  std::vector<AtReceiver> run_layout(const NodeOptions& options, NodeSummary* summary = nullptr) {
     std::mutex mutex;
-    std::vector<AtSeat> at(seats(layout_));
-    for (std::size_t i = 0; i < at.size(); ++i) at[i].place = place_of_seat(layout_, i);
+    std::vector<AtReceiver> at(receivers(layout_));
+    for (std::size_t i = 0; i < at.size(); ++i) at[i].place = place_of_receiver(layout_, i);
     const Delivered delivered =
         run(options, static_cast<std::int64_t>(at.size()),
-            [&](std::int64_t seat, Client& client, const Microbatch& microbatch) {
+            [&](std::int64_t receiver, Client& client, const Microbatch& microbatch) {
               const std::lock_guard lock(mutex);
-              AtSeat& here = at.at(static_cast<std::size_t>(seat));
+              AtReceiver& here = at.at(static_cast<std::size_t>(receiver));
               here.headers.push_back(microbatch.header);
               here.tensors.merge(names(microbatch));
               here.bytes += sent_bytes(microbatch);
@@ -84,7 +84,7 @@ class LayoutLoop : public LoopTest {
 TEST_F(LayoutLoop, AStageReceivesWhatItConsumes) {
   make_dataset(48);
   NodeSummary summary;
-  const std::vector<AtSeat> at = run_layout(serve(), &summary);
+  const std::vector<AtReceiver> at = run_layout(serve(), &summary);
   EXPECT_THAT(at[0].tensors,
               ElementsAre("audio.cu_seqlens", "audio.lengths", "audio.mel", "vision.cu_seqlens",
                           "vision.grids", "vision.lengths", "vision.patches"));
@@ -100,9 +100,9 @@ TEST_F(LayoutLoop, AStageReceivesWhatItConsumes) {
 
   // In all no more than a rank that reads everything, but for the lengths.
   std::int64_t staged = 0;
-  for (const AtSeat& seat : at) staged += seat.bytes;
+  for (const AtReceiver& receiver : at) staged += receiver.bytes;
   NodeOptions whole = options(1);
-  whole.microbatches = 3;
+  whole.plan.microbatches = 3;
   std::int64_t alone = 0;
   run(whole, [&](std::int64_t, Client&, const Microbatch& microbatch) {
     alone += sent_bytes(microbatch);
@@ -118,12 +118,12 @@ TEST_F(LayoutLoop, EverySampleOnceOnEverySide) {
       layout_.encoder.data = encoders;
       layout_.llm.data = replicas;
       layout_.llm.pipeline = 2;
-      const std::vector<AtSeat> at = run_layout(serve());
+      const std::vector<AtReceiver> at = run_layout(serve());
       std::map<std::pair<LayoutModule, std::size_t>, std::map<std::uint64_t, int>> seen;
-      for (const AtSeat& seat : at) {
-        for (const MicrobatchHeader& header : seat.headers) {
+      for (const AtReceiver& receiver : at) {
+        for (const MicrobatchHeader& header : receiver.headers) {
           for (const SampleEntry& sample : header.samples) {
-            seen[{seat.place.module, seat.place.stage}][sample.id] += 1;
+            seen[{receiver.place.module, receiver.place.stage}][sample.id] += 1;
           }
         }
       }
@@ -160,15 +160,15 @@ TEST_F(LayoutLoop, ATrainerWithAnotherLayoutIsRefused) {
 TEST_F(LayoutLoop, TwoClientsAtOnePlaceAreToldWhichItIs) {
   make_dataset(16);
   NodeOptions options = serve();
-  options.timeout = std::chrono::seconds(2);
+  options.service.heartbeat_timeout = std::chrono::seconds(2);
   const auto node = Node::create(options, {}, {}).value();
-  ClientOptions at_seat;
-  at_seat.endpoint = node->endpoint();
-  at_seat.rank = 3;
-  at_seat.layout = layout_.fingerprint();
-  const auto first = Client::connect(at_seat);
+  ClientOptions at_receiver;
+  at_receiver.endpoint = node->endpoint();
+  at_receiver.rank = 3;
+  at_receiver.layout = layout_.fingerprint();
+  const auto first = Client::connect(at_receiver);
   ASSERT_TRUE(first.has_value());
-  const auto second = Client::connect(at_seat);
+  const auto second = Client::connect(at_receiver);
   ASSERT_FALSE(second.has_value());
   EXPECT_THAT(second.error().message(),
               HasSubstr("llm, data 0, stage 1, tensor 0 is taken by another client"));

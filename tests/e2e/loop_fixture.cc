@@ -181,13 +181,13 @@ std::string LoopTest::png_key(int n) { return key_of(5 * n); }
 
 NodeOptions LoopTest::options(std::int64_t ranks) const {
   NodeOptions options;
-  options.shards = shards();
-  options.ranks = ranks;
-  options.global_batch = 16;
-  options.microbatches = 2;
-  options.bind = "tcp://127.0.0.1:*";
-  options.bad_samples_file = scratch() / "bad.jsonl";
-  options.memory = 256 * kMiB;
+  options.data = shards();
+  options.plan.ranks = ranks;
+  options.plan.global_batch_size = 16;
+  options.plan.microbatches = 2;
+  options.service.bind = "tcp://127.0.0.1:*";
+  options.bad_samples.file = scratch() / "bad.jsonl";
+  options.decode.memory = 256 * kMiB;
   return options;
 }
 
@@ -195,12 +195,12 @@ Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerSte
                                     std::string* told, std::int64_t receivers) {
   ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, {}));
   std::uint64_t layout = 0;
-  if (!options.layout.empty()) {
-    ISOCOST_ASSIGN(const Layout file, Layout::load(options.layout));
+  if (!options.plan.layout.empty()) {
+    ISOCOST_ASSIGN(const Layout file, Layout::load(options.plan.layout));
     layout = file.fingerprint();
   }
   Delivered delivered;
-  if (receivers == 0) receivers = options.ranks;
+  if (receivers == 0) receivers = options.plan.ranks;
   delivered.ranks.resize(static_cast<std::size_t>(receivers));
   std::vector<std::vector<EpochEnd>> ends(delivered.ranks.size());
   std::vector<std::string> last_words(delivered.ranks.size());
@@ -223,7 +223,7 @@ Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerSte
 }
 
 Delivered LoopTest::run(const NodeOptions& options, const TrainerStep& step) {
-  return run(options, options.ranks, step);
+  return run(options, options.plan.ranks, step);
 }
 
 Delivered LoopTest::run(const NodeOptions& options, std::int64_t receivers,

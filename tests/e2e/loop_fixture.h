@@ -62,7 +62,7 @@ class LoopTest : public testing::Test {
 
   /// Runs a node and one client a rank until the last epoch ends. Fails the test on any error.
   Delivered run(const NodeOptions& options, const TrainerStep& step = {});
-  /// The same with a client at each of so many seats of a layout.
+  /// The same with a client at each of so many receivers of a layout.
   Delivered run(const NodeOptions& options, std::int64_t receivers, const TrainerStep& step);
   /// The first where the node may fail; `told` takes what rank 0's client was told then.
   Result<Delivered> try_run(const NodeOptions& options, const TrainerStep& step,

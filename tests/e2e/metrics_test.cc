@@ -29,7 +29,7 @@ class Metrics : public LoopTest {
  protected:
   NodeOptions watched(std::int64_t ranks) const {
     NodeOptions watched = options(ranks);
-    watched.metrics = "127.0.0.1:0";
+    watched.service.metrics = "127.0.0.1:0";
     return watched;
   }
 };
@@ -123,7 +123,7 @@ TEST_F(Metrics, SayWhatTheNodeSays) {
     const std::string name(module_name(static_cast<Module>(i)));
     EXPECT_DOUBLE_EQ(now.modules.at(name).error, summary.mape.at(i)) << name;
     const auto of = [&](std::int64_t rank) { return now.ranks.at(rank).modules.at(name); };
-    // Each was planned at the speed that was learnt by then; what took longer is seen.
+    // Each was planned at the slowdown that was learned by then; what took longer is seen.
     EXPECT_GT(of(0).predicted, 0) << name;
     EXPECT_NEAR(of(0).measured, of(0).predicted, 1e-9) << name;
     EXPECT_NEAR(of(1).measured, of(1).predicted * 4 / 3, 1e-9) << name;
@@ -208,7 +208,7 @@ TEST_F(Metrics, AreOffUnlessAskedFor) {
 TEST_F(Metrics, CanBeLookedAtWhileTraining) {
   make_dataset(70);
   NodeOptions long_job = watched(2);
-  long_job.epochs = 3;
+  long_job.plan.epochs = 3;
   const auto made = Node::create(long_job, {}, {});
   ASSERT_TRUE(made.has_value()) << made.error().message();
   Node& node = **made;

@@ -76,7 +76,7 @@ class MinimalTrainer : public LoopTest {
 TEST_F(MinimalTrainer, LearnsFromEverySampleOfEveryEpoch) {
   make_dataset(40);
   NodeOptions options = this->options(1);
-  options.epochs = 5;
+  options.plan.epochs = 5;
   const Ended ended = train(options, "--lr 0.003");
   ASSERT_EQ(ended.status, 0) << ended.output;
   ASSERT_TRUE(summary_->has_value()) << summary_->error().message();

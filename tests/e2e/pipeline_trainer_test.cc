@@ -164,7 +164,7 @@ class PipelineTrainer : public LoopTest {
   std::map<std::string, std::int64_t> bytes_of_all() {
     std::map<std::string, std::int64_t> bytes;
     NodeOptions whole = options(1);
-    whole.microbatches = 1;
+    whole.plan.microbatches = 1;
     run(whole, [&](std::int64_t, Client&, const Microbatch& microbatch) {
       for (const TensorSpec& spec : microbatch.header.tensors) {
         bytes[spec.name] += static_cast<std::int64_t>(microbatch.find(spec.name)->bytes().size());
@@ -232,7 +232,7 @@ std::map<std::string, torch::Tensor> weights(const std::filesystem::path& states
     if (tensors) all.merge(*tensors);
   }
   all.erase("cursor");
-  all.erase("learnt");
+  all.erase("learned");
   return all;
 }
 
@@ -271,8 +271,9 @@ TEST_F(PipelineTrainer, AfterAStageDiedTheRestIsTrainedOnOnce) {
             (nlohmann::json{{"delivered", 4 * (12 - trained)}, {"lost", 0}, {"duplicated", 0}}));
   // Every sample once, each in its step: the weights are those of a run without a death.
   const auto expected = weights(scratch() / "whole", "12");
-  const auto learnt = read_tensors(scratch() / "whole" / "encoder.step-12").value().at("learnt");
-  EXPECT_GT(learnt.numel(), 1000);
+  const auto cost_model_state =
+      read_tensors(scratch() / "whole" / "encoder.step-12").value().at("learned");
+  EXPECT_GT(cost_model_state.numel(), 1000);
   const auto found = weights(states, "12");
   ASSERT_EQ(found.size(), expected.size());
   for (const auto& [name, tensor] : expected) {

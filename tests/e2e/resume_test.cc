@@ -27,7 +27,7 @@ namespace {
 using Step = std::pair<std::uint32_t, std::uint32_t>;  // epoch, step
 using Batches = std::map<Step, std::multiset<SampleId>>;
 
-// Of nothing learnt. Cursor 0: whatever the node has.
+// Of nothing learned. Cursor 0: whatever the node has.
 StartPoint start_at(std::uint32_t epoch, std::uint32_t step, std::uint64_t cursor = 0) {
   StartPoint start;
   start.cursor = cursor;
@@ -118,11 +118,11 @@ class Resume : public LoopTest {
 TEST_F(Resume, AnywhereWithAnotherWorldSizeGivesTheSameBatches) {
   make_dataset(70);  // 5 steps an epoch
   NodeOptions base = options(1);
-  base.epochs = 3;
+  base.plan.epochs = 3;
   const Batches expected = run(base).batches();
   ASSERT_EQ(expected.size(), 15U);
 
-  base.ranks = 0;
+  base.plan.ranks = 0;
   serve(base);
   Batches trained;
   Random random(7);
@@ -145,10 +145,10 @@ TEST_F(Resume, AnywhereWithAnotherWorldSizeGivesTheSameBatches) {
 TEST_F(Resume, WithinAWindowOfTheLookaheadGivesTheSameBatches) {
   make_dataset(118);  // 8 steps an epoch, the last a smaller one
   NodeOptions base = options(6);
-  base.microbatches = 1;
-  base.epochs = 2;
+  base.plan.microbatches = 1;
+  base.plan.epochs = 2;
   const Batches drawn = run(base).batches();
-  base.lookahead = 3;
+  base.plan.lookahead = 3;
   const Delivered whole = run(base);
   const Batches expected = whole.batches();
   ASSERT_EQ(expected.size(), 16U);
@@ -175,7 +175,7 @@ TEST_F(Resume, WithinAWindowOfTheLookaheadGivesTheSameBatches) {
 TEST_F(Resume, WithOtherRanksOnlyAtAWindowsStart) {
   make_dataset(96);  // 6 steps
   NodeOptions two = options(2);
-  two.lookahead = 3;
+  two.plan.lookahead = 3;
   serve(two);
   const Batches first = train(2, {}, Step{0, 3});
   const std::uint64_t cursor = this->cursor();
@@ -183,7 +183,7 @@ TEST_F(Resume, WithOtherRanksOnlyAtAWindowsStart) {
   finish();
 
   NodeOptions three = options(3);
-  three.lookahead = 3;
+  three.plan.lookahead = 3;
   serve(three);
   const auto refused = Client::connect(client(0, 3, start_at(0, 2, cursor)));
   ASSERT_FALSE(refused.has_value());
@@ -215,7 +215,7 @@ TEST_F(Resume, ManyJobsFromTheSameStep) {
 TEST_F(Resume, AtTheEndOfAnEpochItsEndComesFirst) {
   make_dataset(40);
   NodeOptions two = options(0);
-  two.epochs = 2;
+  two.plan.epochs = 2;
   serve(two);
   const auto client = Client::connect(this->client(0, 1, start_at(0, 3))).value();
   const auto nothing = client->next({});
@@ -240,10 +240,10 @@ TEST_F(Resume, AfterTheLastEpochThereIsNothingAndNobodyHangs) {
 }
 
 // The ranks of the next job may be other hosts.
-TEST_F(Resume, SpeedsOfAJobsRanksAreNotTheNextOnes) {
+TEST_F(Resume, SlowdownsOfAJobsRanksAreNotTheNextOnes) {
   make_dataset(128);  // 8 steps
   NodeOptions two_epochs = options(0);
-  two_epochs.epochs = 2;
+  two_epochs.plan.epochs = 2;
   serve(two_epochs);
   const CostModel truth(CostProfile::stated_default(), {});
   std::mutex mutex;
@@ -279,7 +279,7 @@ TEST_F(Resume, RefusesAStateOfOtherData) {
   const auto other = Client::connect(client(0, 1, start_at(0, 1, mine.cursor + 1)));
   ASSERT_FALSE(other.has_value());
   EXPECT_EQ(other.error().code(), ErrorCode::kInvalidArgument);
-  EXPECT_NE(other.error().message().find("seed, shuffle, global_batch"), std::string::npos);
+  EXPECT_NE(other.error().message().find("seed, shuffle, global_batch_size"), std::string::npos);
   train(1, mine, {});
   finish();
 }
@@ -345,7 +345,7 @@ TEST_F(Resume, RanksThatDisagreeAreTold) {
 TEST_F(Resume, WhoWaitsForARankThatHasGoneIsTold) {
   make_dataset(70);  // 5 steps; two are planned ahead
   NodeOptions impatient = options(2);
-  impatient.timeout = std::chrono::milliseconds(300);
+  impatient.service.heartbeat_timeout = std::chrono::milliseconds(300);
   serve(impatient);
   for (const bool came : {false, true}) {
     const auto left = Client::connect(client(0, 2, StartPoint{})).value();

@@ -59,13 +59,13 @@ class SameGradientLoop : public LoopTest {
 TEST_F(SameGradientLoop, BalancedBlindAndInOneBatch) {
   make_dataset(21);  // 16 and a tail of 5: with 8 ranks, three repeats of no weight
   NodeOptions whole = options(1);
-  whole.microbatches = 1;
+  whole.plan.microbatches = 1;
   const Gradients expected = gradients(whole);
   ASSERT_EQ(expected.size(), 2U);
   for (const std::int64_t ranks : {1, 2, 8}) {
-    for (const BalancePolicy policy : {BalancePolicy::kNone, BalancePolicy::kIsocost}) {
+    for (const BalancePolicy policy : {BalancePolicy::kInOrder, BalancePolicy::kCost}) {
       NodeOptions cut = options(ranks);
-      cut.balance = policy;
+      cut.plan.balance = policy;
       const Gradients sums = gradients(cut);
       ASSERT_EQ(sums.size(), expected.size());
       for (const auto& [step, sum] : sums) {

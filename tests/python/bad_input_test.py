@@ -33,7 +33,7 @@ class BadInput(ShardTest):
         self.assertRefused(ValueError, "world_size = 0", rank=0, world_size=0)
         self.assertRefused(ValueError, "global_batch_size = 0: must be", global_batch_size=0)
         self.assertRefused(ValueError, "microbatches = 1.5", microbatches=1.5)
-        self.assertRefused(ValueError, "global_batch = 3: .* at least 4", global_batch_size=3, microbatches=4)
+        self.assertRefused(ValueError, "global_batch_size = 3: .* at least 4", global_batch_size=3, microbatches=4)
         self.assertRefused(ValueError, "prefetch = -1", prefetch=-1)
 
     def test_wrong_settings(self):

@@ -50,7 +50,7 @@ class Places(LayoutTest):
 
     def test_places_and_ranks(self):
         layout = isocost.Layout(self.layout(degrees(2, 1, 2), degrees(1, 2, 3)))
-        self.assertEqual((layout.ranks, layout.seats), (10, 8))
+        self.assertEqual((layout.ranks, layout.receivers), (10, 8))
         self.assertEqual(layout.place_of(3), isocost.Place("encoder", 1, 0, 1))
         self.assertEqual(layout.place_of(7), isocost.Place("llm", 0, 1, 0))
         self.assertEqual([layout.rank_of(layout.place_of(rank)) for rank in range(10)], list(range(10)))
@@ -60,7 +60,7 @@ class Places(LayoutTest):
             with self.assertRaisesRegex(ValueError, "has no place in a layout of 10 ranks .*from 0 to 9"):
                 layout.place_of(rank)
         for number in (2, 2**80):
-            for ask in (layout.rank_of, layout.seat_of):
+            for ask in (layout.rank_of, layout.receiver_of):
                 with self.assertRaisesRegex(ValueError, f"stage={number}.*stage is 0 to 1"):
                     ask(isocost.Place("llm", 0, number))
 
@@ -200,7 +200,7 @@ torch.distributed.barrier()
         self.assertEqual(states, states[:1] * 3)
         self.assertEqual((states[0]["epoch"], states[0]["step"]), (1, 9))
 
-        untaught = {name: value for name, value in states[0].items() if name != "learnt"}
+        untaught = {name: value for name, value in states[0].items() if name != "cost_model_state"}
         with self.stages(file, untaught) as (loaders, iterators):
             expected = self.train_step(loaders, iterators)
         with self.stages(file, states[0]) as (loaders, iterators):

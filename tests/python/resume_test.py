@@ -123,8 +123,8 @@ class Resume(ShardTest):
                 for microbatch in loader:
                     loader.report(microbatch, {"llm": 1e-3 * microbatch.tokens})  # far more than the default says
             state = json.loads(json.dumps(loader.state_dict()))
-        self.assertLess(len(state["learnt"]), 20_000)
-        untaught = {name: value for name, value in state.items() if name != "learnt"}
+        self.assertLess(len(state["cost_model_state"]), 20_000)
+        untaught = {name: value for name, value in state.items() if name != "cost_model_state"}
         self.assertGreater(first_predicted(state) / first_predicted(untaught), 1.5)
         with isocost.DataLoader(self.shards, global_batch_size=10, microbatches=2) as loader:
             loader.load_state_dict(state)
@@ -132,7 +132,7 @@ class Resume(ShardTest):
             self.assertEqual(loader.state_dict(), state)  # nothing new yet
             for damaged in ("no base64!", 3):
                 with self.assertRaisesRegex(ValueError, "damaged"):
-                    loader.load_state_dict({**state, "learnt": damaged})
+                    loader.load_state_dict({**state, "cost_model_state": damaged})
 
 
 if __name__ == "__main__":

@@ -82,14 +82,14 @@ std::vector<Load> EmulatedTrainer::draw(std::int64_t samples, std::uint64_t seed
 }
 
 EmulatedTrainer::Plan EmulatedTrainer::lay_out(const std::vector<double>& costs,
-                                               const std::vector<double>& speeds) const {
+                                               const std::vector<double>& slowdowns) const {
   BalanceProblem problem;
   problem.dimensions = kModules;
   problem.costs = costs;
   problem.ranks = static_cast<std::size_t>(options_.ranks);
   problem.microbatches = static_cast<std::size_t>(options_.microbatches);
   problem.objective = Objective::kSlowestRank;
-  problem.rank_speeds = speeds;
+  problem.rank_slowdowns = slowdowns;
   auto balanced = balance(problem, {});
   if (!balanced) std::abort();  // the emulation itself is broken
   return std::move(balanced->bins);
@@ -97,17 +97,18 @@ EmulatedTrainer::Plan EmulatedTrainer::lay_out(const std::vector<double>& costs,
 
 EmulatedTrainer::Planned EmulatedTrainer::plan_next(const CostModel& model) {
   Planned planned;
-  planned.samples = draw(options_.global_batch,
+  planned.samples = draw(options_.global_batch_size,
                          options_.seed * 1'000'003 + static_cast<std::uint64_t>(planned_steps_++));
   std::vector<double> costs;
   for (const Load& sample : planned.samples) {
     const ModuleSeconds seconds = model.predict_sample(sample);
     costs.insert(costs.end(), seconds.begin(), seconds.end());
   }
-  std::vector<double> speeds(static_cast<std::size_t>(options_.ranks), 1);
-  const auto learnt = model.rank_speeds();
-  std::copy_n(learnt.begin(), std::min(learnt.size(), speeds.size()), speeds.begin());
-  planned.plan = lay_out(costs, speeds);
+  std::vector<double> slowdowns(static_cast<std::size_t>(options_.ranks), 1);
+  const auto cost_model_state = model.rank_slowdowns();
+  std::copy_n(cost_model_state.begin(), std::min(cost_model_state.size(), slowdowns.size()),
+              slowdowns.begin());
+  planned.plan = lay_out(costs, slowdowns);
   std::vector<bool> seen(planned.samples.size(), false);
   for (const auto& bin : planned.plan) {
     for (const std::uint32_t sample : bin) {
@@ -115,7 +116,7 @@ EmulatedTrainer::Planned EmulatedTrainer::plan_next(const CostModel& model) {
       seen[sample] = true;
     }
   }
-  if (std::count(seen.begin(), seen.end(), true) != options_.global_batch) std::abort();
+  if (std::count(seen.begin(), seen.end(), true) != options_.global_batch_size) std::abort();
   return planned;
 }
 
@@ -136,7 +137,7 @@ double EmulatedTrainer::slowest_rank(const Planned& planned, std::int64_t step) 
         seconds += hidden_.seconds(static_cast<Module>(i), samples, step);
       }
     }
-    slowest = std::max(slowest, seconds * hidden_.speed(rank, step));
+    slowest = std::max(slowest, seconds * hidden_.slowdown(rank, step));
   }
   return slowest;
 }
@@ -153,11 +154,11 @@ double EmulatedTrainer::oracle(const std::vector<Load>& samples, std::int64_t st
                       hidden_.seconds(module, std::span(twice).first(1), step));
     }
   }
-  std::vector<double> speeds;
+  std::vector<double> slowdowns;
   for (std::int32_t rank = 0; rank < options_.ranks; ++rank) {
-    speeds.push_back(hidden_.speed(rank, step));
+    slowdowns.push_back(hidden_.slowdown(rank, step));
   }
-  planned.plan = lay_out(costs, speeds);
+  planned.plan = lay_out(costs, slowdowns);
   return slowest_rank(planned, step);
 }
 
@@ -181,7 +182,7 @@ EmulatedStep EmulatedTrainer::run_step(CostModel& model) {
     const double hiccup = noise_.uniform() < options_.outliers ? 10 : 1;
     for (std::size_t i = 0; i < kModules; ++i) {
       const double exact = hidden_.seconds(static_cast<Module>(i), samples, step_) *
-                           hidden_.speed(measurement.rank, step_);
+                           hidden_.slowdown(measurement.rank, step_);
       measurement.seconds.at(i) =
           exact > 0 ? exact * hiccup * (1 + options_.noise * normal(noise_)) : -1;
     }

@@ -13,10 +13,10 @@ namespace isocost {
 
 /// What an emulated machine really takes, unknown to the model.
 struct HiddenCost {
-  /// Seconds of one module for the samples of a microbatch, at a step, on a rank of speed 1.
+  /// Seconds of one module for the samples of a microbatch, at a step, on a rank of slowdown 1.
   std::function<double(Module module, std::span<const Load> samples, std::int64_t step)> seconds;
   /// Factor on a rank's seconds.
-  std::function<double(std::int32_t rank, std::int64_t step)> speed = [](auto, auto) {
+  std::function<double(std::int32_t rank, std::int64_t step)> slowdown = [](auto, auto) {
     return 1.0;
   };
 };
@@ -27,7 +27,7 @@ HiddenCost cost_of(const CostProfile& profile);
 struct EmulationOptions {
   std::int32_t ranks = 8;
   std::int32_t microbatches = 4;
-  std::int64_t global_batch = 256;
+  std::int64_t global_batch_size = 256;
   std::int64_t plan_ahead = 2;  ///< A step is planned when the step so many before it has begun.
   double noise = 0.03;          ///< Of each module and microbatch: standard deviation, relative.
   double outliers = 0;          ///< Share of microbatches that take ten times as long.
@@ -38,7 +38,7 @@ struct EmulationOptions {
 struct EmulatedStep {
   std::int64_t step = 0;
   double seconds = 0;         ///< The slowest rank's, without noise.
-  double oracle_seconds = 0;  ///< The same, had the plan been made knowing all costs and speeds.
+  double oracle_seconds = 0;  ///< The same, had the plan been made knowing all costs and slowdowns.
   std::vector<double> rank_profile_s;     ///< [ranks]: work given to each, by the profile.
   std::vector<Measurement> measurements;  ///< Their shapes are views into `shapes`.
   std::vector<MicrobatchShape> shapes;
@@ -67,7 +67,7 @@ class EmulatedTrainer {
     Plan plan;
   };
   Planned plan_next(const CostModel& model);
-  Plan lay_out(const std::vector<double>& costs, const std::vector<double>& speeds) const;
+  Plan lay_out(const std::vector<double>& costs, const std::vector<double>& slowdowns) const;
   double oracle(const std::vector<Load>& samples, std::int64_t step) const;
   double slowest_rank(const Planned& planned, std::int64_t step) const;
   std::vector<Load> samples_of(const Planned& planned, std::size_t bin) const;

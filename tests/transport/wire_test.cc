@@ -23,7 +23,7 @@ MicrobatchHeader example_header() {
   header.plan_hash = 0xFEEDFACECAFEBEEF;
   header.predicted_seconds = {0.5, 0, 2.25};
   header.profile_wanted = true;
-  header.learnt = std::string("ISCM\0\1", 6);
+  header.cost_model_state = std::string("ISCM\0\1", 6);
   header.load[Module::kVision].add_sequence(64);
   header.load[Module::kLlm].add_sequence(90);
   header.load.label_tokens = 73;
@@ -38,7 +38,7 @@ MicrobatchHeader example_header() {
 
 // One of each, with every field away from its default.
 std::vector<Message> examples() {
-  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10, "learnt"}, "a GPU", 11};
+  Hello hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10, "learned"}, "a GPU", 11};
   Welcome welcome{8, 11, 10, 12, {13, 14, 15, {}}, 22, 33, 44, 55, 66, 77, 71, 72, 88};
   EpochEnd end{1, 20, 300, 4, 5, true};
   Report report{{1, 2, 3}, {0.25, -1, 1.5}, 0.5, 0.125};
@@ -47,7 +47,7 @@ std::vector<Message> examples() {
           Credit{3, 4},
           Acknowledgement{{7, 8, 9}},
           report,
-          Remeasured{R"({"version": 1})"},
+          ProfileUpdate{R"({"version": 1})"},
           Heartbeat{},
           Goodbye{},
           welcome,
@@ -83,7 +83,7 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
   const auto read = std::get<MicrobatchHeader>(decode(encode(header)).value());
   EXPECT_EQ(read.position, header.position);
   EXPECT_TRUE(read.profile_wanted);
-  EXPECT_EQ(read.learnt, header.learnt);
+  EXPECT_EQ(read.cost_model_state, header.cost_model_state);
   EXPECT_EQ(read.predicted_seconds, header.predicted_seconds);
   EXPECT_EQ(read.load, header.load);
   EXPECT_EQ(read.rows, header.rows);

@@ -124,7 +124,7 @@ py::dict welcome(PyClient& self) {
   result["samples_per_epoch"] = welcome.samples_per_epoch;
   result["steps_per_epoch"] = welcome.steps_per_epoch;
   result["epochs"] = welcome.epochs;
-  result["global_batch"] = welcome.global_batch;
+  result["global_batch_size"] = welcome.global_batch_size;
   result["microbatches"] = welcome.microbatches;
   result["timeout_s"] = static_cast<double>(welcome.timeout_ms) / 1e3;
   return result;
@@ -225,8 +225,8 @@ void bind_microbatch(py::module_& module) {
       .def_property_readonly("profile_wanted",
                              [](const Microbatch& self) { return self.header.profile_wanted; })
       .def_property_readonly(
-          "learnt", [](const Microbatch& self) { return py::bytes(self.header.learnt); },
-          "what the cost model has learnt, for saved states; empty: nothing new")
+          "learned", [](const Microbatch& self) { return py::bytes(self.header.cost_model_state); },
+          "what the cost model has learned, for saved states; empty: nothing new")
       .def_property_readonly(
           "predicted",
           [](const Microbatch& self) { return by_module(self.header.predicted_seconds); })

@@ -86,7 +86,7 @@ void bind_layout(py::module_& module) {
       .def(py::init([](const std::string& json) { return value(Layout::parse(json)); }),
            py::kw_only(), py::arg("json"))
       .def_property_readonly("ranks", &Layout::ranks)
-      .def_property_readonly("seats", [](const Layout& self) { return seats(self); })
+      .def_property_readonly("receivers", [](const Layout& self) { return receivers(self); })
       .def_property_readonly("fingerprint", &Layout::fingerprint)
       .def("place_of", [](const Layout& self,
                           std::size_t rank) { return to_tuple(value(place_of(self, rank))); })
@@ -94,9 +94,9 @@ void bind_layout(py::module_& module) {
            [](const Layout& self, const PlaceTuple& place) {
              return value(rank_of(self, place_from(place)));
            })
-      .def("seat_of",
+      .def("receiver_of",
            [](const Layout& self, const PlaceTuple& place) {
-             return value(seat_of(self, place_from(place)));
+             return value(receiver_of(self, place_from(place)));
            })
       .def("to_json", &Layout::to_json)
       .def("__str__", &Layout::to_string);

@@ -12,7 +12,8 @@
 #include <thread>
 #include <utility>
 
-#include "loader/config/config.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 #include "loader/node/node.h"
 #include "trainer_adapter/python/errors.h"
 #include "trainer_adapter/python/waiting.h"

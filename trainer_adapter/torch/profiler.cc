@@ -230,8 +230,8 @@ class Profiler {
     });
   }
 
-  // Noise only adds: the dearer of two points that contradict each other is measured once more, and
-  // goes if it still does.
+  // Noise only adds: the more expensive of two points that contradict each other is measured once
+  // more, and goes if it still does.
   Status settle_contradictions() {
     for (const bool is_last : {false, true}) {
       const std::vector<ProfilePoint> points = profile_.points;

@@ -17,7 +17,7 @@ double count(std::size_t value) { return static_cast<double>(value); }
 ModuleOption make_option(const JobModel& job, const BatchSummary& batch, const PipelineModel& model,
                          const Layout& layout, bool encoder) {
   const ModuleStages& stages = encoder ? model.encoder : model.llm;
-  const PipelineLoad mean = spread_load(job, layout, batch.mean);
+  const SampleCost mean = spread_load(job, layout, batch.mean);
   const double seconds = encoder ? mean.encoder_s : mean.llm_s;
   const double busiest = *std::max_element(stages.shares.begin(), stages.shares.end());
   const double per_unit = stages.activation_bytes_per_unit * stages.shares.front();
@@ -100,7 +100,7 @@ class Collector {
     // Work is asked for a sample at a time below; what microbatches cost besides would count for
     // each.
     model->encoder.microbatch_s = model->llm.microbatch_s = 0;
-    const PipelineLoad mean = spread_load(job_, layout, batch_.mean);
+    const SampleCost mean = spread_load(job_, layout, batch_.mean);
     const double state = static_cast<double>(state_memory(job_, layout, *model).llm_state);
     for (const std::size_t m :
          microbatch_counts(std::min(batch_.samples / data, kMostMicrobatchesPerStage * pipeline))) {
@@ -112,7 +112,7 @@ class Collector {
       const double largest = joint_activations(*model, batch_.largest);
       if (!admit(state + std::max(activations, largest))) continue;
       const double bound =
-          pipeline_bound(*model, std::vector<PipelineLoad>(1, mean)) - model->llm.reduce_s;
+          pipeline_bound(*model, std::vector<SampleCost>(1, mean)) - model->llm.reduce_s;
       LayoutCandidate candidate{.layout = layout};
       candidate.bound_s = bound * count(batch_.samples) + model->llm.reduce_s;
       candidate.estimate_s =
@@ -139,7 +139,7 @@ class Collector {
     return 1 / count((microbatches + stages - 1) / stages);
   }
 
-  static double joint_activations(const PipelineModel& model, const PipelineLoad& load) {
+  static double joint_activations(const PipelineModel& model, const SampleCost& load) {
     return model.llm.activation_bytes_per_unit * model.llm.shares.front() * load.llm_units +
            model.encoder.activation_bytes_per_unit * model.encoder_on_llm.front() *
                load.encoder_units;
@@ -175,15 +175,15 @@ class Collector {
 
 }  // namespace
 
-BatchSummary BatchSummary::of(std::span<const std::vector<PipelineLoad>> batches) {
+BatchSummary BatchSummary::of(std::span<const std::vector<SampleCost>> batches) {
   BatchSummary summary;
   double n = 0;
   for (const auto& batch : batches) {
     summary.samples = batch.size();
-    for (const PipelineLoad& load : batch) {
+    for (const SampleCost& load : batch) {
       summary.mean += load;
       n += 1;
-      PipelineLoad& most = summary.largest;
+      SampleCost& most = summary.largest;
       most.encoder_s = std::max(most.encoder_s, load.encoder_s);
       most.llm_s = std::max(most.llm_s, load.llm_s);
       most.encoder_units = std::max(most.encoder_units, load.encoder_units);

@@ -15,10 +15,10 @@ namespace isocost {
 /// Sums and extremes of the batches that layouts are priced with.
 struct BatchSummary {
   std::size_t samples = 0;  ///< Of one batch.
-  PipelineLoad mean;        ///< Of a sample.
-  PipelineLoad largest;     ///< Field by field.
+  SampleCost mean;          ///< Of a sample.
+  SampleCost largest;       ///< Field by field.
 
-  static BatchSummary of(std::span<const std::vector<PipelineLoad>> batches);
+  static BatchSummary of(std::span<const std::vector<SampleCost>> batches);
 };
 
 /// One module with given degrees on its own ranks.

@@ -64,7 +64,7 @@ struct Cover {
 
 // The assignment ILP: x[i, b] = 1 where item i lies in bin b; C is at least every rank's load.
 //   minimise C < 1;  sum_b x[i, b] = 1;  sum_i x[i, b] >= min_items;  sum_i bytes_i x[i, b] <= 1;
-//   speed_b · sum_{b in rank} sum_i cost[i, k] x[i, b] <= C for each rank and dimension;
+//   slowdown_b · sum_{b in rank} sum_i cost[i, k] x[i, b] <= C for each rank and dimension;
 //   sum_{i in cover} x[i, b] < |cover| for each cover.
 // Loads are grains of the makespan to be beaten, bytes of the cap. Where ranks are alike, the j-th
 // item (largest first) may be kept out of ranks beyond j.
@@ -139,7 +139,7 @@ class Model {
       for (std::size_t bin = 0; bin < problem_.bins; ++bin) {
         const int x = column(order[position], bin);
         glp_set_col_kind(lp_.get(), x, GLP_BV);
-        if (problem_.speeds.empty() && bin / per_rank_ > position) {
+        if (problem_.slowdowns.empty() && bin / per_rank_ > position) {
           glp_set_col_bnds(lp_.get(), x, GLP_FX, 0, 0);
         }
       }
@@ -192,7 +192,7 @@ class Model {
         term(1, -1);
         for (std::size_t bin = rank * per_rank_; bin < (rank + 1) * per_rank_; ++bin) {
           for (std::size_t item = 0; item < problem_.items(); ++item) {
-            term(column(item, bin), grains(problem_.speed(bin) * problem_.cost(item)[k], below));
+            term(column(item, bin), grains(problem_.slowdown(bin) * problem_.cost(item)[k], below));
           }
         }
         end_row(GLP_UP, 0, 0);
@@ -237,7 +237,7 @@ class Check {
         }
       }
       std::sort(items.begin(), items.end());
-      const auto slow = [&](const auto& set) { return too_slow(set, problem_.speed(first)); };
+      const auto slow = [&](const auto& set) { return too_slow(set, problem_.slowdown(first)); };
       if (slow(items)) covers.push_back(of_ranks(smallest(items, slow)));
     }
     return covers;
@@ -255,11 +255,11 @@ class Check {
     return false;
   }
 
-  bool too_slow(const Items& items, double speed) const {
+  bool too_slow(const Items& items, double slowdown) const {
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
       double load = 0;
       for (const std::uint32_t item : items) load += problem_.cost(item)[k];
-      if (speed * load >= limit_) return true;
+      if (slowdown * load >= limit_) return true;
     }
     return false;
   }
@@ -278,7 +278,7 @@ class Check {
   Cover of_ranks(Items items) const {
     Cover cover{std::move(items), {}};
     for (std::size_t rank = 0; rank < problem_.bins / per_rank_; ++rank) {
-      if (too_slow(cover.items, problem_.speed(rank * per_rank_))) cover.ranks.push_back(rank);
+      if (too_slow(cover.items, problem_.slowdown(rank * per_rank_))) cover.ranks.push_back(rank);
     }
     return cover;
   }
@@ -293,7 +293,7 @@ double ample_makespan(const Partition& problem) {
   double sum = 0;
   for (const double cost : problem.costs) sum += cost;
   double slowest = 1;
-  for (const double speed : problem.speeds) slowest = std::max(slowest, speed);
+  for (const double slowdown : problem.slowdowns) slowest = std::max(slowest, slowdown);
   return std::max(2 * sum * slowest, std::numeric_limits<double>::min());
 }
 

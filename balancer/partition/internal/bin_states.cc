@@ -38,7 +38,7 @@ void BinStates::weigh(std::size_t bin) {
     for (std::size_t k = 0; k < problem_.dimensions; ++k) state.load[k] += problem_.cost(item)[k];
     state.bytes += problem_.bytes_of(item);
   }
-  state.largest = problem_.speed(bin) * *std::max_element(state.load.begin(), state.load.end());
+  state.largest = problem_.slowdown(bin) * *std::max_element(state.load.begin(), state.load.end());
   state.built = false;
 }
 
@@ -50,7 +50,7 @@ const Subsets& BinStates::subsets(std::size_t bin) {
 }
 
 bool BinStates::may_split(std::size_t a, std::size_t b, const SplitLimits& limits) const {
-  const double room = limits.first / problem_.speed(a) + limits.second / problem_.speed(b);
+  const double room = limits.first / problem_.slowdown(a) + limits.second / problem_.slowdown(b);
   for (std::size_t k = 0; k < problem_.dimensions; ++k) {
     if (states_[a].load[k] + states_[b].load[k] >= room) return false;
   }
@@ -61,7 +61,7 @@ std::optional<Split> BinStates::split(std::size_t a, std::size_t b, const SplitL
                                       std::int64_t& work) {
   --work;
   if (!may_split(a, b, limits)) return std::nullopt;
-  const Pair pair{subsets(a), subsets(b), problem_.speed(a), problem_.speed(b)};
+  const Pair pair{subsets(a), subsets(b), problem_.slowdown(a), problem_.slowdown(b)};
   std::int64_t steps = 0;
   auto found = best_split(problem_, pair, key_dimension_, limits, steps);
   work -= steps / kStepsPerWork;

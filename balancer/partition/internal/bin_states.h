@@ -21,7 +21,7 @@ class BinStates {
   const std::array<double, kMaxDimensions>& load(std::size_t bin) const {
     return states_[bin].load;
   }
-  /// Of all dimensions, times the bin's speed.
+  /// Of all dimensions, times the bin's slowdown.
   double largest(std::size_t bin) const { return states_[bin].largest; }
   std::int64_t bytes(std::size_t bin) const { return states_[bin].bytes; }
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "balancer/partition/internal/speed_bounds.h"
+#include "balancer/partition/internal/slowdown_bounds.h"
 
 namespace isocost {
 namespace {
@@ -56,26 +56,27 @@ Tiles count_tiles(const std::vector<double>& descending, double tile) {
 LowerBound column_bound(const std::vector<double>& descending, double sum,
                         const Partition& problem) {
   LowerBound best;
-  if (problem.speeds.empty()) {
+  if (problem.slowdowns.empty()) {
     raise(best, mean_bound(sum, problem.bins), Limit::kTotal);
     const LowerBound shared = pigeonhole_bound(descending, problem.bins, problem.min_items);
     raise(best, shared.value, shared.limit);
     raise(best, granularity_bound(descending, problem.bins), Limit::kTiles);
     return best;
   }
-  raise(best, speed_mean_bound(descending, problem.speeds), Limit::kTotal);
-  raise(best, speed_giant_bound(descending, problem.speeds), Limit::kGiant);
-  raise(best, speed_pigeonhole_bound(descending, problem.speeds, 0), Limit::kPigeonhole);
-  raise(best, speed_pigeonhole_bound(descending, problem.speeds, problem.min_items),
+  raise(best, slowdown_mean_bound(descending, problem.slowdowns), Limit::kTotal);
+  raise(best, slowdown_largest_item_bound(descending, problem.slowdowns), Limit::kLargestItem);
+  raise(best, slowdown_pigeonhole_bound(descending, problem.slowdowns, 0), Limit::kPigeonhole);
+  raise(best, slowdown_pigeonhole_bound(descending, problem.slowdowns, problem.min_items),
         Limit::kCounts);
-  raise(best, speed_granularity_bound(descending, problem.speeds), Limit::kTiles);
+  raise(best, slowdown_granularity_bound(descending, problem.slowdowns), Limit::kTiles);
   return best;
 }
 
-// The largest sums of 1 / speed over n bins, for every n: what n bins can take in a second at best.
+// The largest sums of 1 / slowdown over n bins, for every n: what n bins can take in a second at
+// best.
 std::vector<double> best_rates(const Partition& problem) {
   std::vector<double> rates(problem.bins);
-  for (std::size_t b = 0; b < problem.bins; ++b) rates[b] = 1 / problem.speed(b);
+  for (std::size_t b = 0; b < problem.bins; ++b) rates[b] = 1 / problem.slowdown(b);
   std::sort(rates.begin(), rates.end(), std::greater<>());
   std::vector<double> sums(problem.bins + 1, 0.0);
   for (std::size_t n = 0; n < problem.bins; ++n) sums[n + 1] = sums[n] + rates[n];
@@ -110,7 +111,7 @@ LowerBound pigeonhole_bound(const std::vector<double>& descending, std::size_t b
   for (std::size_t n = 1; n < smallest.size(); ++n) {
     smallest[n] = smallest[n - 1] + descending[items - n];
   }
-  LowerBound best{.value = 0, .limit = Limit::kGiant};
+  LowerBound best{.value = 0, .limit = Limit::kLargestItem};
   for (std::size_t k = 0; k * bins < items; ++k) {
     // The k+1 smallest of the k·bins+1 largest: at positions k·bins−k to k·bins.
     double sum = 0;
@@ -118,7 +119,7 @@ LowerBound pigeonhole_bound(const std::vector<double>& descending, std::size_t b
     const std::size_t others = min_items > k + 1 ? min_items - k - 1 : 0;
     const bool counted = smallest[others] > 0;
     raise(best, sum + smallest[others],
-          counted ? Limit::kCounts : (k == 0 ? Limit::kGiant : Limit::kPigeonhole));
+          counted ? Limit::kCounts : (k == 0 ? Limit::kLargestItem : Limit::kPigeonhole));
   }
   return best;
 }
@@ -171,16 +172,17 @@ double trade_off_bound(const Partition& problem) {
       column[i] = std::inner_product(weights.begin(), weights.end(), problem.cost(i), 0.0);
     }
     std::sort(column.begin(), column.end(), std::greater<>());
-    best = std::max(best, problem.speeds.empty()
-                              ? pigeonhole_bound(column, problem.bins, problem.min_items).value
-                              : speed_pigeonhole_bound(column, problem.speeds, problem.min_items));
+    best = std::max(best,
+                    problem.slowdowns.empty()
+                        ? pigeonhole_bound(column, problem.bins, problem.min_items).value
+                        : slowdown_pigeonhole_bound(column, problem.slowdowns, problem.min_items));
   }
   return rounded_down(best, column.size() + 2 * problem.dimensions);
 }
 
 namespace {
 
-/// One dimension's loads, largest first, and whether bins of one speed can hold them.
+/// One dimension's loads, largest first, and whether bins of one slowdown can hold them.
 class Crowd {
  public:
   Crowd(std::vector<double> descending, std::size_t bins)
@@ -231,7 +233,7 @@ class Crowd {
 }  // namespace
 
 double crowd_bound(const Partition& problem) {
-  if (!problem.speeds.empty()) return 0;
+  if (!problem.slowdowns.empty()) return 0;
   const std::size_t items = problem.items();
   double best = 0;
   for (std::size_t k = 0; k < problem.dimensions; ++k) {
@@ -293,11 +295,11 @@ class LeastWork {
 
 }  // namespace
 
-double capped_speed_bound(const Partition& problem) {
-  if (problem.bytes.empty() || problem.speeds.empty()) return 0;
+double capped_slowdown_bound(const Partition& problem) {
+  if (problem.bytes.empty() || problem.slowdowns.empty()) return 0;
   const std::size_t items = problem.items();
-  std::vector<double> speeds(problem.speeds.begin(), problem.speeds.end());
-  std::sort(speeds.begin(), speeds.end(), std::greater<>());
+  std::vector<double> slowdowns(problem.slowdowns.begin(), problem.slowdowns.end());
+  std::sort(slowdowns.begin(), slowdowns.end(), std::greater<>());
   double bytes = 0;
   for (const std::int64_t of_item : problem.bytes) bytes += static_cast<double>(of_item);
   auto list = weighings(problem.dimensions);
@@ -308,10 +310,10 @@ double capped_speed_bound(const Partition& problem) {
   for (const std::vector<double>& weights : list) {
     const LeastWork work(problem, weights);
     double rate = 0;
-    for (std::size_t j = 1; j <= speeds.size(); ++j) {
-      rate += 1 / speeds[j - 1];
+    for (std::size_t j = 1; j <= slowdowns.size(); ++j) {
+      rate += 1 / slowdowns[j - 1];
       const double elsewhere =
-          static_cast<double>(problem.bytes_cap) * static_cast<double>(speeds.size() - j);
+          static_cast<double>(problem.bytes_cap) * static_cast<double>(slowdowns.size() - j);
       best = std::max(best, work.of(bytes * (1 - kPrefixError) - elsewhere) / rate);
     }
   }

@@ -21,13 +21,13 @@ double trade_off_bound(const Partition& problem);
 /// Of the largest items, as many as lie above some size, k+1 at most fit into a bin below the
 /// bound: beyond k·bins of them, each is one bin more that holds k+1. What is left there fits only
 /// what is small enough, and where there is too little of that, the other bins hold the more. For
-/// bins of one speed, dimension by dimension.
+/// bins of one slowdown, dimension by dimension.
 double crowd_bound(const Partition& problem);
 
 /// Under a cap the fastest bins hold no more than their caps' bytes: the j slowest hold the rest,
-/// and no less work than the items with least work a byte have. For bins of unlike speed with a
+/// and no less work than the items with least work a byte have. For bins of unlike slowdown with a
 /// cap, else 0; for each dimension and each weighing.
-double capped_speed_bound(const Partition& problem);
+double capped_slowdown_bound(const Partition& problem);
 
 /// Items of more than half the cap lie alone among their like. The j largest of them have a bin
 /// each, and what does not fit beside the smallest of these shares the others. Infinite where there

@@ -39,14 +39,14 @@ class Greedy {
         blocks_((problem.bins + kBlock - 1) / kBlock),
         loads_(problem.dimensions * problem.bins, 0.0),
         block_loads_(problem.dimensions * blocks_, 0.0),
-        block_speeds_(blocks_, std::numeric_limits<double>::infinity()),
+        block_slowdowns_(blocks_, std::numeric_limits<double>::infinity()),
         block_scores_(blocks_),
         block_squares_(blocks_),
         used_bytes_(problem.bins, 0),
         bins_(problem.bins),
         missing_(problem.bins * problem.min_items) {
     for (std::size_t b = 0; b < problem.bins; ++b) {
-      block_speeds_[b / kBlock] = std::min(block_speeds_[b / kBlock], problem.speed(b));
+      block_slowdowns_[b / kBlock] = std::min(block_slowdowns_[b / kBlock], problem.slowdown(b));
     }
   }
 
@@ -80,11 +80,11 @@ class Greedy {
     std::fill(block_squares_.begin(), block_squares_.end(), 0.0);
     double* scores = block_scores_.data();
     double* squares = block_squares_.data();
-    const double* speeds = block_speeds_.data();
+    const double* slowdowns = block_slowdowns_.data();
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
       const double* load = &block_loads_[k * blocks_];
       for (std::size_t i = 0; i < blocks_; ++i) {
-        const double with = speeds[i] * (load[i] + cost[k]);
+        const double with = slowdowns[i] * (load[i] + cost[k]);
         scores[i] = scores[i] < with ? with : scores[i];
         squares[i] += with * with;
       }
@@ -123,7 +123,7 @@ class Greedy {
     for (std::size_t b = block * kBlock; b < end; ++b) {
       Choice choice{.bin = b, .score = 0, .squares = 0};
       for (std::size_t k = 0; k < problem_.dimensions; ++k) {
-        const double with = problem_.speed(b) * (loads_[b * problem_.dimensions + k] + cost[k]);
+        const double with = problem_.slowdown(b) * (loads_[b * problem_.dimensions + k] + cost[k]);
         choice.score = std::max(choice.score, with);
         choice.squares += with * with;
       }
@@ -157,9 +157,9 @@ class Greedy {
 
   const Partition& problem_;
   std::size_t blocks_;
-  std::vector<double> loads_;         // [bin][dimension]
-  std::vector<double> block_loads_;   // [dimension][block], the smallest of its bins
-  std::vector<double> block_speeds_;  // the fastest of its bins
+  std::vector<double> loads_;            // [bin][dimension]
+  std::vector<double> block_loads_;      // [dimension][block], the smallest of its bins
+  std::vector<double> block_slowdowns_;  // the fastest of its bins
   std::vector<double> block_scores_;
   std::vector<double> block_squares_;
   std::vector<std::int64_t> used_bytes_;

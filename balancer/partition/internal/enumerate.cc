@@ -107,7 +107,7 @@ class Enumeration {
     bool fits = true;
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
       load[k] += problem_.cost(item)[k];
-      fits = fits && problem_.speed(bin) * load[k] < limit_;
+      fits = fits && problem_.slowdown(bin) * load[k] < limit_;
     }
     if (fits) {
       const std::size_t was_missing = bins_[bin].size() < problem_.min_items ? 1 : 0;
@@ -124,7 +124,8 @@ class Enumeration {
     load = before;
   }
 
-  // Empty bins of a rank are alike, and so are empty ranks of one speed: the first stands for all.
+  // Empty bins of a rank are alike, and so are empty ranks of one slowdown: the first stands for
+  // all.
   bool is_like_an_earlier(std::size_t bin) const {
     if (!bins_[bin].empty()) return false;
     const std::size_t rank = bin / per_rank_;
@@ -133,7 +134,7 @@ class Enumeration {
     }
     if (items_[rank] > 0) return false;
     for (std::size_t other = 0; other < rank; ++other) {
-      const bool alike = problem_.speed(other * per_rank_) == problem_.speed(bin);
+      const bool alike = problem_.slowdown(other * per_rank_) == problem_.slowdown(bin);
       if (items_[other] == 0 && alike) return true;
     }
     return false;
@@ -145,7 +146,7 @@ class Enumeration {
       double room = 0;
       for (std::size_t rank = 0; rank < loads_.size(); ++rank) {
         const double left =
-            limit_ / problem_.speed(rank * per_rank_) * (1 + kSlack) - loads_[rank][k];
+            limit_ / problem_.slowdown(rank * per_rank_) * (1 + kSlack) - loads_[rank][k];
         if (left >= rest.smallest[k]) room += left;
       }
       if (room < rest.sum[k] * (1 - kSlack)) return false;

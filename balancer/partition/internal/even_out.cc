@@ -45,15 +45,15 @@ class Evening {
   }
 
  private:
-  double over(double load, double speed) const {
-    const double excess = std::max(0.0, speed * load * inverse_ - 1);
+  double over(double load, double slowdown) const {
+    const double excess = std::max(0.0, slowdown * load * inverse_ - 1);
     return excess * excess;
   }
 
   void account(std::size_t bin) {
     double sum = 0;
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
-      sum += over(bins_.load(bin)[k], problem_.speed(bin));
+      sum += over(bins_.load(bin)[k], problem_.slowdown(bin));
     }
     excess_[bin] = sum;
     if (sum > 0) {
@@ -71,7 +71,7 @@ class Evening {
 
   // What two bins would have above the target if all could be shared by rate.
   double shared_excess(std::size_t a, std::size_t b) const {
-    const double rate = 1 / problem_.speed(a) + 1 / problem_.speed(b);
+    const double rate = 1 / problem_.slowdown(a) + 1 / problem_.slowdown(b);
     double sum = 0;
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
       sum += 2 * over((bins_.load(a)[k] + bins_.load(b)[k]) / rate, 1);
@@ -110,7 +110,7 @@ class Evening {
   double sum_of(std::size_t bin) const {
     double sum = 0;
     for (std::size_t k = 0; k < problem_.dimensions; ++k) sum += bins_.load(bin)[k];
-    return sum * problem_.speed(bin);
+    return sum * problem_.slowdown(bin);
   }
 
   // Bins above the target in turn, each with a partner, until none has gained for a while.

@@ -27,7 +27,7 @@ double grouped_makespan(const Partition& problem, std::size_t bins_per_rank, con
     for (std::size_t k = 0; k < problem.dimensions; ++k) {
       double load = 0;
       for (const std::uint32_t item : items) load += problem.cost(item)[k];
-      largest = std::max(largest, problem.speed(first) * load);
+      largest = std::max(largest, problem.slowdown(first) * load);
     }
   }
   return largest;

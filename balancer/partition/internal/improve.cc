@@ -77,14 +77,14 @@ class Search {
   // All that the worst bin holds for all that a faster one holds: divisions do not cover that where
   // some items stay put. Where largest loads into fastest bins would be better, such a pair exists.
   bool change_places() {
-    if (problem_.speeds.empty()) return false;
+    if (problem_.slowdowns.empty()) return false;
     const auto [worst_load, worst] = bins_.order().back();
     const double limit = worst_load * (1 - kSmallestGain);
     --work_;
     for (const auto& [load, other] : bins_.order()) {
-      const double speed = problem_.speed(other);
-      if (worst_load / problem_.speed(worst) * speed >= limit ||
-          load / speed * problem_.speed(worst) >= limit) {
+      const double slowdown = problem_.slowdown(other);
+      if (worst_load / problem_.slowdown(worst) * slowdown >= limit ||
+          load / slowdown * problem_.slowdown(worst) >= limit) {
         continue;
       }
       const std::size_t partner = other;  // the order changes below
@@ -131,8 +131,8 @@ class Search {
                     double limit) const {
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
       const double change = problem_.cost(in_b)[k] - problem_.cost(in_a)[k];
-      if (problem_.speed(a) * (bins_.load(a)[k] + change) >= limit ||
-          problem_.speed(b) * (bins_.load(b)[k] - change) >= limit) {
+      if (problem_.slowdown(a) * (bins_.load(a)[k] + change) >= limit ||
+          problem_.slowdown(b) * (bins_.load(b)[k] - change) >= limit) {
         return false;
       }
     }

@@ -13,7 +13,7 @@ double makespan_of(const Partition& problem, const Bins& bins) {
       for (std::size_t k = 0; k < problem.dimensions; ++k) load[k] += problem.cost(item)[k];
     }
     for (std::size_t k = 0; k < problem.dimensions; ++k) {
-      largest = std::max(largest, problem.speed(b) * load[k]);
+      largest = std::max(largest, problem.slowdown(b) * load[k]);
     }
   }
   return largest;

@@ -15,7 +15,7 @@ inline constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
 using Bins = std::vector<std::vector<std::uint32_t>>;
 
 /// The core problem: items with vector costs into bins, so that the largest load of any bin in any
-/// dimension is small. Bins are alike but for their speeds. A view: the caller keeps the arrays
+/// dimension is small. Bins are alike but for their slowdowns. A view: the caller keeps the arrays
 /// alive. Checked before: costs finite and >= 0, no item above the cap, items >= bins * min_items.
 struct Partition {
   std::size_t dimensions = 1;
@@ -24,17 +24,17 @@ struct Partition {
   std::span<const double> costs = {};
   std::span<const std::int64_t> bytes = {};  ///< Empty where there is no cap.
   std::int64_t bytes_cap = kNoCap;
-  std::span<const double> speeds = {};  ///< [bins], multiplies a bin's load; empty: all 1.
+  std::span<const double> slowdowns = {};  ///< [bins], multiplies a bin's load; empty: all 1.
 
   std::size_t items() const { return costs.size() / dimensions; }
   const double* cost(std::size_t item) const { return &costs[item * dimensions]; }
-  double speed(std::size_t bin) const { return speeds.empty() ? 1 : speeds[bin]; }
+  double slowdown(std::size_t bin) const { return slowdowns.empty() ? 1 : slowdowns[bin]; }
   std::int64_t bytes_of(std::size_t item) const { return bytes.empty() ? 0 : bytes[item]; }
 };
 
-/// The largest load, summed item by item in ascending order and then multiplied by the bin's speed:
-/// the one order in which every part of the balancer sums, so that equal plans have equal makespans
-/// to the last bit.
+/// The largest load, summed item by item in ascending order and then multiplied by the bin's
+/// slowdown: the one order in which every part of the balancer sums, so that equal plans have equal
+/// makespans to the last bit.
 double makespan_of(const Partition& problem, const Bins& bins);
 
 /// True where every item lies in exactly one bin, and counts and cap are kept.

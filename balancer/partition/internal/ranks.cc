@@ -81,7 +81,7 @@ std::optional<Bins> microbatches_first(const BalanceProblem& problem, const Bala
   const Partition whole{.bins = problem.ranks,
                         .min_items = problem.microbatches,
                         .costs = loads,
-                        .speeds = problem.rank_speeds};
+                        .slowdowns = problem.rank_slowdowns};
   const auto by_rank = solve(whole, options.enough_gap, options.improvement_rounds);
   if (!by_rank) return std::nullopt;
   Bins bins;
@@ -107,7 +107,7 @@ Partition rank_partition(const BalanceProblem& problem, const std::vector<double
   Partition ranks{.bins = problem.ranks,
                   .min_items = problem.microbatches,
                   .costs = totals,
-                  .speeds = problem.rank_speeds};
+                  .slowdowns = problem.rank_slowdowns};
   const auto microbatches = static_cast<std::int64_t>(problem.microbatches);
   const bool capped = problem.microbatch_bytes > 0 && !problem.bytes.empty();
   if (capped && problem.microbatch_bytes < kNoCap / microbatches) {

@@ -102,7 +102,7 @@ struct SplitSearch {
   bool prepare() {
     all_first = (1U << pair.first.free_items().size()) - 1;
     all_second = (1U << pair.second.free_items().size()) - 1;
-    const double room = limits.first / pair.first_speed + limits.second / pair.second_speed;
+    const double room = limits.first / pair.first_slowdown + limits.second / pair.second_slowdown;
     for (std::size_t k = 0; k < problem.dimensions; ++k) {
       sum[k] = pair.first.fixed_load()[k] + pair.first.load(all_first)[k] +
                pair.second.fixed_load()[k] + pair.second.load(all_second)[k];
@@ -126,9 +126,9 @@ struct SplitSearch {
                problem.bytes_cap;
   }
 
-  // Where speeds are alike that changes nothing.
+  // Where slowdowns are alike that changes nothing.
   bool only_change_places(std::uint32_t kept, std::uint32_t got) const {
-    return pair.first_speed == pair.second_speed && kept == 0 && got == all_second &&
+    return pair.first_slowdown == pair.second_slowdown && kept == 0 && got == all_second &&
            pair.first.fixed_items().empty() && pair.second.fixed_items().empty();
   }
 
@@ -139,8 +139,8 @@ struct SplitSearch {
     const double* got_load = pair.second.load(got);
     for (std::size_t k = 0; k < problem.dimensions; ++k) {
       const double load = pair.first.fixed_load()[k] + kept_load[k] + got_load[k];
-      of_first = std::max(of_first, pair.first_speed * load);
-      of_second = std::max(of_second, pair.second_speed * (sum[k] - load));
+      of_first = std::max(of_first, pair.first_slowdown * load);
+      of_second = std::max(of_second, pair.second_slowdown * (sum[k] - load));
       if (of_first >= limits.first || of_second >= limits.second) return;
     }
     if (!counts_and_bytes_allow(kept, got) || only_change_places(kept, got)) return;
@@ -154,9 +154,9 @@ struct SplitSearch {
     const double* got_load = pair.second.load(got);
     for (std::size_t k = 0; k < problem.dimensions; ++k) {
       const double load = pair.first.fixed_load()[k] + kept_load[k] + got_load[k];
-      const double first = std::max(0.0, pair.first_speed * load * even.inverse_target - 1);
+      const double first = std::max(0.0, pair.first_slowdown * load * even.inverse_target - 1);
       const double second =
-          std::max(0.0, pair.second_speed * (sum[k] - load) * even.inverse_target - 1);
+          std::max(0.0, pair.second_slowdown * (sum[k] - load) * even.inverse_target - 1);
       value += even.first_weight * (first * first) + second * second;
       if (value >= even.below) return;
     }
@@ -182,11 +182,12 @@ std::optional<Split> best_split(const Partition& problem, const Pair& pair,
   std::size_t high = partner.size();
   for (const Subsets::Entry& kept : pair.first.sorted()) {
     const double base = fixed + kept.key;
-    while (high > 0 && pair.first_speed * (base + partner[high - 1].key) >= search.limits.first) {
+    while (high > 0 &&
+           pair.first_slowdown * (base + partner[high - 1].key) >= search.limits.first) {
       --high;
     }
     while (low > 0 &&
-           pair.second_speed * (sum - (base + partner[low - 1].key)) < search.limits.second) {
+           pair.second_slowdown * (sum - (base + partner[low - 1].key)) < search.limits.second) {
       --low;
     }
     steps += 1;

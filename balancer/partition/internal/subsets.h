@@ -52,8 +52,8 @@ class Subsets {
 struct Pair {
   const Subsets& first;
   const Subsets& second;
-  double first_speed = 1;  ///< Multiplies the load.
-  double second_speed = 1;
+  double first_slowdown = 1;  ///< Multiplies the load.
+  double second_slowdown = 1;
 };
 
 /// Asks for a division by what lies above a target: the sum over both bins and all dimensions of
@@ -64,7 +64,7 @@ struct Evenness {
   double below = 0;         ///< The value stays below this.
 };
 
-/// What a division must keep to. Loads have their bin's speed applied.
+/// What a division must keep to. Loads have their bin's slowdown applied.
 struct SplitLimits {
   double first = 0;                   ///< The first bin's largest load is below this,
   double second = 0;                  ///< and the second's below this.
@@ -80,10 +80,11 @@ struct Split {
 };
 
 /// The best division of two bins' items between them within the limits, other than that bins of one
-/// speed change places, found by meeting in the middle: all 2^(n+m) divisions of the free items are
-/// covered in about 2^n + 2^m steps, because the divisions that keep the key dimension below the
-/// limits in both bins form a narrow window. `steps` is raised by the divisions looked at, and the
-/// search gives up beyond kMaxSteps of them (a dimension in which all are alike opens the window).
+/// slowdown change places, found by meeting in the middle: all 2^(n+m) divisions of the free items
+/// are covered in about 2^n + 2^m steps, because the divisions that keep the key dimension below
+/// the limits in both bins form a narrow window. `steps` is raised by the divisions looked at, and
+/// the search gives up beyond kMaxSteps of them (a dimension in which all are alike opens the
+/// window).
 inline constexpr std::int64_t kMaxSteps = 8192;
 std::optional<Split> best_split(const Partition& problem, const Pair& pair,
                                 std::size_t key_dimension, const SplitLimits& limits,

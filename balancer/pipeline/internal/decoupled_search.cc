@@ -12,11 +12,11 @@ constexpr double kFirstStepBack = 2e-3;
 constexpr std::size_t kAlike = 12;
 
 // The replica that has finished first after it has taken the sample, too.
-std::size_t first_done(const std::vector<double>& busy, const std::vector<double>& speeds,
+std::size_t first_done(const std::vector<double>& busy, const std::vector<double>& slowdowns,
                        double seconds) {
   std::size_t best = 0;
   for (std::size_t e = 1; e < busy.size(); ++e) {
-    if (busy[e] + seconds * speeds[e] < busy[best] + seconds * speeds[best]) best = e;
+    if (busy[e] + seconds * slowdowns[e] < busy[best] + seconds * slowdowns[best]) best = e;
   }
   return best;
 }
@@ -39,11 +39,11 @@ void couple_encoders(const PipelineModel& model, DecoupledChoice& choice) {
   }
 }
 
-void deal_to_encoders(const PipelineModel& model, std::span<const PipelineLoad> samples,
+void deal_to_encoders(const PipelineModel& model, std::span<const SampleCost> samples,
                       DecoupledChoice& choice) {
   std::vector<double> busy(model.encoder.replicas, 0.0);
-  std::vector<double> speeds = model.encoder.replica_speeds();
-  speeds.resize(model.encoder.replicas, 1);
+  std::vector<double> slowdowns = model.encoder.replica_slowdowns();
+  slowdowns.resize(model.encoder.replicas, 1);
   std::vector<std::uint32_t> together;
   const auto& intervals = choice.interval_of;
   for (std::size_t number = 0; number < intervals.size(); ++number) {
@@ -55,8 +55,8 @@ void deal_to_encoders(const PipelineModel& model, std::span<const PipelineLoad> 
       return samples[a].encoder_s > samples[b].encoder_s;
     });
     for (const std::uint32_t sample : together) {
-      const std::size_t replica = first_done(busy, speeds, samples[sample].encoder_s);
-      busy[replica] += samples[sample].encoder_s * speeds[replica];
+      const std::size_t replica = first_done(busy, slowdowns, samples[sample].encoder_s);
+      busy[replica] += samples[sample].encoder_s * slowdowns[replica];
       choice.encoder_of[sample] = static_cast<std::uint32_t>(replica);
     }
     together.clear();
@@ -65,7 +65,7 @@ void deal_to_encoders(const PipelineModel& model, std::span<const PipelineLoad> 
 
 DecoupledSearch::DecoupledSearch(DecoupledStep& step, DecoupledChoice choice)
     : step_(&step), choice_(std::move(choice)) {
-  const std::span<const PipelineLoad> samples = step.samples();
+  const std::span<const SampleCost> samples = step.samples();
   for (std::uint32_t i = 0; i < samples.size(); ++i) {
     if (samples[i].encoder_units > 0) with_media_.push_back(i);
   }
@@ -217,7 +217,7 @@ void DecoupledSearch::improve(std::int64_t looks, Random& random) {
 }
 
 void DecoupledSearch::save_feeds(std::int64_t looks) {
-  const std::span<const PipelineLoad> samples = step_->samples();
+  const std::span<const SampleCost> samples = step_->samples();
   for (const auto& bin : choice_.bins) {
     for (std::size_t i = 0; i < bin.size() && looks > 0; ++i) {
       if (samples[bin[i]].encoder_units <= 0) continue;

@@ -17,7 +17,7 @@ std::vector<std::uint32_t> even_intervals(std::size_t numbers, std::size_t width
 
 /// Deals each interval's samples, the longest first, to the encoder replica that has least to do
 /// so far: replicas keep abreast of each other at every point of the step.
-void deal_to_encoders(const PipelineModel& model, std::span<const PipelineLoad> samples,
+void deal_to_encoders(const PipelineModel& model, std::span<const SampleCost> samples,
                       DecoupledChoice& choice);
 
 /// Each microbatch's samples to the replica that coupled_feeds name.

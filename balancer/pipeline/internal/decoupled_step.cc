@@ -16,7 +16,7 @@ std::uint32_t narrow(std::size_t value) { return static_cast<std::uint32_t>(valu
 }  // namespace
 
 Result<DecoupledStep> DecoupledStep::create(const PipelineModel& model,
-                                            std::span<const PipelineLoad> samples,
+                                            std::span<const SampleCost> samples,
                                             const ActivationCaps& caps) {
   ISOCOST_TRY(model.validate());
   DecoupledStep step(model, samples, caps);
@@ -49,9 +49,9 @@ Result<DecoupledStep> DecoupledStep::create(const PipelineModel& model,
 Status DecoupledStep::learn_moves() {
   PipelineModel one = *model_;
   one.encoder.replicas = one.llm.replicas = 1;
-  one.encoder.speeds.clear();
-  one.llm.speeds.clear();
-  const std::vector<PipelineLoad> nothing(one.places());
+  one.encoder.slowdowns.clear();
+  one.llm.slowdowns.clear();
+  const std::vector<SampleCost> nothing(one.places());
   const PipelineStep shape = make_step(one, nothing);
   ISOCOST_ASSIGN(const PipelineGraph graph, PipelineGraph::build(shape));
   const std::size_t chunks = one.llm.shares.size();
@@ -89,7 +89,7 @@ Status DecoupledStep::learn_moves() {
 }
 
 void DecoupledStep::write(const DecoupledChoice& choice, std::size_t place) {
-  PipelineLoad load;
+  SampleCost load;
   for (const std::uint32_t sample : choice.bins[place]) load += samples_[sample];
   const std::span<StagePass> passes(scratch_);
   llm_passes(*model_, load, passes);

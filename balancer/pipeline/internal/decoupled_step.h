@@ -45,7 +45,7 @@ class DecoupledStep {
  public:
   /// Errors: those of PipelineModel::validate and `simulate`.
   static Result<DecoupledStep> create(const PipelineModel& model,
-                                      std::span<const PipelineLoad> samples,
+                                      std::span<const SampleCost> samples,
                                       const ActivationCaps& caps);
 
   /// Takes in what a microbatch holds: after `choice.bins` has changed there.
@@ -56,7 +56,7 @@ class DecoupledStep {
   /// The slots of the last look's choice.
   EncoderSlots slots(const DecoupledChoice& choice) const;
 
-  std::span<const PipelineLoad> samples() const { return samples_; }
+  std::span<const SampleCost> samples() const { return samples_; }
 
  private:
   static constexpr std::size_t kKinds = PassTable::kKinds;
@@ -76,7 +76,7 @@ class DecoupledStep {
     double delay = 0;
   };
   struct Slot {
-    PipelineLoad load;
+    SampleCost load;
     std::uint32_t first = 0;  ///< Microbatches that it feeds.
     std::uint32_t last = 0;
     std::vector<Transfer> transfers;
@@ -92,7 +92,7 @@ class DecoupledStep {
     std::int64_t held = 0;
   };
 
-  DecoupledStep(const PipelineModel& model, std::span<const PipelineLoad> samples,
+  DecoupledStep(const PipelineModel& model, std::span<const SampleCost> samples,
                 const ActivationCaps& caps)
       : model_(&model), samples_(samples), caps_(caps) {}
 
@@ -112,7 +112,7 @@ class DecoupledStep {
   }
 
   const PipelineModel* model_;
-  std::span<const PipelineLoad> samples_;
+  std::span<const SampleCost> samples_;
   ActivationCaps caps_;
   bool split_ = false;
 

@@ -23,11 +23,11 @@ Result<PipelineGroups> PipelineGroups::create(const PipelineModel& model) {
   groups.groups_ =
       has_encoder ? std::gcd(model.encoder.replicas, model.llm.replicas) : model.llm.replicas;
   PipelineModel one = model;
-  one.llm.speeds.clear();
-  one.encoder.speeds.clear();
+  one.llm.slowdowns.clear();
+  one.encoder.slowdowns.clear();
   one.llm.replicas /= groups.groups_;
   if (has_encoder) one.encoder.replicas /= groups.groups_;
-  groups.shape_ = make_step(one, std::vector<PipelineLoad>(one.places()));
+  groups.shape_ = make_step(one, std::vector<SampleCost>(one.places()));
   ISOCOST_ASSIGN(groups.graph_, PipelineGraph::build(groups.shape_));
   groups.number_places();
   return groups;
@@ -57,7 +57,7 @@ void PipelineGroups::number_places() {
 }
 
 void PipelineGroups::set(PassTable& table, std::size_t group, std::size_t place,
-                         const PipelineLoad& load) const {
+                         const SampleCost& load) const {
   const std::size_t replica = global_place(group, place) / model_.microbatches;
   std::array<StagePass, kMostAtOnce> few;
   std::vector<StagePass> many;
@@ -103,7 +103,7 @@ std::int64_t PipelineGroups::excess_bytes(const PassTable& table, const Activati
 }
 
 GroupSearch::GroupSearch(const PipelineGroups& groups, std::size_t group,
-                         std::span<const PipelineLoad> samples, MicrobatchBins bins,
+                         std::span<const SampleCost> samples, MicrobatchBins bins,
                          const ActivationCaps& caps)
     : groups_(&groups),
       group_(group),
@@ -117,7 +117,7 @@ GroupSearch::GroupSearch(const PipelineGroups& groups, std::size_t group,
 }
 
 void GroupSearch::write(std::size_t place) {
-  PipelineLoad load;
+  SampleCost load;
   for (const std::uint32_t sample : bins_[place]) load += samples_[sample];
   groups_->set(table_, group_, place, load);
 }

@@ -13,7 +13,7 @@ namespace isocost {
 
 /// Pipelines fall into groups that never wait for each other: microbatch number m·L + r of L LLM
 /// replicas and E encoder replicas belongs to group (number mod gcd(E, L)). All groups have one
-/// shape, so one graph serves them all; their stages' speeds differ.
+/// shape, so one graph serves them all; their stages' slowdowns differ.
 class PipelineGroups {
  public:
   /// Errors: those of PipelineModel::validate and `simulate`.
@@ -32,7 +32,7 @@ class PipelineGroups {
 
   PassTable empty_table() const { return PassTable(shape_); }
   /// Writes the passes of the microbatch at a group's place.
-  void set(PassTable& table, std::size_t group, std::size_t place, const PipelineLoad& load) const;
+  void set(PassTable& table, std::size_t group, std::size_t place, const SampleCost& load) const;
   /// Bytes by which the worst stage is above its cap. `held` is scratch.
   std::int64_t excess_bytes(const PassTable& table, const ActivationCaps& caps,
                             std::vector<std::int64_t>& held) const;
@@ -64,9 +64,8 @@ struct StepScore {
 class GroupSearch {
  public:
   /// `groups` and `samples` stay with the caller.
-  GroupSearch(const PipelineGroups& groups, std::size_t group,
-              std::span<const PipelineLoad> samples, MicrobatchBins bins,
-              const ActivationCaps& caps);
+  GroupSearch(const PipelineGroups& groups, std::size_t group, std::span<const SampleCost> samples,
+              MicrobatchBins bins, const ActivationCaps& caps);
 
   const MicrobatchBins& bins() const { return bins_; }
   const StepScore& score() const { return score_; }
@@ -90,7 +89,7 @@ class GroupSearch {
 
   const PipelineGroups* groups_;
   std::size_t group_;
-  std::span<const PipelineLoad> samples_;
+  std::span<const SampleCost> samples_;
   ActivationCaps caps_;
   MicrobatchBins bins_;
   PassTable table_;

@@ -38,7 +38,7 @@ std::optional<Refusal> check_layout(const Hello& hello, const JobOffer& offer) {
                  rank +
                      (hello.layout == 0 ? " has no layout, the node one ("
                                         : " has another layout than the node (") +
-                     offer.options.layout.string() + "): start both with the same file"};
+                     offer.options.plan.layout.string() + "): start both with the same file"};
 }
 
 tl::unexpected<Refusal> refuse(ErrorCode code, std::string reason) {
@@ -85,8 +85,8 @@ std::chrono::steady_clock::time_point Job::disputed_since(
   return *disputed_since_;
 }
 
-tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const Job* job,
-                                     const JobOffer& offer) {
+tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_client,
+                                                  const Job* job, const JobOffer& offer) {
   if (auto refusal = check_layout(hello, offer)) return tl::unexpected(*std::move(refusal));
   const std::int32_t ranks = ranks_asked(hello, offer, job);
   if (auto refusal = check_rank(hello, ranks)) return tl::unexpected(*std::move(refusal));
@@ -94,24 +94,24 @@ tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const
   if (hello.has_start && hello.start.cursor != 0 && hello.start.cursor != offer.cursor) {
     std::string reason =
         " resumes a state of other data or another order: give the node the shards, seed, shuffle, "
-        "global_batch, tail and lookahead that it was saved with";
-    if (offer.options.lookahead > 1) {
+        "global_batch_size, tail and lookahead that it was saved with";
+    if (offer.options.plan.lookahead > 1) {
       reason +=
           ", and within a window of the lookahead the ranks, microbatches, microbatch_memory, "
           "steps, profile and recipe, too";
     }
     return refuse(ErrorCode::kInvalidArgument, rank + reason);
   }
-  if (job == nullptr) return Verdict::kNewJob;
+  if (job == nullptr) return JoinDecision::kNewJob;
   if (hello.job != 0 && hello.job != job->id()) {
     return refuse(ErrorCode::kCancelled,
                   "the node serves another job since: " + words(job->ranks(), job->start()));
   }
   const bool continues = hello.job != 0 || same_client;
   const bool alike = ranks == job->ranks() && start_asked(hello, job) == job->start();
-  if (!alike) return Verdict::kNewJob;
+  if (!alike) return JoinDecision::kNewJob;
   const bool fresh = continues || !hello.has_start || !job->queue().begun(hello.rank);
-  return fresh ? Verdict::kJoin : Verdict::kBeginAgain;
+  return fresh ? JoinDecision::kJoin : JoinDecision::kBeginAgain;
 }
 
 std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std::uint64_t steps) {
@@ -127,7 +127,8 @@ std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std
                      std::to_string(steps) + " steps"};
 }
 
-Refusal not_yet(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked) {
+Refusal retry_later(const Hello& hello, const Job& job,
+                    std::chrono::nanoseconds since_first_asked) {
   const StartPoint start = start_asked(hello, &job);
   const std::string asked = "rank " + std::to_string(hello.rank) + " asks for a job of " +
                             words(hello.world_size > 0 ? hello.world_size : job.ranks(), start);
@@ -145,7 +146,7 @@ Result<Job> new_job(const Hello& hello, std::uint64_t id, const JobOffer& offer)
   const std::int32_t receivers = ranks_asked(hello, offer, nullptr);
   if (offer.layout == 0) {
     NodeOptions asked = offer.options;
-    asked.ranks = receivers;
+    asked.plan.ranks = receivers;
     ISOCOST_TRY(asked.validate());
   }
   return Job(id, receivers, start_asked(hello, nullptr));

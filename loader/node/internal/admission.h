@@ -61,21 +61,21 @@ class Job {
 /// What a node offers to jobs.
 struct JobOffer {
   const NodeOptions& options;
-  std::int64_t receivers = 0;  ///< Ranks, or seats of a layout; 0: as many as the clients say.
+  std::int64_t receivers = 0;  ///< Ranks, or receivers of a layout; 0: as many as the clients say.
   std::uint64_t layout = 0;    ///< Its fingerprint; 0: none.
   bool staged = false;         ///< It has stages, which receive unlike things.
   std::uint64_t cursor = 0;    ///< See StartPoint.
 };
 
-enum class Verdict : std::uint8_t {
+enum class JoinDecision : std::uint8_t {
   kJoin,        ///< It belongs to the job.
   kNewJob,      ///< It asks for another one, which may begin once no other client is alive.
   kBeginAgain,  ///< The same, but from the start of the very job in which its rank was served.
 };
 
 /// Whether a client that says hello belongs to `job` (null: there is none yet). Pure.
-tl::expected<Verdict, Refusal> judge(const Hello& hello, bool same_client, const Job* job,
-                                     const JobOffer& offer);
+tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_client,
+                                                  const Job* job, const JobOffer& offer);
 
 /// Whether a client asks to begin at a step that there is: `steps` of its epoch, `epochs` in all
 /// (0: without end). The end of an epoch is a beginning, too, and that of the last one.
@@ -84,7 +84,7 @@ std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std
 /// What a client hears that asks for another job while clients of this one are alive: to ask again.
 /// Where none of them has trained on anything in all the time since the first one asked, they are
 /// not the rest of an old job: the ranks disagree, and waiting would not help.
-Refusal not_yet(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked);
+Refusal retry_later(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked);
 
 /// Ranks and start of the job that a client asks for. Errors: what NodeOptions::validate says of
 /// that many ranks.

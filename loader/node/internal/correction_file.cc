@@ -13,7 +13,8 @@ Status restore_correction(OnlineModel& model, const std::filesystem::path& file,
                           const LogSink& sink) {
   std::error_code failure;
   if (file.empty() || !std::filesystem::exists(file, failure)) return {};
-  ISOCOST_ASSIGN(const std::string state, read_file("correction_file", file, kMaxLearntBytes));
+  ISOCOST_ASSIGN(const std::string state,
+                 read_file("correction_file", file, kMaxCostModelStateBytes));
   const Status restored = model.restore_state(state);
   if (restored) return {};
   const std::string named = "correction_file " + file.string();

@@ -8,7 +8,7 @@
 
 namespace isocost {
 
-/// What correction learnt, kept from one run of a node to the next. An empty path: not kept.
+/// What correction learned, kept from one run of a node to the next. An empty path: not kept.
 
 /// Goes on from the file where there is one. A state of another profile is left alone, with a
 /// warning: learning starts anew. Errors: kIo; kInvalidArgument for what is no state, naming the

@@ -157,8 +157,8 @@ std::uint32_t DeliveryQueue::acknowledged_of(std::size_t receiver, const SealedS
   return rank.acknowledged->microbatch + 1;
 }
 
-DeliveryQueue::Depth DeliveryQueue::depth() const {
-  Depth depth;
+QueueDepth DeliveryQueue::depth() const {
+  QueueDepth depth;
   for (std::uint64_t number = first_; const Entry* entry = entry_at(number); ++number) {
     if (entry->step == nullptr) continue;
     const SealedStep& step = *entry->step;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "loader/metrics/snapshot.h"
 #include "loader/node/internal/sealed_step.h"
 #include "transport/messages.h"
 
@@ -54,14 +55,8 @@ class DeliveryQueue {
 
   /// Steps that the rank furthest behind has not been sent whole: how far planning is ahead.
   std::size_t ahead() const;
-  /// How much it holds, in microbatches summed over the ranks.
-  struct Depth {
-    std::size_t steps = 0;           ///< Not yet acknowledged by every rank.
-    std::size_t planned = 0;         ///< Microbatches that wait for credit.
-    std::size_t unacknowledged = 0;  ///< Sent, and not yet trained on.
-    std::optional<Position> oldest;  ///< Of the first step held; its microbatch is 0.
-  };
-  Depth depth() const;
+  /// How much it holds.
+  QueueDepth depth() const;
   /// The last epoch's end was sent to every rank and every microbatch acknowledged.
   bool finished() const;
   /// The step where it is still held; null else.

@@ -15,8 +15,8 @@ Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Rep
   double all = 0;
   for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
   if (report.forward_s >= 0 && all > 0) measurement.forward_share = report.forward_s / all;
-  if (!plan.seats.empty()) {
-    measurement.seconds = plan.seats[receiver].as_one_rank(report.seconds, bin.run_load);
+  if (!plan.layout_receivers.empty()) {
+    measurement.seconds = plan.layout_receivers[receiver].as_one_rank(report.seconds, bin.run_load);
   }
   return measurement;
 }

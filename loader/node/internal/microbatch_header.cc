@@ -39,8 +39,8 @@ std::uint32_t rows_of(const SampleSlot& slot, const std::string& tensor) {
 }  // namespace
 
 bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view tensor) {
-  if (plan.seats.empty()) return true;
-  const StageWork& work = plan.seats[receiver].work;
+  if (plan.layout_receivers.empty()) return true;
+  const StageWork& work = plan.layout_receivers[receiver].work;
   const std::size_t dot = tensor.find('.');
   const auto module = module_from_name(tensor.substr(0, dot));
   if (!module || dot == std::string_view::npos) return false;
@@ -59,7 +59,7 @@ MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::ui
   header.global_label_tokens = step.plan.global_label_tokens;
   header.plan_hash = step.plan.hash;
   header.profile_wanted = step.profile_wanted && receiver == 0 && microbatch == 0;
-  if (microbatch == 0) header.learnt = step.learnt;
+  if (microbatch == 0) header.cost_model_state = step.cost_model_state;
   header.predicted_seconds = step.plan.predicted_of(receiver, microbatch);
   header.load = bin.load;
   header.routes = bin.routes;

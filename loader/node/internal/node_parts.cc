@@ -14,25 +14,25 @@ namespace {
 
 CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size) {
   CursorOptions cursor;
-  cursor.seed = options.seed;
+  cursor.seed = options.plan.seed;
   cursor.size = size;
-  cursor.global_batch_size = static_cast<std::uint64_t>(options.global_batch);
-  cursor.tail = options.tail;
-  cursor.shuffle = options.shuffle;
-  cursor.epochs = static_cast<std::uint64_t>(options.epochs);
+  cursor.global_batch_size = static_cast<std::uint64_t>(options.plan.global_batch_size);
+  cursor.tail = options.plan.tail;
+  cursor.shuffle = options.plan.shuffle;
+  cursor.epochs = static_cast<std::uint64_t>(options.plan.epochs);
   return cursor;
 }
 
 Result<CostProfile> starting_profile(const NodeOptions& options) {
-  if (options.profile.empty()) return CostProfile::stated_default();
-  return CostProfile::load(options.profile);
+  if (options.plan.profile.empty()) return CostProfile::stated_default();
+  return CostProfile::load(options.plan.profile);
 }
 
 // That tells the time that learning takes.
 CostModel::Options cost_model_options(const NodeOptions& options) {
   CostModel::Options model_options;
-  model_options.correct = options.correct;
-  model_options.padded = options.padded;
+  model_options.correct = options.plan.correct;
+  model_options.padded = options.plan.padded;
   model_options.correction.clock = [] {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                std::chrono::steady_clock::now().time_since_epoch())
@@ -44,7 +44,8 @@ CostModel::Options cost_model_options(const NodeOptions& options) {
 Result<std::unique_ptr<OnlineModel>> model_from(const NodeOptions& options,
                                                 const CostProfile& profile, const LogSink& log) {
   auto model = std::make_unique<OnlineModel>(profile, cost_model_options(options), log);
-  if (options.correct) ISOCOST_TRY(restore_correction(*model, options.correction_file, log));
+  if (options.plan.correct)
+    ISOCOST_TRY(restore_correction(*model, options.plan.correction_file, log));
   return model;
 }
 
@@ -53,7 +54,7 @@ std::vector<Load> some_loads(const NodeOptions& options, const Dataset& dataset,
                              const Recipe& recipe) {
   constexpr std::uint64_t kLoads = 1024;
   std::vector<Load> loads;
-  if (options.layout.empty()) return loads;
+  if (options.plan.layout.empty()) return loads;
   const std::uint64_t count = std::min(kLoads, dataset.size());
   for (std::uint64_t i = 0; i < count; ++i) {
     if (auto load = recipe.load(dataset.shape(i * dataset.size() / count))) loads.push_back(*load);
@@ -65,48 +66,49 @@ std::vector<Load> some_loads(const NodeOptions& options, const Dataset& dataset,
 
 std::uint64_t NodeParts::steps(std::uint64_t epoch) const {
   const std::uint64_t all = cursor.steps(epoch);
-  if (options.steps == 0) return all;
-  return std::min(all, static_cast<std::uint64_t>(options.steps));
+  if (options.plan.steps == 0) return all;
+  return std::min(all, static_cast<std::uint64_t>(options.plan.steps));
 }
 
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
                                   const LogSink& log, LoadHook load_hook) {
   // Before what follows from them: a layout's counts in place of those that were given.
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
-  ISOCOST_TRY(check_layout(options, profile));
+  ISOCOST_TRY(check_layout(options.plan, profile));
   ISOCOST_TRY(options.validate());
-  ISOCOST_TRY(check_bad_sample_limit(options));
+  ISOCOST_TRY(check_bad_sample_limit(options.bad_samples));
   ISOCOST_TRY(check_server(server_options(options)));
-  ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples_file));
-  ISOCOST_TRY(check_output_file("correction_file", options.correction_file));
-  ISOCOST_TRY(check_output_file("summary", options.summary));
+  ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples.file));
+  ISOCOST_TRY(check_output_file("correction_file", options.plan.correction_file));
+  ISOCOST_TRY(check_output_file("summary", options.service.summary));
   ISOCOST_ASSIGN(auto model, model_from(options, profile, log));
-  ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.recipe));
+  ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.decode.recipe));
 
   DatasetOptions dataset_options;
-  dataset_options.limits.max_pixels = options.max_pixels;
-  dataset_options.index_dir = options.index_dir;
+  dataset_options.limits.max_pixels = options.decode.max_pixels;
+  dataset_options.index_dir = options.decode.index_dir;
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
-  ISOCOST_ASSIGN(auto dataset, Dataset::open(options.shards, dataset_options));
-  ISOCOST_ASSIGN(auto bad,
-                 BadSampleList::create(options, dataset->size() + dataset->bad().size(), log));
+  ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
+  ISOCOST_ASSIGN(auto bad, BadSampleList::create(options.bad_samples,
+                                                 dataset->size() + dataset->bad().size(), log));
   if (dataset->size() == 0) {
     const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
-    return Error(ErrorCode::kNotFound, options.shards.string() + " holds no usable sample (" +
-                                           first + "): isocost check lists why");
+    return Error(ErrorCode::kNotFound, options.data.string() + " holds no usable sample (" + first +
+                                           "): isocost check lists why");
   }
   for (const BadSample& sample : dataset->bad()) ISOCOST_TRY(bad->add(sample));
 
   const std::uint64_t size = dataset->size();
   const Cursor cursor(cursor_options(options, size));
   if (cursor.steps(0) == 0) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "an epoch has no step: " + std::to_string(size) + " samples, global_batch = " +
-                     std::to_string(options.global_batch) + ", tail = drop or carry");
+    return Error(ErrorCode::kInvalidArgument, "an epoch has no step: " + std::to_string(size) +
+                                                  " samples, global_batch_size = " +
+                                                  std::to_string(options.plan.global_batch_size) +
+                                                  ", tail = drop or carry");
   }
-  ISOCOST_ASSIGN(auto layout,
-                 ServedLayout::create(options, profile, some_loads(options, *dataset, recipe)));
+  ISOCOST_ASSIGN(auto layout, ServedLayout::create(options.plan, profile,
+                                                   some_loads(options, *dataset, recipe)));
   return NodeParts{options,
                    log,
                    std::move(dataset),
@@ -121,12 +123,12 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
 
 ServerOptions server_options(const NodeOptions& options) {
   ServerOptions server;
-  server.bind = options.bind;
-  server.insecure = options.insecure;
-  server.curve_secret_key_file = options.curve_key;
-  server.curve_allowed_clients_file = options.curve_clients;
-  server.timeout = options.timeout;
-  server.heartbeat = std::min(server.heartbeat, options.timeout / 4);
+  server.bind = options.service.bind;
+  server.insecure = options.service.insecure;
+  server.curve_secret_key_file = options.service.curve_key;
+  server.curve_allowed_clients_file = options.service.curve_clients;
+  server.timeout = options.service.heartbeat_timeout;
+  server.heartbeat = std::min(server.heartbeat, options.service.heartbeat_timeout / 4);
   return server;
 }
 

@@ -30,9 +30,10 @@ struct NodeParts {
   std::unique_ptr<BadSampleList> bad;
   LoadHook load_hook;
 
-  /// Who takes what is delivered: ranks, or the layout's seats; 0: not known before a job says it.
+  /// Who takes what is delivered: ranks, or the layout's receivers; 0: not known before a job says
+  /// it.
   std::int64_t receivers() const {
-    return layout ? static_cast<std::int64_t>(layout->seats().size()) : options.ranks;
+    return layout ? static_cast<std::int64_t>(layout->receivers().size()) : options.plan.ranks;
   }
   /// Steps of an epoch as it is served.
   std::uint64_t steps(std::uint64_t epoch) const;

@@ -11,7 +11,7 @@ namespace {
 // Beyond what ranks report between two plans.
 constexpr std::size_t kMostObservations = 65'536;
 
-constexpr std::string_view kMagic = "isocost learnt 1 ";  // what a state begins with
+constexpr std::string_view kMagic = "isocost learned 1 ";  // what a state begins with
 
 }  // namespace
 
@@ -108,7 +108,7 @@ Status OnlineModel::restore_state(std::string_view state) {
   if (!state.starts_with(kMagic)) return Error(ErrorCode::kCorrupt, "it is no saved state");
   state.remove_prefix(kMagic.size());
   if (!state.starts_with(started_from_)) {
-    return Error(ErrorCode::kInvalidArgument, "it was learnt by another profile");
+    return Error(ErrorCode::kInvalidArgument, "it was learned by another profile");
   }
   state.remove_prefix(started_from_.size());
   const std::size_t end = state.find('\0');

@@ -16,7 +16,7 @@
 namespace isocost {
 
 /// The cost model of a running node. Measurements come from a thread that must never wait; they are
-/// learnt from when the next step is planned. Internally synchronised.
+/// learned from when the next step is planned. Internally synchronised.
 class OnlineModel {
  public:
   OnlineModel(const CostProfile& profile, CostModel::Options options, LogSink log);
@@ -32,11 +32,11 @@ class OnlineModel {
   /// See CostModel. What comes of steps that were planned before is let go.
   void begin_job();
 
-  /// Goes on from another profile (JSON), with nothing learnt. Errors: those of
+  /// Goes on from another profile (JSON), with nothing learned. Errors: those of
   /// CostProfile::parse; the model is as before then.
   Status adopt(std::string profile);
 
-  /// What was learnt so far, everything reported included.
+  /// What was learned so far, everything reported included.
   struct Progress {
     CorrectionStatus correction;
     ModuleSeconds mape{};  ///< NaN where nothing was measured.
@@ -46,10 +46,10 @@ class OnlineModel {
   };
   Progress progress();
 
-  /// Nothing was measured here: what others learnt is news.
+  /// Nothing was measured here: what others learned is news.
   bool untaught();
   /// CostModel's state, and the profile that it rests on where one was adopted; at most
-  /// kMaxLearntBytes. Empty where nothing was measured or restored.
+  /// kMaxCostModelStateBytes. Empty where nothing was measured or restored.
   std::string save_state();
   /// Errors: those of CostModel, and of the profile; the model is as before then.
   Status restore_state(std::string_view state);

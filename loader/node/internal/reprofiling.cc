@@ -12,13 +12,13 @@ constexpr std::uint32_t kPatience = 64;  // steps
 
 }  // namespace
 
-void Reprofiling::offer(ProfileCame came) {
+void Reprofiling::offer(ProfileReceived came) {
   const std::lock_guard lock(mutex_);
   offered_ = std::move(came);
 }
 
 void Reprofiling::take_offered() {
-  std::optional<ProfileCame> came;
+  std::optional<ProfileReceived> came;
   {
     const std::lock_guard lock(mutex_);
     came = std::exchange(offered_, std::nullopt);
@@ -35,7 +35,7 @@ void Reprofiling::take_offered() {
     return;
   }
   drifts_ = 0;  // the new model counts anew
-  log(log_, LogLevel::kInfo, from + " is in use; what was learnt on the old one is forgotten");
+  log(log_, LogLevel::kInfo, from + " is in use; what was learned on the old one is forgotten");
 }
 
 bool Reprofiling::ask() {

@@ -19,7 +19,7 @@ class Reprofiling {
   Reprofiling(bool allowed, OnlineModel& model, LogSink sink)
       : allowed_(allowed), model_(model), log_(std::move(sink)) {}
 
-  void offer(ProfileCame came);
+  void offer(ProfileReceived came);
   /// Adopts what was offered. A profile that nobody asked for, or that cannot be read, is named in
   /// the log.
   void take_offered();
@@ -33,7 +33,7 @@ class Reprofiling {
   std::uint64_t drifts_ = 0;     // up to which was asked
   std::uint32_t asked_ago_ = 0;  // steps; 0: no answer is awaited
   std::mutex mutex_;             // guards offered_
-  std::optional<ProfileCame> offered_;
+  std::optional<ProfileReceived> offered_;
 };
 
 }  // namespace isocost

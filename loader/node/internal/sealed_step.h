@@ -42,7 +42,8 @@ struct SealedStep {
   StepPlan plan;
   double plan_seconds = 0;      ///< That it took.
   bool profile_wanted = false;  ///< The first rank is asked to measure its profile again.
-  std::string learnt;           ///< Of the cost model, for saved states; empty: not with this step.
+  std::string
+      cost_model_state;  ///< Of the cost model, for saved states; empty: not with this step.
 
   Position last_position(std::size_t receiver) const {
     return {epoch, step, plan.microbatches_of(receiver) - 1};

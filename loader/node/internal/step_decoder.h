@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,14 +16,11 @@
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
 #include "loader/node/internal/sealed_step.h"
+#include "loader/node/load_hook.h"
+#include "loader/node/node_options.h"
 #include "loader/plan/served_layout.h"
 
 namespace isocost {
-
-/// Has the last word on what a model will see of a sample, before its step is planned: a trainer
-/// that tokenises by itself knows other lengths. Called on the planning thread. An error ends
-/// training.
-using LoadHook = std::function<Result<Load>(SampleId id, const Dataset& dataset, const Load& load)>;
 
 /// Decodes the samples of a global batch on the workers, and finds out which are bad. All memory
 /// goes through the budget: half of it may hold decoded samples that wait to be sent, the other
@@ -45,9 +41,9 @@ class StepDecoder {
   };
   StepDecoder(const Context& context, const NodeOptions& options)
       : context_(context),
-        policy_(options.on_bad_sample),
-        seed_(options.seed),
-        microbatch_bytes_(options.microbatch_memory) {}
+        policy_(options.bad_samples.policy),
+        seed_(options.plan.seed),
+        microbatch_bytes_(options.plan.microbatch_memory) {}
 
   /// The good samples of `ids` in their order, each decoded once. With the policy `replace`,
   /// another sample of the data set, the same in every run, stands in for a bad one. Errors: what

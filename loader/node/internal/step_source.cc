@@ -12,34 +12,34 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kStepsBetweenSaves = 8;  // of what correction learnt
+constexpr std::uint64_t kStepsBetweenSaves = 8;  // of what correction learned
 
 }  // namespace
 
 StepSource::StepSource(const NodeParts& parts)
     : parts_(parts),
       composer_({&parts.cursor, parts.dataset.get(), &parts.recipe, parts.layout.get()},
-                parts.options, parts.profile),
+                parts.options.plan, parts.profile),
       fingerprint_(composer_.fingerprint()),
       model_(*parts.model),
-      reprofiling_(parts.options.reprofile, model_, parts.log) {}
+      reprofiling_(parts.options.plan.reprofile, model_, parts.log) {}
 
-void StepSource::offer(std::string learnt) {
-  if (learnt.empty() || !parts_.options.correct) return;
+void StepSource::offer(std::string cost_model_state) {
+  if (cost_model_state.empty() || !parts_.options.plan.correct) return;
   const std::lock_guard lock(mutex_);
-  offered_ = std::move(learnt);
+  offered_ = std::move(cost_model_state);
 }
 
 void StepSource::take_offered() {
-  std::string learnt;
+  std::string cost_model_state;
   {
     const std::lock_guard lock(mutex_);
-    learnt.swap(offered_);
+    cost_model_state.swap(offered_);
   }
   // Each rank of a job brings the same.
-  if (learnt.empty() || learnt == taken_ || !model_.untaught()) return;
-  taken_ = learnt;
-  const Status restored = model_.restore_state(learnt);
+  if (cost_model_state.empty() || cost_model_state == taken_ || !model_.untaught()) return;
+  taken_ = cost_model_state;
+  const Status restored = model_.restore_state(cost_model_state);
   if (restored) return;
   const bool of_another = restored.error().code() == ErrorCode::kInvalidArgument;
   log(parts_.log, LogLevel::kWarning,
@@ -67,22 +67,22 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   reprofiling_.take_offered();
   const auto started = Clock::now();
   ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
-    return plan_step(input, model, request.options, parts_.layout.get());
+    return plan_step(input, model, request.options.plan, parts_.layout.get());
   }));
   sealed->count_readers();
   sealed->plan_seconds = std::chrono::duration<double>(Clock::now() - started).count();
   sealed->profile_wanted = reprofiling_.ask();
-  if (++sealed_ % kStepsBetweenSaves == 0 && parts_.options.correct) {
+  if (++sealed_ % kStepsBetweenSaves == 0 && parts_.options.plan.correct) {
     keep();
-    sealed->learnt = model_.save_state();
+    sealed->cost_model_state = model_.save_state();
   }
   return sealed;
 }
 
-// A full disk is no reason to end training: what was learnt is learnt again.
+// A full disk is no reason to end training: what was learned is learned again.
 void StepSource::keep() {
-  if (!parts_.options.correct) return;
-  const Status saved = save_correction(model_, parts_.options.correction_file);
+  if (!parts_.options.plan.correct) return;
+  const Status saved = save_correction(model_, parts_.options.plan.correction_file);
   if (saved) return;
   log(parts_.log, LogLevel::kWarning,
       "correction_file: " + saved.error().message() + "; training goes on without it");

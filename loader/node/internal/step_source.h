@@ -19,17 +19,17 @@
 namespace isocost {
 
 /// Where a node's steps come from: names a batch, has it decoded, plans it with what the cost model
-/// knows by then, and keeps what that has learnt. Of one thread, the planning one, but for what is
+/// knows by then, and keeps what that has learned. Of one thread, the planning one, but for what is
 /// said otherwise.
 class StepSource {
  public:
   /// `parts` must outlive it.
   explicit StepSource(const NodeParts& parts);
 
-  /// What a client's saved state brings (StartPoint::learnt) is where the next step goes on from,
+  /// What a client's saved state brings (StartPoint::learned) is where the next step goes on from,
   /// unless this node has measured something by then: that is newer. What cannot be used is named
   /// in the log. From any thread.
-  void offer(std::string learnt);
+  void offer(std::string cost_model_state);
 
   /// The next step is another job's first.
   void begin_job() { model_.begin_job(); }
@@ -43,7 +43,7 @@ class StepSource {
     std::stop_token stop;
   };
   /// The step, decoded and planned; null where every sample of it was bad, and is listed. Keeps
-  /// what was learnt, now and then, in `correction_file` and in the step. Errors: those of
+  /// what was learned, now and then, in `correction_file` and in the step. Errors: those of
   /// BatchComposer, StepDecoder and plan_step.
   Result<std::shared_ptr<SealedStep>> seal(const Request& request);
 
@@ -57,7 +57,7 @@ class StepSource {
   /// Measurements come in, and figures go out, on any thread.
   OnlineModel& model() { return model_; }
   /// From any thread: a profile that a trainer has measured again.
-  void offer(ProfileCame came) { reprofiling_.offer(std::move(came)); }
+  void offer(ProfileReceived came) { reprofiling_.offer(std::move(came)); }
 
  private:
   void take_offered();

@@ -73,7 +73,7 @@ void TrainingMeter::close(const OpenStep& step) {
   }
 }
 
-TrainingMeter::Totals TrainingMeter::totals() const {
+TrainingTotals TrainingMeter::totals() const {
   const std::lock_guard lock(mutex_);
   return totals_;
 }

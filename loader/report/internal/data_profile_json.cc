@@ -125,7 +125,7 @@ ordered_json summary(const DataProfile& profile) {
   out["heaviest_percent_share"] = profile.heaviest_percent_share;
   out["heaviest"] = ordered_json::array();
   for (const HeavySample& heavy : profile.heaviest) out["heaviest"].push_back(to_json(heavy));
-  out["skew"] = {{"global_batch", profile.options.global_batch},
+  out["skew"] = {{"global_batch_size", profile.options.global_batch_size},
                  {"ranks", profile.options.ranks},
                  {"microbatches", profile.options.microbatches},
                  {"batches", profile.options.batches},

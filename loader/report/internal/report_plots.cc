@@ -217,7 +217,7 @@ std::string example_batch(const DataProfile& profile) {
          box(kRight - 75, 6, 10, 10, kBalancedColour, "") +
          text_at(kRight - 61, 15, "start", "balanced");
   out += axes("rank", "seconds a step");
-  return figure(out, "One global batch of " + std::to_string(profile.options.global_batch) +
+  return figure(out, "One global batch of " + std::to_string(profile.options.global_batch_size) +
                          " samples, rank by rank: the highest bar is the step");
 }
 

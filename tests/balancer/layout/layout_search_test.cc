@@ -8,18 +8,18 @@
 #include <map>
 
 #include "balancer/layout/internal/layout_space.h"
-#include "balancer/pipeline/sample_prices.h"
 #include "base/random.h"
+#include "costmodel/sample_cost.h"
 
 namespace isocost {
 namespace {
 
 // Half documents, half short videos, in the default profile's seconds.
-std::vector<std::vector<PipelineLoad>> draw_batches(std::size_t count, std::size_t samples,
-                                                    std::uint64_t seed) {
+std::vector<std::vector<SampleCost>> draw_batches(std::size_t count, std::size_t samples,
+                                                  std::uint64_t seed) {
   Random random(seed);
   const SamplePrices prices(CostProfile::stated_default());
-  std::vector<std::vector<PipelineLoad>> batches(count);
+  std::vector<std::vector<SampleCost>> batches(count);
   for (auto& batch : batches) {
     for (std::size_t i = 0; i < samples; ++i) {
       const bool video = random.below(2) == 0;
@@ -40,7 +40,7 @@ class LayoutSearch : public testing::Test {
   LayoutSearchOptions options_{.gpus = 16, .evaluations = 400};
   std::unique_ptr<Executor> executor_ = make_executor(2);
   LayoutSearchContext context_;
-  std::vector<std::vector<PipelineLoad>> batches_ = draw_batches(2, 64, 1);
+  std::vector<std::vector<SampleCost>> batches_ = draw_batches(2, 64, 1);
 };
 
 TEST_F(LayoutSearch, IsNoSlowerThanAnyLayoutItCouldChoose) {
@@ -157,7 +157,7 @@ TEST_F(LayoutSearch, LeavesOutForMemoryOnlyWhatNoPlanKeeps) {
   options_.gpus = 5;
   int looked = 0;
   for (int round = 0; round < 6; ++round) {
-    std::vector<std::vector<PipelineLoad>> batches(1);
+    std::vector<std::vector<SampleCost>> batches(1);
     for (int i = 0; i < 3 + round; ++i) {
       const std::int64_t patches = i < 2 || random.below(2) == 0 ? 40'000 : 40;
       batches[0].push_back(prices.of(load_of_counts(patches, 20 + patches / 4)));

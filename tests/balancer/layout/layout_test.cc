@@ -159,7 +159,7 @@ TEST(Architecture, CountsParameters) {
 
 TEST(Layout, StagesShareAllOfAModule) {
   const JobModel job;
-  const PipelineLoad mean{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 9000, .llm_units = 2500};
+  const SampleCost mean{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 9000, .llm_units = 2500};
   for (std::size_t pipeline = 1; pipeline <= 28; ++pipeline) {
     for (const EncoderPlace place : {EncoderPlace::kOwnRanks, EncoderPlace::kLlmRanks}) {
       const ModuleDegrees llm{2, pipeline, 2};
@@ -179,7 +179,7 @@ TEST(Layout, StagesShareAllOfAModule) {
 
 TEST(Layout, ItsOwnCutGoesBeforeOurs) {
   const JobModel job;
-  const PipelineLoad mean{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 9000, .llm_units = 2500};
+  const SampleCost mean{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 9000, .llm_units = 2500};
   Layout layout{.encoder = {1, 2, 1}, .llm = {1, 4, 1}, .microbatches = 4};
   const LayerCut ours = layer_cut(job, layout, mean);
   EXPECT_THAT(ours.encoder, testing::ElementsAre(13, 14));
@@ -208,8 +208,8 @@ TEST(Layout, ItsOwnCutGoesBeforeOurs) {
 // not depend on who reads it.
 TEST(Layout, AJointCutDoesNotDependOnTheReadersSamples) {
   const JobModel job;
-  const PipelineLoad small{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 1, .llm_units = 1};
-  const PipelineLoad large{.encoder_s = 2, .llm_s = 0.9, .encoder_units = 1, .llm_units = 1};
+  const SampleCost small{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 1, .llm_units = 1};
+  const SampleCost large{.encoder_s = 2, .llm_s = 0.9, .encoder_units = 1, .llm_units = 1};
   Layout layout{.encoder_place = EncoderPlace::kLlmRanks,
                 .encoder = {1, 4, 1},
                 .llm = {1, 4, 1},
@@ -270,7 +270,7 @@ TEST(JobModel, BothEncodersCount) {
   for (const EncoderPlace place : {EncoderPlace::kOwnRanks, EncoderPlace::kLlmRanks}) {
     const Layout layout{
         .encoder_place = place, .encoder = {2, 2, 3}, .llm = {2, 2, 3}, .microbatches = 8};
-    const PipelineLoad mean{.encoder_s = 0.1, .llm_s = 2, .encoder_units = 1, .llm_units = 1};
+    const SampleCost mean{.encoder_s = 0.1, .llm_s = 2, .encoder_units = 1, .llm_units = 1};
     const auto of_both = make_pipeline(*both, layout, mean);
     const auto of_vision = make_pipeline(*vision, layout, mean);
     ASSERT_TRUE(of_both.has_value() && of_vision.has_value());
@@ -295,8 +295,8 @@ TEST(JobModel, BothEncodersCount) {
 
 TEST(Layout, TensorRanksHalveWorkAndPayForIt) {
   const JobModel job;
-  const PipelineLoad sample{.encoder_s = 1, .llm_s = 2, .encoder_units = 1000, .llm_units = 1000};
-  const PipelineLoad two = spread_load(job, {.llm = {2, 1, 1}}, sample);
+  const SampleCost sample{.encoder_s = 1, .llm_s = 2, .encoder_units = 1000, .llm_units = 1000};
+  const SampleCost two = spread_load(job, {.llm = {2, 1, 1}}, sample);
   EXPECT_EQ(two.encoder_s, 1);
   // Four all-reduces a layer of 28, each of 1,000 × 3,584 bf16 twice half way round.
   EXPECT_NEAR(two.llm_s, 1 + 4.0 * 28 * 1000 * 3584 * 2 / 300e9, 1e-9);
@@ -328,7 +328,7 @@ TEST(LayerCut, FollowsWhatWasMeasuredBesideTheLayers) {
 // What was measured with tensor ranks counts, not what the interconnect's rate makes of it.
 TEST(SpreadLoad, TakesTheMeasuredShareOfTensorRanks) {
   const JobModel job = job_with_cut({.tensor = 2, .layers = 0, .points = {}}, 0.625);
-  const PipelineLoad sample{.llm_s = 2, .llm_units = 1000};
+  const SampleCost sample{.llm_s = 2, .llm_units = 1000};
   EXPECT_DOUBLE_EQ(spread_load(job, {.llm = {2, 1, 1}}, sample).llm_s, 1.25);
   EXPECT_GT(spread_load(job, {.llm = {4, 1, 1}}, sample).llm_s, 0.5);  // not measured
 }

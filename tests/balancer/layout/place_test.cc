@@ -54,13 +54,13 @@ TEST(Place, TensorRanksShareASeat) {
     std::set<std::size_t> taken;
     for (std::size_t rank = 0; rank < layout.ranks(); ++rank) {
       Place place = place_of(layout, rank).value();
-      const std::size_t seat = seat_of(layout, place).value();
-      taken.insert(seat);
+      const std::size_t receiver = receiver_of(layout, place).value();
+      taken.insert(receiver);
       place.tensor = 0;
-      EXPECT_EQ(place_of_seat(layout, seat), place);
+      EXPECT_EQ(place_of_receiver(layout, receiver), place);
     }
-    EXPECT_EQ(taken.size(), seats(layout));
-    EXPECT_EQ(*taken.rbegin(), seats(layout) - 1);
+    EXPECT_EQ(taken.size(), receivers(layout));
+    EXPECT_EQ(*taken.rbegin(), receivers(layout) - 1);
   }
 }
 
@@ -68,7 +68,7 @@ TEST(Place, WhatIsOutsideIsNamed) {
   const Layout layout = own_ranks();
   EXPECT_THAT(rank_of(layout, {LayoutModule::kLlm, 4, 0, 0}).error().message(),
               HasSubstr("data is 0 to 3"));
-  EXPECT_THAT(seat_of(layout, {LayoutModule::kEncoder, 0, 1, 0}).error().message(),
+  EXPECT_THAT(receiver_of(layout, {LayoutModule::kEncoder, 0, 1, 0}).error().message(),
               HasSubstr("stage is 0 to 0"));
   EXPECT_THAT(rank_of(layout, {LayoutModule::kLlm, 0, 0, 2}).error().message(),
               HasSubstr("tensor is 0 to 1"));

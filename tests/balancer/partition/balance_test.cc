@@ -43,9 +43,10 @@ TEST(Balance, RefusesWhatCannotBeBalancedNamingTheItem) {
       {{.costs = {1, 2}, .bytes = {1}}, "bytes holds 1"},
       {{.costs = {1, 2}, .bytes = {1, -1}}, "item 1"},
       {{.costs = {1}, .microbatch_bytes = -1}, "microbatch_bytes"},
-      {{.costs = {1, 2}, .ranks = 2, .rank_speeds = {1}}, "rank_speeds holds 1 numbers for 2"},
-      {{.costs = {1, 2}, .ranks = 2, .rank_speeds = {1, 0}}, "rank 1"},
-      {{.costs = {1, 2}, .ranks = 2, .rank_speeds = {nan, 1}}, "rank 0"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {1}},
+       "rank_slowdowns holds 1 numbers for 2"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {1, 0}}, "rank 1"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {nan, 1}}, "rank 0"},
   };
   for (const Case& bad : cases) {
     const auto result = balance(bad.problem, {});
@@ -98,7 +99,7 @@ TEST(Balance, RanksWhoseItemsDoNotPackFallBackToPackingMicrobatchesFirst) {
 }
 
 TEST(Balance, SlowRanksGetLess) {
-  BalanceProblem problem{.ranks = 4, .microbatches = 2, .rank_speeds = {1, 1, 1.2, 2}};
+  BalanceProblem problem{.ranks = 4, .microbatches = 2, .rank_slowdowns = {1, 1, 1.2, 2}};
   Random random(21);
   for (int i = 0; i < 200; ++i) problem.costs.push_back(random.uniform());
   for (const auto which : {Objective::kSlowestRank, Objective::kLargestMicrobatch}) {
@@ -107,25 +108,25 @@ TEST(Balance, SlowRanksGetLess) {
     ASSERT_TRUE(result);
     EXPECT_EQ(plan_fault(problem, *result), "");
     EXPECT_LE(result->gap(), 1e-3);
-    // Blind to speeds, the slowest rank takes twice the mean.
+    // Blind to slowdowns, the slowest rank takes twice the mean.
     BalanceProblem blind = problem;
-    blind.rank_speeds.clear();
+    blind.rank_slowdowns.clear();
     EXPECT_GT(objective(problem, balance(blind, {})->bins), 1.5 * result->makespan);
   }
 }
 
-TEST(Balance, OneSpeedForAllOnlyScales) {
+TEST(Balance, OneSlowdownForAllOnlyScales) {
   BalanceProblem problem{.ranks = 3, .microbatches = 2};
   Random random(22);
   for (int i = 0; i < 60; ++i) problem.costs.push_back(random.uniform());
   const auto plain = balance(problem, {});
-  problem.rank_speeds = {1, 1, 1};
+  problem.rank_slowdowns = {1, 1, 1};
   EXPECT_EQ(balance(problem, {})->bins, plain->bins);
-  problem.rank_speeds = {2, 2, 2};
+  problem.rank_slowdowns = {2, 2, 2};
   EXPECT_NEAR(balance(problem, {})->lower_bound, 2 * plain->lower_bound, 1e-9);
 }
 
-TEST(Balance, SpreadsGiantsAndFillsUpAround) {
+TEST(Balance, SpreadsDominantSamplesAndFillsUpAround) {
   const BalanceProblem problem{.costs = {10, 10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, .ranks = 3};
   const auto result = balance(problem, {});
   ASSERT_TRUE(result);
@@ -186,7 +187,7 @@ TEST(Balance, DecidesAlikeOnEveryBuild) {
   EXPECT_EQ(fingerprint(*balance(problem, {})), 4501963154853816645ULL);
   problem.objective = Objective::kSlowestRank;
   EXPECT_EQ(fingerprint(*balance(problem, {})), 2085545039544680127ULL);
-  problem.rank_speeds = {1, 1.1, 1.2, 0.9};
+  problem.rank_slowdowns = {1, 1.1, 1.2, 0.9};
   for (std::size_t i = 0; i < problem.items(); ++i) {
     problem.bytes.push_back(static_cast<std::int64_t>(random.below(1000)));
   }

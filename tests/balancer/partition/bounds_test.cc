@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "balancer/partition/balance.h"
-#include "balancer/partition/internal/speed_bounds.h"
+#include "balancer/partition/internal/slowdown_bounds.h"
 
 namespace isocost {
 namespace {
@@ -18,7 +18,7 @@ TEST(Bounds, PigeonholeCountsItemsThatMustShare) {
   EXPECT_EQ(pigeonhole_bound({9, 6, 5, 5, 1}, 3, 1).limit, Limit::kPigeonhole);
   // One item larger than any pair.
   EXPECT_DOUBLE_EQ(pigeonhole_bound({30, 6, 5, 5, 1}, 3, 1).value, 30);
-  EXPECT_EQ(pigeonhole_bound({30, 6, 5, 5, 1}, 3, 1).limit, Limit::kGiant);
+  EXPECT_EQ(pigeonhole_bound({30, 6, 5, 5, 1}, 3, 1).limit, Limit::kLargestItem);
 }
 
 TEST(Bounds, PigeonholeAddsTheItemsThatABinMustHoldBesides) {
@@ -62,9 +62,9 @@ TEST(Bounds, MemoryKeepsItemsApart) {
   EXPECT_EQ(memory_bound(two), std::numeric_limits<double>::infinity());
 }
 
-TEST(Bounds, WhatGiantsLeaveIsLostToTheOthers) {
-  // Five giants in two bins: one holds three of them, beside which only the smallest fits. The
-  // other holds two and the nine in between, 10.2, where the mean is 10.055.
+TEST(Bounds, RoomBesideDominantSamplesIsLostToTheOthers) {
+  // Five dominant samples in two bins: one holds three of them, beside which only the smallest
+  // fits. The other holds two and the nine in between, 10.2, where the mean is 10.055.
   std::vector<double> costs(5, 3.3);
   costs.insert(costs.end(), 9, 0.4);
   costs.push_back(0.01);
@@ -81,13 +81,14 @@ TEST(Bounds, BytesThatTheFastBinsCannotHoldAreTheSlowOnes) {
   // twice the time.
   const std::vector<double> costs(12, 1.0);
   const std::vector<std::int64_t> bytes(12, 1);
-  const std::vector<double> speeds = {1, 2};
-  Partition problem{.bins = 2, .costs = costs, .bytes = bytes, .bytes_cap = 7, .speeds = speeds};
-  EXPECT_NEAR(capped_speed_bound(problem), 10, 1e-9);
+  const std::vector<double> slowdowns = {1, 2};
+  Partition problem{
+      .bins = 2, .costs = costs, .bytes = bytes, .bytes_cap = 7, .slowdowns = slowdowns};
+  EXPECT_NEAR(capped_slowdown_bound(problem), 10, 1e-9);
   problem.bytes_cap = 12;
-  EXPECT_NEAR(capped_speed_bound(problem), 8, 1e-9);  // no more than speeds alone
-  problem.speeds = {};
-  EXPECT_EQ(capped_speed_bound(problem), 0);
+  EXPECT_NEAR(capped_slowdown_bound(problem), 8, 1e-9);  // no more than slowdowns alone
+  problem.slowdowns = {};
+  EXPECT_EQ(capped_slowdown_bound(problem), 0);
 }
 
 TEST(Bounds, TradeOffSeesItemsThatAreLargeInUnlikeDimensions) {
@@ -104,7 +105,7 @@ TEST(Bounds, SayWhatLimits) {
     return find_lower_bound({.costs = std::move(costs), .ranks = ranks}).limit;
   };
   EXPECT_EQ(limit({1.1, 1.3, 0.9, 0.77}, 2), Limit::kTotal);
-  EXPECT_EQ(limit({9, 1.3, 0.9, 0.77}, 2), Limit::kGiant);
+  EXPECT_EQ(limit({9, 1.3, 0.9, 0.77}, 2), Limit::kLargestItem);
   EXPECT_EQ(limit({5.3, 5.2, 5.1, 5.07, 0.3}, 3), Limit::kPigeonhole);
   EXPECT_EQ(limit({2, 2, 2, 1, 1, 1}, 2), Limit::kTiles);
   EXPECT_EQ(find_lower_bound({.costs = {10, 3, 2, 2, 2, 1.1},
@@ -122,28 +123,28 @@ TEST(Bounds, SayWhatLimits) {
   EXPECT_EQ(limit_name(Limit::kTradeOff), "trade-off");
 }
 
-TEST(SpeedBounds, TheSumIsSharedByRate) {
+TEST(SlowdownBounds, TheSumIsSharedByRate) {
   // A bin at half the pace of the other: 9 are shared 6 to 3.
-  EXPECT_DOUBLE_EQ(speed_mean_bound({3, 3, 2, 1}, std::vector<double>{1, 2}), 6);
+  EXPECT_DOUBLE_EQ(slowdown_mean_bound({3, 3, 2, 1}, std::vector<double>{1, 2}), 6);
   // The largest lies in one bin, at best in the fastest.
-  EXPECT_DOUBLE_EQ(speed_giant_bound({10, 1, 1}, std::vector<double>{1, 1, 4}), 10);
+  EXPECT_DOUBLE_EQ(slowdown_largest_item_bound({10, 1, 1}, std::vector<double>{1, 1, 4}), 10);
 }
 
-TEST(SpeedBounds, PigeonholeCountsWhatFitsAtEachPace) {
+TEST(SlowdownBounds, PigeonholeCountsWhatFitsAtEachPace) {
   // Three of 5: the fast bin takes two in 10, the slow one a single one in 10.
-  EXPECT_NEAR(speed_pigeonhole_bound({5, 5, 5}, std::vector<double>{1, 2}, 1), 10, 1e-9);
+  EXPECT_NEAR(slowdown_pigeonhole_bound({5, 5, 5}, std::vector<double>{1, 2}, 1), 10, 1e-9);
   // As with like bins, at every k.
   const std::vector<double> costs = {9, 6, 5, 5, 4, 4, 4, 1};
-  EXPECT_NEAR(speed_pigeonhole_bound(costs, std::vector<double>{1, 1, 1}, 1),
+  EXPECT_NEAR(slowdown_pigeonhole_bound(costs, std::vector<double>{1, 1, 1}, 1),
               pigeonhole_bound(costs, 3, 1).value, 1e-9);
   // The slowest bin must hold something: 1 at a pace of 50.
-  EXPECT_NEAR(speed_pigeonhole_bound(costs, std::vector<double>{1, 1, 50}, 1), 50, 1e-9);
+  EXPECT_NEAR(slowdown_pigeonhole_bound(costs, std::vector<double>{1, 1, 50}, 1), 50, 1e-9);
 }
 
-TEST(SpeedBounds, TilesFillBinsInWholeNumbers) {
+TEST(SlowdownBounds, TilesFillBinsInWholeNumbers) {
   // Seven tiles of a quarter: 5 and 2 in 1.25, for 4 and 2 leave one over.
-  EXPECT_NEAR(speed_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 2}), 1.25, 1e-9);
-  EXPECT_NEAR(speed_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 1}), 1, 1e-9);
+  EXPECT_NEAR(slowdown_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 2}), 1.25, 1e-9);
+  EXPECT_NEAR(slowdown_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 1}), 1, 1e-9);
 }
 
 }  // namespace

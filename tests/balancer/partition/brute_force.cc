@@ -43,8 +43,8 @@ double objective(const BalanceProblem& problem, const Bins& bins) {
   double rank_load = 0;
   for (std::size_t b = 0; b < bins.size(); ++b) {
     if (b % problem.microbatches == 0) rank_load = 0;
-    const double speed =
-        problem.rank_speeds.empty() ? 1 : problem.rank_speeds[b / problem.microbatches];
+    const double slowdown =
+        problem.rank_slowdowns.empty() ? 1 : problem.rank_slowdowns[b / problem.microbatches];
     std::vector<double> load(problem.dimensions, 0.0);
     for (const std::uint32_t item : bins[b]) {
       for (std::size_t k = 0; k < problem.dimensions; ++k) {
@@ -54,11 +54,11 @@ double objective(const BalanceProblem& problem, const Bins& bins) {
     for (const double value : load) {
       rank_load += value;
       if (problem.objective == Objective::kLargestMicrobatch) {
-        largest = std::max(largest, speed * value);
+        largest = std::max(largest, slowdown * value);
       }
     }
     if (problem.objective == Objective::kSlowestRank) {
-      largest = std::max(largest, speed * rank_load);
+      largest = std::max(largest, slowdown * rank_load);
     }
   }
   return largest;

@@ -54,8 +54,9 @@ TEST(Lookahead, NothingMovesWhereNothingIsGained) {
   EXPECT_EQ(composed->batches, as_drawn({4, 4}).batches);
 }
 
-TEST(Lookahead, GiantsThatGateTwoStepsComeTogetherInOne) {
-  // Each batch takes 10 for its giant; together the giants take 10 once, and the rest 2.
+TEST(Lookahead, DominantSamplesThatGateTwoStepsComeTogetherInOne) {
+  // Each batch takes 10 for its dominant sample; together the dominant samples take 10 once, and
+  // the rest 2.
   const BalanceProblem window{.costs = {10, 1, 1, 1, 10, 1, 1, 1}, .ranks = 2};
   const auto composed = compose_batches(window, {4, 4});
   ASSERT_TRUE(composed);
@@ -115,7 +116,8 @@ TEST(Lookahead, RandomWindowsKeepSizesLoseNothingAndAreRepeatable) {
 }
 
 TEST(Lookahead, TheCapStaysAsEasyToKeepAsItWas) {
-  // Together the giants hold 20 of the 22 bytes that two bins may; as drawn no batch holds over 14.
+  // Together the dominant samples hold 20 of the 22 bytes that two bins may; as drawn no batch
+  // holds over 14.
   BalanceProblem window{.costs = {10, 1, 1, 1, 10, 1, 1, 1},
                         .bytes = {8, 2, 2, 2, 8, 2, 2, 2},
                         .microbatch_bytes = 11,

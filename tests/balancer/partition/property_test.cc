@@ -20,7 +20,15 @@ constexpr double kRounding = 1e-13;
 // What bounds are rounded down by.
 constexpr double kBoundRounding = 4e-12;
 
-enum class Kind : std::uint8_t { kUniform, kEqual, kZero, kGiant, kTiles, kSparse, kHeavyTail };
+enum class Kind : std::uint8_t {
+  kUniform,
+  kEqual,
+  kZero,
+  kLargestItem,
+  kTiles,
+  kSparse,
+  kHeavyTail
+};
 constexpr int kKinds = 7;
 
 double draw_cost(Kind kind, std::size_t item, Random& random) {
@@ -31,7 +39,7 @@ double draw_cost(Kind kind, std::size_t item, Random& random) {
       return 3.7;
     case Kind::kZero:
       return 0;
-    case Kind::kGiant:
+    case Kind::kLargestItem:
       return item == 0 ? 100 : random.uniform();
     case Kind::kTiles:
       return 0.1 * static_cast<double>(1 + random.below(6));
@@ -44,12 +52,12 @@ double draw_cost(Kind kind, std::size_t item, Random& random) {
 }
 
 // None, alike, a straggler, or all unlike.
-void add_speeds(BalanceProblem& problem, Random& random) {
+void add_slowdowns(BalanceProblem& problem, Random& random) {
   const std::uint64_t kind = random.below(5);
   if (kind < 2) return;
   for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
     const double unlike = 0.5 + random.uniform();
-    problem.rank_speeds.push_back(kind == 2 ? 1.25 : kind == 3 ? (rank == 0 ? 1.5 : 1) : unlike);
+    problem.rank_slowdowns.push_back(kind == 2 ? 1.25 : kind == 3 ? (rank == 0 ? 1.5 : 1) : unlike);
   }
 }
 
@@ -70,7 +78,7 @@ BalanceProblem random_problem(std::size_t max_items, std::size_t max_bins, Rando
   }
   problem.objective =
       random.below(2) == 0 ? Objective::kLargestMicrobatch : Objective::kSlowestRank;
-  add_speeds(problem, random);
+  add_slowdowns(problem, random);
   return problem;
 }
 
@@ -88,12 +96,12 @@ void add_cap(BalanceProblem& problem, Random& random) {
   problem.microbatch_bytes = std::max<std::int64_t>({spread, largest, 1});
 }
 
-std::vector<double> bin_speeds(const BalanceProblem& problem) {
-  std::vector<double> speeds;
-  for (const double speed : problem.rank_speeds) {
-    speeds.insert(speeds.end(), problem.microbatches, speed);
+std::vector<double> bin_slowdowns(const BalanceProblem& problem) {
+  std::vector<double> slowdowns;
+  for (const double slowdown : problem.rank_slowdowns) {
+    slowdowns.insert(slowdowns.end(), problem.microbatches, slowdown);
   }
-  return speeds;
+  return slowdowns;
 }
 
 void expect_sound(const BalanceProblem& problem, const BalanceResult& result, int round) {
@@ -114,11 +122,11 @@ TEST(Properties, PlansAreSoundRepeatableAndNeverWorseThanDealingOrGreedy) {
     EXPECT_EQ(again->bins, result->bins);
     EXPECT_LE(result->makespan, deal_in_order(problem)->makespan) << "round " << round;
     if (problem.objective == Objective::kLargestMicrobatch) {
-      const std::vector<double> speeds = bin_speeds(problem);
+      const std::vector<double> slowdowns = bin_slowdowns(problem);
       const auto greedy = greedy_bins({.dimensions = problem.dimensions,
                                        .bins = problem.ranks * problem.microbatches,
                                        .costs = problem.costs,
-                                       .speeds = speeds});
+                                       .slowdowns = slowdowns});
       EXPECT_LE(result->makespan, objective(problem, *greedy)) << "round " << round;
     }
   }
@@ -246,14 +254,14 @@ double of_any_size(double decades, Random& random) {
   return std::pow(10, decades * random.uniform());
 }
 
-// Bytes over twelve decades under a cap that some subset fills to the last byte, speeds over four:
-// where a solver's tolerances are larger than what they are to tell apart.
+// Bytes over twelve decades under a cap that some subset fills to the last byte, slowdowns over
+// four: where a solver's tolerances are larger than what they are to tell apart.
 BalanceProblem unlike_problem(Random& random) {
   BalanceProblem problem = random_problem(8, 3, random);
-  problem.rank_speeds.clear();
+  problem.rank_slowdowns.clear();
   if (random.below(4) != 0) {
     for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
-      problem.rank_speeds.push_back(0.01 * of_any_size(4, random));
+      problem.rank_slowdowns.push_back(0.01 * of_any_size(4, random));
     }
   }
   std::int64_t subset = 0;
@@ -281,7 +289,7 @@ void expect_optimal(const BalanceProblem& problem, const Result<BalanceResult>& 
   EXPECT_NEAR(result->makespan, *best, kRounding * *best) << "round " << round;
 }
 
-TEST(Properties, BytesAndSpeedsOfAnySizeAreSolvedExactly) {
+TEST(Properties, BytesAndSlowdownsOfAnySizeAreSolvedExactly) {
   Random random(17);
   for (int round = 0; round < 3000; ++round) {
     const BalanceProblem problem = unlike_problem(random);
@@ -289,14 +297,14 @@ TEST(Properties, BytesAndSpeedsOfAnySizeAreSolvedExactly) {
   }
 }
 
-// A view: `problem` and `speeds` must outlive it.
-Partition partition_of(const BalanceProblem& problem, std::span<const double> speeds) {
+// A view: `problem` and `slowdowns` must outlive it.
+Partition partition_of(const BalanceProblem& problem, std::span<const double> slowdowns) {
   return {.dimensions = problem.dimensions,
           .bins = problem.ranks * problem.microbatches,
           .costs = problem.costs,
           .bytes = problem.bytes,
           .bytes_cap = problem.microbatch_bytes,
-          .speeds = speeds};
+          .slowdowns = slowdowns};
 }
 
 // Enumeration spares the ILP all small problems; here it has them.
@@ -306,8 +314,8 @@ TEST(Properties, TheIlpAloneIsExactToo) {
   for (int round = 0; round < 1000; ++round) {
     BalanceProblem problem = unlike_problem(random);
     problem.objective = Objective::kLargestMicrobatch;
-    const std::vector<double> speeds = bin_speeds(problem);
-    const Partition partition = partition_of(problem, speeds);
+    const std::vector<double> slowdowns = bin_slowdowns(problem);
+    const Partition partition = partition_of(problem, slowdowns);
     const auto best = brute_force(problem);
     const ExactAnswer answer = solve_assignment_ilp(partition, {.nodes = 20'000});
     if (answer.bins) {
@@ -326,12 +334,12 @@ TEST(Properties, TheIlpAloneIsExactToo) {
 // A few sizes, of which several just fill a bin and some just do not fit beside them.
 BalanceProblem crowded_problem(Random& random) {
   BalanceProblem problem{.dimensions = 1 + random.below(2), .ranks = 2 + random.below(2)};
-  const double giant = 1 + random.uniform();
-  const double small = giant * (0.01 + 0.3 * random.uniform());
+  const double dominant = 1 + random.uniform();
+  const double small = dominant * (0.01 + 0.3 * random.uniform());
   const std::size_t items = problem.ranks + 1 + random.below(8 - problem.ranks);
   for (std::size_t i = 0; i < items * problem.dimensions; ++i) {
     const std::uint64_t kind = random.below(6);
-    problem.costs.push_back(kind < 3 ? giant : kind < 5 ? small : small * random.uniform());
+    problem.costs.push_back(kind < 3 ? dominant : kind < 5 ? small : small * random.uniform());
   }
   return problem;
 }
@@ -352,17 +360,17 @@ TEST(Properties, CrowdsAreBoundedSoundly) {
   EXPECT_GT(stronger, 20);
 }
 
-TEST(Properties, CapsAndSpeedsTogetherAreBoundedSoundly) {
+TEST(Properties, CapsAndSlowdownsTogetherAreBoundedSoundly) {
   Random random(22);
   int stronger = 0;
   for (int round = 0; round < 3000; ++round) {
     BalanceProblem problem = unlike_problem(random);
     problem.objective = Objective::kLargestMicrobatch;
-    const std::vector<double> speeds = bin_speeds(problem);
-    const Partition partition = partition_of(problem, speeds);
+    const std::vector<double> slowdowns = bin_slowdowns(problem);
+    const Partition partition = partition_of(problem, slowdowns);
     const auto best = brute_force(problem);
     if (!best) continue;
-    const double bound = capped_speed_bound(partition);
+    const double bound = capped_slowdown_bound(partition);
     EXPECT_LE(bound, *best) << "round " << round;
     if (bound > partition_bound(partition).value * (1 + kBoundRounding)) ++stronger;
   }
@@ -400,7 +408,7 @@ TEST(Properties, LargestLoadsLieInTheFastestBins) {
     }
     problem.microbatch_bytes = *std::max_element(problem.bytes.begin(), problem.bytes.end());
     for (std::size_t r = 0; r < problem.ranks; ++r) {
-      problem.rank_speeds.push_back(static_cast<double>(1 + random.below(3)));
+      problem.rank_slowdowns.push_back(static_cast<double>(1 + random.below(3)));
     }
     const auto result = balance(problem, {.improvement_rounds = 20});
     if (!result) continue;
@@ -411,10 +419,10 @@ TEST(Properties, LargestLoadsLieInTheFastestBins) {
       loads.push_back(load);
     }
     std::sort(loads.rbegin(), loads.rend());
-    std::sort(problem.rank_speeds.begin(), problem.rank_speeds.end());
+    std::sort(problem.rank_slowdowns.begin(), problem.rank_slowdowns.end());
     double matched = 0;
     for (std::size_t r = 0; r < loads.size(); ++r) {
-      matched = std::max(matched, problem.rank_speeds[r] * loads[r]);
+      matched = std::max(matched, problem.rank_slowdowns[r] * loads[r]);
     }
     EXPECT_LE(result->makespan, matched * (1 + 1e-11)) << "round " << round;
   }

@@ -22,11 +22,11 @@ std::vector<double> random_shares(std::size_t chunks, Random& random) {
   return shares;
 }
 
-std::vector<double> random_speeds(std::size_t replicas, Random& random) {
+std::vector<double> random_slowdowns(std::size_t replicas, Random& random) {
   if (random.below(4) > 0) return {};
-  std::vector<double> speeds(replicas, 1.0);
-  speeds[random.below(replicas)] = 1 + random.uniform();
-  return speeds;
+  std::vector<double> slowdowns(replicas, 1.0);
+  slowdowns[random.below(replicas)] = 1 + random.uniform();
+  return slowdowns;
 }
 
 /// 1 to 3 encoder replicas and stages, 1 to 4 LLM replicas, 1 to 3 stages.
@@ -51,8 +51,8 @@ PipelineModel random_model(Random& random) {
                .output_bytes_per_unit = 16,
                .reduce_s = 0.1 * random.uniform()};
   model.encoder.replicas = std::min(model.encoder.replicas, model.places());
-  model.encoder.speeds = random_speeds(model.encoder.replicas * encoder_stages, random);
-  model.llm.speeds = random_speeds(model.llm.replicas * llm_stages, random);
+  model.encoder.slowdowns = random_slowdowns(model.encoder.replicas * encoder_stages, random);
+  model.llm.slowdowns = random_slowdowns(model.llm.replicas * llm_stages, random);
   model.link = {.latency_s = 0.001, .bytes_per_s = random.below(2) == 0 ? 0 : 1e5};
   model.feed_bytes_per_llm_unit = 16;
   model.encoder_ahead = random.below(3);
@@ -60,10 +60,10 @@ PipelineModel random_model(Random& random) {
 }
 
 /// A part of them without media, from none to all.
-std::vector<PipelineLoad> random_samples(std::size_t count, Random& random) {
+std::vector<SampleCost> random_samples(std::size_t count, Random& random) {
   const std::uint64_t with_media = random.below(11);
-  std::vector<PipelineLoad> samples(count);
-  for (PipelineLoad& sample : samples) {
+  std::vector<SampleCost> samples(count);
+  for (SampleCost& sample : samples) {
     sample.llm_units = 1 + static_cast<double>(random.below(500));
     sample.llm_s = sample.llm_units * 4e-3;
     if (random.below(10) >= with_media) continue;
@@ -86,7 +86,7 @@ bool keeps(const PipelineReport& report, const ActivationCaps& caps) {
   });
 }
 
-PipelineStep step_of(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
+PipelineStep step_of(const PipelineModel& model, const std::vector<SampleCost>& samples,
                      const DecoupledPlan& plan) {
   return plan.decoupled ? make_step(model, samples, plan.bins, plan.encoder)
                         : make_step(model, microbatch_loads(samples, plan.bins));
@@ -103,7 +103,7 @@ void expect_every_sample_once(const std::vector<std::vector<std::uint32_t>>& bin
 
 // Every sample's encoder work once, none of a sample without; microbatches never descend along a
 // replica's slots: told apart from check_slots.
-void expect_slots_in_order(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
+void expect_slots_in_order(const PipelineModel& model, const std::vector<SampleCost>& samples,
                            const DecoupledPlan& plan) {
   std::vector<std::size_t> microbatch_of(samples.size());
   for (std::size_t place = 0; place < plan.bins.size(); ++place) {
@@ -112,7 +112,7 @@ void expect_slots_in_order(const PipelineModel& model, const std::vector<Pipelin
     }
   }
   std::vector<int> expected;
-  for (const PipelineLoad& sample : samples) expected.push_back(sample.encoder_units > 0 ? 1 : 0);
+  for (const SampleCost& sample : samples) expected.push_back(sample.encoder_units > 0 ? 1 : 0);
   std::vector<std::vector<std::uint32_t>> all;
   for (const auto& replica : plan.encoder) {
     std::size_t before = 0;
@@ -129,7 +129,7 @@ void expect_slots_in_order(const PipelineModel& model, const std::vector<Pipelin
   expect_every_sample_once(all, expected);
 }
 
-void expect_sound(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
+void expect_sound(const PipelineModel& model, const std::vector<SampleCost>& samples,
                   const DecoupledPlan& plan, const PipelinePlan& coupled,
                   const OrderOptions& options) {
   expect_every_sample_once(plan.bins, std::vector<int>(samples.size(), 1));
@@ -162,15 +162,15 @@ TEST(Decoupled, IsSoundOnAThousandLayoutsAndBatches) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
     const PipelineModel model = random_model(random);
-    const std::vector<PipelineLoad> samples =
+    const std::vector<SampleCost> samples =
         random_samples(model.places() + random.below(40), random);
     const OrderOptions options{
         .evaluations = 640, .exchanges = 20, .caps = random_caps(random), .seed = seed};
-    const auto coupled = plan_pipeline(model, samples, PipelinePolicy::kIsocost, options);
-    const auto plan = plan_decoupled(model, samples, PipelinePolicy::kIsocost, options);
+    const auto coupled = plan_pipeline(model, samples, PipelinePolicy::kCost, options);
+    const auto plan = plan_decoupled(model, samples, PipelinePolicy::kCost, options);
     ASSERT_TRUE(coupled.has_value() && plan.has_value());
     expect_sound(model, samples, *plan, *coupled, options);
-    const auto again = plan_decoupled(model, samples, PipelinePolicy::kIsocost, options);
+    const auto again = plan_decoupled(model, samples, PipelinePolicy::kCost, options);
     ASSERT_TRUE(again.has_value());
     EXPECT_EQ(again->bins, plan->bins);
     EXPECT_EQ(again->encoder, plan->encoder);
@@ -186,22 +186,22 @@ TEST(Decoupled, StepTakesWholeSecondsAsTheTickingSimulatorSays) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     Random random(seed);
     PipelineModel model = random_model(random);
-    model.encoder.speeds.clear();
-    model.llm.speeds.clear();
+    model.encoder.slowdowns.clear();
+    model.llm.slowdowns.clear();
     model.encoder.microbatch_s = model.llm.microbatch_s = 0;
     model.encoder.reduce_s = model.llm.reduce_s = 0;
     model.link = {.latency_s = 1, .bytes_per_s = 0};
     model.encoder.shares.assign(model.encoder.stages,
                                 1.0 / static_cast<double>(model.encoder.stages));
     model.llm.shares.assign(model.llm.stages, 1.0 / static_cast<double>(model.llm.stages));
-    std::vector<PipelineLoad> samples = random_samples(model.places() + 10, random);
+    std::vector<SampleCost> samples = random_samples(model.places() + 10, random);
     // Whole seconds on every stage, forward and backward.
-    for (PipelineLoad& sample : samples) {
+    for (SampleCost& sample : samples) {
       sample.llm_s = static_cast<double>(3 * model.llm.stages * (1 + random.below(3)));
       sample.encoder_s = static_cast<double>(3 * model.encoder.stages * (1 + random.below(3)));
     }
-    const auto plan = plan_decoupled(model, samples, PipelinePolicy::kIsocost,
-                                     {.evaluations = 320, .exchanges = 0});
+    const auto plan =
+        plan_decoupled(model, samples, PipelinePolicy::kCost, {.evaluations = 320, .exchanges = 0});
     ASSERT_TRUE(plan.has_value()) << plan.error().message();
     if (!plan->decoupled) continue;
     PipelineStep step = step_of(model, samples, *plan);
@@ -232,7 +232,7 @@ PipelineModel two_encoders_one_llm() {
 // Two microbatches whose first has all the encoder's work: coupled, one encoder replica idles.
 TEST(Decoupled, DividesAMicrobatchOverEncoders) {
   const PipelineModel model = two_encoders_one_llm();
-  const std::vector<PipelineLoad> samples(
+  const std::vector<SampleCost> samples(
       4, {.encoder_s = 3, .llm_s = 3, .encoder_units = 1, .llm_units = 1});
   const MicrobatchBins bins = {{0, 1}, {2, 3}};
   const EncoderSlots slots = {{{0}, {2}}, {{1}, {3}}};
@@ -249,8 +249,8 @@ TEST(Decoupled, DividesAMicrobatchOverEncoders) {
 TEST(Decoupled, FeedsCarryTheBytesOfTheirSamples) {
   PipelineModel model = two_encoders_one_llm();
   model.feed_bytes_per_llm_unit = 10;
-  std::vector<PipelineLoad> samples(
-      4, {.encoder_s = 1, .llm_s = 1, .encoder_units = 1, .llm_units = 1});
+  std::vector<SampleCost> samples(4,
+                                  {.encoder_s = 1, .llm_s = 1, .encoder_units = 1, .llm_units = 1});
   samples[1].llm_units = 5;
   const PipelineStep step = make_step(model, samples, {{0, 1}, {2, 3}}, {{{0, 1, 2}}, {{3}}});
   ASSERT_EQ(step.feeds.size(), 3U);
@@ -262,8 +262,8 @@ TEST(Decoupled, FeedsCarryTheBytesOfTheirSamples) {
 
 TEST(Decoupled, SlotsThatDoNotBelongToBinsAreNamed) {
   const PipelineModel model = two_encoders_one_llm();
-  std::vector<PipelineLoad> samples(
-      4, {.encoder_s = 1, .llm_s = 1, .encoder_units = 1, .llm_units = 1});
+  std::vector<SampleCost> samples(4,
+                                  {.encoder_s = 1, .llm_s = 1, .encoder_units = 1, .llm_units = 1});
   samples[3].encoder_units = samples[3].encoder_s = 0;
   const MicrobatchBins bins = {{0, 1}, {2, 3}};
   const auto message = [&](const EncoderSlots& slots) {
@@ -291,23 +291,23 @@ TEST(Decoupled, StaysCoupledWhereThereIsNothingToDecouple) {
   Random random(3);
   PipelineModel model = random_model(random);
   model.encoder.replicas = 2;
-  model.encoder.speeds.clear();
+  model.encoder.slowdowns.clear();
   model.llm.replicas = 2;
-  model.llm.speeds.clear();
-  std::vector<PipelineLoad> samples = random_samples(model.places() + 20, random);
+  model.llm.slowdowns.clear();
+  std::vector<SampleCost> samples = random_samples(model.places() + 20, random);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     samples[i].encoder_units = i == 4 ? 100 : 0;  // one sample for two encoder replicas
     samples[i].encoder_s = i == 4 ? 1 : 0;
   }
-  const auto few = plan_decoupled(model, samples, PipelinePolicy::kIsocost, {});
+  const auto few = plan_decoupled(model, samples, PipelinePolicy::kCost, {});
   ASSERT_TRUE(few.has_value());
   EXPECT_FALSE(few->decoupled);
-  for (PipelineLoad& sample : samples) sample.encoder_units = sample.encoder_s = 1;
-  const auto blind = plan_decoupled(model, samples, PipelinePolicy::kBlind, {});
+  for (SampleCost& sample : samples) sample.encoder_units = sample.encoder_s = 1;
+  const auto blind = plan_decoupled(model, samples, PipelinePolicy::kInOrder, {});
   ASSERT_TRUE(blind.has_value());
   EXPECT_FALSE(blind->decoupled);
   model.encoder.stages = 0;
-  const auto without = plan_decoupled(model, samples, PipelinePolicy::kIsocost, {});
+  const auto without = plan_decoupled(model, samples, PipelinePolicy::kCost, {});
   ASSERT_TRUE(without.has_value());
   EXPECT_FALSE(without->decoupled);
 }

@@ -33,9 +33,9 @@ PipelineModel small_model(Schedule schedule, std::size_t encoders, std::size_t r
   return model;
 }
 
-std::vector<PipelineLoad> random_samples(std::size_t count, Random& random) {
-  std::vector<PipelineLoad> samples(count);
-  for (PipelineLoad& sample : samples) {
+std::vector<SampleCost> random_samples(std::size_t count, Random& random) {
+  std::vector<SampleCost> samples(count);
+  for (SampleCost& sample : samples) {
     sample.encoder_units = 1 + static_cast<double>(random.below(1000));
     sample.llm_units = 1 + static_cast<double>(random.below(500));
     sample.encoder_s = sample.encoder_units * 1e-3;
@@ -44,7 +44,7 @@ std::vector<PipelineLoad> random_samples(std::size_t count, Random& random) {
   return samples;
 }
 
-double step_seconds(const PipelineModel& model, const std::vector<PipelineLoad>& samples,
+double step_seconds(const PipelineModel& model, const std::vector<SampleCost>& samples,
                     const MicrobatchBins& bins) {
   const auto report = simulate(make_step(model, microbatch_loads(samples, bins)));
   EXPECT_TRUE(report.has_value()) << report.error().message();
@@ -64,7 +64,7 @@ TEST(Order, IsTheBestOfAllOrdersWhereTheseCanBeTried) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
     const PipelineModel model = small_model(Schedule::k1F1B, 1, 1, 5);
-    const std::vector<PipelineLoad> samples = random_samples(5, random);
+    const std::vector<SampleCost> samples = random_samples(5, random);
     MicrobatchBins bins = {{0}, {1}, {2}, {3}, {4}};
     double best = step_seconds(model, samples, bins);
     while (std::next_permutation(bins.begin(), bins.end())) {
@@ -84,7 +84,7 @@ TEST(Plan, IsTheBestOfAllDivisionsWhereTheseCanBeTried) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Random random(seed);
     const PipelineModel model = small_model(Schedule::k1F1B, 1, 1, kPlaces);
-    const std::vector<PipelineLoad> samples = random_samples(kSamples, random);
+    const std::vector<SampleCost> samples = random_samples(kSamples, random);
     double best = 1e9;
     for (std::size_t code = 0; code < 729; ++code) {
       MicrobatchBins bins(kPlaces);
@@ -96,7 +96,7 @@ TEST(Plan, IsTheBestOfAllDivisionsWhereTheseCanBeTried) {
       if (std::any_of(bins.begin(), bins.end(), is_empty)) continue;
       best = std::min(best, step_seconds(model, samples, bins));
     }
-    const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+    const auto plan = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
     ASSERT_TRUE(plan.has_value());
     EXPECT_NEAR(plan->step_s, best, 1e-12) << "seed " << seed;
   }
@@ -109,18 +109,18 @@ TEST(Plan, HoldsForEveryScheduleAndDegree) {
       Random random(17);
       const PipelineModel model = small_model(schedule, static_cast<std::size_t>(encoders),
                                               static_cast<std::size_t>(replicas), 6);
-      const std::vector<PipelineLoad> samples = random_samples(60, random);
+      const std::vector<SampleCost> samples = random_samples(60, random);
       const OrderOptions options{.evaluations = 300, .exchanges = 100};
       double last = 1e9;
       for (const PipelinePolicy policy :
-           {PipelinePolicy::kBlind, PipelinePolicy::kGreedy, PipelinePolicy::kIsocost}) {
+           {PipelinePolicy::kInOrder, PipelinePolicy::kLpt, PipelinePolicy::kCost}) {
         const auto plan = plan_pipeline(model, samples, policy, options);
         ASSERT_TRUE(plan.has_value()) << plan.error().message();
         expect_every_sample_once(plan->bins, samples.size());
         // What the search saw is what the simulator says of the whole step.
         EXPECT_DOUBLE_EQ(plan->step_s, step_seconds(model, samples, plan->bins));
         EXPECT_GE(plan->step_s, plan->lower_bound_s);
-        if (policy == PipelinePolicy::kIsocost) {
+        if (policy == PipelinePolicy::kCost) {
           EXPECT_LE(plan->step_s, last);
         }
         last = plan->step_s;
@@ -132,9 +132,9 @@ TEST(Plan, HoldsForEveryScheduleAndDegree) {
 TEST(Plan, OneInputOnePlan) {
   Random random(5);
   const PipelineModel model = small_model(Schedule::k1F1B, 2, 2, 4);
-  const std::vector<PipelineLoad> samples = random_samples(40, random);
-  const auto first = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {.seed = 3});
-  const auto second = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {.seed = 3});
+  const std::vector<SampleCost> samples = random_samples(40, random);
+  const auto first = plan_pipeline(model, samples, PipelinePolicy::kCost, {.seed = 3});
+  const auto second = plan_pipeline(model, samples, PipelinePolicy::kCost, {.seed = 3});
   ASSERT_TRUE(first.has_value() && second.has_value());
   EXPECT_EQ(first->bins, second->bins);
   EXPECT_EQ(first->step_s, second->step_s);
@@ -143,8 +143,8 @@ TEST(Plan, OneInputOnePlan) {
 TEST(Plan, KeepsTheCapOnActivations) {
   Random random(11);
   const PipelineModel model = small_model(Schedule::k1F1B, 2, 2, 6);
-  const std::vector<PipelineLoad> samples = random_samples(48, random);
-  const auto free = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+  const std::vector<SampleCost> samples = random_samples(48, random);
+  const auto free = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
   ASSERT_TRUE(free.has_value());
   const auto peak = [&](const MicrobatchBins& bins) {
     return simulate(make_step(model, microbatch_loads(samples, bins)))->peak_activation_bytes();
@@ -152,12 +152,12 @@ TEST(Plan, KeepsTheCapOnActivations) {
   OrderOptions capped;
   const std::int64_t cap = peak(free->bins) * 97 / 100;
   capped.caps = {.encoder_bytes = cap, .llm_bytes = cap};
-  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, capped);
+  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kCost, capped);
   ASSERT_TRUE(plan.has_value());
   EXPECT_TRUE(plan->fits);
   EXPECT_LE(peak(plan->bins), cap);
   capped.caps.llm_bytes = 1;
-  const auto hopeless = plan_pipeline(model, samples, PipelinePolicy::kIsocost, capped);
+  const auto hopeless = plan_pipeline(model, samples, PipelinePolicy::kCost, capped);
   ASSERT_TRUE(hopeless.has_value());
   EXPECT_FALSE(hopeless->fits);
 }
@@ -167,10 +167,10 @@ TEST(Plan, ASlowReplicaGetsLess) {
     Random random(23);
     PipelineModel model = small_model(Schedule::k1F1B, static_cast<std::size_t>(encoders),
                                       static_cast<std::size_t>(replicas), 6);
-    const std::vector<PipelineLoad> samples = random_samples(120, random);
-    const auto unaware = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
-    model.llm.speeds = {1, 1, 1.5, 1.5, 1, 1, 1, 1};
-    const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+    const std::vector<SampleCost> samples = random_samples(120, random);
+    const auto unaware = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
+    model.llm.slowdowns = {1, 1, 1.5, 1.5, 1, 1, 1, 1};
+    const auto plan = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
     ASSERT_TRUE(unaware.has_value() && plan.has_value());
     expect_every_sample_once(plan->bins, samples.size());
     EXPECT_DOUBLE_EQ(plan->step_s, step_seconds(model, samples, plan->bins));
@@ -184,20 +184,20 @@ TEST(Plan, ASlowReplicaGetsLess) {
 }
 
 // A replica alone that is twice as slow takes twice as long but for what it sends.
-TEST(Plan, SpeedsMultiplySecondsAlone) {
+TEST(Plan, SlowdownsMultiplySecondsAlone) {
   Random random(3);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 1, 4);
   model.link = {};
-  const std::vector<PipelineLoad> samples = random_samples(12, random);
-  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kBlind, {});
-  model.llm.speeds = {2, 2};
-  model.encoder.speeds = {2};
+  const std::vector<SampleCost> samples = random_samples(12, random);
+  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kInOrder, {});
+  model.llm.slowdowns = {2, 2};
+  model.encoder.slowdowns = {2};
   EXPECT_NEAR(step_seconds(model, samples, plan->bins), 2 * plan->step_s, 1e-9 * plan->step_s);
   EXPECT_NEAR(pipeline_bound(model, samples), 2 * plan->lower_bound_s, 1e-9 * plan->step_s);
-  model.llm.speeds = {2, 2, 2};
+  model.llm.slowdowns = {2, 2, 2};
   EXPECT_THAT(model.validate().error().message(),
-              testing::HasSubstr("3 speeds for 1 replicas of 2 stages of the LLM"));
-  model.llm.speeds = {0, 1};
+              testing::HasSubstr("3 slowdowns for 1 replicas of 2 stages of the LLM"));
+  model.llm.slowdowns = {0, 1};
   EXPECT_THAT(model.validate().error().message(), testing::HasSubstr("allowed are 0.01 to 100"));
 }
 
@@ -205,8 +205,8 @@ TEST(Plan, SpeedsMultiplySecondsAlone) {
 TEST(Plan, ASlowStageSlowsNoOther) {
   Random random(3);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 2, 4);
-  const std::vector<PipelineLoad> samples = random_samples(40, random);
-  const auto unaware = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+  const std::vector<SampleCost> samples = random_samples(40, random);
+  const auto unaware = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
   ASSERT_TRUE(unaware.has_value());
   const auto busy = [&] {
     const auto report =
@@ -216,22 +216,22 @@ TEST(Plan, ASlowStageSlowsNoOther) {
     return seconds;
   };
   std::vector<double> expected = busy();  // the encoder's, then replica by replica two stages
-  model.llm.speeds = {1, 1, 1, 1.5};
+  model.llm.slowdowns = {1, 1, 1, 1.5};
   expected.at(4) *= 1.5;
   EXPECT_THAT(busy(), testing::Pointwise(testing::DoubleNear(1e-12), expected));
 
-  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->step_s, plan->lower_bound_s);
   EXPECT_LT(plan->step_s, 0.95 * step_seconds(model, samples, unaware->bins));
 }
 
-// Interleaved, a stage's chunks share its speed: they lie `stages` apart.
+// Interleaved, a stage's chunks share its slowdown: they lie `stages` apart.
 TEST(Plan, ChunksOfASlowStageAreSlow) {
   PipelineModel model = small_model(Schedule::kInterleaved1F1B, 1, 1, 4);
   model.llm.chunks = 2;
   model.llm.shares = {0.25, 0.25, 0.25, 0.25};
-  model.llm.speeds = {1, 3};
+  model.llm.slowdowns = {1, 3};
   std::vector<StagePass> passes(4, {.forward_s = 1, .backward_s = 1, .weights_s = 1});
   slow_down(passes, model.llm, 0);
   std::vector<double> forward;
@@ -246,8 +246,8 @@ TEST(Plan, WithoutAnEncoderOfItsOwn) {
   model.encoder.shares.clear();
   model.encoder_on_llm = {0.75, 0.25};
   model.llm.shares = {0.3, 0.7};
-  const std::vector<PipelineLoad> samples = random_samples(24, random);
-  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+  const std::vector<SampleCost> samples = random_samples(24, random);
+  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
   ASSERT_TRUE(plan.has_value()) << plan.error().message();
   expect_every_sample_once(plan->bins, samples.size());
   EXPECT_DOUBLE_EQ(plan->step_s, step_seconds(model, samples, plan->bins));
@@ -258,7 +258,7 @@ TEST(Plan, TheBoundCountsWhatEveryMicrobatchCosts) {
   model.microbatches = 3;
   model.llm = {.replicas = 2, .stages = 1, .shares = {1.0}, .microbatch_s = 0.5};
   model.encoder = {.replicas = 1, .stages = 1, .shares = {1.0}, .microbatch_s = 1};
-  std::vector<PipelineLoad> samples(6, {.llm_s = 1, .llm_units = 1});
+  std::vector<SampleCost> samples(6, {.llm_s = 1, .llm_units = 1});
   for (std::size_t i = 0; i < 2; ++i) {
     samples[i].encoder_s = 2;
     samples[i].encoder_units = 1;
@@ -271,7 +271,7 @@ TEST(Plan, TheBoundCountsWhatEveryMicrobatchCosts) {
     samples[i].encoder_units = 1;
   }
   EXPECT_NEAR(pipeline_bound(model, samples), 4.2 + 4, 1e-9);
-  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {.evaluations = 100});
+  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kCost, {.evaluations = 100});
   ASSERT_TRUE(plan.has_value()) << plan.error().message();
   EXPECT_GE(plan->step_s, plan->lower_bound_s);
 }
@@ -279,15 +279,15 @@ TEST(Plan, TheBoundCountsWhatEveryMicrobatchCosts) {
 TEST(Plan, RefusesWhatDoesNotFit) {
   Random random(1);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 2, 4);
-  const std::vector<PipelineLoad> samples = random_samples(7, random);
-  const auto few = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+  const std::vector<SampleCost> samples = random_samples(7, random);
+  const auto few = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
   ASSERT_FALSE(few.has_value());
   EXPECT_EQ(few.error().code(), ErrorCode::kInvalidArgument);
   const auto bins = order_microbatches(model, samples, {{0}, {1}}, {});
   ASSERT_FALSE(bins.has_value());
   EXPECT_THAT(bins.error().message(), testing::HasSubstr("2 microbatches for 8 places"));
   model.llm.shares = {0.5, 0.4};
-  const auto shares = plan_pipeline(model, samples, PipelinePolicy::kIsocost, {});
+  const auto shares = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
   ASSERT_FALSE(shares.has_value());
   EXPECT_THAT(shares.error().message(), testing::HasSubstr("add up to one"));
 }

@@ -6,7 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "loader/config/config.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -1,4 +1,5 @@
-#include "loader/config/config.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 
 #include <gtest/gtest.h>
 
@@ -39,14 +40,14 @@ timeout = 2.5
 video_fps = 0.5
 )",
                          "node.toml"));
-  EXPECT_EQ(options.shards, "data/shards");
-  EXPECT_EQ(options.ranks, 8);
-  EXPECT_EQ(options.balance, BalancePolicy::kNone);
-  EXPECT_FALSE(options.correct);
-  EXPECT_EQ(options.padded, (std::array<bool, kModules>{true, false, true}));
-  EXPECT_EQ(options.memory, 4 * kGiB);
-  EXPECT_EQ(options.timeout.count(), 2500);
-  EXPECT_DOUBLE_EQ(options.recipe.video_fps, 0.5);
+  EXPECT_EQ(options.data, "data/shards");
+  EXPECT_EQ(options.plan.ranks, 8);
+  EXPECT_EQ(options.plan.balance, BalancePolicy::kInOrder);
+  EXPECT_FALSE(options.plan.correct);
+  EXPECT_EQ(options.plan.padded, (std::array<bool, kModules>{true, false, true}));
+  EXPECT_EQ(options.decode.memory, 4 * kGiB);
+  EXPECT_EQ(options.service.heartbeat_timeout.count(), 2500);
+  EXPECT_DOUBLE_EQ(options.decode.recipe.video_fps, 0.5);
 }
 
 std::string refusal(const char* toml) {
@@ -89,20 +90,20 @@ TEST(OptionTable, IsTheOneInTheDocs) {
 TEST(NodeOptions, NamesFieldValueAndRange) {
   NodeOptions options;
   EXPECT_TRUE(options.validate().error().message().starts_with("shards: "));
-  options.shards = "x";
+  options.data = "x";
   EXPECT_TRUE(options.validate().has_value());
-  options.ranks = -1;
+  options.plan.ranks = -1;
   EXPECT_EQ(options.validate().error().message(), "ranks = -1: allowed are 0 to 100000");
-  options.ranks = 32;
+  options.plan.ranks = 32;
   EXPECT_EQ(options.validate().error().message(),
-            "global_batch = 64: 32 ranks × 4 microbatches need at least 128");
-  options.ranks = 0;
-  options.lookahead = 4;
+            "global_batch_size = 64: 32 ranks × 4 microbatches need at least 128");
+  options.plan.ranks = 0;
+  options.plan.lookahead = 4;
   EXPECT_EQ(options.validate().error().message(),
             "lookahead = 4: batches are composed for a number of ranks: set ranks, too");
-  options.ranks = 2;
+  options.plan.ranks = 2;
   EXPECT_TRUE(options.validate().has_value());
-  options.balance = BalancePolicy::kNone;
+  options.plan.balance = BalancePolicy::kInOrder;
   EXPECT_TRUE(options.validate().error().message().starts_with("lookahead = 4: balance = none"));
 }
 

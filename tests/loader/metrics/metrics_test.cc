@@ -1,7 +1,7 @@
 // The text of /metrics: read back, it says what the snapshot says; and docs/metrics.md says what it
 // is.
 
-#include "loader/metrics/metrics.h"
+#include "loader/metrics/prometheus_text.h"
 
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ NodeMetrics some_metrics() {
   node.training.imbalance = 1.25;
   node.correction.on = false;
   node.correction.gain = 0.001;
-  node.correction.rank_speeds = {1.2};
+  node.correction.rank_slowdowns = {1.2};
   for (auto& module : node.correction.modules) module.buckets.fill(1);
   node.correction.modules[2].buckets.at(3) = 1.6;
   node.ranks = 2;
@@ -78,8 +78,8 @@ TEST(Metrics, TheTextSaysWhatTheSnapshotSays) {
   EXPECT_EQ(values.at("isocost_correction_enabled"), 1);
   EXPECT_EQ(values.at("isocost_correction_on"), 0);
   EXPECT_EQ(values.at("isocost_correction_gain_ratio"), 0.001);
-  EXPECT_EQ(values.at("isocost_rank_speed_factor rank=0"), 1.2);
-  EXPECT_EQ(values.at("isocost_rank_speed_factor rank=1"), 1);  // nothing learnt of it
+  EXPECT_EQ(values.at("isocost_rank_slowdown rank=0"), 1.2);
+  EXPECT_EQ(values.at("isocost_rank_slowdown rank=1"), 1);  // nothing learned of it
   // Bucket 3 begins at 16 · 2^1.5 = 45.3 units.
   EXPECT_EQ(values.at("isocost_correction_factor module=llm bucket=46"), 1.6);
   EXPECT_EQ(values.at("isocost_correction_factor module=vision bucket=0"), 1);

@@ -19,8 +19,8 @@ class NodePartsTest : public testing::Test {
   // There are no shards: what is said of anything else was seen before they were looked for.
   std::string refusal(const std::function<void(NodeOptions&)>& set) const {
     NodeOptions options;
-    options.shards = scratch_ / "no shards";
-    options.bad_samples_file.clear();
+    options.data = scratch_ / "no shards";
+    options.bad_samples.file.clear();
     set(options);
     const auto parts = open_node_parts(options, {}, {}, {});
     return parts ? "accepted" : parts.error().message();
@@ -31,16 +31,18 @@ class NodePartsTest : public testing::Test {
 
 TEST_F(NodePartsTest, WhatNeedsNoDataIsCheckedBeforeThem) {
   EXPECT_THAT(refusal([](NodeOptions&) {}), HasSubstr("no shards"));
-  EXPECT_THAT(refusal([](NodeOptions& options) { options.bind = "foo"; }), HasSubstr("foo"));
-  EXPECT_THAT(refusal([](NodeOptions& options) { options.bind = "tcp://0.0.0.0:*"; }),
+  EXPECT_THAT(refusal([](NodeOptions& options) { options.service.bind = "foo"; }),
+              HasSubstr("foo"));
+  EXPECT_THAT(refusal([](NodeOptions& options) { options.service.bind = "tcp://0.0.0.0:*"; }),
               HasSubstr("--insecure"));
-  EXPECT_THAT(refusal([](NodeOptions& options) { options.curve_key = "no.key"; }),
+  EXPECT_THAT(refusal([](NodeOptions& options) { options.service.curve_key = "no.key"; }),
               HasSubstr("no.key"));
-  EXPECT_THAT(refusal([](NodeOptions& options) { options.max_bad_samples = "few"; }),
+  EXPECT_THAT(refusal([](NodeOptions& options) { options.bad_samples.max = "few"; }),
               HasSubstr("max_bad_samples: 'few'"));
-  write_file(scratch_ / "learnt", "no state");
-  EXPECT_THAT(refusal([&](NodeOptions& options) { options.correction_file = scratch_ / "learnt"; }),
-              HasSubstr((scratch_ / "learnt").string() + " (remove it to start anew)"));
+  write_file(scratch_ / "learned", "no state");
+  EXPECT_THAT(
+      refusal([&](NodeOptions& options) { options.plan.correction_file = scratch_ / "learned"; }),
+      HasSubstr((scratch_ / "learned").string() + " (remove it to start anew)"));
 }
 
 // The counts of a layout that others contradict, rather than what would follow from those.
@@ -51,10 +53,10 @@ TEST_F(NodePartsTest, ALayoutsCountsAreNamedFirst) {
   layout.microbatches = 24;
   write_file(scratch_ / "layout.json", layout.to_json());
   EXPECT_THAT(refusal([&](NodeOptions& options) {
-                options.layout = scratch_ / "layout.json";
-                options.ranks = 3;
-                options.microbatches = 24;
-                options.global_batch = 64;
+                options.plan.layout = scratch_ / "layout.json";
+                options.plan.ranks = 3;
+                options.plan.microbatches = 24;
+                options.plan.global_batch_size = 64;
               }),
               HasSubstr("ranks = 3: layout " + (scratch_ / "layout.json").string() +
                         " has 2 LLM replicas"));

@@ -32,7 +32,7 @@ class BatchComposerTest : public testing::Test {
     ASSERT_EQ(dataset_->size(), 60U);
     options_.ranks = 4;
     options_.microbatches = 1;
-    options_.global_batch = 8;
+    options_.global_batch_size = 8;
     options_.lookahead = kWindow;
     cursor_options_.seed = 5;
     cursor_options_.size = 60;
@@ -56,7 +56,7 @@ class BatchComposerTest : public testing::Test {
   std::unique_ptr<Dataset> dataset_;
   Recipe recipe_ = Recipe::create({}).value();
   CostProfile profile_ = CostProfile::stated_default();
-  NodeOptions options_;
+  PlanOptions options_;
   CursorOptions cursor_options_;
 };
 
@@ -116,10 +116,10 @@ TEST_F(BatchComposerTest, AnyBatchByItselfIsTheSame) {
   }
 }
 
-TEST_F(BatchComposerTest, GiantsComeTogether) {
+TEST_F(BatchComposerTest, DominantSamplesComeTogether) {
   const Cursor drawn = cursor();
   BatchComposer composer = this->composer(drawn);
-  const auto with_giants = [&](const std::vector<std::vector<SampleId>>& batches) {
+  const auto with_dominant_samples = [&](const std::vector<std::vector<SampleId>>& batches) {
     return std::count_if(batches.begin(), batches.end(), [&](const auto& batch) {
       return std::any_of(batch.begin(), batch.end(),
                          [&](SampleId id) { return dataset_->shape(id).parts.size() > 1; });
@@ -129,7 +129,7 @@ TEST_F(BatchComposerTest, GiantsComeTogether) {
   for (std::uint64_t step = 0; step < drawn.steps(0); ++step) {
     as_drawn.push_back(drawn.batch(0, step));
   }
-  EXPECT_LT(with_giants(epoch_of(composer, drawn)), with_giants(as_drawn));
+  EXPECT_LT(with_dominant_samples(epoch_of(composer, drawn)), with_dominant_samples(as_drawn));
 }
 
 TEST_F(BatchComposerTest, AnEpochCutShortKeepsItsSamples) {

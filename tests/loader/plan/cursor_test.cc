@@ -67,7 +67,7 @@ TEST(Cursor, TheOrderOfASeedIsFixed) {
 
 TEST(Cursor, WithoutShuffleTheOrderIsTheShards) {
   CursorOptions plain = options(11, 4);
-  plain.shuffle = false;
+  plain.shuffle = ShufflePolicy::kOff;
   EXPECT_EQ(epoch_of(Cursor(plain), 5), all_of(11));
 }
 
@@ -138,7 +138,7 @@ TEST(Cursor, DropLeavesTheRestOutAndCountsIt) {
 TEST(Cursor, CarryMovesTheRestInFrontOfTheNextEpoch) {
   CursorOptions carrying = options(10, 4, TailPolicy::kCarry);
   carrying.epochs = 3;
-  carrying.shuffle = false;
+  carrying.shuffle = ShufflePolicy::kOff;
   const Cursor cursor(carrying);
   EXPECT_EQ(cursor.steps(0), 2U);
   EXPECT_EQ(cursor.steps(1), 3U);

@@ -34,11 +34,12 @@ PlanInput make_input(std::size_t samples, std::uint64_t seed) {
 
 CostModel default_model() { return {CostProfile::stated_default(), {}}; }
 
-NodeOptions make_options(std::int64_t ranks, std::int64_t microbatches, std::int64_t global_batch) {
-  NodeOptions options;
+PlanOptions make_options(std::int64_t ranks, std::int64_t microbatches,
+                         std::int64_t global_batch_size) {
+  PlanOptions options;
   options.ranks = ranks;
   options.microbatches = microbatches;
-  options.global_batch = global_batch;
+  options.global_batch_size = global_batch_size;
   return options;
 }
 
@@ -55,7 +56,7 @@ double slowest_rank(const StepPlan& plan, std::int64_t ranks) {
 }
 
 TEST(MicrobatchesFor, ShrinksWithTheTail) {
-  const NodeOptions options = make_options(2, 4, 64);
+  const PlanOptions options = make_options(2, 4, 64);
   EXPECT_EQ(microbatches_for(64, options), 4U);
   EXPECT_EQ(microbatches_for(63, options), 4U);
   EXPECT_EQ(microbatches_for(32, options), 2U);
@@ -87,9 +88,9 @@ TEST(PlanStep, PricesWhatTheTrainerPads) {
 }
 
 TEST(PlanStep, PlacesEverySampleOnce) {
-  for (const BalancePolicy policy : {BalancePolicy::kNone, BalancePolicy::kIsocost}) {
+  for (const BalancePolicy policy : {BalancePolicy::kInOrder, BalancePolicy::kCost}) {
     for (const std::size_t samples : {64U, 37U, 9U, 8U}) {
-      NodeOptions options = make_options(4, 2, 64);
+      PlanOptions options = make_options(4, 2, 64);
       options.balance = policy;
       const PlanInput input = make_input(samples, samples);
       const StepPlan plan = plan_step(input, default_model(), options).value();
@@ -132,7 +133,7 @@ TEST(PlanStep, FillsPlacesWithoutSampleByRepeatsOfNoWeight) {
 
 TEST(PlanStep, OneInputOnePlan) {
   const PlanInput input = make_input(256, 7);
-  const NodeOptions options = make_options(8, 4, 256);
+  const PlanOptions options = make_options(8, 4, 256);
   const StepPlan a = plan_step(input, default_model(), options).value();
   const StepPlan b = plan_step(input, default_model(), options).value();
   EXPECT_EQ(a.hash, b.hash);
@@ -145,10 +146,10 @@ TEST(PlanStep, OneInputOnePlan) {
 }
 
 TEST(PlanStep, BalancedBeatsDealt) {
-  NodeOptions options = make_options(4, 4, 128);
+  PlanOptions options = make_options(4, 4, 128);
   const PlanInput input = make_input(128, 3);
   const StepPlan balanced = plan_step(input, default_model(), options).value();
-  options.balance = BalancePolicy::kNone;
+  options.balance = BalancePolicy::kInOrder;
   const StepPlan dealt = plan_step(input, default_model(), options).value();
   EXPECT_LT(slowest_rank(balanced, 4), 0.95 * slowest_rank(dealt, 4));
   EXPECT_LE(balanced.makespan_s, 1.01 * balanced.lower_bound_s);
@@ -156,7 +157,7 @@ TEST(PlanStep, BalancedBeatsDealt) {
 }
 
 TEST(PlanStep, KeepsTheMemoryCapOrSaysThatItCannot) {
-  NodeOptions options = make_options(2, 4, 64);
+  PlanOptions options = make_options(2, 4, 64);
   const PlanInput input = make_input(64, 5);
   Load total;
   for (const Load& load : input.loads) total += load;

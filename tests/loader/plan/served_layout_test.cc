@@ -12,9 +12,10 @@
 
 #include "balancer/pipeline/decoupled_plan.h"
 #include "balancer/pipeline/order.h"
-#include "balancer/pipeline/sample_prices.h"
 #include "base/random.h"
-#include "loader/config/config.h"
+#include "costmodel/sample_cost.h"
+#include "loader/config/node_config.h"
+#include "loader/config/option_table.h"
 #include "loader/plan/planner.h"
 #include "tests/support/tar_files.h"
 
@@ -33,7 +34,7 @@ class ServedLayoutTest : public testing::Test {
     options_.layout = scratch_ / "layout.json";
     options_.ranks = 2;
     options_.microbatches = 6;
-    options_.global_batch = 48;
+    options_.global_batch_size = 48;
     write();
   }
   void write() const { write_file(options_.layout, layout_.to_json()); }
@@ -76,8 +77,8 @@ class ServedLayoutTest : public testing::Test {
     }
     return bins;
   }
-  std::vector<PipelineLoad> prices(const PlanInput& input, const ServedLayout& layout) const {
-    std::vector<PipelineLoad> samples;
+  std::vector<SampleCost> prices(const PlanInput& input, const ServedLayout& layout) const {
+    std::vector<SampleCost> samples;
     for (const Load& load : input.loads) {
       samples.push_back(layout.price(model_.predict_sample(load), load));
     }
@@ -98,9 +99,9 @@ class ServedLayoutTest : public testing::Test {
   }
   // The step that these microbatches make in the layout, encoder and LLM coupled.
   double simulated(const StepPlan& plan, const PlanInput& input, const ServedLayout& layout) const {
-    std::vector<PipelineLoad> loads;
+    std::vector<SampleCost> loads;
     for (const PlannedMicrobatch& bin : plan.bins) {
-      PipelineLoad& sum = loads.emplace_back();
+      SampleCost& sum = loads.emplace_back();
       for (const PlannedSample& sample : bin.samples) {
         const Load& load = input.loads[sample.slot];
         sum += layout.price(model_.predict_sample(load), load);
@@ -111,7 +112,7 @@ class ServedLayoutTest : public testing::Test {
 
   ScratchDirectory scratch_;
   Layout layout_;
-  NodeOptions options_;
+  PlanOptions options_;
   CostModel model_{CostProfile::stated_default(), {}};
 };
 
@@ -138,7 +139,7 @@ TEST_F(ServedLayoutTest, PlansForThePipeline) {
   EXPECT_GE(planned.makespan_s, planned.lower_bound_s);
   EXPECT_LT(planned.makespan_s, 0.97 * simulated(plan(input, nullptr), input, *layout));
   EXPECT_EQ(plan(input, layout.get()).hash, planned.hash);
-  options_.balance = BalancePolicy::kNone;
+  options_.balance = BalancePolicy::kInOrder;
   EXPECT_EQ(slots_of(plan(input, layout.get())), slots_of(plan(input, nullptr)));
   EXPECT_GT(plan(input, layout.get()).makespan_s, planned.makespan_s);
 }
@@ -226,7 +227,7 @@ TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
   layout_.llm.pipeline = 7;
   layout_.microbatches = 12;
   options_.microbatches = 12;
-  options_.global_batch = 96;
+  options_.global_batch_size = 96;
   std::size_t apart = 0;
   for (const std::size_t encoders : {1, 3, 4, 5}) {
     SCOPED_TRACE(encoders);
@@ -238,7 +239,7 @@ TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
     const StepPlan planned = plan(input, layout.get());
     expect_routes_to_meet(planned, input);
     EXPECT_EQ(plan(input, layout.get()).hash, planned.hash);
-    const std::vector<PipelineLoad> samples = prices(input, *layout);
+    const std::vector<SampleCost> samples = prices(input, *layout);
     const PipelineModel model = layout->pipeline({});
     const double coupled = simulated(planned, input, *layout);
     const EncoderSlots slots = encoder_slots(planned);
@@ -247,7 +248,7 @@ TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
             ? simulate(make_step(model, samples, slots_of(planned), slots)).value().step_s
             : coupled;
     EXPECT_NEAR(planned.makespan_s, std::min(coupled, decoupled), 1e-9 * coupled);
-    const auto alone = plan_pipeline(model, samples, PipelinePolicy::kIsocost,
+    const auto alone = plan_pipeline(model, samples, PipelinePolicy::kCost,
                                      {.evaluations = 8'000, .caps = layout->activation_caps()});
     EXPECT_LE(planned.makespan_s, alone.value().step_s);
     apart += planned.makespan_s < 0.99 * alone.value().step_s ? 1 : 0;
@@ -269,8 +270,8 @@ TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   const auto layout = create().value();
   // Seats: two of the encoder, then two LLM stages of two replicas. A stage does its share of its
   // module, and of no other.
-  const Seat& encoder = layout->seats()[0];
-  const Seat& first = layout->seats()[2];
+  const Receiver& encoder = layout->receivers()[0];
+  const Receiver& first = layout->receivers()[2];
   const double half = first.work.shares[2];
   EXPECT_EQ(encoder.as_one_rank({0.5, 0.25, 1.0}, {}), (ModuleSeconds{0.5, 0.25, -1}));
   EXPECT_EQ(first.as_one_rank({0.5, 0.25, half}, {}), (ModuleSeconds{-1, -1, 2.0}));
@@ -282,7 +283,7 @@ TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   load[Module::kVision].add_sequence(1024);
   load[Module::kLlm].add_sequence(2000);
   const ModuleSeconds one_rank{0.5, 0, 2.0};
-  const PipelineLoad spread = layout->price(one_rank, load);
+  const SampleCost spread = layout->price(one_rank, load);
   EXPECT_NEAR(encoder.as_one_rank({spread.encoder_s, -1, -1}, load)[0], 0.5, 1e-9);
   const ModuleSeconds llm = first.as_one_rank({-1, -1, half * spread.llm_s}, load);
   EXPECT_NEAR(llm[2], 2.0, 1e-9);
@@ -325,23 +326,24 @@ TEST_F(ServedLayoutTest, NoRankOfSeveralStagesMeasuresTheModel) {
 }
 
 // One stage takes twice as long: the search knows which, and beats a plan that does not.
-TEST_F(ServedLayoutTest, PlansKnowTheSpeedOfEveryStage) {
+TEST_F(ServedLayoutTest, PlansKnowTheSlowdownOfEveryStage) {
   const auto layout = create().value();
-  std::vector<PipelineLoad> samples;
+  std::vector<SampleCost> samples;
   for (const Load& load : this->input(96).loads) {
     samples.push_back(layout->price(model_.predict_sample(load), load));
   }
   const auto bins_for = [&](const PipelineModel& model) {
-    return plan_pipeline(model, samples, PipelinePolicy::kIsocost, {.evaluations = 2000})->bins;
+    return plan_pipeline(model, samples, PipelinePolicy::kCost, {.evaluations = 2000})->bins;
   };
-  std::vector<double> speeds(layout->seats().size(), 1);
-  for (std::size_t i = 0; i < speeds.size(); ++i) {
-    const Seat& seat = layout->seats()[i];
-    if (seat.module == LayoutModule::kLlm && seat.replica == 1 && seat.stage == 0) speeds[i] = 2;
+  std::vector<double> slowdowns(layout->receivers().size(), 1);
+  for (std::size_t i = 0; i < slowdowns.size(); ++i) {
+    const Receiver& receiver = layout->receivers()[i];
+    if (receiver.module == LayoutModule::kLlm && receiver.replica == 1 && receiver.stage == 0)
+      slowdowns[i] = 2;
   }
-  const PipelineModel slowed = layout->pipeline(speeds);
-  EXPECT_EQ(slowed.llm.speeds, (std::vector<double>{1, 1, 2, 1}));
-  EXPECT_EQ(slowed.encoder.speeds, (std::vector<double>{1, 1}));
+  const PipelineModel slowed = layout->pipeline(slowdowns);
+  EXPECT_EQ(slowed.llm.slowdowns, (std::vector<double>{1, 1, 2, 1}));
+  EXPECT_EQ(slowed.encoder.slowdowns, (std::vector<double>{1, 1}));
   const auto step_s = [&](const MicrobatchBins& bins) {
     return simulate(make_step(slowed, microbatch_loads(samples, bins))).value().step_s;
   };
@@ -371,17 +373,17 @@ TEST_F(ServedLayoutTest, RefusesWhatDoesNotFit) {
 TEST_F(ServedLayoutTest, SettingsStandOnTheLayout) {
   const std::string file = options_.layout.string();
   const auto made = make_options([&](NodeOptions& options) {
-    return apply_toml(options, "global_batch = 96\nlayout = '" + file + "'\n", "node.toml");
+    return apply_toml(options, "global_batch_size = 96\nlayout = '" + file + "'\n", "node.toml");
   });
-  EXPECT_EQ(made->ranks, 2);
-  EXPECT_EQ(made->microbatches, 6);
-  EXPECT_EQ(made->global_batch, 96);
+  EXPECT_EQ(made->plan.ranks, 2);
+  EXPECT_EQ(made->plan.microbatches, 6);
+  EXPECT_EQ(made->plan.global_batch_size, 96);
   // What is set otherwise stays visible, and is refused where the node is made.
   const auto other = make_options([&](NodeOptions& options) {
     return apply_toml(options, "ranks = 4\nlayout = '" + file + "'\n", "node.toml");
   });
-  EXPECT_EQ(other->ranks, 4);
-  EXPECT_EQ(other->microbatches, 6);
+  EXPECT_EQ(other->plan.ranks, 4);
+  EXPECT_EQ(other->plan.microbatches, 6);
   const auto missing = make_options([](NodeOptions& options) {
     return apply_toml(options, "layout = 'no/such.json'", "node.toml");
   });

@@ -67,7 +67,7 @@ class DataProfileTest : public testing::Test {
     }
     write_file(scratch_ / "shards/a.tar", make_tar(files));
     dataset_ = Dataset::open(scratch_ / "shards", {}).value();
-    options_.global_batch = 16;
+    options_.global_batch_size = 16;
     options_.ranks = 2;
     options_.microbatches = 2;
     options_.batches = 8;
@@ -281,7 +281,7 @@ TEST_F(DataProfileTest, GpuHours) {
 
 TEST_F(DataProfileTest, RefusesWhatCannotBeDone) {
   options_.ranks = 9;
-  EXPECT_EQ(refusal(), "global_batch = 16: 9 ranks × 2 microbatches need at least 18");
+  EXPECT_EQ(refusal(), "global_batch_size = 16: 9 ranks × 2 microbatches need at least 18");
   options_.ranks = 0;
   EXPECT_EQ(refusal(), "ranks = 0: allowed are 1 to 100000");
   options_.ranks = 2;

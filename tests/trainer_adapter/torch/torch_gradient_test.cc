@@ -34,7 +34,7 @@ MultimodalModel small_model() {
 }
 
 /// Text only, one and several images (equal and unequal), a video's frames, audio, all of it.
-std::vector<HandMadeSample> global_batch() {
+std::vector<HandMadeSample> global_batch_size() {
   Random random(23);
   std::vector<HandMadeSample> samples;
   samples.push_back(make_sample(0, {}, {}, 40, random));
@@ -85,7 +85,7 @@ Partition random_partition(std::vector<HandMadeSample> samples, Random& random) 
 }
 
 TEST(SameGradient, AnyPartitionSumsToTheSingleBatch) {
-  const std::vector<HandMadeSample> samples = global_batch();
+  const std::vector<HandMadeSample> samples = global_batch_size();
   const std::uint64_t tokens = label_tokens(samples);
   const torch::Tensor single = gradient({samples}, tokens);
   ASSERT_GT(single.norm().item<double>(), 1e-3);
@@ -98,7 +98,7 @@ TEST(SameGradient, AnyPartitionSumsToTheSingleBatch) {
 }
 
 TEST(SameGradient, OneSampleAMicrobatch) {
-  const std::vector<HandMadeSample> samples = global_batch();
+  const std::vector<HandMadeSample> samples = global_batch_size();
   Partition parts;
   for (const HandMadeSample& sample : samples) parts.push_back({sample});
   const std::uint64_t tokens = label_tokens(samples);
@@ -106,7 +106,7 @@ TEST(SameGradient, OneSampleAMicrobatch) {
 }
 
 TEST(SameGradient, ZeroWeightRepeatsChangeNothing) {
-  const std::vector<HandMadeSample> samples = global_batch();
+  const std::vector<HandMadeSample> samples = global_batch_size();
   HandMadeSample repeat = samples[5];
   repeat.weight = 0;
   const std::uint64_t tokens = label_tokens(samples);
@@ -115,7 +115,7 @@ TEST(SameGradient, ZeroWeightRepeatsChangeNothing) {
 }
 
 TEST(SameGradient, AnErrorOfOnePartInAMillionWouldShow) {
-  std::vector<HandMadeSample> samples = global_batch();
+  std::vector<HandMadeSample> samples = global_batch_size();
   const std::uint64_t tokens = label_tokens(samples);
   const torch::Tensor single = gradient({samples}, tokens);
   for (HandMadeSample& sample : samples) sample.weight *= 1.000001F;
@@ -124,7 +124,7 @@ TEST(SameGradient, AnErrorOfOnePartInAMillionWouldShow) {
 
 /// What a sample contributes must not depend on its neighbours' contents.
 TEST(SameGradient, SamplesDoNotSeeTheirNeighbours) {
-  const std::vector<HandMadeSample> samples = global_batch();
+  const std::vector<HandMadeSample> samples = global_batch_size();
   Random random(77);
   std::vector<HandMadeSample> others;
   for (const HandMadeSample& sample : samples) {

@@ -6,7 +6,7 @@ from isocost import _isocost, keywords
 
 _SETTINGS = {name: text for name, _value, text, _default in _isocost.option_table()}
 # What the loader says itself to the node that it embeds.
-_OWN_SETTINGS = {"shards", "ranks", "bind", "insecure", "curve_key", "curve_clients", "summary", "global_batch",
+_OWN_SETTINGS = {"shards", "ranks", "bind", "insecure", "curve_key", "curve_clients", "summary", "global_batch_size",
                  "layout"}
 
 # Of torch's keywords.
@@ -62,7 +62,7 @@ def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], 
         if not hasattr(torch_options["generator"], "initial_seed"):
             raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")
         seed = torch_options["generator"].initial_seed() % 2**64
-    for setting, name, number, least in (("global_batch", "global_batch_size", global_batch_size, 1),
+    for setting, name, number, least in (("global_batch_size", "global_batch_size", global_batch_size, 1),
                                          ("microbatches", "microbatches", microbatches, 1), ("seed", "seed", seed, 0)):
         if number is not None:
             numbers[setting] = str(whole(name, number, least, 2**64))

@@ -41,7 +41,7 @@ class Layout(_isocost.Layout):
         coupled: bool.
         activation_caps: {"encoder_bytes", "llm_bytes"}, or None.
         interconnect: text; "" where the file leaves it out.
-        ranks, seats: how many there are.
+        ranks, receivers: how many there are.
         fingerprint: equal for equal layouts.
 
     Raises FileNotFoundError or another OSError; ValueError naming the field that is wrong.
@@ -62,9 +62,9 @@ class Layout(_isocost.Layout):
         """Raises ValueError where the layout has no such place."""
         return super().rank_of(self._place(place))
 
-    def seat_of(self, place: PlaceLike) -> int:
+    def receiver_of(self, place: PlaceLike) -> int:
         """Raises ValueError where the layout has no such place."""
-        return super().seat_of(self._place(place))
+        return super().receiver_of(self._place(place))
 
     def _place(self, given: PlaceLike) -> Place:
         place = _place(given)
@@ -101,17 +101,17 @@ def _unpickled(json: str, file: str) -> Layout:
     return layout
 
 
-class Seated(NamedTuple):
+class PlaceInLayout(NamedTuple):
     """A process at its place."""
 
     layout: Layout
     place: Place
-    seat: int
-    tensor_group: Optional[Any]  # that shares the seat; None: nobody
+    receiver: int
+    tensor_group: Optional[Any]  # that shares the receiver; None: nobody
 
 
-def take_seat(file: Any, place: Optional[PlaceLike], process: rendezvous.Process, endpoint: bool,
-              tensor_group: Any) -> Seated:
+def take_place(file: Any, place: Optional[PlaceLike], process: rendezvous.Process, endpoint: bool,
+              tensor_group: Any) -> PlaceInLayout:
     """Where `process` stands: at `place`, else at that of its rank. Makes the layout's tensor-parallel
     groups where they are needed and not given, and then every process has to call it. Raises
     ValueError where place, layout and number of processes do not fit."""
@@ -121,7 +121,7 @@ def take_seat(file: Any, place: Optional[PlaceLike], process: rendezvous.Process
         raise ValueError(f"layout {layout.file} ({layout}) has {layout.ranks} ranks, this job {process.world_size}: "
                          "start as many processes, or plan a layout for them")
     own = layout.place_of(process.rank) if place is None else layout._place(place)
-    seat = layout.seat_of(own)
+    receiver = layout.receiver_of(own)
     degree = (layout.encoder if own.module == "encoder" else layout.llm)["tensor"]
     if tensor_group is not None:
         _check_tensor_group(tensor_group, own, degree)
@@ -130,7 +130,7 @@ def take_seat(file: Any, place: Optional[PlaceLike], process: rendezvous.Process
             raise ValueError("place= with tensor-parallel ranks: give replica_group=, the group of this stage's tensor ranks")
         if place is None:
             tensor_group = _tensor_group(layout, process.rank)
-    return Seated(layout, own, seat, tensor_group if degree > 1 else None)
+    return PlaceInLayout(layout, own, receiver, tensor_group if degree > 1 else None)
 
 
 def _place(given: PlaceLike) -> Place:
@@ -174,11 +174,11 @@ def _tensor_group(layout: Layout, rank: int) -> Any:
     if not distributed.is_initialized():
         raise RuntimeError("a layout with tensor-parallel ranks needs torch.distributed.init_process_group: one of them "
                            "loads, and hands on")
-    seats: Dict[int, List[int]] = {}
+    receivers: Dict[int, List[int]] = {}
     for other in range(layout.ranks):
-        seats.setdefault(layout.seat_of(layout.place_of(other)), []).append(other)
+        receivers.setdefault(layout.receiver_of(layout.place_of(other)), []).append(other)
     mine = None
-    for members in seats.values():
+    for members in receivers.values():
         if len(members) > 1:
             group = distributed.new_group(members)
             mine = group if rank in members else mine

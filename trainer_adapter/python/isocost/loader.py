@@ -9,7 +9,7 @@ import weakref
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
 
 from isocost import _isocost, arguments, rendezvous, timing
-from isocost.layout import Layout, Place, PlaceLike, Seated, take_seat
+from isocost.layout import Layout, Place, PlaceLike, PlaceInLayout, take_place
 from isocost.microbatch import Microbatch, moved, torch_tensors
 from isocost.profile import hardware
 from isocost.replicas import Replicas, is_first, mesh_place
@@ -124,8 +124,8 @@ class DataLoader:
                                  "replica_group out")
             rank, world_size, replica_group = mesh_place(device_mesh)
         self._process = rendezvous.this_process(rank, world_size, process_group)
-        self._seated = self._sit_down(source, layout, place, replica_group, reprofile)
-        self._replica_group = replica_group = self._seated.tensor_group if self._seated else replica_group
+        self._place_in_layout = self._sit_down(source, layout, place, replica_group, reprofile)
+        self._replica_group = replica_group = self._place_in_layout.tensor_group if self._place_in_layout else replica_group
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
         text = os.fspath(source)
         if "://" in text:
@@ -155,7 +155,7 @@ class DataLoader:
         self._last: Optional[Microbatch] = None
         self._timers: Optional[timing.ModuleTimers] = None
         self._pending = timing.Pending()
-        chunks = self._seated.layout.chunks if self._seated is not None and self._seated.place.module == "llm" else 1
+        chunks = self._place_in_layout.layout.chunks if self._place_in_layout is not None and self._place_in_layout.place.module == "llm" else 1
         self._passes = timing.Passes(chunks, self._pending)
         self._counts = {"microbatches": 0, "waited_s": 0.0, "reports": 0}
         self._ended = False  # after the last epoch
@@ -180,12 +180,12 @@ class DataLoader:
     @property
     def layout(self) -> Optional[Layout]:
         """As given."""
-        return None if self._seated is None else self._seated.layout
+        return None if self._place_in_layout is None else self._place_in_layout.layout
 
     @property
     def place(self) -> Optional[Place]:
         """This process's, where there is a layout."""
-        return None if self._seated is None else self._seated.place
+        return None if self._place_in_layout is None else self._place_in_layout.place
 
     # Iterating.
 
@@ -208,11 +208,11 @@ class DataLoader:
         Raises TypeError where the loader is endless, and for an encoder with ranks of its own."""
         if self._endless:
             raise TypeError("an endless isocost.DataLoader has no length")
-        if self._seated is not None and self._seated.place.module == "encoder":
+        if self._place_in_layout is not None and self._place_in_layout.place.module == "encoder":
             raise TypeError("how many microbatches an encoder with ranks of its own has, each step decides")
         welcome = self._client().welcome()
-        steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch"], welcome["microbatches"]
-        ranks = welcome["ranks"] if self._seated is None else self._data_ranks()
+        steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch_size"], welcome["microbatches"]
+        ranks = welcome["ranks"] if self._place_in_layout is None else self._data_ranks()
         rest = welcome["samples_per_epoch"] - max(0, steps - 1) * batch
         if steps == 0 or rest >= batch:
             return steps * full
@@ -333,20 +333,20 @@ class DataLoader:
             raise ValueError("timed: zb-h1 has backward passes in two, of inputs and of weights: measure both, and tell the sum "
                              "with loader.report(microbatch, seconds, forward=...)")
 
-    def _sit_down(self, source: Any, layout: Any, place: Any, replica_group: Any, reprofile: Any) -> Optional[Seated]:
+    def _sit_down(self, source: Any, layout: Any, place: Any, replica_group: Any, reprofile: Any) -> Optional[PlaceInLayout]:
         if layout is None:
             if place is not None:
                 raise ValueError("place= is a place in a layout: give layout=, too")
             return None
-        seated = take_seat(layout, place, self._process, "://" in os.fspath(source), replica_group)
-        if reprofile is not None and not seated.layout.whole:
-            raise ValueError(f"reprofile= measures the whole model, and no rank of layout {seated.layout.file} has all stages: "
+        taken = take_place(layout, place, self._process, "://" in os.fspath(source), replica_group)
+        if reprofile is not None and not taken.layout.whole:
+            raise ValueError(f"reprofile= measures the whole model, and no rank of layout {taken.layout.file} has all stages: "
                              "leave it out")
-        return seated
+        return taken
 
     def _data_ranks(self) -> int:
         """Those that samples are divided over."""
-        return self._process.world_size if self._seated is None else self._seated.layout.llm["data"]
+        return self._process.world_size if self._place_in_layout is None else self._place_in_layout.layout.llm["data"]
 
     def _host(self, shards: str, settings: Dict[str, str]) -> str:
         if int(os.environ.get("LOCAL_WORLD_SIZE", self._process.world_size)) < self._process.world_size:
@@ -359,10 +359,10 @@ class DataLoader:
         self._resources.directory = SocketDirectory()
         settings = {"bad_samples_file": "", "max_bad_samples": "100%", **settings}
         settings["shards"] = shards
-        if self._seated is None:
+        if self._place_in_layout is None:
             settings["ranks"] = str(self._process.world_size)
         else:
-            settings["layout"] = self._seated.layout.file
+            settings["layout"] = self._place_in_layout.layout.file
         settings["bind"] = f"ipc://{self._resources.directory.path}/node"
         self._resources.node = _isocost.Node(settings, _log, self._lengths)
         return self._resources.node.endpoint
@@ -383,7 +383,7 @@ class DataLoader:
         return self._resources.client
 
     def _make_pipeline(self, client: Any) -> Optional[Pipeline]:
-        whole = self._seated is None or self._seated.layout.whole
+        whole = self._place_in_layout is None or self._place_in_layout.layout.whole
         if self._replica_group is not None:  # its first member transforms for all
             if self._transform is None or client.client is None:
                 return None
@@ -400,10 +400,10 @@ class DataLoader:
 
     def _connect(self) -> Any:
         server_key, secret_key = self._keys
-        seated = self._seated
-        rank, world_size = self._process if seated is None else (seated.seat, seated.layout.seats)
+        taken = self._place_in_layout
+        rank, world_size = self._process if taken is None else (taken.receiver, taken.layout.receivers)
         return _isocost.Client(endpoint=self._endpoint, rank=rank, world_size=world_size,
-                               layout=0 if seated is None else seated.layout.fingerprint, prefetch=self._prefetch, connect_timeout_s=self._connect_timeout,
+                               layout=0 if taken is None else taken.layout.fingerprint, prefetch=self._prefetch, connect_timeout_s=self._connect_timeout,
                                start=tuple(self._start), server_key_file=server_key, secret_key_file=secret_key,
                                hardware=hardware())
 
@@ -428,8 +428,8 @@ class DataLoader:
             self._ended = item["last_epoch"]
             return True, None
         step = microbatch.step + 1 if microbatch.last_of_step else microbatch.step
-        learnt = microbatch.learnt or self._next.learnt
-        self._next = self._next._replace(epoch=microbatch.epoch, step=step, learnt=learnt)
+        cost_model_state = microbatch.cost_model_state or self._next.cost_model_state
+        self._next = self._next._replace(epoch=microbatch.epoch, step=step, cost_model_state=cost_model_state)
         if microbatch.profile_wanted:
             self._profile_again()
         self._last = microbatch

@@ -69,11 +69,11 @@ class Microbatch:
         plan_hash: hash of the step's plan, equal on all ranks.
         routes: list of Route, where a layout's encoder has ranks of its own.
         profile_wanted: the node asks for the model's profile, measured anew (see DataLoader's reprofile).
-        learnt: bytes, what the cost model has learnt, which state_dict() keeps; empty: nothing new.
+        cost_model_state: bytes, what the cost model has learnt, which state_dict() keeps; empty: nothing new.
     """
 
     __slots__ = ("tensors", "sample_ids", "sample_weights", "epoch", "step", "index", "last_of_step", "predicted",
-                 "tokens", "label_tokens", "global_label_tokens", "waited_s", "plan_hash", "profile_wanted", "learnt",
+                 "tokens", "label_tokens", "global_label_tokens", "waited_s", "plan_hash", "profile_wanted", "cost_model_state",
                  "routes", "__weakref__")
 
     def __init__(self, raw: Any, tensors: Dict[str, Any]):
@@ -90,7 +90,7 @@ class Microbatch:
         self.waited_s: float = raw.waited_s
         self.plan_hash: int = raw.plan_hash
         self.profile_wanted: bool = raw.profile_wanted
-        self.learnt: bytes = raw.learnt
+        self.cost_model_state: bytes = raw.cost_model_state
         self.routes: List[Route] = [Route(*route) for route in raw.routes]
 
     @property

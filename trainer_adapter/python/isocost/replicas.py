@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 # share them.
 DATA_DIMENSIONS = ("dp", "ddp", "fsdp", "data", "dp_replicate", "dp_shard")
 _FIELDS = ("samples", "position", "last_of_step", "global_label_tokens", "label_tokens", "plan_hash",
-           "profile_wanted", "learnt", "routes", "predicted", "waited_s")
+           "profile_wanted", "cost_model_state", "routes", "predicted", "waited_s")
 
 
 def mesh_place(mesh: Any) -> Tuple[int, int, Any]:

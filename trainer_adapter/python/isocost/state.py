@@ -17,13 +17,13 @@ class State(NamedTuple):
     cursor: int
     epoch: int
     step: int
-    learnt: bytes = b""
+    cost_model_state: bytes = b""
 
     def to_dict(self) -> Dict[str, Any]:
         state: Dict[str, Any] = {"version": VERSION, "cursor": f"{self.cursor:016x}", "epoch": self.epoch,
                                  "step": self.step}
-        if self.learnt:
-            state["learnt"] = base64.b64encode(self.learnt).decode("ascii")
+        if self.cost_model_state:
+            state["cost_model_state"] = base64.b64encode(self.cost_model_state).decode("ascii")
         return state
 
     @staticmethod
@@ -37,7 +37,7 @@ class State(NamedTuple):
                 f"which reads version {VERSION}")
         try:
             result = State(int(state["cursor"], 16), _whole(state["epoch"]), _whole(state["step"]),
-                           base64.b64decode(state.get("learnt", ""), validate=True))
+                           base64.b64decode(state.get("cost_model_state", ""), validate=True))
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"load_state_dict: the state is damaged: {error!r}") from None
         if not (0 <= result.cursor < 2**64 and 0 <= result.epoch < 2**32 and 0 <= result.step < 2**32):

@@ -1,4 +1,4 @@
-#include "costmodel/internal/rank_speeds.h"
+#include "costmodel/internal/rank_slowdowns.h"
 
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@ constexpr double kFirstNoise = 0.05;
 constexpr double kFirstCount = 16;
 constexpr double kMedianVariance = 1.57;  // over that of a mean
 constexpr double kChance = 4.5;
-constexpr double kLargestSpeed = 50;
+constexpr double kLargestSlowdown = 50;
 
 }  // namespace
 
@@ -40,25 +40,26 @@ std::vector<RankMedian> medians_by_rank(std::span<RankRatio> ratios) {
   return medians;
 }
 
-void RankSpeeds::grow(std::size_t count) {
-  if (count <= learnt_.size()) return;
-  learnt_.resize(count, 1);
+void RankSlowdowns::grow(std::size_t count) {
+  if (count <= cost_model_state_.size()) return;
+  cost_model_state_.resize(count, 1);
   published_.resize(count, 1);
   logarithms_.resize(count, 0);
   variances_.resize(count, 0.01);
   recent_.resize(count);
 }
 
-bool RankSpeeds::in_doubt(std::int32_t rank) const {
+bool RankSlowdowns::in_doubt(std::int32_t rank) const {
   return recent_[static_cast<std::size_t>(rank)].count != 0;
 }
 
-void RankSpeeds::take(std::span<RankRatio> step) {
+void RankSlowdowns::take(std::span<RankRatio> step) {
   const std::vector<RankMedian> ranks = medians_by_rank(step);
   if (ranks.size() < 2) return;  // alone, a rank is the measure of itself
   grow(ranks.back().rank + 1);
   scratch_.clear();
-  for (const RankMedian& rank : ranks) scratch_.push_back(rank.ratio / learnt_[rank.rank]);
+  for (const RankMedian& rank : ranks)
+    scratch_.push_back(rank.ratio / cost_model_state_[rank.rank]);
   const double everywhere = median_near(scratch_, steps_ < kStepsToBelieve ? 0 : 1);
   ++steps_;
   learn_noise(step, everywhere);
@@ -83,9 +84,9 @@ void RankSpeeds::take(std::span<RankRatio> step) {
 
 // How far a rank's microbatches are apart: how far the ranks are is not noise. Where each has but
 // one microbatch there is nothing else to go by.
-void RankSpeeds::learn_noise(std::span<const RankRatio> step, double everywhere) {
+void RankSlowdowns::learn_noise(std::span<const RankRatio> step, double everywhere) {
   const auto relative = [&](const RankRatio& one) {
-    return one.ratio / (everywhere * learnt_[static_cast<std::size_t>(one.rank)]);
+    return one.ratio / (everywhere * cost_model_state_[static_cast<std::size_t>(one.rank)]);
   };
   scratch_.clear();
   for (std::size_t i = 1; i < step.size(); ++i) {
@@ -106,7 +107,7 @@ void RankSpeeds::learn_noise(std::span<const RankRatio> step, double everywhere)
   }
 }
 
-void RankSpeeds::observe(std::size_t rank, double observed, double variance) {
+void RankSlowdowns::observe(std::size_t rank, double observed, double variance) {
   double& mean = logarithms_[rank];
   double& its = variances_[rank];
   Recent& recent = recent_[rank];
@@ -126,11 +127,11 @@ void RankSpeeds::observe(std::size_t rank, double observed, double variance) {
     mean += gain * off;
     its = std::max((1 - gain) * its, variance * kSmallestGain / 2);
   }
-  mean = std::clamp(mean, -std::log(kLargestSpeed), std::log(kLargestSpeed));
+  mean = std::clamp(mean, -std::log(kLargestSlowdown), std::log(kLargestSlowdown));
 }
 
-void RankSpeeds::publish(std::size_t rank) {
-  learnt_[rank] = std::exp(logarithms_[rank]);
+void RankSlowdowns::publish(std::size_t rank) {
+  cost_model_state_[rank] = std::exp(logarithms_[rank]);
   published_[rank] =
       std::exp(significant(logarithms_[rank], kChance * std::sqrt(variances_[rank])));
 }

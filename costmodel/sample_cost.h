@@ -3,12 +3,28 @@
 #include <array>
 #include <cstdint>
 
-#include "balancer/pipeline/pipeline_model.h"
 #include "base/load.h"
 #include "costmodel/predictor.h"
 #include "costmodel/profile.h"
 
 namespace isocost {
+
+/// A sample, or the sum of a microbatch's, as a pipeline sees it. Seconds are of whole modules,
+/// forward and backward, on one device group (all stages of a module in one place).
+struct SampleCost {
+  double encoder_s = 0;
+  double llm_s = 0;
+  double encoder_units = 0;  ///< Patches and audio positions.
+  double llm_units = 0;      ///< Tokens.
+
+  SampleCost& operator+=(const SampleCost& other) {
+    encoder_s += other.encoder_s;
+    llm_s += other.llm_s;
+    encoder_units += other.encoder_units;
+    llm_units += other.llm_units;
+    return *this;
+  }
+};
 
 /// Samples in a profile's seconds on one rank: vision and audio are one encoder. Without the fixed
 /// seconds of a microbatch. Immutable.
@@ -16,7 +32,7 @@ class SamplePrices {
  public:
   explicit SamplePrices(const CostProfile& profile);
 
-  PipelineLoad of(const Load& load) const;
+  SampleCost of(const Load& load) const;
 
  private:
   std::array<ModulePredictor, kModules> predictors_;

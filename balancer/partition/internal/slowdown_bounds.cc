@@ -1,4 +1,4 @@
-#include "balancer/partition/internal/speed_bounds.h"
+#include "balancer/partition/internal/slowdown_bounds.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,19 +15,19 @@ constexpr int kHalvings = 64;
 // That more items than this share a bin says hardly more than the mean does.
 constexpr std::size_t kMostShared = 32;
 
-// Bins of one speed are asked once.
-struct SpeedClass {
-  double speed;
+// Bins of one slowdown are asked once.
+struct SlowdownClass {
+  double slowdown;
   std::size_t bins;
 };
 
 // Fastest first.
-std::vector<SpeedClass> classes_of(std::span<const double> speeds) {
-  std::vector<double> sorted(speeds.begin(), speeds.end());
+std::vector<SlowdownClass> classes_of(std::span<const double> slowdowns) {
+  std::vector<double> sorted(slowdowns.begin(), slowdowns.end());
   std::sort(sorted.begin(), sorted.end());
-  std::vector<SpeedClass> classes;
-  for (const double speed : sorted) {
-    if (classes.empty() || classes.back().speed != speed) classes.push_back({speed, 0});
+  std::vector<SlowdownClass> classes;
+  for (const double slowdown : sorted) {
+    if (classes.empty() || classes.back().slowdown != slowdown) classes.push_back({slowdown, 0});
     ++classes.back().bins;
   }
   return classes;
@@ -44,18 +44,18 @@ double last_without_room(double low, double high, const std::function<bool(doubl
 }
 
 // A makespan at which everything fits into any one bin.
-double ample(const std::vector<double>& descending, const std::vector<SpeedClass>& classes) {
+double ample(const std::vector<double>& descending, const std::vector<SlowdownClass>& classes) {
   double sum = 0;
   for (const double cost : descending) sum += cost;
-  return 2 * sum * classes.back().speed;
+  return 2 * sum * classes.back().slowdown;
 }
 
 // Whether the j largest items have room. needs[c]: what a bin with c of them holds at least.
 bool has_room_for(std::size_t items, const std::vector<double>& needs,
-                  const std::vector<SpeedClass>& classes, double makespan) {
+                  const std::vector<SlowdownClass>& classes, double makespan) {
   std::size_t room = 0;
-  for (const SpeedClass& alike : classes) {
-    const double load = makespan / alike.speed * (1 + kSlack);
+  for (const SlowdownClass& alike : classes) {
+    const double load = makespan / alike.slowdown * (1 + kSlack);
     const auto fits = std::upper_bound(needs.begin(), needs.end(), load) - needs.begin();
     if (fits == 0) return false;  // not even the items that it must hold
     room += alike.bins * static_cast<std::size_t>(fits - 1);
@@ -80,16 +80,18 @@ std::vector<double> needs_of(const std::vector<double>& descending, std::size_t 
 
 }  // namespace
 
-double speed_mean_bound(const std::vector<double>& descending, std::span<const double> speeds) {
+double slowdown_mean_bound(const std::vector<double>& descending,
+                           std::span<const double> slowdowns) {
   double sum = 0;
   for (const double cost : descending) sum += cost;
   double rate = 0;
-  for (const double speed : speeds) rate += 1 / speed;
+  for (const double slowdown : slowdowns) rate += 1 / slowdown;
   return sum / rate;
 }
 
-double speed_giant_bound(const std::vector<double>& descending, std::span<const double> speeds) {
-  std::vector<double> fastest(speeds.begin(), speeds.end());
+double slowdown_largest_item_bound(const std::vector<double>& descending,
+                                   std::span<const double> slowdowns) {
+  std::vector<double> fastest(slowdowns.begin(), slowdowns.end());
   std::sort(fastest.begin(), fastest.end());
   double best = 0;
   double sum = 0;
@@ -102,9 +104,9 @@ double speed_giant_bound(const std::vector<double>& descending, std::span<const 
   return best;
 }
 
-double speed_pigeonhole_bound(const std::vector<double>& descending, std::span<const double> speeds,
-                              std::size_t min_items) {
-  const std::vector<SpeedClass> classes = classes_of(speeds);
+double slowdown_pigeonhole_bound(const std::vector<double>& descending,
+                                 std::span<const double> slowdowns, std::size_t min_items) {
+  const std::vector<SlowdownClass> classes = classes_of(slowdowns);
   const double high = ample(descending, classes);
   const std::size_t items = descending.size();
   std::vector<double> smallest(std::min(min_items, items) + 1, 0.0);
@@ -113,8 +115,8 @@ double speed_pigeonhole_bound(const std::vector<double>& descending, std::span<c
     smallest[n] = smallest[n - 1] + descending[items - n];
   }
   double best = 0;
-  const std::size_t last = std::min(items, kMostShared * speeds.size() + 1);
-  for (std::size_t j = 1; j <= last; j += speeds.size()) {
+  const std::size_t last = std::min(items, kMostShared * slowdowns.size() + 1);
+  for (std::size_t j = 1; j <= last; j += slowdowns.size()) {
     const std::vector<double> needs = needs_of(descending, j, smallest, min_items);
     const auto has_room = [&](double makespan) {
       return has_room_for(j, needs, classes, makespan);
@@ -124,15 +126,15 @@ double speed_pigeonhole_bound(const std::vector<double>& descending, std::span<c
   return best;
 }
 
-double speed_granularity_bound(const std::vector<double>& descending,
-                               std::span<const double> speeds) {
-  const auto tiles = find_tiles(descending, speeds.size());
+double slowdown_granularity_bound(const std::vector<double>& descending,
+                                  std::span<const double> slowdowns) {
+  const auto tiles = find_tiles(descending, slowdowns.size());
   if (!tiles) return 0;
-  const std::vector<SpeedClass> classes = classes_of(speeds);
+  const std::vector<SlowdownClass> classes = classes_of(slowdowns);
   return last_without_room(0, ample(descending, classes), [&](double makespan) {
     double room = 0;
-    for (const SpeedClass& alike : classes) {
-      const double fits = makespan / (alike.speed * tiles->tile) * (1 + kSlack);
+    for (const SlowdownClass& alike : classes) {
+      const double fits = makespan / (alike.slowdown * tiles->tile) * (1 + kSlack);
       room += static_cast<double>(alike.bins) * std::floor(fits);
     }
     return room >= static_cast<double>(tiles->count);

@@ -1,4 +1,4 @@
-#include "loader/metrics/node_summary.h"
+#include "loader/metrics/snapshot.h"
 
 #include <cmath>
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "balancer/pipeline/sample_prices.h"
+#include "costmodel/sample_cost.h"
 
 namespace isocost {
 namespace {
@@ -11,7 +11,7 @@ SamplePrices::SamplePrices(const CostProfile& profile)
     : predictors_{ModulePredictor(profile.modules[0]), ModulePredictor(profile.modules[1]),
                   ModulePredictor(profile.modules[2])} {}
 
-PipelineLoad SamplePrices::of(const Load& load) const {
+SampleCost SamplePrices::of(const Load& load) const {
   const auto seconds = [&](Module module) {
     return predictors_.at(static_cast<std::size_t>(module)).sample(load[module]);
   };

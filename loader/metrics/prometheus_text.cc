@@ -1,4 +1,4 @@
-#include "loader/metrics/metrics.h"
+#include "loader/metrics/prometheus_text.h"
 
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
@@ -79,11 +79,14 @@ std::vector<Row> progress_rows() {
       {{"isocost_ranks",
         kGauge,
         {},
-        "Data-parallel ranks of the job, or seats of its layout; 0 before the first."},
+        "Data-parallel ranks of the job, or receivers of its layout; 0 before the first."},
        [](N n, Series& s) { s.add(n.ranks); }},
       {{"isocost_ranks_connected", kGauge, {}, "Ranks that a client holds now."},
        [](N n, Series& s) { s.add(n.ranks_present); }},
-      {{"isocost_rank_place", kGauge, {"rank", "place"}, "1 for each seat of a layout: its place."},
+      {{"isocost_rank_place",
+        kGauge,
+        {"rank", "place"},
+        "1 for each receiver of a layout: its place."},
        [](N n, Series& s) {
          for (std::size_t r = 0; r < n.places.size(); ++r) {
            s.add(1, {std::to_string(r), n.places[r]});
@@ -218,10 +221,10 @@ void add_factors(const CorrectionStatus& correction, Series& series) {
   }
 }
 
-void add_speeds(const NodeMetrics& node, Series& series) {
-  const std::vector<double>& speeds = node.correction.rank_speeds;
-  for (std::size_t r = 0; r < std::max(node.training.ranks.size(), speeds.size()); ++r) {
-    series.add(r < speeds.size() ? speeds[r] : 1, {std::to_string(r)});
+void add_slowdowns(const NodeMetrics& node, Series& series) {
+  const std::vector<double>& slowdowns = node.correction.rank_slowdowns;
+  for (std::size_t r = 0; r < std::max(node.training.ranks.size(), slowdowns.size()); ++r) {
+    series.add(r < slowdowns.size() ? slowdowns[r] : 1, {std::to_string(r)});
   }
 }
 
@@ -253,7 +256,7 @@ std::vector<Row> prediction_rows() {
       {{"isocost_correction_on",
         kGauge,
         {},
-        "The gate: 1 while every step is learnt from, 0 while one in four is, to keep watch."},
+        "The gate: 1 while every step is learned from, 0 while one in four is, to keep watch."},
        [](N n, Series& s) { s.add(n.correct && n.correction.on ? 1 : 0); }},
       {{"isocost_correction_gain_ratio",
         kGauge,
@@ -284,8 +287,8 @@ std::vector<Row> factor_rows() {
            s.add(n.correction.modules.at(m).fixed, {module_label(m)});
          }
        }},
-      {{"isocost_rank_speed_factor", kGauge, {"rank"}, "On a rank's seconds: above 1 is slow."},
-       [](N n, Series& s) { add_speeds(n, s); }},
+      {{"isocost_rank_slowdown", kGauge, {"rank"}, "On a rank's seconds: above 1 is slow."},
+       [](N n, Series& s) { add_slowdowns(n, s); }},
       {{"isocost_drifts_total", kCounter, {}, "Times that a module was found changed."},
        [](N n, Series& s) { s.add(n.correction.drifts); }},
       {{"isocost_reprofile_suggested", kGauge, {}, "1 after a drift: the profile no longer holds."},

@@ -28,18 +28,18 @@ std::vector<RankMedian> medians_by_rank(std::span<RankRatio> ratios);
 ///
 /// A step gives every rank one observation, the median over its microbatches, relative to the
 /// median rank: what changes everywhere is not the ranks'. Of two middle ranks that is the one that
-/// is nearer to what was learnt (where one of two ranks slows down, the other has not changed), and
-/// before anything was, the faster one: hosts are slow for a reason. A running mean follows them;
-/// where three steps on end lie far from it, to one side, the rank has changed its speed, and the
-/// mean starts anew from their median. One bad step moves nothing.
-class RankSpeeds {
+/// is nearer to what was learned (where one of two ranks slows down, the other has not changed),
+/// and before anything was, the faster one: hosts are slow for a reason. A running mean follows
+/// them; where three steps on end lie far from it, to one side, the rank has changed its slowdown,
+/// and the mean starts anew from their median. One bad step moves nothing.
+class RankSlowdowns {
  public:
   /// Takes one step's microbatches, ratios without the ranks' factors. They are sorted by rank.
   void take(std::span<RankRatio> step);
 
-  /// [ranks], those learnt: for judging measurements. A rank never seen takes 1.
-  std::span<const double> learnt() const { return learnt_; }
-  /// [ranks], those learnt less what may be chance: for planning.
+  /// [ranks], those learned: for judging measurements. A rank never seen takes 1.
+  std::span<const double> cost_model_state() const { return cost_model_state_; }
+  /// [ranks], those learned less what may be chance: for planning.
   std::span<const double> published() const { return published_; }
   /// The rank was far off in the last step and nobody knows yet whether it stays so: its
   /// measurements tell nothing about the data.
@@ -56,7 +56,7 @@ class RankSpeeds {
   void observe(std::size_t rank, double observed, double variance);
   void publish(std::size_t rank);
 
-  std::vector<double> learnt_;
+  std::vector<double> cost_model_state_;
   std::vector<double> published_;
   std::vector<double> logarithms_;  // of learnt_
   std::vector<double> variances_;   // of logarithms_

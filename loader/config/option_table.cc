@@ -1,0 +1,346 @@
+#include "loader/config/option_table.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <sstream>
+#include <type_traits>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+using Path = std::filesystem::path;
+
+Error bad_value(std::string_view text, std::string_view expected) {
+  return {ErrorCode::kInvalidArgument,
+          "'" + std::string(text) + "' is not " + std::string(expected)};
+}
+
+template <typename T>
+Result<T> parse_number(std::string_view text) {
+  T number{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc() || end != text.data() + text.size()) {
+    return bad_value(text, std::is_floating_point_v<T> ? "a number" : "a whole number in range");
+  }
+  return number;
+}
+
+template <typename T>
+std::string format_number(T number) {
+  std::ostringstream out;
+  out << number;
+  return out.str();
+}
+
+// The part of NodeOptions that a pointer to member belongs to.
+template <typename T>
+T& field(NodeOptions& options, T NodeOptions::* member) {
+  return options.*member;
+}
+template <typename T>
+T& field(NodeOptions& options, T PlanOptions::* member) {
+  return options.plan.*member;
+}
+template <typename T>
+T& field(NodeOptions& options, T DecodeOptions::* member) {
+  return options.decode.*member;
+}
+template <typename T>
+T& field(NodeOptions& options, T RecipeOptions::* member) {
+  return options.decode.recipe.*member;
+}
+template <typename T>
+T& field(NodeOptions& options, T BadSampleOptions::* member) {
+  return options.bad_samples.*member;
+}
+template <typename T>
+T& field(NodeOptions& options, T ServiceOptions::* member) {
+  return options.service.*member;
+}
+template <typename Owner, typename T>
+const T& field(const NodeOptions& options, T Owner::* member) {
+  return field(const_cast<NodeOptions&>(options), member);  // NOLINT: read only, one definition
+}
+
+template <typename Owner, typename T>
+OptionSpec number(std::string name, T Owner::* member, std::string text) {
+  return {std::move(name), std::is_floating_point_v<T> ? "X" : "N", std::move(text),
+          [member](NodeOptions& options, std::string_view value) -> Status {
+            ISOCOST_ASSIGN(field(options, member), parse_number<T>(value));
+            return {};
+          },
+          [member](const NodeOptions& options) { return format_number(field(options, member)); }};
+}
+
+std::string format_bytes(std::int64_t bytes) {
+  static constexpr std::array<std::pair<std::int64_t, std::string_view>, 3> kUnits = {
+      {{kGiB, "GiB"}, {kMiB, "MiB"}, {kKiB, "KiB"}}};
+  for (const auto& [unit, name] : kUnits) {
+    if (bytes > 0 && bytes % unit == 0) return std::to_string(bytes / unit) + std::string(name);
+  }
+  return std::to_string(bytes);
+}
+
+template <typename Owner>
+OptionSpec size(std::string name, std::int64_t Owner::* member, std::string text) {
+  return {std::move(name), "SIZE", std::move(text),
+          [member](NodeOptions& options, std::string_view value) -> Status {
+            ISOCOST_ASSIGN(field(options, member), parse_bytes(value));
+            return {};
+          },
+          [member](const NodeOptions& options) { return format_bytes(field(options, member)); }};
+}
+
+template <typename Owner, typename T>  // std::string or a path
+OptionSpec text_option(std::string name, T Owner::* member, std::string value, std::string text) {
+  return {std::move(name), std::move(value), std::move(text),
+          [member](NodeOptions& options, std::string_view given) -> Status {
+            field(options, member) = T(given);
+            return {};
+          },
+          [member](const NodeOptions& options) {
+            if constexpr (std::is_same_v<T, Path>)
+              return field(options, member).string();
+            else
+              return field(options, member);
+          }};
+}
+
+// One of a few words, in the order of the enumerators.
+template <typename Owner, typename T>
+OptionSpec choice(std::string name, T Owner::* member, std::vector<std::string> words,
+                  std::string text) {
+  std::string joined;
+  for (const std::string& word : words) joined += (joined.empty() ? "" : "|") + word;
+  return {std::move(name), joined, std::move(text),
+          [member, words, joined](NodeOptions& options, std::string_view value) -> Status {
+            const auto found = std::find(words.begin(), words.end(), value);
+            if (found == words.end()) return bad_value(value, "one of " + joined);
+            field(options, member) = static_cast<T>(found - words.begin());
+            return {};
+          },
+          [member, words](const NodeOptions& options) {
+            return words.at(static_cast<std::size_t>(field(options, member)));
+          }};
+}
+
+template <typename Owner>
+OptionSpec flag_option(std::string name, bool Owner::* member, std::string text) {
+  return choice(std::move(name), member, {"off", "on"}, std::move(text));
+}
+
+// Names of modules between commas.
+template <typename Owner>
+OptionSpec modules(std::string name, std::array<bool, kModules> Owner::* member, std::string text) {
+  return {std::move(name), "MODULES", std::move(text),
+          [member](NodeOptions& options, std::string_view value) -> Status {
+            std::array<bool, kModules> named{};
+            while (!value.empty()) {
+              const std::size_t comma = std::min(value.find(','), value.size());
+              const auto module = module_from_name(value.substr(0, comma));
+              if (!module) return bad_value(value.substr(0, comma), "one of vision, audio, llm");
+              named.at(static_cast<std::size_t>(*module)) = true;
+              value.remove_prefix(std::min(comma + 1, value.size()));
+            }
+            field(options, member) = named;
+            return {};
+          },
+          [member](const NodeOptions& options) {
+            std::string names;
+            for (std::size_t i = 0; i < kModules; ++i) {
+              if (!field(options, member).at(i)) continue;
+              names +=
+                  (names.empty() ? "" : ",") + std::string(module_name(static_cast<Module>(i)));
+            }
+            return names;
+          }};
+}
+
+template <typename Owner>
+OptionSpec milliseconds(std::string name, std::chrono::milliseconds Owner::* member,
+                        std::string text) {
+  return {std::move(name), "SECONDS", std::move(text),
+          [member](NodeOptions& options, std::string_view value) -> Status {
+            ISOCOST_ASSIGN(const double seconds, parse_number<double>(value));
+            if (!(seconds >= 0 && seconds < 1e9)) return bad_value(value, "a number of seconds");
+            field(options, member) =
+                std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+            return {};
+          },
+          [member](const NodeOptions& options) {
+            return format_number(static_cast<double>(field(options, member).count()) / 1e3);
+          }};
+}
+
+std::vector<OptionSpec> plan_options() {
+  using P = PlanOptions;
+  return {
+      text_option("data", &NodeOptions::data, "DIR",
+                  "Directory of WebDataset shards (*.tar, *.tar.gz) to train on."),
+      number("ranks", &P::ranks,
+             "Data-parallel ranks of the training job; 0: as many as the first trainer says."),
+      number("global_batch_size", &P::global_batch_size,
+             "Samples per optimizer step, over all ranks."),
+      number("microbatches", &P::microbatches, "Microbatches per rank and step."),
+      text_option("layout", &P::layout, "FILE",
+                  "Layout of isocost plan: gives ranks (the LLM's replicas) and microbatches, "
+                  "delivers to each stage what it consumes, and plans for its pipeline."),
+      choice("balance", &P::balance, {"in-order", "tokens", "cost"},
+             "in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost "
+             "equalises predicted cost."),
+      number("lookahead", &P::lookahead,
+             "Global batches composed together; 1 keeps each as it was drawn."),
+      number("epochs", &P::epochs, "Passes over the data; 0: without end."),
+      number("steps", &P::steps, "An epoch ends after this many steps; 0 takes all samples."),
+      number("seed", &P::seed,
+             "Order of the samples; with the epoch it decides every global batch."),
+      choice("shuffle", &P::shuffle, {"off", "global"},
+             "off takes samples in the order of the shards; global permutes the data set."),
+      choice("tail", &P::tail, {"deliver", "drop", "carry"},
+             "Samples left at the end of an epoch: delivered as a smaller step, dropped, or moved "
+             "to the next epoch."),
+      text_option("profile", &P::profile, "FILE",
+                  "Model profile to start from; empty: a stated default."),
+      modules("padded", &P::padded,
+              "Modules that the trainer pads to the longest sequence of a microbatch (for example "
+              "llm or vision,llm). Affects predicted cost only; data is delivered packed."),
+      flag_option("correct", &P::correct, "Correct the cost model from measured seconds."),
+      flag_option("reprofile", &P::reprofile,
+                  "When model drift is detected, ask the first trainer to measure its profile "
+                  "again, and plan by the new profile."),
+      text_option("correction_file", &P::correction_file, "FILE",
+                  "Keeps the state of the cost model for the node's next run; empty: not kept."),
+  };
+}
+
+std::vector<OptionSpec> recipe_options() {
+  using R = RecipeOptions;
+  return {
+      text_option("recipe.name", &R::name, "NAME",
+                  "How media are prepared; native28 is the only recipe."),
+      number("recipe.max_image_patches", &R::max_image_patches,
+             "Images with more 14-pixel patches are scaled down."),
+      number("recipe.max_frame_patches", &R::max_frame_patches,
+             "Video frames with more 14-pixel patches are scaled down."),
+      number("recipe.video_fps", &R::video_fps, "Frames sampled per second of video."),
+      number("recipe.max_video_frames", &R::max_video_frames, "Frames sampled per video, at most."),
+      number("recipe.max_audio_seconds", &R::max_audio_seconds,
+             "Seconds of audio per part; the rest is cut off."),
+      number("recipe.max_text_tokens", &R::max_text_tokens,
+             "Tokens of text per part; the rest is cut off."),
+  };
+}
+
+std::vector<OptionSpec> decode_options() {
+  using B = BadSampleOptions;
+  using D = DecodeOptions;
+  return {
+      choice("on_bad_sample", &B::policy, {"skip", "replace", "fail"},
+             "A bad sample is left out, replaced by another one, or ends training."),
+      text_option("max_bad_samples", &B::max, "N|P%",
+                  "More bad samples than this, a count or a share of the data set, end training."),
+      text_option("bad_samples_file", &B::file, "FILE",
+                  "JSON lines: shard, key, part and reason of each bad sample."),
+      number("max_pixels", &D::max_pixels,
+             "Images and frames with more pixels are refused as bad samples."),
+      size("memory", &D::memory, "Budget for decoding and decoded samples."),
+      size("microbatch_memory", &PlanOptions::microbatch_memory,
+           "Limit of tensor bytes per microbatch; 0: no limit."),
+      number("workers", &D::workers, "Decoding threads; 0: one per core."),
+      text_option("index_dir", &D::index_dir, "DIR",
+                  "Where shard indexes are kept; empty: .isocost beside the shards."),
+  };
+}
+
+std::vector<OptionSpec> service_options() {
+  using S = ServiceOptions;
+  return {
+      number("plan_ahead", &S::plan_ahead, "Steps decoded and planned ahead of training."),
+      text_option("bind", &S::bind, "ENDPOINT", "ZeroMQ endpoint; port * picks a free one."),
+      flag_option("insecure", &S::insecure, "Allow an address beyond loopback without keys."),
+      text_option("curve_key", &S::curve_key, "FILE",
+                  "Secret key from isocost keygen; clients need its public half."),
+      text_option("curve_clients", &S::curve_clients, "FILE",
+                  "Public keys of the clients let in, one per line; empty: any client that knows "
+                  "the node's key."),
+      milliseconds("heartbeat_timeout", &S::heartbeat_timeout,
+                   "Seconds without a heartbeat before a trainer is considered lost. Ranks that "
+                   "wait for it fail after a second time-out of the same length."),
+      text_option("metrics", &S::metrics, "ADDRESS",
+                  "Serve Prometheus metrics over HTTP there: PORT (of 127.0.0.1), ADDRESS:PORT or "
+                  "[IPV6]:PORT; empty: nowhere."),
+      text_option("summary", &S::summary, "FILE",
+                  "JSON report written when the node ends; empty: none."),
+  };
+}
+
+}  // namespace
+
+std::string OptionSpec::flag() const {
+  const std::size_t dot = name.find('.');
+  std::string flag = "--" + (dot == std::string::npos ? name : name.substr(dot + 1));
+  if (name == "recipe.name") flag = "--recipe";
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+const std::vector<OptionSpec>& node_option_table() {
+  static const std::vector<OptionSpec> the_table = [] {
+    std::vector<OptionSpec> table = plan_options();
+    for (auto* part : {&recipe_options, &decode_options, &service_options}) {
+      for (OptionSpec& spec : part()) table.push_back(std::move(spec));
+    }
+    return table;
+  }();
+  return the_table;
+}
+
+const OptionSpec* find_node_option(std::string_view name) {
+  const auto& table = node_option_table();
+  const auto found = std::find_if(table.begin(), table.end(),
+                                  [&](const OptionSpec& spec) { return spec.name == name; });
+  return found == table.end() ? nullptr : &*found;
+}
+
+std::string option_table_markdown() {
+  const NodeOptions defaults;
+  std::string out = "| key | flag | value | default | meaning |\n|---|---|---|---|---|\n";
+  for (const OptionSpec& spec : node_option_table()) {
+    std::string value = spec.value;
+    for (std::size_t at = 0; (at = value.find('|', at)) != std::string::npos; at += 2) {
+      value.insert(at, "\\");
+    }
+    const std::string standard = spec.get(defaults);
+    out += "| `" + spec.name + "` | `" + spec.flag() + "` | " + value + " | " +
+           (standard.empty() ? "" : "`" + standard + "`") + " | " + spec.text + " |\n";
+  }
+  return out;
+}
+
+Result<std::int64_t> parse_bytes(std::string_view text) {
+  // The first letter is the prefix; an i after it makes it binary; a B at the end is decoration.
+  static constexpr std::string_view kPrefixes = "kMGT";
+  double number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(end, text.data() + text.size());
+  if (unit.ends_with('B')) unit.pop_back();
+  const bool binary = unit.ends_with('i');
+  if (binary) unit.pop_back();
+  if (unit == "K") unit = "k";
+  const std::size_t power = unit.size() == 1 ? kPrefixes.find(unit) + 1 : 0;
+  const bool known = unit.empty() ? !binary : power > 0;
+  const double bytes = number * std::pow(binary ? 1024.0 : 1000.0, static_cast<double>(power));
+  if (code != std::errc() || !known || !(bytes >= 0 && bytes < 0x1p62)) {
+    return bad_value(text, "a size such as 512MiB or 2GB");
+  }
+  return static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace isocost

@@ -1,0 +1,51 @@
+#include "loader/plan/plan_options.h"
+
+#include <algorithm>
+#include <string>
+
+#include "base/range.h"
+
+namespace isocost {
+namespace {
+
+// Batches are composed for a number of ranks, so that has to be known before a job says it.
+Status validate_lookahead(const PlanOptions& options) {
+  if (options.lookahead == 1) return {};
+  const std::string field = "lookahead = " + std::to_string(options.lookahead) + ": ";
+  if (options.ranks == 0) {
+    return Error(ErrorCode::kInvalidArgument,
+                 field + "batches are composed for a number of ranks; set ranks as well");
+  }
+  if (options.balance != BalancePolicy::kCost) {
+    return Error(ErrorCode::kInvalidArgument,
+                 field + "only balance = cost composes several global batches together");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status PlanOptions::validate() const {
+  constexpr std::int64_t kMany = 1'000'000'000;
+  ISOCOST_TRY(check_range("ranks", ranks, 0, 100'000));
+  ISOCOST_TRY(check_range("microbatches", microbatches, 1, 100'000));
+  ISOCOST_TRY(check_range("global_batch_size", global_batch_size, 1, 10'000'000));
+  const std::int64_t least = std::max<std::int64_t>(ranks, 1) * microbatches;
+  if (global_batch_size < least) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "global_batch_size = " + std::to_string(global_batch_size) + ": " +
+                     std::to_string(ranks) + " ranks × " + std::to_string(microbatches) +
+                     " microbatches need at least " + std::to_string(least));
+  }
+  if (microbatch_memory > 0 && balance != BalancePolicy::kCost) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "microbatch_memory: only balance = cost keeps a cap on a microbatch's bytes");
+  }
+  ISOCOST_TRY(check_range("lookahead", lookahead, 1, 1000));
+  ISOCOST_TRY(validate_lookahead(*this));
+  ISOCOST_TRY(check_range("epochs", epochs, 0, kMany));
+  ISOCOST_TRY(check_range("steps", steps, 0, kMany));
+  return check_range("microbatch_memory", microbatch_memory, 0, std::int64_t{1} << 50);
+}
+
+}  // namespace isocost
