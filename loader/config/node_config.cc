@@ -16,7 +16,7 @@ std::string place(const toml::node& node, std::string_view file_name) {
   return std::string(file_name) + ":" + std::to_string(node.source().begin.line);
 }
 
-// A TOML value as the text that a flag would carry.
+// Returns a TOML value as the text of a flag.
 Result<std::string> value_text(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* integer = node.as_integer()) return std::to_string(integer->get());
@@ -63,8 +63,8 @@ Result<NodeOptions> make_options(const std::function<Status(NodeOptions&)>& set)
   NodeOptions options;
   ISOCOST_TRY(set(options));
   if (options.plan.layout.empty()) return options;
-  // Once more on top of the layout: what was not set is the layout's then, and what was set
-  // otherwise is found to be so when the node is made.
+  // Applied again over the layout's values: settings that were not given are the layout's, and
+  // one that contradicts the layout is refused when the node is made.
   NodeOptions on_layout;
   on_layout.plan.layout = options.plan.layout;
   ISOCOST_TRY(adopt_layout(on_layout.plan));

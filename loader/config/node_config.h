@@ -8,14 +8,13 @@
 
 namespace isocost {
 
-/// Reads settings from TOML text into `options`, leaving what it does not name. Errors:
-/// kInvalidArgument with file, line and the unknown key, wrong type or bad value. Relative paths
-/// are taken as they are.
+/// Reads settings from TOML text into `options`; settings that the text does not name stay.
+/// Relative paths are relative to the working directory. Errors: kInvalidArgument with file, line
+/// and the unknown key, wrong type or bad value.
 Status apply_toml(NodeOptions& options, std::string_view toml, std::string_view file_name);
 
-/// The defaults, with what `set` sets; it may be called twice. Where that includes a layout, ranks
-/// and microbatches are the layout's unless they are set, too. Errors: those of `set` and
-/// Layout::load.
+/// Returns the default options as changed by `set`, which may be called twice. If it sets a layout,
+/// ranks and microbatches default to those of the layout. Errors: those of `set` and Layout::load.
 Result<NodeOptions> make_options(const std::function<Status(NodeOptions&)>& set);
 
 }  // namespace isocost

@@ -113,7 +113,7 @@ OptionSpec text_option(std::string name, T Owner::* member, std::string value, s
           }};
 }
 
-// One of a few words, in the order of the enumerators.
+// One of several words, in the order of the enumerators.
 template <typename Owner, typename T>
 OptionSpec choice(std::string name, T Owner::* member, std::vector<std::string> words,
                   std::string text) {
@@ -136,7 +136,7 @@ OptionSpec flag_option(std::string name, bool Owner::* member, std::string text)
   return choice(std::move(name), member, {"off", "on"}, std::move(text));
 }
 
-// Names of modules between commas.
+// Comma-separated names of modules.
 template <typename Owner>
 OptionSpec modules(std::string name, std::array<bool, kModules> Owner::* member, std::string text) {
   return {std::move(name), "MODULES", std::move(text),
@@ -325,7 +325,7 @@ std::string option_table_markdown() {
 }
 
 Result<std::int64_t> parse_bytes(std::string_view text) {
-  // The first letter is the prefix; an i after it makes it binary; a B at the end is decoration.
+  // A prefix letter, then i for powers of 1024; a B at the end is optional.
   static constexpr std::string_view kPrefixes = "kMGT";
   double number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -53,8 +53,8 @@ Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const BadSampleOpti
                                                              std::uint64_t dataset_size,
                                                              LogSink log) {
   ISOCOST_ASSIGN(const std::uint64_t limit, parse_limit(options.max, dataset_size));
-  std::error_code ignored;  // what cannot be removed cannot be written, which is said then
-  std::filesystem::remove(options.file, ignored);  // of a run before
+  std::error_code ignored;  // if it cannot be removed, writing fails and reports it
+  std::filesystem::remove(options.file, ignored);  // list of an earlier run
   return std::unique_ptr<BadSampleList>(new BadSampleList(options, limit, std::move(log)));
 }
 
@@ -80,7 +80,7 @@ Status BadSampleList::write(const BadSample& bad) {
     file_.open(file_name_, std::ios::trunc);
     log(log_, LogLevel::kWarning, "bad samples are listed in " + file_name_.string());
   }
-  file_ << to_json_line(bad) << '\n' << std::flush;  // a crash must not take the list along
+  file_ << to_json_line(bad) << '\n' << std::flush;  // the list survives a crash
   if (!file_) {
     return Error(ErrorCode::kIo, "cannot write " + file_name_.string() +
                                      ": name another place with bad_samples_file");

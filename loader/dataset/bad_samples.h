@@ -17,25 +17,25 @@ namespace isocost {
 
 enum class BadSamplePolicy : std::uint8_t { kSkip, kReplace, kFail };
 
-/// What becomes of samples that cannot be used. See docs/config.md.
+/// What happens to samples that cannot be used. See docs/config.md.
 struct BadSampleOptions {
   BadSamplePolicy policy = BadSamplePolicy::kSkip;
   std::string max = "100%";  ///< A count, or a percentage of the data set.
   std::filesystem::path file = "bad_samples.jsonl";
 };
 
-/// Counts bad samples, whatever the number of epochs that meet them, and lists each once in a
-/// JSON-lines file (opened when the first one comes) and says when the policy ends training.
-/// Internally synchronised.
+/// Counts bad samples, each once however many epochs meet it, and lists them in a file of JSON
+/// lines that is created with the first one. Internally synchronised.
 class BadSampleList {
  public:
-  /// `dataset_size` is what a percentage refers to. Errors: kInvalidArgument for a limit that is no
-  /// count and no percentage.
+  /// A percentage in options.max refers to `dataset_size`. Errors: kInvalidArgument if options.max
+  /// is neither a count nor a percentage.
   static Result<std::unique_ptr<BadSampleList>> create(const BadSampleOptions& options,
                                                        std::uint64_t dataset_size, LogSink log);
 
-  /// Errors: kCorrupt where the policy is to fail, kResourceExhausted where there are more than
-  /// allowed, kIo where the file cannot be written. Each names the sample.
+  /// Counts and lists a bad sample. An error ends training: kCorrupt if the policy is kFail,
+  /// kResourceExhausted if there are more than options.max, kIo if the file cannot be written. Each
+  /// names the sample.
   Status add(const BadSample& bad);
 
   std::uint64_t count() const;
@@ -53,13 +53,13 @@ class BadSampleList {
   std::set<std::string, std::less<>> seen_;  // shard, key and part
 };
 
-/// Errors: kInvalidArgument where options.max is no count and no percentage.
+/// Errors: kInvalidArgument if options.max is neither a count nor a percentage.
 Status check_bad_sample_limit(const BadSampleOptions& options);
 
-/// {"shard": ..., "key": ..., "part": ..., "reason": ...}, one line without its end.
+/// Returns {"shard": ..., "key": ..., "part": ..., "reason": ...} on one line, without a newline.
 std::string to_json_line(const BadSample& bad);
 
-/// "shard: key: part: reason", for messages.
+/// Returns "shard: key: part: reason", for messages.
 std::string describe(const BadSample& bad);
 
 }  // namespace isocost

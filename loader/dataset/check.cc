@@ -21,12 +21,12 @@ namespace {
 
 struct BadPart {
   SampleId id = 0;
-  std::size_t part = 0;  // the number of parts: the sample as a whole
+  std::size_t part = 0;  // equal to the number of parts: the sample as a whole
   std::string reason;
 };
 
-// Decodes parts one by one on the workers: a bad part hides no other, and memory is asked for what
-// one part takes.
+// Decodes each part by itself on the workers: a bad part does not hide another one, and memory is
+// admitted per part.
 class Checker {
  public:
   Checker(const Dataset& dataset, const Recipe& recipe, const CheckOptions& options)
@@ -109,7 +109,7 @@ Status Checker::submit(SampleId id, std::size_t part, const PartShape& shape) {
   return {};
 }
 
-// Small parts would fit the budget by the million: the queue of tasks stays short, too.
+// Millions of small parts would fit the budget, so the queue of tasks is bounded, too.
 Status Checker::wait_for_place() {
   std::unique_lock lock(mutex_);
   if (changed_.wait(lock, options_.stop, [this] { return in_flight_ < most_in_flight_; }) &&

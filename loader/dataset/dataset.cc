@@ -25,7 +25,7 @@ struct Shard {
   fs::path path;
   std::string name;
   std::unique_ptr<ShardIndex> index;
-  std::vector<std::uint32_t> kept;  // samples in use, where some are not; else empty
+  std::vector<std::uint32_t> kept;  // usable samples; empty: all are
   bool all_kept = true;
 
   std::uint64_t size() const { return all_kept ? index->view().samples() : kept.size(); }
@@ -39,13 +39,13 @@ bool is_shard_name(const std::string& name) {
 
 struct Listing {
   std::vector<Shard> shards;   // by name
-  std::vector<BadSample> bad;  // what is named like a shard and is none
+  std::vector<BadSample> bad;  // entries with a shard's name that are not shards
 };
 
 std::string why_no_file(const fs::directory_entry& entry) {
   std::error_code ignored;
   if (entry.is_directory(ignored)) return "a directory; pack it, or give it another name";
-  if (!entry.exists(ignored)) return "a link to nothing; mend or remove it";
+  if (!entry.exists(ignored)) return "a broken link; repair or remove it";
   return "not a file; remove it, or give it another name";
 }
 
@@ -150,7 +150,7 @@ void Indexing::fail(Error error) {
   if (!error_) error_ = std::move(error);
 }
 
-// One sample's key, by hash, in the order of shards and samples.
+// A sample's position with the hash of its key, in the order of shards and samples.
 struct KeyPlace {
   std::uint64_t hash;
   std::uint32_t shard;
@@ -215,7 +215,7 @@ void IndexedDataset::collect_bad() {
   }
 }
 
-// Sixteen bytes a sample, for as long as the data set is being opened.
+// Sixteen bytes per sample, while the data set is being opened.
 std::vector<KeyPlace> IndexedDataset::sorted_keys() const {
   std::vector<KeyPlace> places;
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
@@ -228,7 +228,7 @@ std::vector<KeyPlace> IndexedDataset::sorted_keys() const {
   return places;
 }
 
-// The first of places[begin .. i) with the key of places[i]; all of them have its hash.
+// Returns the first of places[begin .. i) with the key of places[i]; all have the same hash.
 std::optional<KeyPlace> IndexedDataset::first_with_key(const std::vector<KeyPlace>& places,
                                                        std::size_t begin, std::size_t i) const {
   const auto key_of = [&](const KeyPlace& place) {
@@ -240,11 +240,11 @@ std::optional<KeyPlace> IndexedDataset::first_with_key(const std::vector<KeyPlac
   return std::nullopt;
 }
 
-// Indexing a shard saw to repeats within it; here are those across shards.
+// Finds keys repeated across shards; indexing has found those within a shard.
 void IndexedDataset::drop_repeated_keys() {
   const auto places = sorted_keys();
-  std::vector<std::pair<KeyPlace, KeyPlace>> repeats;  // the repeat, the first
-  std::size_t begin = 0;                               // of those with one hash
+  std::vector<std::pair<KeyPlace, KeyPlace>> repeats;  // the repeated key, its first sample
+  std::size_t begin = 0;                               // of the run with one hash
   for (std::size_t i = 1; i < places.size(); ++i) {
     if (places[begin].hash != places[i].hash) begin = i;
     if (const auto first = first_with_key(places, begin, i))
@@ -258,7 +258,7 @@ void IndexedDataset::drop_repeated_keys() {
     const Shard& shard = shards_[repeat.shard];
     const std::string key(shard.index->view().key(repeat.sample));
     bad_.push_back({shard.name, key, "",
-                    fmt::format("the key '{}' stands in {}, too; give each sample its own key", key,
+                    fmt::format("the key '{}' also occurs in {}; give each sample its own key", key,
                                 shards_[first.shard].name)});
     dropped[repeat.shard].push_back(repeat.sample);
   }
@@ -340,7 +340,7 @@ Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::
 void IndexedDataset::read_ahead(SampleId id) const {
   const Place place = at(id);
   const auto shard = open(place);
-  if (!shard) return;  // open_part will say so
+  if (!shard) return;  // open_part reports it
   const std::uint64_t last = place.view->first_part(place.sample + 1) - 1;
   const std::int64_t begin = place.view->part_offset(place.view->first_part(place.sample));
   const std::int64_t end =

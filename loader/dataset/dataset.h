@@ -16,19 +16,19 @@
 
 namespace isocost {
 
-/// A sample's number in its dataset: 0 .. size-1, shards in the order of their names, samples in
-/// the order of the shard. Depends on the dataset's bytes alone.
+/// A sample's number in its data set, 0 to size - 1: shards in the order of their names, samples in
+/// the order of the shard. Depends on the data set's bytes alone.
 using SampleId = std::uint64_t;
 
 /// A sample that cannot be used, and why.
 struct BadSample {
   std::string shard;
   std::string key;
-  std::string part;  ///< Empty where the sample as a whole is meant.
+  std::string part;  ///< Empty: the sample as a whole.
   std::string reason;
 };
 
-/// Told now and then while long work runs: done of total, in `unit`s.
+/// Called repeatedly during long work with the amount done, the total, and what is being done.
 using ProgressSink =
     std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
 
@@ -41,34 +41,34 @@ struct DatasetOptions {
   LogSink log;
 };
 
-/// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz; not recursive), opened through their
-/// indexes, which are built in one pass over headers where they are missing or older than their
-/// shard. Immutable once open; const-safe.
+/// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz; not recursive), read through an index
+/// per shard. A missing or stale index is built in one pass over the shard's headers. Immutable
+/// once open; const-safe.
 class Dataset {
  public:
-  /// Errors: kNotFound (no directory, no shards), kIo. Broken shards and samples are no errors:
-  /// they are `bad`.
+  /// Opens a data set. Blocks while shards are indexed. Broken shards and samples are listed in
+  /// `bad`. Errors: kNotFound (no directory, no shards), kIo.
   static Result<std::unique_ptr<Dataset>> open(const std::filesystem::path& directory,
                                                const DatasetOptions& options);
   virtual ~Dataset() = default;
 
-  /// Samples that can be used: the bad ones found by indexing have no id.
+  /// Returns the number of usable samples; those that indexing found bad have no id.
   virtual std::uint64_t size() const = 0;
   virtual SampleShape shape(SampleId id) const = 0;
   virtual std::string_view key(SampleId id) const = 0;
   virtual std::string_view shard(SampleId id) const = 0;
   virtual std::string_view part_name(SampleId id, std::size_t part) const = 0;
-  /// Reads one part's bytes in place. The source keeps the shard open while it lives.
+  /// Opens one part for reading. The source keeps the shard open while it lives.
   virtual Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const = 0;
   /// Asks the operating system to read the sample's bytes ahead.
   virtual void read_ahead(SampleId id) const = 0;
 
   virtual const std::vector<BadSample>& bad() const = 0;
   virtual std::size_t shards() const = 0;
-  /// Shards whose index could not be written, or was of a shard that was read while it changed or
-  /// failed: the next to open them indexes them again.
+  /// Returns the number of shards that will be indexed again at the next start: their index could
+  /// not be written, or the shard failed or changed while it was indexed.
   virtual std::size_t indexes_not_kept() const = 0;
-  /// Of shard names, sizes and samples: equal for equal datasets.
+  /// Returns a hash of shard names, sizes and samples; equal for equal data sets.
   virtual std::uint64_t fingerprint() const = 0;
 };
 

@@ -10,10 +10,10 @@
 
 namespace isocost {
 
-/// How shards are indexed and samples decoded, and what that may take. See docs/config.md.
+/// How shards are indexed and samples decoded, and the resources for it. See docs/config.md.
 struct DecodeOptions {
   RecipeOptions recipe;
-  std::int64_t max_pixels = ProbeLimits{}.max_pixels;  ///< Larger pictures are bad samples.
+  std::int64_t max_pixels = ProbeLimits{}.max_pixels;  ///< Larger images and frames are bad.
   std::int64_t memory = 2 * kGiB;   ///< Budget of bytes for decoding and decoded samples.
   std::int64_t workers = 0;         ///< 0: one per core.
   std::filesystem::path index_dir;  ///< Empty: ".isocost" in the shards' directory.

@@ -27,11 +27,11 @@ namespace fs = std::filesystem;
 
 struct OpenPart {
   std::string member;
-  std::string text;  // backs a source of bytes given in place
+  std::string text;  // owns the bytes of a part given in place
   std::unique_ptr<ByteSource> source;
 };
 
-// Why a sample is refused: the part, and the error.
+// The part for which a sample is refused, and the error.
 struct Refusal {
   std::string part;
   Error error;
@@ -58,12 +58,12 @@ class Maker {
   Maker(const fs::path& output, const MakeShardsOptions& options)
       : output_(output), options_(options) {}
 
-  // Not yet kept: what was written goes again.
+  // Removes what was written unless it was kept.
   ~Maker() {
     if (kept_) return;
     writer_.reset();
     for (const fs::path& path : written_) remove(path);
-    for (const fs::path& path : made_directories_) remove(path);  // where they are empty
+    for (const fs::path& path : made_directories_) remove(path);  // only empty ones
   }
   Maker(const Maker&) = delete;
   Maker& operator=(const Maker&) = delete;
@@ -203,8 +203,7 @@ std::optional<Refusal> Maker::open_part(const InputSample& sample, const InputPa
     if (!file) return Refusal{part.name, std::move(file).error()};
     opened.source = *std::move(file);
   }
-  if (!format_from_extension(part.name))
-    return std::nullopt;  // the user's own, not ours to evaluate_join
+  if (!format_from_extension(part.name)) return std::nullopt;  // a part for the user's own code
   readable = true;
   if (auto shape = probe(*opened.source, part.name, options_.limits); !shape) {
     return Refusal{part.name, std::move(shape).error()};

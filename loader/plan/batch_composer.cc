@@ -69,7 +69,7 @@ Result<std::vector<SampleId>> BatchComposer::batch(std::uint64_t epoch, std::uin
   return place < window_.batches.size() ? window_.batches[place] : std::vector<SampleId>();
 }
 
-// What cannot be loaded is bad, and will be found to be so: until then it weighs nothing.
+// A sample that the recipe refuses has no load here; decoding will list it as bad.
 Load BatchComposer::load_of(SampleId id) const {
   const auto load = context_.recipe->load(context_.dataset->shape(id));
   const std::int64_t cap = options_.microbatch_memory;

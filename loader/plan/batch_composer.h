@@ -14,35 +14,39 @@
 
 namespace isocost {
 
-/// Which samples make up each global batch where the node looks ahead: steps k·W to k·W + W - 1 of
-/// an epoch are a window, and the samples that the cursor drew for it are shared out anew over its
-/// full batches (see compose_batches). Windows are aligned, and what decides is known before
-/// training: the index's loads, the starting profile, the options. So any batch can be named
-/// without walking to it, by every run alike; measurements do not change it. Nothing moves with
-/// W = 1, and a smaller last batch stays as it was drawn.
+/// Decides which samples make up each global batch. With a lookahead of W batches, steps k·W to
+/// k·W + W - 1 of an epoch are a window: the samples that the cursor drew for the window are
+/// divided again over its full batches (see compose_batches). A smaller last batch stays as it was
+/// drawn, and with W = 1 every batch does.
 ///
-/// Single-thread, but for `fingerprint` and `continues`: keeps the window it composed last.
-/// `cursor`, `dataset` and `recipe` outlive it.
+/// Windows are aligned, and a window depends only on what is known before training: the index's
+/// loads, the starting model profile and the options. Every run therefore composes the same
+/// batches, and any batch can be computed without computing those before it. Measurements never
+/// change a batch.
+///
+/// Keeps the window that it composed last. Single-thread, except that `fingerprint` and
+/// `continues` are thread-safe. `cursor`, `dataset` and `recipe` must outlive it.
 class BatchComposer {
  public:
   struct Context {
     const Cursor* cursor;
     const Dataset* dataset;
     const Recipe* recipe;
-    const ServedLayout* layout = nullptr;  ///< What a step is for the job; may be null.
+    const ServedLayout* layout = nullptr;  ///< Null: data-parallel ranks only.
   };
-  /// Of the options it takes lookahead, ranks, microbatches, microbatch_memory and steps.
+  /// Uses lookahead, ranks, microbatches, microbatch_memory and steps of `options`.
   BatchComposer(const Context& context, const PlanOptions& options, const CostProfile& starting);
 
-  /// The samples of a batch in the order in which the cursor drew them; empty beyond the epoch's
-  /// steps. Errors: those of compose_batches.
+  /// Returns the samples of a batch in the order in which the cursor drew them; empty beyond the
+  /// epoch's last step. Errors: those of compose_batches.
   Result<std::vector<SampleId>> batch(std::uint64_t epoch, std::uint64_t step);
 
-  /// Equal where step k of any epoch has the same samples; not 0. With W = 1 the cursor's.
+  /// Returns a hash, never 0, that is equal for two runs if every step has the same samples in
+  /// both. With W = 1 it is the cursor's.
   std::uint64_t fingerprint() const;
-  /// Whether a run that had `other` as its fingerprint left exactly the samples of this one's
-  /// later steps when it stopped before `step`: at the start of a window it may have composed
-  /// for other ranks or another profile.
+  /// Returns whether a run with the fingerprint `other` that stopped before `step` leaves exactly
+  /// the samples of this run's steps from `step` on. At the start of a window that also holds for
+  /// a run with other ranks or another model profile.
   bool continues(std::uint64_t other, std::uint64_t step) const;
 
  private:
@@ -59,8 +63,8 @@ class BatchComposer {
   const Context context_;
   const PlanOptions options_;
   const CostModel model_;       // never corrected
-  std::uint32_t drawn_ = 0;     // of what is drawn, and into which windows
-  std::uint32_t composed_ = 0;  // of all that decides how a window is shared out
+  std::uint32_t drawn_ = 0;     // hash of the order and of the windows
+  std::uint32_t composed_ = 0;  // hash of all that decides how a window is divided
   Window window_;
 };
 

@@ -17,7 +17,8 @@ Cursor::Cursor(const CursorOptions& options) : options_(options) {
   options_.global_batch_size = std::max<std::uint64_t>(options_.global_batch_size, 1);
 }
 
-// With kCarry all epochs are one stream cut into batches: what precedes an epoch modulo the batch.
+// With kCarry all epochs form one stream that is cut into batches; this is the length of the
+// stream before the epoch, modulo the batch.
 std::uint64_t Cursor::carried_into(std::uint64_t epoch) const {
   if (options_.tail != TailPolicy::kCarry) return 0;
   return static_cast<std::uint64_t>(Wide{epoch} * options_.size % options_.global_batch_size);
@@ -67,7 +68,7 @@ std::vector<SampleId> Cursor::batch(std::uint64_t epoch, std::uint64_t step) con
   std::optional<Permutation> order;
   std::uint64_t order_epoch = 0;
   for (std::uint64_t position = begin; position < begin + count; ++position) {
-    // Carried samples may come from several epochs, where an epoch is smaller than a batch.
+    // If an epoch is smaller than a batch, carried samples come from several epochs.
     const std::uint64_t back = position < carried ? carried - position - 1 : 0;
     const std::uint64_t from = position < carried ? epoch - 1 - back / options_.size : epoch;
     const std::uint64_t index =

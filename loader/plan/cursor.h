@@ -7,14 +7,14 @@
 
 namespace isocost {
 
-/// What becomes of an epoch's last samples where they do not fill a global batch.
+/// What happens to the samples at the end of an epoch that do not fill a global batch.
 enum class TailPolicy : std::uint8_t {
-  kDeliver,  ///< A smaller last batch.
-  kDrop,     ///< Left out, and counted.
-  kCarry,    ///< They stand in front of the next epoch's; the last epoch delivers its rest.
+  kDeliver,  ///< They make a smaller last batch.
+  kDrop,     ///< They are left out, and counted.
+  kCarry,    ///< They come first in the next epoch; the last epoch delivers its own.
 };
 
-/// The order in which an epoch visits the samples.
+/// The order in which an epoch draws the samples.
 enum class ShufflePolicy : std::uint8_t {
   kOff,     ///< The order of the shards.
   kGlobal,  ///< A permutation of the whole data set.
@@ -22,26 +22,28 @@ enum class ShufflePolicy : std::uint8_t {
 
 struct CursorOptions {
   std::uint64_t seed = 0;
-  std::uint64_t size = 0;               ///< Samples of the data set.
+  std::uint64_t size = 0;               ///< Samples in the data set.
   std::uint64_t global_batch_size = 1;  ///< Samples; 0 counts as 1.
   TailPolicy tail = TailPolicy::kDeliver;
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
-  std::uint64_t epochs = 1;  ///< Tells kCarry which epoch is the last; 0: none is.
+  std::uint64_t epochs = 1;  ///< kCarry needs to know the last epoch; 0: without end.
 };
 
-/// Which samples make up global batch `step` of an epoch. The order of an epoch depends on (seed,
-/// epoch, size) alone, so it is the same for any number of ranks and workers, and any batch can be
-/// named without walking to it: the permutation is computed, not stored. Immutable; const-safe.
+/// Draws the samples of each global batch. The order of an epoch depends on (seed, epoch, size)
+/// alone, so it is the same for any number of ranks and workers. The permutation is computed, not
+/// stored: any batch can be drawn without drawing those before it. Immutable; const-safe.
 class Cursor {
  public:
   explicit Cursor(const CursorOptions& options);
 
+  /// Returns the number of global batches in the epoch.
   std::uint64_t steps(std::uint64_t epoch) const;
-  /// Empty at and beyond `steps(epoch)`.
+  /// Returns the samples of a global batch; empty at and beyond `steps(epoch)`.
   std::vector<SampleId> batch(std::uint64_t epoch, std::uint64_t step) const;
-  /// Samples of the epoch that kDrop leaves out.
+  /// Returns how many samples of the epoch kDrop leaves out.
   std::uint64_t dropped(std::uint64_t epoch) const;
-  /// Equal where step k of any epoch has the same samples; not 0. `dataset` tells data sets apart.
+  /// Returns a hash, never 0, that is equal for two cursors if every step of every epoch has the
+  /// same samples. `dataset` is the fingerprint of the data set.
   std::uint64_t fingerprint(std::uint64_t dataset) const;
 
  private:

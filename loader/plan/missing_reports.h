@@ -14,12 +14,12 @@
 
 namespace isocost {
 
-/// Reported seconds that may be a time: see CostModel::observe. NaN is not.
+/// Returns whether reported seconds are a plausible time (see CostModel::observe); false for NaN.
 inline bool is_time(double seconds) {
   return seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;
 }
 
-/// A step of a job. Jobs first: they come in order.
+/// A step of a job, ordered by job first.
 struct StepId {
   std::uint64_t job = 0;
   std::uint32_t epoch = 0;
@@ -27,8 +27,8 @@ struct StepId {
   auto operator<=>(const StepId&) const = default;
 };
 
-/// Which reports on a step are still to come: one for each microbatch in which a receiver has
-/// something to do. Encoder microbatches may be empty, and stages may have no layers of a module.
+/// The reports that a step still lacks. Every receiver reports each microbatch in which it has
+/// work; it has none if an encoder microbatch is empty or its stage has no layers of the module.
 class MissingReports {
  public:
   MissingReports() = default;
@@ -44,7 +44,7 @@ class MissingReports {
 
   std::size_t receivers() const { return missing_.size(); }
   std::size_t left() const { return left_; }
-  /// Whether it had been missing; it is no longer.
+  /// Marks a report as received. Returns whether it was missing before.
   bool take(std::size_t receiver, std::uint32_t microbatch) {
     if (receiver >= missing_.size() || microbatch >= missing_[receiver].size()) return false;
     if (!missing_[receiver][microbatch]) return false;
@@ -58,14 +58,15 @@ class MissingReports {
   std::size_t left_ = 0;
 };
 
-/// What was measured of a step so far: seconds of a module and microbatch count once.
+/// The modules measured so far in each microbatch of a step, so that none is counted twice.
 class MeasuredModules {
  public:
   explicit MeasuredModules(const StepPlan& plan) : taken_(plan.receivers()) {
     for (std::size_t r = 0; r < taken_.size(); ++r) taken_[r].resize(plan.microbatches_of(r));
   }
 
-  /// Of a microbatch of the plan. Whether the report measures nothing that another one did before.
+  /// Takes a report on a microbatch of the plan. Returns false, and takes nothing, if an earlier
+  /// report measured one of its modules.
   bool take(std::size_t receiver, const Report& report) {
     std::array<bool, kModules>& taken = taken_.at(receiver).at(report.position.microbatch);
     for (std::size_t m = 0; m < kModules; ++m) {
@@ -81,12 +82,12 @@ class MeasuredModules {
   std::vector<std::vector<std::array<bool, kModules>>> taken_;  // [receivers][microbatches]
 };
 
-/// Steps that some receivers have reported on and others not yet, by id. A trainer that never
-/// reports on some microbatch leaves its steps open: of more than 16 the oldest go.
+/// Steps for which some reports are still missing, by id. At most 16 are kept, the newest ones: a
+/// trainer that never reports some microbatch would leave its steps open for ever.
 template <typename Step>
 class OpenSteps {
  public:
-  /// The step, made by `make` where it is new.
+  /// Returns the step, made by `make` if it is new.
   template <typename Make>
   Step& at(const StepId& id, const Make& make) {
     const auto found = steps_.find(id);

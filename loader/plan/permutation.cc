@@ -8,7 +8,7 @@
 namespace isocost {
 namespace {
 
-// Below this, the few bits of a half would leave most permutations of a short range out of reach.
+// With fewer bits per half, most permutations of a short range would be unreachable.
 constexpr unsigned kMinHalfBits = 4;
 
 }  // namespace
@@ -18,7 +18,7 @@ Permutation::Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t 
       half_bits_(std::max(
           kMinHalfBits,
           (static_cast<unsigned>(std::bit_width(std::max<std::uint64_t>(size, 1) - 1)) + 1) / 2)) {
-  // Hashed twice: neighbouring seeds and epochs share no keys.
+  // Hashed twice, so that neighbouring seeds and epochs share no keys.
   const std::uint64_t seed_hash = Random(seed).next();
   Random keys(Random(seed_hash + epoch).next());
   for (std::uint64_t& key : keys_) key = keys.next();

@@ -7,13 +7,13 @@ namespace isocost {
 
 /// A keyed permutation of 0 .. size-1 with random access and constant memory: a balanced Feistel
 /// network over the next power of four, and cycle walking back into the range (J. Black, P.
-/// Rogaway: "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). Four rounds look random to who
-/// sees few values (M. Luby, C. Rackoff, 1988); eight keep short ranges even. Immutable.
+/// Rogaway: "Ciphers with Arbitrary Finite Domains", CT-RSA 2002). Four rounds suffice against an
+/// observer of few values (M. Luby, C. Rackoff, 1988); eight keep short ranges even. Immutable.
 class Permutation {
  public:
   Permutation(std::uint64_t seed, std::uint64_t epoch, std::uint64_t size);
 
-  /// The value at `index` < size.
+  /// Returns the value at `index`, which must be below `size`.
   std::uint64_t at(std::uint64_t index) const;
 
  private:

@@ -13,21 +13,20 @@
 namespace isocost {
 namespace {
 
-constexpr double kLeastForward = 0.05;  // of a pass forward and backward, as of the way back
+constexpr double kLeastForward = 0.05;  // share of a pass; backward has at least as much
 
 double forward_share_of(const CostModel& model) {
   return std::clamp(model.forward_share(), kLeastForward, 1 - kLeastForward);
 }
 
-// Exact search of a small step stays within some 20 ms.
+// Keeps the exact search of a small step within about 20 ms.
 BalanceOptions balance_options() {
   BalanceOptions options;
   options.exact_nodes = 200;
   return options;
 }
 
-// Looks at the simulator for the plan of a step: a compromise between some 10 ms and the last per
-// mille.
+// Simulator evaluations for the plan of a step: about 10 ms, within a few per mille of more.
 constexpr std::int64_t kPipelineEvaluations = 8'000;
 
 BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
@@ -36,7 +35,7 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
   problem.dimensions = kModules;
   problem.ranks = static_cast<std::size_t>(options.ranks);
   problem.microbatches = microbatches;
-  // Data-parallel ranks run their modules one after the other and meet at the end of the step.
+  // Data-parallel ranks run their modules in sequence and synchronise at the end of the step.
   problem.objective = Objective::kSlowestRank;
   if (const auto slowdowns = model.rank_slowdowns(); !slowdowns.empty()) {
     problem.rank_slowdowns.assign(problem.ranks, 1);
@@ -65,10 +64,10 @@ std::vector<SampleCost> pipeline_loads(const PlanInput& input, const CostModel& 
   return samples;
 }
 
-/// What goes where in a step.
+/// The microbatches of a step.
 struct Division {
   BalanceResult llm;
-  EncoderSlots encoder;  ///< Empty where the encoder works microbatch by microbatch.
+  EncoderSlots encoder;  ///< Empty: the encoder runs the LLM's microbatches.
 };
 
 Division division_of(MicrobatchBins bins, double step_s, double bound_s, EncoderSlots encoder) {
@@ -80,7 +79,7 @@ Division division_of(MicrobatchBins bins, double step_s, double bound_s, Encoder
   return division;
 }
 
-// Bins, makespan and bound of a whole step of a pipelined layout.
+// Divides a whole step of a pipelined layout.
 Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
                                    const PlanOptions& options, const BalanceProblem& problem,
                                    const PipelineModel& pipeline, const ServedLayout& layout) {
@@ -94,7 +93,7 @@ Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
                        std::move(apart.encoder));
   }
   if (options.balance == BalancePolicy::kCost && options.microbatch_memory > 0) {
-    // The cap first, which the search in the simulator does not know; then the order.
+    // The search against the simulator knows no cap: balance under the cap, then order.
     ISOCOST_ASSIGN(BalanceResult balanced, isocost::balance(problem, balance_options()));
     ISOCOST_ASSIGN(plan, order_microbatches(pipeline, samples, balanced.bins, order));
   } else {
@@ -130,7 +129,7 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
   return division;
 }
 
-// Fewer samples than ranks: one each, and for the ranks that are left a repeat of weight 0.
+// Gives each rank one sample; ranks beyond the number of samples repeat one.
 Division one_each(const PlanInput& input, const PlanOptions& options) {
   Division division;
   for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
@@ -140,7 +139,7 @@ Division one_each(const PlanInput& input, const PlanOptions& options) {
   return division;
 }
 
-// Loads and predictions of a microbatch whose samples are chosen.
+// Fills in the loads and predictions of a microbatch whose samples are known.
 void price(const PlanInput& input, const CostModel& model, PlannedMicrobatch& bin) {
   std::vector<Load> loads;
   for (const PlannedSample& sample : bin.samples) {

@@ -14,25 +14,30 @@
 
 namespace isocost {
 
-/// A step's samples as the planner sees them: loads and weights, nothing else.
+/// The samples of a step as the planner sees them.
 struct PlanInput {
   std::vector<Load> loads;
   std::vector<float> weights;
-  std::vector<std::uint64_t> ids;  ///< Only hashed.
+  std::vector<std::uint64_t> ids;  ///< Enter the plan's hash only.
 };
 
-/// Microbatches per rank for `samples` samples: `full` for a whole global batch, fewer for a tail,
-/// never more than give every microbatch a sample, at least one.
+/// Returns the number of microbatches per rank for a step of `samples` samples:
+/// options.microbatches for a whole global batch, proportionally fewer for a smaller one, so that
+/// every microbatch can have a sample; at least one.
 std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options);
 
-/// Lays a global batch out. Pure and deterministic: the same input, options and coefficients give
-/// the same plan, byte for byte. With a pipelined `layout` a rank's microbatches are divided and
-/// ordered against the pipeline's simulator (a smaller tail: by the largest microbatch), and
-/// makespan and bound are those of the simulated step; an encoder with ranks of its own does its
-/// work microbatch by microbatch (see coupled_feeds), or, in whole steps of a layout whose modules
-/// differ in replicas, in slots of its own where that is faster (see plan_decoupled). Where there
-/// are fewer samples than ranks, ranks without one get a zero-weight repeat. Errors:
-/// kInvalidArgument for no samples; kResourceExhausted where the memory cap cannot be kept.
+/// Divides a global batch into microbatches of all ranks, by options.balance. Pure and
+/// deterministic: the same input, options and coefficients give the same plan, byte for byte.
+///
+/// With a pipelined `layout` the microbatches are divided and ordered against the pipeline
+/// simulator, and makespan and bound are those of the simulated step; a smaller last batch is
+/// divided by its largest microbatch instead. An encoder with ranks of its own runs the encoder
+/// part of each LLM microbatch (see coupled_feeds), or, if that is faster and the step is whole, a
+/// partition of its own (see plan_decoupled). With fewer samples than ranks, the remaining ranks
+/// get a repeat of weight 0.
+///
+/// Errors: kInvalidArgument if there are no samples; kResourceExhausted if no plan keeps the cap on
+/// a microbatch's memory.
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
                            const PlanOptions& options, const ServedLayout* layout = nullptr);
 

@@ -46,7 +46,7 @@ SampleCost mean_price(const CostProfile& profile, std::span<const Load> loads) {
   return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
 }
 
-// A cap of 0 is none.
+// A cap of 0 means none.
 std::optional<std::string> beyond(std::span<const StagePass> passes, std::int64_t cap,
                                   const char* module) {
   for (std::size_t chunk = 0; cap > 0 && chunk < passes.size(); ++chunk) {
@@ -159,14 +159,14 @@ ModuleSeconds Receiver::from_one_rank(const ModuleSeconds& seconds, const Load& 
   return here;
 }
 
-// What tensor ranks pay for their reductions is no part of the module.
+// Seconds of reductions between tensor ranks do not belong to the module.
 ModuleSeconds Receiver::as_one_rank(const ModuleSeconds& measured, const Load& load) const {
-  constexpr double kLeastWork = 0.1;  // of what was measured, should reductions seem to take it all
+  constexpr double kLeastWork = 0.1;  // share of the measurement, even if reductions exceed it
   ModuleSeconds seconds{};
   for (std::size_t m = 0; m < kModules; ++m) {
     const double share = work.shares.at(m);
     seconds.at(m) = share > 0 ? measured.at(m) : kNotMeasured;
-    if (!(seconds.at(m) > 0)) continue;  // not measured, or for the cost model to refuse
+    if (!(seconds.at(m) > 0)) continue;  // not measured; the cost model refuses the rest
     const double whole = seconds.at(m) / share;
     const auto units = static_cast<double>(load.modules.at(m).units);
     const double alone = whole - tensor.at(m).seconds_per_unit * units;
@@ -176,7 +176,7 @@ ModuleSeconds Receiver::as_one_rank(const ModuleSeconds& measured, const Load& l
 }
 
 Status check_layout(const PlanOptions& options, const CostProfile& starting) {
-  // Whatever it is, a mean sample decides only where layers are cut.
+  // The mean sample only decides where layers are cut, so any will do.
   constexpr SampleCost kAnySample{1, 1, 1, 1};
   if (options.layout.empty()) return {};
   const auto model = model_of(options, starting, kAnySample);

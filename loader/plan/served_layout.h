@@ -18,7 +18,7 @@
 
 namespace isocost {
 
-/// A receiver of a layout (see balancer/layout/place.h), and what is done there.
+/// A receiver of a layout (see balancer/layout/place.h) and the work of its stage.
 struct Receiver {
   LayoutModule module = LayoutModule::kLlm;
   std::uint32_t replica = 0;
@@ -27,29 +27,28 @@ struct Receiver {
   std::array<TensorCost, kModules> tensor{};  ///< Of each module.
   std::string name;                           ///< "llm, data 1, stage 0".
 
-  /// Seconds that the receiver takes for its part of a load that takes one rank, without tensor or
-  /// pipeline parallelism, `seconds`.
+  /// Returns the seconds that this receiver takes for its part of a load. `seconds` is what one
+  /// rank without tensor or pipeline parallelism takes for the whole load.
   ModuleSeconds from_one_rank(const ModuleSeconds& seconds, const Load& load) const;
-  /// The other way: what was measured here, as one rank would have taken all of it: the seconds
-  /// that the cost model is in. Modules that were not measured, or of which nothing is done here,
-  /// are kNotMeasured.
+  /// The inverse: converts seconds measured here into seconds of one rank for the whole load, the
+  /// unit of the cost model. Modules without a measurement or without work here are kNotMeasured.
   ModuleSeconds as_one_rank(const ModuleSeconds& measured, const Load& load) const;
 };
 
-/// A job's layout as its node needs it: plans are made for the LLM's replicas, and delivered to the
-/// layout's receivers. Immutable.
+/// The layout of a job as its node uses it: steps are planned for the LLM's replicas and delivered
+/// to the layout's receivers. Immutable.
 class ServedLayout {
  public:
-  /// Reads options.layout; null where there is none. `loads` are some of the data set's: where both
-  /// modules stand in one pipeline, their mean decides how layers are cut into stages, as it does
-  /// for `isocost plan`. Errors: those of check_layout and make_pipeline.
+  /// Reads options.layout; returns null if it is empty. `loads` is a sample of the data set's
+  /// loads: if both modules share one pipeline, their mean decides how layers are cut into stages,
+  /// as in `isocost plan`. Errors: those of check_layout and make_pipeline.
   static Result<std::unique_ptr<const ServedLayout>> create(const PlanOptions& options,
                                                             const CostProfile& starting,
                                                             std::span<const Load> loads);
 
-  /// More than one stage: microbatches are divided and ordered against the pipeline's simulator.
+  /// Returns whether there is more than one stage.
   bool pipelined() const;
-  /// [receivers(layout)]; lives as long as this.
+  /// Views live as long as this object.
   std::span<const Receiver> receivers() const { return receivers_; }
   bool has_encoder_ranks() const { return layout_.encoder_place == EncoderPlace::kOwnRanks; }
   /// See Layout.
@@ -57,21 +56,21 @@ class ServedLayout {
   std::size_t encoder_replicas() const { return layout_.encoder.data; }
   /// Equal for equal layouts.
   std::uint64_t fingerprint() const { return layout_.fingerprint(); }
-  /// For receivers whose seconds are multiplied by `slowdowns` (empty, or beyond its end: 1).
+  /// Returns the pipeline with the receivers' slowdowns; those beyond the end of `slowdowns` are 1.
   PipelineModel pipeline(std::span<const double> slowdowns) const;
   std::size_t microbatches() const { return pipeline_.microbatches; }
-  /// Whether the schedule can run so many microbatches.
+  /// Returns whether the schedule can run this number of microbatches.
   bool can_run(std::size_t microbatches) const {
     return layout_.chunks == 1 || microbatches % layout_.llm.pipeline == 0;
   }
   std::string to_json() const { return layout_.to_json(); }
-  /// What a stage's activations may take; plans keep it where they can.
+  /// Returns the caps on activation bytes per stage, which plans keep if they can.
   const ActivationCaps& activation_caps() const { return layout_.activation_caps; }
-  /// Why no plan can hold a sample of this load within the caps; nothing where one can.
+  /// Returns why no plan can hold a sample of this load within the caps; nothing if one can.
   std::optional<std::string> beyond_memory(const Load& load) const;
   /// See Layout.
   std::vector<std::string> warnings() const { return layout_.warnings(); }
-  /// A sample whose seconds on one rank are `seconds`.
+  /// Returns the cost of a sample that takes `seconds` on one rank.
   SampleCost price(const ModuleSeconds& seconds, const Load& load) const;
 
  private:
@@ -87,11 +86,11 @@ class ServedLayout {
   std::vector<Receiver> receivers_;
 };
 
-/// Whether options and profile fit options.layout, if there is one: all that can be known before
-/// the data is. Errors: kInvalidArgument naming the field; those of Layout::load and make_pipeline.
+/// Checks options and model profile against options.layout, if there is one, before any data is
+/// read. Errors: kInvalidArgument naming the field; those of Layout::load and make_pipeline.
 Status check_layout(const PlanOptions& options, const CostProfile& starting);
 
-/// Sets ranks and microbatches to those of options.layout. Errors: those of Layout::load.
+/// Sets ranks and microbatches to those of the file options.layout. Errors: those of Layout::load.
 Status adopt_layout(PlanOptions& options);
 
 }  // namespace isocost

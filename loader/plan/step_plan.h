@@ -12,38 +12,38 @@
 
 namespace isocost {
 
-/// A sample in a microbatch: an index into the step's samples, and what it weighs in the loss.
+/// A sample in a microbatch: an index into the step's samples and its weight in the loss.
 struct PlannedSample {
   std::uint32_t slot = 0;
-  float weight = 1.0F;  ///< 0: a repeat that keeps a rank busy and counts for nothing.
+  float weight = 1.0F;  ///< 0: a repeat, for a rank that would have no sample.
 };
 
 struct PlannedMicrobatch {
   std::vector<PlannedSample> samples;
-  Load load;                  ///< As delivered: packed.
-  Load run_load;              ///< As the trainer runs it, padding included.
-  MicrobatchShape shape;      ///< Of the latter, for measuring it: see Measurement.
-  ModuleSeconds predicted{};  ///< All of every module, on a rank of slowdown 1.
-  std::vector<Route> routes;  ///< Where the encoder has ranks of its own.
+  Load load;                  ///< As delivered, packed.
+  Load run_load;              ///< As the trainer runs it, with padding.
+  MicrobatchShape shape;      ///< Shape of run_load: see Measurement.
+  ModuleSeconds predicted{};  ///< Whole modules, on a rank of slowdown 1.
+  std::vector<Route> routes;  ///< Empty unless the encoder has ranks of its own.
 };
 
-/// Which sample of a global batch goes to which microbatch, and who takes them. Receivers are
-/// data-parallel ranks, which take whole microbatches, or the receivers of a layout.
+/// Which sample of a global batch goes to which microbatch, and which receiver takes it. Receivers
+/// are data-parallel ranks, which take whole microbatches, or the receivers of a layout.
 struct StepPlan {
-  std::uint32_t microbatches = 1;       ///< Of each data-parallel rank or LLM replica.
+  std::uint32_t microbatches = 1;       ///< Per data-parallel rank or LLM replica.
   std::vector<PlannedMicrobatch> bins;  ///< [replicas × microbatches], replica by replica.
-  /// [encoder replicas][microbatches of each, at least one] of an encoder with ranks of its own:
-  /// the samples of `bins` that have media.
+  /// [encoder replicas][microbatches of each, at least one]: the samples of `bins` that have media.
+  /// Empty unless the encoder has ranks of its own.
   std::vector<std::vector<PlannedMicrobatch>> encoder;
-  /// Those of the layout, which outlives the plan; empty without one.
+  /// Receivers of the layout, which must outlive the plan; empty without a layout.
   std::span<const Receiver> layout_receivers;
-  std::vector<double> slowdowns;  ///< [receivers], what their seconds are multiplied by; beyond: 1.
-  std::uint64_t global_label_tokens = 0;  ///< Of samples with weight, each counted once.
-  double makespan_s = 0;                  ///< Predicted; of the policy's objective.
+  std::vector<double> slowdowns;          ///< [receivers]; those beyond its end are 1.
+  std::uint64_t global_label_tokens = 0;  ///< Samples of weight 0 excluded.
+  double makespan_s = 0;                  ///< Predicted value of the policy's objective.
   double lower_bound_s = 0;
-  double forward_share = 1.0 / 3;  ///< Of a pass forward and backward: what forward takes.
-  std::uint64_t hash = 0;          ///< Of the plan's integers: equal plans have equal hashes.
-  std::uint32_t profile = 0;       ///< By which of a run's profiles it was priced, counted from 0.
+  double forward_share = 1.0 / 3;  ///< Share of forward in a forward and backward pass.
+  std::uint64_t hash = 0;          ///< Equal plans have equal hashes.
+  std::uint32_t profile = 0;       ///< Number of the model profile it was priced by, from 0.
 
   const PlannedMicrobatch& bin(std::size_t replica, std::uint32_t microbatch) const {
     return bins[replica * microbatches + microbatch];
@@ -53,13 +53,13 @@ struct StepPlan {
   }
   std::uint32_t microbatches_of(std::size_t receiver) const;
   const PlannedMicrobatch& microbatch_of(std::size_t receiver, std::uint32_t microbatch) const;
-  /// Each sample of a step reaches one receiver that predicts its labels.
+  /// Returns whether the receiver predicts labels; each sample reaches one that does.
   bool predicts(std::size_t receiver) const {
     return layout_receivers.empty() || layout_receivers[receiver].work.predicts;
   }
-  /// What the receiver is expected to take for its part of it, at its slowdown.
+  /// Returns the seconds predicted for the receiver's part of a microbatch, at its slowdown.
   ModuleSeconds predicted_of(std::size_t receiver, std::uint32_t microbatch) const;
-  /// The same, of all modules; 0 where it has nothing to do.
+  /// Returns their sum over the modules; 0 if the receiver has no work in the microbatch.
   double seconds_of(std::size_t receiver, std::uint32_t microbatch) const;
 };
 

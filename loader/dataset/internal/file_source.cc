@@ -34,7 +34,7 @@ FileDescriptor::~FileDescriptor() {
 Result<std::unique_ptr<FileSource>> FileSource::open(const std::filesystem::path& path) {
   std::unique_ptr<FileSource> source(new FileSource());
   source->name_ = path.string();
-  // Without O_NONBLOCK a pipe would make us wait for its writer; it is refused below.
+  // O_NONBLOCK: opening a pipe must not wait for its writer; pipes are refused below.
   source->file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (source->file_.get() < 0 || ::fstat(source->file_.get(), &status) != 0) {

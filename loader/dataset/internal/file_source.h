@@ -28,10 +28,10 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// A regular file's bytes as they are. Immutable; const-safe.
+/// The bytes of a regular file. Immutable; const-safe.
 class FileSource final : public ByteSource {
  public:
-  /// Errors: kNotFound, kIo (also for what is no regular file).
+  /// Errors: kNotFound, kIo (also if it is not a regular file).
   static Result<std::unique_ptr<FileSource>> open(const std::filesystem::path& path);
 
   std::int64_t size() const override { return bytes_; }

@@ -19,7 +19,7 @@
 namespace isocost {
 namespace {
 
-// A sample whose members are being read. Its first fault counts; later parts are not looked at.
+// A sample whose members are being read. After its first fault, later parts are skipped.
 struct OpenSample {
   IndexedSample sample;
   std::vector<std::string> names;  // of all parts that Isocost reads
@@ -105,7 +105,7 @@ void Builder::open_sample(const std::string& key) {
   current_ = std::make_unique<OpenSample>();
   current_->sample.key = key;
   if (keys_.insert(key).second) return;
-  refuse("", fmt::format("the key '{}' stands earlier in {}; give each sample its own key, and "
+  refuse("", fmt::format("the key '{}' occurs earlier in {}; give each sample its own key, and "
                          "keep its parts together (tar --sort=name)",
                          key, name_));
 }
@@ -113,7 +113,7 @@ void Builder::open_sample(const std::string& key) {
 void Builder::add_part(const TarMember& member, const std::string& part) {
   if (current_->bad) return;
   if (std::find(current_->names.begin(), current_->names.end(), part) != current_->names.end()) {
-    refuse(part, fmt::format("the part name '{}' stands twice in the sample; rename one (as in "
+    refuse(part, fmt::format("the part name '{}' occurs twice in the sample; rename one (as in "
                              "1.{})",
                              part, part));
     return;
@@ -134,7 +134,7 @@ void Builder::add_part(const TarMember& member, const std::string& part) {
   current_->sample.parts.push_back(std::move(indexed));
 }
 
-// Read whole, as its weight is part of the index; without a text it is nothing that a model sees.
+// JSON is read whole, because its weight is part of the index. Without a text no model sees it.
 void Builder::add_json(const TarMember& member, IndexedPart part) {
   if (member.size > limits_.max_json_bytes) {
     refuse(part.name, fmt::format("{} bytes of JSON are more than the limit of {}", member.size,
@@ -154,7 +154,7 @@ void Builder::add_json(const TarMember& member, IndexedPart part) {
     refuse(part.name, json.error());
     return;
   }
-  // Several JSON parts: each scales the sample.
+  // With several JSON parts, their weights multiply.
   current_->sample.weight *= json->weight;
   if (json->text.empty()) return;
   part.shape.modality = Modality::kText;
@@ -209,7 +209,7 @@ void Builder::end(const std::string& problem, bool broke_off) {
     if (const auto& bad = current_->bad) earlier = bad->reason;
     refuse("", why);
     close_sample();
-    // A fault found before must not hide that the rest of the shard is missing.
+    // An earlier fault must not hide that the rest of the shard is missing.
     if (!earlier.empty() && earlier != why && earlier != problem) add_bad_shard(why);
     return;
   }

@@ -10,16 +10,16 @@
 
 namespace isocost {
 
-/// What one pass over a shard found.
+/// The result of one pass over a shard.
 struct BuiltIndex {
   IndexContents contents;
-  /// False where reading failed or the shard changed meanwhile: another time it may go better.
+  /// False if reading failed or the shard changed meanwhile: the next pass may differ.
   bool keep = true;
 };
 
-/// Walks the shard's headers, groups members into samples, probes each part where it stands.
-/// Whatever is wrong with the shard becomes a bad entry. `name` is the shard's, for messages.
-/// Blocks on reads; computes on the calling thread.
+/// Reads the shard's tar headers, groups members into samples and probes each part in place. Faults
+/// of the shard become bad entries. `name` is the shard's name, for messages. Blocks on reads; runs
+/// on the calling thread.
 BuiltIndex build_index(const std::shared_ptr<const ShardFile>& shard, const std::string& name,
                        const ProbeLimits& limits, const LogSink& log);
 

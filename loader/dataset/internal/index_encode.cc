@@ -42,7 +42,7 @@ class Encoder {
   std::vector<std::byte> bytes_;
 };
 
-// Part names repeat: "jpg", "txt". Numbered in the order in which they come first.
+// Part names such as "jpg" repeat: each is stored once and numbered by first occurrence.
 struct Names {
   std::vector<std::string_view> list;
   std::unordered_map<std::string_view, std::uint32_t> numbers;

@@ -74,7 +74,7 @@ fs::path index_name(const fs::path& directory, const fs::path& shard) {
   return directory / (shard.filename().string() + ".idx");
 }
 
-// The index in one directory, where it is there and current; says why one is not used.
+// Returns the index in one directory if it is current; logs why an existing one is not used.
 std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdentity& identity,
                                           const LogSink& sink) {
   auto index = ShardIndex::map(path);

@@ -14,19 +14,19 @@
 
 namespace isocost {
 
-/// An index, mapped from its file or, where none could be written, held in memory. Immutable.
+/// An index, mapped from its file, or held in memory if it could not be written. Immutable.
 class ShardIndex {
  public:
   /// Errors: kNotFound, kIo, those of IndexView::parse.
   static Result<std::unique_ptr<ShardIndex>> map(const std::filesystem::path& path);
-  /// `kept`: the same bytes are in a file.
+  /// `kept` says whether the same bytes are in a file.
   static Result<std::unique_ptr<ShardIndex>> in_memory(std::vector<std::byte> bytes, bool kept);
   ~ShardIndex();
   ShardIndex(const ShardIndex&) = delete;
   ShardIndex& operator=(const ShardIndex&) = delete;
 
   const IndexView& view() const { return view_; }
-  /// Whether the next to open the shard finds its index in a file.
+  /// Returns whether the index is in a file, where the next run finds it.
   bool kept() const { return kept_; }
 
  private:
@@ -37,12 +37,13 @@ class ShardIndex {
   bool kept_ = true;
 };
 
-/// Writes a file so that readers see all of it or nothing. Errors: kIo; nothing is left behind.
+/// Writes a file atomically: readers see all of it or nothing. Leaves nothing behind on failure.
+/// Errors: kIo.
 Status write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
-/// Where the indexes of a directory of shards may lie, best first: `index_dir` where it is given
-/// (a folder in it for each directory of shards), else ".isocost" beside the shards and, where that
-/// cannot be written, the user's cache.
+/// Returns the directories that may hold the indexes of a directory of shards, preferred first: a
+/// folder in `index_dir` if that is given; else ".isocost" beside the shards, then the user's cache
+/// for shards in a directory that cannot be written.
 std::vector<std::filesystem::path> index_directories(const std::filesystem::path& shards,
                                                      const std::filesystem::path& index_dir);
 
@@ -53,8 +54,8 @@ struct IndexRequest {
   LogSink log;
 };
 
-/// The shard's index: the first that is there and current, else built and written to the first
-/// directory that takes it. Errors: kNotFound, kIo where the shard cannot be opened.
+/// Returns the shard's index: the first current one in `directories`, or else a new one, written to
+/// the first directory that can be written. Errors: kNotFound, kIo if the shard cannot be opened.
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request);
 
 }  // namespace isocost

@@ -15,7 +15,7 @@
 
 namespace isocost {
 
-/// What an index is true for: another shard, other limits or another version make it stale.
+/// What an index depends on. Another shard, other limits or another version make it stale.
 struct IndexIdentity {
   FileStamp stamp;
   ProbeLimits limits;
@@ -24,8 +24,8 @@ bool same_identity(const IndexIdentity& a, const IndexIdentity& b);
 
 struct IndexedPart {
   std::string name;
-  std::int64_t offset = 0;  ///< In the plain tar.
-  PartShape shape;          ///< `encoded_bytes` is the member's size.
+  std::int64_t offset = 0;  ///< Offset in the plain tar.
+  PartShape shape;          ///< `encoded_bytes` is the size of the member.
 };
 
 struct IndexedSample {
@@ -40,19 +40,20 @@ struct IndexedBad {
   std::string reason;
 };
 
-/// What indexing a shard found, before it is written.
+/// The content of an index before it is encoded.
 struct IndexContents {
   IndexIdentity identity;
-  std::int64_t tar_bytes = 0;  ///< Of the plain tar.
+  std::int64_t tar_bytes = 0;  ///< Size of the plain tar.
   std::vector<IndexedSample> samples;
   std::vector<IndexedBad> bad;
 };
 
-/// The bytes of an index file: docs/index_format.md.
+/// Returns the bytes of an index file, as docs/index_format.md describes them.
 std::vector<std::byte> encode_index(const IndexContents& contents);
 
-/// An index in place. `parse` proves every offset, count and enumerator, so that reading needs no
-/// further checks. Views the bytes, which must outlive it, 8-byte aligned. Immutable; const-safe.
+/// Reads an index in place. `parse` checks every offset, count and enumerator, so that the
+/// accessors need no further checks. A view: the bytes must outlive it and be 8-byte aligned.
+/// Immutable; const-safe.
 class IndexView {
  public:
   static constexpr std::uint32_t kVersion = 1;

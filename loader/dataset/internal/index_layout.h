@@ -33,7 +33,7 @@ static_assert(sizeof(IndexHeader) == 112 && std::is_trivially_copyable_v<IndexHe
 /// Columns follow the header in order, each from a multiple of 8.
 class IndexLayout {
  public:
-  /// Where a column of `count` entries starts.
+  /// Returns the offset of a column of `count` entries.
   std::uint64_t add(std::uint64_t count, std::uint64_t entry_bytes) {
     const std::uint64_t begin = end_;
     end_ = (begin + count * entry_bytes + 7) / 8 * 8;
@@ -45,7 +45,7 @@ class IndexLayout {
   std::uint64_t end_ = sizeof(IndexHeader);
 };
 
-/// The checksum of an index file's bytes, of which there are at least a header's.
+/// Returns the checksum of an index file's bytes, which must hold at least a header.
 std::uint32_t index_crc(std::span<const std::byte> bytes);
 
 }  // namespace isocost

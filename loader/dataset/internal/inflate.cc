@@ -108,7 +108,7 @@ Status Inflater::run() {
   return {};
 }
 
-// More input where there is none; false at the end of the source.
+// Reads more input; returns false at the end of the source.
 Result<bool> Inflater::refill() {
   if (stream_.avail_in > 0) return true;
   ISOCOST_ASSIGN(const std::size_t read,
@@ -119,7 +119,7 @@ Result<bool> Inflater::refill() {
   return read > 0;
 }
 
-// What follows a gzip member is another one, or padding that gzip ignores, too.
+// A gzip member is followed by another one, or by padding, which gzip ignores as well.
 bool Inflater::at_member() const { return *stream_.next_in == 0x1F; }
 
 Status Inflater::step() {

@@ -8,16 +8,16 @@
 
 namespace isocost {
 
-/// The inflated bytes of a gzip file in a temporary file that has no name any more.
+/// The inflated bytes of a gzip file, in a temporary file that is already unlinked.
 struct Inflated {
   int descriptor = -1;  ///< The receiver closes it.
   std::int64_t bytes = 0;
-  std::string problem;  ///< Where the stream is cut off or damaged: where, and what to do.
+  std::string problem;  ///< Why the stream ends early and what to do; empty: it does not.
 };
 
 /// Inflates all members of a gzip source into a file in $TMPDIR, else /var/tmp. `name` is for
-/// messages. Errors: kIo (temporary file), kResourceExhausted (more than `max_bytes`); nothing is
-/// left behind.
+/// messages. Leaves nothing behind on failure. Errors: kIo (temporary file), kResourceExhausted
+/// (more than `max_bytes`).
 Result<Inflated> inflate_to_temporary(const ByteSource& source, const std::string& name,
                                       std::int64_t max_bytes);
 

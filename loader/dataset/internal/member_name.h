@@ -6,7 +6,7 @@
 
 namespace isocost {
 
-/// A member's name taken apart by the WebDataset convention: the key is the path up to the first
+/// A member's name, split by the WebDataset convention: the key is the path up to the first
 /// dot of the base name, the part name what follows that dot ("a/b.0.png": "a/b" and "0.png").
 /// Views of the name.
 struct MemberName {
@@ -15,8 +15,9 @@ struct MemberName {
 };
 MemberName split_member_name(std::string_view name);
 
-/// Why a member of this name is refused, or nothing: absolute paths, ".." components, control
-/// characters, text that is not UTF-8, names without key or part, names beyond 4096 bytes.
+/// Returns why a member of this name is refused, or nothing. Refused are absolute paths, ".."
+/// components, control characters, text that is not UTF-8, names without key or part, names beyond
+/// 4096 bytes.
 std::optional<std::string> refuse_member_name(std::string_view name);
 
 }  // namespace isocost

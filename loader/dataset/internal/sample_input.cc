@@ -23,7 +23,7 @@ Error line_error(const std::string& place, std::string_view what) {
               R"(; a line reads {"key": "a/b", "parts": [{"name": "jpg", "file": "x.jpg"}]})"};
 }
 
-// The member as a string that is not empty; nothing where it is missing or something else.
+// Returns the member if it is a non-empty string.
 std::optional<std::string> string_member(const Json& object, const char* name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_string()) return std::nullopt;

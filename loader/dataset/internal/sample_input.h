@@ -13,19 +13,19 @@
 
 namespace isocost {
 
-/// A part that is to be written: bytes given in place, or a file.
+/// A part to write: bytes given in place, or a file.
 struct InputPart {
   std::string name;
   std::variant<std::string, std::filesystem::path> body;
 };
 
 struct InputSample {
-  std::string place;  ///< Where it was named, for messages: "manifest.jsonl:17".
+  std::string place;  ///< Its position in the source, for messages: "manifest.jsonl:17".
   std::string key;
   std::vector<InputPart> parts;
 };
 
-/// Samples one after the other, in an order that depends on the source alone. Single-thread.
+/// Reads samples in an order that depends on the source alone. Single-thread.
 class SampleInput {
  public:
   /// Opens a manifest, or lists a directory. Errors: kNotFound, kIo.
@@ -33,11 +33,11 @@ class SampleInput {
                                                    const LogSink& log);
   virtual ~SampleInput() = default;
 
-  /// The next sample, or nothing at the end. Errors: kCorrupt for a manifest line that is none,
-  /// with file, line and what is wrong; reading may go on after.
+  /// Returns the next sample, or nothing at the end. Errors: kCorrupt for a bad manifest line, with
+  /// file, line and reason; the next call reads on after it.
   virtual Result<std::optional<InputSample>> next() = 0;
 
-  /// How far `next` has come, and how far it is: bytes of the manifest, or samples.
+  /// Return the progress of `next` and its end: bytes of the manifest, or samples.
   virtual std::uint64_t done() const = 0;
   virtual std::uint64_t total() const = 0;
 };

@@ -86,7 +86,7 @@ Result<std::size_t> ShardFile::read_at(std::int64_t offset,
 }
 
 void ShardFile::read_ahead(std::int64_t offset, std::int64_t bytes) const {
-  // Advice only: where the file system does not take it, reading is merely slower.
+  // Advice only: a file system may ignore it.
   (void)posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_WILLNEED);
 }
 
@@ -143,7 +143,7 @@ void ShardCache::insert(const std::string& name, std::shared_ptr<const ShardFile
   by_name_[name] = files_.begin();
   while (files_.size() > 1 &&
          (files_.size() > max_open_ || inflated_bytes_ > max_inflated_bytes_)) {
-    // Only inflated files give back what inflated files take.
+    // Only evicting inflated files frees inflated bytes.
     auto victim = std::prev(files_.end());
     while (files_.size() <= max_open_ && !victim->second->inflated()) --victim;
     if (victim == files_.begin()) break;

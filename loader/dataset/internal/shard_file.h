@@ -16,7 +16,7 @@
 
 namespace isocost {
 
-/// Which file an index or an open shard belongs to.
+/// Identifies the file that an index or an open shard belongs to.
 struct FileStamp {
   std::int64_t bytes = 0;
   std::int64_t mtime_ns = 0;
@@ -25,15 +25,15 @@ struct FileStamp {
 /// Errors: kNotFound, kIo.
 Result<FileStamp> stamp_of(const std::filesystem::path& path);
 
-/// An open shard as the plain tar in it. A gzip one is inflated when it is opened, into a temporary
-/// file without a name, which ends with this object. Const-safe.
+/// An open shard, read as a plain tar. A gzip shard is inflated when it is opened, into an unlinked
+/// temporary file that lives as long as this object. Const-safe.
 class ShardFile final : public ByteSource {
  public:
-  /// A gzip shard may not become larger than this.
+  /// Limit of the inflated size of a gzip shard.
   static constexpr std::int64_t kMaxInflatedBytes = std::int64_t{64} << 30;
 
-  /// Errors: kNotFound, kIo (no room for the inflated bytes), kResourceExhausted. A gzip stream
-  /// that is cut off or damaged gives the bytes before the damage and a `problem`.
+  /// Opens a shard. A gzip stream that is cut off or damaged gives the bytes before the damage and
+  /// a `problem`. Errors: kNotFound, kIo (no room for the inflated bytes), kResourceExhausted.
   static Result<std::shared_ptr<const ShardFile>> open(
       const std::filesystem::path& path, std::int64_t max_inflated_bytes = kMaxInflatedBytes);
   ~ShardFile() override;
@@ -73,15 +73,15 @@ class MemberSource final : public ByteSource {
   std::int64_t bytes_;
 };
 
-/// Keeps the shards used last open, at most `max_open` files and, of inflated ones, at most
-/// `max_inflated_bytes`; sources that still read a shard keep it beyond that. Internally
-/// synchronised; one shard is opened (and inflated) by one thread at a time while others go on.
+/// Keeps recently used shards open: at most `max_open` files, and at most `max_inflated_bytes` of
+/// inflated ones. A source that still reads a shard keeps it open beyond that. Internally
+/// synchronised; opening (and inflating) one shard does not block access to others.
 class ShardCache {
  public:
   explicit ShardCache(std::size_t max_open = 256,
                       std::int64_t max_inflated_bytes = std::int64_t{16} << 30);
 
-  /// Errors: those of ShardFile::open; kCorrupt where the file is not the one of `stamp`.
+  /// Errors: those of ShardFile::open; kCorrupt if the file does not match `stamp`.
   Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
                                                const FileStamp& stamp);
   std::size_t open_shards() const;
@@ -93,7 +93,7 @@ class ShardCache {
 
   const std::size_t max_open_;
   const std::int64_t max_inflated_bytes_;
-  std::vector<std::mutex> opening_;  // by hash of the name: who holds one may open
+  std::vector<std::mutex> opening_;  // by hash of the name; its holder may open the shard
   mutable std::mutex mutex_;
   Files files_;  // the one used last in front
   std::unordered_map<std::string, Files::iterator> by_name_;

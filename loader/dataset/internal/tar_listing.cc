@@ -26,8 +26,8 @@ constexpr std::string_view kCopyAgain = "copy the shard again";
 
 std::int64_t padded(std::int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
 
-// Feeds libarchive. After a jump a small block, as only a header is wanted; the more is read in
-// sequence, the larger.
+// Feeds libarchive. Blocks are small after a seek, when only a header is wanted, and grow with
+// sequential reading.
 struct Feed {
   const ByteSource* source = nullptr;
   std::int64_t position = 0;
@@ -113,7 +113,7 @@ struct TarListing::State {
   std::unique_ptr<archive, FreeArchive> reader;
   Feed feed;
   std::optional<TarMember> ahead;
-  std::optional<std::int64_t> following;  // where the header after the member given last starts
+  std::optional<std::int64_t> following;  // offset of the header after the last member returned
   std::string last_name;
   std::string problem;
   bool broke_off = false;
@@ -126,7 +126,7 @@ struct TarListing::State {
   void damaged();
 };
 
-// Reads headers until one stands in `ahead` or the archive has ended.
+// Reads headers until `ahead` holds one or the archive has ended.
 void TarListing::State::read_ahead() {
   const Utf8Locale locale;
   while (!ended && !ahead) {
@@ -168,7 +168,7 @@ void TarListing::State::take(archive_entry* entry) {
   ahead = std::move(member);
 }
 
-// Without the mark (a block of zeros) nobody knows whether more should follow.
+// Without the end mark (a block of zeros) members may be missing.
 void TarListing::State::end_of_archive() {
   const std::int64_t position = archive_read_header_position(reader.get());
   std::array<std::byte, kBlock> block{};
@@ -235,7 +235,7 @@ std::optional<TarMember> TarListing::next() {
   state.ahead.reset();
   state.last_name = member.name;
   if (state.ended) return member;
-  // The next header must follow the bytes: else they are not where libarchive's position says.
+  // The next header must follow the bytes; otherwise libarchive's position is wrong.
   state.following.reset();
   state.read_ahead();
   const bool follows = state.following == padded(member.offset + member.size);

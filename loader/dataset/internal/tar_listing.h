@@ -12,29 +12,29 @@ namespace isocost {
 
 /// A regular file of a tar archive, or an entry that cannot be used.
 struct TarMember {
-  std::string name;  ///< UTF-8, a leading "./" removed; made printable where it is not UTF-8.
-  std::int64_t offset = 0;  ///< Of its bytes in the archive.
+  std::string name;         ///< UTF-8, a leading "./" removed; made printable if it is not UTF-8.
+  std::int64_t offset = 0;  ///< Offset of its bytes in the archive.
   std::int64_t size = 0;
-  std::string problem;  ///< Why it cannot be used; empty: it can.
+  std::string problem;  ///< Why it cannot be used; empty if it can.
 };
 
 /// Walks the headers of a plain tar archive (ustar, pax, GNU long names, base-256 sizes) through
-/// libarchive. Bodies are jumped over, not read. Directories are left out. Single-thread; the
-/// source must outlive it.
+/// libarchive. Skips bodies without reading them, and directories. Single-thread; the source must
+/// outlive it.
 class TarListing {
  public:
-  /// Errors: kInternal where libarchive cannot be set up. A broken archive is a `problem`.
+  /// A broken archive is a `problem`. Errors: kInternal if libarchive cannot be set up.
   static Result<TarListing> open(const ByteSource& source);
   TarListing(TarListing&&) noexcept;
   TarListing& operator=(TarListing&&) noexcept;
   ~TarListing();
 
-  /// The next member; nothing at the end, whether good or not.
+  /// Returns the next member, or nothing at the end of the archive or at damage.
   std::optional<TarMember> next();
 
-  /// After the end: what is wrong with the archive as a whole, and what to do; empty: nothing.
+  /// After the end: returns what is wrong with the archive and what to do; empty if it is sound.
   const std::string& problem() const;
-  /// After the end: the archive broke off where more of the last member's sample may have stood.
+  /// After the end: returns whether the archive may lack further members of the last sample.
   bool broke_off() const;
 
  private:

@@ -3,7 +3,7 @@
 namespace isocost {
 namespace {
 
-// Made once and kept: making one reads files, 20 us, which is more than a member's header takes.
+// Made once: making one reads files (20 us), longer than reading a member's header.
 locale_t utf8() {
   static const locale_t locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
   return locale;
@@ -11,7 +11,7 @@ locale_t utf8() {
 
 }  // namespace
 
-// Without the locale (Debian's libc-bin holds it) the thread's own stays: uselocale(0) only asks.
+// Without the locale (in Debian's libc-bin) the thread keeps its own: uselocale(0) changes nothing.
 Utf8Locale::Utf8Locale() : previous_(uselocale(utf8())) {}
 
 Utf8Locale::~Utf8Locale() { uselocale(previous_); }

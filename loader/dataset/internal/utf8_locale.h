@@ -4,9 +4,10 @@
 
 namespace isocost {
 
-/// While it lives, the calling thread's characters are UTF-8: libarchive converts names to and from
-/// the thread's locale, and a program that never called setlocale would lose (or, writing, crash
-/// on) what is not ASCII. Costs a store, the first one a read of the locale's file.
+/// Sets the calling thread's locale to UTF-8 while it lives. libarchive converts names to and from
+/// the thread's locale; without this, a program that never called setlocale would lose characters
+/// outside ASCII, or crash on them when writing. Costs a store; the first one reads the locale's
+/// file.
 class Utf8Locale {
  public:
   Utf8Locale();
