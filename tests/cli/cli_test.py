@@ -197,7 +197,7 @@ class Check(WithShards):
         self.assertEqual(checked.returncode, 1, checked.stderr)
         bad = {entry["shard"]: entry["reason"] for entry in json.loads(checked.stdout)["bad"]}
         self.assertEqual(set(bad), {"gone.tar", "folder.tar", "pipe.tar"})
-        self.assertIn("link to nothing", bad["gone.tar"])
+        self.assertIn("broken link", bad["gone.tar"])
 
     def test_an_index_that_is_not_kept_is_status_1(self):
         indexes = self.directory / "indexes"

@@ -254,7 +254,7 @@ TEST_F(DatasetTest, WhatIsOnlyNamedLikeAShardIsBad) {
   EXPECT_EQ(dataset->size(), 1U);
   ASSERT_EQ(dataset->bad().size(), 2U);
   EXPECT_EQ(dataset->bad()[0].shard, "b.tar");
-  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("link to nothing"));
+  EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("broken link"));
 }
 
 TEST_F(DatasetTest, ACutInAHeaderCostsTheSampleBeforeItWhichMayLackParts) {
