@@ -18,9 +18,9 @@ namespace isocost {
 namespace {
 
 constexpr std::array<std::pair<PipelinePolicy, std::string_view>, 3> kPolicies = {
-    {{PipelinePolicy::kInOrder, "blind"},
+    {{PipelinePolicy::kInOrder, "in-order"},
      {PipelinePolicy::kLpt, "lpt"},
-     {PipelinePolicy::kCost, "isocost"}}};
+     {PipelinePolicy::kCost, "cost"}}};
 
 // What a microbatch at the ends weighs beside one in the middle.
 constexpr std::array<double, 6> kTapers = {1.0, 0.8, 0.6, 0.4, 0.2, 0.05};

@@ -43,7 +43,7 @@ enum class PipelinePolicy : std::uint8_t {
   kCost,     ///< Balanced, then divided and ordered against the simulator.
 };
 
-/// "blind", "lpt", "isocost".
+/// "in-order", "lpt", "cost".
 std::string_view policy_name(PipelinePolicy policy);
 std::optional<PipelinePolicy> policy_from_name(std::string_view name);
 
