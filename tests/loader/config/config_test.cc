@@ -29,20 +29,20 @@ TEST(ParseBytes, RefusesTheRest) {
 TEST(ApplyToml, ReadsEveryKindOfSetting) {
   NodeOptions options;
   ASSERT_TRUE(apply_toml(options, R"(
-shards = "data/shards"
+data = "data/shards"
 ranks = 8
-balance = "none"
+balance = "tokens"
 correct = false
 padded = "llm,vision"
 memory = "4GiB"
-timeout = 2.5
+heartbeat_timeout = 2.5
 [recipe]
 video_fps = 0.5
 )",
                          "node.toml"));
   EXPECT_EQ(options.data, "data/shards");
   EXPECT_EQ(options.plan.ranks, 8);
-  EXPECT_EQ(options.plan.balance, BalancePolicy::kInOrder);
+  EXPECT_EQ(options.plan.balance, BalancePolicy::kTokens);
   EXPECT_FALSE(options.plan.correct);
   EXPECT_EQ(options.plan.padded, (std::array<bool, kModules>{true, false, true}));
   EXPECT_EQ(options.decode.memory, 4 * kGiB);
@@ -60,7 +60,7 @@ TEST(ApplyToml, NamesFileLineAndKey) {
   EXPECT_EQ(refusal("ranks = 2\nrank = 3\n"),
             "node.toml:2: rank: no such setting; isocost serve --help lists them");
   EXPECT_EQ(refusal("ranks = 'many'"), "node.toml:1: ranks: 'many' is not a whole number in range");
-  EXPECT_EQ(refusal("balance = 'fair'"), "node.toml:1: balance: 'fair' is not one of none|isocost");
+  EXPECT_EQ(refusal("balance = 'fair'"), "node.toml:1: balance: 'fair' is not one of in-order|tokens|cost");
   EXPECT_EQ(refusal("padded = 'llm,text'"),
             "node.toml:1: padded: 'text' is not one of vision, audio, llm");
   EXPECT_EQ(refusal("seed = -1"), "node.toml:1: seed: '-1' is not a whole number in range");
@@ -89,7 +89,7 @@ TEST(OptionTable, IsTheOneInTheDocs) {
 
 TEST(NodeOptions, NamesFieldValueAndRange) {
   NodeOptions options;
-  EXPECT_TRUE(options.validate().error().message().starts_with("shards: "));
+  EXPECT_TRUE(options.validate().error().message().starts_with("data: "));
   options.data = "x";
   EXPECT_TRUE(options.validate().has_value());
   options.plan.ranks = -1;
@@ -100,11 +100,12 @@ TEST(NodeOptions, NamesFieldValueAndRange) {
   options.plan.ranks = 0;
   options.plan.lookahead = 4;
   EXPECT_EQ(options.validate().error().message(),
-            "lookahead = 4: batches are composed for a number of ranks: set ranks, too");
+            "lookahead = 4: batches are composed for a number of ranks; set ranks as well");
   options.plan.ranks = 2;
   EXPECT_TRUE(options.validate().has_value());
   options.plan.balance = BalancePolicy::kInOrder;
-  EXPECT_TRUE(options.validate().error().message().starts_with("lookahead = 4: balance = none"));
+  EXPECT_EQ(options.validate().error().message(),
+            "lookahead = 4: only balance = cost composes several global batches together");
 }
 
 }  // namespace
