@@ -2,18 +2,15 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <mutex>
-#include <thread>
+#include <string>
+#include <string_view>
 
 namespace isocost::cli {
 namespace {
@@ -32,7 +29,7 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
   return spdlog::level::err;
 }
 
-// What is drawn now, so that equal states are not drawn twice.
+// The state on the screen, so that an equal one is not drawn again.
 struct Bar {
   std::mutex mutex;
   int last_permille = -1;
@@ -67,38 +64,6 @@ void draw(std::uint64_t done, std::uint64_t total, std::string_view what) {
   state.open = terminal;
 }
 
-// A handler, and not sigwait with the signals blocked: libraries start threads before main
-// (OpenBLAS does), which would not block them. The handler only writes; a thread reads and may call
-// anything.
-struct SignalThread {
-  int event = eventfd(0, EFD_CLOEXEC);
-  std::stop_source stop;
-  std::thread thread;
-};
-SignalThread* signals = nullptr;
-std::atomic<int> signal_event = -1;
-std::atomic<int> signals_seen = 0;
-std::atomic<int> first_signal = 0;
-
-constexpr std::uint64_t kStop = 1;
-constexpr std::uint64_t kOwnerGoes = std::uint64_t{1} << 32;
-
-extern "C" void on_stop_signal(int signal) {
-  if (signals_seen.fetch_add(1) > 0) _exit(128 + signal);
-  first_signal = signal;
-  const int kept_errno = errno;
-  [[maybe_unused]] const auto written = write(signal_event, &kStop, sizeof(kStop));
-  errno = kept_errno;
-}
-
-void handle_stop_signals(void (*handler)(int)) {
-  struct sigaction action{};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
-
 }  // namespace
 
 LogSink console_log(bool verbose) {
@@ -119,47 +84,5 @@ void finish_progress() {
   if (state.open) std::fputc('\n', stderr);
   state.open = false;
 }
-
-SignalStop::SignalStop() {
-  signals = new SignalThread;
-  signal_event = signals->event;
-  signals->thread = std::thread([] {
-    for (std::uint64_t events = 0; read(signals->event, &events, sizeof(events)) > 0;) {
-      if (events % kOwnerGoes >= kStop) signals->stop.request_stop();
-      if (events >= kOwnerGoes) return;
-    }
-  });
-  handle_stop_signals(on_stop_signal);
-}
-
-SignalStop::~SignalStop() {
-  handle_stop_signals(SIG_DFL);
-  [[maybe_unused]] const auto written = write(signals->event, &kOwnerGoes, sizeof(kOwnerGoes));
-  signals->thread.join();
-  close(signals->event);
-  delete signals;
-  signals = nullptr;
-}
-
-std::stop_token SignalStop::token() const { return signals->stop.get_token(); }
-
-Error of_given(const Error& error) {
-  const bool theirs =
-      error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kUnsupported ||
-      error.code() == ErrorCode::kResourceExhausted || error.code() == ErrorCode::kIo;
-  return theirs ? Error(ErrorCode::kInvalidArgument, error.message(), error.where()) : error;
-}
-
-int report(const Error& error) {
-  finish_progress();
-  std::fprintf(stderr, "isocost: %s\n", error.message().c_str());
-  if (error.code() == ErrorCode::kCancelled && first_signal > 0) return 128 + first_signal;
-  const bool mendable = error.code() == ErrorCode::kInvalidArgument ||
-                        error.code() == ErrorCode::kNotFound ||
-                        error.code() == ErrorCode::kAlreadyExists;
-  return mendable ? 2 : 1;
-}
-
-int exit_status(const Result<int>& result) { return result ? *result : report(result.error()); }
 
 }  // namespace isocost::cli

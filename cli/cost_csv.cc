@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-namespace isocost {
+namespace isocost::cli {
 namespace {
 
 constexpr std::size_t kShownCharacters = 40;
@@ -23,7 +23,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-// A field in a message: cut, and without control characters, for it comes from outside.
+// A field as error messages show it: shortened, without control characters.
 std::string quoted(std::string_view field) {
   std::string shown(field.substr(0, kShownCharacters));
   for (char& c : shown) {
@@ -32,8 +32,8 @@ std::string quoted(std::string_view field) {
   return "'" + shown + (field.size() > kShownCharacters ? "...'" : "'");
 }
 
-// The text after a field in quotes, from behind the closing one on; nothing where it does not
-// close.
+// Appends the quoted field that starts at `at` to `field`. Returns the position behind the closing
+// quote; nothing if the quotes do not close.
 std::optional<std::size_t> read_quoted(std::string_view line, std::size_t at, std::string& field) {
   for (++at; at < line.size(); ++at) {
     if (line[at] != '"') {
@@ -76,7 +76,7 @@ Result<std::vector<std::string>> split_line(std::string_view line, std::size_t n
   return fields;
 }
 
-// Which way a number is out of a double's range: tiny, or else huge.
+// Whether a number outside of a double's range is tiny; otherwise it is huge.
 bool is_tiny(std::string_view number) {
   const auto e = std::min(number.find_first_of("eE"), number.size());
   const std::string_view mantissa = number.substr(0, e);
@@ -91,7 +91,7 @@ bool is_tiny(std::string_view number) {
   return point - first + exponent < 0;
 }
 
-// Whatever reads as a number, NaN and infinity included: what a number may be is asked later.
+// Accepts NaN and infinity as well: take_row checks the value.
 std::optional<double> read_number(std::string_view field) {
   if (!field.empty() && field.front() == '+') field.remove_prefix(1);
   double value = 0;
@@ -124,7 +124,7 @@ class Parser {
 
   Result<CostCsv> finish() && {
     if (width_ == 0) return Error(ErrorCode::kCorrupt, "there are no rows");
-    if (table_.values.empty()) return Error(ErrorCode::kCorrupt, "there is a header and no rows");
+    if (table_.values.empty()) return Error(ErrorCode::kCorrupt, "there is a header but no rows");
     return std::move(table_);
   }
 
@@ -136,7 +136,7 @@ class Parser {
 
   Status need_no_header() const {
     if (options_.wanted.empty()) return {};
-    return Error(ErrorCode::kNotFound, "the first line is no header; a column '" +
+    return Error(ErrorCode::kNotFound, "the first line is not a header; a column '" +
                                            options_.wanted.front() + "' is needed");
   }
 
@@ -192,8 +192,8 @@ class Parser {
 
   const CostCsvOptions& options_;
   CostCsv table_;
-  std::vector<std::size_t> columns_;  // of a line, those that are read
-  std::size_t width_ = 0;             // fields of a line
+  std::vector<std::size_t> columns_;  // indexes of the columns that are read
+  std::size_t width_ = 0;             // fields per line
   std::size_t first_line_ = 0;
 };
 
@@ -215,4 +215,4 @@ Result<CostCsv> parse_cost_csv(std::string_view text, const CostCsvOptions& opti
   return std::move(parser).finish();
 }
 
-}  // namespace isocost
+}  // namespace isocost::cli

@@ -12,6 +12,8 @@
 
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/exit_status.h"
+#include "cli/number_range.h"
 #include "costmodel/memory.h"
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
@@ -21,7 +23,7 @@ namespace isocost::cli {
 namespace {
 
 struct PredictArguments {
-  std::string directory;
+  std::string data;
   std::string sample;
   std::string profile;
   std::array<std::vector<std::string>, kModules> loads;
@@ -35,8 +37,8 @@ using Terms = std::array<double, 4>;
 
 struct ModuleExplanation {
   ModuleLoad load;
-  double seconds = 0;  // of a microbatch that holds nothing else
-  Terms terms{};       // sum up to `seconds`
+  double seconds = 0;  // of a microbatch that holds only this sample
+  Terms terms{};       // add up to `seconds`
   PriceOrigin origin = PriceOrigin::kStated;
   double uncertainty = 0;
   ModuleMemory memory;
@@ -95,7 +97,7 @@ Result<Load> load_of_sample(const PredictArguments& arguments) {
   options.index_dir = arguments.index_dir;
   options.progress = progress_bar();
   options.log = console_log(false);
-  ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.directory, options));
+  ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.data, options));
   finish_progress();
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create({}));
   for (SampleId id = 0; id < dataset->size(); ++id) {
@@ -107,12 +109,12 @@ Result<Load> load_of_sample(const PredictArguments& arguments) {
                    "sample '" + bad.key + "' in " + bad.shard + " is bad: " + bad.reason);
     }
   }
-  return Error(ErrorCode::kNotFound, arguments.directory + " holds no sample with the key '" +
+  return Error(ErrorCode::kNotFound, arguments.data + " holds no sample with the key '" +
                                          arguments.sample +
                                          "'; keys are member names without their extension");
 }
 
-// The terms of the form, scaled to what the points say of such lengths.
+// The terms are those of the fitted form, scaled so that they add up to the predicted seconds.
 ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
                           std::int64_t in_flight) {
   const ModulePredictor predictor(profile);
@@ -138,14 +140,14 @@ ModuleExplanation explain(const ModuleProfile& profile, const ModuleLoad& load,
   return explanation;
 }
 
-// Bytes that end at ModuleMemory::kMost are not what the load asks for.
+// ModuleMemory::kMost stands for every larger number of bytes.
 Status check_memory(const std::string& module, const ModuleMemory& memory) {
   const bool beyond =
       std::max({memory.activations, memory.weights, memory.optimizer}) == ModuleMemory::kMost;
   if (!beyond) return {};
   return Error(ErrorCode::kInvalidArgument,
                module +
-                   ": memory comes to 2^60 bytes or more; give a smaller load, fewer "
+                   ": memory exceeds 2^60 bytes; give a smaller load, fewer "
                    "--in-flight, or another architecture in the profile");
 }
 
@@ -168,7 +170,7 @@ nlohmann::ordered_json to_json(const ModuleExplanation& module) {
       {"activations", memory.activations}, {"activations_per_layer", memory.activations_per_layer},
       {"weights", memory.weights},         {"gradients", memory.gradients},
       {"optimizer", memory.optimizer},     {"total", memory.total()}};
-  // null: memory never ran out while the profile was measured.
+  // null: memory did not run out while the profile was measured.
   json["out_of_memory_at"] = nullptr;
   if (module.out_of_memory.units > 0) json["out_of_memory_at"] = to_json(module.out_of_memory);
   json["beyond_memory"] = module.beyond_memory;
@@ -203,7 +205,7 @@ void print_notes(std::string_view name, const ModuleExplanation& module) {
   std::printf(
       "%s is at or beyond the load where memory ran out while profiling: %lld sequences, %lld "
       "units "
-      "in all\n",
+      "in total\n",
       text.c_str(), static_cast<long long>(module.out_of_memory.sequences),
       static_cast<long long>(module.out_of_memory.units));
 }
@@ -211,28 +213,30 @@ void print_notes(std::string_view name, const ModuleExplanation& module) {
 void print_tables(const std::string& source,
                   const std::vector<std::pair<std::string, ModuleExplanation>>& modules,
                   double total_s) {
-  std::printf("profile: %s\n%-7s %9s %9s %10s %10s %10s %10s %10s  %s\n", source.c_str(), "module",
-              "sequences", "units", "ms", "fixed", "sequences", "units", "attention", "from");
+  std::printf("model profile: %s\n%-7s %9s %9s %10s %10s %10s %10s %10s  %s\n", source.c_str(),
+              "module", "sequences", "units", "ms", "fixed", "sequences", "units", "attention",
+              "from");
   for (const auto& [name, module] : modules) print_row(name, module);
-  std::printf("in all %31.4g ms, forward and backward, alone in its microbatch\n", 1e3 * total_s);
-  std::printf("\n%-7s %11s %11s %11s %11s %11s %11s\n", "MiB", "activations", "a layer", "weights",
-              "gradients", "optimizer", "in all");
+  std::printf("total %32.4g ms, forward and backward, as the only sample of a microbatch\n",
+              1e3 * total_s);
+  std::printf("\n%-7s %11s %11s %11s %11s %11s %11s\n", "MiB", "activations", "per layer",
+              "weights", "gradients", "optimizer", "total");
   for (const auto& [name, module] : modules) print_memory(name, module.memory);
   for (const auto& [name, module] : modules) print_notes(name, module);
 }
 
-Result<int> predict_one(const PredictArguments& arguments) {
-  const bool by_key = !arguments.directory.empty();
+Result<int> predict(const PredictArguments& arguments) {
+  const bool by_key = !arguments.data.empty();
   const bool by_load = std::any_of(arguments.loads.begin(), arguments.loads.end(),
                                    [](const auto& texts) { return !texts.empty(); });
   if (by_key == by_load || arguments.sample.empty() == by_key) {
     return Error(ErrorCode::kInvalidArgument,
-                 "name a sample with --shards and --sample, or give its load with --vision, "
+                 "name a sample with --data and --sample, or give its load with --vision, "
                  "--audio or --llm");
   }
   CostProfile profile = CostProfile::stated_default();
   if (!arguments.profile.empty()) {
-    ISOCOST_ASSIGN(profile, of_given(CostProfile::load(arguments.profile)));
+    ISOCOST_ASSIGN(profile, as_usage_error(CostProfile::load(arguments.profile)));
   }
   ISOCOST_ASSIGN(const Load load, by_key ? load_of_sample(arguments) : load_of_options(arguments));
   std::vector<std::pair<std::string, ModuleExplanation>> modules;
@@ -246,7 +250,7 @@ Result<int> predict_one(const PredictArguments& arguments) {
   }
   if (!arguments.json) {
     print_tables(profile.source, modules, total_s);
-    return 0;
+    return kDone;
   }
   nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
   for (const auto& [name, module] : modules) by_name[name] = to_json(module);
@@ -255,26 +259,28 @@ Result<int> predict_one(const PredictArguments& arguments) {
                                        {"in_flight", arguments.in_flight},
                                        {"modules", by_name}};
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
-  return 0;
+  return kDone;
 }
 
 }  // namespace
 
 void add_predict(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
-      "predict", "Explain what a sample costs: load, seconds by term, and where they come from.");
+      "predict", "Explain a sample's predicted cost: load, seconds by term, memory.");
   auto arguments = std::make_shared<PredictArguments>();
-  command->add_option("--shards", arguments->directory, "Directory of the shards")
+  command->add_option("--data", arguments->data, "Directory of shards (*.tar, *.tar.gz)")
       ->type_name("DIR");
   command->add_option("--sample", arguments->sample, "The sample's key")->type_name("KEY");
-  command->add_option("--index-dir", arguments->index_dir, "Where indexes are kept")
+  command
+      ->add_option("--index-dir", arguments->index_dir,
+                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   command
       ->add_option("--profile", arguments->profile,
-                   "Measured profile (docs/profile.md); default: the stated one")
+                   "Model profile (docs/profile.md); default: a stated one")
       ->type_name("FILE");
   constexpr std::array<const char*, kModules> kHelp = {
-      "Patches of an image or frame, and how many of them", "Positions of an audio window",
+      "Patches per image or frame, and how many of these", "Positions of an audio window",
       "Tokens of the packed sample"};
   for (std::size_t i = 0; i < kModules; ++i) {
     const std::string name(module_name(static_cast<Module>(i)));
@@ -283,20 +289,21 @@ void add_predict(CLI::App& app, Run& run) {
         ->delimiter(',');
   }
   command
-      ->add_option("--in-flight", arguments->in_flight,
-                   "Microbatches whose activations are kept at once, as a pipeline stage does")
-      ->check(CLI::Range(1, 1'000'000))
+      ->add_option(
+          "--in-flight", arguments->in_flight,
+          "Microbatches whose activations are kept at the same time, as on a pipeline stage")
+      ->check(number_range(1, 1'000'000))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "JSON instead of a table");
+  command->add_flag("--json", arguments->json, "Print JSON instead of text");
   command->footer(
-      "Examples:\n  isocost predict --shards data/shards --sample cat/0042\n"
+      "Examples:\n  isocost predict --data data/shards --sample cat/0042\n"
       "  isocost predict --profile profile.json --vision 1024x3,256 --llm 1200 --json\n"
-      "Seconds are the profile's, before any correction by measured steps; memory is that of one "
-      "rank\n"
-      "that shards nothing, training with Adam in mixed precision. Where memory ran out while\n"
-      "profiling, loads at or beyond that are named.");
-  command->callback(
-      [arguments, &run] { run = [arguments] { return exit_status(predict_one(*arguments)); }; });
+      "Seconds are those of the model profile, without correction by measured steps. Memory is "
+      "that\n"
+      "of one rank that trains with Adam in mixed precision and shards nothing. A note names "
+      "modules\n"
+      "whose load is at or above the one that ran out of memory while profiling.");
+  command->callback([arguments, &run] { run = [arguments] { return predict(*arguments); }; });
 }
 
 }  // namespace isocost::cli

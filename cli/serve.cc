@@ -9,6 +9,8 @@
 #include "base/read_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/exit_status.h"
+#include "cli/signal_stop.h"
 #include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
 #include "loader/node/node.h"
@@ -24,7 +26,7 @@ struct ServeArguments {
   bool verbose = false;
 };
 
-// The file first, then the flags: what is typed wins.
+// Reads the file first, then the flags: flags win.
 Result<NodeOptions> read_options(const ServeArguments& arguments) {
   std::string text;
   if (!arguments.config.empty()) {
@@ -48,9 +50,9 @@ Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
   return {};
 }
 
-Status serve(const ServeArguments& arguments) {
+Result<int> serve(const ServeArguments& arguments) {
   const SignalStop signals;
-  ISOCOST_ASSIGN(const NodeOptions options, of_given(read_options(arguments)));
+  ISOCOST_ASSIGN(const NodeOptions options, as_usage_error(read_options(arguments)));
   const LogSink sink = console_log(arguments.verbose);
   ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, progress_bar(), sink));
   finish_progress();
@@ -60,12 +62,12 @@ Status serve(const ServeArguments& arguments) {
           std::to_string(node->dataset().bad().size()) + " bad");
   if (const std::string url = node->metrics_url(); !url.empty()) {
     log(sink, LogLevel::kInfo,
-        "a picture of the last step at " + url.substr(0, url.rfind('/')) + "/timeline.svg");
+        "timeline of the last step at " + url.substr(0, url.rfind('/')) + "/timeline.svg");
     log(sink, LogLevel::kInfo, "metrics at " + url);
   }
   std::printf("listening on %s\n", node->endpoint().c_str());
   std::fflush(stdout);
-  // An endless node ends by a signal only: what it did is told however it ends.
+  // Written however the node ends: a node with --epochs 0 ends by a signal only.
   const auto ended = node->run(signals.token());
   const NodeSummary summary = node->summary();
   const Status written = write_summary(options, summary);
@@ -73,7 +75,8 @@ Status serve(const ServeArguments& arguments) {
       (ended ? "done: " : "ended early: ") + std::to_string(summary.steps) + " steps, " +
           std::to_string(summary.delivered) + " samples delivered, " + std::to_string(summary.bad) +
           " bad, " + std::to_string(summary.dropped) + " dropped");
-  if (ended) return written;
+  if (ended && !written) return written.error();
+  if (ended) return kDone;
   if (!written) log(sink, LogLevel::kError, written.error().message());
   return ended.error();
 }
@@ -83,9 +86,11 @@ Status serve(const ServeArguments& arguments) {
 void add_serve(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("serve", "Run a loader node: plan, decode, deliver.");
   auto arguments = std::make_shared<ServeArguments>();
-  command->add_option("--config", arguments->config, "TOML file; flags override it")
+  command
+      ->add_option("--config", arguments->config,
+                   "TOML file of settings (docs/config.md); flags override it")
       ->type_name("FILE");
-  command->add_flag("--verbose", arguments->verbose, "Log debug messages, too.");
+  command->add_flag("--verbose", arguments->verbose, "Log debug messages as well");
   for (const OptionSpec& spec : node_option_table()) {
     const std::string standard = spec.get(NodeOptions{});
     CLI::Option* option = command->add_option_function<std::string>(
@@ -99,20 +104,15 @@ void add_serve(CLI::App& app, Run& run) {
   }
   command->footer(
       "Examples:\n"
-      "  isocost serve --shards data/shards --ranks 2 --global-batch 64 --microbatches 4\n"
+      "  isocost serve --data data/shards --ranks 2 --global-batch-size 64 --microbatches 4\n"
       "  isocost serve --config node.toml --bind 'tcp://127.0.0.1:*' --summary run.json\n"
-      "  isocost serve --shards data/shards --layout layout.json --global-batch 512\n"
-      "  isocost serve --shards data/shards --metrics 9464    # and then: isocost top\n"
-      "  isocost serve --shards data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
+      "  isocost serve --data data/shards --layout layout.json --global-batch-size 512\n"
+      "  isocost serve --data data/shards --metrics 9464    # and then: isocost top\n"
+      "  isocost serve --data data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
       "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
-      "acknowledged the last epoch. Stops at SIGINT or SIGTERM. Status: 0 done, 1 failed, 2 wrong\n"
-      "call or file, 128 + N stopped by signal N.");
-  command->callback([arguments, &run] {
-    run = [arguments] {
-      const Status status = serve(*arguments);
-      return status ? 0 : report(status.error());
-    };
-  });
+      "acknowledged the last epoch. Stops at SIGINT or SIGTERM.\n"
+      "Exit status: 0 done, 1 failed, 2 usage error, 128 + N stopped by signal N.");
+  command->callback([arguments, &run] { run = [arguments] { return serve(*arguments); }; });
 }
 
 }  // namespace isocost::cli

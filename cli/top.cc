@@ -15,9 +15,10 @@
 #include <utility>
 
 #include "cli/commands.h"
-#include "cli/console.h"
+#include "cli/exit_status.h"
 #include "cli/http_get.h"
 #include "cli/number_range.h"
+#include "cli/signal_stop.h"
 #include "cli/top_view.h"
 
 namespace isocost::cli {
@@ -160,7 +161,7 @@ void add_top(CLI::App& app, Run& run) {
   command->add_flag("--json", arguments->json, "The same as a JSON document.");
   command->footer(
       "Examples:\n"
-      "  isocost serve --shards data/shards --metrics 9464 &\n"
+      "  isocost serve --data data/shards --metrics 9464 &\n"
       "  isocost top\n"
       "  isocost top http://127.0.0.1:9465 --interval 5\n"
       "  ssh -NL 9464:127.0.0.1:9464 loader3 & isocost top    # a node on another host\n"
@@ -169,9 +170,9 @@ void add_top(CLI::App& app, Run& run) {
       "answers,\n"
       "2 wrong call.");
   command->callback([arguments, &run] {
-    run = [arguments] {
-      const Status status = top(*arguments);
-      return status ? 0 : report(status.error());
+    run = [arguments]() -> Result<int> {
+      ISOCOST_TRY(top(*arguments));
+      return kDone;
     };
   });
 }

@@ -44,7 +44,7 @@ Result<std::vector<std::uint64_t>> parse_weights(std::string_view text, std::siz
   if (weights.size() != traces || sum == 0) {
     return Error(ErrorCode::kInvalidArgument,
                  std::to_string(weights.size()) + " weights for " + std::to_string(traces) +
-                     " traces; one each is needed, and one above zero");
+                     " traces; give one per trace, at least one of them above zero");
   }
   return weights;
 }
@@ -89,7 +89,7 @@ Result<std::vector<Load>> parse_trace(std::string_view text) {
     const double tokens = table.values[2 * row + 1];
     for (const double value : {patches, tokens}) {
       if (value > kMaxCount || value != std::floor(value)) {
-        return corrupt(row, "patches and tokens are whole numbers up to 1000000000");
+        return corrupt(row, "patches and tokens must be whole numbers up to 1000000000");
       }
     }
     if (patches == 0 && tokens == 0) return corrupt(row, "neither patches nor tokens");
@@ -105,7 +105,7 @@ Result<TraceMix> read_traces(std::string_view files, std::string_view weights) {
   for (const std::string& file : split_list(files)) {
     if (file.empty()) {
       return Error(ErrorCode::kInvalidArgument,
-                   "--trace has an empty file name between two commas or at an end");
+                   "--trace has an empty file name; remove the extra comma");
     }
     ISOCOST_ASSIGN(const std::string text, read_file("trace", file, kMaxFileBytes));
     auto loads = parse_trace(text);

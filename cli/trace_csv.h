@@ -11,27 +11,27 @@
 
 namespace isocost::cli {
 
-/// Samples of traces, drawn by weight.
+/// Samples of one or more traces, drawn by weight.
 struct TraceMix {
-  std::vector<std::vector<Load>> traces;  ///< None of them empty.
-  std::vector<std::uint64_t> weights;     ///< As many, their sum above zero.
+  std::vector<std::vector<Load>> traces;  ///< None is empty.
+  std::vector<std::uint64_t> weights;     ///< One per trace; the sum is above zero.
 
-  /// `count` samples with replacement: a trace by weight, then any of its rows.
+  /// Draws `count` samples with replacement: first a trace by its weight, then any of its rows.
   std::vector<Load> draw(std::size_t count, Random& random) const;
 };
 
-/// Reads a trace: CSV (see number_table.h) whose header has the columns `encoder_patches` and
-/// `llm_tokens`; others are ignored. At most 256 MiB and 10 million rows. Errors: those of
-/// parse_cost_csv; kCorrupt naming the row for counts that are not whole, too large or both
-/// zero.
+/// Parses a trace: CSV (see cost_csv.h) whose header has the columns `encoder_patches` and
+/// `llm_tokens`, with one sample per row; other columns are ignored. At most 10 million rows.
+/// Errors: those of parse_cost_csv; kCorrupt naming the row if a count is fractional or above 10^9,
+/// or both are zero.
 Result<std::vector<Load>> parse_trace(std::string_view text);
 
-/// `files` is FILE[,FILE…], `weights` W[,W…] of whole numbers or empty: equal. Errors: those of
-/// parse_trace with the file's name; kNotFound; kInvalidArgument for weights that do not fit, and a
-/// file without name.
+/// Reads the traces `files`, FILE[,FILE...], of at most 256 MiB each. `weights` is W[,W...], whole
+/// numbers up to a million, or empty for equal weights. Errors: those of parse_trace with the
+/// file's name; kNotFound; kInvalidArgument for an empty file name and for weights that do not fit.
 Result<TraceMix> read_traces(std::string_view files, std::string_view weights);
 
-/// Parts of a list with commas, empty ones included, blanks around them left out.
+/// Splits a list at its commas and removes the blanks around its parts. Keeps empty parts.
 std::vector<std::string> split_list(std::string_view text);
 
 }  // namespace isocost::cli

@@ -5,22 +5,25 @@
 
 #include "balancer/layout/layout_model.h"
 #include "base/result.h"
-#include "cli/console.h"
+#include "cli/exit_status.h"
 #include "cli/trace_csv.h"
 
 namespace isocost::cli {
 
-/// What commands that draw samples are told alike: from traces, or from a profiled data set.
+/// The flags of every command that draws samples: from traces, or from a data profile.
 struct TraceOptions {
   std::string traces;
   std::string weights;
-  std::string data;
+  std::string data_profile;
   std::string profile;
 
-  /// Adds --trace and --data, of which one must be given, --weights and --profile.
+  /// Adds --trace and --data-profile, of which one is required, --weights and --profile.
   void add_to(CLI::App& command);
+  /// Reads the traces or the data profile. Errors: those of read_traces and load_profiled_loads, as
+  /// usage errors.
   Result<TraceMix> read() const;
-  Result<JobModel> job() const { return of_given(JobModel::load(profile)); }
+  /// Reads the model profile. Errors: those of JobModel::load, as usage errors.
+  Result<JobModel> job() const { return as_usage_error(JobModel::load(profile)); }
 };
 
 }  // namespace isocost::cli

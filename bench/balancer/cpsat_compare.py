@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""isocost balance beside OR-Tools CP-SAT on the same matrices.
+"""isocost-lab balance beside OR-Tools CP-SAT on the same matrices.
 
 CP-SAT gets the formulation of the published planner: x[i, j] booleans, every group at least one item, minimise the
 largest sum of any group in any dimension, costs as integers, 10 s. Both answers are checked and scored here, on the
@@ -88,7 +88,7 @@ def cpsat(costs, bins, seconds, workers):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default=str(ROOT / "build" / "release" / "isocost"))
+    parser.add_argument("--program", default=str(ROOT / "build" / "release" / "isocost-lab"))
     parser.add_argument("--seconds", type=float, default=10, help="limit of CP-SAT (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--sizes", default="512:64,2048:256", help="items:bins,... (default: %(default)s)")

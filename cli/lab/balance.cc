@@ -2,9 +2,9 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
-
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,10 +14,10 @@
 
 #include "balancer/partition/balance.h"
 #include "base/read_file.h"
-#include "cli/commands.h"
-#include "cli/console.h"
 #include "cli/cost_csv.h"
-#include "loader/config/node_config.h"
+#include "cli/exit_status.h"
+#include "cli/lab/commands.h"
+#include "cli/number_range.h"
 #include "loader/config/option_table.h"
 
 namespace isocost::cli {
@@ -36,7 +36,8 @@ struct BalanceArguments {
   bool json = false;
 };
 
-// Which column holds bytes: the one that was asked for by name or number, or one called "bytes".
+// Returns the index of the column that holds bytes: the one that --bytes-column names by name or
+// number, or one called "bytes". Nothing if there is none.
 Result<std::optional<std::size_t>> find_bytes(const CostCsv& table,
                                               const BalanceArguments& arguments) {
   const std::string& wanted = arguments.bytes_column;
@@ -57,17 +58,17 @@ Result<std::optional<std::size_t>> find_bytes(const CostCsv& table,
   }
   if (!arguments.capacity.empty()) {
     return Error(ErrorCode::kInvalidArgument,
-                 "there is no column 'bytes' for --capacity; name the column of bytes with "
+                 "--capacity needs a column 'bytes'; name the column of bytes with "
                  "--bytes-column NAME or NUMBER (the first is 1)");
   }
   return std::optional<std::size_t>();
 }
 
-// Costs and bytes from the table; bytes are rounded up to whole ones.
+// Takes costs and bytes from the table. Bytes are rounded up.
 Status fill(BalanceProblem& problem, const CostCsv& table, std::optional<std::size_t> bytes) {
   problem.dimensions = table.columns - (bytes ? 1 : 0);
   if (problem.dimensions == 0) {
-    return Error(ErrorCode::kCorrupt, "there is no column of costs beside that of bytes");
+    return Error(ErrorCode::kCorrupt, "there is no column of costs besides the column of bytes");
   }
   for (std::size_t i = 0; i < table.values.size(); ++i) {
     const double value = table.values[i];
@@ -88,7 +89,8 @@ Status set_capacity(BalanceProblem& problem, const std::string& capacity) {
   const auto bytes = parse_bytes(capacity);
   if (!bytes) return Error(bytes.error()).with_context("--capacity");
   if (*bytes == 0) {
-    return Error(ErrorCode::kInvalidArgument, "--capacity is 0; without it there is no cap");
+    return Error(ErrorCode::kInvalidArgument,
+                 "--capacity is 0; leave it out for bins without a limit");
   }
   problem.microbatch_bytes = *bytes;
   return {};
@@ -108,10 +110,10 @@ Status check_slowdowns(const BalanceProblem& problem) {
   if (wrong == slowdowns.end()) return {};
   return Error(ErrorCode::kInvalidArgument,
                "--slowdowns: bin " + std::to_string(wrong - slowdowns.begin()) +
-                   " has a slowdown outside of 0.01 to 100 (1.2 is a bin that takes 20 % longer)");
+                   " has a slowdown outside of 0.01 to 100 (a bin of 1.2 takes 20 % longer)");
 }
 
-// balance() refuses the same, in the words of a loader.
+// balance() refuses the same, but its messages speak of ranks and microbatches.
 Status check(const BalanceProblem& problem) {
   if (problem.dimensions > 8) {
     return Error(ErrorCode::kInvalidArgument,
@@ -120,7 +122,7 @@ Status check(const BalanceProblem& problem) {
   if (problem.items() < problem.ranks) {
     return Error(ErrorCode::kInvalidArgument,
                  std::to_string(problem.items()) + " items cannot fill " +
-                     std::to_string(problem.ranks) + " bins (--bins) with one each");
+                     std::to_string(problem.ranks) + " bins (--bins) with one item each");
   }
   for (std::size_t i = 0; problem.microbatch_bytes > 0 && i < problem.bytes.size(); ++i) {
     if (problem.bytes[i] > problem.microbatch_bytes) {
@@ -145,7 +147,7 @@ Result<BalanceProblem> read_problem(const BalanceArguments& arguments) {
   return problem;
 }
 
-// [bins][dimensions], in seconds of the bin: costs times its slowdown.
+// Returns the loads of each bin [bins][dimensions]: its costs times its slowdown.
 std::vector<std::vector<double>> loads_of(const BalanceProblem& problem,
                                           const BalanceResult& result) {
   std::vector<std::vector<double>> loads;
@@ -197,7 +199,8 @@ void print_table(const BalanceProblem& problem, const BalanceResult& result, dou
       100 * result.gap(), result.optimal ? " (proved optimal)" : "", 1e3 * seconds);
 }
 
-Error in_own_words(const Error& error, const BalanceProblem& problem) {
+// Says what balance() failed with in terms of bins.
+Error error_of_bins(const Error& error, const BalanceProblem& problem) {
   if (error.code() != ErrorCode::kResourceExhausted) return error;
   return {error.code(), "no packing found of the items' bytes into " +
                             std::to_string(problem.ranks) + " bins of at most " +
@@ -206,64 +209,62 @@ Error in_own_words(const Error& error, const BalanceProblem& problem) {
 }
 
 Result<int> run_balance(const BalanceArguments& arguments) {
-  auto problem = of_given(read_problem(arguments));
+  auto problem = as_usage_error(read_problem(arguments));
   if (!problem) return std::move(problem).error().with_context(arguments.costs);
   BalanceOptions options;
   options.improvement_rounds = arguments.effort;
   const auto started = std::chrono::steady_clock::now();
   const auto balanced = balance(*problem, options);
-  if (!balanced) return in_own_words(balanced.error(), *problem).with_context(arguments.costs);
+  if (!balanced) return error_of_bins(balanced.error(), *problem).with_context(arguments.costs);
   const BalanceResult& result = *balanced;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   (arguments.json ? print_json : print_table)(*problem, result, seconds.count());
-  return 0;
+  return kDone;
 }
 
 }  // namespace
 
 void add_balance(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand(
-      "balance", "Share items with costs out over bins so that the largest load is small.");
+      "balance", "Partition items with costs into bins so that the largest load is small.");
   auto arguments = std::make_shared<BalanceArguments>();
   command
       ->add_option("--costs", arguments->costs,
-                   "CSV: a row an item, a column a dimension, header optional; - reads standard "
-                   "input. A column called 'bytes' is no cost")
+                   "CSV with a row per item and a column per dimension, header optional; - reads "
+                   "standard input. A column called 'bytes' holds no costs")
       ->required()
       ->type_name("FILE");
-  command->add_option("--bins", arguments->bins, "How many bins; each gets at least one item")
+  command->add_option("--bins", arguments->bins, "Number of bins; each gets at least one item")
       ->required()
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30));
+      ->check(number_range(1, 1 << 30));
   command
       ->add_option("--slowdowns", arguments->slowdowns,
-                   "What each bin's loads are multiplied by: 1.2 is a bin that takes 20 % longer")
+                   "Factors of the bins' loads: a bin of 1.2 takes 20 % longer")
       ->delimiter(',')
       ->type_name("A,B,...");
-  command->add_option("--capacity", arguments->capacity, "At most so many bytes a bin, more than 0")
+  command
+      ->add_option("--capacity", arguments->capacity, "Limit of bytes per bin; default: no limit")
       ->type_name("SIZE");
   command
       ->add_option("--bytes-column", arguments->bytes_column,
-                   "The column of bytes, by name or number (the first is 1); default: 'bytes'")
+                   "Column of bytes, by name or number (the first is 1); default: 'bytes'")
       ->type_name("COLUMN");
   command
       ->add_option("--effort", arguments->effort,
-                   "Budget of the search, in looks at a pair of bins per bin; more is nearer the "
-                   "bound and slower")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+                   "Search budget: evaluations of a pair of bins, per bin. More gets nearer to the "
+                   "bound and takes longer")
+      ->check(number_range(std::int64_t{0}, std::int64_t{1} << 40))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "Print JSON instead of a table");
   command->footer(
-      "The largest of all dimensions counts, so bring them to one scale first (seconds).\n"
-      "JSON: bins lists row numbers from 0, loads the largest dimension of each bin; gap is "
-      "makespan / lower_bound - 1;\n"
-      "limit is what the lower bound is due to: total, largest-item, pigeonhole, tiles, counts, "
-      "memory, "
-      "trade-off, exact.\n"
-      "Examples:\n  isocost balance --costs costs.csv --bins 64\n"
-      "  isocost balance --costs costs.csv --bins 4 --slowdowns 1,1,1,1.2 --json > plan.json\n"
-      "  isocost balance --costs costs.csv --bins 64 --capacity 2GiB --bytes-column 3");
-  command->callback(
-      [arguments, &run] { run = [arguments] { return exit_status(run_balance(*arguments)); }; });
+      "The largest load of all dimensions counts: bring them to one scale first (seconds).\n"
+      "JSON: bins lists row numbers from 0; loads is the largest dimension of each bin; gap is\n"
+      "makespan / lower_bound - 1; limit names the bound that is the greatest "
+      "(docs/balancing.md).\n"
+      "Examples:\n  isocost-lab balance --costs costs.csv --bins 64\n"
+      "  isocost-lab balance --costs costs.csv --bins 4 --slowdowns 1,1,1,1.2 --json > plan.json\n"
+      "  isocost-lab balance --costs costs.csv --bins 64 --capacity 2GiB --bytes-column 3");
+  command->callback([arguments, &run] { run = [arguments] { return run_balance(*arguments); }; });
 }
 
 }  // namespace isocost::cli

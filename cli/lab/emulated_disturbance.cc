@@ -22,7 +22,7 @@ bool take_number(std::string_view& text, T& number) {
   return failure == std::errc();
 }
 
-// "1.2", "1.2@50" or "1.2@50-150": a factor, and the steps in which it holds.
+// Parses "1.2", "1.2@50" or "1.2@50-150": a factor, and the steps in which it applies.
 bool take_change(std::string_view text, EmulatedChange& change) {
   change.until = std::numeric_limits<std::size_t>::max();
   if (!take_number(text, change.factor)) return false;
@@ -39,9 +39,11 @@ bool take_change(std::string_view text, EmulatedChange& change) {
 }
 
 Error bad_change(const char* flag, const std::string& text, const char* like) {
-  return {ErrorCode::kInvalidArgument,
-          std::string(flag) + " is '" + text + "'; it must be like " + like +
-              ": a factor from 0.01 to 100, and the steps from and before which it holds"};
+  return {ErrorCode::kInvalidArgument, std::string(flag) + " is '" + text + "'; it must be like " +
+                                           like +
+                                           ": a factor from 0.01 to 100, and the first step that "
+                                           "it applies to and the first that it "
+                                           "no longer does"};
 }
 
 }  // namespace
@@ -81,7 +83,7 @@ Result<EmulatedDisturbance> parse_disturbance(const DisturbanceText& text, std::
 
 namespace {
 
-// Box and Muller (1958).
+// Draws a standard normal number by the method of Box and Muller (1958).
 double normal(Random& random) {
   const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
   return radius * std::cos(2 * std::numbers::pi * random.uniform());

@@ -10,7 +10,7 @@
 
 namespace isocost::cli {
 
-/// In steps from `from` until before `until` seconds are multiplied by `factor`.
+/// Seconds are multiplied by `factor` from step `from` to the step before `until`.
 struct EmulatedChange {
   double factor = 1;
   std::size_t from = 0;
@@ -19,27 +19,28 @@ struct EmulatedChange {
   double at(std::size_t step) const { return step >= from && step < until ? factor : 1; }
 };
 
-/// What the node is not told of how long passes take.
+/// Changes of the passes' seconds that the node is not told of.
 struct EmulatedDisturbance {
-  double noise = 0;           ///< Standard deviation of a microbatch's seconds, relative.
-  std::size_t slow_rank = 0;  ///< Data index, of both modules' replicas.
-  EmulatedChange slow = {};   ///< Of all that slow_rank does.
+  double noise = 0;           ///< Relative standard deviation of a microbatch's seconds.
+  std::size_t slow_rank = 0;  ///< Data index of a replica of both modules.
+  EmulatedChange slow = {};   ///< Affects all passes of slow_rank.
   EmulatedChange encoder = {};
   EmulatedChange llm = {};
   std::uint64_t seed = 0;
 };
 
-/// The same as people write it.
+/// The flags that describe a disturbance.
 struct DisturbanceText {
   double noise = 0;
   std::string slow_rank;             ///< "3:1.2@50-150"; empty: none.
   std::vector<std::string> changes;  ///< "encoder:3@100" or "llm:1.5@20-40".
 };
 
-/// Errors: kInvalidArgument naming the flag, what it is and what it must be.
+/// Parses the flags for a job of `ranks` data indexes. Errors: kInvalidArgument naming the flag,
+/// its value and what it must be.
 Result<EmulatedDisturbance> parse_disturbance(const DisturbanceText& text, std::size_t ranks);
 
-/// A microbatch of a replica.
+/// Identifies a microbatch of a replica.
 struct EmulatedWork {
   bool encoder = false;
   std::size_t replica = 0;
@@ -47,7 +48,7 @@ struct EmulatedWork {
   std::size_t microbatch = 0;
 };
 
-/// What it takes. Noise is the same for the same work and seed.
+/// Returns the load with the disturbance. Noise depends on seed and work only.
 SampleCost disturbed(const EmulatedDisturbance& by, const EmulatedWork& work, SampleCost load);
 
 }  // namespace isocost::cli

@@ -9,7 +9,7 @@
 namespace isocost::cli {
 namespace {
 
-// [encoder replicas]: the slots that feed something, and their numbers without the others.
+// [encoder replicas]: the slots that feed something, renumbered without gaps.
 using SlotNumbers = std::vector<std::map<std::uint32_t, std::uint32_t>>;
 
 SlotNumbers number_slots(const EmulatedMicrobatches& encoder, const EmulatedMicrobatches& llm) {

@@ -4,19 +4,20 @@
 
 #include "balancer/pipeline/pipeline_model.h"
 #include "balancer/pipeline/simulator.h"
-#include "cli/lab/emulated_sync.h"
+#include "cli/lab/replica_timeline.h"
 
 namespace isocost::cli {
 
-/// A step's microbatches, replica by replica.
+/// The microbatches of a step [replicas][slots].
 using EmulatedMicrobatches = std::vector<std::vector<EmulatedMicrobatch>>;
 
-/// What emulated trainers did in a step, for the simulator. `encoder` is empty where no ranks are
-/// the encoder's own; a slot of it that feeds nothing did nothing, and is left out.
+/// Returns the work of emulated trainers in a step, for the simulator. `encoder` is empty if the
+/// encoder has no ranks of its own. Slots of it that feed nothing are left out: they had no work.
 PipelineStep work_of(const PipelineModel& model, const EmulatedMicrobatches& encoder,
                      const EmulatedMicrobatches& llm);
 
-/// An encoder's microbatch is one of the LLM's, whatever replica does it.
+/// Whether each encoder microbatch feeds one microbatch of the LLM, and each of these is fed by
+/// one.
 bool is_coupled(const EmulatedMicrobatches& llm);
 
 }  // namespace isocost::cli

@@ -1,4 +1,4 @@
-"""isocost balance from the outside: what it prints, and what it says about bad input."""
+"""isocost-lab balance from the outside: what it prints, and what it says about bad input. Argument: isocost-lab."""
 
 import json
 import pathlib
@@ -7,14 +7,14 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = ""
+LAB = ""
 
 
 def balance(table, *options):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "costs.csv"
         path.write_text(table, encoding="utf-8")
-        command = [PROGRAM, "balance", "--costs", str(path), *options]
+        command = [LAB, "balance", "--costs", str(path), *options]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -36,7 +36,7 @@ class Balance(unittest.TestCase):
         self.assertEqual(plan["gap"], 0)
         self.assertEqual(plan["lower_bound"], 4)
 
-    def test_table_on_request_of_nothing_else(self):
+    def test_the_default_is_a_table(self):
         done = balance(self.TABLE, "--bins", "2")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("proved optimal", done.stdout)
@@ -84,5 +84,5 @@ class Balance(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
+    LAB = sys.argv.pop(1)
     unittest.main()

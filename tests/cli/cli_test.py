@@ -1,4 +1,4 @@
-"""The program as a user types it: help, exit status, messages, signals. Argument: the program."""
+"""The programs as a user types them: help, exit status, messages, signals. Arguments: isocost, isocost-lab."""
 
 import json
 import os
@@ -13,14 +13,24 @@ import tempfile
 import unittest
 import zlib
 
+LAB = sys.argv.pop()
 PROGRAM = sys.argv.pop()
-COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "balance", "predict", "profile", "profile-data",
-            "plan", "simulate", "emulate", "top"]
+COMMANDS = ["serve", "index", "check", "make-shards", "keygen", "data profile", "model profile", "predict", "plan",
+            "top"]
+LAB_COMMANDS = ["simulate", "balance", "emulate"]
 SECONDS = 30
 
 
+def run(program, *arguments):
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS)
+
+
 def isocost(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=SECONDS)
+    return run(PROGRAM, *arguments)
+
+
+def isocost_lab(*arguments):
+    return run(LAB, *arguments)
 
 
 def gray_png(side):
@@ -34,24 +44,48 @@ def gray_png(side):
 
 class Help(unittest.TestCase):
     def test_lists_every_command(self):
-        shown = isocost("--help")
-        self.assertEqual(shown.returncode, 0)
-        for command in COMMANDS:
-            self.assertIn(command, shown.stdout)
+        for program, commands in ((PROGRAM, COMMANDS), (LAB, LAB_COMMANDS)):
+            shown = run(program, "--help")
+            self.assertEqual(shown.returncode, 0)
+            for command in commands:
+                self.assertIn(f"\n  {command.split()[0]} ", shown.stdout)
 
     def test_every_command_has_an_example(self):
-        for command in COMMANDS:
-            shown = isocost(command, "--help")
-            self.assertEqual(shown.returncode, 0, command)
-            self.assertIn(f"isocost {command} ", shown.stdout)
+        for program, commands in ((PROGRAM, COMMANDS), (LAB, LAB_COMMANDS)):
+            for command in commands:
+                shown = run(program, *command.split(), "--help")
+                self.assertEqual(shown.returncode, 0, command)
+                self.assertIn(f"  {pathlib.Path(program).name} {command} ", shown.stdout)
+
+    def test_a_range_is_shown(self):
+        self.assertIn("--workers INT:0 to 1024 [0]", isocost("index", "--help").stdout)
 
     def test_an_unknown_command_is_named(self):
-        self.assertIn("there is no command 'surve'; isocost --help lists them", isocost("surve", "--ranks", "2").stderr)
-        self.assertIn("there is no flag '--ranks'", isocost("--ranks", "2").stderr)
+        for arguments, says in (
+            (["surve", "--ranks", "2"], "isocost: there is no command 'surve'; isocost --help lists them"),
+            (["--ranks", "2"], "isocost: there is no flag '--ranks'; isocost --help lists them"),
+            (["data", "profil"], "isocost: there is no command 'profil'; isocost data --help lists them"),
+        ):
+            refused = isocost(*arguments)
+            self.assertEqual((refused.returncode, refused.stderr), (2, says + "\n"))
+        self.assertIn("isocost-lab: there is no command 'serve'", isocost_lab("serve").stderr)
+
+    def test_a_command_of_the_lab_is_named(self):
+        for command in LAB_COMMANDS:
+            refused = isocost(command, "--json")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(f"'{command}' is a command of another program: isocost-lab {command}", refused.stderr)
 
     def test_wrong_usage_is_status_2(self):
-        for arguments in ([], ["surve"], ["serve", "--rnaks", "2"], ["check"], ["keygen"]):
+        for arguments in ([], ["surve"], ["serve", "--rnaks", "2"], ["serve", "--data", "x"], ["check"], ["keygen"],
+                          ["data"], ["model"]):
             self.assertEqual(isocost(*arguments).returncode, 2, arguments)
+        for arguments in ([], ["simulate"], ["balance", "--bins", "2"]):
+            self.assertEqual(isocost_lab(*arguments).returncode, 2, arguments)
+
+    def test_both_programs_tell_their_version(self):
+        self.assertRegex(isocost("--version").stdout, r"^isocost \d+\.\d+\.\d+\n$")
+        self.assertRegex(isocost_lab("--version").stdout, r"^isocost-lab \d+\.\d+\.\d+\n$")
 
 
 class WithShards(unittest.TestCase):
@@ -72,7 +106,7 @@ class WithShards(unittest.TestCase):
     def serve(self, *arguments, bind="tcp://127.0.0.1:*"):
         """A running node and its endpoint."""
         node = subprocess.Popen(
-            [PROGRAM, "serve", "--shards", self.shards, "--bind", bind, "--bad-samples-file",
+            [PROGRAM, "serve", "--data", self.shards, "--bind", bind, "--bad-samples-file",
              self.directory / "bad.jsonl", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(node.communicate)
@@ -93,7 +127,7 @@ class MakeShards(WithShards):
 
 class Predict(WithShards):
     def test_a_sample_by_key_and_by_its_load_are_the_same(self):
-        by_key = isocost("predict", "--shards", self.shards, "--sample", "s007", "--json")
+        by_key = isocost("predict", "--data", self.shards, "--sample", "s007", "--json")
         self.assertEqual(by_key.returncode, 0, by_key.stderr)
         llm = json.loads(by_key.stdout)["modules"]["llm"]
         self.assertEqual(llm["units"], len("sample 7") + 2)  # BOS and EOS
@@ -104,7 +138,7 @@ class Predict(WithShards):
 
     def test_what_cannot_be_is_refused(self):
         for arguments in ([], ["--llm", "0"], ["--llm", "5x"], ["--vision", "16777217"], ["--sample", "s007"],
-                          ["--shards", self.shards], ["--shards", self.shards, "--sample", "s1", "--llm", "3"]):
+                          ["--data", self.shards], ["--data", self.shards, "--sample", "s1", "--llm", "3"]):
             refused = isocost("predict", *arguments)
             self.assertEqual(refused.returncode, 2, arguments)
         for arguments in (["--llm", ",".join(["16777216"] * 3), "--in-flight", "1000000"],
@@ -112,7 +146,7 @@ class Predict(WithShards):
             refused = isocost("predict", *arguments)
             self.assertEqual((refused.returncode, refused.stdout), (2, ""), arguments)
             self.assertIn("llm: ", refused.stderr)
-        missing = isocost("predict", "--shards", self.shards, "--sample", "nobody")
+        missing = isocost("predict", "--data", self.shards, "--sample", "nobody")
         self.assertNotEqual(missing.returncode, 0)
         self.assertIn("'nobody'", missing.stderr)
 
@@ -155,25 +189,25 @@ class Predict(WithShards):
         self.assertEqual((vision["beyond_memory"], llm["beyond_memory"]), (False, True))
 
 
-class Profile(unittest.TestCase):
+class ModelProfile(unittest.TestCase):
     def test_an_output_that_cannot_be_is_refused_before_measuring(self):
         for out in ("/nonexistent/p.json", "/", ""):
-            refused = isocost("profile", "--example", "--out", out)
+            refused = isocost("model", "profile", "--example", "--out", out)
             self.assertEqual(refused.returncode, 2, refused.stderr)
             self.assertIn("--out", refused.stderr)
 
     def test_budgets_have_units(self):
         # Refused for its output, a budget was understood.
         for budget in ("30", "30s", "5m", "1h", "0.5 h"):
-            understood = isocost("profile", "--example", "--budget", budget, "--out", "/nonexistent/p.json")
+            understood = isocost("model", "profile", "--example", "--budget", budget, "--out", "/nonexistent/p.json")
             self.assertIn("/nonexistent/p.json", understood.stderr, budget)
         for budget in ("1d", "0s", "-5m", "nan", "inf", "200h", ""):
-            refused = isocost("profile", "--example", f"--budget={budget}", "--out", "/nonexistent/p.json")
+            refused = isocost("model", "profile", "--example", f"--budget={budget}", "--out", "/nonexistent/p.json")
             self.assertEqual(refused.returncode, 2, budget)
             self.assertIn("--budget", refused.stderr, budget)
 
     def test_help_tells_the_least_time(self):
-        self.assertIn("at least 5 times", isocost("profile", "--help").stdout)
+        self.assertIn("at least 5 times", isocost("model", "profile", "--help").stdout)
 
 
 class Check(WithShards):
@@ -228,8 +262,8 @@ class Check(WithShards):
         (bad,) = json.loads(checked.stdout)["bad"]
         self.assertEqual(bad["key"], "700")
         self.assertIn("half of the memory budget", bad["reason"])
-        served = isocost("serve", "--shards", self.directory / "two", "--memory", "4MiB", "--ranks", "1",
-                         "--global-batch", "2", "--microbatches", "1", "--bind", "tcp://127.0.0.1:*",
+        served = isocost("serve", "--data", self.directory / "two", "--memory", "4MiB", "--ranks", "1",
+                         "--global-batch-size", "2", "--microbatches", "1", "--bind", "tcp://127.0.0.1:*",
                          "--on-bad-sample", "fail", "--bad-samples-file", "")
         self.assertEqual(served.returncode, 1, served.stderr)
         self.assertIn(bad["reason"], served.stderr)
@@ -241,18 +275,18 @@ class Check(WithShards):
             self.assertIn(str(self.directory), failed.stderr)
 
 
-class ProfileData(WithShards):
-    OPTIONS = ("--ranks", "2", "--microbatches", "2", "--global-batch", "8", "--batches", "4")
+class DataProfile(WithShards):
+    OPTIONS = ("--ranks", "2", "--microbatches", "2", "--global-batch-size", "8", "--batches", "4")
 
     def test_table_json_and_report(self):
         page = self.directory / "report.html"
-        shown = isocost("profile-data", self.shards, *self.OPTIONS, "--html", page, "--gpu-hours", "100")
+        shown = isocost("data", "profile", self.shards, *self.OPTIONS, "--html", page, "--gpu-hours", "100")
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.assertIn("40 samples, 0 bad; 40 profiled", shown.stdout)
         self.assertIn("of 100 GPU-hours: ", shown.stdout)
         self.assertIn("profiling samples", shown.stderr)
         self.assertTrue(page.read_text(encoding="utf-8").startswith("<!doctype html>"))
-        printed = isocost("profile-data", self.shards, *self.OPTIONS, "--json", "--samples", "10")
+        printed = isocost("data", "profile", self.shards, *self.OPTIONS, "--json", "--samples", "10")
         profile = json.loads(printed.stdout)
         self.assertEqual(profile["samples"], 40)
         self.assertEqual(len(profile["loads"]["rows"]), 10)
@@ -262,17 +296,17 @@ class ProfileData(WithShards):
 
     def test_the_hours_saved_are_everywhere(self):
         page = self.directory / "report.html"
-        printed = isocost("profile-data", self.shards, *self.OPTIONS, "--gpu-hours", "100", "--json", "--html", page)
+        printed = isocost("data", "profile", self.shards, *self.OPTIONS, "--gpu-hours", "100", "--json", "--html", page)
         profile = json.loads(printed.stdout)
         hours = profile["gpu_hours"]
         self.assertEqual((hours["of"], hours["blind"]), ("run", 100))
         self.assertAlmostEqual(hours["saved"], 100 * profile["skew"]["saved_share"])
         self.assertIn("GPU-hours of the run: 100 in order", page.read_text(encoding="utf-8"))
-        unsaid = json.loads(isocost("profile-data", self.shards, *self.OPTIONS, "--json").stdout)
+        unsaid = json.loads(isocost("data", "profile", self.shards, *self.OPTIONS, "--json").stdout)
         self.assertIsNone(unsaid["gpu_hours"])
 
     def test_text_alone_has_no_correlation(self):
-        shown = isocost("profile-data", self.shards, *self.OPTIONS)
+        shown = isocost("data", "profile", self.shards, *self.OPTIONS)
         self.assertIn("correlation of encoder and LLM seconds: - (of ranks -)", shown.stdout)
 
     def test_impossible_numbers_are_refused(self):
@@ -283,22 +317,22 @@ class ProfileData(WithShards):
                                ("--heaviest", ("-1", "18446744073709551615")),
                                ("--ranks", ("0", "-1", "99999999999999999999"))):
             for value in values:
-                refused = isocost("profile-data", self.shards, f"{option}={value}")
+                refused = isocost("data", "profile", self.shards, f"{option}={value}")
                 self.assertEqual((refused.returncode, refused.stdout), (2, ""), (option, value))
                 name = option.removeprefix("--").replace("-", "[-_]")
                 self.assertRegex(refused.stderr, name, (option, value))
                 self.assertLess(len(refused.stderr), 200, (option, value))
         page = self.directory / "missing" / "report.html"
-        refused = isocost("profile-data", self.shards, *self.OPTIONS, "--html", page)
+        refused = isocost("data", "profile", self.shards, *self.OPTIONS, "--html", page)
         self.assertEqual(refused.returncode, 2, refused.stderr)
         self.assertIn(str(page), refused.stderr)
 
     def test_plan_reads_what_it_wrote(self):
         data = self.directory / "D.json"
-        data.write_text(isocost("profile-data", self.shards, *self.OPTIONS, "--json").stdout, encoding="utf-8")
+        data.write_text(isocost("data", "profile", self.shards, *self.OPTIONS, "--json").stdout, encoding="utf-8")
         layout = self.directory / "layout.json"
-        options = ("--gpus", "4", "--global-batch", "16", "--batches", "1", "--search", "50", "--json")
-        planned = isocost("plan", "--data", data, *options, "--output", layout)
+        options = ("--gpus", "4", "--global-batch-size", "16", "--batches", "1", "--search", "50", "--json")
+        planned = isocost("plan", "--data-profile", data, *options, "--output", layout)
         self.assertEqual(planned.returncode, 0, planned.stderr)
         best = json.loads(planned.stdout)["best"][0]["layout"]
         written = json.loads(layout.read_text(encoding="utf-8"))
@@ -309,37 +343,38 @@ class ProfileData(WithShards):
 
     def test_simulate_and_emulate_read_what_it_wrote(self):
         data = self.directory / "D.json"
-        data.write_text(isocost("profile-data", self.shards, *self.OPTIONS, "--json").stdout, encoding="utf-8")
-        job = ("--dp", "2", "--pp", "3", "--microbatches", "2", "--global-batch", "8", "--steps", "2", "--json")
-        simulated = isocost("simulate", "--data", data, *job)
+        data.write_text(isocost("data", "profile", self.shards, *self.OPTIONS, "--json").stdout, encoding="utf-8")
+        job = ("--dp", "2", "--pp", "3", "--microbatches", "2", "--global-batch-size", "8", "--steps", "2", "--json")
+        simulated = isocost_lab("simulate", "--data-profile", data, *job)
         self.assertEqual(simulated.returncode, 0, simulated.stderr)
-        isocost_step = json.loads(simulated.stdout)["policies"]["isocost"]
-        self.assertGreaterEqual(isocost_step["step_s"], isocost_step["bound_s"])
-        emulated = isocost("emulate", "--data", data, *job, "--step-seconds", "0.05")
+        cost = json.loads(simulated.stdout)["policies"]["cost"]
+        self.assertGreaterEqual(cost["step_s"], cost["bound_s"])
+        emulated = isocost_lab("emulate", "--data-profile", data, *job, "--step-seconds", "0.05")
         self.assertEqual(emulated.returncode, 0, emulated.stderr)
         self.assertEqual(json.loads(emulated.stdout)["trainers"], 6)
 
     def test_one_kind_of_samples_is_taken(self):
-        for arguments in ((), ("--data", "D.json", "--trace", "a.csv"), ("--data", "D.json", "--weights", "1")):
-            for command in ("plan", "simulate", "emulate"):
-                refused = isocost(command, *arguments)
+        for arguments in ((), ("--data-profile", "D.json", "--trace", "a.csv"),
+                          ("--data-profile", "D.json", "--weights", "1")):
+            for program, command in ((PROGRAM, "plan"), (LAB, "simulate"), (LAB, "emulate")):
+                refused = run(program, command, *arguments)
                 self.assertEqual(refused.returncode, 2, arguments)
                 self.assertNotIn("does not exist", refused.stderr)
 
     def test_plan_names_what_is_wrong_with_the_file(self):
         data = self.directory / "D.json"
-        for text, says in (("{}", "isocost profile-data --json"), ("[", "parse error"), ("", "D.json")):
+        for text, says in (("{}", "isocost data profile --json"), ("[", "parse error"), ("", "D.json")):
             data.write_text(text, encoding="utf-8")
-            failed = isocost("plan", "--data", data)
+            failed = isocost("plan", "--data-profile", data)
             self.assertEqual(failed.returncode, 2)
             self.assertIn(says, failed.stderr)
             self.assertIn(str(data), failed.stderr)
-        self.assertIn("does not exist", isocost("plan", "--data", self.directory / "none.json").stderr)
+        self.assertIn("does not exist", isocost("plan", "--data-profile", self.directory / "none.json").stderr)
 
 
 class Serve(WithShards):
     def failure(self, *arguments):
-        failed = isocost("serve", "--shards", self.shards, *arguments)
+        failed = isocost("serve", "--data", self.shards, *arguments)
         self.assertEqual(failed.returncode, 2, failed.stderr)
         self.assertEqual(failed.stdout, "")
         return failed.stderr
@@ -374,8 +409,8 @@ class Serve(WithShards):
             (pictures / f"{side}.png").write_bytes(whole if side != 32 else whole[:45] + bytes(10) + whole[55:])
         shards, summary = self.directory / "broken", self.directory / "run.json"
         self.assertEqual(isocost("make-shards", pictures, shards).returncode, 0)
-        failed = isocost("serve", "--shards", shards, "--bind", "tcp://127.0.0.1:*", "--ranks", 1,
-                         "--max-bad-samples", 0, "--bad-samples-file", self.directory / "bad.jsonl", "--summary", summary)
+        failed = isocost("serve", "--data", shards, "--bind", "tcp://127.0.0.1:*", "--ranks", 1, "--max-bad-samples", 0,
+                         "--bad-samples-file", self.directory / "bad.jsonl", "--summary", summary)
         self.assertEqual(failed.returncode, 1, failed.stderr)
         self.assertIn("bad samples", failed.stderr)
         self.assertEqual(json.loads(summary.read_text())["samples"]["bad"], 1)
@@ -410,24 +445,25 @@ class Serve(WithShards):
         degrees = {"tensor": 1, "pipeline": 1, "data": 2}
         layout.write_text(json.dumps({"version": 1, "encoder_place": "own", "encoder": degrees, "llm": degrees,
                                       "microbatches": 3, "chunks": 1, "schedule": "1f1b"}))
-        self.serve("--layout", layout, "--global-batch", "6")
+        self.serve("--layout", layout, "--global-batch-size", "6")
         config = self.directory / "job.toml"
-        config.write_text(f"layout = '{layout}'\nglobal_batch = 6\n")
+        config.write_text(f"layout = '{layout}'\nglobal_batch_size = 6\n")
         self.serve("--config", config)
-        self.assertIn("ranks = 3", self.failure("--layout", layout, "--ranks", "3", "--global-batch", "12"))
+        self.assertIn("ranks = 3", self.failure("--layout", layout, "--ranks", "3", "--global-batch-size", "12"))
         self.assertIn("global_batch_size = 4: 2 ranks × 3 microbatches", self.failure("--layout", layout,
-                                                                                 "--global-batch", "4"))
+                                                                                 "--global-batch-size", "4"))
         layout.write_text("{}")
         self.assertIn(f"{layout}: ", self.failure("--config", config))
 
     def test_a_bad_value_is_named_with_its_flag(self):
         self.assertIn("--memory", self.failure("--memory", "much"))
-        self.assertIn("global_batch_size = 4", self.failure("--ranks", "2", "--microbatches", "4", "--global-batch", "4"))
+        self.assertIn("global_batch_size = 4: 2 ranks × 4 microbatches",
+                      self.failure("--ranks", "2", "--microbatches", "4", "--global-batch-size", "4"))
         self.assertIn("no/such.json", self.failure("--profile", "no/such.json"))
         profile = self.directory / "profile.json"
         profile.write_text("{")
         self.assertIn(str(profile), self.failure("--profile", profile))
-        for command in (("predict", "--llm", "5"), ("profile-data", self.shards)):
+        for command in (("predict", "--llm", "5"), ("data", "profile", self.shards)):
             failed = isocost(*command, "--profile", profile)
             self.assertEqual(failed.returncode, 2)
             self.assertIn(str(profile), failed.stderr)
@@ -474,13 +510,13 @@ class Top(WithShards):
     def test_a_metrics_port_in_use_is_status_2(self):
         _, url = self.watched()
         address = url.removeprefix("http://").removesuffix("/metrics")
-        failed = isocost("serve", "--shards", self.shards, "--bind", "tcp://127.0.0.1:*", "--metrics", address,
+        failed = isocost("serve", "--data", self.shards, "--bind", "tcp://127.0.0.1:*", "--metrics", address,
                          "--bad-samples-file", "")
         self.assertEqual(failed.returncode, 2, failed.stderr)
         self.assertIn(f"metrics = {address}: something listens there", failed.stderr)
 
     def test_a_bad_address_is_named(self):
-        failed = isocost("serve", "--shards", self.shards, "--metrics", "loader3:9464")
+        failed = isocost("serve", "--data", self.shards, "--metrics", "loader3:9464")
         self.assertEqual(failed.returncode, 2, failed.stderr)
         self.assertIn("'loader3:9464'", failed.stderr)
 

@@ -9,8 +9,8 @@
 
 namespace {
 
-void check(std::string_view text, const isocost::CostCsvOptions& options) {
-  const auto table = isocost::parse_cost_csv(text, options);
+void check(std::string_view text, const isocost::cli::CostCsvOptions& options) {
+  const auto table = isocost::cli::parse_cost_csv(text, options);
   if (!table) return;
   if (table->columns == 0 || table->rows() == 0 || table->rows() > options.max_rows) std::abort();
   if (table->values.size() != table->rows() * table->columns) std::abort();

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace isocost {
+namespace isocost::cli {
 namespace {
 
 using testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(CostCsv, MessagesShowNoControlCharactersOfTheFile) {
 }
 
 }  // namespace
-}  // namespace isocost
+}  // namespace isocost::cli

@@ -32,7 +32,7 @@ TEST(Trace, SaysWhatIsWrong) {
            {head + "1,x\n", "line 2"},
            {head + "-1,2\n", "line 2"},
            {head + "nan,2\n", "line 2"},
-           {head + "1,2\n\n1.5,2\n", "row 2 below the header: patches and tokens are whole"},
+           {head + "1,2\n\n1.5,2\n", "row 2 below the header: patches and tokens must be whole"},
            {head + "1,1e300\n", "row 1"},
            {head + "0,0\n", "neither patches nor tokens"},
        }) {

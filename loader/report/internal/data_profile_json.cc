@@ -146,7 +146,7 @@ Status check_head(const json& document) {
   const auto kind = document.find("kind");
   if (kind == document.end() || *kind != "data profile") {
     return corrupt("kind",
-                   "must be \"data profile\": isocost profile-data --json writes such files");
+                   "must be \"data profile\": isocost data profile --json writes such files");
   }
   const auto version = document.find("version");
   if (version == document.end()) return corrupt("version", "is missing");

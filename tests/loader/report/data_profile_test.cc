@@ -165,7 +165,7 @@ TEST_F(DataProfileTest, WhatIsWrongWithAFileIsNamed) {
   };
   auto bad = good;
   bad["kind"] = "profile";
-  EXPECT_THAT(says(bad), HasSubstr("isocost profile-data --json writes such files"));
+  EXPECT_THAT(says(bad), HasSubstr("isocost data profile --json writes such files"));
   bad = good;
   bad["version"] = 2;
   EXPECT_THAT(says(bad), HasSubstr("reads version 1"));

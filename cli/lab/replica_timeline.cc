@@ -1,32 +1,8 @@
-#include "cli/lab/emulated_sync.h"
+#include "cli/lab/replica_timeline.h"
+
+#include <utility>
 
 namespace isocost::cli {
-
-void Fault::raise(Error error) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::move(error);
-  }
-  source_.request_stop();
-}
-
-std::optional<Error> Fault::error() const {
-  const std::lock_guard lock(mutex_);
-  return error_;
-}
-
-bool Barrier::join(const std::stop_token& stop, EmulatedTime deadline) {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t turn = turn_;
-  if (++waiting_ == size_) {
-    waiting_ = 0;
-    ++turn_;
-    if (at_barrier_) at_barrier_();
-    met_.notify_all();
-    return true;
-  }
-  return met_.wait_until(lock, stop, deadline, [&] { return turn_ != turn; });
-}
 
 void ReplicaTimeline::clear() {
   const std::lock_guard lock(mutex_);

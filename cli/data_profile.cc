@@ -14,6 +14,9 @@
 #include "base/statistics.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/exit_status.h"
+#include "cli/number_range.h"
+#include "cli/signal_stop.h"
 #include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
 #include "loader/report/data_profile.h"
@@ -22,12 +25,12 @@
 namespace isocost::cli {
 namespace {
 
-struct ProfileArguments {
+struct DataProfileArguments {
   std::string directory;
   std::string index_dir;
   std::string profile;
   std::string html;
-  std::vector<std::pair<const OptionSpec*, std::string>> recipe;  // in the order given
+  std::vector<std::pair<const OptionSpec*, std::string>> recipe;  // flags in the order given
   DataProfileOptions options;
   bool json = false;
   bool verbose = false;
@@ -41,8 +44,8 @@ std::string correlation_text(const std::optional<double>& value) {
 }
 
 void print_distributions(const DataProfile& profile) {
-  std::printf("\n%-18s %12s %12s %12s %12s %12s\n", "of a sample", "mean", "median", "90 %", "99 %",
-              "most");
+  std::printf("\n%-18s %12s %12s %12s %12s %12s\n", "per sample", "mean", "median", "90 %", "99 %",
+              "largest");
   for (const SampleQuantity& quantity : sample_quantities()) {
     const Distribution d = distribution_of(values_of(profile, quantity));
     if (d.most == 0) continue;
@@ -71,7 +74,7 @@ void print_heaviest(const DataProfile& profile) {
   for (const ProfiledSample& sample : profile.samples) {
     mean += sample.total_s() / static_cast<double>(profile.samples.size());
   }
-  std::printf("\nthe dearest 1 %% take %.1f %% of all seconds; the heaviest samples:\n",
+  std::printf("\nthe most expensive 1 %% take %.1f %% of all seconds; the heaviest samples:\n",
               100 * profile.heaviest_percent_share);
   for (const HeavySample& heavy : profile.heaviest) {
     std::printf("%8.1f x mean  %s: %s (%s)\n", mean > 0 ? heavy.sample.total_s() / mean : 1.0,
@@ -83,7 +86,8 @@ void print_hours(const DataProfile& profile) {
   const std::optional<GpuHours> hours = profile.gpu_hours();
   if (!hours) {
     std::printf(
-        "(the default profile knows proportions only: --gpu-hours or --profile for hours)\n");
+        "(the default model profile holds proportions only: give --gpu-hours or --profile for "
+        "hours)\n");
   } else if (hours->of_run) {
     std::printf("of %.4g GPU-hours: %.4g\n", hours->blind, hours->saved());
   } else {
@@ -113,10 +117,11 @@ void print_skew(const DataProfile& profile) {
 }
 
 void print_table(const DataProfile& profile) {
-  std::printf("%s: %llu samples, %llu bad; %zu profiled, %llu refused by the recipe; profile %s\n",
-              profile.directory.c_str(), static_cast<unsigned long long>(profile.dataset_size),
-              static_cast<unsigned long long>(profile.bad), profile.samples.size(),
-              static_cast<unsigned long long>(profile.refused), profile.profile_source.c_str());
+  std::printf(
+      "%s: %llu samples, %llu bad; %zu profiled, %llu refused by the recipe; model profile %s\n",
+      profile.directory.c_str(), static_cast<unsigned long long>(profile.dataset_size),
+      static_cast<unsigned long long>(profile.bad), profile.samples.size(),
+      static_cast<unsigned long long>(profile.refused), profile.profile_source.c_str());
   if (profile.refused > 0) std::printf("first refused: %s\n", profile.refused_example.c_str());
   print_modalities(profile);
   print_distributions(profile);
@@ -127,14 +132,14 @@ void print_table(const DataProfile& profile) {
   print_skew(profile);
 }
 
-Result<int> profile_command(ProfileArguments arguments) {
+Result<int> data_profile(DataProfileArguments arguments) {
   ISOCOST_TRY(check_output_file("--html", arguments.html));
   const SignalStop signals;
   DataProfileOptions& options = arguments.options;
   options.stop = signals.token();
   options.progress = progress_bar();
   if (!arguments.profile.empty()) {
-    ISOCOST_ASSIGN(options.profile, of_given(CostProfile::load(arguments.profile)));
+    ISOCOST_ASSIGN(options.profile, as_usage_error(CostProfile::load(arguments.profile)));
   }
   NodeOptions node;
   for (const auto& [spec, value] : arguments.recipe) {
@@ -159,32 +164,35 @@ Result<int> profile_command(ProfileArguments arguments) {
   } else {
     print_table(profile);
   }
-  return 0;
+  return kDone;
 }
 
-void add_options(CLI::App& command, const std::shared_ptr<ProfileArguments>& arguments) {
+void add_options(CLI::App& command, const std::shared_ptr<DataProfileArguments>& arguments) {
   DataProfileOptions& options = arguments->options;
   command.add_option("DIR", arguments->directory, "Directory of shards (*.tar, *.tar.gz)")
       ->required();
-  // As signed numbers, so that -1 is not a huge one. CLI11 clamps what exceeds 64 bits: no limit
-  // may be the largest of them.
+  // The limits are signed, so that -1 is not read as a huge number.
   const auto count = [&command](const char* name, auto& value, std::int64_t least,
                                 std::int64_t most, const char* text) {
-    command.add_option(name, value, text)->check(CLI::Range(least, most))->capture_default_str();
+    command.add_option(name, value, text)->check(number_range(least, most))->capture_default_str();
   };
-  count("--samples", options.samples, 0, 1'000'000'000, "At most so many, drawn at random; 0: all");
-  command.add_option("--profile", arguments->profile, "Cost profile; empty: the stated default")
+  count("--samples", options.samples, 0, 1'000'000'000,
+        "Samples to profile, drawn at random; 0: all");
+  command.add_option("--profile", arguments->profile, "Model profile; default: a stated one")
       ->type_name("FILE");
-  count("--global-batch", options.global_batch_size, 1, 1'000'000, "Samples a step");
+  count("--global-batch-size", options.global_batch_size, 1, 1'000'000,
+        "Samples per optimizer step");
   count("--ranks", options.ranks, 1, 100'000, "Data-parallel ranks");
-  count("--microbatches", options.microbatches, 1, 100'000, "Per rank and step");
-  count("--batches", options.batches, 1, 100'000, "Global batches that skew is measured on");
+  count("--microbatches", options.microbatches, 1, 100'000, "Microbatches per rank and step");
+  count("--batches", options.batches, 1, 100'000, "Global batches over which skew is computed");
   command.add_option("--gpu-hours", options.gpu_hours,
-                     "What a run takes without balancing: tells the hours saved; 0: not said");
-  count("--heaviest", options.heaviest, 0, 100'000, "Samples to list");
-  count("--seed", options.seed, 0, std::int64_t{1} << 53, "Of the samples and batches drawn");
-  command.add_option("--index-dir", arguments->index_dir,
-                     "Where indexes are kept; empty: .isocost beside the shards");
+                     "GPU-hours of a run without balancing, to report the hours saved; 0: unknown");
+  count("--heaviest", options.heaviest, 0, 100'000, "Samples to list, the most expensive first");
+  count("--seed", options.seed, 0, std::int64_t{1} << 53, "Seed of the samples and batches drawn");
+  command
+      .add_option("--index-dir", arguments->index_dir,
+                  "Where indexes are kept; empty: .isocost beside the shards")
+      ->type_name("DIR");
   for (const OptionSpec& spec : node_option_table()) {
     if (!spec.name.starts_with("recipe.")) continue;
     command
@@ -196,29 +204,31 @@ void add_options(CLI::App& command, const std::shared_ptr<ProfileArguments>& arg
             spec.text + " [" + spec.get(NodeOptions{}) + "]")
         ->type_name(spec.value);
   }
-  command.add_option("--html", arguments->html, "Write a report with plots")->type_name("FILE");
+  command.add_option("--html", arguments->html, "Write an HTML report with plots")
+      ->type_name("FILE");
   command.add_flag("--json", arguments->json,
-                   "Print JSON, with the loads that --data of plan, simulate and emulate reads");
-  command.add_flag("--verbose", arguments->verbose, "Log debug messages, too");
+                   "Print JSON, which --data-profile of 'isocost plan' and of isocost-lab reads");
+  command.add_flag("--verbose", arguments->verbose, "Log debug messages as well");
 }
 
 }  // namespace
 
-void add_profile_data(CLI::App& app, Run& run) {
+void add_data_profile(CLI::App& app, Run& run) {
+  CLI::App* data = app.add_subcommand("data", "Profile a data set: 'isocost data profile'.");
+  data->require_subcommand(1);
   CLI::App* command =
-      app.add_subcommand("profile-data", "Tell what a data set costs, from its index alone.");
-  auto arguments = std::make_shared<ProfileArguments>();
+      data->add_subcommand("profile", "Predict the cost of a data set from its index alone.");
+  auto arguments = std::make_shared<DataProfileArguments>();
   add_options(*command, arguments);
   command->footer(
-      "Nothing is decoded. The recipe's flags are those of serve.\n"
+      "Nothing is decoded. The recipe's flags are those of 'isocost serve'.\n"
       "Examples:\n"
-      "  isocost profile-data data/shards --html report.html\n"
-      "  isocost profile-data data/shards --ranks 64 --global-batch 1024 --gpu-hours 5000\n"
-      "  isocost profile-data data/shards --json > D.json && isocost plan --data D.json --gpus 64\n"
-      "What the figures mean: docs/data_profile.md.");
-  command->callback([arguments, &run] {
-    run = [arguments] { return exit_status(profile_command(*arguments)); };
-  });
+      "  isocost data profile data/shards --html report.html\n"
+      "  isocost data profile data/shards --ranks 64 --global-batch-size 1024 --gpu-hours 5000\n"
+      "  isocost data profile data/shards --json > data.json\n"
+      "  isocost plan --data-profile data.json --gpus 64\n"
+      "docs/data_profile.md explains the figures.");
+  command->callback([arguments, &run] { run = [arguments] { return data_profile(*arguments); }; });
 }
 
 }  // namespace isocost::cli

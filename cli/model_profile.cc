@@ -10,7 +10,6 @@
 
 #include "base/output_file.h"
 #include "cli/commands.h"
-#include "cli/console.h"
 #include "cli/number_range.h"
 
 namespace isocost::cli {
@@ -19,15 +18,15 @@ namespace {
 constexpr double kLeastSeconds = 1e-3;
 constexpr double kMostSeconds = 7 * 24 * 3600;
 
-struct ProfileArguments {
+struct ModelProfileArguments {
   bool example = false;
   std::string out = "profile.json";
   double budget_s = 60;
   int threads = 1;
 };
 
-// Replaces this process by the program that links libtorch; returns only where that fails.
-Error start_example(const ProfileArguments& arguments) {
+// Replaces this process by the program that links libtorch. Returns only if that fails.
+Error start_example(const ModelProfileArguments& arguments) {
   if (arguments.out.empty()) return {ErrorCode::kInvalidArgument, "--out is empty; name a file"};
   const Status writable = check_output_file("--out", arguments.out);
   if (!writable) return writable.error();
@@ -36,9 +35,9 @@ Error start_example(const ProfileArguments& arguments) {
   const std::string program = (self.parent_path() / "profile_example").string();
   if (failure || !std::filesystem::exists(program, failure)) {
     return {ErrorCode::kNotFound,
-            program + " is not there: Isocost was built without libtorch (ISOCOST_BUILD_TORCH)"};
+            program + " does not exist: Isocost was built without libtorch (ISOCOST_BUILD_TORCH)"};
   }
-  // A rank of the demo computes with so many threads, its BLAS included.
+  // BLAS computes with as many threads as a rank of the demo.
   const std::string threads = std::to_string(arguments.threads);
   setenv("OPENBLAS_NUM_THREADS", threads.c_str(), 1);
   setenv("OMP_NUM_THREADS", threads.c_str(), 1);
@@ -51,13 +50,16 @@ Error start_example(const ProfileArguments& arguments) {
 
 }  // namespace
 
-void add_profile(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand(
+void add_model_profile(CLI::App& app, Run& run) {
+  CLI::App* model = app.add_subcommand("model", "Measure a model: 'isocost model profile'.");
+  model->require_subcommand(1);
+  CLI::App* command = model->add_subcommand(
       "profile",
-      "Measure a model over a grid of loads; your own: isocost.profile_model in Python.");
-  auto arguments = std::make_shared<ProfileArguments>();
-  command->add_flag("--example", arguments->example, "The model of ./run demo")->required();
-  command->add_option("--out", arguments->out, "Profile to write")
+      "Measure the seconds of a model's modules over a grid of loads, and write a model profile.\n"
+      "Your own model is measured in Python, by isocost.profile_model.");
+  auto arguments = std::make_shared<ModelProfileArguments>();
+  command->add_flag("--example", arguments->example, "Measure the model of ./run demo")->required();
+  command->add_option("--out", arguments->out, "Model profile to write")
       ->type_name("FILE")
       ->capture_default_str();
   command
@@ -68,19 +70,17 @@ void add_profile(CLI::App& app, Run& run) {
           CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
       ->check(number_range(kLeastSeconds, kMostSeconds));
   command->add_option("--threads", arguments->threads, "Threads to compute with")
-      ->check(CLI::Range(1, 1024))
+      ->check(number_range(1, 1024))
       ->capture_default_str();
   command->footer(
-      "Example:\n  isocost profile --example --budget 5m --out profile.json\n"
-      "  isocost serve --shards data/shards --profile profile.json\n"
-      "Every load of the first grid (up to 15 a module) and of each cut is run at least 5 times, 2 "
-      "to\n"
-      "warm up and 3 that count, whatever the budget. A budget below the time of these runs, about "
-      "a\n"
-      "minute for the example's model on one core, is exceeded.\n"
+      "Examples:\n  isocost model profile --example --budget 5m --out profile.json\n"
+      "  isocost serve --data data/shards --profile profile.json\n"
+      "Each load of the first grid (up to 15 per module) and of each cut is run at least 5 times:\n"
+      "2 runs warm up, 3 runs count. These runs take about a minute for the example's model on "
+      "one\n"
+      "core; a smaller budget is exceeded.\n"
       "docs/profile.md says what is measured, and how to measure a model of your own.");
-  command->callback(
-      [arguments, &run] { run = [arguments] { return report(start_example(*arguments)); }; });
+  command->callback([arguments, &run] { run = [arguments] { return start_example(*arguments); }; });
 }
 
 }  // namespace isocost::cli

@@ -1,4 +1,4 @@
-#include "cli/lab/emulated_trainer.h"
+#include "cli/lab/emulated_pipeline.h"
 
 #include <algorithm>
 #include <map>
@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "balancer/layout/place.h"
-#include "cli/lab/emulated_sync.h"
+#include "cli/lab/barrier.h"
 #include "cli/lab/emulated_work.h"
+#include "cli/lab/fault.h"
+#include "cli/lab/replica_timeline.h"
 #include "costmodel/cost_model.h"
 #include "costmodel/sample_cost.h"
 #include "trainer_adapter/client.h"
@@ -21,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Time = EmulatedTime;
 
-Clock::duration length(double seconds) {
+Clock::duration duration_of(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
@@ -29,27 +31,27 @@ double seconds_between(Time from, Time to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-/// A stage's thread.
+/// The thread of one stage of a replica.
 struct StageThread {
   bool encoder = false;
   std::uint32_t replica = 0;
   std::uint32_t stage = 0;
-  std::size_t number = 0;  ///< Among all threads.
+  std::size_t number = 0;  ///< Index among all threads.
 };
 
-/// What a stage was sent of a microbatch, and what that takes it.
+/// A microbatch on one stage.
 struct Slot {
   Report report;
-  EmulatedMicrobatch microbatch;  ///< Feeds of the LLM's first stage alone.
+  EmulatedMicrobatch microbatch;  ///< Only the LLM's first stage sets the feeds.
   std::vector<Route> routes;
-  double seconds = 0;    ///< Modelled, of all passes so far.
-  double forward_s = 0;  ///< Of these.
+  double seconds = 0;    ///< Modelled seconds of all passes so far.
+  double forward_s = 0;  ///< The forward pass's part of them.
 
-  // Nothing to do: an encoder's in whose part of the step nothing has media.
+  // An encoder's microbatch without media needs no passes.
   bool empty(const StageThread& stage) const { return stage.encoder && routes.empty(); }
 };
 
-/// All stages of a job.
+/// All stages of a job: runs a thread per stage.
 class EmulatedPipeline {
  public:
   EmulatedPipeline(const EmulatedJob& job, const std::stop_token& stop)
@@ -90,10 +92,10 @@ class EmulatedPipeline {
   }
 
  private:
-  /// The replicas of a module.
+  /// One module.
   struct Side {
-    std::vector<std::unique_ptr<ReplicaTimeline>> timelines;  // a replica each
-    std::vector<std::unique_ptr<Barrier>> reductions;         // a stage each
+    std::vector<std::unique_ptr<ReplicaTimeline>> timelines;  // [replicas]
+    std::vector<std::unique_ptr<Barrier>> reductions;         // [stages]
   };
 
   static Side side(const ModuleStages& module) {
@@ -140,9 +142,9 @@ class EmulatedPipeline {
 
   Status run_step(const StageThread& stage, std::size_t step, Client& client) {
     if (stage.stage == 0) timeline_of(stage).clear();
-    ISOCOST_TRY(meet(*start_));
+    ISOCOST_TRY(join(*start_));
     std::vector<Slot> slots;
-    if (stage.encoder) {  // an encoder's program is the step's
+    if (stage.encoder) {  // its program depends on all microbatches of the step
       do {
         ISOCOST_TRY(receive(stage, step, client, slots));
       } while (slots.size() < slots_of_step_[stage.number]);
@@ -152,9 +154,9 @@ class EmulatedPipeline {
       if (pass.slot == slots.size()) ISOCOST_TRY(receive(stage, step, client, slots));
       if (!slots[pass.slot].empty(stage)) ISOCOST_TRY(run_pass(stage, pass, slots[pass.slot]));
     }
-    ISOCOST_TRY(meet(*side_of(stage).reductions[stage.stage]));
-    std::this_thread::sleep_for(length(module_of(stage).reduce_s * job_.time_scale));
-    ISOCOST_TRY(meet(*end_));
+    ISOCOST_TRY(join(*side_of(stage).reductions[stage.stage]));
+    std::this_thread::sleep_for(duration_of(module_of(stage).reduce_s * job_.time_scale));
+    ISOCOST_TRY(join(*end_));
     for (const Slot& slot : slots) ISOCOST_TRY(send_report(slot, client));
     return {};
   }
@@ -168,7 +170,7 @@ class EmulatedPipeline {
     }
     std::vector<FedMicrobatches> fed;
     for (const Slot& slot : slots) {
-      // An empty one goes with the one before.
+      // An empty slot is placed with the one before it.
       FedMicrobatches& of_slot = fed.emplace_back(fed.empty() ? FedMicrobatches{} : fed.back());
       if (slot.routes.empty()) continue;
       const auto [first, last] = std::minmax_element(
@@ -180,12 +182,12 @@ class EmulatedPipeline {
     return feeding_program(model.schedule, forwards_before(taken_, fed, lead), stage.stage);
   }
 
-  Status meet(Barrier& barrier) {
+  Status join(Barrier& barrier) {
     if (barrier.join(fault_.token(), deadline())) return {};
-    return stopped("another stage");
+    return stopped_waiting("another stage");
   }
 
-  Error stopped(const char* what) const {
+  Error stopped_waiting(const char* what) const {
     if (fault_.token().stop_requested()) return {ErrorCode::kCancelled, "stopped"};
     return {ErrorCode::kDeadlineExceeded,
             std::string("emulated trainer: waited too long for ") + what};
@@ -194,14 +196,14 @@ class EmulatedPipeline {
   Result<Time> end_of(ReplicaTimeline& timeline, std::size_t stage, PassKind kind,
                       std::uint32_t slot) {
     const auto ended = timeline.wait_for(stage, slot, kind, fault_.token(), deadline());
-    if (!ended) return stopped("a microbatch");
+    if (!ended) return stopped_waiting("a microbatch");
     return *ended;
   }
 
-  // Until what was sent at that time has arrived.
-  void await(Time sent, double bytes) const {
+  // Sleeps until bytes that were sent at that time have arrived.
+  void await_transfer(Time sent, double bytes) const {
     const double delay = job_.model.link.seconds(static_cast<std::int64_t>(bytes));
-    std::this_thread::sleep_until(sent + length(delay * job_.time_scale));
+    std::this_thread::sleep_until(sent + duration_of(delay * job_.time_scale));
   }
 
   Status await_inputs(const StageThread& stage, const Pass& pass, const Slot& slot) {
@@ -211,25 +213,25 @@ class EmulatedPipeline {
       ISOCOST_ASSIGN(const Time ended, end_of(timeline_of(stage), neighbour, pass.kind, pass.slot));
       const SampleCost& load = slot.microbatch.load;
       const double units = stage.encoder ? load.encoder_units : load.llm_units;
-      await(ended, units * module_of(stage).output_bytes_per_unit);
+      await_transfer(ended, units * module_of(stage).output_bytes_per_unit);
       return {};
     }
     if (forward) return await_rows(slot);
     return stage.encoder ? await_gradients(stage, pass.slot, slot) : Status{};
   }
 
-  // The LLM's first stage waits for the encoder's last ...
+  // The LLM's first stage waits for the outputs of the encoder's last stage.
   Status await_rows(const Slot& slot) {
     for (const EmulatedFeed& feed : slot.microbatch.feeds) {
       ISOCOST_ASSIGN(const Time ended,
                      end_of(*encoder_.timelines[feed.encoder_replica],
                             job_.model.encoder.stages - 1, PassKind::kForward, feed.slot));
-      await(ended, static_cast<double>(feed.bytes));
+      await_transfer(ended, static_cast<double>(feed.bytes));
     }
     return {};
   }
 
-  // ... and that one for the gradients of what it sent.
+  // The encoder's last stage waits for the gradients of these outputs.
   Status await_gradients(const StageThread& stage, std::uint32_t number, const Slot& slot) {
     std::set<std::pair<std::uint32_t, std::uint32_t>> fed;  // LLM replica, microbatch
     for (const Route& route : slot.routes) fed.emplace(route.replica, route.microbatch);
@@ -238,18 +240,18 @@ class EmulatedPipeline {
       ISOCOST_ASSIGN(const Time ended, end_of(llm, 0, PassKind::kBackward, microbatch));
       for (const EmulatedFeed& feed : llm.microbatch(microbatch).feeds) {
         if (feed.encoder_replica != stage.replica || feed.slot != number) continue;
-        await(ended, static_cast<double>(feed.bytes));
+        await_transfer(ended, static_cast<double>(feed.bytes));
       }
     }
     return {};
   }
 
-  // Waits for the pass's inputs, waits the pass out, and tells the neighbours.
+  // Waits for the inputs of the pass, sleeps for its seconds, and tells the neighbours.
   Status run_pass(const StageThread& stage, const Pass& pass, Slot& slot) {
     if (pass.kind != PassKind::kWeights) ISOCOST_TRY(await_inputs(stage, pass, slot));
     const Time started = Clock::now();
     const double seconds = pass_seconds(stage, pass.kind, slot.microbatch.load);
-    std::this_thread::sleep_until(started + length(seconds * job_.time_scale));
+    std::this_thread::sleep_until(started + duration_of(seconds * job_.time_scale));
     slot.seconds += seconds;
     if (pass.kind == PassKind::kForward) slot.forward_s = slot.seconds;
     if (pass.kind != PassKind::kWeights) {
@@ -261,7 +263,7 @@ class EmulatedPipeline {
   Status receive(const StageThread& stage, std::size_t step, Client& client,
                  std::vector<Slot>& slots) {
     ISOCOST_ASSIGN(auto next, client.next(fault_.token()));
-    if (!next) {  // the end of an epoch lies between two steps
+    if (!next) {  // an epoch ended between two steps
       ISOCOST_ASSIGN(next, client.next(fault_.token()));
     }
     if (!next) return Error(ErrorCode::kUnavailable, "the node ran out of microbatches");
@@ -277,7 +279,7 @@ class EmulatedPipeline {
     Slot& slot = slots.emplace_back();
     slot.report = {header.position, header.predicted_seconds};
     slot.routes = header.routes;
-    // All stages of a replica find the same.
+    // All stages of a replica compute the same load.
     slot.microbatch.load = disturbed(
         job_.disturbance, {stage.encoder, stage.replica, step, header.position.microbatch},
         spread_load(job_.job, job_.layout, prices_.of(header.load)));
@@ -286,16 +288,16 @@ class EmulatedPipeline {
     return {};
   }
 
-  // A feed's bytes are those of the samples that have rows in it.
+  // A feed has the bytes of the samples that have rows in it.
   std::vector<EmulatedFeed> feeds_of(const MicrobatchHeader& header) const {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::set<std::uint32_t>> samples;
     for (const Route& route : header.routes) {
       samples[{route.replica, route.microbatch}].insert(route.sample);
     }
     std::vector<EmulatedFeed> feeds;
-    for (const auto& [from, in_it] : samples) {
+    for (const auto& [from, fed] : samples) {
       double units = 0;
-      for (const std::uint32_t i : in_it) {
+      for (const std::uint32_t i : fed) {
         const Load& load = job_.loads[header.samples.at(i).id % job_.loads.size()];
         units += prices_.of(load).llm_units;
       }
@@ -305,8 +307,8 @@ class EmulatedPipeline {
     return feeds;
   }
 
-  // The node hears what the passes take by the model, not when this machine's threads woke: its
-  // load is no news of the emulated cluster. In the parts that it predicted of the stage's modules.
+  // Reports modelled seconds. Measured ones would hold the delays of this machine's threads, which
+  // say nothing about the emulated cluster. Each module gets the share that the node predicted.
   Status send_report(const Slot& slot, Client& client) const {
     const auto& predicted = slot.report.seconds;
     const double sum = std::accumulate(predicted.begin(), predicted.end(), 0.0);
@@ -328,7 +330,7 @@ class EmulatedPipeline {
                                                   : pass.backward_s + pass.weights_s;
   }
 
-  // Both run while every other thread waits.
+  // begin_step and end_step run at a barrier, while every other thread waits.
   void begin_step() {
     std::fill(waits_.begin(), waits_.end(), 0.0);
     std::fill(slots_of_step_.begin(), slots_of_step_.end(), 0);
@@ -362,9 +364,9 @@ class EmulatedPipeline {
   std::vector<StageThread> stages_;
   std::unique_ptr<Barrier> start_;
   std::unique_ptr<Barrier> end_;
-  std::vector<std::uint32_t> taken_;          // [microbatches]: see taken_before
-  std::vector<double> waits_;                 // [posts], read between meetings
-  std::vector<std::uint32_t> slots_of_step_;  // [posts]: microbatches that a stage has to take
+  std::vector<std::uint32_t> taken_;          // [microbatches], see taken_before
+  std::vector<double> waits_;                 // [stages], seconds; read at the barriers
+  std::vector<std::uint32_t> slots_of_step_;  // [stages], microbatches in this step
   Time step_started_;
   std::size_t finished_ = 0;
   std::vector<EmulatedStep> steps_;
@@ -372,8 +374,8 @@ class EmulatedPipeline {
 
 }  // namespace
 
-Result<std::vector<EmulatedStep>> emulate_trainers(const EmulatedJob& job,
-                                                   const std::stop_token& stop) {
+Result<std::vector<EmulatedStep>> run_emulated_pipeline(const EmulatedJob& job,
+                                                        const std::stop_token& stop) {
   ISOCOST_TRY(job.model.validate());
   return EmulatedPipeline(job, stop).run();
 }

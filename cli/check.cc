@@ -1,0 +1,68 @@
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/bad_sample_list.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/dataset_flags.h"
+#include "cli/exit_status.h"
+#include "cli/signal_stop.h"
+#include "loader/config/option_table.h"
+#include "loader/dataset/check.h"
+
+namespace isocost::cli {
+namespace {
+
+struct CheckArguments {
+  DatasetFlags dataset;
+  std::string memory = "2GiB";
+};
+
+// Returns kFailed if something is bad.
+Result<int> check(const CheckArguments& arguments) {
+  const SignalStop signals;
+  CheckOptions options;
+  options.dataset = arguments.dataset.options();
+  options.workers = static_cast<std::size_t>(arguments.dataset.workers);
+  options.stop = signals.token();
+  ISOCOST_ASSIGN(options.memory, parse_bytes(arguments.memory));
+  ISOCOST_ASSIGN(const CheckReport report, check_dataset(arguments.dataset.directory, options));
+  finish_progress();
+  if (arguments.dataset.json) {
+    const nlohmann::ordered_json json = {{"shards", report.shards},
+                                         {"samples", report.samples},
+                                         {"parts", report.parts},
+                                         {"bytes", report.bytes},
+                                         {"bad", bad_samples_json(report.bad)}};
+    std::printf("%s\n", json.dump(2).c_str());
+  } else {
+    print_bad_samples(report.bad);
+    std::printf("%llu shards, %llu good samples, %llu parts, %.1f MB read, %zu bad\n",
+                static_cast<unsigned long long>(report.shards),
+                static_cast<unsigned long long>(report.samples),
+                static_cast<unsigned long long>(report.parts),
+                static_cast<double>(report.bytes) / 1e6, report.bad.size());
+  }
+  return report.bad.empty() ? kDone : kFailed;
+}
+
+}  // namespace
+
+void add_check(CLI::App& app, Run& run) {
+  CLI::App* command =
+      app.add_subcommand("check", "Read and decode everything; list bad samples with reasons.");
+  auto arguments = std::make_shared<CheckArguments>();
+  arguments->dataset.add_to(*command);
+  command->add_option("--memory", arguments->memory, "Budget for decoding")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json\n"
+      "Exit status: 0 everything is good, 1 something is bad, 2 usage error.");
+  command->callback([arguments, &run] { run = [arguments] { return check(*arguments); }; });
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,35 @@
+#include "cli/dataset_flags.h"
+
+#include <cstddef>
+
+#include "cli/console.h"
+#include "cli/number_range.h"
+
+namespace isocost::cli {
+
+void DatasetFlags::add_to(CLI::App& command) {
+  command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz)")->required();
+  command
+      .add_option("--index-dir", index_dir,
+                  "Where indexes are kept; empty: .isocost beside the shards")
+      ->type_name("DIR");
+  command.add_option("--max-pixels", max_pixels, "Images and frames with more pixels are bad")
+      ->capture_default_str();
+  command.add_option("--workers", workers, "Threads; 0: one per core")
+      ->check(number_range(0, 1024))
+      ->capture_default_str();
+  command.add_flag("--json", json, "Print JSON instead of text");
+  command.add_flag("--verbose", verbose, "Log debug messages as well");
+}
+
+DatasetOptions DatasetFlags::options() const {
+  DatasetOptions options;
+  options.limits.max_pixels = max_pixels;
+  options.index_dir = index_dir;
+  options.workers = static_cast<std::size_t>(workers);
+  options.progress = progress_bar();
+  options.log = console_log(verbose);
+  return options;
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "loader/dataset/dataset.h"
+
+namespace isocost::cli {
+
+/// The flags of the commands that read a whole data set: `index` and `check`.
+struct DatasetFlags {
+  std::string directory;
+  std::string index_dir;
+  std::int64_t workers = 0;
+  std::int64_t max_pixels = ProbeLimits{}.max_pixels;
+  bool json = false;
+  bool verbose = false;
+
+  void add_to(CLI::App& command);
+  /// Returns the options of Dataset::open, with a progress bar and a log on standard error.
+  DatasetOptions options() const;
+};
+
+}  // namespace isocost::cli

@@ -1,0 +1,67 @@
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <system_error>
+
+#include "cli/bad_sample_list.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/dataset_flags.h"
+#include "cli/exit_status.h"
+#include "loader/dataset/dataset.h"
+
+namespace isocost::cli {
+namespace {
+
+// Called first: reading all headers takes long, and their indexes would be lost.
+Status check_index_dir(const std::string& directory) {
+  std::error_code failure;
+  if (!directory.empty()) std::filesystem::create_directories(directory, failure);
+  if (!failure) return {};
+  return Error(ErrorCode::kInvalidArgument, "--index-dir: cannot make " + directory + ": " +
+                                                failure.message() + "; name another directory");
+}
+
+// Returns kFailed if an index could not be written; a warning has said why.
+Result<int> index(const DatasetFlags& flags) {
+  ISOCOST_TRY(check_index_dir(flags.index_dir));
+  const auto started = std::chrono::steady_clock::now();
+  ISOCOST_ASSIGN(const auto dataset, Dataset::open(flags.directory, flags.options()));
+  finish_progress();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
+  if (flags.json) {
+    const nlohmann::ordered_json json = {{"shards", dataset->shards()},
+                                         {"samples", dataset->size()},
+                                         {"not_kept", dataset->indexes_not_kept()},
+                                         {"seconds", seconds.count()},
+                                         {"bad", bad_samples_json(dataset->bad())}};
+    std::printf("%s\n", json.dump(2).c_str());
+  } else {
+    print_bad_samples(dataset->bad());
+    std::printf("%zu shards, %llu samples, %zu bad, %.2f s\n", dataset->shards(),
+                static_cast<unsigned long long>(dataset->size()), dataset->bad().size(),
+                seconds.count());
+  }
+  return dataset->indexes_not_kept() == 0 ? kDone : kFailed;
+}
+
+}  // namespace
+
+void add_index(CLI::App& app, Run& run) {
+  CLI::App* command =
+      app.add_subcommand("index", "Index shards: read the headers, skip the bodies.");
+  auto flags = std::make_shared<DatasetFlags>();
+  flags->add_to(*command);
+  command->footer(
+      "Examples:\n  isocost index data/shards\n"
+      "  isocost index data/shards --index-dir /fast/index --json\n"
+      "An index that is newer than its shard is kept as it is. 'isocost serve' makes missing "
+      "indexes.\n"
+      "Exit status: 0 done, 1 an index could not be written, 2 usage error.");
+  command->callback([flags, &run] { run = [flags] { return index(*flags); }; });
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <utility>
+
+namespace isocost::cli {
+
+/// Lets `size` threads wait for each other, as often as they like. The last thread to join runs
+/// `at_barrier`, under the barrier's lock, before any of them goes on. Unlike std::barrier it can
+/// be stopped.
+class Barrier {
+ public:
+  Barrier(std::size_t size, std::function<void()> at_barrier)
+      : size_(size), at_barrier_(std::move(at_barrier)) {}
+
+  /// Blocks until all threads have joined. Returns false if a stop or the deadline came first.
+  bool join(const std::stop_token& stop, std::chrono::steady_clock::time_point deadline);
+
+ private:
+  std::size_t size_;
+  std::function<void()> at_barrier_;
+  std::mutex mutex_;
+  std::condition_variable_any all_joined_;
+  std::size_t waiting_ = 0;
+  std::uint64_t round_ = 0;
+};
+
+}  // namespace isocost::cli

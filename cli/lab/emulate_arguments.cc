@@ -1,0 +1,67 @@
+#include "cli/lab/emulate_arguments.h"
+
+#include "cli/number_range.h"
+#include "loader/config/option_table.h"
+
+namespace isocost::cli {
+
+void EmulateArguments::add_to(CLI::App& command) {
+  const auto count = [&command](const char* name, std::size_t& value, std::int64_t most,
+                                const char* text) {
+    command.add_option(name, value, text)->check(number_range(1, most))->capture_default_str();
+  };
+  source.add_to(command);
+  CLI::Option* const layout_file =
+      command
+          .add_option("--layout", layout,
+                      "Layout file of 'isocost plan'; replaces --dp to --schedule")
+          ->type_name("FILE");
+  count("--dp", data_degree, 1024, "Data-parallel replicas");
+  count("--pp", pipeline_degree, 64, "Pipeline stages of encoder and LLM together, a thread each");
+  count("--encoder-pp", encoder_stages, 63, "How many of the stages are the encoder's");
+  count("--microbatches", microbatches, 4096, "Microbatches per replica and step");
+  command.add_option("--schedule", schedule, "gpipe, 1f1b or zb-h1")->capture_default_str();
+  for (const char* replaced : {"--dp", "--pp", "--encoder-pp", "--microbatches", "--schedule"}) {
+    layout_file->excludes(command.get_option(replaced));
+  }
+  count("--global-batch-size", global_batch_size, 1'000'000, "Samples per optimizer step");
+  count("--steps", steps, 1'000'000, "Steps to count, after one to warm up");
+  command.add_option("--balance", balance, "Policy of the node")
+      ->type_name(find_node_option("balance")->value)
+      ->capture_default_str();
+  command
+      .add_option(
+          "--step-seconds", step_seconds,
+          "Seconds per step that the busiest stage works: modelled seconds are scaled to it")
+      ->check(number_range(0.01, 1000))
+      ->capture_default_str();
+  command
+      .add_option("--hidden-profile", hidden_profile,
+                  "Model profile that the trainers follow, while the node plans by --profile")
+      ->type_name("FILE");
+  command
+      .add_option("--noise", disturbance.noise,
+                  "Relative standard deviation of a microbatch's seconds")
+      ->check(number_range(0, 1.0))
+      ->capture_default_str();
+  command
+      .add_option("--slow-rank", disturbance.slow_rank,
+                  "Data index whose passes, of both modules, take longer for some of the steps: "
+                  "3:1.2@50-150")
+      ->type_name("INDEX:FACTOR[@FROM[-UNTIL]]");
+  command
+      .add_option("--change", disturbance.changes,
+                  "Module whose passes take longer from a step on, as if it were unfrozen: "
+                  "encoder:3@100. Once per module")
+      ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
+      ->allow_extra_args(false);
+  command.add_option("--seed", seed, "Seed of the samples drawn")
+      ->check(number_range(0, std::int64_t{1} << 53))
+      ->capture_default_str();
+  command
+      .add_option("--svg", svg, "Draw the last step, as predicted and as the trainers report it")
+      ->type_name("FILE");
+  command.add_flag("--json", json, "Print JSON instead of text");
+}
+
+}  // namespace isocost::cli

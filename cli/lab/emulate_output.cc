@@ -1,0 +1,119 @@
+#include "cli/lab/emulate_output.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "balancer/layout/place.h"
+#include "balancer/pipeline/simulator.h"
+
+namespace isocost::cli {
+namespace {
+
+nlohmann::ordered_json cost_model_json(const NodeMetrics& node) {
+  nlohmann::ordered_json errors = nlohmann::ordered_json::object();
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const double error = node.summary.mape.at(m);
+    if (std::isfinite(error)) errors[std::string(module_name(static_cast<Module>(m)))] = error;
+  }
+  return {{"mape", errors},
+          {"correction_on", node.correction.on},
+          {"gain", node.correction.gain},
+          {"overhead", node.correction.overhead},
+          {"drifts", node.correction.drifts},
+          {"rank_slowdowns", node.correction.rank_slowdowns}};
+}
+
+void print_cost_model(const NodeMetrics& node) {
+  std::printf("prediction      error");
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const double error = node.summary.mape.at(m);
+    if (!std::isfinite(error)) continue;
+    std::printf(" %.1f %% (%s)", 100 * error,
+                std::string(module_name(static_cast<Module>(m))).c_str());
+  }
+  const CorrectionStatus& correction = node.correction;
+  std::printf("\ncorrection      %s: gain %.2f %%, overhead %.3f %%; %llu drifts\n",
+              correction.on ? "on" : "paused", 100 * correction.gain, 100 * correction.overhead,
+              static_cast<unsigned long long>(correction.drifts));
+  const auto& slowdowns = correction.rank_slowdowns;
+  if (slowdowns.empty()) return;
+  const auto slowest = std::max_element(slowdowns.begin(), slowdowns.end());
+  std::printf("rank slowdowns  %.3f to %.3f (rank %td)\n",
+              *std::min_element(slowdowns.begin(), slowdowns.end()), *slowest,
+              slowest - slowdowns.begin());
+}
+
+void print_json(const EmulateArguments& arguments, const EmulatedJob& job,
+                const EmulationReport& report, const NodeMetrics& node) {
+  const nlohmann::ordered_json json = {{"emulated", true},
+                                       {"layout", job.layout.to_string()},
+                                       {"trainers", receivers(job.layout)},
+                                       {"global_batch_size", arguments.global_batch_size},
+                                       {"balance", arguments.balance},
+                                       {"steps", arguments.steps},
+                                       {"decoupled_steps", report.decoupled_steps},
+                                       {"warm_up_steps", job.warm_up},
+                                       {"time_scale", job.time_scale},
+                                       {"emulated_step_s", report.emulated_s},
+                                       {"simulated_step_s", report.simulated_s},
+                                       {"relative_error", report.relative_error()},
+                                       {"largest_step_error", report.largest_step_error},
+                                       {"data_wait_share", report.data_wait_share},
+                                       {"delivered", node.summary.delivered},
+                                       {"plan_seconds_mean", node.summary.plan_seconds_mean},
+                                       {"cost_model_state", cost_model_json(node)},
+                                       {"step_s", report.step_s}};
+  std::printf("%s\n", json.dump(2).c_str());
+}
+
+void print_text(const EmulateArguments& arguments, const EmulatedJob& job,
+                const EmulationReport& report, const NodeMetrics& node) {
+  std::printf(
+      "emulated: %s; %zu stages as\n"
+      "threads that wait instead of computing; node, sockets and plans are real. A modelled "
+      "second\n"
+      "took %.4f s. %zu steps after %zu to warm up.\n",
+      job.layout.to_string().c_str(), receivers(job.layout), job.time_scale, arguments.steps,
+      job.warm_up);
+  std::printf("emulated step   %.4f s\nsimulated step  %.4f s (%+.2f %%; worst step %.2f %%)\n",
+              report.emulated_s, report.simulated_s, 100 * report.relative_error(),
+              100 * report.largest_step_error);
+  std::printf("data wait       %.3f %% of the step\nplanning        %.1f ms per step\n",
+              100 * report.data_wait_share, 1e3 * node.summary.plan_seconds_mean);
+  if (job.layout.encoder_place == EncoderPlace::kOwnRanks) {
+    std::printf("decoupled       %zu of %zu steps\n", report.decoupled_steps, arguments.steps);
+  }
+  print_cost_model(node);
+}
+
+}  // namespace
+
+Result<EmulationReport> compare_with_simulator(const EmulatedJob& job,
+                                               const std::vector<EmulatedStep>& steps) {
+  EmulationReport report;
+  const auto n = static_cast<double>(steps.size());
+  double waited_s = 0;
+  for (const EmulatedStep& step : steps) {
+    ISOCOST_ASSIGN(const PipelineReport simulation, simulate(step.work));
+    const double simulated_s = simulation.step_s * job.time_scale;
+    report.emulated_s += step.seconds / n;
+    report.simulated_s += simulated_s / n;
+    report.largest_step_error =
+        std::max(report.largest_step_error, std::abs(step.seconds / simulated_s - 1));
+    if (!step.coupled) ++report.decoupled_steps;
+    waited_s += step.data_wait_s / n;
+    report.step_s.push_back(step.seconds);
+  }
+  report.data_wait_share = waited_s / report.emulated_s;
+  return report;
+}
+
+void print_emulation(const EmulateArguments& arguments, const EmulatedJob& job,
+                     const EmulationReport& report, const NodeMetrics& node) {
+  (arguments.json ? print_json : print_text)(arguments, job, report, node);
+}
+
+}  // namespace isocost::cli

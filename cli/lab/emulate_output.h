@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/lab/emulate_arguments.h"
+#include "cli/lab/emulated_pipeline.h"
+#include "loader/metrics/snapshot.h"
+
+namespace isocost::cli {
+
+/// The emulated steps beside the simulation of the same work. Seconds are means per step.
+struct EmulationReport {
+  double emulated_s = 0;
+  double simulated_s = 0;
+  double data_wait_share = 0;     ///< Of the emulated step.
+  double largest_step_error = 0;  ///< Relative, of a single step.
+  std::size_t decoupled_steps = 0;
+  std::vector<double> step_s;  ///< Emulated, step by step.
+
+  double relative_error() const { return emulated_s / simulated_s - 1; }
+};
+
+/// Simulates the work of every step. Errors: those of simulate.
+Result<EmulationReport> compare_with_simulator(const EmulatedJob& job,
+                                               const std::vector<EmulatedStep>& steps);
+
+void print_emulation(const EmulateArguments& arguments, const EmulatedJob& job,
+                     const EmulationReport& report, const NodeMetrics& node);
+
+}  // namespace isocost::cli

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <tuple>
+#include <vector>
+
+#include "balancer/pipeline/pipeline_model.h"
+#include "balancer/pipeline/schedule.h"
+
+namespace isocost::cli {
+
+using EmulatedTime = std::chrono::steady_clock::time_point;
+
+/// Rows of an encoder's microbatch that enter one of the LLM's.
+struct EmulatedFeed {
+  std::uint32_t encoder_replica = 0;
+  std::uint32_t slot = 0;
+  std::int64_t bytes = 0;
+};
+
+/// A microbatch as the first stage of a replica received it.
+struct EmulatedMicrobatch {
+  SampleCost load;
+  std::vector<EmulatedFeed> feeds;  ///< What an LLM's microbatch needs, by replica and slot.
+};
+
+/// What the stages of one replica tell each other, and those of the other module, in a step: its
+/// microbatches, and when each pass ended. Thread-safe.
+class ReplicaTimeline {
+ public:
+  void clear();
+
+  void set(std::uint32_t slot, EmulatedMicrobatch microbatch);
+  /// The slot must have been set in this step.
+  EmulatedMicrobatch microbatch(std::uint32_t slot) const;
+  /// Returns the microbatches of this step, in the order of their slots.
+  std::vector<EmulatedMicrobatch> microbatches() const;
+
+  void end(std::size_t stage, std::uint32_t slot, PassKind kind, EmulatedTime when);
+  /// Blocks until the pass has ended, and returns when that was. Returns nothing if a stop or the
+  /// deadline came first.
+  std::optional<EmulatedTime> wait_for(std::size_t stage, std::uint32_t slot, PassKind kind,
+                                       const std::stop_token& stop, EmulatedTime deadline);
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::map<std::tuple<std::size_t, std::uint32_t, PassKind>, EmulatedTime> ended_;
+  std::map<std::uint32_t, EmulatedMicrobatch> microbatches_;
+};
+
+}  // namespace isocost::cli

@@ -1,0 +1,91 @@
+#include "loader/dataset/make_shards.h"
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "cli/bad_sample_list.h"
+#include "cli/commands.h"
+#include "cli/console.h"
+#include "cli/exit_status.h"
+#include "cli/signal_stop.h"
+#include "loader/config/option_table.h"
+
+namespace isocost::cli {
+namespace {
+
+struct MakeShardsArguments {
+  std::string source;
+  std::string output;
+  std::string shard_size = "1GiB";
+  MakeShardsOptions options;
+  bool json = false;
+};
+
+Result<int> make_shards_command(MakeShardsArguments arguments) {
+  const SignalStop signals;
+  MakeShardsOptions& options = arguments.options;
+  ISOCOST_ASSIGN(options.bytes_per_shard, parse_bytes(arguments.shard_size));
+  options.stop = signals.token();
+  options.progress = progress_bar();
+  options.log = console_log(false);
+  auto made_shards = make_shards(arguments.source, arguments.output, options);
+  finish_progress();
+  if (!made_shards) {
+    const Error& error = made_shards.error();  // kIo may come from what is written
+    return error.code() == ErrorCode::kIo ? error : as_usage_error(error);
+  }
+  const MadeShards made = *std::move(made_shards);
+  if (arguments.json) {
+    const nlohmann::ordered_json json = {{"shards", made.shards},
+                                         {"samples", made.samples},
+                                         {"bytes", made.bytes},
+                                         {"bad", bad_samples_json(made.bad)}};
+    std::printf("%s\n", json.dump(2).c_str());
+  } else {
+    print_bad_samples(made.bad);
+    std::printf(
+        "%llu samples, %.1f MB in %llu shards\n", static_cast<unsigned long long>(made.samples),
+        static_cast<double>(made.bytes) / 1e6, static_cast<unsigned long long>(made.shards));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void add_make_shards(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("make-shards", "Write WebDataset shards from files.");
+  auto arguments = std::make_shared<MakeShardsArguments>();
+  MakeShardsOptions& options = arguments->options;
+  command->add_option("SOURCE", arguments->source, "Manifest of JSON lines, or a directory")
+      ->required();
+  command->add_option("DIR", arguments->output, "Directory for the shards; made if it is missing")
+      ->required();
+  command->add_option("--name", options.name, "Shards are called NAME-000000.tar, ...")
+      ->capture_default_str();
+  command->add_option("--samples-per-shard", options.samples_per_shard, "Most samples of a shard")
+      ->capture_default_str();
+  command
+      ->add_option("--shard-size", arguments->shard_size,
+                   "Most bytes of a shard, unless a single sample is larger")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command->add_flag("--gzip", options.gzip, "Write .tar.gz");
+  command->add_flag("--force", options.force, "Replace shards of the same name");
+  command->add_flag("--skip-bad", options.skip_bad, "Leave bad samples out instead of stopping");
+  command->add_flag("--json", arguments->json, "Print JSON instead of text");
+  command->footer(
+      "A line of a manifest:\n"
+      R"(  {"key": "a/b", "parts": [{"name": "jpg", "file": "b.jpg"}, {"name": "txt", "text": "a caption"}]})"
+      "\nParts are listed in the order in which a model sees them. File names are relative to the\n"
+      "manifest. Files of a directory are grouped by their name up to the first dot.\n"
+      "Examples:\n  isocost make-shards manifest.jsonl data/shards\n"
+      "  isocost make-shards photos/ data/shards --samples-per-shard 500 --skip-bad\n"
+      "Exit status: 0 done, 1 failed, 2 usage error or bad sample, 128 + N stopped by signal N.");
+  command->callback(
+      [arguments, &run] { run = [arguments] { return make_shards_command(*arguments); }; });
+}
+
+}  // namespace isocost::cli
