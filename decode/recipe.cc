@@ -7,13 +7,16 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/checked.h"
 #include "base/fingerprint.h"
 #include "base/load.h"
 #include "base/result.h"
+#include "base/sample_part.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/image_decoder.h"
+#include "decode/internal/patch_grid.h"
 #include "decode/internal/sample_plan.h"
 #include "decode/internal/video.h"
 #include "decode/sample_shape.h"
@@ -46,6 +49,20 @@ Result<SamplePlan> plan(const SampleShape& shape, const RecipeOptions& options) 
   plan.parts.reserve(shape.parts.size());
   for (const PartShape& part : shape.parts) ISOCOST_TRY(plan.add(part, options));
   return plan;
+}
+
+SamplePart describe(const PartShape& shape, const PartPlan& plan) {
+  SamplePart part;
+  part.modality = shape.modality;
+  part.rows = static_cast<std::uint32_t>(plan.grid.rows);
+  part.columns = static_cast<std::uint32_t>(plan.grid.columns);
+  part.frames = static_cast<std::uint32_t>(plan.images + plan.mel_frames());
+  if (shape.modality == Modality::kVideo) {
+    for (const std::int64_t time_us : frame_times_us(shape.duration_us, plan.images)) {
+      part.timestamps_s.push_back(1e-6 * static_cast<double>(time_us));
+    }
+  }
+  return part;
 }
 
 std::int64_t part_working_set_bytes(const PartShape& shape, const PartPlan& plan,
@@ -87,6 +104,16 @@ Result<Recipe> Recipe::create(const RecipeOptions& options) {
 Result<Load> Recipe::load(const SampleShape& shape) const {
   ISOCOST_ASSIGN(const SamplePlan sample, plan(shape, options_));
   return sample.load();
+}
+
+Result<std::vector<SamplePart>> Recipe::parts(const SampleShape& shape) const {
+  ISOCOST_ASSIGN(const SamplePlan sample, plan(shape, options_));
+  std::vector<SamplePart> parts;
+  parts.reserve(sample.parts.size());
+  for (std::size_t i = 0; i < shape.parts.size(); ++i) {
+    parts.push_back(describe(shape.parts[i], sample.parts[i]));
+  }
+  return parts;
 }
 
 Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {

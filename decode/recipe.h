@@ -11,6 +11,7 @@
 #include "base/byte_source.h"
 #include "base/load.h"
 #include "base/result.h"
+#include "base/sample_part.h"
 #include "base/tensor.h"
 #include "decode/sample_shape.h"
 
@@ -93,6 +94,10 @@ class Recipe {
   /// Errors: kResourceExhausted (more than 2^28 tokens); kInvalidArgument for a shape without
   /// parts, or a part of impossible size.
   Result<Load> load(const SampleShape& shape) const;
+
+  /// What `tensors` makes of each part, from the shapes alone: patch grids, numbers of frames and
+  /// the times at which video frames are sampled. Errors: as `load`.
+  Result<std::vector<SamplePart>> parts(const SampleShape& shape) const;
 
   /// Bytes of memory that `tensors` may need at its peak, its result included.
   Result<std::int64_t> working_set_bytes(const SampleShape& shape) const;

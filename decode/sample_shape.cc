@@ -11,8 +11,6 @@
 namespace isocost {
 namespace {
 
-constexpr std::array<std::string_view, 4> kModalityNames = {"text", "image", "audio", "video"};
-
 constexpr std::array<std::string_view, 15> kFormatNames = {
     "UTF-8 text", "JSON",       "JPEG", "PNG", "WebP", "GIF",      "BMP", "WAV",
     "FLAC",       "Ogg Vorbis", "Opus", "MP3", "MP4",  "Matroska", "AVI"};
@@ -36,11 +34,6 @@ constexpr std::array<std::pair<std::string_view, MediaFormat>, 25> kExtensions =
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 }  // namespace
-
-std::string_view modality_name(Modality modality) {
-  const auto index = static_cast<std::size_t>(modality);
-  return index < kModalityNames.size() ? kModalityNames[index] : "unknown";
-}
 
 std::string_view format_name(MediaFormat format) {
   const auto index = static_cast<std::size_t>(format);

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace isocost {
+#include "base/sample_part.h"
 
-enum class Modality : std::uint8_t { kText = 0, kImage = 1, kAudio = 2, kVideo = 3 };
+namespace isocost {
 
 /// Container or codec of a part. The bytes decide, not the file name; a name that claims another
 /// one is an error of the sample.
@@ -55,7 +55,6 @@ struct SampleShape {
   bool operator==(const SampleShape&) const = default;
 };
 
-std::string_view modality_name(Modality modality);
 std::string_view format_name(MediaFormat format);
 
 /// The format that a WebDataset part name claims ("jpg", "0.png", "caption.txt", "json"): its last

@@ -310,10 +310,11 @@ void ClientImpl::finish(const EpochEnd& end) {
 void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
   const std::lock_guard lock(mutex_);
   if (!welcomed_ || done_ || failure_) return;
-  if (silence <= std::chrono::milliseconds(welcome_.timeout_ms)) return;
-  failure_ = Error(ErrorCode::kUnavailable, options_.endpoint + " has been silent for " +
-                                                std::to_string(welcome_.timeout_ms / 1000.0) +
-                                                " s: the node or the way to it is gone");
+  if (silence <= std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) return;
+  failure_ =
+      Error(ErrorCode::kUnavailable, options_.endpoint + " has been silent for " +
+                                         std::to_string(welcome_.heartbeat_timeout_ms / 1000.0) +
+                                         " s: the node or the way to it is gone");
   changed_.notify_all();
 }
 
@@ -433,7 +434,7 @@ void ClientImpl::leave(bool acknowledge_last) {
     if (connection_ == nullptr) return;
     if (!std::exchange(left_, true)) {
       if (acknowledge_last) acknowledge();
-      connection_->send(Goodbye{});
+      connection_->send(Leave{});
       changed_.notify_all();
     }
   }

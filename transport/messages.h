@@ -9,32 +9,36 @@
 
 #include "base/load.h"
 #include "base/result.h"
+#include "base/sample_part.h"
 #include "base/tensor.h"
 
 namespace isocost {
 
-/// The wire format's version; peers of another one are refused by name. See docs/wire_format.md.
-inline constexpr std::uint16_t kProtocolVersion = 1;
+/// Version of the wire format. A peer of another version is refused with a message that names both
+/// versions. See docs/wire_format.md.
+inline constexpr std::uint16_t kProtocolVersion = 2;
 
-/// Where a microbatch stands in training. Ordered as it is delivered.
+/// The place of a microbatch in training. Positions are ordered as microbatches are delivered.
 struct Position {
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;        ///< Global batch within the epoch.
-  std::uint32_t microbatch = 0;  ///< Of this rank, within the step.
+  std::uint32_t microbatch = 0;  ///< Microbatch of this rank within the step.
   auto operator<=>(const Position&) const = default;
 };
 
 inline constexpr std::size_t kMaxProfileBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxCostModelStateBytes = kMaxProfileBytes + (std::size_t{64} << 10);
 
-/// Where a job begins, and what a saved state is: the first step that it has not trained on yet.
+/// Where a job begins, and the content of a saved state: the first step that is not trained on yet.
 struct StartPoint {
-  std::uint64_t cursor = 0;  ///< Fingerprint of what the steps are counted in: data set, seed,
-                             ///< shuffle, global batch, tail; 0: whatever the node has.
+  /// Fingerprint of what steps are counted in (data set, seed, shuffle, global batch size, tail);
+  /// 0 accepts the node's.
+  std::uint64_t cursor = 0;
   std::uint32_t epoch = 0;
-  std::uint32_t step = 0;  ///< The epoch's number of steps, too: then its end comes first.
-  /// The last MicrobatchHeader::learned that came; empty: none did. A node that has measured
-  /// nothing itself plans by it from its next step on.
+  /// May equal the number of steps of the epoch: the job then begins with the end of that epoch.
+  std::uint32_t step = 0;
+  /// The last MicrobatchHeader::cost_model_state that was received; empty if there was none. A node
+  /// without measurements of its own plans with it from its next step on.
   std::string cost_model_state;
   bool operator==(const StartPoint&) const = default;
 };
@@ -43,49 +47,68 @@ inline constexpr std::size_t kMaxHardwareBytes = 128;
 
 /// First message of a client.
 struct Hello {
-  std::int32_t rank = 0;        ///< Receiver: a data-parallel rank, or a receiver of the layout.
-  std::int32_t world_size = 0;  ///< Of these; 0: whatever the node has.
-  std::array<std::uint8_t, 16>
-      client_id{};  ///< Random; the same after a reconnect of the same client.
+  std::int32_t rank = 0;        ///< Data-parallel rank, or number of the layout's receiver.
+  std::int32_t world_size = 0;  ///< Number of ranks or receivers; 0 accepts the node's.
+  /// Random; a client keeps it when it reconnects.
+  std::array<std::uint8_t, 16> client_id{};
   bool has_position = false;
-  Position position;      ///< Last microbatch received whole, where has_position.
-  std::uint64_t job = 0;  ///< Welcome::job of the connection before; 0 on the first.
+  Position position;      ///< Valid if has_position: the last microbatch that is complete here.
+  std::uint64_t job = 0;  ///< Welcome::job of the previous connection; 0 on the first.
   bool has_start = false;
-  StartPoint start;  ///< Where has_start: the rank is to begin here, with all the others; else it
-                     ///< goes on where the last client of this rank stopped.
-  std::string hardware;  ///< That it computes on, for people; at most kMaxHardwareBytes.
-  std::uint64_t layout =
-      0;  ///< Fingerprint of the layout that it holds a receiver of; 0: not said.
+  /// Valid if has_start: all ranks are to begin here. Otherwise the rank continues where its last
+  /// client stopped.
+  StartPoint start;
+  /// Name of the device that the trainer computes on, for messages; at most kMaxHardwareBytes.
+  std::string hardware;
+  std::uint64_t layout = 0;  ///< Fingerprint of the layout with this receiver; 0: unknown.
 };
 
-/// The node's answer.
+/// The node's answer to a hello.
 struct Welcome {
   std::int32_t ranks = 1;
-  std::uint64_t node_id = 0;  ///< Random per node process: a client sees a restarted node.
-  std::uint64_t session = 0;  ///< Of this greeting: each begins one anew, without credit.
-  std::uint64_t job = 0;      ///< Counts the jobs that this node process has served; from 1.
-  StartPoint start;           ///< Of the job, its `learned` left out; the cursor is what a saved
-                              ///< state refers to.
+  std::uint64_t node_id = 0;  ///< Random per process, so that clients notice a restarted node.
+  std::uint64_t session = 0;  ///< Different for each welcome; a session begins without credit.
+  std::uint64_t job = 0;      ///< Number of the job in this node process, counted from 1.
+  /// Start of the job, without cost_model_state. Saved states refer to its cursor.
+  StartPoint start;
   std::uint64_t dataset_fingerprint = 0;
   std::uint64_t recipe_fingerprint = 0;
   std::uint64_t samples_per_epoch = 0;
   std::uint32_t steps_per_epoch = 0;
-  std::uint32_t epochs = 1;             ///< 0: without end.
-  std::uint32_t global_batch_size = 0;  ///< Samples of a whole step.
-  std::uint32_t microbatches = 1;       ///< Of a whole step, for each rank.
-  std::uint32_t heartbeat_ms = 1000;    ///< Both sides send at least this often ...
-  std::uint32_t timeout_ms = 30000;     ///< ... and give the other up after this silence.
+  std::uint32_t epochs = 1;             ///< 0: endless.
+  std::uint32_t global_batch_size = 0;  ///< Samples of a full step.
+  std::uint32_t microbatches = 1;       ///< Microbatches per rank of a full step.
+  std::uint32_t heartbeat_ms = 1000;    ///< Both sides send a message at least this often.
+  /// A peer that sent nothing for this long is considered lost, on both sides.
+  std::uint32_t heartbeat_timeout_ms = 30000;
 };
+
+/// Limits of what a microbatch header tells about its samples. A key, a JSON text or a list of
+/// parts that would exceed one of them is left empty.
+inline constexpr std::size_t kMaxSampleKeyBytes = std::size_t{8} << 10;
+inline constexpr std::size_t kMaxSampleJsonBytes = std::size_t{64} << 10;
+inline constexpr std::size_t kMaxSampleParts = 4096;
+/// All keys, JSON texts and parts of one header, as they are encoded.
+inline constexpr std::size_t kMaxSampleDescriptionBytes = std::size_t{16} << 20;
 
 /// One sample of a microbatch, in the order of its rows.
 struct SampleEntry {
   std::uint64_t id = 0;
-  float weight = 1.0F;  ///< 0: a repeat that fills a place and counts for nothing.
+  float weight = 1.0F;  ///< 0: a repeat that fills a slot and does not count in the loss.
   std::uint32_t label_tokens = 0;
+  /// "shard/key", with the file name of the shard; printable UTF-8. It names the sample in the data
+  /// set whatever the seed, and every receiver gets it.
+  std::string key = {};
+  /// The sample's first JSON part with a "text" member and at most kMaxSampleJsonBytes, as it is in
+  /// the shard. Empty if there is none, and for receivers that neither embed tokens nor predict.
+  std::string json = {};
+  /// What the recipe made of each part. Empty for receivers that embed neither media nor tokens.
+  std::vector<SamplePart> parts = {};
+  bool operator==(const SampleEntry&) const = default;
 };
 
-/// A tensor of the whole microbatch: dtype, and its shape with all samples' rows along the first
-/// dimension.
+/// A tensor of the whole microbatch: its dtype, and its shape with the rows of all samples along
+/// the first dimension.
 struct TensorSpec {
   std::string name;
   DType dtype = DType::kUInt8;
@@ -94,117 +117,118 @@ struct TensorSpec {
 
 /// One entry of a routing table: a sample's encoder output on its way between an encoder microbatch
 /// and the LLM microbatch that it enters; its gradient comes back the same way. Units are those of
-/// ModuleLoad (patches, audio positions), counted along the packed sequences of all of a
-/// microbatch's samples: an encoder that merges k of them into one output divides by k.
+/// ModuleLoad (patches, audio positions), counted along the packed sequences of all samples of a
+/// microbatch. An encoder that merges k of them into one output divides by k.
 struct Route {
   Module module = Module::kVision;
-  std::uint32_t sample = 0;      ///< Index into this microbatch's samples.
-  std::uint32_t first_unit = 0;  ///< Of the sample, here.
-  std::uint32_t units = 0;
-  std::uint32_t replica = 0;     ///< Data index on the other side: of the LLM, or the encoder ...
-  std::uint32_t microbatch = 0;  ///< ... and its microbatch ...
-  std::uint32_t peer_first_unit = 0;  ///< ... and where the sample's units begin there.
+  std::uint32_t sample = 0;           ///< Index into this microbatch's samples.
+  std::uint32_t first_unit = 0;       ///< First unit of the sample in this microbatch.
+  std::uint32_t units = 0;            ///< Units of the sample.
+  std::uint32_t replica = 0;          ///< Data index of the peer, which is the LLM or the encoder.
+  std::uint32_t microbatch = 0;       ///< Microbatch of the peer.
+  std::uint32_t peer_first_unit = 0;  ///< First unit of the sample in the peer's microbatch.
   bool operator==(const Route&) const = default;
 };
 
-/// Announces a microbatch: all that a client needs to allocate it before its fragments come.
+/// Announces a microbatch with all that a client needs to allocate it before its fragments arrive.
 struct MicrobatchHeader {
   Position position;
-  std::uint32_t microbatches = 1;  ///< Of this step and receiver: of all data-parallel ranks, and
-                                   ///< LLM stages, the same.
-  std::uint64_t global_label_tokens =
-      0;  ///< Label tokens of the whole global batch, zero-weight repeats left out.
-  std::uint64_t plan_hash = 0;  ///< Of the step's plan: equal on all ranks, equal for equal plans.
-  bool profile_wanted = false;  ///< The node asks the trainer that gets this for a ProfileUpdate.
-  /// On a step's first microbatch, now and then, the same at all ranks: what the cost model has
-  /// learned, opaque, at most kMaxCostModelStateBytes, to be kept in saved states. Empty: nothing
-  /// new.
+  /// Microbatches of this step for this receiver: the same number for all data-parallel ranks, and
+  /// for all LLM stages.
+  std::uint32_t microbatches = 1;
+  /// Label tokens of the whole global batch, without repeats of weight 0.
+  std::uint64_t global_label_tokens = 0;
+  std::uint64_t plan_hash = 0;  ///< Hash of the step's plan; equal plans have equal hashes.
+  bool profile_wanted = false;  ///< The node asks this trainer for a ProfileUpdate.
+  /// State of the cost model, to be kept in saved states: opaque, at most kMaxCostModelStateBytes.
+  /// Sent with the first microbatch of some steps, the same to all ranks; otherwise empty.
   std::string cost_model_state;
   std::array<double, kModules> predicted_seconds{};
   Load load;
-  std::vector<SampleEntry> samples;  ///< Of an encoder microbatch those with media, if any.
-  std::vector<TensorSpec> tensors;   ///< That the receiver consumes.
-  /// [samples × tensors], sample by sample: the rows that each sample has in each tensor. They say
-  /// where a fragment's rows go, and add up to the tensors' first dimensions.
+  std::vector<SampleEntry> samples;  ///< An encoder's microbatch holds samples with media only.
+  std::vector<TensorSpec> tensors;   ///< Tensors that the receiver consumes.
+  /// [samples × tensors], sample by sample: the number of rows of each sample in each tensor. They
+  /// give the place of each fragment, and add up to the tensors' first dimensions.
   std::vector<std::uint32_t> rows;
-  /// In the order of samples and modules; where a layout's encoder has ranks of its own.
+  /// Ordered by sample and module. Empty unless the layout gives the encoder ranks of its own.
   std::vector<Route> routes;
   bool last_of_step() const { return position.microbatch + 1 == microbatches; }
 };
 
-/// Bytes of one sample's tensor that travel as one frame: the whole tensor, or, where it is large,
-/// a piece of it.
+/// Bytes of one sample's tensor that travel as one frame: the whole tensor, or a part of a large
+/// one.
 struct FragmentPiece {
-  TensorSpec tensor;        ///< All of the sample's rows, whatever the piece holds of them.
-  std::int64_t offset = 0;  ///< Of the frame's first byte in that tensor; pieces come in order.
+  TensorSpec tensor;        ///< All of the sample's rows, whichever part of them the frame holds.
+  std::int64_t offset = 0;  ///< Offset of the frame in the tensor's bytes; pieces come in order.
 };
 
-/// Announces pieces of one sample's tensors; their bytes follow, a frame each.
+/// Announces pieces of one sample's tensors. Their bytes follow, one frame each.
 struct FragmentHeader {
   Position position;
   std::uint32_t sample = 0;  ///< Index into MicrobatchHeader::samples.
   std::vector<FragmentPiece> pieces;
 };
 
-/// One sample's tensors; every fragment of a microbatch comes once, in any order.
+/// The tensors of one sample. Every fragment of a microbatch is sent once, in any order.
 struct Fragment {
   Position position;
   std::uint32_t sample = 0;  ///< Index into MicrobatchHeader::samples.
   std::vector<NamedTensor> tensors;
 };
 
-/// End of an epoch, a message and not a silence.
+/// The end of an epoch.
 struct EpochEnd {
   std::uint32_t epoch = 0;
   std::uint32_t steps = 0;
-  std::uint64_t delivered = 0;  ///< Samples delivered to all ranks, repeats left out.
-  std::uint64_t bad = 0;        ///< Samples left out because they were bad.
-  std::uint64_t dropped = 0;    ///< Samples of the tail that were dropped (--tail drop).
+  std::uint64_t delivered = 0;  ///< Samples delivered to all ranks, without repeats.
+  std::uint64_t bad = 0;        ///< Samples that were left out because they are bad.
+  std::uint64_t dropped = 0;    ///< Samples of the last step that option `tail` left out.
   bool last_epoch = false;
 };
 
-/// What a trainer measured.
+/// Times that a trainer measured for one microbatch.
 struct Report {
   Position position;
   std::array<double, kModules> seconds{-1, -1, -1};  ///< Forward and backward; -1: not measured.
-  double forward_s =
-      -1;  ///< Of these, all modules together, in forward passes; -1: not told apart.
-  double data_wait_s = -1;  ///< The trainer was blocked for microbatches since its last report;
-                            ///< negative: not known. Client::report fills it in.
+  /// Seconds of these that forward passes took, over all modules; -1: not measured.
+  double forward_s = -1;
+  /// Seconds that the trainer was blocked for microbatches since its last report; -1: unknown.
+  /// Client::report fills it in.
+  double data_wait_s = -1;
 };
 
-/// The model's profile, measured anew by a trainer that was asked for it.
+/// The model profile, measured again by a trainer that was asked for it.
 struct ProfileUpdate {
-  std::string profile;  ///< JSON as docs/profile.md has it; at most kMaxProfileBytes.
+  std::string profile;  ///< JSON as described in docs/profile.md; at most kMaxProfileBytes.
 };
 
-/// Lets the node send so many microbatches more.
+/// Allows the node to send more microbatches.
 struct Credit {
   std::uint32_t microbatches = 0;
-  std::uint64_t session = 0;  ///< Welcome::session; in another one it counts for nothing.
+  std::uint64_t session = 0;  ///< Welcome::session; credit of another session is ignored.
 };
 
-/// Everything up to here is trained on, and need not be kept.
+/// Microbatches up to this position are trained on, and the node need not keep them.
 struct Acknowledgement {
   Position position;
 };
 
-/// The node does not let a client in, or not any more.
+/// The node does not serve this client, or stops serving it.
 struct Refusal {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
 };
 
-/// The node has failed, and why; nothing follows.
+/// The node has failed and sends nothing more.
 struct Failure {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
 };
 
-/// Sign of life, both ways.
+/// Shows that the sender is alive. Both sides send it.
 struct Heartbeat {};
 
-/// A client leaves for good.
-struct Goodbye {};
+/// The client leaves and does not come back.
+struct Leave {};
 
 }  // namespace isocost

@@ -31,18 +31,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Clients send small messages, but for a profile, and for a saved state at their first.
+// Clients send small messages, except for a profile, and for a saved state in a hello.
 constexpr std::int64_t kLargestRequest =
     std::int64_t{kMaxCostModelStateBytes} + (std::int64_t{64} << 10);
 constexpr std::chrono::milliseconds kLinger{1000};
 constexpr std::int32_t kEveryRank = -1;
-constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill our log
+constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill the log
 
 using Messages = std::vector<std::vector<zmq::message_t>>;
 
 struct Outgoing {
   std::int32_t rank = 0;
-  std::uint64_t session = 0;  // 0: whoever holds the rank
+  std::uint64_t session = 0;  // 0: whichever client holds the rank
   std::vector<zmq::message_t> frames;
 };
 
@@ -57,30 +57,28 @@ std::uint64_t random_id() {
   return (static_cast<std::uint64_t>(device()) << 32) | device();
 }
 
-/// Who may connect.
 struct Security {
-  std::optional<KeyPair> keys;  // nothing: whoever reaches the address
-  std::optional<std::vector<std::string>> allowed;
+  std::optional<KeyPair> keys;                      // empty: every client may connect
+  std::optional<std::vector<std::string>> allowed;  // empty: every client with the node's key
 };
 
 Result<Security> read_security(const ServerOptions& options) {
   Security security;
   ISOCOST_ASSIGN(const bool local, is_local_endpoint(options.bind));
-  if (options.curve_secret_key_file.empty()) {
-    if (!options.curve_allowed_clients_file.empty()) {
+  if (options.curve_key.empty()) {
+    if (!options.curve_clients.empty()) {
       return Error(ErrorCode::kInvalidArgument,
-                   "--curve-clients names who may connect, which only keys can tell: give "
-                   "--curve-key, too");
+                   "curve_clients needs curve_key: clients are recognised by their CURVE keys");
     }
     if (local || options.insecure) return security;
     return Error(ErrorCode::kInvalidArgument,
-                 options.bind +
-                     " would be open to everybody who reaches it: give --curve-key FILE (isocost "
-                     "keygen makes one), or --insecure to accept that");
+                 "bind: " + options.bind +
+                     " is open to everybody who reaches it: set curve_key to a key file (`isocost "
+                     "keygen` writes one), or insecure to accept that");
   }
-  ISOCOST_ASSIGN(security.keys, read_secret_key(options.curve_secret_key_file));
-  if (!options.curve_allowed_clients_file.empty()) {
-    ISOCOST_ASSIGN(security.allowed, read_allowed_keys(options.curve_allowed_clients_file));
+  ISOCOST_ASSIGN(security.keys, read_secret_key(options.curve_key));
+  if (!options.curve_clients.empty()) {
+    ISOCOST_ASSIGN(security.allowed, read_allowed_keys(options.curve_clients));
   }
   return security;
 }
@@ -107,7 +105,7 @@ class ServerImpl final : public Server {
 
  private:
   struct Client {
-    std::string address;  // ZeroMQ's routing id; empty: nobody holds the rank
+    std::string address;  // ZeroMQ's routing id; empty: no client holds the rank
     std::array<std::uint8_t, 16> id{};
     std::uint64_t session = 0;
     Clock::time_point heard;
@@ -122,16 +120,16 @@ class ServerImpl final : public Server {
   void handle(const std::string& address, std::span<const std::byte> frame);
   void hello(const std::string& address, const Hello& hello);
   void let_in(const std::string& address, const Hello& hello, Welcome welcome);
-  std::optional<Refusal> taken(const Hello& hello);
+  std::optional<Refusal> check_rank_is_free(const Hello& hello);
   bool has_left(std::int32_t rank, Client& client);
-  bool is_alone(const Hello& hello);
+  bool is_only_client(const Hello& hello);
   void take(std::int32_t rank, const Message& message);
   void keep_alive();
   bool send_to(const std::string& address, const Message& message);
   void send_to_all(std::vector<zmq::message_t>& frames);
   void leave(std::int32_t rank, bool finished);
   std::string name_of(std::int32_t rank) const {
-    return options_.name ? options_.name(rank) : "rank " + std::to_string(rank);
+    return options_.rank_name ? options_.rank_name(rank) : "rank " + std::to_string(rank);
   }
   void queue(std::int32_t rank, std::uint64_t session, Messages messages);
   void warn(const std::string& text);
@@ -144,7 +142,7 @@ class ServerImpl final : public Server {
   LogSink log_;
   std::string endpoint_;
 
-  std::mutex mutex_;  // guards the two below
+  std::mutex mutex_;  // guards the next two
   std::deque<Outgoing> outgoing_;
   std::optional<Failure> failure_;
 
@@ -152,9 +150,9 @@ class ServerImpl final : public Server {
   zmq::context_t context_{1};
   std::optional<KeyGate> gate_;
   zmq::socket_t router_;
-  // The thread's own:
+  // Used by the thread only:
   std::map<std::int32_t, Client> clients_;
-  std::unordered_map<std::string, std::int32_t> addresses_;  // of those that hold a rank
+  std::unordered_map<std::string, std::int32_t> addresses_;  // of clients that hold a rank
   std::uint64_t sessions_ = 0;
   Clock::time_point next_beat_;
   Clock::time_point next_warning_;
@@ -202,22 +200,23 @@ Status ServerImpl::bind() {
   router_.set(zmq::sockopt::router_mandatory, true);
   router_.set(zmq::sockopt::maxmsgsize, kLargestRequest);
   router_.set(zmq::sockopt::linger, static_cast<int>(kLinger.count()));
-  // ZeroMQ's own heartbeats close the connection of a peer that stands still or vanished, and free
-  // what was queued for it; ours would only let its rank go.
+  // ZeroMQ's own heartbeats close the connection of a stopped or vanished peer and free the
+  // messages queued for it; ours only free its rank.
   router_.set(zmq::sockopt::heartbeat_ivl, static_cast<int>(options_.heartbeat.count()));
-  router_.set(zmq::sockopt::heartbeat_timeout, static_cast<int>(options_.timeout.count()));
+  router_.set(zmq::sockopt::heartbeat_timeout,
+              static_cast<int>(options_.heartbeat_timeout.count()));
   router_.set(zmq::sockopt::ipv6, options_.bind.find('[') != std::string::npos);
   try {
     router_.bind(bindable(options_.bind));
   } catch (const zmq::error_t& error) {
     if (error.num() == EADDRINUSE) {
       return Error(ErrorCode::kAlreadyExists,
-                   options_.bind +
-                       " is in use: stop what listens there, or choose another --bind "
+                   "bind: " + options_.bind +
+                       " is in use: stop the program that listens there, or choose another address "
                        "(port * picks a free one)");
     }
     return Error(ErrorCode::kInvalidArgument,
-                 "cannot listen on " + options_.bind + ": " + error.what());
+                 "bind: cannot listen on " + options_.bind + ": " + error.what());
   }
   endpoint_ = router_.get(zmq::sockopt::last_endpoint);
   return {};
@@ -245,11 +244,11 @@ void ServerImpl::loop(const std::stop_token& stop) {
 }
 
 void ServerImpl::receive_all() {
-  // Bounded, so that a flood of requests does not keep microbatches from leaving.
+  // Bounded, so that a flood of requests cannot delay microbatches without end.
   for (int i = 0; i < 1000; ++i) {
     const std::vector<zmq::message_t> frames = receive_frames(router_);
     if (frames.empty()) return;
-    if (frames.size() != 2) continue;  // no client of ours sends more than one frame
+    if (frames.size() != 2) continue;  // clients send one frame per message
     handle(frames[0].to_string(), bytes_of(frames[1]));
   }
 }
@@ -265,8 +264,8 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
     hello(address, *greeting);
     return;
   }
-  // What a client sent before it noticed that its connection was cut comes from an address that
-  // holds no rank; it says hello again and repeats what still matters.
+  // Messages that a client sent before it noticed a lost connection come from an address that holds
+  // no rank. It sends hello again, and repeats its last acknowledgement.
   const auto holder = addresses_.find(address);
   if (holder == addresses_.end()) return;
   const std::int32_t rank = holder->second;
@@ -283,10 +282,10 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
   const auto found = clients_.find(hello.rank);
   const bool same =
       found != clients_.end() && found->second.session != 0 && found->second.id == hello.client_id;
-  auto welcome =
-      admit_({hello, same, [&] { return taken(hello); }, [&] { return is_alone(hello); }});
+  auto welcome = admit_({hello, same, [&] { return check_rank_is_free(hello); },
+                         [&] { return is_only_client(hello); }});
   if (welcome) {
-    if (auto refusal = taken(hello)) welcome = tl::unexpected(*std::move(refusal));
+    if (auto refusal = check_rank_is_free(hello)) welcome = tl::unexpected(*std::move(refusal));
   }
   if (welcome) {
     let_in(address, hello, *std::move(welcome));
@@ -310,13 +309,14 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   welcome.node_id = node_id_;
   welcome.session = client.session;
   welcome.heartbeat_ms = static_cast<std::uint32_t>(options_.heartbeat.count());
-  welcome.timeout_ms = static_cast<std::uint32_t>(options_.timeout.count());
+  welcome.heartbeat_timeout_ms = static_cast<std::uint32_t>(options_.heartbeat_timeout.count());
   send_to(address, welcome);
 }
 
-// Who holds the rank may stand still, or its machine be gone with the connection left open: only a
-// sign of life after another one asked for the rank tells.
-std::optional<Refusal> ServerImpl::taken(const Hello& hello) {
+// The client that holds the rank may have stopped, or its machine may be gone with the connection
+// left open. It is known to be alive only if it sends something after another client asked for the
+// rank.
+std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
   const auto found = clients_.find(hello.rank);
   if (found == clients_.end() || found->second.id == hello.client_id) return std::nullopt;
   Client& holder = found->second;
@@ -326,14 +326,16 @@ std::optional<Refusal> ServerImpl::taken(const Hello& hello) {
   if (holder.heard > *holder.challenged) {
     return Refusal{
         ErrorCode::kAlreadyExists,
-        rank + " is taken by another client that is alive: give each process its own rank"};
+        rank + " is taken by another client, which is alive: give each process its own rank"};
   }
   return Refusal{ErrorCode::kUnavailable,
-                 rank + " is held by another client: it is free once that one is gone or silent"};
+                 rank +
+                     " is held by another client: it is free when that client is gone, or has sent "
+                     "nothing for the heartbeat time-out"};
 }
 
-// A trainer that was killed leaves a rank whose connection is gone: its successor need not wait for
-// the time-out.
+// The rank of a killed trainer is free as soon as its connection is gone, without waiting for the
+// time-out.
 bool ServerImpl::has_left(std::int32_t rank, Client& client) {
   if (client.address.empty()) return true;
   if (send_to(client.address, Heartbeat{})) return false;
@@ -341,7 +343,7 @@ bool ServerImpl::has_left(std::int32_t rank, Client& client) {
   return true;
 }
 
-bool ServerImpl::is_alone(const Hello& hello) {
+bool ServerImpl::is_only_client(const Hello& hello) {
   return std::all_of(clients_.begin(), clients_.end(), [&](auto& entry) {
     auto& [rank, client] = entry;
     const bool itself = rank == hello.rank && client.id == hello.client_id;
@@ -351,7 +353,7 @@ bool ServerImpl::is_alone(const Hello& hello) {
 
 void ServerImpl::take(std::int32_t rank, const Message& message) {
   if (const auto* credit = std::get_if<Credit>(&message)) {
-    // Granted on an earlier greeting, before the client knew of this one.
+    // The client granted it before it received the welcome of this session.
     if (credit->session != clients_[rank].session) return;
     on_event_(CreditGranted{rank, credit->microbatches});
   } else if (const auto* done = std::get_if<Acknowledgement>(&message)) {
@@ -360,7 +362,7 @@ void ServerImpl::take(std::int32_t rank, const Message& message) {
     on_event_(Reported{rank, *report});
   } else if (const auto* profile_update = std::get_if<ProfileUpdate>(&message)) {
     on_event_(ProfileReceived{rank, profile_update->profile});
-  } else if (std::holds_alternative<Goodbye>(message)) {
+  } else if (std::holds_alternative<Leave>(message)) {
     leave(rank, true);
   }
 }
@@ -371,9 +373,11 @@ void ServerImpl::keep_alive() {
   next_beat_ = now + options_.heartbeat;
   for (auto& [rank, client] : clients_) {
     if (client.address.empty()) continue;
-    if (now - client.heard > options_.timeout) {
+    if (now - client.heard > options_.heartbeat_timeout) {
       log(log_, LogLevel::kWarning,
-          name_of(rank) + " fell silent; its microbatches wait for it to come back");
+          name_of(rank) + " sent no heartbeat for " +
+              std::to_string(options_.heartbeat_timeout.count()) +
+              " ms and is considered lost; its microbatches are kept until it comes back");
       leave(rank, false);
     } else {
       send_to(client.address, Heartbeat{});
@@ -387,7 +391,7 @@ void ServerImpl::leave(std::int32_t rank, bool finished) {
   on_event_(ClientLeft{rank, finished});
 }
 
-// False where the connection with that address is gone.
+// Returns false if the connection with that address is gone.
 bool ServerImpl::send_to(const std::string& address, const Message& message) {
   std::vector<zmq::message_t> frames;
   frames.emplace_back(address);
@@ -476,8 +480,8 @@ void ServerImpl::fail(const Error& error) {
 }  // namespace
 
 Admission admit_ranks(const Welcome& welcome) {
-  return [welcome](const Applicant& applicant) -> tl::expected<Welcome, Refusal> {
-    if (auto refusal = check_rank(applicant.hello, welcome.ranks)) {
+  return [welcome](const JoinRequest& request) -> tl::expected<Welcome, Refusal> {
+    if (auto refusal = check_rank(request.hello, welcome.ranks)) {
       return tl::unexpected(*std::move(refusal));
     }
     return welcome;
@@ -493,18 +497,18 @@ std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {
   }
   if (hello.world_size != 0 && hello.world_size != ranks) {
     return Refusal{ErrorCode::kInvalidArgument,
-                   rank + " says that there are " + std::to_string(hello.world_size) +
-                       " ranks, the node serves " + std::to_string(ranks)};
+                   rank + " expects a world size of " + std::to_string(hello.world_size) +
+                       ", the node serves " + std::to_string(ranks) + " ranks"};
   }
   return std::nullopt;
 }
 
 Status check_server(const ServerOptions& options) {
-  if (options.heartbeat.count() < 1 || options.timeout < options.heartbeat) {
+  if (options.heartbeat.count() < 1 || options.heartbeat_timeout < options.heartbeat) {
     return Error(ErrorCode::kInvalidArgument,
-                 "a client cannot be given up before its heartbeat is due: heartbeat " +
-                     std::to_string(options.heartbeat.count()) + " ms, time-out " +
-                     std::to_string(options.timeout.count()) + " ms");
+                 "heartbeat_timeout must be at least the heartbeat interval of " +
+                     std::to_string(options.heartbeat.count()) + " ms: it is " +
+                     std::to_string(options.heartbeat_timeout.count()) + " ms");
   }
   ISOCOST_TRY(read_security(options));
   return check_path_is_free(options.bind);

@@ -16,47 +16,49 @@ namespace isocost {
 
 struct ServerOptions {
   std::string bind = "tcp://127.0.0.1:5800";  ///< ZeroMQ endpoint; port * picks a free one.
-  bool insecure = false;              ///< Allows an address beyond loopback without CURVE keys.
-  std::string curve_secret_key_file;  ///< `isocost keygen` writes it; empty: no CURVE.
-  std::string curve_allowed_clients_file;  ///< Public keys of clients, one a line; empty: any that
-                                           ///< knows ours.
+  bool insecure = false;      ///< Allows an address beyond loopback without CURVE keys.
+  std::string curve_key;      ///< File with the node's secret key; empty: no CURVE.
+  std::string curve_clients;  ///< File with the public keys of admitted clients, one per line;
+                              ///< empty: every client that has the node's public key.
   std::chrono::milliseconds heartbeat{1000};
-  std::chrono::milliseconds timeout{30000};  ///< A silent client is given up after this.
-  /// What messages call a rank; empty: "rank 3".
-  std::function<std::string(std::int32_t rank)> name = {};
+  /// A client that sent nothing for this long is considered lost.
+  std::chrono::milliseconds heartbeat_timeout{30000};
+  /// Returns the name of a rank for messages; empty: "rank 3".
+  std::function<std::string(std::int32_t rank)> rank_name = {};
 };
 
-/// A client that says hello.
-struct Applicant {
+/// A client's hello, with what the server knows about the rank it asks for.
+struct JoinRequest {
   const Hello& hello;
-  bool same_client;  ///< Holds the rank already: a reconnect.
-  /// Why the rank is not free: another client holds it. kAlreadyExists where that one is known to
-  /// live, kUnavailable (ask again) until it has answered or is given up.
-  std::function<std::optional<Refusal>()> taken;
-  std::function<bool()> alone;  ///< Whether no other client is alive. Costs a message to each.
+  bool same_client;  ///< The client holds the rank already and has reconnected.
+  /// Returns a refusal if another client holds the rank: kAlreadyExists if that one is known to be
+  /// alive, kUnavailable (ask again) until it has answered or is considered lost.
+  std::function<std::optional<Refusal>()> check_rank_is_free;
+  /// Whether no other client is alive. Sends a message to each of them.
+  std::function<bool()> is_only_client;
 };
 
-/// Who may join, and as what, is the owner's to say; that a rank is held by one live client only is
-/// seen to by the server. Node id, heartbeat and time-out of the welcome are filled in there.
-using Admission = std::function<tl::expected<Welcome, Refusal>(const Applicant& applicant)>;
+/// Decides who may join, and with which welcome. The server itself ensures that one live client
+/// holds a rank, and fills in the welcome's node id, session, heartbeat and time-out.
+using Admission = std::function<tl::expected<Welcome, Refusal>(const JoinRequest& request)>;
 
-/// Why a client cannot be one of `ranks`: its number is out of range, or its world size another
-/// one.
+/// Returns a refusal if a client cannot be one of `ranks`: its number is out of range, or it
+/// expects another world size.
 std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks);
 
-/// Lets in ranks 0 to welcome.ranks - 1 of a job of as many.
+/// Returns an admission that accepts ranks 0 to welcome.ranks - 1 of a job with that many ranks.
 Admission admit_ranks(const Welcome& welcome);
 
-/// What clients do, as the server's owner sees it.
+/// Events of clients, for the server's owner.
 struct ClientJoined {
   std::int32_t rank = 0;
-  bool same_client = false;          ///< A reconnect of the client that had this rank.
-  std::optional<Position> received;  ///< Last microbatch that it holds whole.
-  std::uint64_t session = 0;         ///< Of this join, never 0 and never the same again.
+  bool same_client = false;          ///< The client that had this rank has reconnected.
+  std::optional<Position> received;  ///< The last microbatch that is complete at the client.
+  std::uint64_t session = 0;         ///< Number of this join, never 0 and never used again.
 };
 struct ClientLeft {
   std::int32_t rank = 0;
-  bool finished = false;  ///< It said goodbye; else it fell silent.
+  bool finished = false;  ///< It sent a leave message; otherwise it is considered lost.
 };
 struct CreditGranted {
   std::int32_t rank = 0;
@@ -72,49 +74,50 @@ struct Reported {
 };
 struct ProfileReceived {
   std::int32_t rank = 0;
-  std::string profile;  ///< As ProfileUpdate has it: nobody has read it yet.
+  std::string profile;  ///< ProfileUpdate::profile, not parsed yet.
 };
 using ServerEvent =
     std::variant<ClientJoined, ClientLeft, CreditGranted, Acknowledged, Reported, ProfileReceived>;
 
-/// The node's socket: lets in one client a rank, keeps heartbeats, carries microbatches. It owns
-/// one thread. Another protocol version, a rank that another client holds, or whom `admit` refuses
-/// is answered with a refusal that says why. A client is alive while its connection
-/// stands and it is not silent for the time-out. A client that reconnects must join again, and its
-/// credit starts anew. Internally synchronised.
+/// The node's socket on a thread of its own: admits one client per rank, sends and expects
+/// heartbeats, and sends microbatches. A client is refused, with the reason, if it uses another
+/// protocol version, if another client holds its rank, or if `admit` refuses it. A client counts as
+/// alive while its connection is up and the heartbeat time-out has not passed since its last
+/// message. A client that reconnects must join again, and begins without credit. Thread-safe.
 class Server {
  public:
-  /// `admit` and `on_event` are called on the server's thread; they must not block, and may call
-  /// the send functions. Errors: kAlreadyExists for a busy port, kInvalidArgument for a bad
-  /// endpoint, an address beyond loopback without keys, or unreadable keys.
+  /// Binds and starts the thread. `admit` and `on_event` are called on that thread; they must not
+  /// block, and may call the functions that send. Errors: kAlreadyExists for an address that is in
+  /// use; kInvalidArgument for an invalid endpoint, an address beyond loopback without keys, or
+  /// unreadable keys.
   static Result<std::unique_ptr<Server>> create(const ServerOptions& options, Admission admit,
                                                 std::function<void(const ServerEvent&)> on_event,
                                                 LogSink log);
-  /// Gives what is queued a second to leave, lets go of every `keep`, joins.
+  /// Waits up to a second for queued messages to leave, releases every `keep` and joins the thread.
   virtual ~Server() = default;
 
-  /// The endpoint that clients connect to, the port filled in.
+  /// Returns the endpoint that clients connect to, with the port filled in.
   virtual const std::string& endpoint() const = 0;
 
-  /// These queue a message and return; the tensors are sent without a copy and `keep` is released
-  /// once ZeroMQ has no use for them (on any thread). Sending to a rank without a client drops the
-  /// message. `session` is that of the ClientJoined on which the decision to send rests: where the
-  /// rank has been joined anew since, the message is dropped, too, for the new client is served
-  /// from another position, and one microbatch too early would make it take those before for
-  /// received. 0 sends to whoever holds the rank, and leaves that order to the caller.
+  /// The functions below queue a message and return at once. Tensors are sent without a copy;
+  /// `keep` is released on any thread when ZeroMQ no longer needs them. A message to a rank without
+  /// a client is dropped. `session` is ClientJoined::session of the join that the decision to send
+  /// is based on: if the rank has been joined again since, the message is dropped, because the new
+  /// client is served from another position, and a microbatch sent too early would make it skip the
+  /// ones before. 0 sends to whichever client holds the rank; the caller then ensures that order.
   virtual void begin(std::int32_t rank, const MicrobatchHeader& header,
                      std::uint64_t session = 0) = 0;
   virtual void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
                         std::uint64_t session = 0) = 0;
   virtual void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session = 0) = 0;
-  /// Tells a client that it will get nothing more, and why; it keeps the rank until it leaves.
+  /// Tells a client that nothing more will be sent, and why. It keeps the rank until it leaves.
   virtual void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session = 0) = 0;
-  /// Tells every client why the node stops, and those that join later.
+  /// Tells every client, including those that join later, why the node stops.
   virtual void fail(const Error& error) = 0;
 };
 
-/// Whether a server could be made with these options, as far as that can be told without one: what
-/// is there, but an address that somebody else has. Errors: those of Server::create.
+/// Checks whether a server can be created with these options, without binding the address. Errors:
+/// those of Server::create, except for an address that another program uses.
 Status check_server(const ServerOptions& options);
 
 }  // namespace isocost

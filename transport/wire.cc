@@ -9,25 +9,25 @@
 
 #include "base/checked.h"
 #include "base/load.h"
+#include "base/sample_part.h"
+#include "base/utf8.h"
 #include "transport/internal/byte_codec.h"
 
 namespace isocost {
 namespace {
 
-// Stands among the modules of a report; no module is called so.
-constexpr std::string_view kForward = "forward";
-constexpr std::string_view kDataWait = "data_wait";
 constexpr std::array<std::uint8_t, 4> kMagic = {'I', 'S', 'O', 'C'};
+constexpr double kMostTimestampSeconds = 1e12;  // beyond any media
 
-// Types below 64 go from client to node, the others from node to client; a heartbeat goes both
-// ways.
+// Types below 64 go from client to node, the others from node to client. Both sides send
+// heartbeats.
 enum class Type : std::uint8_t {
   kHello = 1,
   kCredit = 2,
   kAcknowledgement = 3,
   kReport = 4,
   kHeartbeat = 5,
-  kGoodbye = 6,
+  kLeave = 6,
   kProfileUpdate = 7,
   kWelcome = 64,
   kRefusal = 65,
@@ -107,7 +107,7 @@ T get_error(ByteReader& in) {
   return error;
 }
 
-// A state cut off is none.
+// A state that is too long is left out: cut off, nobody could read it.
 void put_cost_model_state(ByteWriter& out, const std::string& cost_model_state) {
   out.put_text<std::uint32_t>(cost_model_state.size() > kMaxCostModelStateBytes ? std::string_view()
                                                                                 : cost_model_state);
@@ -181,37 +181,27 @@ Type put(ByteWriter& out, const Acknowledgement& acknowledgement) {
 
 Type put(ByteWriter& out, const Report& report) {
   put_position(out, report.position);
-  const bool split = report.forward_s >= 0;
-  const bool waited = report.data_wait_s >= 0;
-  out.put(static_cast<std::uint8_t>(kModules + (split ? 1 : 0) + (waited ? 1 : 0)));
+  out.put(report.forward_s);
+  out.put(report.data_wait_s);
+  out.put(static_cast<std::uint8_t>(kModules));
   for (std::size_t i = 0; i < kModules; ++i) {
     out.put_text<std::uint8_t>(module_name(static_cast<Module>(i)));
     out.put(report.seconds.at(i));
   }
-  if (split) {
-    out.put_text<std::uint8_t>(kForward);
-    out.put(report.forward_s);
-  }
-  if (waited) {
-    out.put_text<std::uint8_t>(kDataWait);
-    out.put(report.data_wait_s);
-  }
   return Type::kReport;
 }
 
+// The cost model refuses and counts impossible seconds, so they are read as they are.
 Report get_report(ByteReader& in) {
   Report report;
   report.position = get_position(in);
+  report.forward_s = in.get<double>();
+  report.data_wait_s = in.get<double>();
   const auto count = in.get<std::uint8_t>();
   for (std::size_t i = 0; in.ok() && i < count; ++i) {
-    const std::string name = get_name(in);
-    const auto module = module_from_name(name);
+    const auto module = module_from_name(get_name(in));
     const auto seconds = in.get<double>();
-    // Seconds that cannot be are the cost model's to refuse and to count. A module that this build
-    // does not know is somebody's newer model: its time is not ours to use.
     if (module) report.seconds.at(static_cast<std::size_t>(*module)) = seconds;
-    if (name == kForward) report.forward_s = seconds;
-    if (name == kDataWait) report.data_wait_s = seconds;
   }
   return report;
 }
@@ -222,7 +212,7 @@ Type put(ByteWriter& out, const ProfileUpdate& profile_update) {
 }
 
 Type put(ByteWriter&, const Heartbeat&) { return Type::kHeartbeat; }
-Type put(ByteWriter&, const Goodbye&) { return Type::kGoodbye; }
+Type put(ByteWriter&, const Leave&) { return Type::kLeave; }
 
 Type put(ByteWriter& out, const Welcome& welcome) {
   out.put(welcome.ranks);
@@ -238,7 +228,7 @@ Type put(ByteWriter& out, const Welcome& welcome) {
   out.put(welcome.global_batch_size);
   out.put(welcome.microbatches);
   out.put(welcome.heartbeat_ms);
-  out.put(welcome.timeout_ms);
+  out.put(welcome.heartbeat_timeout_ms);
   return Type::kWelcome;
 }
 
@@ -257,8 +247,9 @@ Welcome get_welcome(ByteReader& in) {
   welcome.global_batch_size = in.get<std::uint32_t>();
   welcome.microbatches = in.get<std::uint32_t>();
   welcome.heartbeat_ms = in.get<std::uint32_t>();
-  welcome.timeout_ms = in.get<std::uint32_t>();
-  if (welcome.ranks < 1 || welcome.heartbeat_ms == 0 || welcome.timeout_ms == 0) in.fail();
+  welcome.heartbeat_timeout_ms = in.get<std::uint32_t>();
+  if (welcome.ranks < 1 || welcome.heartbeat_ms == 0 || welcome.heartbeat_timeout_ms == 0)
+    in.fail();
   return welcome;
 }
 
@@ -270,6 +261,97 @@ Type put(ByteWriter& out, const Refusal& refusal) {
 Type put(ByteWriter& out, const Failure& failure) {
   put_error(out, failure);
   return Type::kFailure;
+}
+
+// Limits what keys, JSON texts and parts of a header take together. Both sides count alike, so the
+// writer never makes a header that a reader refuses.
+class DescriptionRoom {
+ public:
+  /// Whether `bytes`, at most `most`, still fit; then they are taken.
+  bool take(std::size_t bytes, std::size_t most) {
+    if (bytes > std::min(most, left_)) return false;
+    left_ -= bytes;
+    return true;
+  }
+
+ private:
+  std::size_t left_ = kMaxSampleDescriptionBytes;
+};
+
+constexpr std::size_t kPartBytes = 1 + 4 * sizeof(std::uint32_t);  // without timestamps
+constexpr std::size_t kMaxPartsBytes = kMaxSampleDescriptionBytes;
+
+std::size_t encoded_bytes(std::span<const SamplePart> parts) {
+  std::size_t bytes = kPartBytes * parts.size();
+  for (const SamplePart& part : parts) bytes += sizeof(double) * part.timestamps_s.size();
+  return bytes;
+}
+
+template <typename Length>
+void put_text_if_room(ByteWriter& out, std::string_view text, std::size_t most,
+                      DescriptionRoom& room) {
+  out.put_text<Length>(room.take(text.size(), most) ? text : std::string_view());
+}
+
+void put_parts(ByteWriter& out, std::span<const SamplePart> parts, DescriptionRoom& room) {
+  const bool fits =
+      parts.size() <= kMaxSampleParts && room.take(encoded_bytes(parts), kMaxPartsBytes);
+  if (!fits) parts = {};
+  out.put(static_cast<std::uint16_t>(parts.size()));
+  for (const SamplePart& part : parts) {
+    out.put(static_cast<std::uint8_t>(part.modality));
+    out.put(part.rows);
+    out.put(part.columns);
+    out.put(part.frames);
+    out.put(static_cast<std::uint32_t>(part.timestamps_s.size()));
+    for (const double seconds : part.timestamps_s) out.put(seconds);
+  }
+}
+
+SamplePart get_part(ByteReader& in) {
+  SamplePart part;
+  const auto modality = in.get<std::uint8_t>();
+  if (modality >= kModalities) in.fail();
+  part.modality = static_cast<Modality>(modality);
+  part.rows = in.get<std::uint32_t>();
+  part.columns = in.get<std::uint32_t>();
+  part.frames = in.get<std::uint32_t>();
+  const auto timestamps = in.get<std::uint32_t>();
+  // A trainer pairs frames with their times.
+  if (timestamps != 0 && timestamps != part.frames) in.fail();
+  for (std::size_t i = 0; in.ok() && i < timestamps; ++i) {
+    const auto seconds = in.get<double>();
+    if (!(seconds >= 0 && seconds <= kMostTimestampSeconds)) in.fail();  // NaN fails, too
+    part.timestamps_s.push_back(seconds);
+  }
+  return part;
+}
+
+void put_sample(ByteWriter& out, const SampleEntry& sample, DescriptionRoom& room) {
+  out.put(sample.id);
+  out.put(sample.weight);
+  out.put(sample.label_tokens);
+  put_text_if_room<std::uint16_t>(out, sample.key, kMaxSampleKeyBytes, room);
+  put_parts(out, sample.parts, room);
+  put_text_if_room<std::uint32_t>(out, sample.json, kMaxSampleJsonBytes, room);
+}
+
+SampleEntry get_sample(ByteReader& in, DescriptionRoom& room) {
+  SampleEntry sample;
+  sample.id = in.get<std::uint64_t>();
+  sample.weight = in.get<float>();
+  if (!(sample.weight >= 0 && sample.weight <= 3e38F)) in.fail();
+  sample.label_tokens = in.get<std::uint32_t>();
+  // Keys are printed: control characters would reach a terminal.
+  sample.key = printable_utf8(in.get_text<std::uint16_t>(kMaxSampleKeyBytes));
+  if (!room.take(sample.key.size(), kMaxSampleKeyBytes)) in.fail();
+  const auto parts = in.get<std::uint16_t>();
+  if (parts > kMaxSampleParts) in.fail();
+  for (std::size_t i = 0; in.ok() && i < parts; ++i) sample.parts.push_back(get_part(in));
+  if (!room.take(encoded_bytes(sample.parts), kMaxPartsBytes)) in.fail();
+  sample.json = in.get_text<std::uint32_t>(kMaxSampleJsonBytes);
+  if (!is_utf8(sample.json) || !room.take(sample.json.size(), kMaxSampleJsonBytes)) in.fail();
+  return sample;
 }
 
 Type put(ByteWriter& out, const MicrobatchHeader& header) {
@@ -291,11 +373,8 @@ Type put(ByteWriter& out, const MicrobatchHeader& header) {
   out.put(header.load.label_tokens);
   out.put(header.load.tensor_bytes);
   out.put(static_cast<std::uint32_t>(header.samples.size()));
-  for (const SampleEntry& sample : header.samples) {
-    out.put(sample.id);
-    out.put(sample.weight);
-    out.put(sample.label_tokens);
-  }
+  DescriptionRoom room;
+  for (const SampleEntry& sample : header.samples) put_sample(out, sample, room);
   out.put(static_cast<std::uint8_t>(header.tensors.size()));
   for (const TensorSpec& spec : header.tensors) put_tensor(out, spec);
   for (const std::uint32_t rows : header.rows) out.put(rows);
@@ -365,13 +444,9 @@ MicrobatchHeader get_microbatch(ByteReader& in) {
   header.load.tensor_bytes = in.get<std::int64_t>();
   const auto samples = in.get<std::uint32_t>();
   if (samples > kMaxSamples) in.fail();
+  DescriptionRoom room;
   for (std::size_t i = 0; in.ok() && i < samples; ++i) {
-    SampleEntry sample;
-    sample.id = in.get<std::uint64_t>();
-    sample.weight = in.get<float>();
-    sample.label_tokens = in.get<std::uint32_t>();
-    if (!(sample.weight >= 0 && sample.weight <= 3e38F)) in.fail();
-    header.samples.push_back(sample);
+    header.samples.push_back(get_sample(in, room));
   }
   const std::size_t tensors = get_tensor_count(in);
   for (std::size_t i = 0; in.ok() && i < tensors; ++i) header.tensors.push_back(get_tensor(in));
@@ -429,6 +504,15 @@ EpochEnd get_epoch_end(ByteReader& in) {
   return end;
 }
 
+// Read on either side, since a node sends it in a refusal.
+Error wrong_version(std::uint16_t version) {
+  const auto [older, newer] = std::minmax(version, kProtocolVersion);
+  return {ErrorCode::kUnsupported,
+          "node and trainer run different versions of Isocost (wire format versions " +
+              std::to_string(older) + " and " + std::to_string(newer) +
+              "): update the side that uses version " + std::to_string(older)};
+}
+
 Result<Message> get_body(Type type, ByteReader& in) {
   switch (type) {
     case Type::kHello:
@@ -443,8 +527,8 @@ Result<Message> get_body(Type type, ByteReader& in) {
       return Message(ProfileUpdate{in.get_text<std::uint32_t>(kMaxProfileBytes)});
     case Type::kHeartbeat:
       return Message(Heartbeat{});
-    case Type::kGoodbye:
-      return Message(Goodbye{});
+    case Type::kLeave:
+      return Message(Leave{});
     case Type::kWelcome:
       return Message(get_welcome(in));
     case Type::kRefusal:
@@ -488,12 +572,8 @@ Result<Message> decode(std::span<const std::byte> frame) {
   if (!in.ok() || magic != kMagic) {
     return Error(ErrorCode::kCorrupt, "not a message of the Isocost protocol");
   }
-  // A refusal reads the same in every version, so that both sides can say what separates them.
-  if (version != kProtocolVersion && type != Type::kRefusal) {
-    return Error(ErrorCode::kUnsupported,
-                 "peer speaks protocol version " + std::to_string(version) + ", this side " +
-                     std::to_string(kProtocolVersion) + ": install the same Isocost on both");
-  }
+  // A refusal has the same fields in every version, so that either side can read why.
+  if (version != kProtocolVersion && type != Type::kRefusal) return wrong_version(version);
   ISOCOST_ASSIGN(Message message, get_body(type, in));
   if (!in.at_end()) {
     return Error(ErrorCode::kCorrupt, "message of type " + std::to_string(static_cast<int>(type)) +

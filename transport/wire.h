@@ -13,10 +13,10 @@ namespace isocost {
 
 /// Any message of the protocol: what its first frame says. See docs/wire_format.md.
 using Message =
-    std::variant<Hello, Credit, Acknowledgement, Report, ProfileUpdate, Heartbeat, Goodbye, Welcome,
+    std::variant<Hello, Credit, Acknowledgement, Report, ProfileUpdate, Heartbeat, Leave, Welcome,
                  Refusal, MicrobatchHeader, FragmentHeader, EpochEnd, Failure>;
 
-/// What a reader accepts; beyond these a message is corrupt.
+/// Limits of what a reader accepts. A message beyond one of them is corrupt.
 inline constexpr std::size_t kMaxNameBytes = 64;
 inline constexpr std::size_t kMaxTextBytes = std::size_t{64} << 10;
 inline constexpr std::size_t kMaxTensors = 64;

@@ -424,7 +424,7 @@ class Serve(WithShards):
         self.assertIn("99999", self.failure("--bind", "tcp://127.0.0.1:99999"))
 
     def test_needs_keys_beyond_loopback(self):
-        self.assertIn("--curve-key", self.failure("--bind", "tcp://0.0.0.0:*"))
+        self.assertIn("curve_key", self.failure("--bind", "tcp://0.0.0.0:*"))
 
     def test_serves_with_keys_that_keygen_made(self):
         self.assertEqual(isocost("keygen", self.directory / "node").returncode, 0)

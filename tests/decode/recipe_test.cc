@@ -167,6 +167,40 @@ TEST(Recipe, LoadIsThatOfTheTensorsWhereLimitsCut) {
   EXPECT_EQ(load[Module::kAudio].units, 26);  // 50 frames, padded to 52
 }
 
+TEST(Recipe, PartsAreThoseOfTheTensors) {
+  RecipeOptions options;
+  options.video_fps = 10;
+  options.max_video_frames = 3;
+  const Sample sample({{"0.png", test::make_png(300, 200)},
+                       {"0.txt", test::text_bytes("text")},
+                       {"mp4", test::make_video({})},
+                       {"wav", test::make_wav(test::sine(16'000, 1, 24'000, 440), 16'000, 1)}});
+  BufferPool pool;
+  const Recipe recipe = *Recipe::create(options);
+  const auto parts = *recipe.parts(sample.shape);
+  const auto tensors = recipe.tensors(sample.views(), pool);
+  ASSERT_TRUE(tensors.has_value()) << tensors.error().error.to_string();
+  ASSERT_EQ(parts.size(), 4U);
+  std::vector<std::int32_t> grids;
+  std::int64_t mel_frames = 0;
+  for (const SamplePart& part : parts) {
+    const bool seen = part.modality == Modality::kImage || part.modality == Modality::kVideo;
+    for (std::uint32_t i = 0; seen && i < part.frames; ++i) {
+      grids.push_back(static_cast<std::int32_t>(part.rows));
+      grids.push_back(static_cast<std::int32_t>(part.columns));
+    }
+    if (part.modality == Modality::kAudio) mel_frames += part.frames;
+    EXPECT_EQ(part.timestamps_s.size(), part.modality == Modality::kVideo ? part.frames : 0);
+  }
+  EXPECT_EQ(grids, values<std::int32_t>(*tensors, "vision.grids"));
+  EXPECT_EQ(mel_frames, find(*tensors, "audio.mel")->shape.front());
+  EXPECT_EQ(parts[1], SamplePart{Modality::kText});
+  // In the middle of three equal slices.
+  const double seconds = 1e-6 * static_cast<double>(sample.shape.parts[2].duration_us);
+  EXPECT_NEAR(parts[2].timestamps_s.front(), seconds / 6, 1e-6);
+  EXPECT_NEAR(parts[2].timestamps_s.back(), 5 * seconds / 6, 1e-6);
+}
+
 TEST(Recipe, LoadIsThatOfTheTensorsForAudioAndVideo) {
   const auto sound = test::sine(22'050, 2, 70'001, 440);
   for (const auto& [format, name] :

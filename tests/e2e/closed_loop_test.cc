@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <latch>
 #include <map>
 #include <memory>
@@ -11,8 +12,11 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "loader/dataset/make_shards.h"
 #include "tests/e2e/loop_fixture.h"
+#include "tests/support/media.h"
 
 namespace isocost {
 namespace {
@@ -37,6 +41,42 @@ TEST_F(ClosedLoop, DeliversEverySampleOnceAndCountsLabels) {
       EXPECT_EQ(static_cast<std::int64_t>(seen.global_label_tokens), labels[seen.position.step]);
     }
   }
+}
+
+TEST_F(ClosedLoop, SamplesComeWithTheirKeyJsonAndParts) {
+  const std::filesystem::path files = scratch() / "files";
+  std::filesystem::create_directories(files);
+  const std::string json = R"({"text": "a cat", "url": "https://example.com/cat"})";
+  const std::string long_json =
+      R"({"text": "a dog", "notes": ")" + std::string(70'000, 'x') + "\"}";
+  const auto image = test::make_png(56, 84, 1);
+  for (const char* name : {"cat.png", "dog.png"}) {
+    std::ofstream(files / name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(image.data()),
+               static_cast<std::streamsize>(image.size()));
+  }
+  std::ofstream(files / "cat.json") << json;
+  std::ofstream(files / "dog.json") << long_json;
+  ASSERT_TRUE(make_shards(files, shards(), {}).has_value());
+
+  std::map<std::string, SampleEntry> samples;
+  for (const auto& rank : run(options(1)).ranks) {
+    for (const Seen& seen : rank) {
+      for (const SampleEntry& sample : seen.samples) samples[sample.key] = sample;
+    }
+  }
+  std::filesystem::path shard;
+  for (const auto& entry : std::filesystem::directory_iterator(shards())) {
+    if (entry.path().extension() == ".tar") shard = entry.path().filename();
+  }
+  ASSERT_EQ(samples.size(), 2U);
+  const SampleEntry& cat = samples[shard.string() + "/cat"];
+  EXPECT_EQ(cat.json, json);
+  const SamplePart picture{Modality::kImage, 6, 4, 1};
+  EXPECT_EQ(cat.parts, (std::vector<SamplePart>{{Modality::kText}, picture}));
+  const SampleEntry& dog = samples[shard.string() + "/dog"];
+  EXPECT_EQ(dog.json, "") << "beyond kMaxSampleJsonBytes";
+  EXPECT_EQ(dog.parts, cat.parts);
 }
 
 TEST_F(ClosedLoop, TheSameDataWhateverWorkersRanksAndPolicy) {

@@ -319,7 +319,7 @@ TEST_F(Resume, OneClientIdAtTwoRanksHarmsNobody) {
     first.send(Credit{3, welcome->session});
     first.send(Report{{0, 0, 0}, {1, 1, 1}});
     first.send(Acknowledgement{{9, 9, 9}});
-    first.send(Goodbye{});
+    first.send(Leave{});
   }
   EXPECT_EQ(train(1, {}, {}).size(), 2U);
   finish();

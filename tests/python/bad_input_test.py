@@ -121,7 +121,7 @@ class BadInput(ShardTest):
         with isocost.DataLoader(endpoint, rank=0, world_size=2) as first:
             len(first)  # joins
             self.assertRefused(FileExistsError, "rank 0 is taken", rank=0, world_size=2, **options)
-            self.assertRefused(ValueError, "rank 1 says that there are 4 ranks", rank=1, world_size=4, **options)
+            self.assertRefused(ValueError, "rank 1 expects a world size of 4", rank=1, world_size=4, **options)
 
     def test_states(self):
         with self.loader() as loader:

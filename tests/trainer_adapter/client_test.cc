@@ -31,7 +31,7 @@ ServerOptions server_options() {
   ServerOptions options;
   options.bind = "tcp://127.0.0.1:*";
   options.heartbeat = milliseconds(50);
-  options.timeout = milliseconds(400);
+  options.heartbeat_timeout = milliseconds(400);
   return options;
 }
 
@@ -170,7 +170,8 @@ TEST(Client, IsRefusedWithTheReason) {
   };
   EXPECT_NE(refusal(2, 0).find("serves ranks 0 to 1"), std::string::npos) << refusal(2, 0);
   EXPECT_NE(refusal(-1, 0).find("out of range"), std::string::npos);
-  EXPECT_NE(refusal(0, 4).find("4 ranks, the node serves 2"), std::string::npos) << refusal(0, 4);
+  EXPECT_NE(refusal(0, 4).find("world size of 4, the node serves 2"), std::string::npos)
+      << refusal(0, 4);
   const auto holder = Client::connect(client_options(node.endpoint(), 1)).value();
   EXPECT_NE(refusal(1, 2).find("taken"), std::string::npos) << refusal(1, 2);
 }
@@ -183,14 +184,14 @@ TEST(Client, OfAnotherVersionIsToldSo) {
   dealer.set(zmq::sockopt::rcvtimeo, 5000);
   dealer.connect(node.endpoint());
   auto bytes = encode(Hello{});
-  bytes[4] = std::byte{2};
+  bytes[4] = std::byte{1};
   dealer.send(zmq::message_t(bytes.data(), bytes.size()), zmq::send_flags::none);
   zmq::message_t reply;
   ASSERT_TRUE(dealer.recv(reply).has_value());
   const auto message = decode({static_cast<const std::byte*>(reply.data()), reply.size()}).value();
   const auto& refused = std::get<Refusal>(message);
   EXPECT_EQ(refused.code, ErrorCode::kUnsupported);
-  EXPECT_NE(refused.message.find("version 2"), std::string::npos) << refused.message;
+  EXPECT_NE(refused.message.find("versions 1 and 2"), std::string::npos) << refused.message;
 }
 
 TEST(Client, IsToldWhyTheNodeFailedAlsoWhenItComesLate) {
@@ -305,11 +306,11 @@ TEST(Server, SaysWhatIsWrongWithAnAddress) {
   options.bind = node.endpoint();
   EXPECT_EQ(failure(options).code(), ErrorCode::kAlreadyExists) << failure(options).message();
   options.bind = "tcp://0.0.0.0:*";
-  EXPECT_NE(failure(options).message().find("--curve-key"), std::string::npos);
+  EXPECT_NE(failure(options).message().find("curve_key"), std::string::npos);
   options.bind = "nonsense";
   EXPECT_EQ(failure(options).code(), ErrorCode::kInvalidArgument);
   options.bind = "tcp://127.0.0.1:*";
-  options.curve_secret_key_file = "/nonexistent.secret";
+  options.curve_key = "/nonexistent.secret";
   EXPECT_NE(failure(options).message().find("/nonexistent.secret"), std::string::npos);
 }
 
@@ -328,8 +329,8 @@ class Curve : public testing::Test {
 
   ServerOptions guarded(bool listed_only) const {
     ServerOptions options = server_options();
-    options.curve_secret_key_file = directory_ / "node.secret";
-    if (listed_only) options.curve_allowed_clients_file = directory_ / "trainer.public";
+    options.curve_key = directory_ / "node.secret";
+    if (listed_only) options.curve_clients = directory_ / "trainer.public";
     return options;
   }
   ClientOptions keyed(const std::string& endpoint, const std::string& own,

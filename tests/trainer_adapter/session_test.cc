@@ -35,7 +35,7 @@ ServerOptions server_options(milliseconds timeout = milliseconds(5000)) {
   ServerOptions options;
   options.bind = "tcp://127.0.0.1:*";
   options.heartbeat = milliseconds(50);
-  options.timeout = timeout;
+  options.heartbeat_timeout = timeout;
   return options;
 }
 

@@ -38,7 +38,7 @@ ServerOptions quick() {
   ServerOptions options;
   options.bind = "tcp://127.0.0.1:*";
   options.heartbeat = milliseconds(50);
-  options.timeout = milliseconds(60'000);
+  options.heartbeat_timeout = milliseconds(60'000);
   return options;
 }
 
@@ -246,7 +246,7 @@ TEST(Server, TellsItsOwnHeartbeatAndTimeout) {
   const auto welcome = peer.receive_as<Welcome>();
   ASSERT_TRUE(welcome.has_value());
   EXPECT_EQ(welcome->heartbeat_ms, 50U);
-  EXPECT_EQ(welcome->timeout_ms, 60'000U);
+  EXPECT_EQ(welcome->heartbeat_timeout_ms, 60'000U);
   EXPECT_NE(welcome->node_id, 0U);
 }
 
@@ -260,7 +260,7 @@ TEST(Server, LetsGoOfWhatNobodyTakes) {
   {
     RawPeer peer(server->endpoint());
     ASSERT_TRUE(peer.join(0, 1));
-    peer.send(Goodbye{});
+    peer.send(Leave{});
     ASSERT_TRUE(server.wait_for<ClientLeft>(1));
     server->fragment(0, left.fragment(0), nullptr);
     EXPECT_TRUE(left.let_go()) << "the client left";

@@ -28,7 +28,14 @@ MicrobatchHeader example_header() {
   header.load[Module::kLlm].add_sequence(90);
   header.load.label_tokens = 73;
   header.load.tensor_bytes = 50000;
-  header.samples = {{7, 1.0F, 40}, {9, 0.0F, 33}};
+  header.samples = {
+      {7,
+       1.0F,
+       40,
+       "a.tar/x/7",
+       R"({"text": "a cat"})",
+       {{Modality::kImage, 8, 8, 1, {}}, {Modality::kVideo, 4, 6, 2, {0.25, 0.75}}}},
+      {9, 0.0F, 33, "b.tar/9", "", {{Modality::kText}, {Modality::kAudio, 0, 0, 1200, {}}}}};
   header.tensors = {{"vision.patches", DType::kUInt8, {64, 588}},
                     {"llm.input_ids", DType::kInt64, {90}}};
   header.rows = {64, 50, 0, 40};
@@ -49,7 +56,7 @@ std::vector<Message> examples() {
           report,
           ProfileUpdate{R"({"version": 1})"},
           Heartbeat{},
-          Goodbye{},
+          Leave{},
           welcome,
           Refusal{ErrorCode::kAlreadyExists, "rank 3 is taken"},
           example_header(),
@@ -88,20 +95,18 @@ TEST(Wire, AMicrobatchKeepsEveryField) {
   EXPECT_EQ(read.load, header.load);
   EXPECT_EQ(read.rows, header.rows);
   EXPECT_EQ(read.routes, header.routes);
-  ASSERT_EQ(read.samples.size(), 2U);
-  EXPECT_EQ(read.samples[1].id, 9U);
-  EXPECT_EQ(read.samples[1].weight, 0.0F);
+  EXPECT_EQ(read.samples, header.samples);
   EXPECT_EQ(read.tensors[0].name, "vision.patches");
   EXPECT_EQ(read.tensors[0].shape, (std::vector<std::int64_t>{64, 588}));
 }
 
 // The examples of docs/wire_format.md.
 TEST(Wire, IsWhatTheDocumentShows) {
-  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4301000500");
-  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4301000200020000000700000000000000");
-  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4301000300000000000700000001000000");
+  EXPECT_EQ(hex(encode(Heartbeat{})), "49534f4302000500");
+  EXPECT_EQ(hex(encode(Credit{2, 7})), "49534f4302000200020000000700000000000000");
+  EXPECT_EQ(hex(encode(Acknowledgement{{0, 7, 1}})), "49534f4302000300000000000700000001000000");
   EXPECT_EQ(hex(encode(Refusal{ErrorCode::kAlreadyExists, "rank 0 is taken"})),
-            "49534f4301004100020f00000072616e6b20302069732074616b656e");
+            "49534f4302004100020f00000072616e6b20302069732074616b656e");
 }
 
 TEST(Wire, EveryCutIsCorrupt) {
@@ -123,12 +128,20 @@ TEST(Wire, WhatIsTooLongIsCorrupt) {
   }
 }
 
-TEST(Wire, AnotherVersionIsNamedButItsRefusalIsRead) {
+// Both versions are named, and the side to update.
+TEST(Wire, AnotherVersionIsRefusedButItsRefusalIsRead) {
   auto bytes = encode(Hello{});
-  bytes[4] = std::byte{9};
-  const auto read = decode(bytes);
-  EXPECT_EQ(read.error().code(), ErrorCode::kUnsupported);
-  EXPECT_NE(read.error().message().find("version 9"), std::string::npos);
+  for (const auto& [version, older] : {std::pair{9, 2}, std::pair{1, 1}}) {
+    bytes[4] = static_cast<std::byte>(version);
+    const auto read = decode(bytes);
+    EXPECT_EQ(read.error().code(), ErrorCode::kUnsupported);
+    const std::string& message = read.error().message();
+    EXPECT_NE(message.find(version == 9 ? "versions 2 and 9" : "versions 1 and 2"),
+              std::string::npos)
+        << message;
+    EXPECT_TRUE(message.ends_with("update the side that uses version " + std::to_string(older)))
+        << message;
+  }
   bytes = encode(Refusal{ErrorCode::kUnsupported, "too old"});
   bytes[4] = std::byte{9};
   EXPECT_EQ(std::get<Refusal>(decode(bytes).value()).message, "too old");
@@ -159,6 +172,60 @@ TEST(Wire, LimitsHold) {
   header = example_header();
   header.routes[0].module = static_cast<Module>(kModules);
   EXPECT_FALSE(decode(encode(header)).has_value()) << "a route of no module";
+}
+
+TEST(Wire, ImpossiblePartsAreCorrupt) {
+  MicrobatchHeader header = example_header();
+  header.samples[0].parts[0].modality = static_cast<Modality>(kModalities);
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "no modality";
+  header = example_header();
+  header.samples[0].parts[1].frames = 3;
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "fewer times than frames";
+  for (const double seconds :
+       {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    header = example_header();
+    header.samples[0].parts[1].timestamps_s[0] = seconds;
+    EXPECT_FALSE(decode(encode(header)).has_value()) << seconds;
+  }
+  header = example_header();
+  header.samples[0].json = "{\"text\": \"\xff\"}";
+  EXPECT_FALSE(decode(encode(header)).has_value()) << "not UTF-8";
+}
+
+TEST(Wire, KeysAreReadAsPrintableText) {
+  MicrobatchHeader header = example_header();
+  header.samples[0].key = "a.tar/\x1b[2J\xff";
+  const auto read = std::get<MicrobatchHeader>(decode(encode(header)).value());
+  EXPECT_EQ(read.samples[0].key, "a.tar/?[2J?");
+}
+
+TEST(Wire, DescriptionsBeyondALimitAreLeftOut) {
+  MicrobatchHeader header = example_header();
+  header.samples[0].key = std::string(kMaxSampleKeyBytes + 1, 'k');
+  header.samples[0].json = std::string(kMaxSampleJsonBytes + 1, 'j');
+  header.samples[0].parts.resize(kMaxSampleParts + 1);
+  header.samples[1].key = std::string(kMaxSampleKeyBytes, 'k');
+  header.samples[1].json = std::string(kMaxSampleJsonBytes, 'j');
+  header.samples[1].parts.resize(kMaxSampleParts);
+  const auto read = std::get<MicrobatchHeader>(decode(encode(header)).value());
+  EXPECT_EQ(read.samples[0], (SampleEntry{7, 1.0F, 40}));
+  EXPECT_EQ(read.samples[1], header.samples[1]);
+}
+
+TEST(Wire, DescriptionsOfAHeaderTakeNoMoreThanTheirLimit) {
+  MicrobatchHeader header = example_header();
+  header.tensors.clear();
+  header.rows.clear();
+  header.routes.clear();
+  constexpr std::size_t kFit = kMaxSampleDescriptionBytes / kMaxSampleJsonBytes;
+  SampleEntry sample;
+  sample.json = std::string(kMaxSampleJsonBytes, 'j');
+  header.samples.assign(kFit + 1, sample);
+  const auto bytes = encode(header);
+  EXPECT_LT(bytes.size(), kMaxSampleDescriptionBytes + (kFit + 1) * 64);
+  const auto read = std::get<MicrobatchHeader>(decode(bytes).value());
+  EXPECT_EQ(read.samples[kFit - 1].json, sample.json);
+  EXPECT_EQ(read.samples[kFit].json, "");
 }
 
 TEST(Wire, AnEncoderMicrobatchMayBeEmpty) {

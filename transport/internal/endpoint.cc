@@ -65,7 +65,7 @@ Result<bool> is_local_endpoint(std::string_view endpoint) {
   if (!endpoint.starts_with(kTcp) || colon <= kTcp.size() || !is_port(endpoint.substr(colon + 1))) {
     return Error(ErrorCode::kInvalidArgument,
                  "'" + std::string(endpoint) +
-                     "' is no endpoint: write tcp://HOST:PORT (port up to "
+                     "' is not an endpoint: write tcp://HOST:PORT (port up to "
                      "65535, * picks a free one) or ipc://PATH");
   }
   return is_loopback(endpoint.substr(kTcp.size(), colon - kTcp.size()));
@@ -77,12 +77,12 @@ Status check_path_is_free(std::string_view endpoint) {
   if (!path || lstat(path->c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
     return Error(ErrorCode::kAlreadyExists,
-                 *path + " is there already and is no socket: choose another path for --bind");
+                 "bind: " + *path + " exists and is not a socket: choose another path");
   }
   if (status.st_uid != geteuid() || somebody_listens(*path)) {
     return Error(ErrorCode::kAlreadyExists,
-                 std::string(endpoint) +
-                     " is in use: stop what listens there, or choose another path for --bind");
+                 "bind: " + std::string(endpoint) +
+                     " is in use: stop the program that listens there, or choose another path");
   }
   return {};
 }

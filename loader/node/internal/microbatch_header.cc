@@ -36,6 +36,18 @@ std::uint32_t rows_of(const SampleSlot& slot, const std::string& tensor) {
   return 0;
 }
 
+// JSON texts and parts go to receivers with a use for them.
+SampleEntry entry_of(const SealedStep& step, const PlannedSample& sample, std::size_t receiver) {
+  const SampleSlot& slot = step.slots[sample.slot];
+  SampleEntry entry{slot.id, sample.weight, static_cast<std::uint32_t>(slot.load.label_tokens),
+                    slot.key};
+  const bool whole = step.plan.layout_receivers.empty();
+  const StageWork work = whole ? StageWork{} : step.plan.layout_receivers[receiver].work;
+  if (whole || work.embeds_tokens || work.predicts) entry.json = slot.json;
+  if (whole || work.embeds_tokens || work.embeds_media) entry.parts = slot.parts;
+  return entry;
+}
+
 }  // namespace
 
 bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view tensor) {
@@ -64,9 +76,7 @@ MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::ui
   header.load = bin.load;
   header.routes = bin.routes;
   for (const PlannedSample& sample : bin.samples) {
-    const SampleSlot& slot = step.slots[sample.slot];
-    header.samples.push_back(
-        {slot.id, sample.weight, static_cast<std::uint32_t>(slot.load.label_tokens)});
+    header.samples.push_back(entry_of(step, sample, receiver));
   }
   header.tensors = combined_specs(step, bin, receiver);
   for (const PlannedSample& sample : bin.samples) {

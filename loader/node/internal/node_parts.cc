@@ -125,9 +125,9 @@ ServerOptions server_options(const NodeOptions& options) {
   ServerOptions server;
   server.bind = options.service.bind;
   server.insecure = options.service.insecure;
-  server.curve_secret_key_file = options.service.curve_key;
-  server.curve_allowed_clients_file = options.service.curve_clients;
-  server.timeout = options.service.heartbeat_timeout;
+  server.curve_key = options.service.curve_key;
+  server.curve_clients = options.service.curve_clients;
+  server.heartbeat_timeout = options.service.heartbeat_timeout;
   server.heartbeat = std::min(server.heartbeat, options.service.heartbeat_timeout / 4);
   return server;
 }

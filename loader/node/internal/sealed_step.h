@@ -7,6 +7,7 @@
 
 #include "base/load.h"
 #include "base/memory_budget.h"
+#include "base/sample_part.h"
 #include "base/tensor.h"
 #include "loader/dataset/dataset.h"
 #include "loader/plan/step_plan.h"
@@ -27,6 +28,9 @@ struct SampleSlot {
   SampleId id = 0;
   Load load;
   float weight = 1.0F;
+  std::string key;                ///< "shard/key".
+  std::string json;               ///< See SampleEntry::json.
+  std::vector<SamplePart> parts;  ///< What the recipe makes of each part.
   std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
   std::shared_ptr<const DecodedSample> decoded;
   std::uint32_t readers = 0;  ///< Receivers that it was not sent to yet; then it is let go.

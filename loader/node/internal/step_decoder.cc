@@ -1,12 +1,16 @@
 #include "loader/node/internal/step_decoder.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <latch>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "base/byte_source.h"
 #include "base/random.h"
 #include "loader/dataset/sample_limits.h"
+#include "transport/messages.h"
 
 namespace isocost {
 namespace {
@@ -24,6 +28,19 @@ std::vector<TensorSpec> specs_of(const std::vector<NamedTensor>& tensors) {
     specs.push_back({named.name, named.tensor.dtype, named.tensor.shape});
   }
   return specs;
+}
+
+bool is_deliverable_json(const PartShape& shape) {
+  return shape.format == MediaFormat::kJson &&
+         shape.encoded_bytes <= static_cast<std::int64_t>(kMaxSampleJsonBytes);
+}
+
+// Reads a part once, for the trainer and for the recipe.
+Result<std::unique_ptr<ByteSource>> read_into(std::string& text, const ByteSource& source) {
+  text.resize(static_cast<std::size_t>(source.size()));
+  const auto bytes = std::as_writable_bytes(std::span(text));
+  ISOCOST_ASSIGN(const std::size_t read, source.read_at(0, bytes));
+  return std::make_unique<MemoryByteSource>(bytes.first(read));
 }
 
 // A pool's block may be an eighth larger than what was asked of it.
@@ -90,9 +107,11 @@ std::optional<BadSample> StepDecoder::refuse(SampleId id, SampleSlot& slot) cons
   const SampleShape shape = dataset.shape(id);
   BadSample bad{std::string(dataset.shard(id)), std::string(dataset.key(id)), "", ""};
   auto load = context_.recipe->load(shape);
+  auto parts = context_.recipe->parts(shape);
   auto needed = decoding_bytes(*context_.recipe, shape, context_.budget->limit());
-  if (!load || !needed) {
-    bad.reason = !load ? load.error().message() : needed.error().message();
+  if (!load || !parts || !needed) {
+    const Error& error = !load ? load.error() : !parts ? parts.error() : needed.error();
+    bad.reason = error.message();
     return bad;
   }
   if (microbatch_bytes_ > 0 && load->tensor_bytes > microbatch_bytes_) {
@@ -103,6 +122,8 @@ std::optional<BadSample> StepDecoder::refuse(SampleId id, SampleSlot& slot) cons
   }
   slot.load = *load;
   slot.weight = shape.weight;
+  slot.key = bad.shard + "/" + bad.key;
+  slot.parts = *std::move(parts);
   return std::nullopt;
 }
 
@@ -127,15 +148,18 @@ Result<MemoryBudget::Grant> StepDecoder::admit(SampleId id, const std::stop_toke
   return context_.budget->acquire(bytes, stop);
 }
 
-tl::expected<std::shared_ptr<const DecodedSample>, BadSample> StepDecoder::decode(
-    SampleId id, MemoryBudget::Grant grant) const {
+tl::expected<StepDecoder::Prepared, BadSample> StepDecoder::prepare(SampleId id) const {
   const Dataset& dataset = *context_.dataset;
   BadSample bad{std::string(dataset.shard(id)), std::string(dataset.key(id)), "", ""};
   const SampleShape shape = dataset.shape(id);
+  Prepared prepared;
   std::vector<std::unique_ptr<ByteSource>> sources;
   std::vector<PartBytes> parts;
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
     auto source = dataset.open_part(id, i);
+    if (source && is_deliverable_json(shape.parts[i]) && prepared.json.empty()) {
+      source = read_into(prepared.json, **source);
+    }
     if (!source) {
       bad.part = dataset.part_name(id, i);
       bad.reason = source.error().message();
@@ -150,21 +174,34 @@ tl::expected<std::shared_ptr<const DecodedSample>, BadSample> StepDecoder::decod
     bad.reason = tensors.error().error.message();
     return tl::unexpected(std::move(bad));
   }
-  const std::int64_t bytes = bytes_of(*tensors);
+  prepared.tensors = *std::move(tensors);
+  return prepared;
+}
+
+std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> tensors,
+                                                       MemoryBudget::Grant grant) const {
+  const std::int64_t bytes = bytes_of(tensors);
   decoded_bytes_ += bytes;
   grant.shrink(held_bytes(bytes));
-  return std::make_shared<const DecodedSample>(
-      DecodedSample{std::move(grant), *std::move(tensors)});
+  return std::make_shared<const DecodedSample>(DecodedSample{std::move(grant), std::move(tensors)});
+}
+
+tl::expected<std::shared_ptr<const DecodedSample>, BadSample> StepDecoder::decode(
+    SampleId id, MemoryBudget::Grant grant) const {
+  auto prepared = prepare(id);
+  if (!prepared) return tl::unexpected(std::move(prepared).error());
+  return hold(std::move(prepared->tensors), std::move(grant));
 }
 
 void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant) {
-  auto decoded = decode(attempt.slot.id, std::move(grant));
-  if (!decoded) {
-    attempt.bad = std::move(decoded).error();
+  auto prepared = prepare(attempt.slot.id);
+  if (!prepared) {
+    attempt.bad = std::move(prepared).error();
     return;
   }
-  attempt.slot.specs = specs_of((*decoded)->tensors);
-  attempt.slot.decoded = keep_if_room(*std::move(decoded));
+  attempt.slot.json = std::move(prepared->json);
+  attempt.slot.specs = specs_of(prepared->tensors);
+  attempt.slot.decoded = keep_if_room(hold(std::move(prepared->tensors), std::move(grant)));
 }
 
 std::shared_ptr<const DecodedSample> StepDecoder::keep_if_room(

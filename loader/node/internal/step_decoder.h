@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "base/buffer.h"
@@ -75,10 +76,17 @@ class StepDecoder {
     SampleSlot slot;
     std::optional<BadSample> bad;
   };
+  struct Prepared {
+    std::vector<NamedTensor> tensors;
+    std::string json;  // see SampleEntry
+  };
   std::optional<BadSample> refuse(SampleId id, SampleSlot& slot) const;
   Status apply_hook(SampleSlot& slot) const;
   std::optional<BadSample> refuse_for_layout(const SampleSlot& slot) const;
   Status run(std::span<Attempt> attempts, const std::stop_token& stop);
+  tl::expected<Prepared, BadSample> prepare(SampleId id) const;
+  std::shared_ptr<const DecodedSample> hold(std::vector<NamedTensor> tensors,
+                                            MemoryBudget::Grant grant) const;
   void finish(Attempt& attempt, MemoryBudget::Grant grant);
   Result<std::optional<SampleSlot>> replacement(SampleId bad, std::span<const SampleId> taken,
                                                 const std::stop_token& stop);

@@ -34,7 +34,7 @@ TEST_F(NodePartsTest, WhatNeedsNoDataIsCheckedBeforeThem) {
   EXPECT_THAT(refusal([](NodeOptions& options) { options.service.bind = "foo"; }),
               HasSubstr("foo"));
   EXPECT_THAT(refusal([](NodeOptions& options) { options.service.bind = "tcp://0.0.0.0:*"; }),
-              HasSubstr("--insecure"));
+              HasSubstr("insecure"));
   EXPECT_THAT(refusal([](NodeOptions& options) { options.service.curve_key = "no.key"; }),
               HasSubstr("no.key"));
   EXPECT_THAT(refusal([](NodeOptions& options) { options.bad_samples.max = "few"; }),
