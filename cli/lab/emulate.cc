@@ -1,25 +1,19 @@
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "balancer/layout/layout_model.h"
 #include "balancer/layout/place.h"
 #include "base/output_file.h"
+#include "base/scratch_directory.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/lab/emulated_trainer.h"
@@ -28,6 +22,7 @@
 #include "costmodel/sample_cost.h"
 #include "loader/dataset/make_shards.h"
 #include "loader/node/node.h"
+#include "loader/node/node_thread.h"
 
 namespace isocost::cli {
 namespace {
@@ -52,41 +47,6 @@ struct EmulateArguments {
   std::uint64_t seed = 0;
   std::string svg;
   bool json = false;
-};
-
-/// A directory that goes with its owner.
-class ScratchDirectory {
- public:
-  static Result<ScratchDirectory> create() {
-    std::error_code failure;
-    const std::filesystem::path parent = std::filesystem::temp_directory_path(failure);
-    if (failure) {
-      const char* named = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-      return refused(named == nullptr ? "/tmp" : named, failure);
-    }
-    std::string pattern = (parent / "isocost-emulate-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      return refused(parent.string(), {errno, std::generic_category()});
-    }
-    return ScratchDirectory(pattern);
-  }
-  ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  static Error refused(const std::string& parent, const std::error_code& why) {
-    return {ErrorCode::kInvalidArgument, "cannot make a temporary directory in '" + parent +
-                                             "': " + why.message() +
-                                             "; name a directory for them in TMPDIR"};
-  }
-
-  explicit ScratchDirectory(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
 };
 
 // Samples of a few bytes: what they cost comes from the trace.
@@ -285,27 +245,6 @@ void print(const EmulateArguments& arguments, const EmulatedJob& job, const Comp
   print_learnt(metrics);
 }
 
-/// A node serving on a thread of its own, stopped and joined with its owner.
-class ServingNode {
- public:
-  explicit ServingNode(Node& node)
-      : thread_([this, &node](const std::stop_token& stop) { outcome_ = node.run(stop); }) {}
-
-  // Why it ended, where that was not our asking.
-  std::optional<Error> finish() {
-    thread_.request_stop();
-    thread_.join();
-    if (outcome_ && !*outcome_ && outcome_->error().code() != ErrorCode::kCancelled) {
-      return outcome_->error();
-    }
-    return std::nullopt;
-  }
-
- private:
-  std::optional<Result<NodeSummary>> outcome_;
-  std::jthread thread_;
-};
-
 Result<int> emulate(const EmulateArguments& arguments) {
   ISOCOST_TRY(check_output_file("--svg", arguments.svg));
   ISOCOST_ASSIGN(const Layout layout, layout_of(arguments));
@@ -337,7 +276,7 @@ Result<int> emulate(const EmulateArguments& arguments) {
   const std::vector<SampleCost> batch(arguments.global_batch_size, spread_load(job, layout, mean));
   trainers.time_scale = arguments.step_seconds / pipeline_bound(trainers.model, batch);
 
-  ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create());
+  ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create("isocost-emulate"));
   ISOCOST_TRY(write_shards(scratch.path(), samples));
   ISOCOST_TRY(write_layout(scratch.path(), layout));
   ISOCOST_ASSIGN(const NodeOptions options, node_options(arguments, layout, scratch.path()));
@@ -347,15 +286,15 @@ Result<int> emulate(const EmulateArguments& arguments) {
     traced.modules = loads[id % loads.size()].modules;
     return traced;
   };
-  ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, {}, loads_of_trace));
+  ISOCOST_ASSIGN(std::unique_ptr<Node> node, Node::create(options, {}, {}, loads_of_trace));
   trainers.endpoint = node->endpoint();
-  ServingNode serving(*node);
+  NodeThread serving(std::move(node));
   const auto steps = emulate_trainers(trainers, signals.token());
-  if (steps) node->wait_until_left(kGoodbyes);  // the last reports come before them
-  const NodeMetrics metrics = node->metrics();
-  const std::string picture = node->timeline_svg();
-  const std::optional<Error> fault = serving.finish();
-  if (fault) return *fault;
+  // The last reports come before the trainers leave.
+  if (steps) serving.node().wait_until_left(kGoodbyes);
+  const NodeMetrics metrics = serving.node().metrics();
+  const std::string picture = serving.node().timeline_svg();
+  ISOCOST_TRY(serving.stop());
   if (!steps) return steps.error();
   ISOCOST_ASSIGN(const Comparison result, compare(trainers, *steps));
   if (!arguments.svg.empty()) ISOCOST_TRY(replace_file(arguments.svg, picture));
