@@ -1,10 +1,10 @@
 // How far are predicted seconds from measured ones, for the demo's model on one core?
 //
-// Takes microbatches of the demo's shards (dealt in order, so that they are as unlike as data makes
-// them), measures the model's profile, which sees none of them, times each microbatch before and
-// after that as the trainer runs it, and compares the median with two prices made from the profile:
-// ours, and the one of the published method (DFLOP): the module's FLOP over one throughput. Prints
-// a row a module and price; with --json the same as a document.
+// Takes microbatches of the demo's shards in order, so that they differ as much as the data do, and
+// measures a model profile, which does not see them. Each microbatch is timed before and after that
+// as the trainer runs it. The median is compared with two predictions from the profile: that of the
+// cost model, and that of the published method (DFLOP), which divides the module's FLOP by one
+// throughput. Prints a row for each module; --json writes the same and every microbatch.
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
@@ -15,26 +15,27 @@
 #include <exception>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/statistics.h"
 #include "costmodel/cost_model.h"
 #include "decode/recipe.h"
 #include "examples/multimodal_trainer/model.h"
 #include "examples/multimodal_trainer/profile_example.h"
 #include "examples/multimodal_trainer/train_step.h"
 #include "loader/node/node.h"
+#include "loader/node/node_thread.h"
 
 namespace isocost {
 namespace {
 
 struct Options {
-  std::string shards = "build/demo/shards";
+  std::string data = "build/demo/shards";
   std::size_t microbatches = 64;
   std::size_t repeats = 6;
   double budget_s = 120;
@@ -50,17 +51,17 @@ struct HeldOut {
 // Microbatches of 8 samples, all decoded before anything is timed.
 Result<std::vector<HeldOut>> draw(const Options& options) {
   NodeOptions node_options;
-  node_options.data = options.shards;
+  node_options.data = options.data;
   node_options.plan.global_batch_size = 32;
   node_options.plan.ranks = 1;
   node_options.plan.balance = BalancePolicy::kInOrder;
   node_options.service.bind = "tcp://127.0.0.1:*";
   node_options.bad_samples.file = "";
-  ISOCOST_ASSIGN(const auto node, Node::create(node_options, {}, {}));
+  ISOCOST_ASSIGN(std::unique_ptr<Node> node, Node::create(node_options, {}, {}));
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create({}));
-  const std::jthread serving([&node](const std::stop_token& stop) { (void)node->run(stop); });
+  NodeThread serving(std::move(node));
   ClientOptions client_options;
-  client_options.endpoint = node->endpoint();
+  client_options.endpoint = serving.endpoint();
   ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(client_options));
   std::vector<HeldOut> drawn;
   while (drawn.size() < options.microbatches) {
@@ -69,7 +70,7 @@ Result<std::vector<HeldOut>> draw(const Options& options) {
     HeldOut held_out{.microbatch = std::move(*microbatch), .samples = {}};
     for (const SampleEntry& sample : held_out.microbatch.header.samples) {
       ISOCOST_ASSIGN(held_out.samples.emplace_back(),
-                     recipe.load(node->dataset().shape(sample.id)));
+                     recipe.load(serving.node().dataset().shape(sample.id)));
     }
     drawn.push_back(std::move(held_out));
   }
@@ -78,13 +79,13 @@ Result<std::vector<HeldOut>> draw(const Options& options) {
 
 struct Measured {
   std::array<double, kModules> median{};
-  std::array<double, kModules> spread{};  // half of the range, relative
+  std::array<double, kModules> spread{};  // half of the range over the median
 };
 
 // [microbatches][modules][passes], seconds.
 using Runs = std::vector<std::array<std::vector<double>, kModules>>;
 
-// Each pass is over all of them, so that what disturbs the machine for a while hits each at most
+// Each pass runs all of them, so that a passing disturbance of the machine affects each at most
 // once.
 void run_passes(MultimodalModel& model, const std::vector<HeldOut>& held_out, std::size_t repeats,
                 Runs& runs) {
@@ -104,10 +105,9 @@ std::vector<Measured> medians(Runs runs) {
   std::vector<Measured> measured(runs.size());
   for (std::size_t n = 0; n < runs.size(); ++n) {
     for (std::size_t m = 0; m < kModules; ++m) {
-      std::vector<double>& values = runs[n].at(m);
-      std::sort(values.begin(), values.end());
-      measured[n].median.at(m) = (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-      measured[n].spread.at(m) = (values.back() - values.front()) / 2 / values[values.size() / 2];
+      const Distribution seconds = distribution_of(std::move(runs[n].at(m)));
+      measured[n].median.at(m) = seconds.p50;
+      measured[n].spread.at(m) = (seconds.most - seconds.least) / 2 / seconds.p50;
     }
   }
   return measured;
@@ -132,7 +132,7 @@ double flop(Module module, const ModuleLoad& load) {
               static_cast<double>(load.units_squared) * 2 * width * depth);
 }
 
-// The throughput nearest to the profile's points in relative terms.
+// Seconds per FLOP: the one that fits the profile's points best in relative terms.
 double seconds_a_flop(Module module, const ModuleProfile& profile) {
   double xy = 0;
   double xx = 0;
@@ -144,7 +144,7 @@ double seconds_a_flop(Module module, const ModuleProfile& profile) {
   return xx > 0 ? xy / xx : 0;
 }
 
-// Means, and what 95 % stay below.
+// The mean and the 95th percentile of relative errors.
 struct Errors {
   double mape = std::numeric_limits<double>::quiet_NaN();
   double p95 = std::numeric_limits<double>::quiet_NaN();
@@ -168,16 +168,16 @@ Status run(const Options& options) {
   ISOCOST_ASSIGN(const std::vector<HeldOut> held_out, draw(options));
   torch::manual_seed(0);
   MultimodalModel model(ModelOptions{});
-  // Half of the passes before the profile and half after it: a machine that gets slower or faster
-  // meanwhile is not the profile's error.
+  // Half of the passes run before the profile is measured and half after it, so that a drift of the
+  // machine's speed does not count as the profile's error.
   Runs runs;
-  train_microbatch(model, held_out.front().microbatch);  // makes the gradients, which stay
+  train_microbatch(model, held_out.front().microbatch);  // allocates the gradients once
   run_passes(model, held_out, (options.repeats + 1) / 2, runs);
   ISOCOST_ASSIGN(const CostProfile profile, profile_of(options, model));
   run_passes(model, held_out, (options.repeats + 1) / 2, runs);
   const CostModel cost_model(profile, {.correct = false});
   std::array<std::vector<double>, kModules> ours;
-  std::array<std::vector<double>, kModules> scalar;
+  std::array<std::vector<double>, kModules> theirs;
   nlohmann::json rows = nlohmann::json::array();
   std::array<std::vector<double>, kModules> spreads;
   const std::vector<Measured> all = medians(std::move(runs));
@@ -186,17 +186,17 @@ Status run(const Options& options) {
     Load load;
     for (const Load& sample : one.samples) load += sample;
     if (load.modules != one.microbatch.header.load.modules) {
-      return Error(ErrorCode::kInternal, "planned loads are not those delivered");
+      return Error(ErrorCode::kInternal, "the delivered load differs from the planned one");
     }
     const auto predicted = cost_model.predict_microbatch(load, cost_model.shape_of(one.samples));
     const std::array<double, kModules>& measured = all[n].median;
     for (std::size_t m = 0; m < kModules; ++m) {
       if (load.modules.at(m).units == 0) continue;
       const auto module = static_cast<Module>(m);
-      const double one_scalar =
+      const double by_throughput =
           seconds_a_flop(module, profile.modules.at(m)) * flop(module, load.modules.at(m));
       ours.at(m).push_back(std::abs(predicted.at(m) / measured.at(m) - 1));
-      scalar.at(m).push_back(std::abs(one_scalar / measured.at(m) - 1));
+      theirs.at(m).push_back(std::abs(by_throughput / measured.at(m) - 1));
       spreads.at(m).push_back(all[n].spread.at(m));
       rows.push_back({{"module", module_name(module)},
                       {"sequences", load.modules.at(m).sequences},
@@ -205,24 +205,24 @@ Status run(const Options& options) {
                       {"measured_s", measured.at(m)},
                       {"spread", all[n].spread.at(m)},
                       {"predicted_s", predicted.at(m)},
-                      {"one_scalar_s", one_scalar}});
+                      {"one_throughput_s", by_throughput}});
     }
   }
   nlohmann::json summary;
-  std::printf("%-8s %13s %12s %8s %8s %18s %8s\n", "module", "microbatches", "their spread", "MAPE",
-              "p95", "one scalar: MAPE", "p95");
+  std::printf("%-8s %13s %12s %8s %8s %22s %8s\n", "module", "microbatches", "spread", "MAPE",
+              "p95", "one throughput: MAPE", "p95");
   for (std::size_t m = 0; m < kModules; ++m) {
     const std::string name(module_name(static_cast<Module>(m)));
     const Errors us = summarize(ours.at(m));
-    const Errors them = summarize(scalar.at(m));
+    const Errors them = summarize(theirs.at(m));
     const double spread = summarize(spreads.at(m)).mape;
-    std::printf("%-8s %13zu %10.1f %% %6.1f %% %6.1f %% %16.1f %% %6.1f %%\n", name.c_str(),
+    std::printf("%-8s %13zu %10.1f %% %6.1f %% %6.1f %% %20.1f %% %6.1f %%\n", name.c_str(),
                 ours.at(m).size(), 100 * spread, 100 * us.mape, 100 * us.p95, 100 * them.mape,
                 100 * them.p95);
     summary[name] = {{"spread", spread},
                      {"mape", us.mape},
                      {"p95", us.p95},
-                     {"one_scalar", {{"mape", them.mape}, {"p95", them.p95}}}};
+                     {"one_throughput", {{"mape", them.mape}, {"p95", them.p95}}}};
   }
   if (options.json.empty()) return {};
   std::ofstream(options.json) << nlohmann::json{
@@ -239,20 +239,23 @@ Status run(const Options& options) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Predicted against measured seconds of the demo's model, on microbatches that its "
-      "profile has not seen.");
+      "Compares predicted with measured seconds of the demo's model, on microbatches that its "
+      "model profile has not seen.");
   isocost::Options options;
-  app.add_option("shards", options.shards, "Directory of shards")->capture_default_str();
-  app.add_option("--microbatches", options.microbatches, "Of 8 samples each")
+  app.add_option("data", options.data, "Directory of shards")->capture_default_str();
+  app.add_option("--microbatches", options.microbatches, "Microbatches to time, of 8 samples each")
       ->capture_default_str();
   app.add_option("--repeats", options.repeats,
-                 "Passes over all of them, half before and half after the profile")
+                 "Passes over all microbatches, half of them before the model is profiled")
       ->capture_default_str();
   app.add_option("--budget", options.budget_s, "Seconds of profiling")->capture_default_str();
-  app.add_option("--profile", options.profile, "A profile measured before; empty: measure one");
-  app.add_option("--json", options.json, "Also write each microbatch there");
+  app.add_option("--profile", options.profile,
+                 "Model profile that was measured before, instead of measuring one")
+      ->type_name("FILE");
+  app.add_option("--json", options.json, "Write the summary and every microbatch to this file")
+      ->type_name("FILE");
   CLI11_PARSE(app, argc, argv);
-  // As the trainer does: one thread, and freed memory is kept for the next tensor.
+  // The trainer also computes on one thread and keeps freed memory for the next tensor.
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   at::set_num_threads(1);

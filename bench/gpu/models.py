@@ -1,10 +1,10 @@
-"""The modules that are measured, with random weights: an encoder of SigLIP-so400m's shape and decoders of Qwen2.5's.
+"""The measured modules, with random weights: an encoder of SigLIP-so400m's shape and decoders of Qwen2.5's.
 
-Microbatches are packed: no padding, attention within each sequence. Every layer is checkpointed (its forward runs again
-in backward), and so is the loss in pieces of 4,096 tokens, so that activations of large microbatches fit.
+Microbatches are packed: without padding, and attention stays within each sequence. Every layer is checkpointed (its
+forward runs again in backward), and so is the loss, in pieces of 4,096 tokens. This lets large microbatches fit.
 
-Left out, since no rank's share of it depends on the data: optimizer, gradient reduction. The encoder's output
-is not fed to the decoder: modules are priced, measured and replayed each by itself.
+Optimizer and gradient reduction are left out because their time does not depend on the data. The encoder's output is
+not fed to the decoder: each module is predicted, measured and replayed on its own.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class EncoderShape(NamedTuple):
     positions: int = 4096  # learned
 
     def flop(self, lengths):
-        """Of a forward pass: a product of m×k by k×n is 2·m·k·n."""
+        """FLOP of a forward pass; a product of m×k by k×n takes 2·m·k·n."""
         per_unit = self.layers * (8 * self.width**2 + 4 * self.width * self.mlp) + 2 * PATCH_VALUES * self.width
         return per_unit * sum(lengths) + 4 * self.layers * self.width * sum(n * n for n in lengths)
 
@@ -47,7 +47,7 @@ class DecoderShape(NamedTuple):
         return self.width // self.heads * self.key_heads
 
     def flop(self, lengths):
-        """Of a forward pass; causal attention is half of the square."""
+        """FLOP of a forward pass; causal attention computes half of the square."""
         layer = 4 * self.width * (self.width + self.key_width) + 6 * self.width * self.mlp
         per_unit = self.layers * layer + 2 * self.width * self.vocabulary
         return per_unit * sum(lengths) + 2 * self.layers * self.width * sum(n * n for n in lengths)
@@ -91,11 +91,11 @@ class Encoder(nn.Module):
         self.position = nn.Embedding(shape.positions, shape.width, **kind)
         self.layers = nn.ModuleList(EncoderLayer(shape, attend, **kind) for _ in range(shape.layers))
         self.norm = nn.LayerNorm(shape.width, **kind)
-        # The plain sum of a norm's output has no gradient, and zeros are multiplied faster than numbers.
+        # The plain sum of a norm's output has a gradient of zero, and zeros are multiplied faster than other numbers.
         self.register_buffer("probe", torch.randn(shape.width, **kind))
 
     def forward(self, patches, packing):
-        """patches: [patches, 588] in the weights' type. Returns [patches]: something to differentiate."""
+        """patches: [patches, 588] in the weights' type. Returns [patches], a value to differentiate."""
         rows = self.patch(patches) + self.position(packing.positions % self.position.num_embeddings)
         for layer in self.layers:
             rows = run_checkpointed(layer, rows, packing)
@@ -168,7 +168,7 @@ class Decoder(nn.Module):
         return functional.cross_entropy(self.head(rows).float(), labels, reduction="sum")
 
     def forward(self, ids, packing):
-        """ids: int64 [tokens], at once the labels. Returns the summed loss, float32."""
+        """ids: int64 [tokens], which are also the labels. Returns the summed loss, float32."""
         rows = self.embedding(ids)
         cosines, sines = rotations(packing.positions, self.head_width, rows.dtype)
         for layer in self.layers:
@@ -179,7 +179,7 @@ class Decoder(nn.Module):
 
 
 def encoder_inputs(encoder):
-    """What isocost.ProfiledModule calls prepare: lengths (patches of each image) to a forward pass."""
+    """`prepare` of an isocost.ProfiledModule: maps lengths (patches of each image) to a forward pass."""
     weight = encoder.patch.weight
 
     def prepare(lengths):
@@ -190,7 +190,7 @@ def encoder_inputs(encoder):
 
 
 def decoder_inputs(decoder):
-    """The same of lengths that are tokens of each sample."""
+    """The same for the decoder: lengths are the tokens of each sample."""
     weight = decoder.embedding.weight
 
     def prepare(lengths):

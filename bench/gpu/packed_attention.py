@@ -1,4 +1,4 @@
-"""Attention within the sequences of a packed microbatch (block-diagonal), by whatever this torch has for it.
+"""Attention within the sequences of a packed microbatch (block-diagonal), by the best path that this torch has.
 
 Tensors are packed: queries [units, heads, head width], keys and values [units, key heads, head width], all sequences
 one after the other; `key heads` divides `heads`. The result has the queries' shape.
@@ -52,7 +52,7 @@ def varlen_attn(queries, keys, values, packing, causal):
     from torch.nn.attention import varlen
 
     known = inspect.signature(varlen.varlen_attn).parameters
-    # Causal was a flag at first, and is a window since.
+    # Causality was a flag in the first releases and is a window in later ones.
     options = {"is_causal": causal} if "is_causal" in known else {"window_size": (-1, 0 if causal else -1)}
     if "enable_gqa" in known:
         options["enable_gqa"] = queries.shape[1] != keys.shape[1]
@@ -66,14 +66,14 @@ def aten_flash(queries, keys, values, packing, causal):
 
 
 def with_shared_heads(path):
-    """The path where it knows nothing of fewer key heads."""
+    """The path for a torch whose kernel does not take fewer key heads than heads."""
     def attend(queries, keys, values, packing, causal):
         return path(queries, *share_heads(queries, keys, values), packing, causal)
     return attend
 
 
 def by_sequence(attend_equal):
-    """Of attention over [sequences, heads, length, width]: neighbours of one length run together."""
+    """Packed attention from attention over [sequences, heads, length, width]: neighbours of one length run together."""
     def attend(queries, keys, values, packing, causal):
         keys, values = share_heads(queries, keys, values)
         parts, start = [], 0
@@ -116,11 +116,11 @@ def _outcome(path, inputs, packing, causal):
 
 
 def disagreement(path, device, dtype, heads, key_heads, width, causal):
-    """The largest difference from the formula in float32, of the output and of the three gradients, each relative to
-    the largest value."""
+    """Returns the largest difference from the formula in float32 over the output and the three gradients, each relative
+    to its largest value."""
     generator = torch.Generator().manual_seed(1)
     packing = packing_of(CHECKED_LENGTHS, device)
-    # With a gap between units, as queries, keys and values lie in a fused projection.
+    # Units have gaps between them, as queries, keys and values have in a fused projection.
     inputs = [torch.randn(packing.units, 2, count, width, generator=generator).to(device, dtype)
               for count in (heads, key_heads, key_heads)]
     inputs.append(torch.randn(packing.units, heads, width, generator=generator).to(device, dtype))
@@ -130,7 +130,7 @@ def disagreement(path, device, dtype, heads, key_heads, width, causal):
 
 
 def choose(device, dtype, heads, key_heads, width, causal):
-    """(name, path, why those before it are not taken: {name: reason})."""
+    """Returns (name, path, {name: reason} of the paths before it, which were not taken)."""
     tolerance = 1e-4 if dtype == torch.float32 else 0.04
     refused = {}
     for name, path in PATHS.items():

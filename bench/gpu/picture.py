@@ -1,8 +1,9 @@
-"""Draws the result as an SVG: predicted against measured, and what each rank does in one global batch."""
+"""Draws the result as an SVG: predicted against measured seconds, and the ranks in one global batch."""
 
 import html
 import math
 
+import plans
 import report
 
 WIDTH, MARGIN = 1200, 60
@@ -12,7 +13,6 @@ LANES_LEFT = 640
 LANE, LANE_GAP = 15, 4
 MOST_LANES = 8
 KINDS = {"vision": "encoder", "llm": "decoder"}
-POLICIES = {"blind": "data-blind", "balanced": "balanced"}
 
 STYLE = """
   svg { --paper: #ffffff; --ink: #1c2330; --faint: #667085; --line: #d5dae3; --lane: #f3f5f8;
@@ -86,7 +86,7 @@ def draw_errors(picture, model, top):
     for module, measured, predicted in dots:
         x, y = (scale * (math.log10(seconds) - low) for seconds in (measured, predicted))
         picture.dot(f"{module} dot", left + x, bottom - y)
-    picture.text("faint", left, top - 12, "predicted (up) against measured (right), a dot a microbatch")
+    picture.text("faint", left, top - 12, "predicted (up) against measured (right); a dot is a microbatch")
     for i, (module, title) in enumerate(KINDS.items()):
         own, small = model["replayed"][module], model["held_out"][module]
         picture.text("small", MARGIN, bottom + 40 + 17 * i,
@@ -96,11 +96,11 @@ def draw_errors(picture, model, top):
 
 
 def draw_lanes(picture, step, policy, top, scale):
-    """What each rank runs, and how long it waits. Returns the lanes' lower edge."""
+    """Draws each rank's work and idle time. Returns the lower edge of the lanes."""
     outcome = step[policy]
     ranks = outcome["ranks"][:MOST_LANES]
     shown = "" if len(ranks) == len(outcome["ranks"]) else f", {len(ranks)} of {len(outcome['ranks'])} ranks shown"
-    picture.text("name", LANES_LEFT, top - 10, POLICIES[policy])
+    picture.text("name", LANES_LEFT, top - 10, plans.policy_name(policy))
     picture.text("faint", LANES_LEFT + 100, top - 10, f"{seconds_text(outcome['step_s'])}, ranks idle "
                  f"{100 * outcome['idle']:.1f} %{shown}")
     for i, rank in enumerate(ranks):
@@ -124,27 +124,29 @@ def draw_model(picture, name, model, result, top):
     if "skipped" in model:
         picture.text("faint", MARGIN, top + 24, f"left out: {model['skipped']}")
         return
-    speedup = model["summary"]["speedup"]
+    policy, speedup = list(model["summary"]["speedup"].items())[-1]
     picture.text("faint", MARGIN + 140, top, f"{report.batches(model)}, "
                  f"{result['ranks']} virtual ranks × {result['microbatches']} microbatches")
     picture.text("name good" if speedup["median"] > 1 else "name", WIDTH - MARGIN, top,
-                 f"balanced {speedup['median']:.2f}× as fast ({speedup['least']:.2f} to {speedup['most']:.2f})", "end")
+                 f"{plans.policy_name(policy)} {speedup['median']:.2f}× as fast ({speedup['least']:.2f} to "
+                 f"{speedup['most']:.2f})", "end")
     draw_errors(picture, model, top + 46)
     step = model["steps"][0]
-    scale = (WIDTH - MARGIN - LANES_LEFT) / max(step[policy]["step_s"] for policy in POLICIES)
-    bottom = draw_lanes(picture, step, "blind", top + 60, scale)
-    draw_lanes(picture, step, "balanced", bottom + 46, scale)
+    scale = (WIDTH - MARGIN - LANES_LEFT) / max(step[policy]["step_s"] for policy in plans.POLICIES)
+    bottom = top + 14
+    for policy in plans.POLICIES:
+        bottom = draw_lanes(picture, step, policy, bottom + 46, scale)
 
 
 def draw(result):
-    """The picture as text. result: as profile_mllm.py writes it."""
+    """Returns the picture as text. result: as profile_mllm.py writes it."""
     height = PANEL_TOP + PANEL * len(result["models"])
     picture = Picture()
     picture.rect("paper", 0, 0, WIDTH, height)
     picture.text("title", MARGIN, 44, f"Predicted and measured on {result['hardware']}" +
-                 (" (tiny shapes: the path, no result)" if result["tiny"] else ""))
+                 (" (tiny shapes: a test of the path)" if result["tiny"] else ""))
     picture.text("faint", MARGIN, 68, f"{result['dtype']}, torch {result['versions'].get('torch')}, {result['date']}. "
-                 f"Priced by {result['pricing']}, balanced by {result['balancing']}. Right: the first global batch.")
+                 f"Predicted by {result['pricing']}, balanced by {result['balancing']}. Right: the first global batch.")
     x = MARGIN
     for kind, name in (("vision", "encoder"), ("llm", "decoder"), ("idle", "idle: waits for the slowest rank")):
         picture.rect(kind, x, 82, 22, 14)

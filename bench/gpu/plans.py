@@ -1,6 +1,7 @@
-"""Deals the samples of a global batch to ranks and microbatches: plan[rank][microbatch] = [numbers of samples].
+"""Assigns the samples of a global batch to ranks and microbatches: plan[rank][microbatch] = [sample numbers].
 
-A step takes what its slowest rank takes: ranks run their microbatches one after another and meet at its end.
+Ranks run their microbatches one after another and wait for each other at the end of a step, so that a step takes as
+long as its slowest rank.
 """
 
 import heapq
@@ -10,8 +11,17 @@ import subprocess
 TIMEOUT_S = 60
 
 
-def blind(count, ranks, microbatches):
-    """In the order drawn, equal numbers of samples."""
+POLICIES = ("in_order", "cost")  # keys of the result; the first is what the others are compared with
+BASELINE = POLICIES[0]
+
+
+def policy_name(policy):
+    """The policy as people read it, and as in --balance."""
+    return policy.replace("_", "-")
+
+
+def in_order(count, ranks, microbatches):
+    """The policy in-order: equal numbers of samples, in the order drawn."""
     bins = ranks * microbatches
     edges = [count * i // bins for i in range(bins + 1)]
     dealt = [list(range(edges[i], edges[i + 1])) for i in range(bins)]
@@ -19,7 +29,7 @@ def blind(count, ranks, microbatches):
 
 
 def lpt(costs, bins):
-    """Longest first, each to the bin with least so far: within 4/3 of the best."""
+    """Longest processing time first, each item to the bin with the least load so far: within 4/3 of the optimum."""
     heap = [(0.0, i) for i in range(bins)]
     dealt = [[] for _ in range(bins)]
     for item in sorted(range(len(costs)), key=lambda i: -costs[i]):
@@ -30,16 +40,18 @@ def lpt(costs, bins):
 
 
 def by_program(program, costs, bins):
-    """`isocost balance`."""
+    """The bins of `isocost-lab balance`."""
     table = "cost\n" + "".join(f"{cost!r}\n" for cost in costs)
-    said = subprocess.run([program, "balance", "--costs", "-", "--bins", str(bins), "--json"], input=table, check=True,
+    done = subprocess.run([program, "balance", "--costs", "-", "--bins", str(bins), "--json"], input=table, check=True,
                           capture_output=True, text=True, timeout=TIMEOUT_S)
-    return json.loads(said.stdout)["bins"]
+    return json.loads(done.stdout)["bins"]
 
 
-def balanced(costs, ranks, microbatches, program=None):
-    """Equal seconds a rank, then equal seconds a microbatch of the rank. costs: of each sample, without what every
-    microbatch pays alike. Without a program: lpt."""
+def by_cost(costs, ranks, microbatches, program=None):
+    """The policy cost: equal predicted seconds for each rank, then for each microbatch of a rank.
+
+    costs: seconds of each sample, without the fixed cost of a microbatch.
+    program: isocost-lab; without it, samples are assigned by lpt."""
     def share(items, bins):
         bins = min(bins, len(items))
         own = [costs[item] for item in items]
@@ -54,10 +66,10 @@ def balanced(costs, ranks, microbatches, program=None):
 
 
 def method(program):
-    return "isocost balance" if program else "longest first"
+    return "isocost-lab balance" if program else "lpt"
 
 
 def step(rank_seconds):
-    """(seconds that the slowest rank sets, share of all ranks' time spent waiting for it)."""
+    """(seconds of the slowest rank, part of all ranks' time spent waiting for it)."""
     slowest = max(rank_seconds)
     return slowest, 1 - sum(rank_seconds) / (len(rank_seconds) * slowest)

@@ -1,4 +1,4 @@
-"""What a microbatch costs before it has run: by the program, by the fitted form, by one throughput.
+"""Predicts the cost of a microbatch: by the program, by the fitted form, or by one throughput.
 
 A load is {"vision": [patches of each image], "llm": [tokens of each sample]}; a price is {module: Price}.
 """
@@ -18,8 +18,8 @@ TIMEOUT_S = 60
 
 
 class Price(NamedTuple):
-    """seconds: of a microbatch with this load; fixed: what of it any microbatch pays; origin: as `isocost predict`
-    calls it (measured, interpolated, extrapolated), or "form"."""
+    """seconds: of a microbatch with this load; fixed: the part of it that every microbatch has; origin: as in
+    `isocost predict` (measured, interpolated, extrapolated), or "form"."""
 
     seconds: float
     fixed: float
@@ -30,15 +30,20 @@ NOTHING = Price(0.0, 0.0, "form")
 
 
 def find_program(wanted):
-    """The isocost program that runs here, or None and why."""
-    named = wanted or os.environ.get("ISOCOST_PROGRAM")
-    program = pathlib.Path(named or PROGRAM)
-    try:
-        subprocess.run([program, "--version"], check=True, capture_output=True, timeout=TIMEOUT_S)
-    except (OSError, subprocess.SubprocessError) as failure:
-        said = getattr(failure, "stderr", None)
-        return None, f"{program}: {(said or b'').decode(errors='replace').strip() or failure}"
+    """The isocost program that runs here, with isocost-lab beside it: (path, None), or (None, reason)."""
+    program = pathlib.Path(wanted or os.environ.get("ISOCOST_PROGRAM") or PROGRAM)
+    for needed in (program, lab_beside(program)):
+        try:
+            subprocess.run([needed, "--version"], check=True, capture_output=True, timeout=TIMEOUT_S)
+        except (OSError, subprocess.SubprocessError) as failure:
+            output = getattr(failure, "stderr", None) or b""
+            return None, f"{needed}: {output.decode(errors='replace').strip() or failure}"
     return program.resolve(), None
+
+
+def lab_beside(program):
+    """The path of isocost-lab, which is installed beside isocost."""
+    return program.with_name("isocost-lab")
 
 
 def grouped(lengths):
@@ -47,19 +52,19 @@ def grouped(lengths):
 
 
 class ProgramPrices:
-    """`isocost predict` of a profile: points interpolated, the form beyond them."""
+    """`isocost predict` with a model profile: interpolates between its points, and uses the form beyond them."""
 
     name = "isocost predict"
 
     def __init__(self, program, profile_file):
         self._program, self._profile = program, profile_file
-        self._known = {module: {} for module in MODULES}  # of what was asked for before
+        self._known = {module: {} for module in MODULES}  # prices asked for before
 
     def price(self, loads):
         keys = [{module: tuple(grouped(load[module])) for module in MODULES if load.get(module)} for load in loads]
         new = [list(dict.fromkeys(key[module] for key in keys if module in key and key[module] not in known))
                for module, known in self._known.items()]
-        # Modules do not depend on each other, so that one call prices a load of each.
+        # Modules are independent of each other, so that one call prices a load of each.
         calls = [dict((module, key) for module, key in zip(MODULES, pair) if key)
                  for pair in itertools.zip_longest(*new)]
         with concurrent.futures.ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
@@ -71,10 +76,10 @@ class ProgramPrices:
     def _ask(self, call):
         loads = [f"--{module}=" + ",".join(f"{length}x{count}" for length, count in key)
                  for module, key in call.items()]
-        said = subprocess.run([self._program, "predict", "--profile", self._profile, "--json", *loads], check=True,
+        done = subprocess.run([self._program, "predict", "--profile", self._profile, "--json", *loads], check=True,
                               capture_output=True, text=True, timeout=TIMEOUT_S)
         return {module: Price(own["seconds"], own["terms_s"]["fixed"], own["origin"])
-                for module, own in json.loads(said.stdout)["modules"].items()}
+                for module, own in json.loads(done.stdout)["modules"].items()}
 
 
 def terms_of(lengths):
@@ -97,8 +102,8 @@ def solve(matrix, right):
 
 
 def fit(points):
-    """Weights >= 0 of (1, sequences, units, units²) with the least squares of relative errors: the best of all subsets
-    of the four terms. points: as a profile has them."""
+    """Weights >= 0 of (1, sequences, units, units²) that minimise the squares of relative errors, over all subsets of
+    the four terms. points: as in a model profile."""
     rows, scale = [], [0.0] * 4
     for point in points:
         seconds = point["forward_s"] + point["backward_s"]
@@ -118,8 +123,8 @@ def fit(points):
 
 
 class FormPrices:
-    """Where no program runs: docs/cost_model.md's form, fitted to the profile's points. Less exact than the program,
-    which also interpolates between the points."""
+    """Used where no program runs: the form of docs/cost_model.md, fitted to the points of the model profile. Less exact
+    than the program, which also interpolates between the points."""
 
     name = "fitted form"
 
@@ -135,8 +140,8 @@ class FormPrices:
 
 
 class OneThroughput:
-    """The published method's price of a module: FLOP by one throughput, that of the measured point nearest to the
-    traces' mean sequence, with most units."""
+    """The published method: FLOP of a module over one throughput. It is the throughput of the measured point nearest to
+    the traces' mean sequence length; of several, that with the most units."""
 
     def __init__(self, points, flop, mean_length):
         def nearness(point):

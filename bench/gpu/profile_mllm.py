@@ -1,13 +1,13 @@
-"""Profiles an encoder and decoders of multimodal models on a CUDA GPU, then holds predictions against what microbatches
-of real traces take, and replays data-blind and balanced global batches, one virtual rank after another.
+"""Profiles an encoder and decoders of multimodal models on a CUDA GPU, compares predicted with measured seconds of
+microbatches from real traces, and replays global batches under each policy, one virtual rank after another.
 
     python3 bench/gpu/profile_mllm.py                            # 7 minutes, both decoders
     python3 bench/gpu/profile_mllm.py --models qwen2.5-0.5b --budget 4m
-    python3 bench/gpu/profile_mllm.py --budget 30m --global-batch 256 --json result.json --svg result.svg
+    python3 bench/gpu/profile_mllm.py --budget 30m --global-batch-size 256 --json result.json --svg result.svg
     python3 bench/gpu/profile_mllm.py --device cpu --tiny        # the whole path with tiny shapes, no GPU
 
-Needs torch 2.x alone. `isocost predict` and `isocost balance` price and balance where the program runs; elsewhere
-a fitted form and longest-first do, and the result says so. bench/gpu/README.md tells what is measured.
+Needs only torch 2.x. `isocost predict` and `isocost-lab balance` predict and balance where the programs run; elsewhere
+a fitted form and LPT do, and the result says so. bench/gpu/README.md describes what is measured.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import tempfile
 import time
 
 SEEDS = {"weights": 1, "held_out": 2, "global_batches": 3}
-# How the time is shared out: by these weights over what is still to come.
+# Weights by which the remaining time is shared among the phases still to come.
 ENCODER_PROFILE = 3
 PHASES = {"qwen2.5-0.5b": {"profile": 3, "held_out": 1, "replay": 5},
           "qwen2.5-7b": {"profile": 4, "held_out": 1, "replay": 9}}
@@ -44,13 +44,13 @@ def seconds_of(text):
     """"90s", "7m", "420": seconds."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([sm]?)", text)
     if not match or float(match[1]) <= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no duration; give e.g. 7m or 420s")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a duration; give e.g. 7m or 420s")
     return float(match[1]) * (60 if match[2] == "m" else 1)
 
 
 def positive(text):
     if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number from 1")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number of at least 1")
     return int(text)
 
 
@@ -65,45 +65,47 @@ def decoders(text):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=seconds_of, metavar="TIME",
-                        help="for everything, loading torch aside (default 7m; 20s with --tiny)")
+                        help="time for everything but loading torch (default 7m; 20s with --tiny)")
     parser.add_argument("--models", type=decoders, default=list(PHASES), metavar="NAME[,NAME]",
                         help=f"decoders, each beside the encoder (default {','.join(PHASES)})")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="default cuda")
     parser.add_argument("--tiny", action="store_true",
-                        help="a few small layers in float32, sequences a 64th as long: a test of the path, no result")
+                        help="a test of the path: a few small layers in float32, sequences a 64th as long")
     parser.add_argument("--ranks", type=positive, default=8, help="virtual ranks (default 8)")
-    parser.add_argument("--microbatches", type=positive, default=4, help="of a rank and step (default 4)")
-    parser.add_argument("--global-batch", type=positive, metavar="SAMPLES",
-                        help="at most; halved until two global batches fit in the time, not below two samples a "
-                        "microbatch (default 256; 64 with --tiny)")
-    parser.add_argument("--global-batches", type=positive, default=8, help="at most so many are replayed (default 8)")
+    parser.add_argument("--microbatches", type=positive, default=4, help="microbatches per rank and step (default 4)")
+    parser.add_argument("--global-batch-size", type=positive, metavar="SAMPLES",
+                        help="largest global batch; it is halved until two of them fit in the time, but not below two "
+                        "samples per microbatch (default 256; 64 with --tiny)")
+    parser.add_argument("--global-batches", type=positive, default=8,
+                        help="most global batches that are replayed (default 8)")
     parser.add_argument("--program", metavar="FILE",
-                        help="the isocost program (default $ISOCOST_PROGRAM, then build/release/isocost)")
+                        help="the isocost program, with isocost-lab beside it (default $ISOCOST_PROGRAM, then "
+                        "build/release/isocost)")
     parser.add_argument("--json", default="build/profile_mllm.json", metavar="FILE", help="default %(default)s")
     parser.add_argument("--svg", default="build/profile_mllm.svg", metavar="FILE", help="default %(default)s")
     arguments = parser.parse_args()
     arguments.budget = arguments.budget or (20.0 if arguments.tiny else 420.0)
     arguments.global_batch_size = arguments.global_batch_size or (64 if arguments.tiny else 256)
     if arguments.global_batch_size < arguments.ranks * arguments.microbatches:
-        parser.error(f"--global-batch {arguments.global_batch_size} is less than a sample for each of --ranks "
+        parser.error(f"--global-batch-size {arguments.global_batch_size} is less than a sample for each of --ranks "
                      f"{arguments.ranks} x --microbatches {arguments.microbatches}")
     return arguments
 
 
 def load_torch(device):
-    # Microbatches differ in size: without this, memory of the allocator falls to pieces.
+    # Microbatches differ in size, which fragments the allocator's memory without this.
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     try:
         import torch
     except ImportError:
-        fail("torch is not installed for this interpreter; any 2.x will do: pip install torch")
+        fail("torch is not installed for this interpreter; any 2.x works: pip install torch")
     if device == "cuda" and not torch.cuda.is_available():
         fail("torch finds no CUDA GPU; run it on a machine with one, or try the path with --device cpu --tiny")
     return torch
 
 
 class Schedule:
-    """Shares out what is left of the budget over the phases that are still to come."""
+    """Shares the rest of the budget among the phases that are still to come."""
 
     def __init__(self, seconds, models):
         self.end = time.monotonic() + seconds
@@ -111,7 +113,7 @@ class Schedule:
         self._weights.update({(model, phase): weight for model in models for phase, weight in PHASES[model].items()})
 
     def begin(self, model, phase):
-        """Seconds for this phase."""
+        """Returns the seconds for this phase."""
         total = sum(self._weights.values())
         weight = self._weights.pop((model, phase))
         return max(1.0, (self.end - time.monotonic()) * weight / total)
@@ -121,7 +123,7 @@ class Schedule:
 
 
 class Session:
-    """Everything that one run measures, on one device."""
+    """Measures on one device."""
 
     def __init__(self, arguments, torch):
         import models
@@ -141,11 +143,12 @@ class Session:
         self.clock = profiling.clock_for(self.isocost_profile, arguments.device)
         self.samples = traces.read(arguments.tiny)
         self.program, self.no_program = pricing.find_program(arguments.program)
+        self.lab = self.program and pricing.lab_beside(self.program)
         self.attention = {}
         self.encoder_profile = self.encoder_inputs = None
 
     def build(self, name, kind, shape, key_heads, causal):
-        """The module `kind` of this shape, with the attention that works here."""
+        """Returns a module of this kind and shape, with an attention that works here."""
         import packed_attention
 
         path, attend, refused = packed_attention.choose(self.kind["device"], self.kind["dtype"], shape.heads, key_heads,
@@ -167,7 +170,7 @@ class Session:
         self.encoder_profile = self.profile("encoder", "vision", self.encoder_inputs)
 
     def measure(self, name):
-        """One decoder beside the encoder: profile, held-out microbatches, replay."""
+        """Measures one decoder beside the encoder: model profile, held-out microbatches, replay."""
         models = self.models
         shape = (models.TINY_DECODERS if self.arguments.tiny else models.DECODERS)[name]
         decoder = self.build(name, models.Decoder, shape, shape.key_heads, True)
@@ -204,7 +207,7 @@ class Session:
                                  self.arguments.ranks * self.arguments.microbatches, self.arguments.global_batches,
                                  math.inf if self.arguments.tiny else replay.OVERRUN)
         steps, replayed, samples = replay.replay(bench, mixture, size, self.arguments.ranks,
-                                                 self.arguments.microbatches, self.program, end,
+                                                 self.arguments.microbatches, self.lab, end,
                                                  lambda line: say(f"{name}: {line}"))
         return {"one_throughput": {module: {"length": own.length, "count": own.count, "flop_per_s": 3 * own.flop_per_s}
                                    for module, own in bench.throughputs.items()},
@@ -214,7 +217,7 @@ class Session:
                 "global_batch_size": samples, "steps": steps, "summary": summarize(steps)}
 
     def skipped(self, error):
-        """Why a model is left out, where it is for lack of memory or time."""
+        """The result of a model that is left out for lack of memory or time; raises any other error again."""
         import replay
 
         if isinstance(error, replay.TooSlow):
@@ -243,24 +246,24 @@ class Session:
 
         arguments = self.arguments
         hardware, versions = self.isocost_profile.hardware(), self.isocost_profile.versions()
-        return {"version": 1, "source": "bench/gpu/profile_mllm.py", "tiny": arguments.tiny,
+        return {"version": 2, "source": "bench/gpu/profile_mllm.py", "tiny": arguments.tiny,
                 "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
                 "command": sys.argv[1:], "commit": commit(), "hardware": hardware, "dtype": self.dtype,
                 "versions": versions, "budget_s": arguments.budget, "seeds": SEEDS, "profiler": self.profiler,
                 "pricing": (self.pricing.ProgramPrices if self.program else self.pricing.FormPrices).name,
-                "balancing": plans.method(self.program), "no_program": self.no_program, "attention": self.attention,
+                "balancing": plans.method(self.lab), "no_program": self.no_program, "attention": self.attention,
                 "activation_checkpointing": "every layer, and the loss",
                 "ranks": arguments.ranks, "microbatches": arguments.microbatches}
 
 
 def commit():
-    """Of the checkout, or None where git or the history is not at hand."""
+    """The commit of the checkout; None without git or its history."""
     try:
-        said = subprocess.run(["git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "HEAD"],
+        done = subprocess.run(["git", "-C", str(pathlib.Path(__file__).parent), "rev-parse", "HEAD"],
                               capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return None
-    return said.stdout.strip() or None
+    return done.stdout.strip() or None
 
 
 def spread(values):
@@ -268,11 +271,13 @@ def spread(values):
 
 
 def summarize(steps):
-    """Over the global batches: medians and ranges."""
+    """Medians and ranges over the global batches."""
+    import plans
+
     summary = {policy: {key: spread([step[policy][key] for step in steps])
                         for key in ("step_s", "idle", "predicted_step_s", "predicted_idle")}
-               for policy in ("blind", "balanced")}
-    summary["speedup"] = spread([step["speedup"] for step in steps])
+               for policy in plans.POLICIES}
+    summary["speedup"] = {policy: spread([step["speedup"][policy] for step in steps]) for policy in steps[0]["speedup"]}
     return summary
 
 

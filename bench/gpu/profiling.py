@@ -1,4 +1,4 @@
-"""Profiles a module with isocost.profile_model, on a grid that the budget allows."""
+"""Profiles a module with isocost.profile_model, on a grid that fits the budget."""
 
 import importlib
 import pathlib
@@ -18,8 +18,8 @@ GRID_SHARE = 0.6  # of the budget
 
 
 def profiler():
-    """The package's profiler, and where it is from. The package needs its compiled part, its profiler does not:
-    where the package is not built, the checkout's profiler is imported alone."""
+    """Returns the package's profiler and where it comes from. The package needs its compiled part but the profiler does
+    not: where the package is not built, only the checkout's profiler is imported."""
     try:
         importlib.import_module("isocost")
         source = "package"
@@ -40,7 +40,7 @@ def clock_for(isocost_profile, device):
 
 
 def run_once(isocost_profile, clock, forward):
-    """Seconds of a forward and a backward pass, the device idle before and after."""
+    """Returns the seconds of a forward and a backward pass; the device is idle before and after."""
     start = clock.mark()
     isocost_profile.backward(forward())
     end = clock.mark()
@@ -49,7 +49,7 @@ def run_once(isocost_profile, clock, forward):
 
 
 def most_units(isocost_profile, clock, prepare, longest, seconds):
-    """The largest microbatch of the grid, such that the first grid takes its share of `seconds`."""
+    """Returns the units of the grid's largest microbatch, so that the first grid takes its share of `seconds`."""
     length = min(longest, PROBED_UNITS)
     forward = prepare([length] * max(1, PROBED_UNITS // length))
     run_once(isocost_profile, clock, forward)  # loads kernels
@@ -58,7 +58,7 @@ def most_units(isocost_profile, clock, prepare, longest, seconds):
 
 
 def profile(isocost_profile, clock, name, prepare, lengths, seconds, dtype):
-    """The module's part of a profile, as docs/profile.md describes it. lengths: (shortest, longest)."""
+    """Returns a model profile of the module, as in docs/profile.md. lengths: (shortest, longest)."""
     start = time.monotonic()
     most = most_units(isocost_profile, clock, prepare, lengths[1], seconds)
     module = isocost_profile.ProfiledModule(prepare, (lengths[0], min(lengths[1], most)), most)
@@ -67,7 +67,7 @@ def profile(isocost_profile, clock, name, prepare, lengths, seconds, dtype):
 
 
 def merged(profiles):
-    """One profile of several, each of one module."""
+    """Merges model profiles of one module each into one."""
     document = dict(next(iter(profiles.values())))
     document["modules"] = {name: profiles.get(name, document)["modules"][name] for name in document["modules"]}
     return document

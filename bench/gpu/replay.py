@@ -1,4 +1,4 @@
-"""Runs microbatches that the profile has not seen, and compares what they take with what was predicted."""
+"""Runs microbatches that the model profile has not seen, and compares measured with predicted seconds."""
 
 import statistics
 import time
@@ -11,14 +11,14 @@ from profiling import run_once
 
 SIZES = (1, 2, 4)  # samples of a held-out microbatch
 REPEATS = 3
-OVERRUN = 1.3  # what a replay may take of its time, predicted
+OVERRUN = 1.3  # a replay may be predicted to take this many times its share of the budget
 
 
 class Bench(NamedTuple):
-    """What a decoder and the encoder are measured with.
+    """What is needed to measure a decoder beside the encoder.
 
-    prepare: {module: what isocost.ProfiledModule calls prepare}.
-    prices: prices of a profile of both, as pricing.ProgramPrices.
+    prepare: {module: `prepare` of its isocost.ProfiledModule}.
+    prices: predicts by a model profile of both, as pricing.ProgramPrices.
     throughputs: {module: pricing.OneThroughput}.
     """
 
@@ -42,8 +42,8 @@ def compared(bench, module, lengths, price, measured):
 
 
 def held_out(bench, mixture, end):
-    """{module: [comparison]} of microbatches of 1, 2 or 4 samples until `end` (monotonic seconds), at least one: a run
-    to warm up, the median of three."""
+    """Returns {module: [comparison]} of microbatches of 1, 2 or 4 samples: as many as fit until `end` (monotonic
+    seconds), and at least one. Each runs once to warm up; its time is the median of three more runs."""
     found = {module: [] for module in pricing.MODULES}
     while not found["llm"] or time.monotonic() < end:
         lengths = traces.lengths_of(mixture.draw(mixture.some(SIZES)))
@@ -55,7 +55,7 @@ def held_out(bench, mixture, end):
 
 
 def sample_costs(bench, samples):
-    """Seconds that each sample adds to a microbatch, of both modules."""
+    """Seconds that each sample adds to a microbatch, both modules together."""
     prices = bench.prices.price([traces.lengths_of([sample]) for sample in samples])
     return [sum(own.seconds - own.fixed for own in price.values()) for price in prices]
 
@@ -70,9 +70,11 @@ class TooSlow(RuntimeError):
 
 
 def affordable(mean_sample_s, seconds, largest, bins, most, overrun=OVERRUN):
-    """How much to replay by both plans in the time: the largest global batch, halved until two fit, though not below
-    two samples for each of the bins (ranks x microbatches); then as many as fit, at most `most`. Where not even one
-    fits, one sample for each bin, unless that takes `overrun` times as long."""
+    """Returns how much to replay under every policy in `seconds`.
+
+    The global batch is the largest of which two fit: `largest`, halved as often as needed, but not below two samples
+    for each of the bins (ranks x microbatches). As many batches are replayed as fit, and at most `most`. If not even
+    one fits, it has one sample for each bin. Raises TooSlow if that takes more than `overrun` times `seconds`."""
     two = min(2 * bins, largest)
     size = largest
     while size > two and 2 * 2 * size * mean_sample_s > seconds:
@@ -88,8 +90,8 @@ def affordable(mean_sample_s, seconds, largest, bins, most, overrun=OVERRUN):
 
 
 def replay_plan(bench, samples, plan):
-    """The plan, one virtual rank after another: what each rank took, was predicted to take, and a comparison a
-    microbatch and module."""
+    """Runs the plan, one virtual rank after another. Returns measured and predicted seconds by rank, and a comparison
+    for each microbatch and module."""
     loads = [[traces.lengths_of([samples[i] for i in part]) for part in parts] for parts in plan]
     prices = bench.prices.price([load for parts in loads for load in parts])
     ranks: List[Dict[str, float]] = []
@@ -114,24 +116,24 @@ def replay_plan(bench, samples, plan):
 
 
 def warm(bench, samples, plan):
-    """Runs the largest microbatch, so that its memory is there before anything is timed."""
+    """Runs the largest microbatch, so that its memory is allocated before anything is timed."""
     loads = [traces.lengths_of([samples[i] for i in part]) for parts in plan for part in parts]
     for module in pricing.MODULES:
         bench.seconds(module, max((load[module] for load in loads), key=sum))
 
 
-def global_batch_size(bench, samples, ranks, microbatches, program):
-    """One global batch by both plans: {"blind": ..., "balanced": ...}, and the blind plan's comparisons, whose
-    microbatches are drawn at random."""
-    costs = sample_costs(bench, samples)
-    dealt = {"blind": plans.blind(len(samples), ranks, microbatches),
-             "balanced": plans.balanced(costs, ranks, microbatches, program)}
-    warm(bench, samples, dealt["blind"])
+def replay_global_batch(bench, samples, ranks, microbatches, program):
+    """Replays one global batch under every policy. Returns {policy: outcome, "speedup": {policy: of its step over the
+    baseline's}}, and the comparisons of the baseline, whose microbatches are drawn at random."""
+    by_policy = {"in_order": plans.in_order(len(samples), ranks, microbatches),
+                 "cost": plans.by_cost(sample_costs(bench, samples), ranks, microbatches, program)}
+    warm(bench, samples, by_policy[plans.BASELINE])
     outcome, found = {}, {}
-    for policy, plan in dealt.items():
+    for policy, plan in by_policy.items():
         outcome[policy], found[policy] = replay_plan(bench, samples, plan)
-    outcome["speedup"] = outcome["blind"]["step_s"] / outcome["balanced"]["step_s"]
-    return outcome, found["blind"]
+    outcome["speedup"] = {policy: outcome[plans.BASELINE]["step_s"] / outcome[policy]["step_s"]
+                          for policy in by_policy if policy != plans.BASELINE}
+    return outcome, found[plans.BASELINE]
 
 
 def replay(bench, mixture, size, ranks, microbatches, program, end, say):
@@ -142,7 +144,7 @@ def replay(bench, mixture, size, ranks, microbatches, program, end, say):
     while len(outcomes) < size.batches and (not outcomes or time.monotonic() + took < end):
         start = time.monotonic()
         try:
-            outcome, new = global_batch_size(bench, mixture.draw(samples_a_batch), ranks, microbatches, program)
+            outcome, new = replay_global_batch(bench, mixture.draw(samples_a_batch), ranks, microbatches, program)
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(bench, error) or samples_a_batch <= ranks * microbatches:
                 raise
@@ -154,14 +156,14 @@ def replay(bench, mixture, size, ranks, microbatches, program, end, say):
         outcomes.append(outcome)
         for module, own in new.items():
             found[module] += own
-        say(f"global batch {len(outcomes)} of {size.batches}: {outcome['blind']['step_s']:.3g} s data-blind, "
-            f"{outcome['balanced']['step_s']:.3g} s balanced")
+        steps = (f"{plans.policy_name(policy)} {outcome[policy]['step_s']:.3g} s" for policy in plans.POLICIES)
+        say(f"global batch {len(outcomes)} of {size.batches}: " + ", ".join(steps))
     return outcomes, found, samples_a_batch
 
 
 def errors(comparisons):
-    """Of the prediction and of one throughput: mean and 95th percentile of the relative errors' sizes, and the mean
-    error with its sign."""
+    """Relative errors of the prediction and of one throughput: mean and 95th percentile of their absolute values (mape,
+    p95), and the mean with its sign (bias)."""
     summary = {"microbatches": len(comparisons)}
     for key, name in (("predicted_s", "prediction"), ("one_throughput_s", "one_throughput")):
         misses = [own[key] / own["measured_s"] - 1 for own in comparisons]

@@ -1,4 +1,6 @@
-"""The result as a table for people."""
+"""Prints the result as a table."""
+
+import plans
 
 MODULES = {"vision": "encoder", "llm": "decoder"}
 
@@ -16,18 +18,18 @@ def header(result):
     attention = ", ".join(f"{name} {own['path']}" for name, own in result["attention"].items())
     lines = [f"{result['hardware']}, {result['dtype']}, torch {result['versions'].get('torch')}, {result['date']}, "
              f"{result['wall_s']:.0f} s",
-             f"attention: {attention}", f"priced by {result['pricing']}, balanced by {result['balancing']}"]
+             f"attention: {attention}", f"predicted by {result['pricing']}, balanced by {result['balancing']}"]
     if result["no_program"]:
         lines.append(f"(no isocost program: {result['no_program']})")
     if result["tiny"]:
-        lines.append("tiny shapes: this shows that the path works, and nothing else")
+        lines.append("tiny shapes: a test of the path; the numbers mean nothing")
     return lines
 
 
 def error_rows(model):
-    """Relative errors of microbatches that were not profiled."""
+    """Relative errors of predictions for microbatches that were not profiled."""
     lines = [f"  {'error':26}{'microbatches':>13}{'MAPE':>9}{'p95':>9}    one throughput: MAPE, p95"]
-    for key, name in (("held_out", "1-4 samples"), ("replayed", "data-blind plans")):
+    for key, name in (("held_out", "1-4 samples"), ("replayed", f"{plans.policy_name(plans.BASELINE)} plans")):
         for module, title in MODULES.items():
             own = model[key][module]
             ours, theirs = own["prediction"], own["one_throughput"]
@@ -41,13 +43,14 @@ def ranged(values, scale=1.0, unit=""):
 
 
 def step_rows(model):
-    lines = [f"  {'step set by slowest rank, s':30}{'measured':>26}{'predicted':>26}{'idle, %':>24}"]
-    for policy, name in (("blind", "data-blind"), ("balanced", "balanced")):
+    lines = [f"  {'seconds of the slowest rank':30}{'measured':>26}{'predicted':>26}{'idle, %':>24}"]
+    for policy in plans.POLICIES:
         own = model["summary"][policy]
-        lines.append(f"  {name:30}{ranged(own['step_s']):>26}{ranged(own['predicted_step_s']):>26}"
+        lines.append(f"  {plans.policy_name(policy):30}{ranged(own['step_s']):>26}{ranged(own['predicted_step_s']):>26}"
                      f"{ranged(own['idle'], 100):>24}")
-    lines.append(f"  balanced is {ranged(model['summary']['speedup'])} times as fast")
-    return lines
+    baseline = plans.policy_name(plans.BASELINE)
+    return lines + [f"  {plans.policy_name(policy)} is {ranged(speedup)} times as fast as {baseline}"
+                    for policy, speedup in model["summary"]["speedup"].items()]
 
 
 def table(result):

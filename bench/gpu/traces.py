@@ -1,4 +1,4 @@
-"""Samples of the traces in bench/quality/data: how many units they bring to the encoder and to the decoder."""
+"""Reads the traces in bench/quality/data: the units of each sample for the encoder and for the decoder."""
 
 import csv
 import pathlib

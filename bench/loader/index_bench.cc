@@ -1,11 +1,9 @@
-// How fast are shards indexed, and does the time follow the number of members, not their bytes?
-// Shards of WAV files with bodies of 1 KB and of 1 MB (holes, so that the disk need not hold them;
-// a reader that touched the bodies would still have to copy every byte). Then: how fast is a data
-// set opened whose index is there?
+// How fast are shards indexed, and does the time depend on the number of members rather than on
+// their bytes? Shards hold WAV files with bodies of 1 KB and of 1 MB. The bodies are holes, so that
+// they take no disk space; a reader that touched them would still copy every byte. The second
+// benchmark opens a data set that has been indexed before.
 
 #include <benchmark/benchmark.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +16,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/scratch_directory.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost {
@@ -26,24 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kBlock = 512;
-
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (fs::temp_directory_path() / "isocost-index-bench-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 void put(std::string& block, std::size_t at, std::string_view text) {
   block.replace(at, text.size(), text);
@@ -121,11 +102,11 @@ void open_or_skip(benchmark::State& state, const fs::path& shards, std::int64_t 
 
 // range(0): members; range(1): bytes of each.
 void index_shard(benchmark::State& state) {
-  const Scratch scratch;
-  write_shard(scratch.path() / "shard.tar", state.range(0), state.range(1));
+  const auto scratch = ScratchDirectory::create("isocost-index-bench").value();
+  write_shard(scratch / "shard.tar", state.range(0), state.range(1));
   while (state.KeepRunning()) {
     state.PauseTiming();
-    fs::remove_all(scratch.path() / ".isocost");
+    fs::remove_all(scratch / ".isocost");
     state.ResumeTiming();
     open_or_skip(state, scratch.path(), state.range(0));
   }
@@ -133,8 +114,8 @@ void index_shard(benchmark::State& state) {
 }
 
 void open_indexed(benchmark::State& state) {
-  const Scratch scratch;
-  write_shard(scratch.path() / "shard.tar", state.range(0), state.range(1));
+  const auto scratch = ScratchDirectory::create("isocost-index-bench").value();
+  write_shard(scratch / "shard.tar", state.range(0), state.range(1));
   open_or_skip(state, scratch.path(), state.range(0));
   while (state.KeepRunning()) open_or_skip(state, scratch.path(), state.range(0));
   state.SetItemsProcessed(state.iterations() * state.range(0));

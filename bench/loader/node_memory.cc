@@ -1,9 +1,11 @@
 // Does a node's peak memory stay under --memory plus 300 MB, whatever the input?
 //
-// Starts `isocost serve` on the shards given (default: the demo's, where they are, and large
-// pictures made here), for several budgets, drains it with one client, checks that every sample
-// came, and reads the process's peak resident memory (VmHWM). Prints a row a run; status 1 where a
-// node went over.
+//     build/release/bench/node_memory [DIR]
+//
+// Starts `isocost serve` on the data in DIR, with several budgets. Without DIR the data are large
+// pictures that are made here, and the demo's shards if they exist. One client takes everything;
+// then the process's peak resident memory (VmHWM) is compared with the budget. Prints a row for
+// each run. The exit status is 1 if a node went over its budget.
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -20,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/make_shards.h"
 #include "tests/support/media.h"
@@ -39,22 +42,22 @@ constexpr std::int64_t kAllowedMb = 300;
 // A node process whose standard output is read for its endpoint.
 class NodeProcess {
  public:
-  NodeProcess(const fs::path& program, const fs::path& shards, std::int64_t memory_mb) {
+  NodeProcess(const fs::path& program, const fs::path& data, std::int64_t memory_mb) {
     int pipe_ends[2];
     if (pipe2(pipe_ends, O_CLOEXEC) != 0) give_up("no pipe");
     pid_ = fork();
     if (pid_ == 0) {
       dup2(pipe_ends[1], STDOUT_FILENO);
       const std::string memory = std::to_string(memory_mb) + "MB";
-      execl(program.c_str(), program.c_str(), "serve", "--shards", shards.c_str(), "--ranks", "1",
-            "--global-batch", "32", "--microbatches", "2", "--bind", "tcp://127.0.0.1:*",
+      execl(program.c_str(), program.c_str(), "serve", "--data", data.c_str(), "--ranks", "1",
+            "--global-batch-size", "32", "--microbatches", "2", "--bind", "tcp://127.0.0.1:*",
             "--memory", memory.c_str(), "--bad-samples-file", "", nullptr);
       _exit(127);
     }
     close(pipe_ends[1]);
     output_ = fdopen(pipe_ends[0], "r");
     char line[512];
-    if (fgets(line, sizeof(line), output_) == nullptr) give_up("the node said nothing");
+    if (fgets(line, sizeof(line), output_) == nullptr) give_up("the node printed nothing");
     const std::string text(line);
     endpoint_ = text.substr(text.rfind(' ') + 1);
     endpoint_.pop_back();
@@ -83,7 +86,8 @@ class NodeProcess {
   std::string endpoint_;
 };
 
-// Takes everything; returns the samples seen and the node's peak while it still runs.
+// Takes all microbatches. Returns the number of samples and the node's peak memory in MB, which is
+// read while the node runs.
 std::pair<std::size_t, std::int64_t> drain(const NodeProcess& node) {
   isocost::ClientOptions options;
   options.endpoint = node.endpoint();
@@ -100,7 +104,7 @@ std::pair<std::size_t, std::int64_t> drain(const NodeProcess& node) {
   }
 }
 
-// Sixty pictures of up to 40 megapixels.
+// Sixty pictures, the largest of 43 megapixels.
 void make_heavy_shards(const fs::path& directory) {
   const fs::path files = directory / "files";
   fs::create_directories(files);
@@ -117,12 +121,12 @@ void make_heavy_shards(const fs::path& directory) {
   if (!made) give_up(made.error().message());
 }
 
-bool measure(const std::string& name, const fs::path& program, const fs::path& shards) {
-  const auto dataset = isocost::Dataset::open(shards, {});
+bool measure(const std::string& name, const fs::path& program, const fs::path& data) {
+  const auto dataset = isocost::Dataset::open(data, {});
   if (!dataset) give_up(dataset.error().message());
   bool good = true;
   for (const std::int64_t memory_mb : {400, 1000, 2000}) {
-    const NodeProcess node(program, shards, memory_mb);
+    const NodeProcess node(program, data, memory_mb);
     const auto [samples, peak_mb] = drain(node);
     const bool within = peak_mb <= memory_mb + kAllowedMb;
     good = good && within;
@@ -140,12 +144,10 @@ int main(int argc, char** argv) {
   const fs::path program =
       fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "isocost";
   if (argc > 1) return measure("given", program, argv[1]) ? 0 : 1;
-  std::string pattern = (fs::temp_directory_path() / "isocost-node-memory-XXXXXX").string();
-  if (mkdtemp(pattern.data()) == nullptr) give_up("no temporary directory");
-  const fs::path scratch(pattern);
-  make_heavy_shards(scratch);
-  bool good = measure("pictures", program, scratch / "shards");
-  fs::remove_all(scratch);
+  const auto scratch = isocost::ScratchDirectory::create("isocost-node-memory");
+  if (!scratch) give_up(scratch.error().message());
+  make_heavy_shards(scratch->path());
+  bool good = measure("pictures", program, *scratch / "shards");
   if (fs::exists("build/demo/shards")) good = measure("demo", program, "build/demo/shards") && good;
   return good ? 0 : 1;
 }

@@ -1,11 +1,12 @@
-"""isocost.DataLoader beside torch.utils.data.DataLoader with Pillow, over the same pictures and captions.
+"""Compares isocost.DataLoader with torch.utils.data.DataLoader and Pillow over the same pictures and captions.
 
-    ./run build && python3 bench/python/loader_bench.py SHARDS [--samples 512] [--rounds 5] [--json FILE]
+    ./run build && python3 bench/python/loader_bench.py DATA [--samples 512] [--rounds 5] [--json FILE]
 
-SHARDS: WebDataset shards, e.g. build/demo/shards; samples of pictures and text are taken from them. Contenders give
-what the recipe native28 gives: patches [P, 588] of the native resolution, and packed byte tokens. Their equality is
-shown first: tokens are the same, patches differ by rounding and by the filter. Then, each in its turn and round after round:
-samples a second, CPU seconds a sample (children included), seconds to the first batch. Needs torch, numpy, Pillow.
+DATA is a directory of WebDataset shards, e.g. build/demo/shards, of which the samples of pictures and text are taken.
+The contenders produce the tensors of the recipe native28: patches [P, 588] of the native resolution, and packed byte
+tokens. First they are compared: tokens must be equal; patches may differ by rounding and by the filter. Then rounds
+measure each in turn: samples per second, CPU seconds per sample (of child processes too), and seconds to the first
+batch. Needs torch, numpy and Pillow.
 """
 
 import argparse
@@ -56,7 +57,7 @@ def write_shards(samples, directory):
 
 
 def target(width, height):
-    """native28's sides in pixels."""
+    """Width and height in pixels that native28 scales a picture to."""
     most = MAX_PATCHES // 4
     across, down = (max(1, (side + 14) // 28) for side in (width, height))
     if across * down > most:
@@ -111,7 +112,8 @@ def pack(samples):
 
 
 def pillow(directory, workers):
-    loader = torch.utils.data.DataLoader(PillowDataset(directory), batch_size=BATCH, num_workers=workers, collate_fn=pack)
+    loader = torch.utils.data.DataLoader(PillowDataset(directory), batch_size=BATCH, num_workers=workers,
+                                         collate_fn=pack)
     return iter(loader), lambda: None
 
 
@@ -122,8 +124,8 @@ def ours(directory, **options):
 
 
 def show_equal(directory):
-    """Raises where the contenders' batches differ by more than filters do; returns the mean difference of pixels."""
-    ours_batches, close = ours(directory, balance="none")
+    """Exits if the contenders' batches differ by more than their filters explain. Returns the mean pixel difference."""
+    ours_batches, close = ours(directory, balance="in-order")
     theirs, _ = pillow(directory, 0)
     differences, count = 0.0, 0
     for our, their in zip(ours_batches, theirs):
@@ -154,12 +156,13 @@ def measure(make, samples):
     seconds = time.perf_counter() - start
     close()
     del batches  # torch's workers are joined and counted
-    return {"samples_per_s": samples / seconds, "cpu_ms_per_sample": 1e3 * (cpu_seconds() - cpu) / samples, "first_s": first}
+    return {"samples_per_s": samples / seconds, "cpu_ms_per_sample": 1e3 * (cpu_seconds() - cpu) / samples,
+            "first_s": first}
 
 
 def overhead(directory, rounds):
-    """Microseconds of Python between a microbatch that waits ready and the loop, of microbatches of a picture and
-    text: median of each round. Many wait, so that no decoder competes for the cores."""
+    """Returns the median of each round: microseconds that Python takes to hand out a microbatch of a picture and text
+    that is ready. All that are measured have been prefetched, so that no decoder competes for the cores."""
     medians = []
     for _ in range(rounds):
         with isocost.DataLoader(directory, global_batch_size=2, microbatches=1, shuffle=False, epochs=1, prefetch=128,
@@ -182,7 +185,7 @@ def spread(values):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shards")
+    parser.add_argument("data")
     parser.add_argument("--samples", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json")
@@ -190,7 +193,7 @@ def main():
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="isocost-bench-") as directory:
         directory = pathlib.Path(directory)
-        samples = read_samples(arguments.shards, arguments.samples)
+        samples = read_samples(arguments.data, arguments.samples)
         write_shards(samples, directory)
         difference = show_equal(directory)
         contenders = {"isocost": lambda: ours(directory), "torch, 0 workers": lambda: pillow(directory, 0),
@@ -203,8 +206,8 @@ def main():
                   "contenders": {name: {key: spread([run[key] for run in own]) for key in own[0]}
                                  for name, own in runs.items()},
                   "python_overhead_us": spread(overhead(directory, arguments.rounds))}
-    print(f"{len(samples)} samples of pictures and text, {arguments.rounds} rounds; median (least to most). Tokens equal, "
-          f"pixels differ by {difference:.2f} of 255 on average")
+    print(f"{len(samples)} samples of pictures and text, {arguments.rounds} rounds; median (least to most). Tokens are "
+          f"equal, pixels differ by {difference:.2f} of 255 on average")
     print(f"{'':18}{'samples/s':>24}{'CPU ms/sample':>24}{'first batch, s':>24}")
     for name, own in result["contenders"].items():
         cells = (f"{v['median']:.4g} ({v['least']:.4g} to {v['most']:.4g})" for v in own.values())
@@ -213,7 +216,7 @@ def main():
     for name in list(own)[1:]:
         ratio = own["isocost"]["samples_per_s"]["median"] / own[name]["samples_per_s"]["median"]
         print(f"isocost gives {ratio:.2f} times the samples/s of {name}")
-    print("Python between client and loop, us a microbatch: {median:.0f} ({least:.0f} to {most:.0f})".format(
+    print("Python between client and loop, us per microbatch: {median:.0f} ({least:.0f} to {most:.0f})".format(
         **result["python_overhead_us"]))
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps(result, indent=2))

@@ -1,13 +1,11 @@
-// How much of what a bare ZeroMQ pair moves does a node's transport move, bytes assembled into
-// tensors included?
+// What part of a bare ZeroMQ pair's throughput does a node's transport reach, with the assembly of
+// bytes into tensors included?
 //
-// In one run, for each message size and endpoint: a DEALER/ROUTER pair that sends messages of one
-// frame and drops them, and Server -> Client with microbatches of eight fragments of that size.
-// Both answers are checked: all bytes came, and the last microbatch holds what was sent. Medians of
-// several rounds with their spread; the ratio is taken within a round, since the machine's slowdown
-// drifts.
-
-#include <unistd.h>
+// For each message size and endpoint, one round measures two contenders: a pair of sockets whose
+// receiver drops messages of one frame, and Server -> Client with microbatches of eight fragments
+// of that size. Both are checked: all bytes arrived, and the microbatches hold what was sent.
+// Prints medians over several rounds, and the range of the ratio, which is taken within a round
+// because the machine's speed drifts.
 
 #include <algorithm>
 #include <chrono>
@@ -23,6 +21,8 @@
 #include <zmq.hpp>
 
 #include "base/buffer.h"
+#include "base/scratch_directory.h"
+#include "base/statistics.h"
 #include "trainer_adapter/client.h"
 #include "transport/server.h"
 
@@ -84,7 +84,7 @@ double bare_pair(const std::string& endpoint, std::int64_t size, std::int64_t me
   return static_cast<double>(received) / seconds / 1e9;
 }
 
-// The node's side: one tensor, sent again and again as credit allows.
+// The node's side: sends one tensor again and again, as credit allows.
 class Sender {
  public:
   Sender(const std::string& endpoint, std::int64_t size, std::uint32_t microbatches)
@@ -161,11 +161,6 @@ double ours(const std::string& endpoint, std::int64_t size, std::int64_t message
   return static_cast<double>((*client)->bytes_copied()) / seconds / 1e9;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void compare(const std::string& name, const std::string& endpoint, std::int64_t size) {
   const std::int64_t messages =
       std::max<std::int64_t>(kBytesARound / size, 4 * kFragments) / kFragments * kFragments;
@@ -177,18 +172,20 @@ void compare(const std::string& name, const std::string& endpoint, std::int64_t 
     isocost_rate.push_back(ours(endpoint, size, messages));
     ratio.push_back(isocost_rate.back() / bare.back());
   }
-  const auto [least, most] = std::minmax_element(ratio.begin(), ratio.end());
+  const isocost::Distribution ratios = isocost::distribution_of(ratio);
   std::printf(
       "%-4s %8lld KiB   bare %6.2f GB/s   isocost %6.2f GB/s   ratio %5.2f  (%.2f to %.2f)\n",
-      name.c_str(), static_cast<long long>(size / 1024), median(bare), median(isocost_rate),
-      median(ratio), *least, *most);
+      name.c_str(), static_cast<long long>(size / 1024), isocost::distribution_of(bare).p50,
+      isocost::distribution_of(isocost_rate).p50, ratios.p50, ratios.least, ratios.most);
 }
 
 }  // namespace
 
 int main() {
-  std::printf("medians of %d rounds; the ratio's spread in brackets\n", kRounds);
-  const std::string socket_file = "ipc:///tmp/isocost-transport-bench-" + std::to_string(getpid());
+  const auto scratch = isocost::ScratchDirectory::create("isocost-transport-bench");
+  if (!scratch) give_up(scratch.error().message());
+  const std::string socket_file = "ipc://" + (*scratch / "socket").string();
+  std::printf("medians of %d rounds; the ratio's range in brackets\n", kRounds);
   for (const std::int64_t size : {64 << 10, 1 << 20, 16 << 20}) {
     compare("tcp", "tcp://127.0.0.1:*", size);
     compare("ipc", socket_file, size);

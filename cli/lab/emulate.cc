@@ -1,25 +1,17 @@
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
-
-#include <stdlib.h>  // NOLINT(modernize-deprecated-headers): mkdtemp
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "balancer/layout/layout_model.h"
 #include "base/output_file.h"
+#include "base/scratch_directory.h"
 #include "cli/exit_status.h"
 #include "cli/lab/commands.h"
 #include "cli/lab/emulate_arguments.h"
@@ -31,47 +23,13 @@
 #include "loader/config/option_table.h"
 #include "loader/dataset/make_shards.h"
 #include "loader/node/node.h"
+#include "loader/node/node_thread.h"
 
 namespace isocost::cli {
 namespace {
 
 constexpr std::size_t kEpochSteps = 8;
-constexpr std::chrono::seconds kGoodbyes{5};
-
-/// A directory that goes with its owner.
-class ScratchDirectory {
- public:
-  static Result<ScratchDirectory> create() {
-    std::error_code failure;
-    const std::filesystem::path parent = std::filesystem::temp_directory_path(failure);
-    if (failure) {
-      const char* named = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody sets it
-      return refused(named == nullptr ? "/tmp" : named, failure);
-    }
-    std::string pattern = (parent / "isocost-emulate-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      return refused(parent.string(), {errno, std::generic_category()});
-    }
-    return ScratchDirectory(pattern);
-  }
-  ScratchDirectory(ScratchDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  static Error refused(const std::string& parent, const std::error_code& why) {
-    return {ErrorCode::kInvalidArgument, "cannot make a temporary directory in '" + parent +
-                                             "': " + why.message() +
-                                             "; name a directory for them in TMPDIR"};
-  }
-
-  explicit ScratchDirectory(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
-};
+constexpr std::chrono::seconds kDrainTimeout{5};
 
 // Writes samples of a few bytes: their costs come from the trace.
 Status write_shards(const std::filesystem::path& directory, std::size_t samples) {
@@ -112,27 +70,6 @@ Result<NodeOptions> node_options(const EmulateArguments& arguments, const Layout
   return options;
 }
 
-/// A node serving on a thread of its own, stopped and joined with its owner.
-class ServingNode {
- public:
-  explicit ServingNode(Node& node)
-      : thread_([this, &node](const std::stop_token& stop) { outcome_ = node.run(stop); }) {}
-
-  // Why it ended, where that was not our asking.
-  std::optional<Error> finish() {
-    thread_.request_stop();
-    thread_.join();
-    if (outcome_ && !*outcome_ && outcome_->error().code() != ErrorCode::kCancelled) {
-      return outcome_->error();
-    }
-    return std::nullopt;
-  }
-
- private:
-  std::optional<Result<NodeSummary>> outcome_;
-  std::jthread thread_;
-};
-
 // Returns trainers whose busiest stage works for --step-seconds. `loads` must outlive them.
 Result<EmulatedJob> trainers_of(const EmulateArguments& arguments, const Layout& layout,
                                 std::span<const Load> loads) {
@@ -166,7 +103,7 @@ Result<int> emulate(const EmulateArguments& arguments) {
       mix.draw(arguments.global_batch_size * std::min(kEpochSteps, arguments.steps + 1), random);
   ISOCOST_ASSIGN(EmulatedJob trainers, trainers_of(arguments, layout, loads));
 
-  ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create());
+  ISOCOST_ASSIGN(const ScratchDirectory scratch, ScratchDirectory::create("isocost-emulate"));
   ISOCOST_TRY(write_shards(scratch.path(), loads.size()));
   ISOCOST_TRY(write_layout(scratch.path(), layout));
   ISOCOST_ASSIGN(const NodeOptions options, node_options(arguments, layout, scratch.path()));
@@ -176,15 +113,15 @@ Result<int> emulate(const EmulateArguments& arguments) {
     traced.modules = loads[id % loads.size()].modules;
     return traced;
   };
-  ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, {}, loads_of_trace));
+  ISOCOST_ASSIGN(std::unique_ptr<Node> node, Node::create(options, {}, {}, loads_of_trace));
   trainers.endpoint = node->endpoint();
-  ServingNode serving(*node);
+  NodeThread serving(std::move(node));
   const auto steps = run_emulated_pipeline(trainers, signals.token());
-  if (steps) node->wait_until_left(kGoodbyes);  // the last reports come before them
-  const NodeMetrics metrics = node->metrics();
-  const std::string picture = node->timeline_svg();
-  const std::optional<Error> fault = serving.finish();
-  if (fault) return *fault;
+  // The last reports arrive before the trainers leave.
+  if (steps) serving.node().wait_until_left(kDrainTimeout);
+  const NodeMetrics metrics = serving.node().metrics();
+  const std::string picture = serving.node().timeline_svg();
+  ISOCOST_TRY(serving.stop());
   if (!steps) return steps.error();
   ISOCOST_ASSIGN(const EmulationReport report, compare_with_simulator(trainers, *steps));
   if (!arguments.svg.empty()) ISOCOST_TRY(replace_file(arguments.svg, picture));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trains a small multimodal model on real media, data-blind and balanced, and compares the two.
+"""Trains a small multimodal model on real media under several balancing policies, and compares them.
 
-One `isocost serve` feeds two trainers over loopback. Prints a table, writes a JSON report and a
+For each policy, `isocost serve` feeds two trainers over loopback. Prints a table, writes a JSON report and a
 picture (SVG).
 """
 
@@ -22,16 +22,16 @@ import prepare_media  # noqa: E402
 import report  # noqa: E402
 import timeline  # noqa: E402
 
-SILENCE_S = 120  # a run that makes no step for so long has failed
+SILENCE_S = 120  # a run that makes no step for this long has failed
 GRACE_S = 5  # between asking a process to stop and killing it
 
-# A rank is one thread, its BLAS included: OpenBLAS otherwise starts a thread a core in every process, and ranks
-# that fight for cores measure each other.
+# A rank computes on one thread. Otherwise OpenBLAS starts one for each core in every process, and ranks that compete
+# for cores slow each other down.
 ONE_THREAD = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 class Bar:
-    """Progress on stderr: one line that is redrawn on a terminal, a line every tenth elsewhere."""
+    """Progress on stderr: a line that is redrawn on a terminal; elsewhere a new line for every tenth of the work."""
 
     def __init__(self):
         self.tty = sys.stderr.isatty()
@@ -54,12 +54,12 @@ class Bar:
 
 
 def end_with_parent():
-    """In the child: SIGKILL when the demo dies, even where it is killed itself."""
+    """Called in the child: it is sent SIGKILL when the demo ends, even if the demo is killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 class Processes:
-    """What a run starts; nothing of it outlives the block."""
+    """The processes of a run; all have ended when the `with` block ends."""
 
     def __init__(self, logs):
         self.logs = logs
@@ -96,15 +96,16 @@ class Processes:
 
 
 class Failed(Exception):
-    """A run that did not end well; the message holds what the processes said last."""
+    """A run failed; the message holds the last output of its processes."""
 
 
-def last_words(processes, names):
+def last_output(processes, names):
     return "\n".join(f"--- {name}\n{processes.log(name)[-2000:].strip()}" for name in names)
 
 
 def wait_for(processes, condition, what, seconds):
-    """Until the condition gives something; fails with a process or at the deadline."""
+    """Blocks until `condition` returns something, and returns it. Raises Failed if a process fails, or after
+    `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
@@ -112,7 +113,7 @@ def wait_for(processes, condition, what, seconds):
             return value
         if processes.failed() or time.monotonic() > deadline:
             why = "a process failed" if processes.failed() else f"nothing after {seconds} s"
-            raise Failed(f"{what}: {why}\n{last_words(processes, processes.running)}")
+            raise Failed(f"{what}: {why}\n{last_output(processes, processes.running)}")
         time.sleep(0.1)
 
 
@@ -143,9 +144,9 @@ class StepCounter:
 
 
 def serve_command(options, policy, summary):
-    return [options.program, "serve", "--shards", options.shards, "--ranks", options.ranks,
-            "--global-batch", options.global_batch_size, "--microbatches", options.microbatches,
-            "--balance", policy, "--profile", options.profile, "--epochs", 1,
+    return [options.program, "serve", "--data", options.data, "--ranks", options.ranks,
+            "--global-batch-size", options.global_batch_size, "--microbatches", options.microbatches,
+            "--balance", report.policy_name(policy), "--profile", options.profile, "--epochs", 1,
             "--steps", options.steps, "--seed", options.seed,
             "--max-frame-patches", 512, "--bind", "tcp://127.0.0.1:*", "--summary", summary,
             "--bad-samples-file", summary.with_name("bad_samples.jsonl")]
@@ -161,8 +162,7 @@ def train(options, policy, samples, bar):
     """Trains one epoch under one policy. Returns its report.Run."""
     total = -(-samples // options.global_batch_size)
     total = min(total, options.steps) if options.steps else total
-    what = {"none": "steps, data-blind", "isocost": "steps, balanced"}[policy]
-    directory = options.directory / "runs" / policy  # traces and logs stay for a closer look
+    directory = options.directory / "runs" / policy  # traces and logs are kept
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     with Processes(directory) as processes:
@@ -176,10 +176,10 @@ def train(options, policy, samples, bar):
             before = counter.steps
             wait_for(processes,
                      lambda: True if counter.update() > before or processes.all_done() else None,
-                     f"step {before + 1} of {policy}", SILENCE_S)
-            bar(min(counter.steps, total), total, what)
+                     f"step {before + 1}, {report.policy_name(policy)}", SILENCE_S)
+            bar(min(counter.steps, total), total, f"steps, {report.policy_name(policy)}")
         if processes.failed():
-            raise Failed(last_words(processes, processes.failed()))
+            raise Failed(last_output(processes, processes.failed()))
     bar.finish()
     lines = []
     for rank in range(options.ranks):
@@ -189,13 +189,13 @@ def train(options, policy, samples, bar):
 
 
 def make_shards(options, bar):
-    """Media, manifest and shards, where they are missing. Returns the number of samples."""
+    """Makes media, manifest and shards unless they are there. Returns the number of samples."""
     manifest = prepare_media.prepare(options.directory, options.samples, options.seed, bar)
     bar.finish()
-    mark = options.shards / "made-from"
+    mark = options.data / "made-from"
     if not (mark.exists() and mark.read_text() == manifest.name):
-        shutil.rmtree(options.shards, ignore_errors=True)
-        if subprocess.run([options.program, "make-shards", manifest, options.shards]).returncode:
+        shutil.rmtree(options.data, ignore_errors=True)
+        if subprocess.run([options.program, "make-shards", manifest, options.data]).returncode:
             raise Failed("isocost make-shards failed")
         mark.write_text(manifest.name)
     with manifest.open("rb") as lines:
@@ -203,15 +203,15 @@ def make_shards(options, bar):
 
 
 def make_profile(options):
-    """What the model costs on this machine, measured where it has not been yet."""
+    """Measures the model on this machine unless its model profile is there."""
     if options.profile.exists():
         return
     print(f"measuring the model for {options.profile_budget}", file=sys.stderr, flush=True)
     scratch = options.profile.with_suffix(".tmp")
-    command = [options.program, "profile", "--example", "--budget", options.profile_budget,
+    command = [options.program, "model", "profile", "--example", "--budget", options.profile_budget,
                "--out", scratch]
     if subprocess.run(command, stderr=subprocess.DEVNULL).returncode:
-        raise Failed("isocost profile --example failed; run it to see why")
+        raise Failed("isocost model profile --example failed; run it to see why")
     scratch.rename(options.profile)
 
 
@@ -224,21 +224,21 @@ def parse_arguments():
         help="report to write (%(default)s)")
     add("--picture", type=pathlib.Path, default=build / "demo/timeline.svg", metavar="FILE",
         help="picture to write (%(default)s)")
-    add("--steps", type=int, default=0, help="stop after so many steps (0: the whole epoch)")
+    add("--steps", type=int, default=0, help="steps to train (0: the whole epoch)")
     add("--samples", type=int, default=2048, help="samples in the data set (%(default)s)")
-    add("--global-batch", type=int, default=32, help="samples a step (%(default)s)")
-    add("--microbatches", type=int, default=4, help="of each rank, a step (%(default)s)")
-    add("--ranks", type=int, default=2, help="trainers (%(default)s)")
+    add("--global-batch-size", type=int, default=32, help="samples per step (%(default)s)")
+    add("--microbatches", type=int, default=4, help="microbatches per rank and step (%(default)s)")
+    add("--ranks", type=int, default=2, help="number of trainers (%(default)s)")
     add("--profile-budget", default="60s", metavar="TIME",
-        help="for measuring the model, the first time (%(default)s)")
-    add("--seed", type=int, default=0, help="of data order and weights (%(default)s)")
+        help="time for measuring the model, which the first run does (%(default)s)")
+    add("--seed", type=int, default=0, help="seed of the data order and of the weights (%(default)s)")
     options = parser.parse_args()
     options.directory = build / "demo"
-    options.shards = options.directory / "shards"
+    options.data = options.directory / "shards"
     options.profile = options.directory / "profile.json"
     options.program = build / "release/isocost"
     options.trainer = build / "release/multimodal_trainer"
-    # Decoding takes less from the computing that is being timed where trainers fill the cores.
+    # Trainers use all cores: a lower priority keeps decoding from slowing the computation that is timed.
     options.node_niceness = 5
     return options
 
@@ -250,7 +250,7 @@ def main():
     try:
         samples = make_shards(options, bar)
         make_profile(options)
-        runs = {policy: train(options, policy, samples, bar) for policy in ("none", "isocost")}
+        runs = {policy: train(options, policy, samples, bar) for policy in report.POLICIES}
     except Failed as failure:
         bar.finish()
         sys.exit(f"demo: {failure}")

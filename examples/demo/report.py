@@ -1,4 +1,4 @@
-"""What the traces of a run say: the numbers of the demo's table and JSON."""
+"""Computes the numbers of the demo's table and JSON from the traces of its runs."""
 
 import collections
 import json
@@ -6,8 +6,16 @@ import math
 import statistics
 
 MODULES = ("vision", "audio", "llm")
+# Policies as keys of the report, in the order in which they run. The others are compared with the first.
+POLICIES = ("in_order", "cost")
+BASELINE = POLICIES[0]
 WARM_UP_STEPS = 1  # the first step pays for lazy initialisation and the first fetch
 ACCURACY_WINDOW = 256  # microbatches, as in the node's own accuracy
+
+
+def policy_name(policy):
+    """The policy as in --balance and in what people read."""
+    return policy.replace("_", "-")
 
 
 class Run:
@@ -17,7 +25,7 @@ class Run:
         self.microbatches = [l for l in lines if l["type"] == "microbatch"]
         self.summary = summary
         self.samples_in_dataset = samples_in_dataset
-        self.limited = limited  # fewer steps than the epoch has
+        self.limited = limited  # it trained fewer steps than the epoch has
         steps = collections.defaultdict(list)
         for line in lines:
             if line["type"] == "step":
@@ -50,7 +58,7 @@ def step_seconds(step):
 
 
 def idle_fraction(steps):
-    """Of the ranks' time in steps, how much they waited for the slowest."""
+    """The part of the ranks' time in steps that they waited for the slowest rank."""
     return (sum(l["wait_for_peers_s"] for s in steps for l in s) /
             sum(step_seconds(s) * len(s) for s in steps))
 
@@ -61,7 +69,7 @@ def data_wait_fraction(steps):
 
 
 def max_over_mean(steps):
-    """The slowest rank's computing over the mean rank's, averaged over steps."""
+    """Compute time of the slowest rank over that of the mean rank, averaged over steps."""
     return statistics.fmean(
         max(l["compute_s"] for l in s) / statistics.fmean(l["compute_s"] for l in s) for s in steps)
 
@@ -78,7 +86,8 @@ def mape(microbatches):
 
 
 def count_samples(run):
-    """Delivered, lost, duplicated and bad. A zero-weight repeat that fills a place is no duplicate."""
+    """Numbers of delivered, lost, duplicated and bad samples. A repeat of zero weight, which fills an empty slot, does
+    not count as a duplicate."""
     weighted = collections.Counter()
     seen = set()
     for line in run.microbatches:
@@ -118,27 +127,29 @@ def summarise(run):
 
 
 def compare(runs):
-    """The demo's JSON from {"none": Run, "isocost": Run}."""
-    policies = {name: summarise(run) for name, run in runs.items()}
-    speedup = (policies["none"]["step_seconds"]["mean"] /
-               policies["isocost"]["step_seconds"]["mean"])
-    return {"policies": policies, "speedup": speedup}
+    """The demo's JSON from {policy: Run}. `speedup` is the mean step time of the baseline over that of each other
+    policy."""
+    policies = {policy: summarise(run) for policy, run in runs.items()}
+    mean = {policy: numbers["step_seconds"]["mean"] for policy, numbers in policies.items()}
+    return {"policies": policies,
+            "speedup": {policy: mean[BASELINE] / mean[policy] for policy in runs if policy != BASELINE}}
 
 
 def problems(runs, result):
-    """Broken promises, in words; empty where all is well."""
+    """A list of what went wrong, in words; empty if nothing did."""
     found = []
-    for name, policy in result["policies"].items():
+    for policy, numbers in result["policies"].items():
         for what in ("lost", "duplicated"):
-            if policy["samples"][what]:
-                found.append(f"{name}: {policy['samples'][what]} samples {what}")
-    if runs["none"].batches() != runs["isocost"].batches():
-        found.append("the policies trained on different global batches")
+            if numbers["samples"][what]:
+                found.append(f"{policy_name(policy)}: {numbers['samples'][what]} samples {what}")
+    for policy, run in runs.items():
+        if run.batches() != runs[BASELINE].batches():
+            found.append(f"{policy_name(policy)} and {policy_name(BASELINE)} trained on different global batches")
     return found
 
 
 def table(result):
-    none, isocost = result["policies"]["none"], result["policies"]["isocost"]
+    policies = result["policies"]
 
     def percent(value):
         return "-" if value is None else f"{100 * value:.1f} %"
@@ -147,7 +158,7 @@ def table(result):
             ("step, mean", lambda p: f"{p['step_seconds']['mean']:.3f} s"),
             ("step, p50", lambda p: f"{p['step_seconds']['p50']:.3f} s"),
             ("step, p95", lambda p: f"{p['step_seconds']['p95']:.3f} s"),
-            ("idle: ranks wait for the slowest", lambda p: percent(p["idle_fraction"])),
+            ("ranks wait for the slowest (idle)", lambda p: percent(p["idle_fraction"])),
             ("slowest rank over mean rank", lambda p: f"{p['max_over_mean']:.3f}"),
             ("ranks wait for data", lambda p: percent(p["data_wait_fraction"]))]
     rows += [(f"prediction error, {module}", lambda p, m=module: percent(p["mape"][m]))
@@ -155,9 +166,11 @@ def table(result):
     rows += [(f"samples {what}", lambda p, w=what: str(p["samples"][w]))
              for what in ("delivered", "lost", "duplicated", "bad")]
     rows += [("loss, first to last", lambda p: f"{p['loss']['first']:.2f} to {p['loss']['last']:.2f}")]
-    lines = [f"{'':34}{'data-blind':>16}{'balanced':>16}"]
-    lines += [f"{name:34}{value(none):>16}{value(isocost):>16}" for name, value in rows]
-    lines.append(f"\nbalanced steps are {result['speedup']:.2f} times as fast")
+    lines = [f"{'':34}" + "".join(f"{policy_name(policy):>16}" for policy in policies)]
+    lines += [f"{name:34}" + "".join(f"{value(numbers):>16}" for numbers in policies.values()) for name, value in rows]
+    lines.append("")
+    lines += [f"{policy_name(policy)}: steps are {speedup:.2f} times as fast as {policy_name(BASELINE)}"
+              for policy, speedup in result["speedup"].items()]
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Draws ranks × microbatches over a few steps of both policies, on one time scale, as an SVG."""
+"""Draws ranks × microbatches over a few steps of every policy, on one time scale, as an SVG."""
 
 import html
 
@@ -8,8 +8,8 @@ STEPS = 6
 WIDTH, LEFT, RIGHT = 1200, 96, 40
 ROW, ROW_GAP = 40, 8
 PANEL_TOP, PANEL_GAP = 150, 84
-NAMES = {"none": "Data-blind", "isocost": "Balanced"}
-TEXTS = {"none": "samples dealt in order", "isocost": "every rank gets equal cost"}
+NAMES = {"in_order": "In order", "cost": "Cost"}
+TEXTS = {"in_order": "samples dealt in order", "cost": "every rank gets equal cost"}
 
 STYLE = """
   svg { --paper: #ffffff; --ink: #1c2330; --faint: #667085; --line: #d5dae3; --lane: #f3f5f8;
@@ -34,7 +34,7 @@ STYLE = """
 
 
 def choose_window(run, steps):
-    """The first of the consecutive steps whose idle share is closest to the run's own."""
+    """Returns the first of the consecutive steps whose idle fraction is closest to that of the whole run."""
     warm = run.warm()
     steps = min(steps, len(warm))
     wanted = report.idle_fraction(warm)
@@ -133,8 +133,9 @@ class Panel:
 
 def draw_headline(picture, result, steps):
     picture.rect("paper", 0, 0, WIDTH, 2000)
-    ranks_wait = {p: 100 * result["policies"][p]["idle_fraction"] for p in NAMES}
-    picture.text("title", LEFT, 44, f"The same {steps} global batches, trained twice")
+    idle = " → ".join(f"{100 * numbers['idle_fraction']:.2g} %" for numbers in result["policies"].values())
+    policy, speedup = list(result["speedup"].items())[-1]
+    picture.text("title", LEFT, 44, f"The same {steps} global batches under each policy")
     picture.text("faint", LEFT, 68, "Every block is a microbatch; a step ends when its slowest rank "
                  "is done. Time runs to the right, on one scale.")
     x = LEFT
@@ -145,9 +146,8 @@ def draw_headline(picture, result, steps):
         picture.text("faint", x + 29, 99.5, name)
         x += 29 + 6.5 * len(name) + 30
     right = WIDTH - RIGHT
-    picture.text("big good", right, 52, f"{result['speedup']:.2f}× as fast", "end")
-    picture.text("faint", right, 76, f"idle {ranks_wait['none']:.0f} % → "
-                 f"{ranks_wait['isocost']:.1f} %, whole run", "end")
+    picture.text("big good", right, 52, f"{NAMES[policy]}: {speedup:.2f}× as fast", "end")
+    picture.text("faint", right, 76, f"idle {idle}, whole run", "end")
 
 
 def draw_scale(picture, y, seconds, scale):
@@ -159,11 +159,19 @@ def draw_scale(picture, y, seconds, scale):
         picture.text("small", x, y + 19, f"{i * tick:g} s", "middle")
 
 
+def draw_saved(picture, panel, limit, saved):
+    """Marks what the policy saved: from its end to `limit`, where the baseline ended."""
+    end, middle = panel.x(panel.end()), (panel.top + panel.bottom) / 2
+    picture.line("saved", end + 6, middle, limit, middle)
+    picture.line("edge", limit, middle - 7, limit, middle + 7)
+    picture.text("name good", (end + limit) / 2, middle - 10, f"{saved:.2f} s saved", "middle")
+
+
 def draw(runs, result, steps=STEPS):
-    """The picture as text. `runs` as for report.compare; window chosen by the data-blind run."""
-    first = choose_window(runs["none"], steps)
-    windows = {p: runs[p].warm()[first:first + steps] for p in NAMES}
-    shown = len(windows["none"])
+    """Returns the picture as text. `runs` as for report.compare. The baseline's run decides which steps are shown."""
+    first = choose_window(runs[report.BASELINE], steps)
+    windows = {policy: run.warm()[first:first + steps] for policy, run in runs.items()}
+    shown = len(windows[report.BASELINE])
     spans = {p: max(l["end_s"] for l in w[-1]) - min(l["start_s"] for l in w[0])
              for p, w in windows.items()}
     longest = max(spans.values())
@@ -171,7 +179,7 @@ def draw(runs, result, steps=STEPS):
     picture = Picture()
     draw_headline(picture, result, shown)
     top, panels = PANEL_TOP + 30, {}
-    for policy in NAMES:
+    for policy in runs:
         panel = panels[policy] = Panel(picture, runs[policy], windows[policy], top, scale)
         idle = 100 * report.idle_fraction(windows[policy])
         picture.text("name", LEFT, top - 16, NAMES[policy])
@@ -180,14 +188,10 @@ def draw(runs, result, steps=STEPS):
                      f"ranks idle {idle:.0f} % of it")
         panel.draw()
         top = panel.bottom + PANEL_GAP
-    balanced = panels["isocost"]
-    end = balanced.x(balanced.end())
-    saved = spans["none"] - spans["isocost"]
-    if saved * scale > 60:
-        middle = (balanced.top + balanced.bottom) / 2
-        limit = LEFT + spans["none"] * scale
-        picture.line("saved", end + 6, middle, limit, middle)
-        picture.line("edge", limit, middle - 7, limit, middle + 7)
-        picture.text("name good", (end + limit) / 2, middle - 10, f"{saved:.2f} s saved", "middle")
-    draw_scale(picture, balanced.bottom + 38, longest, scale)
-    return picture.svg(int(balanced.bottom + 80), "Timeline of ranks and microbatches")
+    for policy, panel in panels.items():
+        saved = spans[report.BASELINE] - spans[policy]
+        if saved * scale > 60:
+            draw_saved(picture, panel, LEFT + spans[report.BASELINE] * scale, saved)
+    bottom = top - PANEL_GAP
+    draw_scale(picture, bottom + 38, longest, scale)
+    return picture.svg(int(bottom + 80), "Timeline of ranks and microbatches")

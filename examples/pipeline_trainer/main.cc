@@ -11,75 +11,22 @@
 #include <fstream>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <set>
-#include <stop_token>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "examples/pipeline_trainer/options.h"
 #include "examples/pipeline_trainer/outcome.h"
 #include "examples/pipeline_trainer/processes.h"
 #include "examples/pipeline_trainer/stage_model.h"
 #include "examples/pipeline_trainer/worker.h"
 #include "loader/node/node.h"
+#include "loader/node/node_thread.h"
 
 namespace isocost {
 namespace {
-
-/// A folder for the processes' files, gone with this.
-class RunDirectory {
- public:
-  static Result<std::unique_ptr<RunDirectory>> create() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "isocost-run-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      return Error(ErrorCode::kIo, "cannot make a folder like " + pattern);
-    }
-    return std::unique_ptr<RunDirectory>(new RunDirectory(pattern));
-  }
-  ~RunDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  RunDirectory(const RunDirectory&) = delete;
-  RunDirectory& operator=(const RunDirectory&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
-};
-
-/// A node on a thread of its own for as long as this lives.
-class Serving {
- public:
-  explicit Serving(std::unique_ptr<Node> node)
-      : node_(std::move(node)),
-        thread_([this](const std::stop_token& stop) { outcome_ = node_->run(stop); }) {}
-
-  const std::string& endpoint() const { return node_->endpoint(); }
-  /// Ends it once all clients have gone, or after this wait. Errors: what the node failed with.
-  Status end(std::chrono::milliseconds wait) {
-    node_->wait_until_left(wait);
-    thread_.request_stop();
-    thread_.join();
-    const std::int64_t refused = node_->summary().reports_rejected;
-    if (refused > 0) {
-      std::fprintf(stderr, "node: refused %lld of the stages' measurements\n",
-                   static_cast<long long>(refused));
-    }
-    const bool stopped =
-        !outcome_->has_value() && outcome_->error().code() == ErrorCode::kCancelled;
-    if (!stopped) ISOCOST_TRY(*outcome_);
-    return {};
-  }
-
- private:
-  std::unique_ptr<Node> node_;
-  std::optional<Result<NodeSummary>> outcome_;
-  std::jthread thread_;
-};
 
 NodeOptions node_options(const Options& options) {
   NodeOptions node;
@@ -117,7 +64,7 @@ Status run_roles(const Options& options, const std::vector<std::string>& command
                  const NodeOptions& serve,
                  const std::vector<std::pair<std::string, std::string>>& roles, int& stop_signal) {
   ISOCOST_ASSIGN(std::unique_ptr<Node> node, open_node(options, serve));
-  Serving serving(std::move(node));
+  NodeThread serving(std::move(node));
   Processes processes;
   for (const auto& [role, name] : roles) {
     std::vector<std::string> arguments = command;
@@ -131,10 +78,13 @@ Status run_roles(const Options& options, const std::vector<std::string>& command
   }
   const Status status = processes.wait(options.timeout);
   stop_signal = processes.stop_signal();
-  if (status) return serving.end(std::chrono::seconds(5));
-  const Status of_node = serving.end({});
-  if (of_node) return status;
-  return Error(of_node.error()).with_context("the node");
+  const auto summary = serving.stop(std::chrono::seconds(status ? 5 : 0));
+  if (!summary) return Error(summary.error()).with_context("the node");
+  if (summary->reports_rejected > 0) {
+    std::fprintf(stderr, "node: refused %lld of the stages' measurements\n",
+                 static_cast<long long>(summary->reports_rejected));
+  }
+  return status;
 }
 
 /// The newest step of which every part of the model was saved.
@@ -176,7 +126,7 @@ Status write_outcome(const Options& options, const Outcome& outcome) {
 }
 
 /// What would else be found only after everything has run.
-Status check(const Options& options) {
+Status check_options(const Options& options) {
   ISOCOST_TRY_CONTEXT(options.layout().validate(),
                       "--encoder-dp, --llm-dp, --llm-stages, --microbatches");
   if (options.global_batch_size < static_cast<std::int64_t>(options.llm_dp)) {
@@ -198,7 +148,7 @@ Status check(const Options& options) {
 }
 
 /// Whether the run did what it promises.
-Status evaluate_join(const Outcome& outcome) {
+Status check_outcome(const Outcome& outcome) {
   constexpr double kMostError = 1e-9;
   if (outcome.lost + outcome.duplicated > 0) {
     return Error(ErrorCode::kInternal, std::to_string(outcome.lost) + " samples lost, " +
@@ -212,9 +162,9 @@ Status evaluate_join(const Outcome& outcome) {
 }
 
 Status run_all(Options& options, const std::vector<std::string>& command, int& stop_signal) {
-  ISOCOST_TRY(check(options));
-  ISOCOST_ASSIGN(const auto directory, RunDirectory::create());
-  options.directory = directory->path();
+  ISOCOST_TRY(check_options(options));
+  ISOCOST_ASSIGN(const ScratchDirectory directory, ScratchDirectory::create("isocost-run"));
+  options.directory = directory.path();
   if (!options.checkpoint.empty()) {
     std::error_code ignored;  // the first state that cannot be written says so
     std::filesystem::create_directories(options.checkpoint, ignored);
@@ -242,7 +192,7 @@ Status run_all(Options& options, const std::vector<std::string>& command, int& s
   ISOCOST_TRY(run_roles(options, command, staged, roles, stop_signal));
   ISOCOST_ASSIGN(const Outcome outcome, read_outcome(options));
   ISOCOST_TRY(write_outcome(options, outcome));
-  return evaluate_join(outcome);
+  return check_outcome(outcome);
 }
 
 int run_first(Options& options, int argc, char** argv) {

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "base/scratch_directory.h"
+
 namespace isocost {
 namespace {
 
@@ -84,13 +86,13 @@ TEST(JsonObject, RefusesWhatParsersTakeSilently) {
 TEST(JsonObject, FilesAreNamed) {
   EXPECT_EQ(JsonObject::load("/nowhere/a.json", kFormat).error().code(), ErrorCode::kNotFound);
   EXPECT_EQ(JsonObject::load("/", kFormat).error().code(), ErrorCode::kInvalidArgument);
-  const auto file = std::filesystem::temp_directory_path() / "isocost-json-object-test.json";
+  const auto scratch = ScratchDirectory::create("isocost-json-object-test").value();
+  const auto file = scratch / "broken.json";
   std::ofstream(file) << "{";
   const auto broken = JsonObject::load(file, kFormat);
-  std::filesystem::remove(file);
   ASSERT_FALSE(broken);
   EXPECT_EQ(broken.error().code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(broken.error().message(), HasSubstr("isocost-json-object-test.json"));
+  EXPECT_THAT(broken.error().message(), HasSubstr(file.string()));
   EXPECT_THAT(broken.error().message(), Not(HasSubstr("json.exception")));
 }
 

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/scratch_directory.h"
+
 namespace isocost::cli {
 namespace {
 
@@ -43,17 +45,15 @@ TEST(Trace, SaysWhatIsWrong) {
 }
 
 TEST(Trace, IsDrawnByWeight) {
-  const auto directory = std::filesystem::temp_directory_path();
-  const std::string a = directory / "isocost-trace-a.csv";
-  const std::string b = directory / "isocost-trace-b.csv";
+  const auto scratch = ScratchDirectory::create("isocost-trace-test").value();
+  const std::string a = scratch / "a.csv";
+  const std::string b = scratch / "b.csv";
   std::ofstream(a) << "encoder_patches,llm_tokens\n1,1\n";
   std::ofstream(b) << "encoder_patches,llm_tokens\n2,2\n";
   const auto mix = read_traces(a + "," + b, "3,1");
   const auto uneven = read_traces(a + "," + b, "3");
   const auto nothing = read_traces(a, "0");
   const auto missing = read_traces(a + ",/nowhere.csv", "");
-  std::filesystem::remove(a);
-  std::filesystem::remove(b);
   ASSERT_TRUE(mix.has_value()) << mix.error().message();
   Random random(1);
   int first = 0;

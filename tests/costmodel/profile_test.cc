@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "costmodel/cuts.h"
 #include "costmodel/profile.h"
 
@@ -109,8 +110,8 @@ TEST(Profile, BadFieldsAreNamed) {
 }
 
 TEST(Profile, LoadsAFileAndSaysWhichOneIsBroken) {
-  const std::filesystem::path file =
-      std::filesystem::path(testing::TempDir()) / "isocost_profile_test.json";
+  const auto scratch = ScratchDirectory::create("isocost-profile-test").value();
+  const auto file = scratch / "profile.json";
   std::ofstream(file) << CostProfile::stated_default().to_json();
   const auto profile = CostProfile::load(file);
   ASSERT_TRUE(profile) << profile.error().to_string();
@@ -121,7 +122,7 @@ TEST(Profile, LoadsAFileAndSaysWhichOneIsBroken) {
   EXPECT_THAT(broken.error().message(), HasSubstr(file.string()));
   std::filesystem::remove(file);
   EXPECT_EQ(CostProfile::load(file).error().code(), ErrorCode::kNotFound);
-  EXPECT_EQ(CostProfile::load(testing::TempDir()).error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(CostProfile::load(scratch.path()).error().code(), ErrorCode::kInvalidArgument);
 }
 
 // Loads of one and of many sequences that take `ends_s + layer_s * layers` a unit.

@@ -8,13 +8,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "loader/dataset/make_shards.h"
+#include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
 #include "tests/support/media.h"
 
@@ -339,34 +340,36 @@ TEST_F(ClosedLoop, ARunThatMeasuredNothingKeepsTheCorrectionFile) {
   EXPECT_EQ(bytes(), kept);
 }
 
-/// A node that serves one job after the other.
-class Serving {
+/// A node that serves one job after the other, and its log.
+class LoggedNode {
  public:
-  explicit Serving(const NodeOptions& options)
-      : node_(Node::create(options, {}, [this](LogLevel, std::string_view text) { note(text); })
-                  .value()),
-        thread_([this](const std::stop_token& stop) {
-          const Result<NodeSummary> summary = node_->run(stop);
-          EXPECT_EQ(summary ? ErrorCode::kInternal : summary.error().code(), ErrorCode::kCancelled);
-        }) {}
+  explicit LoggedNode(const NodeOptions& options)
+      : thread_(Node::create(options, {}, [this](LogLevel, std::string_view text) {
+                  note(text);
+                }).value()) {}
+  ~LoggedNode() {
+    EXPECT_FALSE(thread_.wait({}).has_value()) << "the node ended before it was asked to stop";
+    EXPECT_TRUE(thread_.stop());
+  }
+  LoggedNode(const LoggedNode&) = delete;
+  LoggedNode& operator=(const LoggedNode&) = delete;
 
-  const std::string& endpoint() const { return node_->endpoint(); }
-  /// In its log.
-  std::string said() const {
+  const std::string& endpoint() const { return thread_.endpoint(); }
+  /// The lines logged so far, one after another.
+  std::string log() const {
     const std::lock_guard lock(mutex_);
-    return said_;
+    return log_;
   }
 
  private:
   void note(std::string_view text) {
     const std::lock_guard lock(mutex_);
-    said_ += text;
+    log_ += text;
   }
 
   mutable std::mutex mutex_;
-  std::string said_;
-  std::unique_ptr<Node> node_;
-  std::jthread thread_;
+  std::string log_;
+  NodeThread thread_;
 };
 
 struct Trained {
@@ -377,7 +380,8 @@ struct Trained {
 
 /// Some epochs of a trainer that goes on from a saved state. It takes `slow` times what the stated
 /// default says; 0: reports nothing.
-Trained train(const Serving& serving, const StartPoint& start, std::uint32_t epochs, double slow) {
+Trained train(const LoggedNode& serving, const StartPoint& start, std::uint32_t epochs,
+              double slow) {
   Trained trained;
   trained.state = start;
   ClientOptions options;
@@ -403,13 +407,12 @@ Trained train(const Serving& serving, const StartPoint& start, std::uint32_t epo
 
 Trained train_anew(const NodeOptions& options, const StartPoint& start, std::uint32_t epochs,
                    double slow) {
-  return train(Serving(options), start, epochs, slow);
+  return train(LoggedNode(options), start, epochs, slow);
 }
 
 class SavedState : public ClosedLoop {
  protected:
   void SetUp() override {
-    ClosedLoop::SetUp();
     make_dataset(64);
     options_ = options(1);
     options_.plan.global_batch_size = 4;  // 16 steps an epoch
@@ -450,17 +453,17 @@ TEST_F(SavedState, IsOfTheProfileThatItWasLearntBy) {
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
   std::ofstream(options_.plan.profile) << other.to_json();
-  const Serving serving(options_);
+  const LoggedNode serving(options_);
   EXPECT_LT(train(serving, saved, 1, 0).first_s / untaught_.first_s, 2.1);
-  EXPECT_NE(serving.said().find("belongs to another profile"), std::string::npos) << serving.said();
+  EXPECT_NE(serving.log().find("belongs to another profile"), std::string::npos) << serving.log();
 }
 
 TEST_F(SavedState, IsLeftOutWhereItIsDamaged) {
   StartPoint saved = state_of(3);
   saved.cost_model_state.back() ^= 1;
-  const Serving serving(options_);
+  const LoggedNode serving(options_);
   EXPECT_EQ(train(serving, saved, 1, 0).first_s, untaught_.first_s);
-  EXPECT_NE(serving.said().find("cannot be read"), std::string::npos) << serving.said();
+  EXPECT_NE(serving.log().find("cannot be read"), std::string::npos) << serving.log();
   ClientOptions of_client;
   of_client.endpoint = serving.endpoint();
   of_client.start = StartPoint{0, 0, 0, std::string(kMaxCostModelStateBytes + 1, 'x')};
@@ -470,14 +473,14 @@ TEST_F(SavedState, IsLeftOutWhereItIsDamaged) {
 TEST_F(SavedState, IsNewerThanTheOneBefore) {
   const StartPoint slow = state_of(3);
   const StartPoint slower = state_of(6);
-  const Serving serving(options_);
+  const LoggedNode serving(options_);
   EXPECT_NEAR(train(serving, slow, 1, 0).first_s / untaught_.first_s, 3, 0.3);
   EXPECT_NEAR(train(serving, slower, 1, 0).first_s / untaught_.first_s, 6, 0.6);
 }
 
 TEST_F(SavedState, IsOlderThanWhatTheNodeHasMeasured) {
   const StartPoint slow = state_of(3);
-  const Serving serving(options_);
+  const LoggedNode serving(options_);
   train(serving, {}, kEpochs, 6);
   EXPECT_NEAR(train(serving, slow, 1, 0).first_s / untaught_.first_s, 6, 0.6);
 }
@@ -487,7 +490,7 @@ TEST_F(SavedState, IsOlderThanWhatTheNodeHasMeasured) {
 TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
   options_.plan.reprofile = true;
   StartPoint saved = state_of(3);
-  const Serving serving(options_);
+  const LoggedNode serving(options_);
   CostProfile measured = CostProfile::stated_default();
   for (ModuleProfile& module : measured.modules) {
     ModuleCoefficients& of = module.coefficients;
@@ -512,9 +515,9 @@ TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
   EXPECT_TRUE(sent);
   client->close();
   EXPECT_NEAR(train_anew(options_, saved, 1, 0).first_s / untaught_.first_s, 10, 1);
-  const Serving without(options_);  // asks for no profile at its first step
+  const LoggedNode without(options_);  // asks for no profile at its first step
   EXPECT_NEAR(train(without, saved, 1, 10).first_s / untaught_.first_s, 10, 1);
-  EXPECT_EQ(without.said().find("is asked to measure"), std::string::npos) << without.said();
+  EXPECT_EQ(without.log().find("is asked to measure"), std::string::npos) << without.log();
 }
 
 }  // namespace

@@ -38,7 +38,6 @@ std::int64_t sent_bytes(const Microbatch& microbatch) {
 class LayoutLoop : public LoopTest {
  protected:
   void SetUp() override {
-    LoopTest::SetUp();
     layout_.encoder = {2, 1, 2};
     layout_.llm = {1, 3, 1};
     layout_.microbatches = 3;

@@ -155,19 +155,8 @@ void write_sample(const std::filesystem::path& stem, int i) {
 
 }  // namespace
 
-void LoopTest::SetUp() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "isocost-loop-XXXXXX").string();
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  directory_ = pattern;
-}
-
-void LoopTest::TearDown() {
-  std::error_code ignored;
-  std::filesystem::remove_all(directory_, ignored);
-}
-
 void LoopTest::make_dataset(int samples) {
-  const std::filesystem::path files = directory_ / "files";
+  const std::filesystem::path files = scratch() / "files";
   std::filesystem::create_directories(files);
   for (int i = 0; i < samples; ++i) write_sample(files / key_of(i), i);
   MakeShardsOptions making;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/scratch_directory.h"
 #include "loader/node/node.h"
 #include "loader/node/node_options.h"
 #include "trainer_adapter/client.h"
@@ -48,14 +49,11 @@ using TrainerStep = std::function<void(std::int64_t rank, Client&, const Microba
 /// texts, interleaved samples. One per test, removed with it.
 class LoopTest : public testing::Test {
  protected:
-  void SetUp() override;
-  void TearDown() override;
-
   /// Writes `samples` samples into shards of 16 under `shards()`. Sample i is the same in every
   /// test.
   void make_dataset(int samples);
-  std::filesystem::path shards() const { return directory_ / "shards"; }
-  std::filesystem::path scratch() const { return directory_; }
+  std::filesystem::path shards() const { return scratch_ / "shards"; }
+  const std::filesystem::path& scratch() const { return scratch_.path(); }
 
   /// Defaults for a small job on a free loopback port.
   NodeOptions options(std::int64_t ranks) const;
@@ -72,7 +70,7 @@ class LoopTest : public testing::Test {
   static std::string png_key(int n);
 
  private:
-  std::filesystem::path directory_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-loop").value();
 };
 
 }  // namespace isocost

@@ -5,14 +5,15 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <sstream>
-#include <stop_token>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
+#include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
 
 namespace isocost {
@@ -62,11 +63,13 @@ class MinimalTrainer : public LoopTest {
     auto node = Node::create(options, {}, {});
     EXPECT_TRUE(node.has_value()) << node.error().message();
     if (!node) return {};
-    std::stop_source stop;
-    std::jthread serving([&] { summary_ = (*node)->run(stop.get_token()); });
-    Ended ended = run_trainer("--endpoint " + (*node)->endpoint() + " " + arguments);
-    if (ended.status != 0 || arguments.find("--steps") != std::string::npos) stop.request_stop();
-    serving.join();
+    NodeThread serving(*std::move(node));
+    Ended ended = run_trainer("--endpoint " + serving.endpoint() + " " + arguments);
+    if (ended.status != 0 || arguments.find("--steps") != std::string::npos) {
+      EXPECT_TRUE(serving.stop());
+    }
+    summary_ = serving.wait(std::chrono::minutes(1));
+    EXPECT_TRUE(summary_.has_value()) << "the node still serves";
     return ended;
   }
 

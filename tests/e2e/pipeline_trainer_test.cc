@@ -122,14 +122,12 @@ class Program {
 class PipelineTrainer : public LoopTest {
  protected:
   void SetUp() override {
-    LoopTest::SetUp();
     std::filesystem::create_directories(temporary());
     setenv("TMPDIR", temporary().c_str(), 1);
   }
   void TearDown() override {
     unsetenv("TMPDIR");
     EXPECT_TRUE(std::filesystem::is_empty(temporary()) || killed_) << "files were left behind";
-    LoopTest::TearDown();
   }
 
   std::filesystem::path temporary() const { return scratch() / "tmp"; }

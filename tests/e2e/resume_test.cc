@@ -3,21 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
-#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/random.h"
+#include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
 #include "tests/transport/raw_peer.h"
 
@@ -40,11 +40,14 @@ StartPoint start_at(std::uint32_t epoch, std::uint32_t step, std::uint64_t curso
 class Resume : public LoopTest {
  protected:
   void serve(const NodeOptions& options) {
-    node_ = Node::create(options, {}, {}).value();
-    serving_ = std::jthread([this](const std::stop_token& stop) { summary_ = node_->run(stop); });
+    serving_.emplace(Node::create(options, {}, {}).value());
   }
-  void finish() { serving_.join(); }
-  const std::string& endpoint() const { return node_->endpoint(); }
+  // Waits for the end of the node's last epoch.
+  void finish() {
+    summary_ = serving_->wait(std::chrono::minutes(1));
+    EXPECT_TRUE(summary_.has_value()) << "the node still serves";
+  }
+  const std::string& endpoint() const { return serving_->endpoint(); }
   // Of the job that was trained last, as a state keeps it.
   std::uint64_t cursor() const { return cursor_; }
   const std::optional<Result<NodeSummary>>& summary() const { return summary_; }
@@ -52,7 +55,7 @@ class Resume : public LoopTest {
   ClientOptions client(std::int32_t rank, std::int32_t ranks,
                        std::optional<StartPoint> start) const {
     ClientOptions options;
-    options.endpoint = node_->endpoint();
+    options.endpoint = endpoint();
     options.rank = rank;
     options.world_size = ranks;
     options.start = start;
@@ -109,10 +112,9 @@ class Resume : public LoopTest {
     }
   }
 
-  std::unique_ptr<Node> node_;
   std::atomic<std::uint64_t> cursor_ = 0;
   std::optional<Result<NodeSummary>> summary_;
-  std::jthread serving_;
+  std::optional<NodeThread> serving_;
 };
 
 TEST_F(Resume, AnywhereWithAnotherWorldSizeGivesTheSameBatches) {

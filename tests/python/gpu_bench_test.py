@@ -23,6 +23,8 @@ import pricing  # noqa: E402
 import replay  # noqa: E402
 import traces  # noqa: E402
 
+LAB = pathlib.Path(PROGRAM).with_name("isocost-lab")
+
 
 def run(*arguments, environment=None):
     return subprocess.run([sys.executable, "-B", str(BENCH / "profile_mllm.py"), *arguments], capture_output=True,
@@ -104,20 +106,19 @@ class Plans(unittest.TestCase):
         return [sum(self.COSTS[i] for part in parts for i in part) for parts in plan]
 
     def test_every_sample_once_and_no_rank_without(self):
-        for plan in (plans.blind(64, 8, 4), plans.balanced(self.COSTS, 8, 4),
-                     plans.balanced(self.COSTS, 8, 4, PROGRAM)):
+        for plan in (plans.in_order(64, 8, 4), plans.by_cost(self.COSTS, 8, 4), plans.by_cost(self.COSTS, 8, 4, LAB)):
             self.assertEqual(sorted(i for parts in plan for part in parts for i in part), list(range(64)))
             self.assertEqual([len(parts) for parts in plan], [4] * 8)
             self.assertTrue(all(any(parts) for parts in plan))
 
-    def test_balanced_is_near_the_mean_with_and_without_the_program(self):
+    def test_cost_is_near_the_mean_with_and_without_the_program(self):
         mean = sum(self.COSTS) / 8
-        self.assertGreater(max(self.loads(plans.blind(64, 8, 4))), 1.2 * mean)
-        self.assertLess(max(self.loads(plans.balanced(self.COSTS, 8, 4))), 1.1 * mean)
-        self.assertLess(max(self.loads(plans.balanced(self.COSTS, 8, 4, PROGRAM))), 1.02 * mean)
+        self.assertGreater(max(self.loads(plans.in_order(64, 8, 4))), 1.2 * mean)
+        self.assertLess(max(self.loads(plans.by_cost(self.COSTS, 8, 4))), 1.1 * mean)
+        self.assertLess(max(self.loads(plans.by_cost(self.COSTS, 8, 4, LAB))), 1.02 * mean)
 
     def test_few_samples_leave_microbatches_empty(self):
-        plan = plans.balanced([5.0, 1.0, 1.0], 2, 2)
+        plan = plans.by_cost([5.0, 1.0, 1.0], 2, 2)
         self.assertEqual(sorted(len(part) for parts in plan for part in parts), [0, 1, 1, 1])
 
     def test_the_slowest_rank_sets_the_step(self):
@@ -204,8 +205,8 @@ class WholePath(unittest.TestCase):
                     self.assertGreaterEqual(summary[price]["p95"], 0)
         for step in model["steps"]:
             # Plans are made of prices of samples, which need not add up to a microbatch's exactly.
-            self.assertLessEqual(step["balanced"]["predicted_step_s"], 1.02 * step["blind"]["predicted_step_s"])
-            for policy in ("blind", "balanced"):
+            self.assertLessEqual(step["cost"]["predicted_step_s"], 1.02 * step["in_order"]["predicted_step_s"])
+            for policy in plans.POLICIES:
                 self.assertEqual(len(step[policy]["ranks"]), 8)
                 ranks = [rank["vision_s"] + rank["llm_s"] for rank in step[policy]["ranks"]]
                 self.assertAlmostEqual(step[policy]["step_s"], max(ranks))
@@ -214,7 +215,7 @@ class WholePath(unittest.TestCase):
     def test_with_the_program_and_the_package(self):
         result, table = self.result()
         self.assertEqual((result["pricing"], result["balancing"], result["profiler"]),
-                         ("isocost predict", "isocost balance", "package"))
+                         ("isocost predict", "isocost-lab balance", "package"))
         self.assertEqual(list(result["models"]), ["qwen2.5-0.5b", "qwen2.5-7b"])
         for name, model in result["models"].items():
             self.check_model(model)
@@ -226,7 +227,7 @@ class WholePath(unittest.TestCase):
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         result, _ = self.result("--models", "qwen2.5-0.5b", "--program", "/nonexistent/isocost",
                                 environment=environment)
-        self.assertEqual((result["pricing"], result["balancing"]), ("fitted form", "longest first"))
+        self.assertEqual((result["pricing"], result["balancing"]), ("fitted form", "lpt"))
         self.assertIn("checkout", result["profiler"])
         self.assertIn("/nonexistent/isocost", result["no_program"])
         self.check_model(result["models"]["qwen2.5-0.5b"])
@@ -241,10 +242,10 @@ class BadInput(unittest.TestCase):
         self.assertIn("--device cpu --tiny", said.stderr)
 
     def test_arguments(self):
-        for arguments, says in ((["--budget", "soon"], "no duration"), (["--budget", "0s"], "no duration"),
+        for arguments, says in ((["--budget", "soon"], "not a duration"), (["--budget", "0s"], "not a duration"),
                                 (["--models", "gpt"], "there is no model 'gpt'"),
-                                (["--ranks", "0"], "no number from 1"),
-                                (["--global-batch", "16"], "less than a sample for each")):
+                                (["--ranks", "0"], "not a whole number"),
+                                (["--global-batch-size", "16"], "less than a sample for each")):
             said = run(*arguments)
             self.assertEqual(said.returncode, 2)
             self.assertIn(says, said.stderr)

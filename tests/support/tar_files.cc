@@ -2,7 +2,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <fstream>
@@ -57,17 +56,6 @@ void set_kind(archive_entry* entry, const TarFile& file) {
 }
 
 }  // namespace
-
-ScratchDirectory::ScratchDirectory() {
-  std::string name = (std::filesystem::temp_directory_path() / "isocost-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp");
-  path_ = name;
-}
-
-ScratchDirectory::~ScratchDirectory() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 std::string make_tar(const std::vector<TarFile>& files, std::string_view format) {
   std::size_t room = 1 << 20;

@@ -15,6 +15,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/scratch_directory.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "tests/trainer_adapter/tcp_proxy.h"
 #include "transport/keys.h"
@@ -317,15 +318,10 @@ TEST(Server, SaysWhatIsWrongWithAnAddress) {
 class Curve : public testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "isocost-curve-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
     for (const char* name : {"node", "trainer", "stranger"}) {
       ASSERT_TRUE(write_keys(generate_keys().value(), directory_ / name));
     }
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
 
   ServerOptions guarded(bool listed_only) const {
     ServerOptions options = server_options();
@@ -342,7 +338,7 @@ class Curve : public testing::Test {
     return options;
   }
 
-  std::filesystem::path directory_;
+  ScratchDirectory directory_ = ScratchDirectory::create("isocost-curve").value();
 };
 
 TEST_F(Curve, LetsInWhoKnowsTheNodesKey) {

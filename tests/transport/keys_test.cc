@@ -7,24 +7,19 @@
 #include <fstream>
 #include <string>
 
+#include "base/scratch_directory.h"
+
 namespace isocost {
 namespace {
 
 class Keys : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "isocost-keys-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   std::filesystem::path write(const std::string& name, const std::string& text) const {
     std::ofstream(directory_ / name) << text;
     return directory_ / name;
   }
 
-  std::filesystem::path directory_;
+  ScratchDirectory directory_ = ScratchDirectory::create("isocost-keys").value();
 };
 
 TEST_F(Keys, AreReadBackAndKeptPrivate) {
@@ -53,10 +48,11 @@ TEST_F(Keys, AreWrittenBothOrNot) {
 
 TEST_F(Keys, AreNotNamedLikeADirectory) {
   const KeyPair keys = generate_keys().value();
-  for (const std::filesystem::path& name : {directory_, directory_ / "", directory_ / "new" / ""}) {
+  for (const std::filesystem::path& name :
+       {directory_.path(), directory_ / "", directory_ / "new" / ""}) {
     EXPECT_EQ(write_keys(keys, name).error().code(), ErrorCode::kInvalidArgument) << name;
   }
-  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
   EXPECT_TRUE(write_keys(keys, directory_ / "missing" / "node")
                   .error()
                   .message()

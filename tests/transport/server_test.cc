@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/scratch_directory.h"
 #include "tests/transport/raw_peer.h"
 
 namespace isocost {
@@ -279,13 +280,6 @@ TEST(Server, LetsGoOfWhatNobodyTakes) {
 
 class IpcPath : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "isocost-ipc-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    directory_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
-
   ServerOptions at(const std::string& name) const {
     ServerOptions options = quick();
     options.bind = "ipc://" + (directory_ / name).string();
@@ -296,7 +290,7 @@ class IpcPath : public testing::Test {
     return server ? ErrorCode::kInternal : server.error().code();
   }
 
-  std::filesystem::path directory_;
+  ScratchDirectory directory_ = ScratchDirectory::create("isocost-ipc").value();
 };
 
 TEST_F(IpcPath, ServesAndCleansUp) {

@@ -7,14 +7,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
 #include "loader/node/node.h"
+#include "loader/node/node_thread.h"
 #include "trainer_adapter/python/errors.h"
 #include "trainer_adapter/python/waiting.h"
 #include "transport/keys.h"
@@ -44,39 +43,38 @@ Result<NodeOptions> node_options(const std::map<std::string, std::string>& setti
 
 class PyNode {
  public:
-  explicit PyNode(std::unique_ptr<Node> node) : node_(std::move(node)) {
-    serving_ = std::jthread([this](const std::stop_token& stop) { outcome_ = node_->run(stop); });
-  }
+  explicit PyNode(std::unique_ptr<Node> node)
+      : serving_(std::make_unique<NodeThread>(std::move(node))) {}
   ~PyNode() { stop(0); }
   PyNode(const PyNode&) = delete;
   PyNode& operator=(const PyNode&) = delete;
 
-  std::string endpoint() const { return node().endpoint(); }
-  std::string summary() const { return node().summary().to_json(); }
+  std::string endpoint() const { return serving().endpoint(); }
+  std::string summary() const { return serving().node().summary().to_json(); }
 
-  /// Lets clients finish, at most so long; then stops and joins.
+  /// Waits up to `grace_s` for the clients to leave, then stops the node.
   void stop(double grace_s) {
-    if (!serving_.joinable()) return;
+    if (serving_ == nullptr) return;
     const py::gil_scoped_release released;
-    node_->wait_until_left(std::chrono::milliseconds(static_cast<std::int64_t>(grace_s * 1e3)));
-    serving_.request_stop();
-    serving_.join();
+    // How the node ended is told to its clients.
+    static_cast<void>(
+        serving_->stop(std::chrono::milliseconds(static_cast<std::int64_t>(grace_s * 1e3))));
   }
+  /// For a forked child, in which the node's threads do not run: leaves everything as it is.
   void forget() {
-    if (serving_.joinable()) serving_.detach();
-    // NOLINTNEXTLINE(bugprone-unused-return-value): its threads are the parent's.
-    static_cast<void>(node_.release());
+    // NOLINTNEXTLINE(bugprone-unused-return-value): what it holds belongs to the parent.
+    static_cast<void>(serving_.release());
   }
 
  private:
-  Node& node() const {
-    if (node_ == nullptr) raise(Error(ErrorCode::kCancelled, "the node is the parent process's"));
-    return *node_;
+  NodeThread& serving() const {
+    if (serving_ == nullptr) {
+      raise(Error(ErrorCode::kCancelled, "the node is the parent process's"));
+    }
+    return *serving_;
   }
 
-  std::unique_ptr<Node> node_;
-  std::optional<Result<NodeSummary>> outcome_;
-  std::jthread serving_;
+  std::unique_ptr<NodeThread> serving_;
 };
 
 // A Python function that the node's threads hold; they let go of it with the GIL.

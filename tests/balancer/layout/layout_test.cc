@@ -9,6 +9,7 @@
 #include <string>
 
 #include "balancer/layout/layout_model.h"
+#include "base/scratch_directory.h"
 
 namespace isocost {
 namespace {
@@ -132,12 +133,12 @@ TEST(Layout, FilesAreNamedInErrors) {
   const auto missing = Layout::load("/nowhere/layout.json");
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);
-  const auto file = std::filesystem::temp_directory_path() / "isocost-layout-test.json";
+  const auto scratch = ScratchDirectory::create("isocost-layout-test").value();
+  const auto file = scratch / "layout.json";
   std::ofstream(file) << "{}";
   const auto empty = Layout::load(file);
-  std::filesystem::remove(file);
   ASSERT_FALSE(empty.has_value());
-  EXPECT_THAT(empty.error().message(), testing::HasSubstr("isocost-layout-test.json"));
+  EXPECT_THAT(empty.error().message(), testing::HasSubstr(file.string()));
 }
 
 // Published sizes: Qwen2.5-7B has 7.62 billion parameters, SigLIP-so400m's tower 0.41 (its

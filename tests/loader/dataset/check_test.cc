@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -21,7 +22,7 @@ class Check : public testing::Test {
     write_file(scratch_ / "shard-0.tar", make_tar(files));
     return check_dataset(scratch_.path(), options_);
   }
-  ScratchDirectory scratch_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   CheckOptions options_;
 };
 

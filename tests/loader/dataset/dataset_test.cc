@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -38,7 +39,7 @@ class DatasetTest : public testing::Test {
     return dataset->bad().empty() ? BadSample{} : dataset->bad().front();
   }
 
-  ScratchDirectory scratch_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   DatasetOptions options_;
 };
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/internal/index_file.h"
 #include "loader/dataset/internal/index_format.h"
@@ -136,7 +137,7 @@ TEST(IndexFormat, AHostileFileWithAGoodChecksumCannotLeadAstray) {
 }
 
 TEST(WriteAtomically, LeavesNothingBehindWhereItFails) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   fs::create_directories(scratch / "taken" / "x");
   const std::vector<std::byte> bytes(10);
   EXPECT_FALSE(write_atomically(scratch / "taken", bytes).has_value());
@@ -177,7 +178,7 @@ class IndexReuse : public testing::Test {
     return Dataset::open(shards(), options_).value();
   }
 
-  ScratchDirectory scratch_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   DatasetOptions options_;
   std::mutex mutex_;
   std::vector<std::string> log_;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/byte_source.h"
+#include "base/scratch_directory.h"
 #include "loader/dataset/internal/tar_listing.h"
 #include "tests/support/tar_files.h"
 
@@ -58,7 +59,7 @@ class MakeShards : public testing::Test {
   }
   std::filesystem::path out() const { return scratch_ / "out"; }
 
-  ScratchDirectory scratch_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   MakeShardsOptions options_;
 };
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -32,7 +33,7 @@ std::string varied(std::size_t size) {
 }
 
 TEST(ShardFile, ReadsMembersInPlaceAndNotBeyondThem) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   write_file(scratch / "a.tar", "0123456789");
   const auto shard = ShardFile::open(scratch / "a.tar");
   ASSERT_TRUE(shard.has_value());
@@ -46,7 +47,7 @@ TEST(ShardFile, ReadsMembersInPlaceAndNotBeyondThem) {
 }
 
 TEST(ShardFile, InflatesGzipOfSeveralMembersWhateverItsName) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   const std::string bytes = varied(700'000);
   write_file(scratch / "a.tar.gz", gzip(bytes) + gzip("tail") + std::string(10, '\0'));
   const auto shard = ShardFile::open(scratch / "a.tar.gz");
@@ -57,7 +58,7 @@ TEST(ShardFile, InflatesGzipOfSeveralMembersWhateverItsName) {
 }
 
 TEST(ShardFile, ACutOrDamagedGzipGivesWhatStandsBefore) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   const std::string bytes = varied(700'000);
   std::string packed = gzip(bytes);
   write_file(scratch / "cut.tgz", packed.substr(0, packed.size() / 2));
@@ -73,7 +74,7 @@ TEST(ShardFile, ACutOrDamagedGzipGivesWhatStandsBefore) {
 }
 
 TEST(ShardFile, ABombIsRefusedAtItsLimit) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   write_file(scratch / "bomb.tgz", gzip(std::string(10 << 20, '\0')));
   const auto shard = ShardFile::open(scratch / "bomb.tgz", 1 << 20);
   ASSERT_FALSE(shard.has_value());
@@ -89,7 +90,7 @@ TEST(ShardFile, NamesTheFileThatIsNotThere) {
 }
 
 TEST(ShardCache, KeepsTheShardsUsedLastAndReadersKeepTheirs) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   std::vector<std::filesystem::path> paths;
   std::vector<FileStamp> stamps;
   for (int i = 0; i < 4; ++i) {
@@ -110,7 +111,7 @@ TEST(ShardCache, KeepsTheShardsUsedLastAndReadersKeepTheirs) {
 }
 
 TEST(ShardCache, InflatedBytesAreBounded) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   ShardCache cache(100, 2500);
   for (int i = 0; i < 5; ++i) {
     const auto path = scratch / (std::to_string(i) + ".tgz");
@@ -121,7 +122,7 @@ TEST(ShardCache, InflatedBytesAreBounded) {
 }
 
 TEST(ShardCache, AShardThatChangedIsRefused) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   write_file(scratch / "a.tar", "before");
   const FileStamp stamp = stamp_of(scratch / "a.tar").value();
   write_file(scratch / "a.tar", "after that");
@@ -132,7 +133,7 @@ TEST(ShardCache, AShardThatChangedIsRefused) {
 }
 
 TEST(ShardCache, ServesManyThreads) {
-  const ScratchDirectory scratch;
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   std::vector<std::filesystem::path> paths;
   std::vector<FileStamp> stamps;
   for (int i = 0; i < 8; ++i) {

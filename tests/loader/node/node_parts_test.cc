@@ -7,6 +7,7 @@
 #include <string>
 
 #include "balancer/layout/layout.h"
+#include "base/scratch_directory.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -26,7 +27,7 @@ class NodePartsTest : public testing::Test {
     return parts ? "accepted" : parts.error().message();
   }
 
-  ScratchDirectory scratch_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
 };
 
 TEST_F(NodePartsTest, WhatNeedsNoDataIsCheckedBeforeThem) {

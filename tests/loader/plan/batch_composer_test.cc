@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -52,7 +53,7 @@ class BatchComposerTest : public testing::Test {
     return batches;
   }
 
-  ScratchDirectory scratch_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   std::unique_ptr<Dataset> dataset_;
   Recipe recipe_ = Recipe::create({}).value();
   CostProfile profile_ = CostProfile::stated_default();

@@ -13,6 +13,7 @@
 #include "balancer/pipeline/decoupled_plan.h"
 #include "balancer/pipeline/order.h"
 #include "base/random.h"
+#include "base/scratch_directory.h"
 #include "costmodel/sample_cost.h"
 #include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
@@ -110,7 +111,7 @@ class ServedLayoutTest : public testing::Test {
     return simulate(make_step(layout.pipeline({}), loads)).value().step_s;
   }
 
-  ScratchDirectory scratch_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   Layout layout_;
   PlanOptions options_;
   CostModel model_{CostProfile::stated_default(), {}};

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "base/statistics.h"
 #include "loader/report/data_report.h"
 #include "tests/support/tar_files.h"
@@ -80,7 +81,7 @@ class DataProfileTest : public testing::Test {
     return refused ? "accepted" : refused.error().message();
   }
 
-  ScratchDirectory scratch_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   std::unique_ptr<Dataset> dataset_;
   DataProfileOptions options_;
 };

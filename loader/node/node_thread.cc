@@ -1,0 +1,34 @@
+#include "loader/node/node_thread.h"
+
+#include <stop_token>
+#include <utility>
+
+namespace isocost {
+
+NodeThread::NodeThread(std::unique_ptr<Node> node)
+    : node_(std::move(node)), thread_([this](const std::stop_token& stop) {
+        Result<NodeSummary> outcome = node_->run(stop);
+        const std::lock_guard lock(mutex_);
+        outcome_ = std::move(outcome);
+        ended_.notify_all();
+      }) {}
+
+NodeThread::~NodeThread() = default;
+
+std::optional<Result<NodeSummary>> NodeThread::wait(std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  ended_.wait_for(lock, limit, [this] { return outcome_.has_value(); });
+  return outcome_;
+}
+
+Result<NodeSummary> NodeThread::stop(std::chrono::milliseconds grace) {
+  if (!wait({})) node_->wait_until_left(grace);
+  thread_.request_stop();
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return outcome_.has_value(); });
+  if (*outcome_ || outcome_->error().code() != ErrorCode::kCancelled) return *outcome_;
+  lock.unlock();
+  return node_->summary();
+}
+
+}  // namespace isocost
