@@ -12,8 +12,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace isocost::cli {
 namespace {
@@ -34,10 +35,10 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 
 // What is drawn now, so that equal states are not drawn twice.
 struct Bar {
-  std::mutex mutex;
-  int last_permille = -1;
-  std::string last_what;
-  bool open = false;
+  Mutex mutex;
+  int last_permille ISOCOST_GUARDED_BY(mutex) = -1;
+  std::string last_what ISOCOST_GUARDED_BY(mutex);
+  bool open ISOCOST_GUARDED_BY(mutex) = false;
 };
 
 Bar& bar() {
@@ -50,7 +51,7 @@ void draw(std::uint64_t done, std::uint64_t total, std::string_view what) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const auto permille = static_cast<int>(total == 0 ? 1000 : done * 1000 / total);
   Bar& state = bar();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   const bool same = state.last_what == what;
   const int step = terminal ? 5 : 100;
   if (same && permille / step == state.last_permille / step && permille != 1000) return;
@@ -115,7 +116,7 @@ ProgressSink progress_bar() { return draw; }
 
 void finish_progress() {
   Bar& state = bar();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   if (state.open) std::fputc('\n', stderr);
   state.open = false;
 }

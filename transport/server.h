@@ -26,8 +26,8 @@ struct ServerOptions {
   std::function<std::string(std::int32_t rank)> name = {};
 };
 
-/// A client that says hello.
-struct Applicant {
+/// A client asks to join.
+struct JoinRequest {
   const Hello& hello;
   bool same_client;  ///< Holds the rank already: a reconnect.
   /// Why the rank is not free: another client holds it. kAlreadyExists where that one is known to
@@ -38,7 +38,7 @@ struct Applicant {
 
 /// Who may join, and as what, is the owner's to say; that a rank is held by one live client only is
 /// seen to by the server. Node id, heartbeat and time-out of the welcome are filled in there.
-using Admission = std::function<tl::expected<Welcome, Refusal>(const Applicant& applicant)>;
+using Admission = std::function<tl::expected<Welcome, Refusal>(const JoinRequest& request)>;
 
 /// Why a client cannot be one of `ranks`: its number is out of range, or its world size another
 /// one.

@@ -1,12 +1,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <tuple>
@@ -15,6 +13,7 @@
 
 #include "balancer/pipeline/pipeline_model.h"
 #include "balancer/pipeline/schedule.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace isocost::cli {
@@ -32,8 +31,8 @@ class Fault {
   std::optional<Error> error() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<Error> error_;
+  mutable Mutex mutex_;
+  std::optional<Error> error_ ISOCOST_GUARDED_BY(mutex_);
   std::stop_source source_;
   std::stop_callback<std::function<void()>> forward_;
 };
@@ -50,10 +49,10 @@ class Barrier {
  private:
   std::size_t size_;
   std::function<void()> at_barrier_;
-  std::mutex mutex_;
-  std::condition_variable_any met_;
-  std::size_t waiting_ = 0;
-  std::uint64_t turn_ = 0;
+  Mutex mutex_;
+  ConditionVariable met_;
+  std::size_t waiting_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::uint64_t turn_ ISOCOST_GUARDED_BY(mutex_) = 0;
 };
 
 /// Rows of an encoder's microbatch that enter one of the LLM's.
@@ -87,10 +86,11 @@ class ReplicaTimeline {
                                        const std::stop_token& stop, EmulatedTime deadline);
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::map<std::tuple<std::size_t, std::uint32_t, PassKind>, EmulatedTime> ended_;
-  std::map<std::uint32_t, EmulatedMicrobatch> microbatches_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::map<std::tuple<std::size_t, std::uint32_t, PassKind>, EmulatedTime> ended_
+      ISOCOST_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, EmulatedMicrobatch> microbatches_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost::cli

@@ -1,11 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
@@ -24,9 +24,9 @@ struct BadSampleOptions {
   std::filesystem::path file = "bad_samples.jsonl";
 };
 
-/// Counts bad samples, whatever the number of epochs that meet them, and lists each once in a
-/// JSON-lines file (opened when the first one comes) and says when the policy ends training.
-/// Internally synchronised.
+/// Counts the bad samples of a run, each once however many epochs meet it, writes each to a
+/// JSON-lines file (opened with the first one), and says when the policy ends training. `add`
+/// belongs to one thread at a time, because it writes to the file; `count` may be called from any.
 class BadSampleList {
  public:
   /// `dataset_size` is what a percentage refers to. Errors: kInvalidArgument for a limit that is no
@@ -38,7 +38,7 @@ class BadSampleList {
   /// allowed, kIo where the file cannot be written. Each names the sample.
   Status add(const BadSample& bad);
 
-  std::uint64_t count() const;
+  std::uint64_t count() const { return count_; }
 
  private:
   BadSampleList(const BadSampleOptions& options, std::uint64_t limit, LogSink log);
@@ -48,9 +48,9 @@ class BadSampleList {
   const std::filesystem::path file_name_;
   const std::uint64_t limit_;
   const LogSink log_;
-  mutable std::mutex mutex_;
   std::ofstream file_;
   std::set<std::string, std::less<>> seen_;  // shard, key and part
+  std::atomic<std::uint64_t> count_ = 0;     // of seen_
 };
 
 /// Errors: kInvalidArgument where options.max is no count and no percentage.

@@ -65,7 +65,7 @@ class NodeImpl final : public Node {
   std::string metrics_url() const override { return metrics_ ? metrics_->url() : std::string(); }
 
  private:
-  tl::expected<Welcome, Refusal> admit(const Applicant& applicant);
+  tl::expected<Welcome, Refusal> admit(const JoinRequest& request);
   void compare_hardware(const Hello& hello);
   Welcome welcome(const Job& job) const;
   void on_event(const ServerEvent& event);
@@ -127,7 +127,7 @@ Status NodeImpl::start() {
   }
   ISOCOST_ASSIGN(server_,
                  Server::create(
-                     server, [this](const Applicant& applicant) { return admit(applicant); },
+                     server, [this](const JoinRequest& request) { return admit(request); },
                      [this](const ServerEvent& event) { on_event(event); }, parts_.log));
   if (parts_.layout) {
     for (const std::string& warning : parts_.layout->warnings()) {
@@ -158,8 +158,8 @@ Status NodeImpl::start() {
   return {};
 }
 
-tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
-  Hello hello = applicant.hello;
+tl::expected<Welcome, Refusal> NodeImpl::admit(const JoinRequest& request) {
+  Hello hello = request.hello;
   compare_hardware(hello);
   if (steps_.continues(hello.start.cursor, hello.start.step)) {
     hello.start.cursor = steps_.fingerprint();
@@ -167,7 +167,7 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
   tl::expected<JoinDecision, Refusal> verdict;
   {
     const std::lock_guard lock(mutex_);
-    verdict = evaluate_join(hello, applicant.same_client, job_.get(), offer_);
+    verdict = evaluate_join(hello, request.same_client, job_.get(), offer_);
     if (!verdict) return tl::unexpected(verdict.error());
     steps_.offer(hello.start.cost_model_state);
     if (*verdict == JoinDecision::kJoin) return welcome(*job_);
@@ -177,9 +177,9 @@ tl::expected<Welcome, Refusal> NodeImpl::admit(const Applicant& applicant) {
     return tl::unexpected(*std::move(refusal));
   // Without the lock: those that are found to have gone are reported meanwhile.
   if (*verdict == JoinDecision::kBeginAgain) {
-    if (auto refusal = applicant.taken()) return tl::unexpected(*std::move(refusal));
+    if (auto refusal = request.taken()) return tl::unexpected(*std::move(refusal));
   }
-  const bool alone = applicant.alone();
+  const bool alone = request.alone();
   const std::lock_guard lock(mutex_);
   if (job_ && !alone) {
     const auto now = Clock::now();
