@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "base/mutex.h"
+
 namespace isocost {
 namespace {
 
@@ -34,7 +36,7 @@ struct Buffer::Shelf {
   ~Shelf() { drop_kept(); }
 
   void drop_kept() {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     for (const auto& [capacity, blocks] : free_blocks) {
       for (std::byte* block : blocks) free_block(block);
     }
@@ -44,7 +46,7 @@ struct Buffer::Shelf {
 
   void give_back(std::byte* data, std::int64_t capacity) {
     {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       used.erase(data);
       in_use -= capacity;
       if (kept + capacity <= keep_bytes) {
@@ -57,11 +59,12 @@ struct Buffer::Shelf {
   }
 
   std::int64_t keep_bytes;
-  mutable std::mutex mutex;
-  std::map<std::int64_t, std::vector<std::byte*>> free_blocks;  // by capacity
-  std::map<const std::byte*, std::int64_t> used;
-  std::int64_t in_use = 0;
-  std::int64_t kept = 0;
+  mutable Mutex mutex;
+  std::map<std::int64_t, std::vector<std::byte*>> free_blocks
+      ISOCOST_GUARDED_BY(mutex);  // by capacity
+  std::map<const std::byte*, std::int64_t> used ISOCOST_GUARDED_BY(mutex);
+  std::int64_t in_use ISOCOST_GUARDED_BY(mutex) = 0;
+  std::int64_t kept ISOCOST_GUARDED_BY(mutex) = 0;
 };
 
 Buffer::Buffer(std::shared_ptr<Shelf> shelf, std::byte* data, std::int64_t size,
@@ -98,7 +101,7 @@ Buffer BufferPool::allocate(std::int64_t size) {
   if (size < 0 || size > kLargest) throw std::bad_alloc();
   const std::int64_t capacity = capacity_for(size);
   {
-    const std::lock_guard lock(shelf_->mutex);
+    const MutexLock lock(shelf_->mutex);
     const auto found = shelf_->free_blocks.find(capacity);
     if (found != shelf_->free_blocks.end() && !found->second.empty()) {
       std::byte* data = found->second.back();
@@ -111,25 +114,25 @@ Buffer BufferPool::allocate(std::int64_t size) {
   }
   auto* data = static_cast<std::byte*>(
       ::operator new(static_cast<std::size_t>(capacity), std::align_val_t{kAlignment}));
-  const std::lock_guard lock(shelf_->mutex);
+  const MutexLock lock(shelf_->mutex);
   shelf_->in_use += capacity;
   shelf_->used.emplace(data, capacity);
   return Buffer(shelf_, data, size, capacity);
 }
 
 std::int64_t BufferPool::bytes_in_use() const {
-  const std::lock_guard lock(shelf_->mutex);
+  const MutexLock lock(shelf_->mutex);
   return shelf_->in_use;
 }
 
 std::int64_t BufferPool::bytes_kept() const {
-  const std::lock_guard lock(shelf_->mutex);
+  const MutexLock lock(shelf_->mutex);
   return shelf_->kept;
 }
 
 bool BufferPool::owns(const void* address) const {
   const auto* byte = static_cast<const std::byte*>(address);
-  const std::lock_guard lock(shelf_->mutex);
+  const MutexLock lock(shelf_->mutex);
   auto after = shelf_->used.upper_bound(byte);
   if (after == shelf_->used.begin()) return false;
   --after;

@@ -2,12 +2,11 @@
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/executor.h"
+#include "base/mutex.h"
 
 namespace isocost {
 namespace {
@@ -27,7 +26,7 @@ class Parallelism {
   }
 
   void change(std::size_t more, std::size_t less) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     workers_ += more;
     workers_ -= less;
     limit_.reset();
@@ -36,9 +35,9 @@ class Parallelism {
     if (workers_ > 0) limit_.emplace(Control::max_allowed_parallelism, workers_ + 1);
   }
 
-  std::mutex mutex_;
-  std::size_t workers_ = 0;
-  std::optional<Control> limit_;
+  Mutex mutex_;
+  std::size_t workers_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::optional<Control> limit_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 // `enqueue` starts a task without a thread waiting for it, in order of submission as far as the
@@ -52,20 +51,20 @@ class TbbExecutor final : public Executor {
 
   ~TbbExecutor() override {
     {
-      std::unique_lock lock(mutex_);
-      idle_.wait(lock, [this] { return open_ == 0; });
+      const MutexLock lock(mutex_);
+      idle_.wait(mutex_, [this]() ISOCOST_REQUIRES(mutex_) { return open_ == 0; });
     }
     Parallelism::take_away(workers_);
   }
 
   void submit(std::function<void()> task) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       ++open_;
     }
     arena_.enqueue([this, task = std::move(task)] {
       task();
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (--open_ == 0) idle_.notify_all();
     });
   }
@@ -74,9 +73,9 @@ class TbbExecutor final : public Executor {
 
  private:
   std::size_t workers_;
-  std::mutex mutex_;
-  std::condition_variable idle_;
-  std::size_t open_ = 0;
+  Mutex mutex_;
+  ConditionVariable idle_;
+  std::size_t open_ ISOCOST_GUARDED_BY(mutex_) = 0;
   oneapi::tbb::task_arena arena_;
 };
 

@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/executor.h"
+#include "base/mutex.h"
 
 namespace isocost {
 namespace {
@@ -20,7 +19,7 @@ class ThreadExecutor final : public Executor {
 
   ~ThreadExecutor() override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       closing_ = true;
     }
     ready_.notify_all();
@@ -28,7 +27,7 @@ class ThreadExecutor final : public Executor {
 
   void submit(std::function<void()> task) override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       tasks_.push_back(std::move(task));
     }
     ready_.notify_one();
@@ -41,8 +40,9 @@ class ThreadExecutor final : public Executor {
     for (;;) {
       std::function<void()> task;
       {
-        std::unique_lock lock(mutex_);
-        ready_.wait(lock, [this] { return closing_ || !tasks_.empty(); });
+        const MutexLock lock(mutex_);
+        ready_.wait(mutex_,
+                    [this]() ISOCOST_REQUIRES(mutex_) { return closing_ || !tasks_.empty(); });
         if (tasks_.empty()) return;
         task = std::move(tasks_.front());
         tasks_.pop_front();
@@ -51,10 +51,10 @@ class ThreadExecutor final : public Executor {
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable ready_;
-  std::deque<std::function<void()>> tasks_;
-  bool closing_ = false;
+  Mutex mutex_;
+  ConditionVariable ready_;
+  std::deque<std::function<void()>> tasks_ ISOCOST_GUARDED_BY(mutex_);
+  bool closing_ ISOCOST_GUARDED_BY(mutex_) = false;
   std::vector<std::jthread> threads_;  // last: joined before the queue goes
 };
 

@@ -30,11 +30,12 @@ Result<MemoryBudget::Grant> MemoryBudget::acquire(std::int64_t bytes, const std:
                                                     " bytes, the memory budget is " +
                                                     std::to_string(limit_));
   }
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const void* ticket = &bytes;  // unique while this call waits
   waiting_.push_back(ticket);
-  const bool granted = changed_.wait(
-      lock, stop, [&] { return waiting_.front() == ticket && used_ + bytes <= limit_; });
+  const bool granted = changed_.wait(mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) {
+    return waiting_.front() == ticket && used_ + bytes <= limit_;
+  });
   waiting_.erase(std::find(waiting_.begin(), waiting_.end(), ticket));
   if (granted) {
     used_ += bytes;
@@ -46,7 +47,7 @@ Result<MemoryBudget::Grant> MemoryBudget::acquire(std::int64_t bytes, const std:
 }
 
 std::optional<MemoryBudget::Grant> MemoryBudget::try_acquire(std::int64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!waiting_.empty() || used_ + bytes > limit_) return std::nullopt;
   used_ += bytes;
   peak_ = std::max(peak_, used_);
@@ -54,18 +55,18 @@ std::optional<MemoryBudget::Grant> MemoryBudget::try_acquire(std::int64_t bytes)
 }
 
 std::int64_t MemoryBudget::in_use() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return used_;
 }
 
 std::int64_t MemoryBudget::peak() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return peak_;
 }
 
 void MemoryBudget::give_back(std::int64_t bytes) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     used_ -= bytes;
   }
   changed_.notify_all();

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace isocost {
@@ -55,11 +54,11 @@ class MemoryBudget {
   void give_back(std::int64_t bytes);
 
   const std::int64_t limit_;
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::deque<const void*> waiting_;
-  std::int64_t used_ = 0;
-  std::int64_t peak_ = 0;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<const void*> waiting_ ISOCOST_GUARDED_BY(mutex_);
+  std::int64_t used_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::int64_t peak_ ISOCOST_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace isocost

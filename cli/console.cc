@@ -8,9 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <string_view>
+
+#include "base/mutex.h"
 
 namespace isocost::cli {
 namespace {
@@ -31,10 +33,10 @@ spdlog::level::level_enum spdlog_level(LogLevel level) {
 
 // The state on the screen, so that an equal one is not drawn again.
 struct Bar {
-  std::mutex mutex;
-  int last_permille = -1;
-  std::string last_what;
-  bool open = false;
+  Mutex mutex;
+  int last_permille ISOCOST_GUARDED_BY(mutex) = -1;
+  std::string last_what ISOCOST_GUARDED_BY(mutex);
+  bool open ISOCOST_GUARDED_BY(mutex) = false;
 };
 
 Bar& bar() {
@@ -47,7 +49,7 @@ void draw(std::uint64_t done, std::uint64_t total, std::string_view what) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   const auto permille = static_cast<int>(total == 0 ? 1000 : done * 1000 / total);
   Bar& state = bar();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   const bool same = state.last_what == what;
   const int step = terminal ? 5 : 100;
   if (same && permille / step == state.last_permille / step && permille != 1000) return;
@@ -80,7 +82,7 @@ ProgressSink progress_bar() { return draw; }
 
 void finish_progress() {
   Bar& state = bar();
-  const std::lock_guard lock(state.mutex);
+  const MutexLock lock(state.mutex);
   if (state.open) std::fputc('\n', stderr);
   state.open = false;
 }

@@ -3,17 +3,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdio>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/mutex.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/http_get.h"
@@ -83,10 +82,10 @@ class Screen {
 
 // False where the wait ended because of the stop.
 bool wait_for(double seconds, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_for(lock, stop, std::chrono::duration<double>(seconds), [] { return false; });
+  Mutex mutex;
+  ConditionVariable never;
+  const MutexLock lock(mutex);
+  never.wait_for(mutex, stop, std::chrono::duration<double>(seconds), [] { return false; });
   return !stop.stop_requested();
 }
 

@@ -10,7 +10,10 @@ add_library(isocost_flags INTERFACE)
 # in aggregates (bug 105562).
 target_compile_options(isocost_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
                                                -Wold-style-cast -Wcast-qual -Woverloaded-virtual
-                                               -Wimplicit-fallthrough $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized> $<$<BOOL:${ISOCOST_WERROR}>:-Werror>)
+                                               -Wimplicit-fallthrough $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict -Wno-maybe-uninitialized>
+                                               # Which mutex guards what: see base/mutex.h.
+                                               $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Werror=thread-safety>
+                                               $<$<BOOL:${ISOCOST_WERROR}>:-Werror>)
 
 # isocost_component(NAME SOURCES ... HEADERS ... [PUBLIC libs...] [PRIVATE libs...])
 # A folder is a component is a library: isocost_NAME with alias isocost::NAME. HEADERS are the public ones.

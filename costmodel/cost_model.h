@@ -50,17 +50,23 @@ struct CorrectionOptions {
   std::function<std::int64_t()> clock;
 };
 
+/// Drift is detected after so many steps in a row in which a module is off to the same side.
+inline constexpr int kDriftSteps = 3;
+
 /// What correction does and why, for people and metrics.
 struct CorrectionStatus {
   struct ModuleFactors {
     double fixed = 1;  ///< On the fixed seconds of a microbatch.
     std::array<double, kShapeBuckets> buckets{};
     double noise = 0;  ///< Standard deviation of microbatches around their predictions, relative.
+    std::uint64_t drifts = 0;  ///< Times that model drift was detected in the module.
+    double drift_ratio = 1;    ///< Measured over predicted seconds, mean of the kDriftSteps steps
+                               ///< that led to the last detection.
   };
   bool on = true;            ///< The gate. Shut: one step in four is learned from, to keep watch.
   double gain = 0;           ///< Share of the step time that correction saves, predicted.
   double overhead = 0;       ///< Share of the step time that it takes, measured.
-  std::uint64_t drifts = 0;  ///< Times that a module was found changed.
+  std::uint64_t drifts = 0;  ///< Times that model drift was detected, in all modules.
   bool reprofile_suggested = false;    ///< A drift was found: the profile no longer holds.
   std::vector<double> rank_slowdowns;  ///< On each rank's seconds; ranks beyond: 1.
   std::array<ModuleFactors, kModules> modules;

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <random>
 #include <string>
 #include <utility>
 #include <variant>
 
+#include "base/mutex.h"
 #include "base/units.h"
 #include "trainer_adapter/internal/assembly.h"
 #include "transport/connection.h"
@@ -41,7 +40,8 @@ class ClientImpl final : public Client {
 
   Status join(const std::stop_token& stop);
 
-  const Welcome& welcome() const override { return welcome_; }
+  // Set once, before `connect` returns.
+  const Welcome& welcome() const override ISOCOST_NO_THREAD_SAFETY_ANALYSIS { return welcome_; }
   bool wait(std::chrono::milliseconds limit) override;
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
@@ -71,13 +71,14 @@ class ClientImpl final : public Client {
   void take_what_is_whole();
   void finish(Assembly& assembly);
   void finish(const EpochEnd& end);
-  void fail(Error error);
-  // With mutex_ held:
-  bool has_news() const { return left_ || !ready_.empty() || done_ || failure_.has_value(); }
-  void top_up();
-  void return_credit();
-  void acknowledge();
-  std::optional<Microbatch> hand_out(Clock::time_point asked);
+  void fail(Error error) ISOCOST_EXCLUDES(mutex_);
+  bool has_news() const ISOCOST_REQUIRES(mutex_) {
+    return left_ || !ready_.empty() || done_ || failure_.has_value();
+  }
+  void top_up() ISOCOST_REQUIRES(mutex_);
+  void return_credit() ISOCOST_REQUIRES(mutex_);
+  void acknowledge() ISOCOST_REQUIRES(mutex_);
+  std::optional<Microbatch> hand_out(Clock::time_point asked) ISOCOST_REQUIRES(mutex_);
 
   void leave(bool acknowledge_last);
 
@@ -91,24 +92,26 @@ class ClientImpl final : public Client {
   // several microbatches may come interleaved, and an end of epoch before the last fragment.
   std::deque<std::variant<Assembly, EpochEnd>> pending_;
 
-  mutable std::mutex mutex_;  // guards all down to failure_
-  std::condition_variable_any changed_;
-  Welcome welcome_;
-  std::uint64_t session_ = 0;
-  bool welcomed_ = false;
-  std::string not_yet_;   // why the node does not let us in now
-  bool greeting_ = true;  // said hello, not yet answered: credit would count for nothing
-  bool left_ = false;
-  std::chrono::nanoseconds data_wait_{0};  // since the last report
-  std::optional<Position> in_use_;
-  std::optional<Position> acknowledged_;
-  bool done_ = false;
-  std::deque<Ready> ready_;
-  std::uint32_t microbatches_ready_ = 0;
-  std::uint32_t credit_out_ = 0;  // granted on this connection, not yet come
-  std::optional<Position> received_;
-  std::optional<std::uint32_t> last_epoch_end_;
-  std::optional<Error> failure_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  Welcome welcome_ ISOCOST_GUARDED_BY(mutex_);
+  std::uint64_t session_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  bool welcomed_ ISOCOST_GUARDED_BY(mutex_) = false;
+  std::string not_yet_ ISOCOST_GUARDED_BY(mutex_);  // why the node does not let us in now
+  bool greeting_ ISOCOST_GUARDED_BY(mutex_) =
+      true;  // said hello, not yet answered: credit would count for nothing
+  bool left_ ISOCOST_GUARDED_BY(mutex_) = false;
+  std::chrono::nanoseconds data_wait_ ISOCOST_GUARDED_BY(mutex_){0};  // since the last report
+  std::optional<Position> in_use_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<Position> acknowledged_ ISOCOST_GUARDED_BY(mutex_);
+  bool done_ ISOCOST_GUARDED_BY(mutex_) = false;
+  std::deque<Ready> ready_ ISOCOST_GUARDED_BY(mutex_);
+  std::uint32_t microbatches_ready_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::uint32_t credit_out_ ISOCOST_GUARDED_BY(mutex_) =
+      0;  // granted on this connection, not yet come
+  std::optional<Position> received_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<std::uint32_t> last_epoch_end_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
 
   std::atomic<std::int64_t> bytes_copied_ = 0;
   std::unique_ptr<Connection> connection_;
@@ -128,13 +131,14 @@ Status ClientImpl::join(const std::stop_token& stop) {
   };
   handlers.on_error = [this](Error error) { fail(std::move(error)); };
   handlers.on_tick = [this](std::chrono::nanoseconds silence) { on_tick(silence); };
-  std::unique_lock lock(mutex_);  // the connection's thread may call before `connection_` is there
+  const MutexLock lock(mutex_);  // the connection's thread may call before `connection_` is there
   ISOCOST_ASSIGN(connection_,
                  Connection::open({options_.endpoint, options_.curve_server_key_file,
                                    options_.curve_secret_key_file, options_.max_microbatch_bytes},
                                   std::move(handlers)));
-  changed_.wait_for(lock, stop, options_.connect_timeout,
-                    [this] { return welcomed_ || failure_.has_value(); });
+  changed_.wait_for(mutex_, stop, options_.connect_timeout, [this]() ISOCOST_REQUIRES(mutex_) {
+    return welcomed_ || failure_.has_value();
+  });
   if (failure_) return *failure_;
   if (welcomed_) return {};
   if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "connecting was stopped");
@@ -146,7 +150,7 @@ Status ClientImpl::join(const std::stop_token& stop) {
 }
 
 Hello ClientImpl::hello() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   greeting_ = true;
   Hello hello;
   hello.rank = options_.rank;
@@ -180,7 +184,7 @@ void ClientImpl::on_message(Message message, std::span<const std::span<const std
 
 void ClientImpl::on_refusal(const Refusal& refusal) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!welcomed_ && refusal.code == ErrorCode::kUnavailable) {
       not_yet_ = refusal.message;
       connection_->set_heartbeat(kAskAgain / 2);  // it greets again after two without a welcome
@@ -191,13 +195,14 @@ void ClientImpl::on_refusal(const Refusal& refusal) {
 }
 
 void ClientImpl::on_welcome(const Welcome& welcome) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (welcomed_ && welcome.node_id != welcome_.node_id) {
-    lock.unlock();
-    fail(Error(ErrorCode::kUnavailable,
-               options_.endpoint +
-                   " is another node process than before: it was restarted and starts from its "
-                   "beginning; restart training from a checkpoint"));
+    if (failure_) return;
+    failure_ = Error(ErrorCode::kUnavailable,
+                     options_.endpoint +
+                         " is another node process than before: it was restarted and starts from "
+                         "its beginning; restart training from a checkpoint");
+    changed_.notify_all();
     return;
   }
   if (!welcomed_) welcome_ = welcome;  // once: the trainer holds a reference
@@ -215,7 +220,7 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
 
 void ClientImpl::on_header(MicrobatchHeader header) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (received_ && header.position <= *received_) {  // held already, and its credit spent
       return_credit();
       return;
@@ -290,7 +295,7 @@ void ClientImpl::finish(Assembly& assembly) {
     fail(std::move(microbatch).error());
     return;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   received_ = microbatch->header.position;
   microbatches_ready_ += 1;
   return_credit();
@@ -299,7 +304,7 @@ void ClientImpl::finish(Assembly& assembly) {
 }
 
 void ClientImpl::finish(const EpochEnd& end) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (last_epoch_end_ && end.epoch <= *last_epoch_end_) return;  // repeated after a reconnect
   last_epoch_end_ = end.epoch;
   done_ = end.last_epoch;
@@ -308,7 +313,7 @@ void ClientImpl::finish(const EpochEnd& end) {
 }
 
 void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!welcomed_ || done_ || failure_) return;
   if (silence <= std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) return;
   failure_ =
@@ -319,7 +324,7 @@ void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
 }
 
 void ClientImpl::fail(Error error) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!failure_) failure_ = std::move(error);
   changed_.notify_all();
 }
@@ -348,18 +353,20 @@ void ClientImpl::acknowledge() {
 
 bool ClientImpl::wait(std::chrono::milliseconds limit) {
   const auto asked = Clock::now();
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!left_) acknowledge();
-  const bool news = changed_.wait_for(lock, limit, [this] { return has_news(); });
+  const bool news =
+      changed_.wait_for(mutex_, limit, [this]() ISOCOST_REQUIRES(mutex_) { return has_news(); });
   data_wait_ += Clock::now() - asked;
   return news;
 }
 
 Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) {
   const auto asked = Clock::now();
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!left_) acknowledge();
-  const bool woken = changed_.wait(lock, stop, [this] { return has_news(); });
+  const bool woken =
+      changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return has_news(); });
   data_wait_ += Clock::now() - asked;
   if (left_) return Error(ErrorCode::kCancelled, "the client is closed");
   if (!ready_.empty()) return hand_out(asked);
@@ -408,7 +415,7 @@ Status ClientImpl::report(const Report& report) {
     }
   }
   ISOCOST_TRY(check_forward(report));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (left_) return {};
   Report with_wait = report;
   with_wait.data_wait_s = std::chrono::duration<double>(data_wait_).count();
@@ -423,14 +430,14 @@ Status ClientImpl::send_profile(const std::string& profile) {
                                                   " bytes; at most " +
                                                   std::to_string(kMaxProfileBytes) + " are sent");
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!left_) connection_->send(ProfileUpdate{profile});
   return {};
 }
 
 void ClientImpl::leave(bool acknowledge_last) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (connection_ == nullptr) return;
     if (!std::exchange(left_, true)) {
       if (acknowledge_last) acknowledge();

@@ -13,6 +13,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/mutex.h"
 #include "transport/internal/endpoint.h"
 #include "transport/internal/frames.h"
 #include "transport/internal/polling.h"
@@ -59,8 +60,8 @@ class ConnectionImpl final : public Connection {
   ConnectionHandlers handlers_;
   std::atomic<std::int64_t> heartbeat_ms_ = 1000;
 
-  std::mutex mutex_;  // guards outgoing_
-  std::deque<Outgoing> outgoing_;
+  Mutex mutex_;
+  std::deque<Outgoing> outgoing_ ISOCOST_GUARDED_BY(mutex_);
 
   Wake wake_;
   zmq::context_t context_{1};
@@ -128,7 +129,7 @@ void ConnectionImpl::send(const Message& message) {
   if (!up_ && std::holds_alternative<Credit>(message)) return;
   bool first = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     first = outgoing_.empty();
     outgoing_.push_back({encode(message), std::holds_alternative<Credit>(message)});
   }
@@ -187,7 +188,7 @@ void ConnectionImpl::send_queued() {
   while (up_) {
     Outgoing next;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (outgoing_.empty()) return;
       next = std::move(outgoing_.front());
       outgoing_.pop_front();
@@ -210,7 +211,7 @@ void ConnectionImpl::greet() {
   greeted_ = Clock::now();
   {
     // What was granted before counts no more once the node has read this greeting.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::erase_if(outgoing_, [](const Outgoing& waiting) { return waiting.is_credit; });
   }
   send_now(encode(handlers_.hello()));

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <random>
 #include <span>
 #include <string_view>
@@ -17,6 +16,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/mutex.h"
 #include "transport/internal/endpoint.h"
 #include "transport/internal/fragment_messages.h"
 #include "transport/internal/frames.h"
@@ -142,9 +142,9 @@ class ServerImpl final : public Server {
   LogSink log_;
   std::string endpoint_;
 
-  std::mutex mutex_;  // guards the next two
-  std::deque<Outgoing> outgoing_;
-  std::optional<Failure> failure_;
+  Mutex mutex_;
+  std::deque<Outgoing> outgoing_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<Failure> failure_ ISOCOST_GUARDED_BY(mutex_);
 
   Wake wake_;
   zmq::context_t context_{1};
@@ -416,14 +416,14 @@ void ServerImpl::warn(const std::string& text) {
 }
 
 std::optional<Failure> ServerImpl::failure() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 
 void ServerImpl::send_queued() {
   std::deque<Outgoing> ready;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ready.swap(outgoing_);
   }
   for (Outgoing& message : ready) {
@@ -444,7 +444,7 @@ void ServerImpl::send_queued() {
 void ServerImpl::queue(std::int32_t rank, std::uint64_t session, Messages messages) {
   bool first = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     first = outgoing_.empty();
     for (auto& frames : messages) outgoing_.push_back({rank, session, std::move(frames)});
   }
@@ -471,7 +471,7 @@ void ServerImpl::refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t
 void ServerImpl::fail(const Error& error) {
   const Failure failure{error.code(), error.message()};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     failure_ = failure;
   }
   queue(kEveryRank, 0, one_message(failure));

@@ -3,7 +3,7 @@
 namespace isocost::cli {
 
 bool Barrier::join(const std::stop_token& stop, std::chrono::steady_clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::uint64_t round = round_;
   if (++waiting_ == size_) {
     waiting_ = 0;
@@ -12,7 +12,8 @@ bool Barrier::join(const std::stop_token& stop, std::chrono::steady_clock::time_
     all_joined_.notify_all();
     return true;
   }
-  return all_joined_.wait_until(lock, stop, deadline, [&] { return round_ != round; });
+  return all_joined_.wait_until(mutex_, stop, deadline,
+                                [&]() ISOCOST_REQUIRES(mutex_) { return round_ != round; });
 }
 
 }  // namespace isocost::cli

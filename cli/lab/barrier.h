@@ -1,13 +1,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <stop_token>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace isocost::cli {
 
@@ -25,10 +25,10 @@ class Barrier {
  private:
   std::size_t size_;
   std::function<void()> at_barrier_;
-  std::mutex mutex_;
-  std::condition_variable_any all_joined_;
-  std::size_t waiting_ = 0;
-  std::uint64_t round_ = 0;
+  Mutex mutex_;
+  ConditionVariable all_joined_;
+  std::size_t waiting_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::uint64_t round_ ISOCOST_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace isocost::cli

@@ -6,14 +6,14 @@ namespace isocost::cli {
 
 void Fault::raise(Error error) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!error_) error_ = std::move(error);
   }
   source_.request_stop();
 }
 
 std::optional<Error> Fault::error() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return error_;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace isocost::cli {
@@ -22,8 +22,8 @@ class Fault {
   std::optional<Error> error() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<Error> error_;
+  mutable Mutex mutex_;
+  std::optional<Error> error_ ISOCOST_GUARDED_BY(mutex_);
   std::stop_source source_;
   std::stop_callback<std::function<void()>> forward_;
 };

@@ -5,23 +5,23 @@
 namespace isocost::cli {
 
 void ReplicaTimeline::clear() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ended_.clear();
   microbatches_.clear();
 }
 
 void ReplicaTimeline::set(std::uint32_t slot, EmulatedMicrobatch microbatch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   microbatches_[slot] = std::move(microbatch);
 }
 
 EmulatedMicrobatch ReplicaTimeline::microbatch(std::uint32_t slot) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return microbatches_.at(slot);
 }
 
 std::vector<EmulatedMicrobatch> ReplicaTimeline::microbatches() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<EmulatedMicrobatch> all;
   for (const auto& [slot, microbatch] : microbatches_) all.push_back(microbatch);
   return all;
@@ -29,7 +29,7 @@ std::vector<EmulatedMicrobatch> ReplicaTimeline::microbatches() const {
 
 void ReplicaTimeline::end(std::size_t stage, std::uint32_t slot, PassKind kind, EmulatedTime when) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ended_[{stage, slot, kind}] = when;
   }
   changed_.notify_all();
@@ -38,9 +38,11 @@ void ReplicaTimeline::end(std::size_t stage, std::uint32_t slot, PassKind kind, 
 std::optional<EmulatedTime> ReplicaTimeline::wait_for(std::size_t stage, std::uint32_t slot,
                                                       PassKind kind, const std::stop_token& stop,
                                                       EmulatedTime deadline) {
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::tuple key(stage, slot, kind);
-  if (!changed_.wait_until(lock, stop, deadline, [&] { return ended_.contains(key); })) return {};
+  const bool ended = changed_.wait_until(
+      mutex_, stop, deadline, [&]() ISOCOST_REQUIRES(mutex_) { return ended_.contains(key); });
+  if (!ended) return {};
   return ended_.at(key);
 }
 

@@ -1,11 +1,9 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <tuple>
@@ -13,6 +11,7 @@
 
 #include "balancer/pipeline/pipeline_model.h"
 #include "balancer/pipeline/schedule.h"
+#include "base/mutex.h"
 
 namespace isocost::cli {
 
@@ -50,10 +49,11 @@ class ReplicaTimeline {
                                        const std::stop_token& stop, EmulatedTime deadline);
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::map<std::tuple<std::size_t, std::uint32_t, PassKind>, EmulatedTime> ended_;
-  std::map<std::uint32_t, EmulatedMicrobatch> microbatches_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::map<std::tuple<std::size_t, std::uint32_t, PassKind>, EmulatedTime> ended_
+      ISOCOST_GUARDED_BY(mutex_);
+  std::map<std::uint32_t, EmulatedMicrobatch> microbatches_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost::cli

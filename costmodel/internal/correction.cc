@@ -162,6 +162,8 @@ CorrectionStatus Correction::status() const {
       status.modules.at(m).buckets.at(b) = factors(m)[factor_of_bucket(b)];
     }
     status.modules.at(m).noise = modules_[m].noise();
+    status.modules.at(m).drifts = modules_[m].drifts();
+    status.modules.at(m).drift_ratio = modules_[m].drift_ratio();
   }
   return status;
 }

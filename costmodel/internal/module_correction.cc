@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "costmodel/cost_model.h"
 #include "costmodel/internal/reprice.h"
 #include "costmodel/internal/robust.h"
 
@@ -30,7 +31,6 @@ constexpr double kChanceOfFit = 2;
 // Of rows that were clipped, to one side, before a bucket counts as changed.
 constexpr double kChangedBucket = 0.5;
 constexpr double kOffMemory = 1.0 / 8;
-constexpr int kDriftSteps = 3;
 constexpr int kRounds = 8;
 constexpr double kMedianDeviation = 1.25;  // of a median, over that of a mean
 constexpr double kSmallestDrift = 0.05;
@@ -89,9 +89,13 @@ bool ModuleCorrection::drifted(double median_ratio, std::size_t rows) {
   if (!off) {
     steps_off_ = 0;
   } else {
-    steps_off_ = steps_off_ * side > 0 ? steps_off_ + side : side;
+    const bool goes_on = steps_off_ * side > 0;
+    steps_off_ = goes_on ? steps_off_ + side : side;
+    ratios_off_ = goes_on ? ratios_off_ + median_ratio : median_ratio;
   }
   if (std::abs(steps_off_) < kDriftSteps) return false;
+  drift_ratio_ = ratios_off_ / kDriftSteps;
+  drifts_ += 1;
   steps_off_ = 0;
   prior_ = published_;
   noise_before_drift_ = noise_;

@@ -39,6 +39,10 @@ class ModuleCorrection {
   const FactorVector& factors() const { return published_; }
   /// Standard deviation of a row around its prediction, relative.
   double noise() const { return noise_; }
+  /// Times that drift was detected here, and how far off the module was the last time: see
+  /// CorrectionStatus.
+  std::uint64_t drifts() const { return drifts_; }
+  double drift_ratio() const { return drift_ratio_; }
   /// Rows have come, but too few yet to tell one bucket from another.
   bool learning_anew() const { return is_cold_ && !cold_.rows.empty(); }
 
@@ -80,9 +84,12 @@ class ModuleCorrection {
   double noise_before_drift_ = 0;  // 0: there was none
   Rows cold_;                      // all rows while cold, divided by their rank's slowdown
   bool is_cold_ = true;
-  bool fitted_ = false;  // the prior is a form fitted to few rows, not a profile
-  FactorVector off_{};   // running mean of +1 / -1 for rows that were clipped
-  int steps_off_ = 0;    // on end; the sign tells the side
+  bool fitted_ = false;    // the prior is a form fitted to few rows, not a profile
+  FactorVector off_{};     // running mean of +1 / -1 for rows that were clipped
+  int steps_off_ = 0;      // on end; the sign tells the side
+  double ratios_off_ = 0;  // sum over these steps
+  std::uint64_t drifts_ = 0;
+  double drift_ratio_ = 1;
   std::vector<double> scratch_;
 };
 

@@ -59,8 +59,8 @@ Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const BadSampleOpti
 }
 
 Status BadSampleList::add(const BadSample& bad) {
-  const std::lock_guard lock(mutex_);
   if (!seen_.insert(bad.shard + '\0' + bad.key + '\0' + bad.part).second) return {};
+  count_ = seen_.size();
   ISOCOST_TRY(write(bad));
   if (policy_ == BadSamplePolicy::kFail) {
     return Error(ErrorCode::kCorrupt,
@@ -86,11 +86,6 @@ Status BadSampleList::write(const BadSample& bad) {
                                      ": name another place with bad_samples_file");
   }
   return {};
-}
-
-std::uint64_t BadSampleList::count() const {
-  const std::lock_guard lock(mutex_);
-  return seen_.size();
 }
 
 }  // namespace isocost

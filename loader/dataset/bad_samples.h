@@ -1,11 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 
@@ -25,7 +25,8 @@ struct BadSampleOptions {
 };
 
 /// Counts bad samples, each once however many epochs meet it, and lists them in a file of JSON
-/// lines that is created with the first one. Internally synchronised.
+/// lines that is created with the first one. `add` belongs to one thread at a time, because it
+/// writes to the file; `count` is thread-safe.
 class BadSampleList {
  public:
   /// A percentage in options.max refers to `dataset_size`. Errors: kInvalidArgument if options.max
@@ -38,7 +39,7 @@ class BadSampleList {
   /// names the sample.
   Status add(const BadSample& bad);
 
-  std::uint64_t count() const;
+  std::uint64_t count() const { return count_; }
 
  private:
   BadSampleList(const BadSampleOptions& options, std::uint64_t limit, LogSink log);
@@ -48,9 +49,9 @@ class BadSampleList {
   const std::filesystem::path file_name_;
   const std::uint64_t limit_;
   const LogSink log_;
-  mutable std::mutex mutex_;
   std::ofstream file_;
   std::set<std::string, std::less<>> seen_;  // shard, key and part
+  std::atomic<std::uint64_t> count_ = 0;     // of seen_
 };
 
 /// Errors: kInvalidArgument if options.max is neither a count nor a percentage.

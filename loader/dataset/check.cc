@@ -1,10 +1,8 @@
 #include "loader/dataset/check.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +11,7 @@
 #include "base/buffer.h"
 #include "base/executor.h"
 #include "base/memory_budget.h"
+#include "base/mutex.h"
 #include "decode/sample_shape.h"
 #include "loader/dataset/sample_limits.h"
 
@@ -52,10 +51,10 @@ class Checker {
   BufferPool pool_;
   MemoryBudget budget_;
 
-  std::mutex mutex_;  // guards bad_ and in_flight_
-  std::condition_variable_any changed_;
-  std::vector<BadPart> bad_;
-  std::size_t in_flight_ = 0;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<BadPart> bad_ ISOCOST_GUARDED_BY(mutex_);
+  std::size_t in_flight_ ISOCOST_GUARDED_BY(mutex_) = 0;
 
   std::uint64_t parts_ = 0;
   std::uint64_t bytes_ = 0;
@@ -93,7 +92,7 @@ Status Checker::submit(SampleId id, std::size_t part, const PartShape& shape) {
   ISOCOST_TRY(wait_for_place());
   ISOCOST_ASSIGN(MemoryBudget::Grant grant, budget_.acquire(*needed, options_.stop));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++in_flight_;
   }
   auto held = std::make_shared<MemoryBudget::Grant>(std::move(grant));
@@ -101,7 +100,7 @@ Status Checker::submit(SampleId id, std::size_t part, const PartShape& shape) {
     check(id, part, shape);
     held->release();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       --in_flight_;
     }
     changed_.notify_one();
@@ -111,11 +110,11 @@ Status Checker::submit(SampleId id, std::size_t part, const PartShape& shape) {
 
 // Millions of small parts would fit the budget, so the queue of tasks is bounded, too.
 Status Checker::wait_for_place() {
-  std::unique_lock lock(mutex_);
-  if (changed_.wait(lock, options_.stop, [this] { return in_flight_ < most_in_flight_; }) &&
-      !options_.stop.stop_requested()) {
-    return {};
-  }
+  const MutexLock lock(mutex_);
+  const bool room = changed_.wait(mutex_, options_.stop, [this]() ISOCOST_REQUIRES(mutex_) {
+    return in_flight_ < most_in_flight_;
+  });
+  if (room && !options_.stop.stop_requested()) return {};
   return Error(ErrorCode::kCancelled, "stopped before everything was checked");
 }
 
@@ -132,11 +131,12 @@ void Checker::check(SampleId id, std::size_t part, const PartShape& shape) {
 }
 
 void Checker::add(BadPart bad) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   bad_.push_back(std::move(bad));
 }
 
 void Checker::fill(CheckReport& report) && {
+  const MutexLock lock(mutex_);
   std::sort(bad_.begin(), bad_.end(), [](const BadPart& a, const BadPart& b) {
     return a.id != b.id ? a.id < b.id : a.part < b.part;
   });

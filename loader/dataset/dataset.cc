@@ -6,7 +6,6 @@
 #include <atomic>
 #include <compare>
 #include <iterator>
-#include <mutex>
 #include <numeric>
 #include <optional>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "base/fingerprint.h"
+#include "base/mutex.h"
 #include "loader/dataset/internal/index_file.h"
 #include "loader/dataset/internal/shard_file.h"
 
@@ -107,9 +107,9 @@ class Indexing {
   const DatasetOptions& options_;
   const std::vector<fs::path> directories_;
   std::atomic<std::size_t> next_ = 0;
-  std::mutex mutex_;
-  std::uint64_t done_ = 0;
-  std::optional<Error> error_;
+  Mutex mutex_;
+  std::uint64_t done_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::optional<Error> error_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 Status Indexing::run() {
@@ -121,6 +121,7 @@ Status Indexing::run() {
     for (std::size_t i = 1; i < workers; ++i) threads.emplace_back([this] { work(); });
     work();
   }
+  const MutexLock lock(mutex_);
   if (error_) return *std::move(error_);
   return {};
 }
@@ -139,14 +140,14 @@ void Indexing::work() {
 }
 
 void Indexing::finish_one(const Shard& shard) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   ++done_;
   if (options_.progress) options_.progress(done_, shards_.size(), shard.name);
 }
 
 void Indexing::fail(Error error) {
   next_ = shards_.size();
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!error_) error_ = std::move(error);
 }
 

@@ -186,7 +186,7 @@ void Timeline::reported(const StepId& id, std::int32_t rank, const Report& repor
   if (!is_time(seconds) || !can_run(plan, layout_)) return;
   const auto receiver = static_cast<std::size_t>(rank);
   const std::uint32_t microbatch = report.position.microbatch;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (newest_ && id <= newest_->first) return;
   Step& step = open_.at(id, [&] { return open(plan); });
   if (!step.missing.take(receiver, microbatch)) return;
@@ -201,7 +201,7 @@ void Timeline::reported(const StepId& id, std::int32_t rank, const Report& repor
 std::string Timeline::svg() const {
   std::optional<std::pair<StepId, Step>> newest;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     newest = newest_;
   }
   if (!newest)

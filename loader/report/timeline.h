@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "balancer/pipeline/simulator.h"
+#include "base/mutex.h"
 #include "loader/plan/missing_reports.h"
 #include "loader/plan/served_layout.h"
 #include "loader/plan/step_plan.h"
@@ -55,9 +55,9 @@ class Timeline {
   static void set(const StepPlan& plan, const Step& of, const Passes& passes, PipelineStep& step);
 
   const ServedLayout* layout_;
-  mutable std::mutex mutex_;
-  OpenSteps<Step> open_;
-  std::optional<std::pair<StepId, Step>> newest_;
+  mutable Mutex mutex_;
+  OpenSteps<Step> open_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<std::pair<StepId, Step>> newest_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost

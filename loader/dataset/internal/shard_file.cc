@@ -111,7 +111,7 @@ Result<std::shared_ptr<const ShardFile>> ShardCache::get(const std::filesystem::
                                                          const FileStamp& stamp) {
   const std::string name = path.string();
   if (auto file = find(name)) return file;
-  const std::scoped_lock opening(opening_[std::hash<std::string>{}(name) % opening_.size()]);
+  const MutexLock opening(opening_[std::hash<std::string>{}(name) % opening_.size()]);
   if (auto file = find(name)) return file;
   ISOCOST_ASSIGN(auto file, ShardFile::open(path));
   if (file->stamp() != stamp) {
@@ -123,12 +123,12 @@ Result<std::shared_ptr<const ShardFile>> ShardCache::get(const std::filesystem::
 }
 
 std::size_t ShardCache::open_shards() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return files_.size();
 }
 
 std::shared_ptr<const ShardFile> ShardCache::find(const std::string& name) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return nullptr;
   files_.splice(files_.begin(), files_, found->second);
@@ -137,7 +137,7 @@ std::shared_ptr<const ShardFile> ShardCache::find(const std::string& name) {
 
 void ShardCache::insert(const std::string& name, std::shared_ptr<const ShardFile> file) {
   Files evicted;  // closed after the lock is given back
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   inflated_bytes_ += file->inflated() ? file->size() : 0;
   files_.emplace_front(name, std::move(file));
   by_name_[name] = files_.begin();

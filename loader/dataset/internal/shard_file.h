@@ -5,13 +5,13 @@
 #include <filesystem>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "base/byte_source.h"
+#include "base/mutex.h"
 #include "base/result.h"
 
 namespace isocost {
@@ -93,11 +93,11 @@ class ShardCache {
 
   const std::size_t max_open_;
   const std::int64_t max_inflated_bytes_;
-  std::vector<std::mutex> opening_;  // by hash of the name; its holder may open the shard
-  mutable std::mutex mutex_;
-  Files files_;  // the one used last in front
-  std::unordered_map<std::string, Files::iterator> by_name_;
-  std::int64_t inflated_bytes_ = 0;
+  std::vector<Mutex> opening_;  // by hash of the name: who holds one may open
+  mutable Mutex mutex_;
+  Files files_ ISOCOST_GUARDED_BY(mutex_);  // the one used last in front
+  std::unordered_map<std::string, Files::iterator> by_name_ ISOCOST_GUARDED_BY(mutex_);
+  std::int64_t inflated_bytes_ ISOCOST_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace isocost

@@ -23,7 +23,7 @@ OnlineModel::OnlineModel(const CostProfile& profile, CostModel::Options options,
       model_(profile, options_) {}
 
 bool OnlineModel::report(const Measurement& measurement, std::shared_ptr<const SealedStep> step) {
-  const std::lock_guard lock(reported_mutex_);
+  const MutexLock lock(reported_mutex_);
   if (reported_.size() >= kMostObservations) return false;
   reported_.push_back({measurement, std::move(step)});
   return true;
@@ -32,7 +32,7 @@ bool OnlineModel::report(const Measurement& measurement, std::shared_ptr<const S
 void OnlineModel::observe_reported() {
   std::vector<Observation> reported;
   {
-    const std::lock_guard lock(reported_mutex_);
+    const MutexLock lock(reported_mutex_);
     reported.swap(reported_);
   }
   for (const Observation& one : reported) {
@@ -49,7 +49,7 @@ void OnlineModel::observe_reported() {
 }
 
 Result<StepPlan> OnlineModel::plan(const std::function<Result<StepPlan>(const CostModel&)>& plan) {
-  const std::lock_guard lock(model_mutex_);
+  const MutexLock lock(model_mutex_);
   observe_reported();
   model_.update();
   Result<StepPlan> planned = plan(model_);
@@ -58,7 +58,7 @@ Result<StepPlan> OnlineModel::plan(const std::function<Result<StepPlan>(const Co
 }
 
 void OnlineModel::begin_job() {
-  const std::lock_guard lock(model_mutex_);
+  const MutexLock lock(model_mutex_);
   observe_reported();
   model_.begin_job();
   generation_ += 1;
@@ -66,7 +66,7 @@ void OnlineModel::begin_job() {
 
 Status OnlineModel::adopt(std::string profile) {
   ISOCOST_ASSIGN(const CostProfile parsed, CostProfile::parse(profile));
-  const std::lock_guard lock(model_mutex_);
+  const MutexLock lock(model_mutex_);
   replace(CostModel(parsed, options_), std::move(profile));
   profiles_ += 1;
   return {};
@@ -82,7 +82,7 @@ void OnlineModel::replace(CostModel model, std::string profile) {
 }
 
 OnlineModel::Progress OnlineModel::progress() {
-  const std::lock_guard lock(model_mutex_);
+  const MutexLock lock(model_mutex_);
   observe_reported();
   return {.correction = model_.correction(),
           .mape = model_.mape(),
@@ -92,14 +92,14 @@ OnlineModel::Progress OnlineModel::progress() {
 }
 
 bool OnlineModel::untaught() {
-  const std::lock_guard lock(model_mutex_);
+  const MutexLock lock(model_mutex_);
   return measured_before_ + model_.measurements() == 0;
 }
 
 // The magic; the profile that the node was started with, as 16 hexadecimal digits; the adopted
 // one's JSON, which may be empty; a zero; CostModel's state.
 std::string OnlineModel::save_state() {
-  const std::lock_guard lock(model_mutex_);
+  const MutexLock lock(model_mutex_);
   if (!restored_ && measured_before_ + model_.measurements() == 0) return {};
   return std::string(kMagic) + started_from_ + adopted_ + '\0' + model_.save_state();
 }
@@ -120,7 +120,7 @@ Status OnlineModel::restore_state(std::string_view state) {
   }
   CostModel model(std::move(profile), options_);
   ISOCOST_TRY(model.restore_state(state.substr(end + 1)));
-  const std::lock_guard lock(model_mutex_);
+  const MutexLock lock(model_mutex_);
   replace(std::move(model), std::move(adopted));
   restored_ = true;
   return {};

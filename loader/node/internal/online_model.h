@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/result.h"
 #include "costmodel/cost_model.h"
 #include "loader/node/internal/sealed_step.h"
@@ -67,7 +67,7 @@ class OnlineModel {
   const LogSink log_;
   const CostProfile profile_;       // that it starts from
   const std::string started_from_;  // its fingerprint
-  std::mutex model_mutex_;  // guards model_ to rejected_before_; taken before reported_mutex_
+  Mutex model_mutex_;  // guards model_ to rejected_before_; taken before reported_mutex_
   CostModel model_;
   std::string adopted_;  // JSON of the profile in use; empty: the one that it started from
   bool restored_ = false;
@@ -75,7 +75,7 @@ class OnlineModel {
   std::uint32_t generation_ = 0;      // of models and jobs: steps of another are let go
   std::int64_t measured_before_ = 0;  // by models before this one
   std::int64_t rejected_before_ = 0;
-  std::mutex reported_mutex_;  // guards reported_, and is held for moments only
+  Mutex reported_mutex_;  // guards reported_, and is held for moments only
   std::vector<Observation> reported_;
 };
 

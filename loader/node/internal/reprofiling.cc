@@ -13,14 +13,14 @@ constexpr std::uint32_t kPatience = 64;  // steps
 }  // namespace
 
 void Reprofiling::offer(ProfileReceived came) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   offered_ = std::move(came);
 }
 
 void Reprofiling::take_offered() {
   std::optional<ProfileReceived> came;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     came = std::exchange(offered_, std::nullopt);
   }
   if (!came) return;

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "base/log.h"
+#include "base/mutex.h"
 #include "loader/node/internal/online_model.h"
 #include "transport/server.h"
 
@@ -32,7 +32,7 @@ class Reprofiling {
   const LogSink log_;
   std::uint64_t drifts_ = 0;     // up to which was asked
   std::uint32_t asked_ago_ = 0;  // steps; 0: no answer is awaited
-  std::mutex mutex_;             // guards offered_
+  Mutex mutex_;                  // guards offered_
   std::optional<ProfileReceived> offered_;
 };
 

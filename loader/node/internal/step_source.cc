@@ -26,14 +26,14 @@ StepSource::StepSource(const NodeParts& parts)
 
 void StepSource::offer(std::string cost_model_state) {
   if (cost_model_state.empty() || !parts_.options.plan.correct) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   offered_ = std::move(cost_model_state);
 }
 
 void StepSource::take_offered() {
   std::string cost_model_state;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     cost_model_state.swap(offered_);
   }
   // Each rank of a job brings the same.

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/online_model.h"
@@ -68,7 +68,7 @@ class StepSource {
   OnlineModel& model_;
   Reprofiling reprofiling_;
   std::uint64_t sealed_ = 0;  // steps
-  std::mutex mutex_;          // guards offered_
+  Mutex mutex_;               // guards offered_
   std::string offered_;
   std::string taken_;  // what was taken last of what was offered
 };

@@ -20,7 +20,7 @@ void TrainingMeter::planned(const StepPlan& plan) {
   const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   const double most = *std::max_element(seconds.begin(), seconds.end());
 
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   rank(seconds.size() - 1);
   totals_.imbalance = sum > 0 ? most * static_cast<double>(seconds.size()) / sum : 1;
   totals_.makespan_s = plan.makespan_s;
@@ -31,7 +31,7 @@ void TrainingMeter::sent(const StepPlan& plan, std::size_t receiver, std::uint32
   const PlannedMicrobatch& bin = plan.microbatch_of(receiver, microbatch);
   const auto counted = std::count_if(bin.samples.begin(), bin.samples.end(),
                                      [](const PlannedSample& sample) { return sample.weight > 0; });
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   totals_.microbatches_sent += 1;
   if (plan.predicts(receiver)) totals_.samples_sent += static_cast<std::uint64_t>(counted);
 }
@@ -41,7 +41,7 @@ void TrainingMeter::reported(const StepId& id, std::int32_t rank_number, const R
   const auto receiver = static_cast<std::size_t>(rank_number);
   const std::uint32_t microbatch = report.position.microbatch;
   const ModuleSeconds predicted = plan.predicted_of(receiver, microbatch);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   RankTotals& totals = rank(receiver);
   if (is_time(report.data_wait_s)) totals.data_wait += report.data_wait_s;
   double busy = 0;
@@ -74,7 +74,7 @@ void TrainingMeter::close(const OpenStep& step) {
 }
 
 TrainingTotals TrainingMeter::totals() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return totals_;
 }
 

@@ -2,9 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "loader/metrics/snapshot.h"
 #include "loader/plan/missing_reports.h"
 #include "loader/plan/step_plan.h"
@@ -36,7 +36,7 @@ class TrainingMeter {
   void close(const OpenStep& step);
   RankTotals& rank(std::size_t rank);
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   TrainingTotals totals_;
   OpenSteps<OpenStep> open_;
 };

@@ -3,7 +3,8 @@
 #include <c10/core/Allocator.h>
 
 #include <algorithm>
-#include <mutex>
+
+#include "base/mutex.h"
 
 namespace isocost {
 namespace {
@@ -25,21 +26,21 @@ class PeakMemory::Watcher final : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void* /*ptr*/, std::int64_t alloc_size, Total /*total_allocated*/,
                          Total /*total_reserved*/, c10::Device /*device*/) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     now_ += alloc_size;  // negative for a release
     peak_ = std::max(peak_, now_);
   }
   bool memoryProfilingEnabled() const override { return true; }
 
   std::int64_t peak() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return peak_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::int64_t now_ = 0;
-  std::int64_t peak_ = 0;
+  mutable Mutex mutex_;
+  std::int64_t now_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::int64_t peak_ ISOCOST_GUARDED_BY(mutex_) = 0;
 };
 
 PeakMemory::PeakMemory()

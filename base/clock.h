@@ -1,0 +1,24 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+namespace isocost {
+
+using MonotonicTime = std::chrono::steady_clock::time_point;
+
+/// Returns the present time, never earlier than a time that it returned before. Passed in, so that
+/// a test can set the time. Callable from any thread.
+using MonotonicClock = std::function<MonotonicTime()>;
+
+/// The machine's clock.
+inline MonotonicClock steady_clock() {
+  return [] { return std::chrono::steady_clock::now(); };
+}
+
+/// Seconds from `start` to `end`.
+inline double seconds_between(MonotonicTime start, MonotonicTime end) {
+  return std::chrono::duration<double>(end - start).count();
+}
+
+}  // namespace isocost
