@@ -103,7 +103,7 @@ Error JsonObject::wrong(std::string_view key, const std::string& what) const {
   return corrupt(document_->format, "'" + path_ + shown(key) + "' " + what);
 }
 
-Status JsonObject::only_keys(std::initializer_list<std::string_view> known) const {
+Status JsonObject::only_keys(std::span<const std::string_view> known) const {
   for (const auto& [key, value] : as_json(object_).items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       return wrong(key, "is not a known key");
@@ -188,6 +188,41 @@ Result<std::vector<std::int64_t>> JsonObject::wholes(std::string_view key, std::
     numbers.push_back(value[i].get<std::int64_t>());
   }
   return numbers;
+}
+
+Result<std::vector<double>> JsonObject::amounts(std::string_view key, std::size_t most) const {
+  if (!has(key)) return wrong(key, "is missing");
+  const json& value = as_json(object_).at(std::string(key));
+  if (!value.is_array()) return wrong(key, "must be an array");
+  if (value.size() > most) return wrong(key, "has more than " + std::to_string(most) + " entries");
+  std::vector<double> numbers;
+  numbers.reserve(value.size());
+  for (const json& entry : value) {
+    const double number = entry.is_number() ? entry.get<double>() : -1;
+    if (!std::isfinite(number) || number < 0) {
+      return wrong(std::string(key) + "." + std::to_string(numbers.size()),
+                   "must be a finite number that is not negative");
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+Result<std::vector<std::string>> JsonObject::text_list(std::string_view key,
+                                                       std::size_t most) const {
+  if (!has(key)) return wrong(key, "is missing");
+  const json& value = as_json(object_).at(std::string(key));
+  if (!value.is_array()) return wrong(key, "must be an array");
+  if (value.size() > most) return wrong(key, "has more than " + std::to_string(most) + " entries");
+  std::vector<std::string> texts;
+  texts.reserve(value.size());
+  for (const json& entry : value) {
+    if (!entry.is_string()) {
+      return wrong(std::string(key) + "." + std::to_string(texts.size()), "must be a string");
+    }
+    texts.push_back(entry.get<std::string>());
+  }
+  return texts;
 }
 
 Result<std::vector<JsonObject>> JsonObject::objects(std::string_view key, std::size_t most) const {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,7 +37,10 @@ class JsonObject {
   static Result<JsonObject> load(const std::filesystem::path& file, const JsonFormat& format);
 
   /// Errors: kCorrupt where there are other keys.
-  Status only_keys(std::initializer_list<std::string_view> known) const;
+  Status only_keys(std::span<const std::string_view> known) const;
+  Status only_keys(std::initializer_list<std::string_view> known) const {
+    return only_keys(std::span(known.begin(), known.size()));
+  }
   bool has(std::string_view key) const;
 
   Result<std::string> text(std::string_view key) const;
@@ -50,6 +54,10 @@ class JsonObject {
   /// An array of integers, at most so many, each from `least` to `greatest`.
   Result<std::vector<std::int64_t>> wholes(std::string_view key, std::size_t most,
                                            std::int64_t least, std::int64_t greatest) const;
+  /// An array of at most `most` numbers, each finite and not negative.
+  Result<std::vector<double>> amounts(std::string_view key, std::size_t most) const;
+  /// An array of at most `most` strings.
+  Result<std::vector<std::string>> text_list(std::string_view key, std::size_t most) const;
   /// An array of objects, at most so many.
   Result<std::vector<JsonObject>> objects(std::string_view key, std::size_t most) const;
   /// An object whose values are all strings, in the order of its keys.

@@ -9,7 +9,8 @@
 namespace isocost::cli {
 namespace {
 
-constexpr int kPollMs = 50;  // how soon a stop is seen
+constexpr std::string_view kMetrics = "/metrics";
+constexpr int kPollMs = 50;  // within which a stop is noticed
 
 struct UrlDeleter {
   void operator()(CURLU* url) const { curl_url_cleanup(url); }
@@ -58,7 +59,7 @@ void set_up(CURL* easy, const std::string& url, const HttpLimits& limits, Body& 
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &body);
 }
 
-// Runs the transfer to its end, or to the stop.
+// Runs the transfer until it ends or the stop is requested.
 Result<CURLcode> transfer(CURLM* multi, const std::stop_token& stop) {
   for (int running = 1; running > 0;) {
     if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped");
@@ -84,8 +85,8 @@ Error failure(const std::string& url, CURLcode code, const Body& body, const Htt
                   ": nothing listens there. Start the node with isocost serve --metrics 9464; for "
                   "a node elsewhere, open a tunnel: ssh -L 9464:127.0.0.1:9464 HOST"};
     case CURLE_OPERATION_TIMEDOUT:
-      return {ErrorCode::kDeadlineExceeded,
-              url + ": no whole answer within " + std::to_string(limits.timeout.count()) + " ms"};
+      return {ErrorCode::kDeadlineExceeded, url + ": no complete answer within " +
+                                                std::to_string(limits.timeout.count()) + " ms"};
     default:
       return {ErrorCode::kIo, url + ": " + curl_easy_strerror(code)};
   }
@@ -93,7 +94,7 @@ Error failure(const std::string& url, CURLcode code, const Body& body, const Htt
 
 }  // namespace
 
-Result<std::string> metrics_url(const std::string& text) {
+Result<std::string> status_url(const std::string& text) {
   const bool port_alone = !text.empty() && std::all_of(text.begin(), text.end(),
                                                        [](char c) { return c >= '0' && c <= '9'; });
   const std::string completed = port_alone ? "http://127.0.0.1:" + text : text;
@@ -107,10 +108,13 @@ Result<std::string> metrics_url(const std::string& text) {
   const std::string scheme = parsed ? url_part(url.get(), CURLUPART_SCHEME) : "";
   if (scheme != "http" && scheme != "https") {
     return Error(ErrorCode::kInvalidArgument,
-                 "'" + text + "' is no address of a node's metrics: give http://HOST:PORT");
+                 "'" + text + "' is not an address of a node's metrics: give http://HOST:PORT");
   }
-  if (url_part(url.get(), CURLUPART_PATH) == "/") {
-    curl_url_set(url.get(), CURLUPART_PATH, "/metrics", 0);
+  std::string path = url_part(url.get(), CURLUPART_PATH);
+  if (path == "/") path = kMetrics;
+  if (path.ends_with(kMetrics)) {
+    path.replace(path.size() - kMetrics.size(), kMetrics.size(), "/status.json");
+    curl_url_set(url.get(), CURLUPART_PATH, path.c_str(), 0);
   }
   return url_part(url.get(), CURLUPART_URL);
 }
@@ -119,7 +123,7 @@ Result<std::string> http_get(const std::string& url, const HttpLimits& limits,
                              const std::stop_token& stop) {
   static const CURLcode initialised = curl_global_init(CURL_GLOBAL_DEFAULT);
   Body body{{}, limits.max_bytes};
-  // The transfer is taken out of the handle before either goes.
+  // The transfer is removed from `multi` below, before either handle is freed.
   const Easy easy(curl_easy_init());
   const Multi multi(curl_multi_init());
   if (initialised != CURLE_OK || !easy || !multi) {
@@ -136,7 +140,7 @@ Result<std::string> http_get(const std::string& url, const HttpLimits& limits,
   if (status != 200) {
     return Error(ErrorCode::kUnsupported, url + " answered with HTTP status " +
                                               std::to_string(status) +
-                                              ": that is no node's /metrics");
+                                              ": no isocost node serves its status there");
   }
   return std::move(body.bytes);
 }

@@ -19,6 +19,7 @@
 #include "cli/number_range.h"
 #include "cli/signal_stop.h"
 #include "cli/top_view.h"
+#include "loader/metrics/status_json.h"
 
 namespace isocost::cli {
 namespace {
@@ -33,19 +34,18 @@ struct TopArguments {
 
 constexpr std::size_t kMostRanksOnce = 64;
 constexpr double kWindowSeconds = 30;  // over which counters are shown while it runs
-constexpr std::size_t kMostScrapes = 600;
 
-Result<Scrape> scrape(const std::string& url, const TopArguments& arguments,
-                      const std::stop_token& stop) {
+Result<NodeMetrics> fetch(const std::string& url, const TopArguments& arguments,
+                          const std::stop_token& stop) {
   HttpLimits limits;
   limits.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * arguments.timeout_s));
   ISOCOST_ASSIGN(const std::string text, http_get(url, limits, stop));
-  auto read = read_scrape(text);
-  if (!read) return std::move(read).error().with_context(url);
-  return read;
+  auto status = parse_status(text);
+  if (!status) return std::move(status).error().with_context(url);
+  return status;
 }
 
-// The screen while it lasts: an alternate one without cursor, so that nothing is left behind.
+// Switches to the terminal's alternate screen and back, so that nothing is left behind.
 class Screen {
  public:
   Screen() { put("\033[?1049h\033[?25l"); }
@@ -55,7 +55,7 @@ class Screen {
 
   static std::size_t rows() { return size().ws_row > 0 ? size().ws_row : 24; }
 
-  // Lines that are too long or too many are cut off; `text` is ASCII.
+  // Cuts off what the terminal has no room for; `text` is ASCII.
   static void show(std::string_view text) {
     const std::size_t columns = size().ws_col > 0 ? size().ws_col : 80;
     std::string out = "\033[H";
@@ -80,7 +80,7 @@ class Screen {
   }
 };
 
-// False where the wait ended because of the stop.
+// Returns false if the stop ended the wait.
 bool wait_for(double seconds, const std::stop_token& stop) {
   Mutex mutex;
   ConditionVariable never;
@@ -89,50 +89,53 @@ bool wait_for(double seconds, const std::stop_token& stop) {
   return !stop.stop_requested();
 }
 
-// The scrapes of the last while, oldest first.
-void keep(std::deque<Scrape>& scrapes, Scrape scrape) {
-  constexpr auto kUptime = "uptime_seconds";
-  const double now = scrape.value(kUptime);
-  if (!scrapes.empty() && now < scrapes.back().value(kUptime)) scrapes.clear();  // another process
-  scrapes.push_back(std::move(scrape));
-  while (scrapes.size() > 2 &&
-         (scrapes[1].value(kUptime) <= now - kWindowSeconds || scrapes.size() > kMostScrapes)) {
-    scrapes.pop_front();
+// Keeps the newest snapshot and, a second or more apart, those of the last kWindowSeconds before
+// it, oldest first.
+void keep(std::deque<NodeMetrics>& snapshots, NodeMetrics snapshot) {
+  const double now = snapshot.uptime_s;
+  if (!snapshots.empty() && now < snapshots.back().uptime_s) snapshots.clear();  // another process
+  const std::size_t count = snapshots.size();
+  if (count > 1 && snapshots[count - 1].uptime_s - snapshots[count - 2].uptime_s < 1) {
+    snapshots.pop_back();
+  }
+  snapshots.push_back(std::move(snapshot));
+  while (snapshots.size() > 2 && snapshots[1].uptime_s <= now - kWindowSeconds) {
+    snapshots.pop_front();
   }
 }
 
-// Until it is stopped: a node that does not answer for a while may come back.
+// Runs until it is stopped. A node that does not answer for a while may come back.
 Status watch(const std::string& url, const TopArguments& arguments, const std::stop_token& stop) {
   constexpr std::size_t kRowsAboveRanks = 20;
-  std::deque<Scrape> scrapes;
-  ISOCOST_ASSIGN(Scrape first, scrape(url, arguments, stop));
-  keep(scrapes, std::move(first));
-  const Scrape beginning;
+  std::deque<NodeMetrics> snapshots;
+  ISOCOST_ASSIGN(NodeMetrics first, fetch(url, arguments, stop));
+  keep(snapshots, std::move(first));
+  const NodeMetrics start;
   const Screen screen;
   std::string trouble;
   do {
-    const Scrape& before = scrapes.size() > 1 ? scrapes.front() : beginning;
+    const NodeMetrics& before = snapshots.size() > 1 ? snapshots.front() : start;
     const std::size_t rows = Screen::rows();
     const std::size_t ranks = rows > kRowsAboveRanks + 1 ? rows - kRowsAboveRanks : 1;
-    Screen::show((trouble.empty() ? "" : "no news: " + trouble + "\n") +
-                 top_table({url, scrapes.back(), before}, ranks));
+    Screen::show((trouble.empty() ? "" : "no answer: " + trouble + "\n") +
+                 top_table({url, snapshots.back(), before}, ranks));
     if (!wait_for(arguments.interval_s, stop)) break;
-    auto next = scrape(url, arguments, stop);
+    auto next = fetch(url, arguments, stop);
     trouble = next ? "" : next.error().message();
-    if (next) keep(scrapes, *std::move(next));
+    if (next) keep(snapshots, *std::move(next));
   } while (!stop.stop_requested());
   return {};
 }
 
 Status top(const TopArguments& arguments) {
   const SignalStop signals;
-  ISOCOST_ASSIGN(const std::string url, metrics_url(arguments.address));
+  ISOCOST_ASSIGN(const std::string url, status_url(arguments.address));
   if (!arguments.once && !arguments.json && isatty(STDOUT_FILENO) != 0) {
     return watch(url, arguments, signals.token());
   }
-  ISOCOST_ASSIGN(const Scrape now, scrape(url, arguments, signals.token()));
-  const Scrape beginning;
-  const TopView view{url, now, beginning};
+  ISOCOST_ASSIGN(const NodeMetrics now, fetch(url, arguments, signals.token()));
+  const NodeMetrics start;
+  const TopView view{url, now, start};
   std::printf("%s\n",
               arguments.json ? top_json(view).c_str() : top_table(view, kMostRanksOnce).c_str());
   return {};
@@ -142,22 +145,24 @@ Status top(const TopArguments& arguments) {
 
 void add_top(CLI::App& app, Run& run) {
   CLI::App* command =
-      app.add_subcommand("top", "Watch a node: predictions, balance, queues, rates.");
+      app.add_subcommand("top", "Watch a node: rates, queues, balance, predictions.");
   auto arguments = std::make_shared<TopArguments>();
   command
       ->add_option("URL", arguments->address,
-                   "Where the node serves metrics; PORT and HOST:PORT will do")
+                   "Address of the node's metrics: a URL, HOST:PORT, or PORT on this host")
       ->capture_default_str();
-  command->add_option("--interval", arguments->interval_s, "Seconds between two looks")
+  command->add_option("--interval", arguments->interval_s, "Seconds between two requests")
       ->check(number_range(0.1, 3600))
       ->capture_default_str();
-  command->add_option("--timeout", arguments->timeout_s, "Seconds to wait for an answer")
+  command
+      ->add_option("--timeout", arguments->timeout_s, "Seconds to wait for an answer of the node")
       ->check(number_range(0.1, 600))
       ->capture_default_str();
   command->add_flag("--once", arguments->once,
-                    "Print one table, counted since the node's start, and end; so without a "
-                    "terminal.");
-  command->add_flag("--json", arguments->json, "The same as a JSON document.");
+                    "Print one table, counted since the node's start, and exit. This is the "
+                    "default if the output is not a terminal.");
+  command->add_flag("--json", arguments->json,
+                    "Print one JSON document, counted since the node's start, and exit.");
   command->footer(
       "Examples:\n"
       "  isocost serve --data data/shards --metrics 9464 &\n"
@@ -165,9 +170,8 @@ void add_top(CLI::App& app, Run& run) {
       "  isocost top http://127.0.0.1:9465 --interval 5\n"
       "  ssh -NL 9464:127.0.0.1:9464 loader3 & isocost top    # a node on another host\n"
       "  isocost top --json | jq .modules.vision.mape\n"
-      "Ctrl-C ends it. docs/metrics.md explains what is shown. Status: 0, 1 where no node "
-      "answers,\n"
-      "2 wrong call.");
+      "Ctrl-C ends it. docs/metrics.md explains the output. Exit status: 0; 1 if no node answers;\n"
+      "2 for a wrong call.");
   command->callback([arguments, &run] {
     run = [arguments]() -> Result<int> {
       ISOCOST_TRY(top(*arguments));

@@ -3,152 +3,111 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <numeric>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "loader/metrics/reader.h"
+#include "loader/metrics/status_json.h"
 
 namespace isocost::cli {
 namespace {
 
-constexpr std::string_view kPrefix = "isocost_";
-constexpr std::size_t kMostModules = 16;
+using nlohmann::ordered_json;
+
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-bool is_plain(std::string_view name) {
-  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-  });
-}
-
-bool is_place(std::string_view name) {
-  return name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
-           return c == ',' || c == ' ' || is_plain({&c, 1});
-         });
-}
-
-std::optional<std::int64_t> number_of(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
-}
+using ModuleFactors = CorrectionStatus::ModuleFactors;
 
 double share(double part, double whole) { return whole > 0 ? part / whole : kUnknown; }
 
-void take_module(Scrape& scrape, const MetricSample& sample, const std::string& name) {
-  Scrape::Module& module = scrape.modules[std::string(sample.label("module"))];
-  if (name == "prediction_error_ratio") module.error = sample.value;
-  if (name == "correction_fixed_factor") module.fixed_factor = sample.value;
-  const auto bucket = number_of(sample.label("bucket"));
-  if (name == "correction_factor" && bucket) module.factors[*bucket] = sample.value;
+std::string name_of(std::size_t module) {
+  return std::string(module_name(static_cast<Module>(module)));
 }
 
-void take_rank(Scrape& scrape, const MetricSample& sample, const std::string& name,
-               std::int64_t number) {
-  Scrape::Rank& rank = scrape.ranks[number];
-  if (name == "rank_slowdown") rank.slowdown_factor = sample.value;
-  if (name == "rank_busy_seconds_total") rank.busy = sample.value;
-  if (name == "rank_idle_seconds_total") rank.idle = sample.value;
-  if (name == "data_wait_seconds_total") rank.data_wait = sample.value;
-  if (name == "rank_place" && is_place(sample.label("place"))) rank.place = sample.label("place");
-  const std::string module(sample.label("module"));
-  if (module.empty()) return;
-  if (name == "predicted_seconds_total") rank.modules[module].predicted = sample.value;
-  if (name == "measured_seconds_total") rank.modules[module].measured = sample.value;
+void subtract(RankTotals& from, const RankTotals& what) {
+  for (std::size_t m = 0; m < kModules; ++m) {
+    from.predicted.at(m) -= what.predicted.at(m);
+    from.measured.at(m) -= what.measured.at(m);
+  }
+  from.busy -= what.busy;
+  from.idle -= what.idle;
+  from.data_wait -= what.data_wait;
 }
 
-// None where the module was not measured.
-Scrape::Seconds seconds_of(const std::map<std::string, Scrape::Seconds>& modules,
-                           const std::string& name) {
-  const auto found = modules.find(name);
-  return found == modules.end() ? Scrape::Seconds{} : found->second;
-}
-
-// What grew since; all of it where the node was started anew meanwhile.
+// What was counted between two snapshots.
 struct Growth {
-  explicit Growth(const TopView& view) : now(view.now), before(view.before) {
-    if (now.value("uptime_seconds") < before.value("uptime_seconds")) before = Scrape{};
-    window = now.value("uptime_seconds") - before.value("uptime_seconds");
-  }
-
-  double of(const std::string& counter) const { return now.value(counter) - before.value(counter); }
-  double per_second(const std::string& counter) const { return share(of(counter), window); }
-  Scrape::Rank of(std::int64_t number) const {
-    Scrape::Rank rank = now.ranks.at(number);
-    const auto old = before.ranks.find(number);
-    if (old == before.ranks.end()) return rank;
-    rank.busy -= old->second.busy;
-    rank.idle -= old->second.idle;
-    rank.data_wait -= old->second.data_wait;
-    for (auto& [name, seconds] : rank.modules) {
-      const auto its = old->second.modules.find(name);
-      if (its == old->second.modules.end()) continue;
-      seconds.predicted -= its->second.predicted;
-      seconds.measured -= its->second.measured;
-    }
-    return rank;
-  }
-
-  const Scrape& now;
-  Scrape before;
-  double window = 0;
-};
-
-// Sums and shares over all ranks.
-struct Sums {
-  std::map<std::string, Scrape::Seconds> modules;
+  double window_s = 0;
+  double samples_per_s = kUnknown;
+  double steps_per_s = kUnknown;
+  double decoded_bytes_per_s = kUnknown;
+  std::vector<RankTotals> ranks;
+  RankTotals sum;  // of all ranks
   double idle_share = kUnknown;
   double data_wait_share = kUnknown;
 };
 
-Sums sums_of(const Growth& growth) {
-  Sums sums;
-  double busy = 0;
-  double idle = 0;
-  double wait = 0;
-  for (const auto& [number, ignored] : growth.now.ranks) {
-    const Scrape::Rank rank = growth.of(number);
-    busy += rank.busy;
-    idle += rank.idle;
-    wait += rank.data_wait;
-    for (const auto& [name, seconds] : rank.modules) {
-      sums.modules[name].predicted += seconds.predicted;
-      sums.modules[name].measured += seconds.measured;
-    }
+Growth growth_of(const TopView& view) {
+  const NodeMetrics start;
+  const NodeMetrics& now = view.now;
+  const NodeMetrics& before = now.uptime_s < view.before.uptime_s ? start : view.before;
+  Growth growth;
+  growth.window_s = now.uptime_s - before.uptime_s;
+  const auto per_second = [&growth](auto value, auto earlier) {
+    return share(static_cast<double>(value) - static_cast<double>(earlier), growth.window_s);
+  };
+  growth.samples_per_s = per_second(now.training.samples_sent, before.training.samples_sent);
+  growth.steps_per_s = per_second(now.summary.steps, before.summary.steps);
+  growth.decoded_bytes_per_s = per_second(now.decoded_bytes, before.decoded_bytes);
+
+  growth.ranks = now.training.ranks;
+  const auto& earlier = before.training.ranks;
+  for (std::size_t r = 0; r < std::min(growth.ranks.size(), earlier.size()); ++r) {
+    subtract(growth.ranks[r], earlier[r]);
   }
-  sums.idle_share = share(idle, busy + idle);
-  sums.data_wait_share = share(wait, growth.window * static_cast<double>(growth.now.ranks.size()));
-  return sums;
+  RankTotals& sum = growth.sum;
+  for (const RankTotals& rank : growth.ranks) {
+    for (std::size_t m = 0; m < kModules; ++m) {
+      sum.predicted.at(m) += rank.predicted.at(m);
+      sum.measured.at(m) += rank.measured.at(m);
+    }
+    sum.busy += rank.busy;
+    sum.idle += rank.idle;
+    sum.data_wait += rank.data_wait;
+  }
+  growth.idle_share = share(sum.idle, sum.busy + sum.idle);
+  growth.data_wait_share =
+      share(sum.data_wait, growth.window_s * static_cast<double>(growth.ranks.size()));
+  return growth;
 }
 
-nlohmann::ordered_json json_of(const Scrape::Seconds& seconds) {
-  return {{"predicted_s", seconds.predicted}, {"measured_s", seconds.measured}};
+ordered_json seconds_json(const RankTotals& totals, std::size_t module) {
+  return {{"predicted_s", totals.predicted.at(module)}, {"measured_s", totals.measured.at(module)}};
 }
 
-nlohmann::ordered_json json_of(const Scrape::Module& module, const Scrape::Seconds& seconds) {
-  nlohmann::ordered_json json = json_of(seconds);
-  json["mape"] = module.error;
-  json["fixed_factor"] = module.fixed_factor;
-  for (const auto& [bucket, factor] : module.factors) {
-    json["factors"][std::to_string(bucket)] = factor;
+ordered_json module_json(const NodeMetrics& now, const RankTotals& sum, std::size_t module) {
+  const ModuleFactors& factors = now.correction.modules.at(module);
+  ordered_json json = seconds_json(sum, module);
+  json["mape"] = now.summary.mape.at(module);
+  json["fixed_factor"] = factors.fixed;
+  for (std::size_t b = 0; b < kShapeBuckets; ++b) {
+    json["factors"][bucket_label(b)] = factors.buckets.at(b);
   }
   return json;
 }
 
-nlohmann::ordered_json json_of(std::int64_t number, const Scrape::Rank& rank) {
-  nlohmann::ordered_json json = {{"rank", number},
-                                 {"slowdown_factor", rank.slowdown_factor},
-                                 {"busy_s", rank.busy},
-                                 {"idle_s", rank.idle},
-                                 {"data_wait_s", rank.data_wait}};
-  if (!rank.place.empty()) json["place"] = rank.place;
-  for (const auto& [name, seconds] : rank.modules) json["modules"][name] = json_of(seconds);
+ordered_json rank_json(const NodeMetrics& now, const RankTotals& totals, std::size_t rank) {
+  ordered_json json = {{"rank", rank},
+                       {"slowdown", now.correction.rank_slowdowns[rank]},
+                       {"busy_s", totals.busy},
+                       {"idle_s", totals.idle},
+                       {"data_wait_s", totals.data_wait}};
+  if (!now.places.empty()) json["place"] = now.places[rank];
+  for (std::size_t m = 0; m < kModules; ++m) json["modules"][name_of(m)] = seconds_json(totals, m);
   return json;
 }
 
@@ -160,6 +119,10 @@ std::string percent(double value) {
   return std::isfinite(value) ? fmt::format("{:.2f} %", 100 * value) : std::string("-");
 }
 
+std::string factor(double value) {
+  return std::isfinite(value) ? fmt::format("{:.3f}", value) : std::string("-");
+}
+
 std::string bytes(double value) {
   if (!std::isfinite(value)) return "-";
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -168,195 +131,150 @@ std::string bytes(double value) {
   return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
-// How far predictions were off in sum; positive: too expensive.
-double bias(const Scrape::Seconds& seconds) {
-  return share(seconds.predicted - seconds.measured, seconds.measured);
-}
+std::string bytes(std::int64_t value) { return bytes(static_cast<double>(value)); }
 
-std::string head_lines(const TopView& view, const Growth& growth, const Sums& sums) {
-  const Scrape& now = view.now;
-  const auto v = [&now](const char* name) { return now.value(name); };
+std::string head_lines(const TopView& view, const Growth& growth) {
+  const NodeMetrics& now = view.now;
+  const auto& oldest = now.queue.oldest;
   std::string out = fmt::format("isocost top  {}  up {:.0f} s, counted over {:.0f} s\n\n", view.url,
-                                v("uptime_seconds"), growth.window);
-  out += fmt::format("job         epoch {}, step {}; {:.0f} of {:.0f} ranks connected\n",
-                     number(now.known("epoch"), "", 9), number(now.known("step"), "", 9),
-                     v("ranks_connected"), v("ranks"));
-  out += fmt::format("throughput  {}, {}, decoded {}/s\n",
-                     number(growth.per_second("samples_delivered_total"), " samples/s"),
-                     number(growth.per_second("steps_planned_total"), " steps/s"),
-                     bytes(growth.per_second("decoded_bytes_total")));
-  out += fmt::format("samples     {:.0f} delivered, {:.0f} bad, {:.0f} decoded again\n",
-                     v("samples_delivered_total"), v("samples_bad_total"),
-                     v("samples_decoded_again_total"));
-  out += fmt::format("memory      {} of {}, peak {}\n", bytes(v("memory_in_use_bytes")),
-                     bytes(v("memory_budget_bytes")), bytes(v("memory_peak_bytes")));
+                                now.uptime_s, growth.window_s);
+  out += fmt::format("job         epoch {}, step {}; {} of {} ranks connected\n",
+                     oldest ? std::to_string(oldest->epoch) : "-",
+                     oldest ? std::to_string(oldest->step) : "-", now.ranks_present, now.ranks);
+  out +=
+      fmt::format("throughput  {}, {}, decoded {}/s\n", number(growth.samples_per_s, " samples/s"),
+                  number(growth.steps_per_s, " steps/s"), bytes(growth.decoded_bytes_per_s));
+  out += fmt::format("samples     {} delivered, {} bad, {} decoded again\n",
+                     now.training.samples_sent, now.summary.bad, now.summary.decoded_again);
+  out += fmt::format("memory      {} of {}, peak {}\n", bytes(now.memory_bytes),
+                     bytes(now.memory_budget_bytes), bytes(now.summary.memory_peak_bytes));
   out += fmt::format(
-      "queues      planned {:.0f} microbatches, decoded {:.0f} samples ({}), unacknowledged {:.0f} "
+      "queues      planned {} microbatches, decoded {} samples ({}), unacknowledged {} "
       "microbatches\n",
-      v("queue_planned_microbatches"), v("queue_decoded_samples"), bytes(v("queue_decoded_bytes")),
-      v("queue_unacknowledged_microbatches"));
+      now.queue.planned, now.waiting_samples, bytes(now.waiting_bytes), now.queue.unacknowledged);
   out += fmt::format("plan        imbalance {}, makespan {} (bound {})\n",
-                     number(now.known("plan_imbalance_ratio"), "", 5),
-                     number(now.known("plan_makespan_seconds"), " s"),
-                     number(now.known("plan_lower_bound_seconds"), " s"));
-  out += fmt::format("ranks       idle {}, data wait {}\n", percent(sums.idle_share),
-                     percent(sums.data_wait_share));
+                     number(now.training.imbalance, "", 5), number(now.training.makespan_s, " s"),
+                     number(now.training.lower_bound_s, " s"));
+  out += fmt::format("ranks       idle {}, data wait {}\n", percent(growth.idle_share),
+                     percent(growth.data_wait_share));
   return out;
 }
 
-std::string correction_line(const Scrape& now) {
-  const auto v = [&now](const char* name) { return now.value(name); };
-  const char* gate = v("correction_on") > 0 ? "on" : "shut";
-  if (v("correction_enabled") == 0) gate = "off (correct = off)";
-  return fmt::format(
-      "correction  {}: gain {} against overhead {}; {:.0f} drifts{}; {:.0f} measured, {:.0f} "
-      "rejected\n",
-      gate, percent(v("correction_gain_ratio")), percent(v("correction_overhead_ratio")),
-      v("drifts_total"), v("reprofile_suggested") > 0 ? " (profile again)" : "",
-      v("measurements_total"), v("measurements_rejected_total"));
+std::string correction_line(const NodeMetrics& now) {
+  const CorrectionStatus& correction = now.correction;
+  const char* state = correction.on ? "on" : "paused";
+  if (!now.correct) state = "off (correct = off)";
+  return fmt::format("correction  {}: gain {}, overhead {}; {} drifts{}; {} reports, {} rejected\n",
+                     state, percent(correction.gain), percent(correction.overhead),
+                     correction.drifts,
+                     correction.reprofile_suggested ? " (measure the model profile again)" : "",
+                     now.summary.measurements, now.summary.reports_rejected);
 }
 
-// What most buckets have, then those that differ, the farthest first.
-std::string factor_list(const Scrape::Module& module) {
+// The median factor, then the factors that differ from it, the most different first.
+std::string factor_list(const ModuleFactors& factors) {
   constexpr std::size_t kMost = 4;
   constexpr double kLeast = 0.005;
-  if (module.factors.empty()) return "";
-  std::vector<double> sorted;
-  sorted.reserve(module.factors.size());
-  for (const auto& [bucket, factor] : module.factors) sorted.push_back(factor);
+  std::vector<double> sorted(factors.buckets.begin(), factors.buckets.end());
+  if (!std::all_of(sorted.begin(), sorted.end(), [](double f) { return std::isfinite(f); })) {
+    return "-";
+  }
   std::sort(sorted.begin(), sorted.end());
   const double common = sorted[sorted.size() / 2];
-  const auto distance = [common](double factor) { return std::abs(factor / common - 1); };
+  const auto distance = [&](std::size_t bucket) {
+    return common > 0 ? std::abs(factors.buckets.at(bucket) / common - 1) : 0;
+  };
 
-  std::vector<std::pair<std::int64_t, double>> others;
-  for (const auto& factor : module.factors) {
-    if (distance(factor.second) >= kLeast) others.emplace_back(factor);
+  std::vector<std::size_t> others;
+  for (std::size_t b = 0; b < kShapeBuckets; ++b) {
+    if (distance(b) >= kLeast) others.push_back(b);
   }
-  std::sort(others.begin(), others.end(), [&distance](const auto& a, const auto& b) {
-    return std::pair(distance(b.second), a.first) < std::pair(distance(a.second), b.first);
-  });
-  std::string out = fmt::format("{:.3f}", common);
+  std::stable_sort(others.begin(), others.end(),
+                   [&](std::size_t a, std::size_t b) { return distance(a) > distance(b); });
+  std::string out = factor(common);
   for (std::size_t i = 0; i < std::min(others.size(), kMost); ++i) {
-    out += fmt::format(", {}: {:.3f}", others[i].first, others[i].second);
+    out += fmt::format(", {}: {}", bucket_label(others[i]), factor(factors.buckets.at(others[i])));
   }
   return others.size() > kMost ? out + fmt::format(", {} more", others.size() - kMost) : out;
 }
 
-std::string module_lines(const Scrape& now, const Sums& sums) {
+std::string module_lines(const NodeMetrics& now, const RankTotals& sum) {
   std::string out =
       fmt::format("{:<8} {:>12} {:>12} {:>9} {:>9} {:>7}  {}\n", "module", "predicted s",
-                  "measured s", "off by", "MAPE", "fixed", "factors by length");
-  for (const auto& [name, module] : now.modules) {
-    const Scrape::Seconds seconds = seconds_of(sums.modules, name);
-    out += fmt::format("{:<8} {:>12} {:>12} {:>9} {:>9} {:>7.3f}  {}\n", name,
-                       number(seconds.predicted), number(seconds.measured), percent(bias(seconds)),
-                       percent(module.error), module.fixed_factor, factor_list(module));
+                  "measured s", "bias", "MAPE", "fixed", "factors by length");
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const ModuleFactors& factors = now.correction.modules.at(m);
+    const double predicted = sum.predicted.at(m);
+    const double measured = sum.measured.at(m);
+    out +=
+        fmt::format("{:<8} {:>12} {:>12} {:>9} {:>9} {:>7}  {}\n", name_of(m), number(predicted),
+                    number(measured), percent(share(predicted - measured, measured)),
+                    percent(now.summary.mape.at(m)), factor(factors.fixed), factor_list(factors));
   }
   return out;
 }
 
-std::string rank_lines(const Growth& growth, std::size_t most) {
-  std::vector<std::pair<std::int64_t, Scrape::Rank>> ranks;
-  ranks.reserve(growth.now.ranks.size());
-  for (const auto& [number, ignored] : growth.now.ranks) {
-    ranks.emplace_back(number, growth.of(number));
-  }
-  if (ranks.size() > most) {
-    std::stable_sort(ranks.begin(), ranks.end(),
-                     [](const auto& a, const auto& b) { return a.second.busy > b.second.busy; });
-    ranks.resize(most);
-  }
+// Numbers of the ranks to show, in ascending order where all are shown.
+std::vector<std::size_t> busiest(const std::vector<RankTotals>& ranks, std::size_t most) {
+  std::vector<std::size_t> numbers(ranks.size());
+  std::iota(numbers.begin(), numbers.end(), std::size_t{0});
+  if (numbers.size() <= most) return numbers;
+  std::stable_sort(numbers.begin(), numbers.end(), [&ranks](std::size_t a, std::size_t b) {
+    return ranks[a].busy > ranks[b].busy;
+  });
+  numbers.resize(most);
+  return numbers;
+}
+
+std::string rank_lines(const NodeMetrics& now, const Growth& growth, std::size_t most) {
   std::string out =
-      fmt::format("{:>5} {:>7} {:>8} {:>8} {:>8}", "rank", "factor", "busy s", "idle", "wait");
-  for (const auto& [name, ignored] : growth.now.modules) {
-    out += fmt::format("  {:>16}", name + " pred/meas");
+      fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8}", "rank", "slowdown", "busy s", "idle", "wait");
+  for (std::size_t m = 0; m < kModules; ++m) {
+    out += fmt::format("  {:>16}", name_of(m) + " pred/meas");
   }
-  const bool places = std::any_of(ranks.begin(), ranks.end(),
-                                  [](const auto& rank) { return !rank.second.place.empty(); });
-  out += places ? "  place\n" : "\n";
-  for (const auto& [rank_number, rank] : ranks) {
-    out += fmt::format("{:>5} {:>7.3f} {:>8} {:>8} {:>8}", rank_number, rank.slowdown_factor,
+  out += now.places.empty() ? "\n" : "  place\n";
+  const std::vector<std::size_t> shown = busiest(growth.ranks, most);
+  for (const std::size_t r : shown) {
+    const RankTotals& rank = growth.ranks[r];
+    out += fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8}", r, factor(now.correction.rank_slowdowns[r]),
                        number(rank.busy), percent(share(rank.idle, rank.busy + rank.idle)),
-                       percent(share(rank.data_wait, growth.window)));
-    for (const auto& [name, ignored] : growth.now.modules) {
-      const Scrape::Seconds seconds = seconds_of(rank.modules, name);
-      out += fmt::format("  {:>16}", number(seconds.predicted) + "/" + number(seconds.measured));
+                       percent(share(rank.data_wait, growth.window_s)));
+    for (std::size_t m = 0; m < kModules; ++m) {
+      out +=
+          fmt::format("  {:>16}", number(rank.predicted.at(m)) + "/" + number(rank.measured.at(m)));
     }
-    out += rank.place.empty() ? "\n" : "  " + rank.place + "\n";
+    out += now.places.empty() ? "\n" : "  " + now.places[r] + "\n";
   }
-  const std::size_t hidden = growth.now.ranks.size() - ranks.size();
-  return hidden > 0 ? out + fmt::format("{} ranks that were less busy are not shown\n", hidden)
-                    : out;
+  const std::size_t hidden = growth.ranks.size() - shown.size();
+  return hidden > 0 ? out + fmt::format("{} less busy ranks are not shown\n", hidden) : out;
 }
 
 }  // namespace
 
-double Scrape::known(const std::string& name) const {
-  const auto found = values.find(name);
-  return found == values.end() ? kUnknown : found->second;
-}
-
-double Scrape::value(const std::string& name) const {
-  const auto found = values.find(name);
-  return found == values.end() ? 0 : found->second;
-}
-
-Result<Scrape> read_scrape(std::string_view text) {
-  ISOCOST_ASSIGN(const std::vector<MetricSample> samples, parse_prometheus_text(text));
-  Scrape scrape;
-  for (const MetricSample& sample : samples) {
-    if (!sample.name.starts_with(kPrefix) || !std::isfinite(sample.value)) continue;
-    const std::string name = sample.name.substr(kPrefix.size());
-    const std::string_view module = sample.label("module");
-    if (!is_plain(name + std::string(module))) {
-      return Error(ErrorCode::kCorrupt, "the metrics name a module or metric that cannot be");
-    }
-    if (!module.empty()) scrape.modules.try_emplace(std::string(module));
-    if (scrape.modules.size() > kMostModules) {
-      return Error(ErrorCode::kCorrupt, "the metrics name more than 16 modules");
-    }
-    if (sample.labels.empty()) {
-      scrape.values[name] = sample.value;
-    } else if (const auto rank = number_of(sample.label("rank"))) {
-      take_rank(scrape, sample, name, *rank);
-    } else if (!module.empty()) {
-      take_module(scrape, sample, name);
-    }
-  }
-  if (!scrape.values.contains("uptime_seconds")) {
-    return Error(ErrorCode::kUnsupported,
-                 "these are another program's metrics: isocost_uptime_seconds is not among them");
-  }
-  return scrape;
-}
-
 std::string top_json(const TopView& view) {
-  const Growth growth(view);
-  const Sums sums = sums_of(growth);
-  nlohmann::ordered_json json = {{"url", view.url},
-                                 {"window_s", growth.window},
-                                 {"samples_per_s", growth.per_second("samples_delivered_total")},
-                                 {"steps_per_s", growth.per_second("steps_planned_total")},
-                                 {"decoded_bytes_per_s", growth.per_second("decoded_bytes_total")},
-                                 {"idle_share", sums.idle_share},
-                                 {"data_wait_share", sums.data_wait_share}};
-  json["node"] = view.now.values;
-  json["modules"] = nlohmann::ordered_json::object();
-  for (const auto& [name, module] : view.now.modules) {
-    json["modules"][name] = json_of(module, seconds_of(sums.modules, name));
+  const Growth growth = growth_of(view);
+  ordered_json json = {{"url", view.url},
+                       {"window_s", growth.window_s},
+                       {"samples_per_s", growth.samples_per_s},
+                       {"steps_per_s", growth.steps_per_s},
+                       {"decoded_bytes_per_s", growth.decoded_bytes_per_s},
+                       {"idle_share", growth.idle_share},
+                       {"data_wait_share", growth.data_wait_share}};
+  json["node"] = ordered_json::parse(status_json(view.now))["node"];
+  for (std::size_t m = 0; m < kModules; ++m) {
+    json["modules"][name_of(m)] = module_json(view.now, growth.sum, m);
   }
-  json["ranks"] = nlohmann::ordered_json::array();
-  for (const auto& [number, ignored] : view.now.ranks) {
-    json["ranks"].push_back(json_of(number, growth.of(number)));
+  json["ranks"] = ordered_json::array();
+  for (std::size_t r = 0; r < growth.ranks.size(); ++r) {
+    json["ranks"].push_back(rank_json(view.now, growth.ranks[r], r));
   }
-  return json.dump(2);
+  return json.dump(2, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 std::string top_table(const TopView& view, std::size_t most_ranks) {
-  const Growth growth(view);
-  const Sums sums = sums_of(growth);
-  return head_lines(view, growth, sums) + correction_line(view.now) + "\n" +
-         module_lines(view.now, sums) + "\n" + rank_lines(growth, most_ranks);
+  const Growth growth = growth_of(view);
+  return head_lines(view, growth) + correction_line(view.now) + "\n" +
+         module_lines(view.now, growth.sum) + "\n" + rank_lines(view.now, growth, most_ranks);
 }
 
 }  // namespace isocost::cli

@@ -17,12 +17,12 @@ namespace {
 
 constexpr unsigned kMostConnections = 32;
 constexpr unsigned kSilenceSeconds = 10;
-constexpr std::size_t kConnectionBytes = 16'384;  // holds a request's head
+constexpr std::size_t kConnectionBytes = 16'384;  // holds the head of a request
 constexpr int kBacklog = 32;
 
 Error no_address(std::string_view text) {
   return {ErrorCode::kInvalidArgument, "'" + std::string(text) +
-                                           "' is no address to serve metrics at: give PORT, "
+                                           "' is not an address to serve metrics at: give PORT, "
                                            "ADDRESS:PORT or [IPV6]:PORT with a numeric address"};
 }
 
@@ -38,7 +38,7 @@ struct SocketAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-// False where the host is no numeric address.
+// Returns false if the host is not a numeric address.
 bool fill(const MetricsAddress& address, SocketAddress& out) {
   sockaddr_in v4{};
   if (inet_pton(AF_INET, address.host.c_str(), &v4.sin_addr) == 1) {
@@ -84,8 +84,7 @@ Error cannot_listen(const MetricsAddress& address, int cause) {
   }
 }
 
-// Bound and listening here, not by the library, which could not say why it failed. Fills in the
-// port.
+// Binds and listens here because libmicrohttpd could not say why it failed. Fills in the port.
 Result<int> listen_at(MetricsAddress& address) {
   SocketAddress at;
   if (!fill(address, at)) return no_address(address.host);
@@ -100,7 +99,7 @@ Result<int> listen_at(MetricsAddress& address) {
     close(descriptor);
     return error;
   }
-  // The port stands at the same place in both families' addresses.
+  // The port is at the same offset in the addresses of both families.
   sockaddr_in named{};
   std::memcpy(&named, &at.storage, sizeof(named));
   address.port = ntohs(named.sin_port);
@@ -125,7 +124,7 @@ class Endpoint final : public MetricsEndpoint {
                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
     if (daemon_ != nullptr) return {};
     close(descriptor);
-    return Error(ErrorCode::kResourceExhausted, url_ + ": cannot start the thread that serves it");
+    return Error(ErrorCode::kResourceExhausted, url_ + ": cannot start the serving thread");
   }
 
   const std::string& url() const override { return url_; }
@@ -153,12 +152,12 @@ class Endpoint final : public MetricsEndpoint {
     if (wanted != MHD_HTTP_METHOD_GET && wanted != MHD_HTTP_METHOD_HEAD) {
       return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, kPlain, "only GET and HEAD\n");
     }
-    std::string others;
+    std::string paths;
     for (const MetricsPage& page : static_cast<Endpoint*>(self)->pages_) {
       if (page.path == path) return answer(connection, MHD_HTTP_OK, page.type, page.text());
-      others += " " + page.path;
+      paths += " " + page.path;
     }
-    return answer(connection, MHD_HTTP_NOT_FOUND, kPlain, "there is only" + others + "\n");
+    return answer(connection, MHD_HTTP_NOT_FOUND, kPlain, "not found; pages:" + paths + "\n");
   }
 
   const std::string url_;

@@ -11,37 +11,38 @@
 
 namespace isocost {
 
-/// Where metrics are served: a numeric address and a port.
+/// Numeric address and port of a metrics endpoint.
 struct MetricsAddress {
   std::string host;        ///< "127.0.0.1", "::1"
-  std::uint16_t port = 0;  ///< 0: any free one.
+  std::uint16_t port = 0;  ///< 0: any free port.
   bool loopback = true;
 };
 
-/// Reads "9464" (of 127.0.0.1), "ADDRESS:PORT" or "[IPV6]:PORT"; localhost is 127.0.0.1. Other
-/// names are not looked up. Errors: kInvalidArgument.
+/// Reads "9464" (on 127.0.0.1), "ADDRESS:PORT" or "[IPV6]:PORT". "localhost" is 127.0.0.1; other
+/// host names are refused. Errors: kInvalidArgument.
 Result<MetricsAddress> parse_metrics_address(std::string_view text);
 
-/// What is served at a path.
+/// A page that an endpoint serves.
 struct MetricsPage {
   std::string path;                   ///< "/metrics"
   std::string type;                   ///< "text/plain; charset=utf-8"
-  std::function<std::string()> text;  ///< Called once a request; must not throw.
+  std::function<std::string()> text;  ///< Called for each request; must not throw.
 };
 
-/// Serves pages over HTTP, for Prometheus, `isocost top` and browsers. One thread of its own
-/// serves all clients, none of which it waits for: 32 connections at most, each closed after 10 s
-/// of silence, requests of a few KiB. The destructor stops it at once, whatever the clients do.
+/// Serves pages over HTTP to Prometheus, `isocost top` and browsers. A thread of the endpoint's own
+/// serves all clients and waits for none of them: it keeps up to 32 connections, closes each after
+/// 10 s of silence and refuses requests larger than a few KiB. The destructor stops the endpoint
+/// at once, even while clients are connected.
 class MetricsEndpoint {
  public:
-  /// Pages are written on the endpoint's thread; at least one. Errors: kAlreadyExists where
-  /// something else listens there, kInvalidArgument for an address that this host does not have or
-  /// may not use, kIo.
+  /// `pages` holds at least one page; their functions run on the endpoint's thread. Errors:
+  /// kAlreadyExists if the port is in use, kInvalidArgument for an address that this host does not
+  /// have or a port that needs privileges, kResourceExhausted, kIo.
   static Result<std::unique_ptr<MetricsEndpoint>> create(const MetricsAddress& address,
                                                          std::vector<MetricsPage> pages);
   virtual ~MetricsEndpoint() = default;
 
-  /// Of the first page: "http://127.0.0.1:9464/metrics", the port filled in.
+  /// Returns the URL of the first page with the actual port: "http://127.0.0.1:9464/metrics".
   virtual const std::string& url() const = 0;
 };
 

@@ -13,7 +13,7 @@
 namespace isocost {
 namespace {
 
-// Takes a family's series; leaves out what is not known.
+// Adds series to a family and leaves out values that are not finite.
 class Series {
  public:
   Series(const MetricFamilyInfo& info, prometheus::MetricFamily& family)
@@ -43,12 +43,6 @@ std::string module_label(std::size_t module) {
   return std::string(module_name(static_cast<Module>(module)));
 }
 
-// The least length of the bucket's sequences; the first takes shorter ones, too.
-std::string bucket_label(std::size_t bucket) {
-  if (bucket == 0) return "0";
-  return std::to_string(static_cast<std::int64_t>(std::ceil(bucket_start(bucket))));
-}
-
 void add_by_module(Series& series, const ModuleSeconds& values) {
   for (std::size_t m = 0; m < kModules; ++m) series.add(values.at(m), {module_label(m)});
 }
@@ -74,29 +68,32 @@ using N = const NodeMetrics&;
 
 std::vector<Row> progress_rows() {
   return {
-      {{"isocost_uptime_seconds", kGauge, {}, "Since the node was made."},
+      {{"isocost_uptime_seconds", kGauge, {}, "Seconds since the node was created."},
        [](N n, Series& s) { s.add(n.uptime_s); }},
       {{"isocost_ranks",
         kGauge,
         {},
-        "Data-parallel ranks of the job, or receivers of its layout; 0 before the first."},
+        "Data-parallel ranks of the job, or receivers of its layout; 0 before the first job."},
        [](N n, Series& s) { s.add(n.ranks); }},
-      {{"isocost_ranks_connected", kGauge, {}, "Ranks that a client holds now."},
+      {{"isocost_ranks_connected", kGauge, {}, "Ranks that are connected now."},
        [](N n, Series& s) { s.add(n.ranks_present); }},
       {{"isocost_rank_place",
         kGauge,
         {"rank", "place"},
-        "1 for each receiver of a layout: its place."},
+        "Always 1. The label place names the place of a layout's receiver."},
        [](N n, Series& s) {
          for (std::size_t r = 0; r < n.places.size(); ++r) {
            s.add(1, {std::to_string(r), n.places[r]});
          }
        }},
-      {{"isocost_epoch", kGauge, {}, "Epoch of the oldest step that some rank still trains on."},
+      {{"isocost_epoch",
+        kGauge,
+        {},
+        "Epoch of the oldest step that some rank has not acknowledged."},
        [](N n, Series& s) {
          if (n.queue.oldest) s.add(n.queue.oldest->epoch);
        }},
-      {{"isocost_step", kGauge, {}, "Number of that step in its epoch."},
+      {{"isocost_step", kGauge, {}, "Number of that step within its epoch."},
        [](N n, Series& s) {
          if (n.queue.oldest) s.add(n.queue.oldest->step);
        }},
@@ -104,7 +101,7 @@ std::vector<Row> progress_rows() {
        [](N n, Series& s) { s.add(n.summary.epochs); }},
       {{"isocost_steps_planned_total", kCounter, {}, "Steps decoded and planned."},
        [](N n, Series& s) { s.add(n.summary.steps); }},
-      {{"isocost_planning_seconds_total", kCounter, {}, "Time that planning them took."},
+      {{"isocost_planning_seconds_total", kCounter, {}, "Seconds spent on planning steps."},
        [](N n, Series& s) {
          s.add(n.summary.plan_seconds_mean * static_cast<double>(n.summary.steps));
        }},
@@ -113,56 +110,80 @@ std::vector<Row> progress_rows() {
 
 std::vector<Row> sample_rows() {
   return {
-      {{"isocost_samples_planned_total", kCounter, {}, "Samples of the planned steps."},
+      {{"isocost_samples_planned_total", kCounter, {}, "Samples in the planned steps."},
        [](N n, Series& s) { s.add(n.summary.delivered); }},
       {{"isocost_samples_delivered_total",
         kCounter,
         {},
-        "Samples sent to ranks; again for a rank that comes back, never with weight 0."},
+        "Samples sent to ranks. Samples sent again count again; samples of weight 0 do not count."},
        [](N n, Series& s) { s.add(n.training.samples_sent); }},
-      {{"isocost_microbatches_delivered_total", kCounter, {}, "Microbatches that held them."},
+      {{"isocost_microbatches_delivered_total",
+        kCounter,
+        {},
+        "Microbatches sent to ranks. Microbatches sent again count again."},
        [](N n, Series& s) { s.add(n.training.microbatches_sent); }},
-      {{"isocost_samples_bad_total", kCounter, {}, "Samples found bad by indexing or decoding."},
+      {{"isocost_samples_bad_total", kCounter, {}, "Bad samples found by indexing or decoding."},
        [](N n, Series& s) { s.add(n.summary.bad); }},
-      {{"isocost_samples_replaced_total", kCounter, {}, "Bad samples that another one replaced."},
+      {{"isocost_samples_replaced_total",
+        kCounter,
+        {},
+        "Bad samples that were replaced by another sample."},
        [](N n, Series& s) { s.add(n.summary.replaced); }},
       {{"isocost_samples_repeated_total",
         kCounter,
         {},
-        "Places of weight 0, where a step has fewer samples than ranks."},
+        "Samples repeated with weight 0 because a step has fewer samples than ranks."},
        [](N n, Series& s) { s.add(n.summary.repeats); }},
-      {{"isocost_samples_dropped_total", kCounter, {}, "Samples dropped at the end of epochs."},
+      {{"isocost_samples_dropped_total", kCounter, {}, "Samples dropped at the end of an epoch."},
        [](N n, Series& s) { s.add(n.summary.dropped); }},
       {{"isocost_samples_decoded_again_total",
         kCounter,
         {},
-        "Samples decoded once more when sent, since memory was short or a rank came back."},
+        "Samples decoded a second time because memory was short or a rank reconnected."},
        [](N n, Series& s) { s.add(n.summary.decoded_again); }},
   };
 }
 
 std::vector<Row> resource_rows() {
   return {
-      {{"isocost_decoded_bytes_total", kCounter, {}, "Tensor bytes of all samples decoded."},
+      {{"isocost_decoded_bytes_total",
+        kCounter,
+        {},
+        "Bytes of the tensors of all decoded samples."},
        [](N n, Series& s) { s.add(n.decoded_bytes); }},
-      {{"isocost_memory_in_use_bytes", kGauge, {}, "Granted to decoding and decoded samples."},
+      {{"isocost_memory_in_use_bytes",
+        kGauge,
+        {},
+        "Memory granted to samples that are being decoded or wait to be sent."},
        [](N n, Series& s) { s.add(n.memory_bytes); }},
-      {{"isocost_memory_peak_bytes", kGauge, {}, "The most that was."},
+      {{"isocost_memory_peak_bytes",
+        kGauge,
+        {},
+        "Largest value of isocost_memory_in_use_bytes so far."},
        [](N n, Series& s) { s.add(n.summary.memory_peak_bytes); }},
-      {{"isocost_memory_budget_bytes", kGauge, {}, "The setting memory."},
+      {{"isocost_memory_budget_bytes",
+        kGauge,
+        {},
+        "Limit of isocost_memory_in_use_bytes: the option memory."},
        [](N n, Series& s) { s.add(n.memory_budget_bytes); }},
       {{"isocost_queue_steps", kGauge, {}, "Planned steps that some rank has not acknowledged."},
        [](N n, Series& s) { s.add(n.queue.steps); }},
-      {{"isocost_queue_planned_microbatches", kGauge, {}, "Of these, not sent yet."},
+      {{"isocost_queue_planned_microbatches",
+        kGauge,
+        {},
+        "Planned microbatches that wait for credit."},
        [](N n, Series& s) { s.add(n.queue.planned); }},
       {{"isocost_queue_unacknowledged_microbatches",
         kGauge,
         {},
-        "Of these, sent and not trained on yet."},
+        "Microbatches sent and not yet acknowledged."},
        [](N n, Series& s) { s.add(n.queue.unacknowledged); }},
       {{"isocost_queue_decoded_samples", kGauge, {}, "Decoded samples that wait to be sent."},
        [](N n, Series& s) { s.add(n.waiting_samples); }},
-      {{"isocost_queue_decoded_bytes", kGauge, {}, "Memory granted to them."},
+      {{"isocost_queue_decoded_bytes",
+        kGauge,
+        {},
+        "Memory granted to decoded samples that wait to be sent."},
        [](N n, Series& s) { s.add(n.waiting_bytes); }},
   };
 }
@@ -172,43 +193,54 @@ std::vector<Row> balance_rows() {
       {{"isocost_plan_imbalance_ratio",
         kGauge,
         {},
-        "Predicted seconds of the slowest rank over the ranks' mean, in the step planned last."},
+        "Predicted seconds of the slowest rank over the mean of all ranks, in the step planned "
+        "last."},
        [](N n, Series& s) { s.add(n.training.imbalance); }},
       {{"isocost_plan_makespan_seconds",
         kGauge,
         {},
-        "What that step's plan was made to keep small, predicted."},
+        "Predicted makespan of the step planned last."},
        [](N n, Series& s) { s.add(n.training.makespan_s); }},
-      {{"isocost_plan_lower_bound_seconds", kGauge, {}, "No plan of that step is shorter."},
+      {{"isocost_plan_lower_bound_seconds",
+        kGauge,
+        {},
+        "Lower bound of the makespan over all plans of that step."},
        [](N n, Series& s) { s.add(n.training.lower_bound_s); }},
       {{"isocost_predicted_seconds_total",
         kCounter,
         {"module", "rank"},
-        "Predicted for the measured microbatches when they were planned."},
+        "Seconds predicted, when the step was planned, for the microbatches that were measured."},
        [](N n, Series& s) { add_by_module_and_rank(n, s, &RankTotals::predicted); }},
       {{"isocost_measured_seconds_total",
         kCounter,
         {"module", "rank"},
-        "Forward and backward, as trainers measured."},
+        "Seconds of forward and backward that trainers reported."},
        [](N n, Series& s) { add_by_module_and_rank(n, s, &RankTotals::measured); }},
       {{"isocost_forward_seconds_total",
         kCounter,
         {"rank"},
-        "Of the seconds that trainers reported, forward passes', where they tell them apart."},
+        "Seconds of forward alone, from trainers that report it separately."},
        [](N n, Series& s) { add_by_rank(n, s, &RankTotals::forward); }},
-      {{"isocost_measured_steps_total", kCounter, {}, "Steps that every rank measured whole."},
+      {{"isocost_measured_steps_total",
+        kCounter,
+        {},
+        "Steps of which every rank reported every microbatch."},
        [](N n, Series& s) { s.add(n.training.measured_steps); }},
-      {{"isocost_rank_busy_seconds_total", kCounter, {"rank"}, "All modules, in these steps."},
+      {{"isocost_rank_busy_seconds_total",
+        kCounter,
+        {"rank"},
+        "Reported seconds of all modules, in the steps that every rank measured."},
        [](N n, Series& s) { add_by_rank(n, s, &RankTotals::busy); }},
       {{"isocost_rank_idle_seconds_total",
         kCounter,
         {"rank"},
-        "In these steps, what the slowest rank took longer."},
+        "Seconds of the slowest rank less those of this rank, in the steps that every rank "
+        "measured."},
        [](N n, Series& s) { add_by_rank(n, s, &RankTotals::idle); }},
       {{"isocost_data_wait_seconds_total",
         kCounter,
         {"rank"},
-        "Trainers blocked for a microbatch, as they report with measured seconds."},
+        "Seconds that the trainer was blocked for a microbatch, as it reports."},
        [](N n, Series& s) { add_by_rank(n, s, &RankTotals::data_wait); }},
   };
 }
@@ -230,12 +262,15 @@ void add_slowdowns(const NodeMetrics& node, Series& series) {
 
 std::vector<Row> prediction_rows() {
   return {
-      {{"isocost_measurements_total", kCounter, {}, "Microbatches whose measurement was taken."},
+      {{"isocost_measurements_total",
+        kCounter,
+        {},
+        "Reports of a microbatch that correction accepted."},
        [](N n, Series& s) { s.add(n.summary.measurements); }},
       {{"isocost_measurements_rejected_total",
         kCounter,
         {},
-        "Measurements that were not: absurd, late, repeated or too many."},
+        "Reports that were rejected: out of range, late, repeated, or too many."},
        [](N n, Series& s) { s.add(n.summary.reports_rejected); }},
       {{"isocost_prediction_error_ratio",
         kGauge,
@@ -245,28 +280,30 @@ std::vector<Row> prediction_rows() {
       {{"isocost_prediction_noise_ratio",
         kGauge,
         {"module"},
-        "Standard deviation of microbatches around their predictions, relative."},
+        "Relative standard deviation of measured microbatches around their predictions."},
        [](N n, Series& s) {
          for (std::size_t m = 0; m < kModules; ++m) {
            s.add(n.correction.modules.at(m).noise, {module_label(m)});
          }
        }},
-      {{"isocost_correction_enabled", kGauge, {}, "The setting correct."},
+      {{"isocost_correction_enabled", kGauge, {}, "1 if the option correct is on."},
        [](N n, Series& s) { s.add(n.correct ? 1 : 0); }},
       {{"isocost_correction_on",
         kGauge,
         {},
-        "The gate: 1 while every step is learned from, 0 while one in four is, to keep watch."},
+        "1 while correction learns from every step; 0 while it is paused and learns from one in "
+        "four."},
        [](N n, Series& s) { s.add(n.correct && n.correction.on ? 1 : 0); }},
       {{"isocost_correction_gain_ratio",
         kGauge,
         {},
-        "Share of the step time that correction saves, predicted: the gate compares it with ..."},
+        "Predicted share of the step time that correction saves. Below the overhead, correction "
+        "pauses."},
        [](N n, Series& s) { s.add(n.correction.gain); }},
       {{"isocost_correction_overhead_ratio",
         kGauge,
         {},
-        "... the share of the step time that correction takes, measured."},
+        "Measured share of the step time that correction takes."},
        [](N n, Series& s) { s.add(n.correction.overhead); }},
   };
 }
@@ -276,27 +313,34 @@ std::vector<Row> factor_rows() {
       {{"isocost_correction_factor",
         kGauge,
         {"module", "bucket"},
-        "On the seconds of samples in a bucket of shapes; bucket: its least sequence length."},
+        "Factor on the predicted seconds of samples in a shape bucket, named by its smallest "
+        "length."},
        [](N n, Series& s) { add_factors(n.correction, s); }},
       {{"isocost_correction_fixed_factor",
         kGauge,
         {"module"},
-        "On the fixed seconds of a microbatch."},
+        "Factor on the predicted fixed seconds of a microbatch."},
        [](N n, Series& s) {
          for (std::size_t m = 0; m < kModules; ++m) {
            s.add(n.correction.modules.at(m).fixed, {module_label(m)});
          }
        }},
-      {{"isocost_rank_slowdown", kGauge, {"rank"}, "On a rank's seconds: above 1 is slow."},
+      {{"isocost_rank_slowdown",
+        kGauge,
+        {"rank"},
+        "Factor on the predicted seconds of a rank; above 1 means slower."},
        [](N n, Series& s) { add_slowdowns(n, s); }},
-      {{"isocost_drifts_total", kCounter, {}, "Times that a module was found changed."},
+      {{"isocost_drifts_total", kCounter, {}, "Times that model drift was detected in a module."},
        [](N n, Series& s) { s.add(n.correction.drifts); }},
-      {{"isocost_reprofile_suggested", kGauge, {}, "1 after a drift: the profile no longer holds."},
+      {{"isocost_reprofile_suggested",
+        kGauge,
+        {},
+        "1 after model drift was detected: the model profile no longer holds."},
        [](N n, Series& s) { s.add(n.correction.reprofile_suggested ? 1 : 0); }},
       {{"isocost_reprofiles_total",
         kCounter,
         {},
-        "Profiles that a trainer measured again, adopted."},
+        "Model profiles that a trainer measured during training and the node adopted."},
        [](N n, Series& s) { s.add(n.summary.reprofiles); }},
   };
 }
@@ -336,19 +380,6 @@ std::vector<MetricFamilyInfo> metric_families() {
   std::vector<MetricFamilyInfo> infos;
   for (const Row& row : all_rows()) infos.push_back(row.info);
   return infos;
-}
-
-std::string metric_table_markdown() {
-  std::string out = "| metric | type | labels | meaning |\n|---|---|---|---|\n";
-  for (const Row& row : all_rows()) {
-    std::string labels;
-    for (const std::string& label : row.info.labels) {
-      labels += (labels.empty() ? "`" : ", `") + label + "`";
-    }
-    out += "| `" + row.info.name + "` | " + (row.info.counter ? "counter" : "gauge") + " | " +
-           labels + " | " + row.info.help + " |\n";
-  }
-  return out;
 }
 
 }  // namespace isocost

@@ -7,20 +7,18 @@
 
 namespace isocost {
 
-/// Prometheus's text format, version 0.0.4: every family of `metric_table` in its order, with HELP
-/// and TYPE. Values that are not known (an error before the first measurement) are left out, the
-/// families stay.
+/// The page /metrics: every family of `metric_families`, in that order, with HELP and TYPE, in
+/// Prometheus's text format 0.0.4. Values that are not known (a prediction error before the first
+/// measurement) are left out; their families stay.
 std::string prometheus_text(const NodeMetrics& metrics);
 
-/// A family of metrics, as its row in docs/metrics.md.
+/// A family of metrics: one row of the table in docs/metrics.md.
 struct MetricFamilyInfo {
   std::string name;
-  bool counter = false;             ///< Else a gauge.
-  std::vector<std::string> labels;  ///< Of each of its series; empty: there is one.
+  bool counter = false;             ///< Otherwise a gauge.
+  std::vector<std::string> labels;  ///< Of each series; empty if the family has one series.
   std::string help;
 };
 std::vector<MetricFamilyInfo> metric_families();
-/// docs/metrics.md's table in Markdown.
-std::string metric_table_markdown();
 
 }  // namespace isocost

@@ -2,9 +2,15 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 namespace isocost {
+
+std::string bucket_label(std::size_t bucket) {
+  if (bucket == 0) return "0";
+  return std::to_string(static_cast<std::int64_t>(std::ceil(bucket_start(bucket))));
+}
 
 std::string NodeSummary::to_json() const {
   nlohmann::ordered_json mape_json = nlohmann::ordered_json::object();

@@ -12,46 +12,45 @@
 
 namespace isocost {
 
-/// What a node did, for people and for checks.
+/// Counters and means since the node was created, as the program prints them at its end.
 struct NodeSummary {
-  std::uint64_t epochs = 0;
-  std::uint64_t steps = 0;
-  std::uint64_t delivered = 0;  ///< Samples planned for delivery, repeats left out.
-  std::uint64_t bad = 0;        ///< Found bad, by indexing or decoding.
-  std::uint64_t replaced = 0;
-  std::uint64_t repeats = 0;  ///< Zero-weight places.
-  std::uint64_t dropped = 0;  ///< Tail samples dropped.
-  std::uint64_t decoded_again =
-      0;  ///< Samples decoded twice because memory was short or a client came back.
-  double plan_seconds_mean = 0;
-  double gap_mean = 0;  ///< Plan's makespan over its lower bound, less 1.
+  std::uint64_t epochs = 0;         ///< Planned to their end.
+  std::uint64_t steps = 0;          ///< Decoded and planned.
+  std::uint64_t delivered = 0;      ///< Samples planned for delivery, without repeats.
+  std::uint64_t bad = 0;            ///< Samples found bad by indexing or decoding.
+  std::uint64_t replaced = 0;       ///< Bad samples that were replaced by another sample.
+  std::uint64_t repeats = 0;        ///< Samples repeated with weight 0.
+  std::uint64_t dropped = 0;        ///< Samples dropped at the end of an epoch.
+  std::uint64_t decoded_again = 0;  ///< Samples decoded twice: memory was short, or a rank
+                                    ///< reconnected.
+  double plan_seconds_mean = 0;     ///< Seconds of planning per step.
+  double gap_mean = 0;              ///< Makespan of a plan over its lower bound, less 1.
   std::int64_t memory_peak_bytes = 0;
-  std::int64_t measurements = 0;
-  std::int64_t reports_rejected = 0;
-  std::uint32_t reprofiles = 0;  ///< Profiles that a trainer measured again, adopted.
-  ModuleSeconds mape{};          ///< NaN where nothing was measured.
+  std::int64_t measurements = 0;      ///< Reports that correction accepted.
+  std::int64_t reports_rejected = 0;  ///< Reports out of range, late, repeated, or too many.
+  std::uint32_t reprofiles = 0;  ///< Model profiles that a trainer measured and the node adopted.
+  ModuleSeconds mape{};  ///< Mean absolute relative error of predictions; NaN where not measured.
 
   std::string to_json() const;
 };
 
-/// What one receiver of a plan was planned to take and took, in seconds summed since the node
-/// began.
+/// Seconds of one receiver of a plan, summed since the node was created.
 struct RankTotals {
   ModuleSeconds predicted{};  ///< When the step was planned, of microbatches that were measured.
-  ModuleSeconds measured{};   ///< As reported.
-  double forward = 0;         ///< Of what was reported: in forward passes, where trainers tell.
-  double busy = 0;       ///< As reported, all modules; of steps that every rank measured whole.
-  double idle = 0;       ///< In these, what the slowest rank took longer.
-  double data_wait = 0;  ///< The trainer was blocked for a microbatch, as it reports.
+  ModuleSeconds measured{};   ///< Forward and backward, as reported.
+  double forward = 0;         ///< Forward alone, from trainers that report it.
+  double busy = 0;            ///< All modules, in steps that every rank measured.
+  double idle = 0;            ///< The slowest rank's seconds less this rank's, in the same steps.
+  double data_wait = 0;       ///< The trainer was blocked for a microbatch, as it reports.
   bool operator==(const RankTotals&) const = default;
 };
 
-/// Sums since the node began, and figures of the step planned last.
+/// Sums since the node was created, and figures of the step planned last.
 struct TrainingTotals {
-  std::vector<RankTotals> ranks;  ///< As many as any job had that planned or reported.
+  std::vector<RankTotals> ranks;  ///< As many as the largest job had.
   std::uint64_t measured_steps = 0;
   std::uint64_t microbatches_sent = 0;
-  /// Labels and all; those sent again count again; of weight 0: never.
+  /// Samples sent to a rank again count again; samples of weight 0 do not count.
   std::uint64_t samples_sent = 0;
   // Of the step planned last; NaN before the first.
   double imbalance = std::numeric_limits<double>::quiet_NaN();  ///< Slowest rank over mean.
@@ -59,21 +58,21 @@ struct TrainingTotals {
   double lower_bound_s = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// How much waits in the delivery queue, in microbatches summed over the ranks.
+/// What the delivery queue holds, in microbatches summed over the ranks.
 struct QueueDepth {
   std::size_t steps = 0;           ///< Not yet acknowledged by every rank.
   std::size_t planned = 0;         ///< Microbatches that wait for credit.
-  std::size_t unacknowledged = 0;  ///< Sent, and not yet trained on.
+  std::size_t unacknowledged = 0;  ///< Microbatches sent and not yet acknowledged.
   std::optional<Position> oldest;  ///< Of the first step held; its microbatch is 0.
 };
 
-/// What a node has done and is doing, at one moment: what /metrics and `isocost top` show. A plain
+/// State of a node at one moment: the source of /metrics, /status.json and `isocost top`. A plain
 /// value.
 struct NodeMetrics {
   double uptime_s = 0;
   NodeSummary summary;
   TrainingTotals training;
-  bool correct = true;  ///< NodeOptions::correct.
+  bool correct = true;  ///< PlanOptions::correct.
   CorrectionStatus correction;
 
   std::int64_t ranks = 0;  ///< Of the job; 0 before the first.
@@ -81,11 +80,15 @@ struct NodeMetrics {
   std::vector<std::string> places;  ///< Of a layout's receivers; empty without one.
   QueueDepth queue;
 
-  std::int64_t memory_bytes = 0;
+  std::int64_t memory_bytes = 0;  ///< Granted to samples that are decoded or wait to be sent.
   std::int64_t memory_budget_bytes = 0;
-  std::int64_t waiting_bytes = 0;
-  std::int64_t waiting_samples = 0;
-  std::int64_t decoded_bytes = 0;
+  std::int64_t waiting_bytes = 0;    ///< Granted to decoded samples that wait to be sent.
+  std::int64_t waiting_samples = 0;  ///< Decoded samples that wait to be sent.
+  std::int64_t decoded_bytes = 0;    ///< Of all samples decoded since the node was created.
 };
+
+/// Name of a shape bucket (see shape_bucket.h) in metrics: its smallest sequence length; "0" for
+/// the first, which holds shorter sequences, too.
+std::string bucket_label(std::size_t bucket);
 
 }  // namespace isocost

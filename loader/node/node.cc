@@ -14,6 +14,7 @@
 
 #include "loader/metrics/endpoint.h"
 #include "loader/metrics/prometheus_text.h"
+#include "loader/metrics/status_json.h"
 #include "loader/node/internal/admission.h"
 #include "loader/node/internal/delivery_queue.h"
 #include "loader/node/internal/measurement.h"
@@ -147,6 +148,7 @@ Status NodeImpl::start() {
       MetricsEndpoint::create(
           address, {{"/metrics", "text/plain; version=0.0.4; charset=utf-8",
                      [this] { return prometheus_text(metrics()); }},
+                    {"/status.json", "application/json", [this] { return status_json(metrics()); }},
                     {"/timeline.svg", "image/svg+xml", [this] { return timeline_->svg(); }}}));
   if (!address.loopback) {
     log(parts_.log, LogLevel::kWarning,

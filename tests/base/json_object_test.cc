@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/scratch_directory.h"
 
@@ -45,6 +46,19 @@ TEST(JsonObject, ReadsEachType) {
   EXPECT_EQ(object.texts("names")->front(), (std::pair<std::string, std::string>("b", "y")));
   EXPECT_TRUE(object.check_version(2));
   EXPECT_EQ(object.check_version(3).error().code(), ErrorCode::kUnsupported);
+}
+
+TEST(JsonObject, ReadsArraysOfNumbersAndOfStrings) {
+  const JsonObject object = good(R"({"n": [1, 0.5], "t": ["a", ""], "x": [1, -1], "y": [null]})");
+  EXPECT_EQ(*object.amounts("n", 2), (std::vector<double>{1, 0.5}));
+  EXPECT_EQ(*object.text_list("t", 2), (std::vector<std::string>{"a", ""}));
+  EXPECT_THAT(object.amounts("n", 1).error().message(), HasSubstr("more than 1 entries"));
+  EXPECT_THAT(object.text_list("t", 1).error().message(), HasSubstr("more than 1 entries"));
+  EXPECT_THAT(object.amounts("x", 2).error().message(), HasSubstr("'x.1' must be a finite number"));
+  EXPECT_THAT(object.amounts("y", 2).error().message(), HasSubstr("'y.0' must be a finite number"));
+  EXPECT_THAT(object.text_list("n", 2).error().message(), HasSubstr("'n.0' must be a string"));
+  EXPECT_THAT(object.amounts("z", 2).error().message(), HasSubstr("'z' is missing"));
+  EXPECT_THAT(object.text_list("z", 2).error().message(), HasSubstr("'z' is missing"));
 }
 
 TEST(JsonObject, OutlivesNothingButItself) {

@@ -538,7 +538,7 @@ class Top(WithShards):
         node.kill()
         node.wait(SECONDS)
         seen = b""
-        while b"no news: " not in seen:  # it goes on: the node may come back
+        while b"no answer: " not in seen:  # it goes on: the node may come back
             seen += os.read(terminal, 65536)
         shown.send_signal(signal.SIGINT)
         rest = b""

@@ -18,7 +18,7 @@ namespace {
 
 std::unique_ptr<MetricsEndpoint> serve(std::function<std::string()> text) {
   auto endpoint = MetricsEndpoint::create({"127.0.0.1", 0, true},
-                                          {{"/metrics", "text/plain", std::move(text)}});
+                                          {{"/status.json", "text/plain", std::move(text)}});
   EXPECT_TRUE(endpoint.has_value()) << endpoint.error().message();
   return *std::move(endpoint);
 }
@@ -42,12 +42,12 @@ TEST(HttpGet, BodiesAreBounded) {
   EXPECT_EQ(failure(endpoint->url(), limits, {}), ErrorCode::kResourceExhausted);
 }
 
-TEST(HttpGet, AnotherPageIsNoMetrics) {
+TEST(HttpGet, AnotherStatusThan200IsRefused) {
   const auto endpoint = serve(1);
   EXPECT_EQ(failure(endpoint->url() + "/more", {}, {}), ErrorCode::kUnsupported);
 }
 
-TEST(HttpGet, AServerThatSaysNothingIsGivenUp) {
+TEST(HttpGet, TimesOutIfTheServerDoesNotAnswer) {
   std::promise<void> done;
   const std::shared_future<void> is_done = done.get_future();
   const auto endpoint = serve([is_done] {
@@ -67,17 +67,19 @@ TEST(HttpGet, StopsWhenAskedTo) {
   EXPECT_EQ(failure(endpoint->url(), {}, stop.get_token()), ErrorCode::kCancelled);
 }
 
-TEST(MetricsUrl, IsCompleted) {
-  EXPECT_EQ(metrics_url("9464").value(), "http://127.0.0.1:9464/metrics");
-  EXPECT_EQ(metrics_url("loader3:9464").value(), "http://loader3:9464/metrics");
-  EXPECT_EQ(metrics_url("[::1]:9464").value(), "http://[::1]:9464/metrics");
-  EXPECT_EQ(metrics_url("http://127.0.0.1:9464/").value(), "http://127.0.0.1:9464/metrics");
-  EXPECT_EQ(metrics_url("https://host/its/metrics").value(), "https://host/its/metrics");
+TEST(StatusUrl, IsCompleted) {
+  EXPECT_EQ(status_url("9464").value(), "http://127.0.0.1:9464/status.json");
+  EXPECT_EQ(status_url("loader3:9464").value(), "http://loader3:9464/status.json");
+  EXPECT_EQ(status_url("[::1]:9464").value(), "http://[::1]:9464/status.json");
+  EXPECT_EQ(status_url("http://127.0.0.1:9464/").value(), "http://127.0.0.1:9464/status.json");
+  EXPECT_EQ(status_url("http://a:1/metrics").value(), "http://a:1/status.json");
+  EXPECT_EQ(status_url("https://host/its/metrics").value(), "https://host/its/status.json");
+  EXPECT_EQ(status_url("https://host/its/status").value(), "https://host/its/status");
 }
 
-TEST(MetricsUrl, RefusesOtherSchemesAndNothing) {
+TEST(StatusUrl, RefusesOtherSchemesAndEmptyText) {
   for (const char* text : {"", "http://", "ftp://host", "file:///etc/passwd", "http://a b"}) {
-    const auto url = metrics_url(text);
+    const auto url = status_url(text);
     ASSERT_FALSE(url.has_value()) << text << " -> " << *url;
     EXPECT_EQ(url.error().code(), ErrorCode::kInvalidArgument);
   }

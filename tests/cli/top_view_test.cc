@@ -8,12 +8,12 @@
 #include <string>
 #include <utility>
 
-#include "loader/metrics/prometheus_text.h"
+#include "loader/metrics/status_json.h"
 
 namespace isocost::cli {
 namespace {
 
-constexpr const char* kUrl = "http://127.0.0.1:9464/metrics";
+constexpr const char* kUrl = "http://127.0.0.1:9464/status.json";
 
 NodeMetrics node_at(double uptime, double scale, std::size_t ranks = 2) {
   NodeMetrics node;
@@ -35,15 +35,16 @@ NodeMetrics node_at(double uptime, double scale, std::size_t ranks = 2) {
   return node;
 }
 
-Scrape scrape_of(const NodeMetrics& node) {
-  auto scrape = read_scrape(prometheus_text(node));
-  EXPECT_TRUE(scrape.has_value()) << scrape.error().message();
-  return *std::move(scrape);
+// As `isocost top` gets it.
+NodeMetrics fetched(const NodeMetrics& node) {
+  auto status = parse_status(status_json(node));
+  EXPECT_TRUE(status.has_value()) << status.error().message();
+  return *std::move(status);
 }
 
-TEST(TopView, CountsFromTheStartWithOneLook) {
-  const Scrape now = scrape_of(node_at(10, 2));
-  const auto json = nlohmann::json::parse(top_json({kUrl, now, Scrape{}}));
+TEST(TopView, CountsFromTheStartWithOneSnapshot) {
+  const NodeMetrics now = fetched(node_at(10, 2));
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, NodeMetrics{}}));
   EXPECT_EQ(json["url"], kUrl);
   EXPECT_EQ(json["window_s"], 10);
   EXPECT_DOUBLE_EQ(json["samples_per_s"].get<double>(), 12.8);
@@ -57,23 +58,21 @@ TEST(TopView, CountsFromTheStartWithOneLook) {
   EXPECT_EQ(json["node"]["samples_delivered_total"], 128);
 }
 
-TEST(TopView, ShowsWhereInALayoutARankStands) {
+TEST(TopView, ShowsThePlacesOfALayout) {
   NodeMetrics node = node_at(10, 2);
-  EXPECT_EQ(top_table({kUrl, scrape_of(node), Scrape{}}, 8).find("place"), std::string::npos);
+  EXPECT_EQ(top_table({kUrl, fetched(node), NodeMetrics{}}, 8).find("place"), std::string::npos);
   node.places = {"encoder, data 0, stage 0, tensor 0", "llm, data 0, stage 0, tensor 0"};
-  const Scrape now = scrape_of(node);
-  const std::string table = top_table({kUrl, now, Scrape{}}, 8);
+  const NodeMetrics now = fetched(node);
+  const std::string table = top_table({kUrl, now, NodeMetrics{}}, 8);
   EXPECT_NE(table.find("  place\n"), std::string::npos) << table;
   EXPECT_NE(table.find("  llm, data 0, stage 0, tensor 0\n"), std::string::npos) << table;
-  const auto json = nlohmann::json::parse(top_json({kUrl, now, Scrape{}}));
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, NodeMetrics{}}));
   EXPECT_EQ(json["ranks"][0]["place"], "encoder, data 0, stage 0, tensor 0");
-  node.places[0] = "\x1b[2J";  // what would reach the terminal
-  EXPECT_EQ(scrape_of(node).ranks.at(0).place, "");
 }
 
-TEST(TopView, CountsBetweenTwoLooks) {
-  const Scrape before = scrape_of(node_at(10, 2));
-  const Scrape now = scrape_of(node_at(14, 3));
+TEST(TopView, CountsBetweenTwoSnapshots) {
+  const NodeMetrics before = fetched(node_at(10, 2));
+  const NodeMetrics now = fetched(node_at(14, 3));
   const auto json = nlohmann::json::parse(top_json({kUrl, now, before}));
   EXPECT_EQ(json["window_s"], 4);
   EXPECT_EQ(json["samples_per_s"], 16);
@@ -81,59 +80,47 @@ TEST(TopView, CountsBetweenTwoLooks) {
   EXPECT_EQ(json["ranks"][0]["busy_s"], 3);
 }
 
-TEST(TopView, ANodeStartedAnewCountsFromItsStart) {
-  const Scrape before = scrape_of(node_at(1000, 50));
-  const Scrape now = scrape_of(node_at(10, 2));
+TEST(TopView, ARestartedNodeCountsFromItsStart) {
+  const NodeMetrics before = fetched(node_at(1000, 50));
+  const NodeMetrics now = fetched(node_at(10, 2));
   const auto json = nlohmann::json::parse(top_json({kUrl, now, before}));
   EXPECT_EQ(json["window_s"], 10);
   EXPECT_EQ(json["modules"]["llm"]["measured_s"], 16);
 }
 
-TEST(TopView, WhatIsNotKnownIsNull) {
-  const Scrape now = scrape_of(NodeMetrics{});
-  const auto json = nlohmann::json::parse(top_json({kUrl, now, Scrape{}}));
+TEST(TopView, UnknownNumbersAreNull) {
+  const NodeMetrics now = fetched(NodeMetrics{});
+  const auto json = nlohmann::json::parse(top_json({kUrl, now, NodeMetrics{}}));
   EXPECT_TRUE(json["samples_per_s"].is_null());
   EXPECT_TRUE(json["idle_share"].is_null());
   EXPECT_EQ(json["ranks"].size(), 0U);
 }
 
 TEST(TopView, TheTableShowsTheBusiestRanks) {
-  const Scrape now = scrape_of(node_at(10, 2, 40));
-  const std::string table = top_table({kUrl, now, Scrape{}}, 3);
-  EXPECT_NE(
-      table.find("\n    1   1.000        8   0.00 %  10.00 %               0/0               4/8"),
-      std::string::npos)
+  const NodeMetrics now = fetched(node_at(10, 2, 40));
+  const std::string table = top_table({kUrl, now, NodeMetrics{}}, 3);
+  EXPECT_NE(table.find("\n    1    1.000        8   0.00 %  10.00 %               2/2              "
+                       " 0/0               4/8"),
+            std::string::npos)
       << table;
-  EXPECT_EQ(table.find("\n    0   1.000"), std::string::npos) << table;  // the least busy
-  EXPECT_NE(table.find("37 ranks that were less busy are not shown"), std::string::npos) << table;
+  EXPECT_EQ(table.find("\n    0    1.000"), std::string::npos) << table;  // the least busy
+  EXPECT_NE(table.find("37 less busy ranks are not shown"), std::string::npos) << table;
   EXPECT_NE(table.find(" 1.000, 64: 1.600\n"), std::string::npos) << table;
   EXPECT_NE(table.find("-50.00 %"), std::string::npos) << table;  // the LLM takes twice as long
   EXPECT_NE(table.find("12.8 samples/s"), std::string::npos) << table;
 }
 
-TEST(TopView, AnotherProgramsMetricsAreRefused) {
-  for (const char* text : {"", "go_goroutines 7\n", "isocost_uptime_seconds NaN\n"}) {
-    const auto scrape = read_scrape(text);
-    ASSERT_FALSE(scrape.has_value()) << text;
-    EXPECT_EQ(scrape.error().code(), ErrorCode::kUnsupported);
-  }
-}
-
-// Each rank's line has a column for each.
-TEST(TopView, ModulesAreBounded) {
-  std::string text = "isocost_uptime_seconds 1\n";
-  for (int i = 0; i < 17; ++i) {
-    EXPECT_TRUE(read_scrape(text).has_value());
-    text += "isocost_x{module=\"m" + std::to_string(i) + "\"} 1\n";
-  }
-  EXPECT_FALSE(read_scrape(text).has_value());
-}
-
-// A terminal would obey them.
-TEST(TopView, ControlCharactersDoNotPass) {
-  const auto scrape = read_scrape("isocost_uptime_seconds 1\nisocost_x{module=\"\033[2J\"} 1\n");
-  ASSERT_FALSE(scrape.has_value());
-  EXPECT_EQ(scrape.error().code(), ErrorCode::kCorrupt);
+TEST(TopView, SaysWhetherCorrectionIsOnPausedOrOff) {
+  NodeMetrics node = node_at(10, 2);
+  EXPECT_NE(top_table({kUrl, node, NodeMetrics{}}, 0).find("correction  on: "), std::string::npos);
+  node.correction.on = false;
+  node.correction.reprofile_suggested = true;
+  const std::string paused = top_table({kUrl, node, NodeMetrics{}}, 0);
+  EXPECT_NE(paused.find("correction  paused: "), std::string::npos) << paused;
+  EXPECT_NE(paused.find("(measure the model profile again)"), std::string::npos) << paused;
+  node.correct = false;
+  EXPECT_NE(top_table({kUrl, node, NodeMetrics{}}, 0).find("correction  off (correct = off): "),
+            std::string::npos);
 }
 
 }  // namespace

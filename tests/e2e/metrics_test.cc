@@ -1,4 +1,4 @@
-// A real node and real trainers, looked at through /metrics and `isocost top` while they train.
+// A real node and real trainers, observed through its pages and `isocost top` while they train.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,13 +15,12 @@
 #include <vector>
 
 #include "cli/http_get.h"
-#include "cli/top_view.h"
+#include "loader/metrics/status_json.h"
 #include "tests/e2e/loop_fixture.h"
 
 namespace isocost {
 namespace {
 
-using cli::Scrape;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -34,7 +33,7 @@ class Metrics : public LoopTest {
   }
 };
 
-// What a rank of an emulated machine takes: the second one is a third slower than the prediction.
+// Seconds of a rank of an emulated machine. The second rank takes a third longer than predicted.
 double seconds_of(const Microbatch& microbatch, std::int64_t rank, std::size_t module) {
   const double predicted = microbatch.header.predicted_seconds.at(module);
   return predicted * (rank == 1 ? 4.0 / 3 : 1);
@@ -58,15 +57,15 @@ void train(std::int64_t rank, const std::string& endpoint) {
   (*client)->close();
 }
 
-Scrape look(const std::string& url) {
-  const auto text = cli::http_get(url, {}, {});
+NodeMetrics fetch(const std::string& metrics_url) {
+  const auto text = cli::http_get(cli::status_url(metrics_url).value(), {}, {});
   EXPECT_TRUE(text.has_value()) << text.error().message();
-  auto scrape = cli::read_scrape(*text);
-  EXPECT_TRUE(scrape.has_value()) << scrape.error().message();
-  return *std::move(scrape);
+  auto status = parse_status(*text);
+  EXPECT_TRUE(status.has_value()) << status.error().message();
+  return *std::move(status);
 }
 
-// Standard output of the program; its status.
+// Runs the program; returns its standard output and exit status.
 std::pair<std::string, int> isocost(const std::string& arguments) {
   const std::string command = ISOCOST_PROGRAM " " + arguments;
   FILE* pipe = popen(command.c_str(), "r");
@@ -85,11 +84,11 @@ TEST_F(Metrics, SayWhatTheNodeSays) {
   ASSERT_TRUE(made.has_value()) << made.error().message();
   const std::unique_ptr<Node> node = *std::move(made);
   const std::string url = node->metrics_url();
-  const Scrape before = look(url);
-  EXPECT_EQ(before.value("ranks"), 2);
-  EXPECT_EQ(before.value("ranks_connected"), 0);
-  EXPECT_EQ(before.value("samples_delivered_total"), 0);
-  EXPECT_EQ(before.value("memory_budget_bytes"), 256 * kMiB);
+  const NodeMetrics before = fetch(url);
+  EXPECT_EQ(before.ranks, 2);
+  EXPECT_EQ(before.ranks_present, 0);
+  EXPECT_EQ(before.training.samples_sent, 0U);
+  EXPECT_EQ(before.memory_budget_bytes, 256 * kMiB);
   const std::string picture = url.substr(0, url.rfind('/')) + "/timeline.svg";
   EXPECT_THAT(cli::http_get(picture, {}, {}).value(), HasSubstr("No step has been measured"));
   {
@@ -106,28 +105,31 @@ TEST_F(Metrics, SayWhatTheNodeSays) {
   const std::string last = "epoch 0, step " + std::to_string(summary.steps - 1) + ": ";
   EXPECT_THAT(drawn, AllOf(HasSubstr("predicted: " + last), HasSubstr("measured: " + last)));
   EXPECT_THAT(drawn, AllOf(HasSubstr(">rank 0<"), HasSubstr(">rank 1<")));
-  const Scrape now = look(url);
-  EXPECT_EQ(now.value("samples_planned_total"), 70);
-  EXPECT_EQ(now.value("samples_delivered_total"), 70);
-  EXPECT_EQ(now.value("steps_planned_total"), static_cast<double>(summary.steps));
-  EXPECT_EQ(now.value("epochs_planned_total"), 1);
-  EXPECT_EQ(now.value("measurements_total"), static_cast<double>(summary.measurements));
-  EXPECT_EQ(now.value("measurements_rejected_total"),
-            static_cast<double>(summary.reports_rejected));
-  EXPECT_EQ(now.value("memory_peak_bytes"), static_cast<double>(summary.memory_peak_bytes));
-  EXPECT_EQ(now.value("queue_steps"), 0);
-  EXPECT_EQ(now.value("queue_unacknowledged_microbatches"), 0);
-  EXPECT_GT(now.value("decoded_bytes_total"), 0);
-  EXPECT_GE(now.value("plan_imbalance_ratio"), 1);
+  const NodeMetrics now = fetch(url);
+  EXPECT_EQ(now.summary.delivered, 70U);
+  EXPECT_EQ(now.training.samples_sent, 70U);
+  EXPECT_EQ(now.summary.steps, summary.steps);
+  EXPECT_EQ(now.summary.epochs, 1U);
+  EXPECT_EQ(now.summary.measurements, summary.measurements);
+  EXPECT_EQ(now.summary.reports_rejected, summary.reports_rejected);
+  EXPECT_EQ(now.summary.memory_peak_bytes, summary.memory_peak_bytes);
+  EXPECT_EQ(now.queue.steps, 0U);
+  EXPECT_EQ(now.queue.unacknowledged, 0U);
+  EXPECT_GT(now.decoded_bytes, 0);
+  EXPECT_GE(now.training.imbalance, 1);
   for (std::size_t i = 0; i < kModules; ++i) {
-    const std::string name(module_name(static_cast<Module>(i)));
-    EXPECT_DOUBLE_EQ(now.modules.at(name).error, summary.mape.at(i)) << name;
-    const auto of = [&](std::int64_t rank) { return now.ranks.at(rank).modules.at(name); };
-    // Each was planned at the slowdown that was learned by then; what took longer is seen.
-    EXPECT_GT(of(0).predicted, 0) << name;
-    EXPECT_NEAR(of(0).measured, of(0).predicted, 1e-9) << name;
-    EXPECT_NEAR(of(1).measured, of(1).predicted * 4 / 3, 1e-9) << name;
+    EXPECT_DOUBLE_EQ(now.summary.mape.at(i), summary.mape.at(i)) << i;
+    const RankTotals& first = now.training.ranks.at(0);
+    const RankTotals& second = now.training.ranks.at(1);
+    // Each microbatch was planned with the slowdown learned by then; the surplus is measured.
+    EXPECT_GT(first.predicted.at(i), 0) << i;
+    EXPECT_NEAR(first.measured.at(i), first.predicted.at(i), 1e-9) << i;
+    EXPECT_NEAR(second.measured.at(i), second.predicted.at(i) * 4 / 3, 1e-9) << i;
   }
+  // The same node as text.
+  EXPECT_THAT(cli::http_get(url, {}, {}).value(),
+              AllOf(HasSubstr("\nisocost_samples_delivered_total 70\n"),
+                    HasSubstr("\nisocost_epochs_planned_total 1\n")));
 }
 
 TEST_F(Metrics, CountStepsThatEveryRankMeasured) {
@@ -140,19 +142,19 @@ TEST_F(Metrics, CountStepsThatEveryRankMeasured) {
     trainers.emplace_back([&, rank] { train(rank, node->endpoint()); });
   }
   ASSERT_TRUE(node->run({}).has_value());
-  const Scrape now = look(node->metrics_url());
-  EXPECT_EQ(now.value("measured_steps_total"), 3);
+  const NodeMetrics now = fetch(node->metrics_url());
+  EXPECT_EQ(now.training.measured_steps, 3U);
   double busy = 0;
   double measured = 0;
   double wait = 0;
-  for (const auto& [number, rank] : now.ranks) {
+  for (const RankTotals& rank : now.training.ranks) {
     busy += rank.busy;
     wait += rank.data_wait;
-    for (const auto& [name, seconds] : rank.modules) measured += seconds.measured;
+    for (const double seconds : rank.measured) measured += seconds;
   }
   EXPECT_NEAR(busy, measured, 1e-9);
   EXPECT_GT(wait, 0);  // at least for the first microbatch, which had to be decoded
-  EXPECT_GT(now.ranks.at(0).idle, 0);
+  EXPECT_GT(now.training.ranks.at(0).idle, 0);
 }
 
 TEST_F(Metrics, TopShowsARunningNode) {
@@ -167,13 +169,13 @@ TEST_F(Metrics, TopShowsARunningNode) {
   const auto [json, json_status] = isocost("top --once --json " + url);
   EXPECT_EQ(json_status, 0);
   const auto document = nlohmann::json::parse(json);
-  EXPECT_EQ(document["url"], url);
+  EXPECT_EQ(document["url"], cli::status_url(url).value());
   EXPECT_EQ(document["node"]["samples_delivered_total"], 48);
   EXPECT_GT(document["samples_per_s"], 0);
   EXPECT_GT(document["modules"]["llm"]["measured_s"], 0);
   EXPECT_EQ(document["ranks"].size(), 1U);
 
-  // Without a terminal one table is printed, as with --once; /metrics may be left out.
+  // Without a terminal one table is printed, as with --once. The path may be left out.
   const auto [table, status] = isocost("top " + url.substr(0, url.rfind('/')));
   EXPECT_EQ(status, 0);
   EXPECT_NE(table.find("samples     48 delivered, 0 bad"), std::string::npos) << table;
@@ -187,7 +189,7 @@ TEST_F(Metrics, EndWithTheNode) {
     const auto node = Node::create(watched(1), {}, {});
     ASSERT_TRUE(node.has_value()) << node.error().message();
     url = (*node)->metrics_url();
-    look(url);
+    fetch(url);
   }
   const auto gone = cli::http_get(url, {}, {});
   ASSERT_FALSE(gone.has_value());
@@ -203,9 +205,9 @@ TEST_F(Metrics, AreOffUnlessAskedFor) {
   EXPECT_EQ((*node)->metrics_url(), "");
 }
 
-// Scrapes in a row from several clients while a job trains: every look is whole, and counters only
-// grow.
-TEST_F(Metrics, CanBeLookedAtWhileTraining) {
+// Several clients fetch the status again and again while a job trains: each one is complete, and
+// counters only grow.
+TEST_F(Metrics, CanBeFetchedWhileTraining) {
   make_dataset(70);
   NodeOptions long_job = watched(2);
   long_job.plan.epochs = 3;
@@ -215,12 +217,12 @@ TEST_F(Metrics, CanBeLookedAtWhileTraining) {
   std::vector<std::jthread> watchers;
   for (int i = 0; i < 2; ++i) {
     watchers.emplace_back([&node](const std::stop_token& stop) {
-      double delivered = 0;
+      std::uint64_t delivered = 0;
       while (!stop.stop_requested()) {
-        const Scrape now = look(node.metrics_url());
-        EXPECT_GE(now.value("samples_delivered_total"), delivered);
-        EXPECT_LE(now.value("memory_in_use_bytes"), now.value("memory_budget_bytes"));
-        delivered = now.value("samples_delivered_total");
+        const NodeMetrics now = fetch(node.metrics_url());
+        EXPECT_GE(now.training.samples_sent, delivered);
+        EXPECT_LE(now.memory_bytes, now.memory_budget_bytes);
+        delivered = now.training.samples_sent;
       }
     });
   }

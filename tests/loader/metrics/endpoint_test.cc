@@ -1,4 +1,4 @@
-// The endpoint against real sockets: what it answers, and that no client can hold it up.
+// The endpoint against real sockets: its answers, and that no client can block it.
 
 #include "loader/metrics/endpoint.h"
 
@@ -21,7 +21,7 @@
 namespace isocost {
 namespace {
 
-// A client's socket, with a deadline on all that it does.
+// A client's socket with a time-out on each call.
 class Socket {
  public:
   explicit Socket(std::uint16_t port)
@@ -96,7 +96,7 @@ TEST(MetricsEndpoint, ServesNothingElse) {
   const auto endpoint = serve([] { return std::string("a 1\n"); });
   const std::string nothing = request(*endpoint, "GET /");
   EXPECT_TRUE(nothing.starts_with("HTTP/1.1 404 "));
-  EXPECT_TRUE(nothing.ends_with("there is only /metrics /timeline.svg\n")) << nothing;
+  EXPECT_TRUE(nothing.ends_with("not found; pages: /metrics /timeline.svg\n")) << nothing;
   const std::string picture = request(*endpoint, "GET /timeline.svg");
   EXPECT_NE(picture.find("Content-Type: image/svg+xml"), std::string::npos) << picture;
   EXPECT_TRUE(request(*endpoint, "GET /metrics/../etc").starts_with("HTTP/1.1 404 "));
@@ -105,9 +105,9 @@ TEST(MetricsEndpoint, ServesNothingElse) {
   EXPECT_EQ(request(*endpoint, "HEAD /metrics").find("a 1"), std::string::npos);
 }
 
-// A large answer that some do not read, requests that never end, and one that is too long: the next
-// client is served all the same, and the end does not wait for them.
-TEST(MetricsEndpoint, NoClientHoldsItUp) {
+// Some clients do not read a large answer, some never finish their request, and one sends a request
+// that is too long. The next client is still served, and the destructor does not wait for them.
+TEST(MetricsEndpoint, NoClientBlocksIt) {
   auto endpoint = serve([] { return std::string(8 << 20, '#'); });
   const std::uint16_t port = port_of(*endpoint);
   std::vector<Socket> clients;
