@@ -298,13 +298,6 @@ Result<CostProfile> read(const JsonObject& document) {
 
 }  // namespace
 
-bool contradicts(const ProfilePoint& less, const ProfilePoint& more) {
-  constexpr double kTwice = 2;
-  return less.load.sequences <= more.load.sequences && less.load.units <= more.load.units &&
-         less.load.units_squared <= more.load.units_squared &&
-         less.seconds() > kTwice * more.seconds();
-}
-
 Result<CostProfile> CostProfile::parse(std::string_view text) {
   ISOCOST_ASSIGN(const JsonObject document, JsonObject::parse(text, kFormat));
   return read(document);

@@ -86,7 +86,12 @@ struct CostProfile {
 
 /// Whether `less` takes more than twice the seconds of `more`, which has no less to do:
 /// measurements are noisy and kernels change at sizes, but not by this.
-bool contradicts(const ProfilePoint& less, const ProfilePoint& more);
+inline bool contradicts(const ProfilePoint& less, const ProfilePoint& more) {
+  constexpr double kTwice = 2;
+  return less.load.sequences <= more.load.sequences && less.load.units <= more.load.units &&
+         less.load.units_squared <= more.load.units_squared &&
+         less.seconds() > kTwice * more.seconds();
+}
 
 /// Non-negative coefficients nearest to the points in relative terms; all zero for no points.
 ModuleCoefficients fit_coefficients(const std::vector<ProfilePoint>& points);

@@ -1,11 +1,12 @@
-// The extension module isocost._isocost: client, embedded node, tensors and layouts. It links no
-// libtorch, so that one build serves every torch.
+// The extension module isocost._isocost: client, embedded node, tensors, layouts and the
+// profiler's method. It links no libtorch, so that one build serves every torch.
 
 #include <pybind11/pybind11.h>
 
 #include "trainer_adapter/python/client.h"
 #include "trainer_adapter/python/layout.h"
 #include "trainer_adapter/python/node.h"
+#include "trainer_adapter/python/profiling.h"
 #include "trainer_adapter/python/tensor.h"
 
 PYBIND11_MODULE(_isocost, module) {
@@ -13,4 +14,5 @@ PYBIND11_MODULE(_isocost, module) {
   isocost::python::bind_client(module);
   isocost::python::bind_node(module);
   isocost::python::bind_layout(module);
+  isocost::python::bind_profiling(module);
 }

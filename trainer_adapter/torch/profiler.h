@@ -16,45 +16,49 @@
 
 namespace isocost {
 
-/// Runs a module; what it returns is differentiated if it requires gradients.
+/// Runs a module and returns its output, which is differentiated if it requires gradients.
 using ProfiledForward = std::function<at::Tensor()>;
-/// Makes inputs for packed sequences of these lengths.
+/// Makes inputs for packed sequences of these lengths (patches, audio positions or tokens), and
+/// returns the forward pass over them.
 using PrepareForward = std::function<ProfiledForward(std::span<const std::int64_t> lengths)>;
 
-/// A module cut otherwise: as one of `tensor` ranks that share its layers, each in a process of its
-/// own (see ProfilerOptions::agree), or with so many of its layers alone (0: all).
+/// A module cut otherwise: the part of one of `tensor` ranks that share its layers, each in a
+/// process of its own (see ProfilerOptions::agree), or `layers` of its layers alone.
 struct ProfiledCut {
   PrepareForward prepare;
   std::int64_t tensor = 1;
-  std::int64_t layers = 0;
+  std::int64_t layers = 0;  ///< 0: all.
 };
 
 /// One module to measure: the twin of Python's isocost.ProfiledModule.
 struct ProfiledModule {
   PrepareForward prepare = {};
-  std::int64_t shortest = 1;
-  std::int64_t longest = 1;
-  std::int64_t most_units = 1;  ///< In one microbatch.
-  std::int64_t multiple = 1;    ///< Lengths are multiples of this.
-  /// What memory and layouts follow from; empty: not said.
+  std::int64_t shortest = 1;    ///< Units of the shortest sequence.
+  std::int64_t longest = 1;     ///< Units of the longest sequence.
+  std::int64_t most_units = 1;  ///< Units of the largest microbatch.
+  std::int64_t multiple = 1;    ///< Every length is a multiple of this.
+  /// The module's dimensions, from which memory and layouts follow; empty: unknown.
   std::optional<Architecture> architecture = {};
   std::vector<ProfiledCut> cuts = {};  ///< Measured at the largest loads.
 };
 
 struct ProfilerOptions {
-  /// Every load of the first grid is run at least 5 times regardless, twice to warm up.
+  /// Time to spend. Every load of the first grid and of the cuts runs at least 5 times regardless,
+  /// twice to warm up.
   std::chrono::duration<double> budget{60};
-  std::function<void(const std::string&)> progress = {};  ///< A line for each point; may be empty.
-  /// Gives the processes that measure together the first one's value (a broadcast), so that all of
-  /// them decide alike; empty: this one measures alone.
+  std::function<void(const std::string&)> progress = {};  ///< A line for each load; may be empty.
+  /// Returns the first process's value in all processes that measure together (a broadcast), so
+  /// that all of them decide alike; empty: this process measures alone.
   std::function<double(double)> agree = {};
 };
 
-/// Measures forward and backward over a grid of lengths and counts, and where the curve bends, as
-/// docs/profile.md says: seconds by a monotonic clock around work that the device has finished,
-/// peaks of memory by what libtorch's allocators say. Blocks for the budget. What libtorch throws
-/// is thrown on, but for running out of memory. Errors: kInvalidArgument for bounds or cuts that
-/// cannot be, kResourceExhausted where the smallest load runs out of memory.
+/// Measures forward and backward seconds and peak memory of a module by the method of
+/// costmodel/profiling_method.h, and returns its part of a model profile. Seconds are those of a
+/// monotonic clock around work that the device has finished; peak memory is what libtorch's
+/// allocators report. Gradients are left in the module's parameters. Blocks for the budget.
+/// Errors: kInvalidArgument for limits or cuts that cannot be and for a clock that stands still,
+/// kResourceExhausted where the smallest load runs out of memory. Exceptions of `prepare` and of
+/// the module reach the caller, but for running out of memory.
 Result<ModuleProfile> profile_module(const std::string& name, const ProfiledModule& module,
                                      const ProfilerOptions& options);
 

@@ -1,4 +1,4 @@
-"""Measures a model's modules over a grid of loads, for the cost model: see docs/profile.md."""
+"""Measures a model profile: what the modules cost over a grid of loads. docs/model_profile.md describes it."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from isocost.profiled_module import MODULES, ProfiledModule, check
 
 
 def first_of(group: Any) -> Callable[[Any], Any]:
-    """Gives every process of the group the value of its first one."""
+    """Returns a function that gives every process of the group the first one's value; it blocks for all of them."""
     if group is None:
         return lambda value: value
     from torch import distributed
@@ -27,6 +27,7 @@ def first_of(group: Any) -> Callable[[Any], Any]:
 
 
 def is_first_of(group: Any) -> bool:
+    """Whether this process is the group's first one; True without a group."""
     if group is None:
         return True
     from torch import distributed
@@ -35,7 +36,7 @@ def is_first_of(group: Any) -> bool:
 
 
 def hardware() -> str:
-    """What this process computes on, by name: a GPU where CUDA is in use by now."""
+    """Returns the name of what this process computes on: the GPU where CUDA is initialized, else the CPU."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         return str(torch.cuda.get_device_name())
@@ -43,6 +44,7 @@ def hardware() -> str:
 
 
 def cpu_name() -> str:
+    """Returns the CPU's name as Linux gives it; empty where it gives none."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
@@ -51,6 +53,7 @@ def cpu_name() -> str:
 
 
 def versions() -> Dict[str, str]:
+    """Returns the versions of Python, torch and CUDA in use."""
     found = {"python": platform.python_version()}
     torch = sys.modules.get("torch")
     if torch is not None:
@@ -62,32 +65,32 @@ def versions() -> Dict[str, str]:
 
 def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: str = "", progress: bool = True,
                   group: Any = None, **modules: ProfiledModule) -> Dict[str, Any]:
-    """Measures forward and backward seconds and peak memory of a model's modules, for the cost model.
+    """Measures a model profile: forward and backward seconds and peak memory of a model's modules, for the cost model.
 
-    Each module runs on microbatches of equally long sequences over a grid of lengths and counts, so
-    that attention (which grows with the length at the same number of tokens) and the rest are told
-    apart. A load is repeated until the 95 % interval of its median is within 3 %; further lengths
-    are measured where the curve bends. What runs out of memory is recorded as the boundary. CUDA
-    events are used where the module has initialized CUDA, a monotonic clock otherwise (peak_bytes
-    is then what torch allocates on the CPU; 0 without torch). Where the budget is short, points are
-    kept with the spread that they have.
+    Each module runs on microbatches of equally long sequences over a grid of lengths and counts. Loads with the same
+    number of tokens in several lengths tell attention, which grows with the length, from the rest. A load runs until
+    the 95 % interval of its median is within 3 %; further lengths are measured where the curve bends. A load that runs
+    out of memory is recorded as the boundary. docs/model_profile.md describes the method. CUDA events measure time
+    where the module has initialized CUDA, a monotonic clock otherwise. On the CPU, peak memory is what torch
+    allocates, and 0 without torch. Where the budget is short, points keep the spread that they have.
 
     Args:
-        budget_s: seconds for all modules together; every load of the first grid is run at least 5 times regardless,
-            twice to warm up.
-        file: where the profile is written; None: nowhere.
+        budget_s: seconds for all modules together. Every load of the first grid and of the cuts runs at least 5 times
+            regardless, twice to warm up.
+        file: file to write the model profile to; None: none.
         dtype: name of the type that the model computes in, for people: "bfloat16".
-        progress: a line on stderr for each point.
+        progress: whether a line is printed on stderr for each load.
         group: a torch.distributed process group whose processes all call this alike, each with its part of the cuts
-            for tensor ranks; its first one's clock decides for all, writes and tells of progress. The parts must be
-            equal: where one alone ran out of memory, the others would wait for it.
-        **modules: `vision`, `audio`, `llm`: a ProfiledModule each. Those left out cost nothing.
+            for tensor ranks. The first process's measurements and clock decide for all; it alone writes the file and
+            prints progress. The parts must be equal: if one process ran out of memory alone, the others would wait
+            for it.
+        **modules: `vision`, `audio`, `llm`: a ProfiledModule each. Modules that are left out cost nothing.
 
-    Gradients are left in the model's parameters: set them to None before training goes on.
+    Gradients are left in the model's parameters: set them to None before training goes on. Blocks for the budget.
 
-    Returns: the profile, as docs/profile.md describes it.
-    Raises: ValueError for arguments that cannot be, and where the smallest load runs out of memory; OSError, before
-        anything is measured, where `file` cannot be written.
+    Returns: the model profile, as docs/model_profile.md describes it.
+    Raises: TypeError and ValueError for arguments that cannot be; ValueError where the smallest load runs out of
+        memory and where the clock stands still; OSError, before anything is measured, where `file` cannot be written.
 
     Example:
         >>> def prepare(lengths):
@@ -97,15 +100,21 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
         ...                       llm=isocost.ProfiledModule(prepare, (64, 8192), most_units=16384))
     """
     check(modules, budget_s)
+    is_first = is_first_of(group)
+
+    def say(line: str) -> None:
+        if progress and is_first:
+            print(line, file=sys.stderr, flush=True)
+
+    # All limits are checked before anything is measured.
+    profilers = {name: ModuleProfiler(name, module, budget_s / len(modules), say, agree=first_of(group))
+                 for name, module in modules.items()}
     if file is not None:
         check_writable(file)
-    is_first = is_first_of(group)
-    say = (lambda line: print(line, file=sys.stderr, flush=True)) if progress and is_first else (lambda line: None)
     nothing = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
     measured: Dict[str, Any] = {name: nothing for name in MODULES}
-    for name, module in modules.items():
-        profiler = ModuleProfiler(name, module, None, say, first_of(group))
-        profiler.run(budget_s / len(modules))
+    for name, profiler in profilers.items():
+        profiler.run()
         measured[name] = profiler.to_json()
     document = {"version": 1, "unit": "seconds", "source": "isocost.profile_model", "hardware": hardware(),
                 "dtype": dtype, "versions": versions(), "modules": measured}
@@ -115,14 +124,14 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
 
 
 def check_writable(file: str) -> None:
-    """Before the work, not after it."""
+    """Raises OSError where the file cannot be written: before the work, not after it."""
     directory = os.path.dirname(os.path.abspath(file))
     if not os.access(directory, os.W_OK) or os.path.isdir(file):
         raise OSError(f"profile_model: cannot write {file}: no directory that can be written, or a directory itself")
 
 
 def write(document: Dict[str, Any], file: str) -> None:
-    """All or nothing, so that a profile is never half of one."""
+    """Writes the model profile in one step, so that no reader sees half of it."""
     scratch = f"{file}.{os.getpid()}.tmp"
     with open(scratch, "w", encoding="utf-8") as out:
         json.dump(document, out, indent=2)

@@ -1,20 +1,39 @@
-"""What the profiler reads on a device: seconds, peaks of memory, and whether memory ran out."""
+"""What the profiler reads on a device: seconds, peak memory, and whether memory ran out."""
 
 import itertools
 import sys
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Protocol
+
+from isocost import _isocost
+
+
+class Clock(Protocol):
+    """Measures runs on one kind of device."""
+
+    def overwrite_caches(self) -> None:
+        """Before each half of a run, where the device's caches could hold what the module reads."""
+
+    def mark(self) -> Any:
+        """Returns the present moment, in the order of the device's work."""
+
+    def between(self, start: Any, end: Any) -> float:
+        """Returns the seconds between two marks that `settle` has passed."""
+
+    def settle(self) -> None:
+        """Blocks until the device has passed all marks."""
+
+    def peak_bytes(self, run: Callable[[], Any]) -> int:
+        """Runs, and returns the most bytes that were allocated meanwhile, above what was allocated before."""
 
 
 class HostClock:
-    """Monotonic seconds; memory as torch's CPU allocator tells it to the profiler, where there is torch."""
+    """Monotonic seconds. Peak memory is what torch's CPU allocator reports to torch's profiler; 0 without torch."""
 
     def __init__(self) -> None:
-        self._other = bytearray(64 << 20)
+        self._other = bytearray(_isocost.overwritten_cache_bytes)
 
-    def leave_caches(self) -> None:
-        """In training other modules run before this one, and between its two halves: it finds its weights and
-        activations in memory, not in the caches."""
+    def overwrite_caches(self) -> None:
         half = len(self._other) // 2
         view = memoryview(self._other)
         view[:half] = view[half:]
@@ -22,14 +41,13 @@ class HostClock:
     def mark(self) -> float:
         return time.perf_counter()
 
-    def between(self, start: Any, end: Any) -> float:
+    def between(self, start: float, end: float) -> float:
         return end - start
 
     def settle(self) -> None:
         pass
 
     def peak_bytes(self, run: Callable[[], Any]) -> int:
-        """The most that was allocated while it ran, above what was before."""
         torch = sys.modules.get("torch")
         if torch is None:
             run()
@@ -41,15 +59,15 @@ class HostClock:
 
 
 class CudaClock:
-    """Events on the current stream of the current device."""
+    """CUDA events on the current stream of the current device."""
 
     def __init__(self) -> None:
         import torch
 
         self._cuda = torch.cuda
 
-    def leave_caches(self) -> None:
-        pass  # weights are many times as large as a GPU's
+    def overwrite_caches(self) -> None:
+        pass  # a module's weights are many times as large as a GPU's caches
 
     def mark(self) -> Any:
         event = self._cuda.Event(enable_timing=True)
@@ -57,7 +75,7 @@ class CudaClock:
         return event
 
     def between(self, start: Any, end: Any) -> float:
-        return start.elapsed_time(end) / 1e3
+        return float(start.elapsed_time(end)) / 1e3
 
     def settle(self) -> None:
         self._cuda.synchronize()
@@ -70,16 +88,13 @@ class CudaClock:
         return max(0, self._cuda.max_memory_allocated() - at_rest)
 
 
-def clock_of_device() -> Any:
-    """CUDA's where it is in use by now."""
+def clock_of_device() -> Clock:
+    """Returns a CudaClock where this process has initialized CUDA, else a HostClock."""
     torch = sys.modules.get("torch")
     return CudaClock() if torch is not None and torch.cuda.is_initialized() else HostClock()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    # torch says so by type on CUDA since 1.13, on the host by words alone.
-    text = str(error).lower()
+    """Whether this failure says that memory ran out. On the host torch says so by words alone."""
     return isinstance(error, MemoryError) or (
-        isinstance(error, RuntimeError)
-        and any(words in text for words in ("out of memory", "can't allocate memory", "not enough memory",
-                                            "alloc_failed")))  # the last: cuBLAS and cuDNN
+        isinstance(error, RuntimeError) and _isocost.says_out_of_memory(str(error)))

@@ -1,0 +1,471 @@
+#include "costmodel/profiling_method.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "costmodel/internal/robust.h"
+
+namespace isocost {
+namespace {
+
+constexpr int kFirstLengths = 5;
+constexpr double kTargetSpread = 0.03;  // half of the median's 95 % interval
+constexpr std::size_t kLeastRuns = 7;   // below, the interval of a median is the whole range
+constexpr std::size_t kFewestRuns = 3;  // once the load's part of the budget is spent
+constexpr std::size_t kMostRuns = 200;
+constexpr int kMostUnusable = 3;           // of a load: more, and the clock is broken
+constexpr double kGridShare = 0.5;         // of a load's even part of what is left of the budget
+constexpr double kBendShare = 0.25;        // of what is left of the budget, for each load
+constexpr double kLeastBend = 0.01;        // interpolation error that is not worth another point
+constexpr double kClosest = 0.1823215568;  // log 1.2: lengths nearer than this are the same
+constexpr double kCutShare = 0.1;          // of the budget, for each cut
+constexpr double kMostForCuts = 0.5;       // of the budget
+// Squares of units stay exact and within what a profile file holds.
+constexpr std::int64_t kMostSquares = std::int64_t{1} << 49;
+
+Error invalid(const ProfilingOptions& options, const std::string& what) {
+  return {ErrorCode::kInvalidArgument, options.module + ": " + what};
+}
+
+std::string cut_text(const ProfilingCut& cut) {
+  return "tensor = " + std::to_string(cut.tensor) +
+         ", layers = " + (cut.layers ? std::to_string(*cut.layers) : "all");
+}
+
+Status validate_cuts(const ProfilingOptions& options) {
+  std::set<std::pair<std::int64_t, std::optional<std::int64_t>>> seen;
+  for (const ProfilingCut& cut : options.cuts) {
+    if (cut.tensor < 1 || (cut.tensor == 1 && !cut.layers)) {
+      return invalid(options, "a cut has " + cut_text(cut) +
+                                  "; give more than one tensor rank, or fewer layers");
+    }
+    if (cut.layers && (*cut.layers < 1 || *cut.layers >= options.layers)) {
+      return invalid(options, "a cut has " + cut_text(cut) +
+                                  "; give the module's architecture, and fewer layers than it has");
+    }
+    if (!seen.emplace(cut.tensor, cut.layers).second) {
+      return invalid(options, "two cuts have " + cut_text(cut));
+    }
+  }
+  return {};
+}
+
+// Half of the median's 95 % interval by order statistics, relative to the median.
+double relative_spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto n = static_cast<double>(values.size());
+  const double reach = 1.96 * std::sqrt(n) / 2;
+  const auto low = static_cast<std::size_t>(std::max(0.0, std::floor(n / 2 - reach)));
+  const auto high = static_cast<std::size_t>(std::min(n - 1, std::ceil(n / 2 + reach)));
+  const double range = values[high] - values[low];
+  const double middle = median(values);
+  return middle > 0 ? range / 2 / middle : 0;
+}
+
+bool is_contradicted(const ProfilePoint& point, const std::vector<ProfilePoint>& points) {
+  return std::any_of(points.begin(), points.end(),
+                     [&point](const ProfilePoint& other) { return contradicts(point, other); });
+}
+
+std::int64_t length_of(const ModuleLoad& load) { return load.units / load.sequences; }
+
+void sort(std::vector<ProfilePoint>& points) {
+  std::sort(points.begin(), points.end(), [](const ProfilePoint& a, const ProfilePoint& b) {
+    return std::pair(length_of(a.load), a.load.sequences) <
+           std::pair(length_of(b.load), b.load.sequences);
+  });
+}
+
+std::string measured_text(const ProfilePoint& point) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.3g ms ± %.1f %%", 1e3 * point.seconds(),
+                100 * point.spread);
+  return text.data();
+}
+
+}  // namespace
+
+Status ProfilingOptions::validate() const {
+  if (shortest < 1 || longest < shortest) {
+    return invalid(*this, "lengths are (" + std::to_string(shortest) + ", " +
+                              std::to_string(longest) +
+                              "); give (shortest, longest), the shortest at least 1");
+  }
+  if (multiple < 1) {
+    return invalid(*this, "multiple is " + std::to_string(multiple) + "; it must be at least 1");
+  }
+  if (multiple > longest) {
+    return invalid(*this, "multiple is " + std::to_string(multiple) + "; no length up to " +
+                              std::to_string(longest) + " is a multiple of it");
+  }
+  if (most_units < longest) {
+    return invalid(*this, "most_units is " + std::to_string(most_units) +
+                              ", below the longest sequence, " + std::to_string(longest));
+  }
+  if (most_units > kMostSquares / longest) {
+    return invalid(*this, "most_units is " + std::to_string(most_units) + " and the longest " +
+                              "sequence " + std::to_string(longest) +
+                              "; their product must be at most 2^49");
+  }
+  if (!(budget.count() > 0) || !std::isfinite(budget.count())) {
+    return invalid(*this, "the budget is " + std::to_string(budget.count()) +
+                              " s; it must be above 0 and finite");
+  }
+  return validate_cuts(*this);
+}
+
+ModuleLoad ProfilingMethod::Microbatch::load() const {
+  return {.sequences = sequences,
+          .units = length * sequences,
+          .units_squared = length * length * sequences};
+}
+
+Result<ProfilingMethod> ProfilingMethod::create(ProfilingOptions options) {
+  ISOCOST_TRY(options.validate());
+  ProfilingMethod method(std::move(options));
+  if (method.next()) return method;
+  return invalid(method.options_,
+                 "no length fits into most_units = " + std::to_string(method.options_.most_units));
+}
+
+ProfilingMethod::ProfilingMethod(ProfilingOptions options)
+    : options_(std::move(options)),
+      for_cuts_s_(options_.budget.count() *
+                  std::min(kMostForCuts, kCutShare * static_cast<double>(options_.cuts.size()))) {
+  const std::vector<Microbatch> grid = first_grid();
+  waiting_.assign(grid.begin(), grid.end());
+  if (waiting_.empty()) stage_ = Stage::kDone;
+  advance();
+}
+
+std::optional<ProfilingRun> ProfilingMethod::next() const {
+  if (!current_) return std::nullopt;
+  ProfilingRun run{.kind = current_->due,
+                   .length = current_->microbatch.length,
+                   .sequences = current_->microbatch.sequences,
+                   .new_inputs = current_->due == ProfilingRunKind::kWarmUp};
+  if (stage_ == Stage::kCuts) run.cut = cuts_.size() - 1;
+  return run;
+}
+
+Status ProfilingMethod::record(const ProfilingResult& result) {
+  if (!current_) return invalid(options_, "no run is due");
+  elapsed_s_ = std::max(elapsed_s_, result.elapsed.count());
+  switch (current_->due) {
+    case ProfilingRunKind::kWarmUp:
+      current_->due = ProfilingRunKind::kPeakMemory;
+      return {};
+    case ProfilingRunKind::kPeakMemory:
+      current_->peak_bytes = std::max<std::int64_t>(0, result.peak_bytes);
+      current_->due = ProfilingRunKind::kTimed;
+      return {};
+    case ProfilingRunKind::kTimed:
+      return record_seconds(result);
+  }
+  return {};
+}
+
+Status ProfilingMethod::record_seconds(const ProfilingResult& result) {
+  const double forward_s = result.forward.count();
+  const double backward_s = result.backward.count();
+  const double total_s = forward_s + backward_s;
+  if (!(forward_s >= 0 && backward_s >= 0 && total_s > 0) || !std::isfinite(total_s)) {
+    if (++current_->unusable <= kMostUnusable) return {};
+    return fail(invalid(options_, "the clock runs backwards or stands still"));
+  }
+  current_->forward_s.push_back(forward_s);
+  current_->backward_s.push_back(backward_s);
+  current_->total_s.push_back(total_s);
+  if (!is_settled()) return {};
+  finish_measurement();
+  advance();
+  return {};
+}
+
+bool ProfilingMethod::is_settled() const {
+  const std::size_t runs = current_->total_s.size();
+  if (runs < kFewestRuns) return false;
+  if (runs >= kMostRuns || elapsed_s_ >= current_->end_s) return true;
+  return runs >= kLeastRuns && relative_spread(current_->total_s) <= kTargetSpread;
+}
+
+void ProfilingMethod::finish_measurement() {
+  Measurement& measured = *current_;
+  const ProfilePoint point{.load = measured.microbatch.load(),
+                           .forward_s = median(measured.forward_s),
+                           .backward_s = median(measured.backward_s),
+                           .spread = relative_spread(measured.total_s),
+                           .peak_bytes = measured.peak_bytes};
+  say(measured.microbatch, measured_text(point));
+  (stage_ == Stage::kCuts ? cuts_.back().points : points_).push_back(point);
+  current_.reset();
+}
+
+Status ProfilingMethod::record_out_of_memory(Seconds elapsed) {
+  if (!current_) return invalid(options_, "no run is due");
+  elapsed_s_ = std::max(elapsed_s_, elapsed.count());
+  const Microbatch microbatch = current_->microbatch;
+  if (points_.empty()) {
+    return fail(Error(ErrorCode::kResourceExhausted,
+                      options_.module + ": out of memory at its smallest load, " +
+                          std::to_string(microbatch.sequences) + " x " +
+                          std::to_string(microbatch.length) +
+                          "; give shorter lengths or free the device"));
+  }
+  say(microbatch, "out of memory");
+  const ModuleLoad load = microbatch.load();
+  if (stage_ != Stage::kCuts && (out_of_memory_.units == 0 || load.units < out_of_memory_.units)) {
+    out_of_memory_ = load;
+  }
+  current_.reset();
+  advance();
+  return {};
+}
+
+std::vector<std::string> ProfilingMethod::take_progress() { return std::exchange(progress_, {}); }
+
+// Small loads come first, so that what runs out of memory is known early.
+std::vector<ProfilingMethod::Microbatch> ProfilingMethod::first_grid() const {
+  std::set<std::pair<std::int64_t, std::int64_t>> loads;  // units, length
+  const auto shortest = static_cast<double>(options_.shortest);
+  const double range = static_cast<double>(options_.longest) / shortest;
+  for (int i = 0; i < kFirstLengths; ++i) {
+    const std::int64_t length =
+        rounded(shortest * std::pow(range, static_cast<double>(i) / (kFirstLengths - 1)));
+    const std::int64_t fit = options_.most_units / length;
+    if (fit == 0) continue;
+    const auto between = static_cast<std::int64_t>(std::llround(std::sqrt(fit)));
+    for (const std::int64_t sequences : {std::int64_t{1}, between, fit}) {
+      loads.emplace(length * sequences, length);
+    }
+  }
+  std::vector<Microbatch> grid;
+  for (const auto& [units, length] : loads) {
+    grid.push_back({.length = length, .sequences = units / length});
+  }
+  return grid;
+}
+
+std::int64_t ProfilingMethod::rounded(double length) const {
+  const auto multiple = static_cast<double>(options_.multiple);
+  return std::max(options_.multiple,
+                  static_cast<std::int64_t>(std::llround(length / multiple)) * options_.multiple);
+}
+
+// Begins with the next load, of a later stage where the present one has none left.
+void ProfilingMethod::advance() {
+  while (!current_ && stage_ != Stage::kDone) {
+    if (waiting_.empty()) {
+      next_stage();
+      continue;
+    }
+    const double share = share_s();
+    const Microbatch microbatch = waiting_.front();
+    waiting_.pop_front();
+    if (stage_ != Stage::kCuts && is_beyond_memory(microbatch)) continue;
+    current_.emplace();
+    current_->microbatch = microbatch;
+    current_->end_s = elapsed_s_ + share;
+  }
+}
+
+void ProfilingMethod::next_stage() {
+  switch (stage_) {
+    case Stage::kGrid:
+    case Stage::kBends:
+      stage_ = Stage::kBends;
+      if (queue_bend()) return;
+      stage_ = Stage::kContradictions;
+      queue_contradicted();
+      return;
+    case Stage::kContradictions: {
+      for (const ProfilePoint& point : points_) {
+        if (!is_contradicted(point, points_)) continue;
+        say({length_of(point.load), point.load.sequences}, "slower than a larger load, left out");
+      }
+      std::erase_if(points_, [points = points_](const ProfilePoint& point) {
+        return is_contradicted(point, points);
+      });
+      // What has run since at no smaller load was no boundary.
+      const bool ran = std::any_of(points_.begin(), points_.end(), [this](const auto& point) {
+        return point.load.units >= out_of_memory_.units &&
+               point.load.units_squared >= out_of_memory_.units_squared;
+      });
+      if (ran) out_of_memory_ = {};
+      sort(points_);
+      stage_ = Stage::kCuts;
+      next_cut();
+      return;
+    }
+    case Stage::kCuts:
+      next_cut();
+      return;
+    case Stage::kDone:
+      return;
+  }
+}
+
+// A cut runs with the largest load of each length of the first grid, as far as the whole module was
+// measured with it.
+void ProfilingMethod::next_cut() {
+  if (!cuts_.empty()) {
+    std::vector<ProfilePoint>& measured = cuts_.back().points;
+    std::erase_if(measured, [points = measured](const ProfilePoint& point) {
+      return is_contradicted(point, points);
+    });
+    sort(measured);
+  }
+  if (cuts_.size() == options_.cuts.size()) {
+    stage_ = Stage::kDone;
+    return;
+  }
+  const ProfilingCut& cut = options_.cuts[cuts_.size()];
+  cuts_.push_back({.tensor = cut.tensor, .layers = cut.layers.value_or(0), .points = {}});
+  std::map<std::int64_t, Microbatch> largest;  // by length; the grid ascends
+  for (const Microbatch& microbatch : first_grid()) largest[microbatch.length] = microbatch;
+  for (const auto& [length, microbatch] : largest) {
+    if (has(microbatch.load())) waiting_.push_back(microbatch);
+  }
+  // The libtorch driver gave each length of the grid a share, measured or not; shares of measured
+  // lengths alone leave no part of the cut's budget unused.
+  const auto loads = static_cast<double>(std::max<std::size_t>(1, waiting_.size()));
+  cut_load_share_s_ = for_cuts_s_ / static_cast<double>(options_.cuts.size()) / loads;
+}
+
+bool ProfilingMethod::queue_bend() {
+  if (left_s() <= 0) return false;
+  if (bend_length_ && !has_length(*bend_length_)) return false;  // it ran out of memory
+  bend_length_ = sharpest_bend();
+  if (!bend_length_) return false;
+  const std::int64_t most = std::max<std::int64_t>(1, options_.most_units / *bend_length_);
+  waiting_.push_back({.length = *bend_length_, .sequences = 1});
+  if (most > 1) waiting_.push_back({.length = *bend_length_, .sequences = most});
+  return true;
+}
+
+// Noise only adds: the more expensive of two points that contradict each other is measured once
+// more, and left out if it still contradicts.
+void ProfilingMethod::queue_contradicted() {
+  for (const ProfilePoint& point : points_) {
+    if (!is_contradicted(point, points_)) continue;
+    const Microbatch microbatch{length_of(point.load), point.load.sequences};
+    say(microbatch, "slower than a larger load, measured once more");
+    waiting_.push_back(microbatch);
+  }
+  std::erase_if(points_, [this](const ProfilePoint& point) {
+    return std::any_of(waiting_.begin(), waiting_.end(), [&point](const Microbatch& microbatch) {
+      return microbatch.load() == point.load;
+    });
+  });
+}
+
+// The middle of the interval of lengths in which interpolation is expected to err most, by how much
+// the slope changes at its ends.
+std::optional<std::int64_t> ProfilingMethod::sharpest_bend() const {
+  struct Largest {
+    std::int64_t sequences = 0;
+    double log_seconds = 0;  // of one of its sequences
+  };
+  std::map<std::int64_t, Largest> by_length;
+  for (const ProfilePoint& point : points_) {
+    Largest& largest = by_length[length_of(point.load)];
+    if (point.load.sequences < largest.sequences) continue;
+    largest = {point.load.sequences,
+               std::log(point.seconds() / static_cast<double>(point.load.sequences))};
+  }
+  std::vector<double> x;
+  std::vector<double> y;
+  for (const auto& [length, largest] : by_length) {
+    x.push_back(std::log(static_cast<double>(length)));
+    y.push_back(largest.log_seconds);
+  }
+  std::optional<std::int64_t> middle;
+  double worst = kLeastBend;
+  const auto slope = [&](std::size_t i) { return (y[i + 1] - y[i]) / (x[i + 1] - x[i]); };
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) {
+    const double width = x[i + 1] - x[i];
+    const std::int64_t candidate = rounded(std::exp((x[i] + x[i + 1]) / 2));
+    if (width < 2 * kClosest || by_length.contains(candidate)) continue;
+    double bend = 0;
+    if (i > 0) bend = std::abs(slope(i) - slope(i - 1));
+    if (i + 2 < x.size()) bend = std::max(bend, std::abs(slope(i) - slope(i + 1)));
+    const double error = bend * width / 8;
+    if (error <= worst) continue;
+    worst = error;
+    middle = candidate;
+  }
+  return middle;
+}
+
+bool ProfilingMethod::is_beyond_memory(const Microbatch& microbatch) const {
+  return out_of_memory_.units > 0 && microbatch.length >= length_of(out_of_memory_) &&
+         microbatch.load().units >= out_of_memory_.units;
+}
+
+bool ProfilingMethod::has(const ModuleLoad& load) const {
+  return std::any_of(points_.begin(), points_.end(),
+                     [&load](const ProfilePoint& point) { return point.load == load; });
+}
+
+bool ProfilingMethod::has_length(std::int64_t length) const {
+  return std::any_of(points_.begin(), points_.end(), [length](const ProfilePoint& point) {
+    return length_of(point.load) == length;
+  });
+}
+
+double ProfilingMethod::left_s() const {
+  return std::max(0.0, options_.budget.count() - for_cuts_s_ - elapsed_s_);
+}
+
+// Of the budget, for the first of the waiting loads.
+double ProfilingMethod::share_s() const {
+  switch (stage_) {
+    case Stage::kGrid:
+      return left_s() * kGridShare / static_cast<double>(waiting_.size());
+    case Stage::kBends:
+      return left_s() * kBendShare;
+    case Stage::kCuts:
+      return cut_load_share_s_;
+    case Stage::kContradictions:
+    case Stage::kDone:
+      return 0;
+  }
+  return 0;
+}
+
+Status ProfilingMethod::fail(Error error) {
+  stage_ = Stage::kDone;
+  current_.reset();
+  waiting_.clear();
+  return error;
+}
+
+void ProfilingMethod::say(const Microbatch& microbatch, const std::string& what) {
+  std::string line = options_.module;
+  if (stage_ == Stage::kCuts) {
+    const ProfilingCut& cut = options_.cuts[cuts_.size() - 1];
+    if (cut.tensor > 1) line += ", " + std::to_string(cut.tensor) + " tensor ranks";
+    if (cut.layers) line += ", " + std::to_string(*cut.layers) + " layers";
+  }
+  progress_.push_back(line + ": " + std::to_string(microbatch.sequences) + " x " +
+                      std::to_string(microbatch.length) + ": " + what);
+}
+
+bool says_out_of_memory(std::string_view message) {
+  std::string lower(message);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  // torch on CUDA and on the host; the last: cuBLAS and cuDNN.
+  constexpr std::array<std::string_view, 4> kWords = {"out of memory", "can't allocate memory",
+                                                      "not enough memory", "alloc_failed"};
+  return std::any_of(kWords.begin(), kWords.end(), [&lower](std::string_view words) {
+    return lower.find(words) != std::string::npos;
+  });
+}
+
+}  // namespace isocost

@@ -1,0 +1,135 @@
+#include "trainer_adapter/python/profiling.h"
+
+#include <pybind11/stl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "costmodel/profiling_method.h"
+
+namespace isocost::python {
+namespace {
+
+namespace py = pybind11;
+
+// Everything that the method refuses is the caller's to change.
+template <typename T>
+T value_or_raise(Result<T> result) {
+  if (!result) throw py::value_error("profile_model: " + result.error().message());
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+using CutTuple = std::pair<std::int64_t, std::optional<std::int64_t>>;  // tensor, layers
+
+ProfilingMethod make_method(std::string module, std::pair<std::int64_t, std::int64_t> lengths,
+                            std::int64_t most_units, std::int64_t multiple, std::int64_t layers,
+                            const std::vector<CutTuple>& cuts, double budget_s) {
+  ProfilingOptions options{.module = std::move(module),
+                           .shortest = lengths.first,
+                           .longest = lengths.second,
+                           .most_units = most_units,
+                           .multiple = multiple,
+                           .layers = layers,
+                           .budget = Seconds(budget_s)};
+  for (const auto& [tensor, own_layers] : cuts) {
+    options.cuts.push_back({.tensor = tensor, .layers = own_layers});
+  }
+  return value_or_raise(ProfilingMethod::create(std::move(options)));
+}
+
+const char* kind_name(const ProfilingRun& run) {
+  switch (run.kind) {
+    case ProfilingRunKind::kWarmUp:
+      return "warm_up";
+    case ProfilingRunKind::kPeakMemory:
+      return "peak_memory";
+    case ProfilingRunKind::kTimed:
+      return "timed";
+  }
+  return "";
+}
+
+py::dict load_dict(const ModuleLoad& load) {
+  py::dict dict;
+  dict["sequences"] = load.sequences;
+  dict["units"] = load.units;
+  dict["units_squared"] = load.units_squared;
+  return dict;
+}
+
+py::list points_list(const std::vector<ProfilePoint>& points) {
+  py::list list;
+  for (const ProfilePoint& point : points) {
+    py::dict dict = load_dict(point.load);
+    dict["forward_s"] = point.forward_s;
+    dict["backward_s"] = point.backward_s;
+    dict["spread"] = point.spread;
+    dict["peak_bytes"] = point.peak_bytes;
+    list.append(std::move(dict));
+  }
+  return list;
+}
+
+// The module's part of a profile file, but for its architecture.
+py::dict module_dict(const ProfilingMethod& method) {
+  py::dict dict;
+  dict["points"] = points_list(method.points());
+  if (!method.cuts().empty()) {
+    py::list cuts;
+    for (const ProfileCut& cut : method.cuts()) {
+      py::dict own;
+      own["tensor"] = cut.tensor;
+      if (cut.layers > 0) own["layers"] = cut.layers;
+      own["points"] = points_list(cut.points);
+      cuts.append(std::move(own));
+    }
+    dict["cuts"] = std::move(cuts);
+  }
+  if (method.out_of_memory() != ModuleLoad{}) {
+    dict["out_of_memory"] = load_dict(method.out_of_memory());
+  }
+  return dict;
+}
+
+void record(ProfilingMethod& method, double elapsed_s, double forward_s, double backward_s,
+            std::int64_t peak_bytes) {
+  value_or_raise(method.record({.elapsed = Seconds(elapsed_s),
+                                .forward = Seconds(forward_s),
+                                .backward = Seconds(backward_s),
+                                .peak_bytes = peak_bytes}));
+}
+
+}  // namespace
+
+void bind_profiling(py::module_& module) {
+  py::class_<ProfilingRun>(module, "ProfilingRun")
+      .def_property_readonly("kind", &kind_name)
+      .def_readonly("length", &ProfilingRun::length)
+      .def_readonly("sequences", &ProfilingRun::sequences)
+      .def_readonly("cut", &ProfilingRun::cut)
+      .def_readonly("new_inputs", &ProfilingRun::new_inputs);
+  py::class_<ProfilingMethod>(module, "ProfilingMethod")
+      .def(py::init(&make_method), py::kw_only(), py::arg("module"), py::arg("lengths"),
+           py::arg("most_units"), py::arg("multiple"), py::arg("layers"), py::arg("cuts"),
+           py::arg("budget_s"))
+      .def("next", &ProfilingMethod::next)
+      .def("record", &record, py::kw_only(), py::arg("elapsed_s"), py::arg("forward_s") = 0.0,
+           py::arg("backward_s") = 0.0, py::arg("peak_bytes") = 0)
+      .def(
+          "record_out_of_memory",
+          [](ProfilingMethod& self, double elapsed_s) {
+            value_or_raise(self.record_out_of_memory(Seconds(elapsed_s)));
+          },
+          py::kw_only(), py::arg("elapsed_s"))
+      .def("take_progress", &ProfilingMethod::take_progress)
+      .def("to_json", &module_dict);
+  module.def("says_out_of_memory", &says_out_of_memory, py::arg("message"));
+  module.attr("overwritten_cache_bytes") = kOverwrittenCacheBytes;
+}
+
+}  // namespace isocost::python
