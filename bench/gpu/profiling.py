@@ -1,15 +1,24 @@
 """Profiles a module with isocost.profile_model, on a grid that fits the budget."""
 
 import importlib
+import importlib.util
+import os
 import pathlib
+import subprocess
 import sys
+import sysconfig
 import time
 import types
 
 # What the benchmark uses of the package, by module.
 USED = {"profile": ("hardware", "profile_model", "versions", "write"), "profiled_module": ("ProfiledModule",),
         "module_profiler": ("backward",), "profile_clock": ("CudaClock", "HostClock", "is_out_of_memory")}
-PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "trainer_adapter" / "python" / "isocost"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "trainer_adapter" / "python" / "isocost"
+# The profiler's method is C++: these files are all of it, and need no library but the standard one.
+SOURCES = ("bench/gpu/profiling_module.cc", "trainer_adapter/python/profiling.cc", "costmodel/profiling_method.cc",
+           "costmodel/internal/robust.cc", "base/result.cc")
+COMPILE_S = 300  # time-out of the compiler
 MOST_UNITS = 65536
 PROBED_UNITS = 4096
 GRID_LOADS = 8  # the first grid's units, in loads of most_units
@@ -18,8 +27,11 @@ GRID_SHARE = 0.6  # of the budget
 
 
 def profiler():
-    """Returns the package's profiler and where it comes from. The package needs its compiled part but the profiler does
-    not: where the package is not built, only the checkout's profiler is imported."""
+    """Returns the package's profiler and where it is from. The package needs a loader node's libraries, its profiler does
+    not: where the package is not built, the checkout's profiler is imported alone, and its method compiled for it.
+
+    Exits with what is missing where it does not compile.
+    """
     try:
         importlib.import_module("isocost")
         source = "package"
@@ -29,10 +41,59 @@ def profiler():
         package = types.ModuleType("isocost")
         package.__path__ = [str(PACKAGE)]
         sys.modules["isocost"] = package
-        source = "checkout, without the compiled part"
+        load_method(compiled_method())
+        source = "checkout, its method alone compiled"
     used = {name: getattr(importlib.import_module(f"isocost.{module}"), name)
             for module, names in USED.items() for name in names}
     return types.SimpleNamespace(**used), source
+
+
+def load_method(file):
+    """Imports the extension as isocost._isocost."""
+    spec = importlib.util.spec_from_file_location("isocost._isocost", file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+
+
+def compiled_method():
+    """Returns the extension of the profiler's method for this interpreter, compiled once below build/gpu."""
+    file = ROOT / "build" / "gpu" / f"_isocost{sysconfig.get_config_var('EXT_SUFFIX')}"
+    read = [ROOT / source for source in SOURCES]
+    for folder in ("base", "costmodel", "costmodel/internal", "trainer_adapter/python"):
+        read += (ROOT / folder).glob("*.h")
+    if file.exists() and file.stat().st_mtime >= max(source.stat().st_mtime for source in read):
+        return file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    scratch = file.with_name(f"{os.getpid()}.tmp")
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
+               *(f"-I{folder}" for folder in (ROOT, sysconfig.get_paths()["include"], *pybind_folders())),
+               *(str(ROOT / source) for source in SOURCES), "-o", str(scratch)]
+    print("compiling the profiler's method for this Python, once", file=sys.stderr, flush=True)
+    try:
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=COMPILE_S)
+        os.replace(scratch, file)
+    except (OSError, subprocess.SubprocessError) as failure:
+        said = (getattr(failure, "stderr", None) or str(failure)).strip().splitlines()
+        errors = [line for line in said if "error" in line] or said
+        print(f"profile_mllm: {' '.join(command)}\n" + "\n".join(errors[:5]), file=sys.stderr)
+        print("profile_mllm: neither the package isocost is built for this Python, nor does its profiler's method compile: "
+              "that needs a C++20 compiler, Python's headers, pybind11 (torch has it) and tl/expected.hpp "
+              "(libexpected-dev, or CPATH); see bench/gpu/README.md", file=sys.stderr)
+        sys.exit(2)
+    finally:
+        scratch.unlink(missing_ok=True)
+    return file
+
+
+def pybind_folders():
+    """Where pybind11's headers are, besides the compiler's own folders."""
+    for module in ("pybind11", "torch"):
+        spec = importlib.util.find_spec(module)
+        for folder in spec.submodule_search_locations if spec is not None else ():
+            if (pathlib.Path(folder) / "include" / "pybind11").is_dir():
+                return [pathlib.Path(folder) / "include"]
+    return []
 
 
 def clock_for(isocost_profile, device):
@@ -58,7 +119,7 @@ def most_units(isocost_profile, clock, prepare, longest, seconds):
 
 
 def profile(isocost_profile, clock, name, prepare, lengths, seconds, dtype):
-    """Returns a model profile of the module, as in docs/profile.md. lengths: (shortest, longest)."""
+    """Returns a model profile of the module, as in docs/model_profile.md. lengths: (shortest, longest)."""
     start = time.monotonic()
     most = most_units(isocost_profile, clock, prepare, lengths[1], seconds)
     module = isocost_profile.ProfiledModule(prepare, (lengths[0], min(lengths[1], most)), most)

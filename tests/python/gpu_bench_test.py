@@ -26,6 +26,16 @@ import traces  # noqa: E402
 LAB = pathlib.Path(PROGRAM).with_name("isocost-lab")
 
 
+# Imports the benchmark's profiler as of the checkout that is named.
+PROFILER = """
+import pathlib, sys
+sys.path.insert(0, str(pathlib.Path(sys.argv[1]) / "bench" / "gpu"))
+import profiling
+profiling.ROOT = pathlib.Path(sys.argv[1])
+profiling.profiler()
+"""
+
+
 def run(*arguments, environment=None):
     return subprocess.run([sys.executable, "-B", str(BENCH / "profile_mllm.py"), *arguments], capture_output=True,
                           text=True, timeout=5 * TIMEOUT, env=environment)
@@ -223,12 +233,12 @@ class WholePath(unittest.TestCase):
             self.assertIn(model["comparisons"]["replayed"]["llm"][0]["origin"],
                           ("measured", "interpolated", "extrapolated"))
 
-    def test_with_torch_alone(self):
+    def test_without_the_package(self):
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         result, _ = self.result("--models", "qwen2.5-0.5b", "--program", "/nonexistent/isocost",
                                 environment=environment)
         self.assertEqual((result["pricing"], result["balancing"]), ("fitted form", "lpt"))
-        self.assertIn("checkout", result["profiler"])
+        self.assertEqual(result["profiler"], "checkout, its method alone compiled")
         self.assertIn("/nonexistent/isocost", result["no_program"])
         self.check_model(result["models"]["qwen2.5-0.5b"])
 
@@ -240,6 +250,18 @@ class BadInput(unittest.TestCase):
         self.assertEqual(said.returncode, 2)
         self.assertIn("torch finds no CUDA GPU", said.stderr)
         self.assertIn("--device cpu --tiny", said.stderr)
+
+    def test_neither_package_nor_compiler(self):
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        with tempfile.TemporaryDirectory() as directory:
+            checkout = pathlib.Path(directory)
+            for folder in ("base", "bench", "costmodel", "trainer_adapter"):
+                (checkout / folder).symlink_to(BENCH.parents[1] / folder)
+            said = subprocess.run([sys.executable, "-B", "-c", PROFILER, checkout], capture_output=True, text=True,
+                                  timeout=TIMEOUT, env={**environment, "CXX": "/nonexistent/c++"})
+        self.assertEqual(said.returncode, 2, said.stderr)
+        self.assertIn("/nonexistent/c++ -std=c++20", said.stderr)
+        self.assertIn("needs a C++20 compiler, Python's headers, pybind11 (torch has it) and tl/expected.hpp", said.stderr)
 
     def test_arguments(self):
         for arguments, says in ((["--budget", "soon"], "not a duration"), (["--budget", "0s"], "not a duration"),

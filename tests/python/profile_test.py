@@ -1,29 +1,29 @@
-"""The profiler: on a machine with a clock of its own, and on this one with torch."""
+"""The profiler's driver: on a machine with a clock of its own, and on this one with torch. The method itself is
+tested in tests/costmodel/profiling_method_test.cc."""
 
 import json
 import logging
 import math
 import pathlib
-import random
 import subprocess
 import tempfile
 import unittest
+import weakref
 
 import torch
 
 import isocost
-from isocost.module_profiler import ModuleProfiler, relative_spread
+from isocost.module_profiler import ModuleProfiler
 from isocost.profile import hardware
 from support import PROGRAM, TIMEOUT, ShardTest, torchrun
 
 
 class Machine:
-    """Runs nothing: forward takes the seconds that a hidden function gives, with noise."""
+    """Runs nothing: forward takes the seconds that a hidden function gives, by a clock of its own."""
 
-    def __init__(self, seconds, noise=0.0, room=math.inf):
-        self.seconds, self.noise, self.room = seconds, noise, room
+    def __init__(self, seconds, room=math.inf):
+        self.seconds, self.room = seconds, room
         self.time = 0.0
-        self.random = random.Random(1)
         self.runs = 0
 
     def prepare(self, lengths):
@@ -31,7 +31,7 @@ class Machine:
             self.runs += 1
             if sum(lengths) > self.room:
                 raise RuntimeError("CUDA out of memory. Tried to allocate much")
-            self.time += self.seconds(lengths) * (1 + self.random.gauss(0, self.noise))
+            self.time += self.seconds(lengths)
         return forward
 
     def mark(self):
@@ -40,7 +40,7 @@ class Machine:
     def between(self, start, end):
         return end - start
 
-    def leave_caches(self):
+    def overwrite_caches(self):
         pass
 
     def settle(self):
@@ -50,84 +50,70 @@ class Machine:
         run()
         return 4096
 
-    def profile(self, budget_s, lengths=(16, 4096), most_units=16384, multiple=1, **more):
-        module = isocost.ProfiledModule(self.prepare, lengths, most_units, multiple, **more)
-        profiler = ModuleProfiler("llm", module, self, lambda line: None)
-        profiler.run(budget_s, clock=lambda: self.time)
-        return profiler
+    def profile(self, budget_s, lengths=(16, 4096), most_units=16384, progress=lambda line: None, **more):
+        """The module's part of a model profile."""
+        module = isocost.ProfiledModule(self.prepare, lengths, most_units, **more)
+        profiler = ModuleProfiler("llm", module, budget_s, progress, clock=self)
+        profiler.run(now=lambda: self.time)
+        return profiler.to_json()
 
 
 def smooth(lengths):
     return 1e-3 + sum(1e-6 * n + 1e-9 * n * n for n in lengths)
 
 
+def hidden(point):
+    return smooth([point["units"] // point["sequences"]] * point["sequences"])
+
+
 class Grid(unittest.TestCase):
     def test_points_are_the_hidden_seconds(self):
-        profiler = Machine(smooth).profile(1000)
-        for point in profiler.points:
-            self.assertAlmostEqual(point.forward_s / smooth([point.length] * point.count), 1, 6)
-            self.assertEqual((point.backward_s, point.peak_bytes), (0.0, 4096))
-        self.assertEqual(min(p.length for p in profiler.points), 16)
-        self.assertEqual(max(p.length for p in profiler.points), 4096)
-        self.assertLessEqual(max(p.length * p.count for p in profiler.points), 16384)
-
-    def test_the_same_tokens_in_several_lengths_tell_attention_apart(self):
-        totals = [(p.length * p.count, p.length) for p in Machine(smooth).profile(1000).points]
-        most = [length for units, length in totals if units == 16384]
-        self.assertGreaterEqual(len(set(most)), 4)
-
-    def test_noise_is_run_down_to_three_per_cent(self):
-        profiler = Machine(smooth, noise=0.05).profile(10_000)
-        for point in profiler.points:
-            self.assertLessEqual(point.spread, 0.03)
-            self.assertAlmostEqual(point.forward_s / smooth([point.length] * point.count), 1, delta=0.06)
-
-    def test_a_short_budget_keeps_what_it_has(self):
-        profiler = Machine(smooth, noise=0.3).profile(1e-3)
-        self.assertGreaterEqual(len(profiler.points), 9)
-        self.assertGreater(max(p.spread for p in profiler.points), 0.03)
+        points = Machine(smooth).profile(1000)["points"]
+        self.assertGreater(len(points), 9)
+        for point in points:
+            self.assertAlmostEqual(point["forward_s"] / hidden(point), 1, 6)
+            self.assertEqual((point["backward_s"], point["peak_bytes"]), (0.0, 4096))
+            self.assertEqual(point["units_squared"] * point["sequences"], point["units"]**2)
+        lengths = [p["units"] // p["sequences"] for p in points]
+        self.assertEqual((min(lengths), max(lengths), lengths), (16, 4096, sorted(lengths)))
+        self.assertLessEqual(max(p["units"] for p in points), 16384)
 
     def test_without_time_a_point_is_timed_three_times(self):
-        machine = Machine(smooth, noise=0.3)
-        points = machine.profile(1e-9).points
+        machine = Machine(smooth)
+        points = machine.profile(1e-9)["points"]
         self.assertEqual(machine.runs, len(points) * (2 + 3))
 
-    def disturbed(self, first, last):
-        """Points of a machine on which all runs from `first` to `last` took ten times as long."""
-        def seconds(lengths):
-            return smooth(lengths) * (10 if first <= machine.runs <= last else 1)
+    def test_time_is_spent_by_the_given_clock(self):
+        machine = Machine(smooth)
+        machine.profile(4)
+        self.assertLess(machine.time, 4.5)
+        longer = Machine(smooth)
+        longer.profile(1e-9)
+        self.assertLess(longer.time, machine.time)
 
-        machine = Machine(seconds)
-        profiler = machine.profile(1e-9)
-        self.assertFalse([p for p in profiler.points if any(p.contradicts(q) for q in profiler.points)])
-        return profiler.points
+    def test_inputs_are_made_once_a_load(self):
+        made = []
+        machine = Machine(smooth)
 
-    def test_points_that_contradict_others_are_measured_again(self):
-        undisturbed = Machine(smooth).profile(1e-9).points
-        points = self.disturbed(1, 10)
-        self.assertEqual({(p.length, p.count) for p in points}, {(p.length, p.count) for p in undisturbed})
-        for point in points:
-            self.assertAlmostEqual(point.forward_s / smooth([point.length] * point.count), 1, 6)
+        def prepare(lengths):
+            made.append(tuple(lengths))
+            return Machine.prepare(machine, lengths)
 
-    def test_points_that_still_contradict_others_are_left_out(self):
-        def stuck(lengths):
-            return smooth(lengths) * (10 if lengths == [16] else 1)
+        machine.prepare = prepare
+        points = machine.profile(1e-9)["points"]
+        self.assertEqual(len(made), len(points))
+        self.assertEqual({(len(lengths), sum(lengths)) for lengths in made},
+                         {(p["sequences"], p["units"]) for p in points})
 
-        points = Machine(stuck).profile(1e-9).points
-        self.assertNotIn((16, 1), {(p.length, p.count) for p in points})
-        self.assertGreater(len(points), 9)
-
-    def test_more_is_measured_where_the_curve_bends(self):
-        def bent(lengths):
-            return 1e-3 + sum(1e-6 * n if n < 600 else 5e-6 * n for n in lengths)
-
-        lengths = sorted({p.length for p in Machine(bent).profile(1000).points})
-        near = [n for n in lengths if 300 < n < 1200]
-        self.assertGreaterEqual(len(near), 3)
-        self.assertLessEqual(len([n for n in lengths if n < 100]), 3)
+    def test_progress_is_a_line_for_each_load(self):
+        lines = []
+        points = Machine(lambda lengths: 2e-3).profile(1e-9, progress=lines.append)["points"]
+        self.assertEqual(len(lines), len(points))
+        self.assertEqual(lines[0], "llm: 1 x 16: 2 ms ± 0.0 %")
 
     def test_lengths_are_multiples(self):
-        self.assertTrue(all(p.length % 12 == 0 for p in Machine(smooth).profile(100, multiple=12).points))
+        points = Machine(smooth).profile(100, multiple=12)["points"]
+        self.assertTrue(all(p["units"] // p["sequences"] % 12 == 0 for p in points))
 
 
 class Cuts(unittest.TestCase):
@@ -144,15 +130,15 @@ class Cuts(unittest.TestCase):
             return prepare
 
         cuts = [isocost.Cut(part(0.6), tensor=2), isocost.Cut(part(0.5), layers=4)]
-        profiler = machine.profile(1000, architecture=self.ARCHITECTURE, cuts=cuts)
-        document = profiler.to_json()["cuts"]
-        self.assertEqual([(cut["tensor"], cut.get("layers")) for cut in document], [(2, None), (1, 4)])
-        whole = {(p.length, p.count): p.forward_s for p in profiler.points}
-        for (_, points), share in zip(profiler.cuts, (0.6, 0.5)):
-            self.assertEqual(len(points), 5)
-            for point in points:
-                self.assertAlmostEqual(point.forward_s / whole[point.length, point.count], share, 6)
-                self.assertGreater(point.length * point.count, 16384 // 2)
+        module = machine.profile(1000, architecture=self.ARCHITECTURE, cuts=cuts)
+        self.assertEqual([(cut["tensor"], cut.get("layers")) for cut in module["cuts"]], [(2, None), (1, 4)])
+        self.assertEqual(module["architecture"]["key_value_width"], 64)
+        whole = {(p["sequences"], p["units"]): p["forward_s"] for p in module["points"]}
+        for cut, share in zip(module["cuts"], (0.6, 0.5)):
+            self.assertEqual(len(cut["points"]), 5)
+            for point in cut["points"]:
+                self.assertAlmostEqual(point["forward_s"] / whole[point["sequences"], point["units"]], share, 6)
+                self.assertGreater(point["units"], 16384 // 2)
 
     def test_without_room_are_left_out(self):
         def prepare(lengths):
@@ -163,8 +149,8 @@ class Cuts(unittest.TestCase):
             return forward
 
         machine = Machine(smooth)
-        profiler = machine.profile(1000, cuts=[isocost.Cut(prepare, tensor=2)])
-        self.assertEqual(len(profiler.cuts[0][1]), 3)
+        module = machine.profile(1000, cuts=[isocost.Cut(prepare, tensor=2)])
+        self.assertEqual(len(module["cuts"][0]["points"]), 3)
 
     def test_that_cannot_be_are_named(self):
         module = isocost.ProfiledModule(Machine(smooth).prepare, (16, 64), 256)
@@ -173,6 +159,7 @@ class Cuts(unittest.TestCase):
                                          ([cut._replace(tensor=0)], None, "more than one tensor rank"),
                                          ([cut._replace(layers=4)], None, "give the module's architecture"),
                                          ([cut._replace(layers=8)], self.ARCHITECTURE, "fewer layers than it has"),
+                                         ([cut._replace(layers=0)], self.ARCHITECTURE, "fewer layers than it has"),
                                          ([cut._replace(tensor=2)] * 2, None, "two cuts")]:
             with self.assertRaisesRegex(ValueError, says):
                 isocost.profile_model(progress=False, llm=module._replace(cuts=cuts, architecture=architecture))
@@ -196,10 +183,32 @@ class Cuts(unittest.TestCase):
 
 class Memory(unittest.TestCase):
     def test_the_boundary_is_recorded(self):
-        profiler = Machine(smooth, room=5000).profile(100)
-        self.assertTrue(all(p.length * p.count <= 5000 for p in profiler.points))
-        full = profiler.to_json()["out_of_memory"]
-        self.assertGreater(full["units"], 5000)
+        module = Machine(smooth, room=5000).profile(100)
+        self.assertTrue(all(p["units"] <= 5000 for p in module["points"]))
+        self.assertGreater(module["out_of_memory"]["units"], 5000)
+        self.assertNotIn("out_of_memory", Machine(smooth).profile(100))
+
+    def test_inputs_that_did_not_fit_are_freed_before_the_next_are_made(self):
+        alive = weakref.WeakSet()
+        machine = Machine(smooth)
+
+        class Inputs:
+            pass
+
+        def prepare(lengths):
+            self.assertEqual(len(alive), 0)
+            inputs = Inputs()
+            alive.add(inputs)
+
+            def forward():
+                if sum(lengths) > 5000 and inputs:
+                    raise MemoryError
+                machine.time += smooth(lengths)
+            return forward
+
+        machine.prepare = prepare
+        self.assertIn("out_of_memory", machine.profile(100))
+        self.assertEqual(len(alive), 0)
 
     def test_none_at_the_first_point_is_an_error(self):
         with self.assertRaisesRegex(ValueError, "llm: out of memory at its smallest load, 1 x 16"):
@@ -221,6 +230,7 @@ class BadInput(unittest.TestCase):
                  ({"llm": module._replace(multiple=0)}, "llm: multiple"),
                  ({"llm": module, "budget_s": 0}, "budget_s"),
                  ({"llm": module, "budget_s": math.nan}, "budget_s"),
+                 ({"llm": module, "budget_s": math.inf}, "budget_s"),
                  ({"llm": module, "budget_s": "5m"}, "budget_s"),
                  ({"llm": module._replace(multiple=100)}, "multiple is 100; no length up to 64"),
                  ({"llm": module._replace(most_units=63)}, "most_units is 63, below the longest")]
@@ -231,6 +241,11 @@ class BadInput(unittest.TestCase):
     def test_of_another_type_is_named(self):
         with self.assertRaisesRegex(TypeError, "llm is a function; give isocost.ProfiledModule"):
             isocost.profile_model(progress=False, llm=lambda ids: ids)
+        module = isocost.ProfiledModule(Machine(smooth).prepare, (16, 64), 256)
+        for wrong in (module._replace(lengths=(16, 64.5)), module._replace(lengths=(16, 32, 64)),
+                      module._replace(most_units="256")):
+            with self.assertRaisesRegex(TypeError, "llm: lengths are .* give whole numbers"):
+                isocost.profile_model(progress=False, llm=wrong)
         with self.assertRaisesRegex(TypeError, r"llm: prepare\(lengths\) returned a int"):
             isocost.profile_model(progress=False, llm=isocost.ProfiledModule(sum, (16, 64), 256))
 
@@ -238,27 +253,16 @@ class BadInput(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "stands still"):
             Machine(lambda lengths: 0.0).profile(100)
 
-    def test_a_clock_that_is_set_back_once_spoils_one_run(self):
-        def seconds(lengths):
-            return -5.0 if machine.runs == 50 else smooth(lengths)
-
-        machine = Machine(seconds)
-        for point in machine.profile(1e-9).points:
-            self.assertAlmostEqual(point.forward_s / smooth([point.length] * point.count), 1, 6)
+    def test_of_a_later_module_is_found_before_the_work(self):
+        first = isocost.ProfiledModule(lambda lengths: self.fail("was measured"), (16, 64), 256)
+        with self.assertRaisesRegex(ValueError, "llm: multiple is 0"):
+            isocost.profile_model(progress=False, vision=first, llm=first._replace(multiple=0))
 
     def test_a_file_that_cannot_be_written_is_found_before_the_work(self):
         module = isocost.ProfiledModule(lambda lengths: self.fail("was measured"), (16, 64), 256)
         for file in ("/nonexistent/profile.json", tempfile.gettempdir()):
             with self.assertRaisesRegex(OSError, "cannot write"):
                 isocost.profile_model(file=file, progress=False, llm=module)
-
-
-class Spread(unittest.TestCase):
-    def test_is_of_the_median(self):
-        self.assertEqual(relative_spread([2.0] * 9), 0)
-        # 100 values: the interval reaches ten ranks to either side of the median.
-        self.assertAlmostEqual(relative_spread([float(i) for i in range(1, 101)]), 0.2, delta=0.02)
-        self.assertLess(relative_spread([1.0] * 99 + [100.0]), 1e-9)
 
 
 class WithTorch(unittest.TestCase):

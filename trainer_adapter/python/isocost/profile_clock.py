@@ -55,7 +55,7 @@ class HostClock:
         with torch.autograd.profiler.profile(profile_memory=True) as profile:
             run()
         changes = [event.nbytes() for event in profile.kineto_results.events() if event.name() == "[memory]"]
-        return max(0, *itertools.accumulate(changes), 0)
+        return int(max(0, *itertools.accumulate(changes), 0))
 
 
 class CudaClock:
@@ -85,7 +85,7 @@ class CudaClock:
         self._cuda.reset_peak_memory_stats()
         at_rest = self._cuda.memory_allocated()
         run()
-        return max(0, self._cuda.max_memory_allocated() - at_rest)
+        return max(0, int(self._cuda.max_memory_allocated()) - int(at_rest))
 
 
 def clock_of_device() -> Clock:

@@ -1,0 +1,8 @@
+// isocost._isocost with the profiler's method alone: bench/gpu/profiling.py builds it where the
+// package is not built.
+
+#include <pybind11/pybind11.h>
+
+#include "trainer_adapter/python/profiling.h"
+
+PYBIND11_MODULE(_isocost, module) { isocost::python::bind_profiling(module); }
