@@ -79,7 +79,7 @@ void add_model_profile(CLI::App& app, Run& run) {
       "2 runs warm up, 3 runs count. These runs take about a minute for the example's model on "
       "one\n"
       "core; a smaller budget is exceeded.\n"
-      "docs/profile.md says what is measured, and how to measure a model of your own.");
+      "docs/model_profile.md says what is measured, and how to measure a model of your own.");
   command->callback([arguments, &run] { run = [arguments] { return start_example(*arguments); }; });
 }
 

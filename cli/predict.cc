@@ -277,7 +277,7 @@ void add_predict(CLI::App& app, Run& run) {
       ->type_name("DIR");
   command
       ->add_option("--profile", arguments->profile,
-                   "Model profile (docs/profile.md); default: a stated one")
+                   "Model profile (docs/model_profile.md); default: a stated one")
       ->type_name("FILE");
   constexpr std::array<const char*, kModules> kHelp = {
       "Patches per image or frame, and how many of these", "Positions of an audio window",

@@ -1,4 +1,4 @@
-// The profile file: JSON, strict. docs/profile.md holds the schema.
+// The profile file: JSON, strict. docs/model_profile.md holds the schema.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

@@ -72,7 +72,7 @@ struct CostProfile {
 
   /// A stated guess from FLOP counts, right in its proportions only: see docs/cost_model.md.
   static CostProfile stated_default();
-  /// JSON, see docs/profile.md. Errors: kCorrupt naming the field that is missing, unknown,
+  /// JSON, see docs/model_profile.md. Errors: kCorrupt naming the field that is missing, unknown,
   /// mistyped, negative or not finite, or the points that contradict each other; kUnsupported for
   /// another version.
   static Result<CostProfile> parse(std::string_view json);

@@ -1,3 +1,6 @@
+// Python and libtorch each had a method of their own before: docs/model_profile.md lists where they
+// differed, and which was kept.
+
 #include "costmodel/profiling_method.h"
 
 #include <algorithm>

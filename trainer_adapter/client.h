@@ -87,9 +87,9 @@ class Client {
   /// nor 0 nor between kLeastModuleSeconds and kMostModuleSeconds, or forward_s beyond their sum.
   virtual Status report(const Report& report) = 0;
 
-  /// Sends the model's profile, measured anew (JSON, see docs/profile.md): for a microbatch whose
-  /// header says profile_wanted, before it is trained on. The node plans by it from a later step
-  /// on; one that it cannot read it names in its log, and keeps the old one. Errors:
+  /// Sends the model's profile, measured anew (JSON, see docs/model_profile.md): for a microbatch
+  /// whose header says profile_wanted, before it is trained on. The node plans by it from a later
+  /// step on; one that it cannot read it names in its log, and keeps the old one. Errors:
   /// kInvalidArgument for more than kMaxProfileBytes.
   virtual Status send_profile(const std::string& profile) = 0;
 

@@ -199,7 +199,7 @@ struct Report {
 
 /// The model profile, measured again by a trainer that was asked for it.
 struct ProfileUpdate {
-  std::string profile;  ///< JSON as described in docs/profile.md; at most kMaxProfileBytes.
+  std::string profile;  ///< JSON as described in docs/model_profile.md; at most kMaxProfileBytes.
 };
 
 /// Allows the node to send more microbatches.

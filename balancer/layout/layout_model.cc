@@ -149,7 +149,7 @@ Result<JobModel> JobModel::create(CostProfile profile) {
     return Error(ErrorCode::kInvalidArgument,
                  "profile " + profile.source + ": 'modules." + (llm ? "vision" : "llm") +
                      ".architecture' is missing: a layout needs the module's layers, widths and "
-                     "heads; docs/profile.md lists them");
+                     "heads; docs/model_profile.md lists them");
   }
   return JobModel{.profile = std::move(profile),
                   .encoder_module = encoder_module,

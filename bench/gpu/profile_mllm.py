@@ -6,8 +6,9 @@ microbatches from real traces, and replays global batches under each policy, one
     python3 bench/gpu/profile_mllm.py --budget 30m --global-batch-size 256 --json result.json --svg result.svg
     python3 bench/gpu/profile_mllm.py --device cpu --tiny        # the whole path with tiny shapes, no GPU
 
-Needs only torch 2.x. `isocost predict` and `isocost-lab balance` predict and balance where the programs run; elsewhere
-a fitted form and LPT do, and the result says so. bench/gpu/README.md describes what is measured.
+Needs torch 2.x, and the package isocost or a C++20 compiler. `isocost predict` and `isocost-lab balance` predict and
+balance where the programs run; elsewhere a fitted form and LPT do, and the result says so. bench/gpu/README.md
+describes what is measured.
 """
 
 import argparse

@@ -15,7 +15,7 @@ USED = {"profile": ("hardware", "profile_model", "versions", "write"), "profiled
         "module_profiler": ("backward",), "profile_clock": ("CudaClock", "HostClock", "is_out_of_memory")}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "trainer_adapter" / "python" / "isocost"
-# The profiler's method is C++: these files are all of it, and need no library but the standard one.
+# The profiler's method is C++. These files are all of it; they need headers of pybind11 and tl::expected, no library.
 SOURCES = ("bench/gpu/profiling_module.cc", "trainer_adapter/python/profiling.cc", "costmodel/profiling_method.cc",
            "costmodel/internal/robust.cc", "base/result.cc")
 COMPILE_S = 300  # time-out of the compiler
@@ -27,10 +27,11 @@ GRID_SHARE = 0.6  # of the budget
 
 
 def profiler():
-    """Returns the package's profiler and where it is from. The package needs a loader node's libraries, its profiler does
-    not: where the package is not built, the checkout's profiler is imported alone, and its method compiled for it.
+    """Returns the package's profiler and where it comes from.
 
-    Exits with what is missing where it does not compile.
+    The package needs a loader node's libraries, its profiler does not: where the package is not built, the checkout's
+    profiler is imported without the rest, and its method compiled for it. Exits, naming what is missing, where the
+    method does not compile.
     """
     try:
         importlib.import_module("isocost")
@@ -77,9 +78,9 @@ def compiled_method():
         said = (getattr(failure, "stderr", None) or str(failure)).strip().splitlines()
         errors = [line for line in said if "error" in line] or said
         print(f"profile_mllm: {' '.join(command)}\n" + "\n".join(errors[:5]), file=sys.stderr)
-        print("profile_mllm: neither the package isocost is built for this Python, nor does its profiler's method compile: "
-              "that needs a C++20 compiler, Python's headers, pybind11 (torch has it) and tl/expected.hpp "
-              "(libexpected-dev, or CPATH); see bench/gpu/README.md", file=sys.stderr)
+        print("profile_mllm: the package isocost is not built for this Python, and its profiler's method does not "
+              "compile. That needs a C++20 compiler, Python's headers, pybind11 (torch has it) and tl/expected.hpp "
+              "(libexpected-dev, or CPATH): see bench/gpu/README.md", file=sys.stderr)
         sys.exit(2)
     finally:
         scratch.unlink(missing_ok=True)
@@ -87,7 +88,7 @@ def compiled_method():
 
 
 def pybind_folders():
-    """Where pybind11's headers are, besides the compiler's own folders."""
+    """Returns the folder of pybind11's headers, where it is not one of the compiler's own."""
     for module in ("pybind11", "torch"):
         spec = importlib.util.find_spec(module)
         for folder in spec.submodule_search_locations if spec is not None else ():

@@ -13,7 +13,7 @@ void add_job(CLI::App& app, Options& options) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--profile", options.profile,
-                 "Profile that the node plans by (docs/profile.md); none: its stated default")
+                 "Profile that the node plans by (docs/model_profile.md); none: its stated default")
       ->check(CLI::ExistingFile)
       ->type_name("FILE");
   app.add_option("--llm-dp", options.llm_dp, "Replicas of the LLM's stages")

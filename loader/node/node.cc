@@ -202,7 +202,8 @@ void NodeImpl::compare_hardware(const Hello& hello) {
   log(parts_.log, LogLevel::kWarning,
       "profile " + parts_.options.plan.profile.string() + " was measured on " + profiled +
           "; rank " + std::to_string(hello.rank) + " computes on " + hello.hardware +
-          ": measure a profile there (docs/profile.md), or let correction find the difference");
+          ": measure a profile there (docs/model_profile.md), or let correction find the "
+          "difference");
 }
 
 Welcome NodeImpl::welcome(const Job& job) const {

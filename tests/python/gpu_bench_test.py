@@ -24,8 +24,6 @@ import replay  # noqa: E402
 import traces  # noqa: E402
 
 LAB = pathlib.Path(PROGRAM).with_name("isocost-lab")
-
-
 # Imports the benchmark's profiler as of the checkout that is named.
 PROFILER = """
 import pathlib, sys
@@ -261,7 +259,8 @@ class BadInput(unittest.TestCase):
                                   timeout=TIMEOUT, env={**environment, "CXX": "/nonexistent/c++"})
         self.assertEqual(said.returncode, 2, said.stderr)
         self.assertIn("/nonexistent/c++ -std=c++20", said.stderr)
-        self.assertIn("needs a C++20 compiler, Python's headers, pybind11 (torch has it) and tl/expected.hpp", said.stderr)
+        self.assertIn("That needs a C++20 compiler, Python's headers, pybind11 (torch has it) and tl/expected.hpp",
+                      said.stderr)
 
     def test_arguments(self):
         for arguments, says in ((["--budget", "soon"], "not a duration"), (["--budget", "0s"], "not a duration"),

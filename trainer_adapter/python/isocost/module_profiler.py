@@ -104,8 +104,8 @@ class ModuleProfiler:
     def _prepare(self, cut: Optional[int], lengths: List[int]) -> Forward:
         forward = (self._module if cut is None else self._module.cuts[cut]).prepare(lengths)
         if not callable(forward):
-            raise TypeError(f"profile_model: {self._name}: prepare(lengths) returned a {type(forward).__name__}; it must "
-                            "return the forward pass, as something to call")
+            raise TypeError(f"profile_model: {self._name}: prepare(lengths) returned a {type(forward).__name__}; it "
+                            "must return the forward pass, as something to call")
         return forward
 
     def _time(self, forward: Forward, clock: Clock) -> Tuple[float, float]:
