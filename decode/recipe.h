@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "base/sample_part.h"
 #include "base/tensor.h"
+#include "base/tensor_schema.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -38,7 +39,6 @@ inline constexpr std::int64_t kTokenVision =
     258;  ///< One for each 2×2 patches, replaced by the encoder's output.
 inline constexpr std::int64_t kTokenAudio = 259;  ///< One for each 4 mel frames, likewise.
 inline constexpr std::int64_t kVocabulary = 260;
-inline constexpr std::int64_t kIgnoredLabel = -100;
 
 /// One part's bytes, beside its shape.
 struct PartBytes {

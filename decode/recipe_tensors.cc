@@ -6,15 +6,16 @@
 #include <numeric>
 #include <span>
 #include <string>
-#include <string_view>
 #include <tl/expected.hpp>
 #include <utility>
 #include <vector>
 
 #include "base/buffer.h"
 #include "base/byte_source.h"
+#include "base/load.h"
 #include "base/result.h"
 #include "base/tensor.h"
+#include "base/tensor_schema.h"
 #include "base/utf8.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/image_decoder.h"
@@ -30,12 +31,16 @@
 namespace isocost {
 namespace {
 
+static_assert(tensor_entry(Module::kVision, TensorRole::kRows).row_width == kPatchBytes);
+static_assert(tensor_entry(Module::kAudio, TensorRole::kRows).row_width == kMelBins);
+
 /// A tensor being filled front to back.
 template <typename T>
 class Column {
  public:
   Column(BufferPool& pool, std::int64_t rows, std::int64_t width)
-      : width_(width),
+      : rows_(rows),
+        width_(width),
         buffer_(pool.allocate(rows * width * static_cast<std::int64_t>(sizeof(T)))),
         room_(reinterpret_cast<T*>(buffer_.data()), static_cast<std::size_t>(rows * width)) {}
 
@@ -48,15 +53,16 @@ class Column {
   }
   void push(T value) { take(1).front() = value; }
 
-  Status publish(std::string_view name, DType dtype, std::vector<std::int64_t> shape,
-                 std::vector<NamedTensor>& to) {
+  Status publish(const TensorEntry& entry, std::vector<NamedTensor>& to) {
     if (!room_.empty()) return Error(ErrorCode::kInternal, "a tensor is not filled");
-    ISOCOST_ASSIGN(SharedTensor tensor, make_tensor(std::move(buffer_), dtype, std::move(shape)));
-    to.push_back({std::string(name), std::move(tensor)});
+    ISOCOST_ASSIGN(SharedTensor published,
+                   make_tensor(std::move(buffer_), entry.dtype, entry.shape(rows_)));
+    to.push_back({std::string(entry.name), std::move(published)});
     return {};
   }
 
  private:
+  std::int64_t rows_;
   std::int64_t width_;
   Buffer buffer_;
   std::span<T> room_;
@@ -122,19 +128,18 @@ class SampleTensors {
     tokens_.push(static_cast<std::int32_t>(plan_.tokens));
     std::vector<NamedTensor> out;
     if (plan_.images > 0) {
-      ISOCOST_TRY(
-          patches_.publish("vision.patches", DType::kUInt8, {plan_.patches, kPatchBytes}, out));
-      ISOCOST_TRY(grids_.publish("vision.grids", DType::kInt32, {plan_.images, 2}, out));
-      ISOCOST_TRY(image_lengths_.publish("vision.lengths", DType::kInt32, {plan_.images}, out));
+      ISOCOST_TRY(patches_.publish(tensor_entry(Module::kVision, TensorRole::kRows), out));
+      ISOCOST_TRY(grids_.publish(tensor_entry(Module::kVision, TensorRole::kGrids), out));
+      ISOCOST_TRY(image_lengths_.publish(tensor_entry(Module::kVision, TensorRole::kLengths), out));
     }
     if (plan_.windows > 0) {
-      ISOCOST_TRY(mel_.publish("audio.mel", DType::kFloat32, {plan_.mel_frames, kMelBins}, out));
-      ISOCOST_TRY(window_lengths_.publish("audio.lengths", DType::kInt32, {plan_.windows}, out));
+      ISOCOST_TRY(mel_.publish(tensor_entry(Module::kAudio, TensorRole::kRows), out));
+      ISOCOST_TRY(window_lengths_.publish(tensor_entry(Module::kAudio, TensorRole::kLengths), out));
     }
-    ISOCOST_TRY(ids_.publish("llm.input_ids", DType::kInt64, {plan_.tokens}, out));
-    ISOCOST_TRY(labels_.publish("llm.labels", DType::kInt64, {plan_.tokens}, out));
-    ISOCOST_TRY(positions_.publish("llm.position_ids", DType::kInt64, {plan_.tokens}, out));
-    ISOCOST_TRY(tokens_.publish("llm.lengths", DType::kInt32, {1}, out));
+    ISOCOST_TRY(ids_.publish(tensor_entry(Module::kLlm, TensorRole::kIds), out));
+    ISOCOST_TRY(labels_.publish(tensor_entry(Module::kLlm, TensorRole::kLabels), out));
+    ISOCOST_TRY(positions_.publish(tensor_entry(Module::kLlm, TensorRole::kPositions), out));
+    ISOCOST_TRY(tokens_.publish(tensor_entry(Module::kLlm, TensorRole::kLengths), out));
     return out;
   }
 

@@ -167,6 +167,28 @@ TEST(Recipe, LoadIsThatOfTheTensorsWhereLimitsCut) {
   EXPECT_EQ(load[Module::kAudio].units, 26);  // 50 frames, padded to 52
 }
 
+// A sample with every modality has exactly the tensors of the schema that the recipe computes.
+TEST(Recipe, TensorsAreThoseOfTheSchema) {
+  const Sample sample({{"png", test::make_png(300, 200)},
+                       {"txt", test::text_bytes("text")},
+                       {"wav", test::make_wav(test::sine(16'000, 1, 24'000, 440), 16'000, 1)}});
+  BufferPool pool;
+  const auto tensors = Recipe::create({})->tensors(sample.views(), pool);
+  ASSERT_TRUE(tensors.has_value()) << tensors.error().error.to_string();
+  std::size_t of_recipe = 0;
+  for (const TensorEntry& entry : kTensorSchema) {
+    if (entry.source == TensorSource::kRecipe) ++of_recipe;
+  }
+  EXPECT_EQ(tensors->size(), of_recipe);
+  for (const NamedTensor& named : *tensors) {
+    const TensorEntry* entry = find_tensor(named.name);
+    ASSERT_NE(entry, nullptr) << named.name;
+    EXPECT_EQ(entry->source, TensorSource::kRecipe) << named.name;
+    EXPECT_EQ(named.tensor.dtype, entry->dtype) << named.name;
+    EXPECT_EQ(named.tensor.shape, entry->shape(named.tensor.shape.front())) << named.name;
+  }
+}
+
 TEST(Recipe, PartsAreThoseOfTheTensors) {
   RecipeOptions options;
   options.video_fps = 10;

@@ -1,7 +1,6 @@
 #include "trainer_adapter/internal/assembly.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <new>
 #include <optional>
@@ -10,6 +9,8 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "base/load.h"
+#include "base/tensor_schema.h"
 #include "transport/wire.h"
 
 namespace isocost {
@@ -20,8 +21,9 @@ Error corrupt(const Position& position, const std::string& what) {
                                    std::to_string(position.microbatch) + ": " + what};
 }
 
-// "<module>.lengths" int32 [sequences] -> "<module>.cu_seqlens" int32 [sequences + 1].
-Result<NamedTensor> cumulate(const NamedTensor& lengths, BufferPool& pool) {
+// The running sums [sequences + 1] of a module's lengths [sequences].
+Result<NamedTensor> sum_lengths(const NamedTensor& lengths, const TensorEntry& sums_entry,
+                                BufferPool& pool) {
   const auto values = lengths.tensor.as<std::int32_t>();
   Buffer buffer =
       pool.allocate(static_cast<std::int64_t>((values.size() + 1) * sizeof(std::int32_t)));
@@ -35,12 +37,15 @@ Result<NamedTensor> cumulate(const NamedTensor& lengths, BufferPool& pool) {
     }
     sums[i + 1] = static_cast<std::int32_t>(sum);
   }
-  std::string name =
-      lengths.name.substr(0, lengths.name.size() - std::string_view("lengths").size());
   const auto rows = static_cast<std::int64_t>(values.size()) + 1;
-  ISOCOST_ASSIGN(SharedTensor tensor, make_tensor(std::move(buffer), DType::kInt32, {rows}));
-  return NamedTensor{name + "cu_seqlens", std::move(tensor)};
+  ISOCOST_ASSIGN(SharedTensor made,
+                 make_tensor(std::move(buffer), sums_entry.dtype, sums_entry.shape(rows)));
+  return NamedTensor{std::string(sums_entry.name), std::move(made)};
 }
+
+constexpr const TensorEntry& kLlmLengths = tensor_entry(Module::kLlm, TensorRole::kLengths);
+constexpr const TensorEntry& kLlmLabels = tensor_entry(Module::kLlm, TensorRole::kLabels);
+constexpr const TensorEntry& kLossWeights = tensor_entry(Module::kLlm, TensorRole::kLossWeights);
 
 // Each sample's weight at each of its tokens.
 Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedTensor& lengths,
@@ -49,50 +54,50 @@ Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedT
   Buffer buffer = pool.allocate(tokens * static_cast<std::int64_t>(sizeof(float)));
   auto* weights = reinterpret_cast<float*>(buffer.data());
   std::int64_t at = 0;
+  const std::string name(kLlmLengths.name);
   if (values.size() != header.samples.size()) {
-    return Error(ErrorCode::kCorrupt, "llm.lengths: not one length a sample");
+    return corrupt(header.position, name + ": not one length per sample");
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (values[i] < 0 || values[i] > tokens - at) {
-      return Error(ErrorCode::kCorrupt, "llm.lengths: more than there are tokens");
+      return corrupt(header.position, name + ": add up to more than the tokens");
     }
     std::fill_n(weights + at, values[i], header.samples[i].weight);
     at += values[i];
   }
-  if (at != tokens) return Error(ErrorCode::kCorrupt, "llm.lengths: fewer than there are tokens");
-  ISOCOST_ASSIGN(SharedTensor tensor, make_tensor(std::move(buffer), DType::kFloat32, {tokens}));
-  return NamedTensor{"llm.loss_weights", std::move(tensor)};
+  if (at != tokens) return corrupt(header.position, name + ": add up to fewer than the tokens");
+  ISOCOST_ASSIGN(SharedTensor made,
+                 make_tensor(std::move(buffer), kLossWeights.dtype, kLossWeights.shape(tokens)));
+  return NamedTensor{std::string(kLossWeights.name), std::move(made)};
 }
 
-// Where lengths say how the rows of another tensor are cut, they must cover all of them: a trainer
-// indexes with their sums.
-Status check_cover(const Microbatch& microbatch) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kCuts = {
-      {{"vision.cu_seqlens", "vision.patches"},
-       {"audio.cu_seqlens", "audio.mel"},
-       {"llm.cu_seqlens", "llm.input_ids"},
-       {"llm.cu_seqlens", "llm.labels"}}};
-  for (const auto& [sums, rows] : kCuts) {
-    const SharedTensor* cuts = microbatch.find(sums);
-    const SharedTensor* cut = microbatch.find(rows);
-    if (cuts == nullptr || cut == nullptr) continue;
-    if (cuts->as<std::int32_t>().back() != cut->shape.front()) {
-      return corrupt(microbatch.header.position,
-                     std::string(sums) + ": does not end at the rows of " + std::string(rows));
+// A trainer indexes other tensors of the module with the sums of its lengths, so these must end at
+// the last row.
+Status check_sums(const Microbatch& microbatch) {
+  for (const TensorEntry& entry : kTensorSchema) {
+    const SharedTensor* rows = entry.is_per_unit() ? microbatch.find(entry.name) : nullptr;
+    const TensorEntry* sums_entry = find_tensor(entry.module, TensorRole::kCuSeqlens);
+    const SharedTensor* sums = sums_entry ? microbatch.find(sums_entry->name) : nullptr;
+    if (rows == nullptr || sums == nullptr) continue;
+    if (sums->as<std::int32_t>().back() != rows->shape.front()) {
+      return corrupt(microbatch.header.position, std::string(sums_entry->name) +
+                                                     ": does not end at the rows of " +
+                                                     std::string(entry.name));
     }
   }
   return {};
 }
 
-bool is_derived(std::string_view name) {
-  return name.ends_with(".cu_seqlens") || name == "llm.loss_weights";
-}
-
-Status check_names(const MicrobatchHeader& header) {
+Status check_tensors(const MicrobatchHeader& header) {
   std::set<std::string_view> names;
   for (const TensorSpec& spec : header.tensors) {
-    if (is_derived(spec.name)) {
-      return corrupt(header.position, spec.name + ": is derived here, not sent");
+    const TensorEntry* entry = find_tensor(spec.name);
+    if (entry != nullptr && entry->source == TensorSource::kAssembly) {
+      return corrupt(header.position, spec.name + ": is computed by the client, not sent");
+    }
+    if (entry != nullptr && entry->dtype != spec.dtype) {
+      return corrupt(header.position, spec.name + ": is " + std::string(dtype_name(spec.dtype)) +
+                                          ", must be " + std::string(dtype_name(entry->dtype)));
     }
     if (!names.insert(spec.name).second) {
       return corrupt(header.position, spec.name + ": announced twice");
@@ -128,7 +133,7 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
   if (header.rows.size() != header.samples.size() * header.tensors.size()) {
     return corrupt(header.position, "not one number of rows for each sample and tensor");
   }
-  ISOCOST_TRY(check_names(header));
+  ISOCOST_TRY(check_tensors(header));
   Assembly assembly;
   for (std::size_t t = 0; t < header.tensors.size(); ++t) {
     ISOCOST_ASSIGN(Target target, place(header, t));
@@ -209,28 +214,27 @@ Result<Microbatch> Assembly::finish(BufferPool& pool) {
   Microbatch microbatch;
   std::vector<NamedTensor> derived;
   for (Target& target : targets_) {
-    ISOCOST_ASSIGN(SharedTensor tensor,
+    ISOCOST_ASSIGN(SharedTensor made,
                    make_tensor(std::move(target.buffer), target.spec.dtype, target.spec.shape));
-    NamedTensor named{target.spec.name, std::move(tensor)};
-    if (named.name.ends_with(".lengths") && named.tensor.dtype == DType::kInt32) {
-      ISOCOST_ASSIGN(NamedTensor sums, cumulate(named, pool));
+    NamedTensor named{target.spec.name, std::move(made)};
+    const TensorEntry* entry = find_tensor(named.name);
+    if (entry != nullptr && entry->role == TensorRole::kLengths) {
+      const TensorEntry* sums_entry = find_tensor(entry->module, TensorRole::kCuSeqlens);
+      ISOCOST_ASSIGN(NamedTensor sums, sum_lengths(named, *sums_entry, pool));
       derived.push_back(std::move(sums));
     }
     microbatch.tensors.push_back(std::move(named));
   }
-  const SharedTensor* lengths = microbatch.find("llm.lengths");
-  const SharedTensor* labels = microbatch.find("llm.labels");
+  const SharedTensor* lengths = microbatch.find(kLlmLengths.name);
+  const SharedTensor* labels = microbatch.find(kLlmLabels.name);
   if (lengths != nullptr && labels != nullptr) {
-    if (lengths->dtype != DType::kInt32) {
-      return corrupt(header_.position, "llm.lengths: is not int32");
-    }
     ISOCOST_ASSIGN(NamedTensor weights,
                    spread_weights(header_, *lengths, labels->shape.front(), pool));
     derived.push_back(std::move(weights));
   }
   for (NamedTensor& named : derived) microbatch.tensors.push_back(std::move(named));
   microbatch.header = std::move(header_);
-  ISOCOST_TRY(check_cover(microbatch));
+  ISOCOST_TRY(check_sums(microbatch));
   return microbatch;
 }
 

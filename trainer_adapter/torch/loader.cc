@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/tensor_schema.h"
+
 namespace isocost {
 namespace {
 
-/// Positions with this label do not count: decode's kIgnoredLabel, by the contract of the tensors.
-constexpr std::int64_t kIgnoredLabel = -100;
+constexpr std::string_view kLabels = tensor_entry(Module::kLlm, TensorRole::kLabels).name;
+constexpr std::string_view kLossWeights = tensor_entry(Module::kLlm, TensorRole::kLossWeights).name;
 
 at::ScalarType scalar_type(DType dtype) {
   switch (dtype) {
@@ -57,9 +59,9 @@ TorchMicrobatch to_torch(const Microbatch& microbatch) {
 }
 
 at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatch) {
-  const at::Tensor labels = microbatch.find("llm.labels");
-  const at::Tensor weights = microbatch.find("llm.loss_weights");
-  TORCH_CHECK(labels.defined() && weights.defined(), "a microbatch without llm.labels");
+  const at::Tensor labels = microbatch.find(kLabels);
+  const at::Tensor weights = microbatch.find(kLossWeights);
+  TORCH_CHECK(labels.defined() && weights.defined(), "a microbatch without ", kLabels);
   const at::Tensor losses =
       at::cross_entropy_loss(logits, labels, /*weight=*/{}, at::Reduction::None, kIgnoredLabel);
   // A global batch of unlabelled samples has a loss of 0, not 0/0.

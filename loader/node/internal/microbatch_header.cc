@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/tensor_schema.h"
+
 namespace isocost {
 namespace {
 
@@ -50,17 +52,22 @@ SampleEntry entry_of(const SealedStep& step, const PlannedSample& sample, std::s
 
 }  // namespace
 
-bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view tensor) {
+bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view name) {
   if (plan.layout_receivers.empty()) return true;
+  const TensorEntry* entry = find_tensor(name);
+  if (entry == nullptr) return false;
   const StageWork& work = plan.layout_receivers[receiver].work;
-  const std::size_t dot = tensor.find('.');
-  const auto module = module_from_name(tensor.substr(0, dot));
-  if (!module || dot == std::string_view::npos) return false;
-  const std::string_view name = tensor.substr(dot + 1);
-  const bool works = work.shares.at(static_cast<std::size_t>(*module)) > 0;
-  if (name == "lengths" || name == "grids") return works;
-  if (*module != Module::kLlm) return work.embeds_media;
-  return name == "labels" ? work.predicts : work.embeds_tokens;
+  switch (entry->reader) {
+    case TensorReader::kMediaEmbedding:
+      return work.embeds_media;
+    case TensorReader::kTokenEmbedding:
+      return work.embeds_tokens;
+    case TensorReader::kPrediction:
+      return work.predicts;
+    case TensorReader::kEveryStage:
+      return work.shares.at(static_cast<std::size_t>(entry->module)) > 0;
+  }
+  return false;
 }
 
 MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::uint32_t microbatch) {

@@ -12,15 +12,16 @@
 
 namespace isocost {
 
-/// Whether a receiver computes on this tensor (see Recipe): without a layout every rank on all;
-/// else media where they are embedded, tokens and positions where these are, labels where they are
-/// predicted, and lengths on every stage of their module.
-bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view tensor);
+/// Whether a receiver reads the tensor of this name: TensorEntry::reader with a layout; without one
+/// every rank reads every tensor.
+bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view name);
 
-/// What announces a planned microbatch to its receiver.
+/// The header that announces a planned microbatch to its receiver, with what it needs: keys for
+/// every receiver, parts for those that embed media or tokens, JSON for those that embed tokens or
+/// predict labels.
 MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::uint32_t microbatch);
 
-/// Those of a sample's tensors that the receiver consumes; they share their memory with `tensors`.
+/// The tensors among `tensors` that the receiver consumes. They share their memory.
 std::vector<NamedTensor> consumed(const StepPlan& plan, std::size_t receiver,
                                   std::span<const NamedTensor> tensors);
 

@@ -1,0 +1,28 @@
+#include "base/tensor_schema.h"
+
+#include <algorithm>
+
+namespace isocost {
+
+std::vector<std::int64_t> TensorEntry::shape(std::int64_t rows) const {
+  if (row_width == 0) return {rows};
+  return {rows, row_width};
+}
+
+const TensorEntry* find_tensor(std::string_view name) {
+  for (const TensorEntry& entry : kTensorSchema) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+std::string argument_name(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return std::string(name);
+  if (name.substr(0, dot) == module_name(Module::kLlm)) return std::string(name.substr(dot + 1));
+  std::string argument(name);
+  std::replace(argument.begin(), argument.end(), '.', '_');
+  return argument;
+}
+
+}  // namespace isocost

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/load.h"
+#include "base/tensor.h"
+
+namespace isocost {
+
+/// What a tensor is to its module. A module has at most one tensor of each role.
+enum class TensorRole : std::uint8_t {
+  kRows,         ///< Media for the encoder: one row per patch or log-mel frame.
+  kGrids,        ///< Rows and columns of patches of each picture.
+  kIds,          ///< Token ids.
+  kLabels,       ///< The token to predict at each position, or kIgnoredLabel.
+  kPositions,    ///< Position of each token within its sample.
+  kLossWeights,  ///< Weight of the sample at each of its tokens.
+  kLengths,      ///< Rows of each sequence: of an image, a window or a packed sample.
+  kCuSeqlens,    ///< Running sums of the lengths, from 0.
+};
+
+/// Where a tensor is computed.
+enum class TensorSource : std::uint8_t {
+  kRecipe,    ///< On the node, from the sample's bytes; it crosses the wire.
+  kAssembly,  ///< In the client, from tensors of the recipe.
+};
+
+/// Which pipeline stages of a layout read a tensor. Without a layout every rank reads all.
+enum class TensorReader : std::uint8_t {
+  kMediaEmbedding,  ///< The encoder's first stage.
+  kTokenEmbedding,  ///< The LLM's first stage.
+  kPrediction,      ///< The LLM's last stage.
+  kEveryStage,      ///< Every stage that computes a part of the module.
+};
+
+/// Labels of positions that do not count in the loss.
+inline constexpr std::int64_t kIgnoredLabel = -100;
+
+struct TensorEntry {
+  Module module;
+  TensorRole role;
+  std::string_view name;  ///< "<module>.<tensor>", on the wire and in every microbatch.
+  DType dtype;
+  std::int64_t row_width;  ///< Values of a row, the second dimension; 0: the tensor has only one.
+  TensorSource source;
+  TensorReader reader;
+
+  /// Whether it has one row per patch, frame or token, so that `<module>.lengths` divide it into
+  /// sequences.
+  constexpr bool is_per_unit() const {
+    return role != TensorRole::kGrids && role != TensorRole::kLengths &&
+           role != TensorRole::kCuSeqlens;
+  }
+  /// The shape of this tensor with `rows` rows.
+  std::vector<std::int64_t> shape(std::int64_t rows) const;
+};
+
+/// Every tensor that a microbatch may have. The recipe, delivery, assembly and the Python names all
+/// read this table; docs for its values are in decode/recipe.h.
+inline constexpr std::array kTensorSchema = {
+    TensorEntry{Module::kVision, TensorRole::kRows, "vision.patches", DType::kUInt8, 588,
+                TensorSource::kRecipe, TensorReader::kMediaEmbedding},
+    TensorEntry{Module::kVision, TensorRole::kGrids, "vision.grids", DType::kInt32, 2,
+                TensorSource::kRecipe, TensorReader::kEveryStage},
+    TensorEntry{Module::kVision, TensorRole::kLengths, "vision.lengths", DType::kInt32, 0,
+                TensorSource::kRecipe, TensorReader::kEveryStage},
+    TensorEntry{Module::kVision, TensorRole::kCuSeqlens, "vision.cu_seqlens", DType::kInt32, 0,
+                TensorSource::kAssembly, TensorReader::kEveryStage},
+    TensorEntry{Module::kAudio, TensorRole::kRows, "audio.mel", DType::kFloat32, 128,
+                TensorSource::kRecipe, TensorReader::kMediaEmbedding},
+    TensorEntry{Module::kAudio, TensorRole::kLengths, "audio.lengths", DType::kInt32, 0,
+                TensorSource::kRecipe, TensorReader::kEveryStage},
+    TensorEntry{Module::kAudio, TensorRole::kCuSeqlens, "audio.cu_seqlens", DType::kInt32, 0,
+                TensorSource::kAssembly, TensorReader::kEveryStage},
+    TensorEntry{Module::kLlm, TensorRole::kIds, "llm.input_ids", DType::kInt64, 0,
+                TensorSource::kRecipe, TensorReader::kTokenEmbedding},
+    TensorEntry{Module::kLlm, TensorRole::kLabels, "llm.labels", DType::kInt64, 0,
+                TensorSource::kRecipe, TensorReader::kPrediction},
+    TensorEntry{Module::kLlm, TensorRole::kPositions, "llm.position_ids", DType::kInt64, 0,
+                TensorSource::kRecipe, TensorReader::kTokenEmbedding},
+    TensorEntry{Module::kLlm, TensorRole::kLossWeights, "llm.loss_weights", DType::kFloat32, 0,
+                TensorSource::kAssembly, TensorReader::kPrediction},
+    TensorEntry{Module::kLlm, TensorRole::kLengths, "llm.lengths", DType::kInt32, 0,
+                TensorSource::kRecipe, TensorReader::kEveryStage},
+    TensorEntry{Module::kLlm, TensorRole::kCuSeqlens, "llm.cu_seqlens", DType::kInt32, 0,
+                TensorSource::kAssembly, TensorReader::kEveryStage},
+};
+
+/// Returns null if the module has no tensor of this role.
+constexpr const TensorEntry* find_tensor(Module module, TensorRole role) {
+  for (const TensorEntry& entry : kTensorSchema) {
+    if (entry.module == module && entry.role == role) return &entry;
+  }
+  return nullptr;
+}
+
+/// Returns null if there is no tensor of this name.
+const TensorEntry* find_tensor(std::string_view name);
+
+/// The tensor of a module and role that are known when compiling; another pair does not compile.
+consteval const TensorEntry& tensor_entry(Module module, TensorRole role) {
+  return *find_tensor(module, role);
+}
+
+/// The name of a tensor as an argument of a Python function: the LLM's tensors without their module
+/// ("llm.input_ids" is "input_ids"), others with it ("vision.patches" is "vision_patches").
+std::string argument_name(std::string_view name);
+
+}  // namespace isocost
