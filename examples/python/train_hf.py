@@ -19,6 +19,13 @@ from model import TextModel
 MICROBATCHES = 2
 
 
+class Batch:
+    """Carries a microbatch through the Trainer, which takes mappings apart and makes new ones of their type."""
+
+    def __init__(self, microbatch):
+        self.microbatch = microbatch
+
+
 class Trainer(transformers.Trainer):
     """Hands out Isocost's microbatches, and takes their loss as it is."""
 
@@ -30,12 +37,13 @@ class Trainer(transformers.Trainer):
     def get_train_dataloader(self):
         # The Trainer divides a loss by the accumulation unless it finds labels to count.
         return isocost.DataLoader(
-            self.shards, global_batch_size=16, microbatches=self.args.gradient_accumulation_steps, tail="drop",
-            collate=lambda microbatch: {"microbatch": microbatch, "labels": microbatch.tensors["labels"]})
+            self.shards, global_batch_size=16, microbatches=self.args.gradient_accumulation_steps,
+            node=isocost.NodeOptions(tail="drop"),
+            collate=lambda microbatch: {"batch": Batch(microbatch), "labels": microbatch["labels"]})
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        microbatch = inputs["microbatch"]
-        logits = model(**microbatch.tensors)
+        microbatch = inputs["batch"].microbatch
+        logits = model(**microbatch)
         loss = isocost.token_loss(logits, microbatch) * self.args.world_size  # DDP averages over ranks
         return (loss, logits) if return_outputs else loss
 

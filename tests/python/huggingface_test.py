@@ -29,7 +29,8 @@ class Trainer(ShardTest):
 
         torch.manual_seed(0)
         model, loss = TextModel(), 0.0
-        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, tail="drop") as loader:
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2,
+                                node=isocost.NodeOptions(tail="drop")) as loader:
             for microbatch in loader:
                 part = isocost.token_loss(model(**microbatch.tensors), microbatch)
                 part.backward()

@@ -108,13 +108,13 @@ def make_schedule(pieces, group, layout):
 
 def watch_reports(loader):
     """Seconds that are sent of each microbatch, and of these the forward pass's."""
-    reports, send = [], loader._send_report
+    reports, send = [], loader.recorder.send
 
-    def sent(microbatch, seconds, forward):
-        reports.append([seconds, forward])
-        send(microbatch, seconds, forward)
+    def sent(microbatch, measured):
+        reports.append([measured.whole, measured.forward])
+        send(microbatch, measured)
 
-    loader._send_report = sent
+    loader.recorder.send = sent
     return reports
 
 

@@ -12,7 +12,7 @@ import torch
 from support import SAMPLES, ShardTest, torchrun
 
 import isocost
-from isocost.schedules import _modules, _share
+from isocost.schedules import share_without_padding, stage_modules
 
 JOB = pathlib.Path(__file__).parent / "torch_pipelining.py"
 LOADER = {"global_batch_size": 16, "seed": 3, "epochs": 1}
@@ -41,7 +41,7 @@ class ScheduleTest(ShardTest):
 
 class Refused(ScheduleTest):
     def loader(self, file, place=("llm",), endpoint="tcp://127.0.0.1:1"):
-        loader = isocost.DataLoader(endpoint, layout=file, place=place)
+        loader = isocost.DataLoader(endpoint, layout=file, topology=isocost.Place(*place))
         self.addCleanup(loader.close)
         return loader
 
@@ -55,7 +55,7 @@ class Refused(ScheduleTest):
 
     def test_an_encoder_of_several_stages(self):
         file = self.layout(3, 1, layers=([20, 7, 0], [0, 14, 14]))
-        _node, endpoint = self.serve("--layout", file, "--global-batch", 12)
+        _node, endpoint = self.serve("--layout", file, "--global-batch-size", 12)
         for stage in (0, 1):
             with self.assertRaisesRegex(ValueError, "cuts the encoder into several stages.*'layers'"):
                 next(isocost.schedule_steps(self.loader(file, ("llm", 0, stage), endpoint)))
@@ -66,7 +66,7 @@ class Refused(ScheduleTest):
             for wrong in (0, -1, 1.5, True):
                 with self.assertRaisesRegex(ValueError, "max_tokens"):
                     isocost.schedule_steps(loader, wrong)
-            with self.assertRaisesRegex(ValueError, r"step=0.* has \d+ tokens, beyond max_tokens = 5"):
+            with self.assertRaisesRegex(ValueError, r"step 0.* has \d+ tokens, beyond max_tokens = 5"):
                 next(isocost.schedule_steps(loader, 5))
 
     def test_what_is_no_module(self):
@@ -77,12 +77,12 @@ class Refused(ScheduleTest):
             with self.assertRaisesRegex(TypeError, "^schedule_steps: timed= has a .*must be the module of this rank's stage"):
                 isocost.schedule_steps(loader, timed=wrong)
         for none in (None, (), torch.nn.ModuleList()):
-            self.assertEqual(_modules(none), [])
+            self.assertEqual(stage_modules(none), [])
         model = torch.nn.Sequential(linear)  # can be iterated over, and is called as one
         stages = [model, torch.nn.Identity()]
         for given, expected in ((model, [model]), (stages, stages), (torch.nn.ModuleList(stages), stages), (iter(stages), stages),
                                 (torch.nn.ModuleDict({"0": model}).values(), [model]), (torch.nn.ModuleDict({"0": model}), [model])):
-            self.assertEqual(_modules(given), expected)
+            self.assertEqual(stage_modules(given), expected)
 
     def test_gradients_that_are_divided_again(self):
         with self.assertRaisesRegex(ValueError, "scale_grads=False"):
@@ -104,7 +104,7 @@ class Refused(ScheduleTest):
 class Padding(ScheduleTest):
     def test_a_step_holds_what_the_loader_gave_and_padding(self):
         file = self.layout(1, 1)
-        options = dict(LOADER, layout=file, correct=False)
+        options = dict(LOADER, layout=file, node=isocost.NodeOptions(correct=False))
         with isocost.DataLoader(self.shards, **options) as one, isocost.DataLoader(self.shards, **options) as other:
             plain = list(other)
             for step in isocost.schedule_steps(one, 900, pad_token=7):
@@ -131,7 +131,7 @@ class Padding(ScheduleTest):
 
     def test_the_share_of_padding_is_not_reported(self):
         microbatch = types.SimpleNamespace(tokens=100, predicted={"vision": 1.0, "audio": 0.0, "llm": 1.0})
-        self.assertEqual([_share(microbatch, rows) for rows in (100, 300)], [1, 0.5])
+        self.assertEqual([share_without_padding(microbatch, rows) for rows in (100, 300)], [1, 0.5])
 
 
 @unittest.skipUnless(HAS_PIPELINING, f"torch {torch.__version__} has no torch.distributed.pipelining: "

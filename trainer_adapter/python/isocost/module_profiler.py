@@ -63,9 +63,9 @@ def relative_spread(values: List[float]) -> float:
 
 def backward(outputs: Any) -> bool:
     """Differentiates the sum of all outputs; False where nothing requires gradients."""
-    from isocost.timing import _tensors
+    from isocost.timing import tensors_of
 
-    tensors = [t for t in _tensors(outputs) if t.requires_grad] if "torch" in sys.modules else []
+    tensors = [t for t in tensors_of(outputs) if t.requires_grad] if "torch" in sys.modules else []
     if not tensors:
         return False
     sum(tensor.float().sum() for tensor in tensors).backward()
