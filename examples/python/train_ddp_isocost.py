@@ -8,10 +8,11 @@ Settings are those of isocost.NodeOptions: balance=in-order deals samples as tra
 import json
 import sys
 
-import isocost
 import torch
 import torch.distributed as dist
 from model import TextModel
+
+import isocost
 
 BATCH = 8  # samples per rank and step
 

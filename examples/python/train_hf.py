@@ -11,10 +11,11 @@ import argparse
 import json
 import tempfile
 
-import isocost
 import torch
 import transformers
 from model import TextModel
+
+import isocost
 
 MICROBATCHES = 2
 
@@ -56,13 +57,15 @@ def main():
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as output:
         settings = transformers.TrainingArguments(
-            output, max_steps=arguments.steps, gradient_accumulation_steps=MICROBATCHES, learning_rate=1e-2, logging_steps=1,
+            output, max_steps=arguments.steps, gradient_accumulation_steps=MICROBATCHES, learning_rate=1e-2,
+            logging_steps=1,
             max_grad_norm=0, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=not torch.cuda.is_available())
         trainer = Trainer(TextModel(), settings, shards=arguments.shards, train_dataset=[0])
         trainer.train()
     for entry in trainer.state.log_history:
         if "loss" in entry:
-            print(json.dumps({"step": entry["step"], "loss": float(entry["loss"]), "grad_norm": float(entry["grad_norm"])}))
+            print(json.dumps({"step": entry["step"], "loss": float(entry["loss"]),
+                              "grad_norm": float(entry["grad_norm"])}))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """Several ranks under torchrun: the examples, the swap of the loader, ranks that are slow or leave."""
 
 import json
-import os
 import pathlib
 import subprocess
-import sys
 import unittest
 
 import torch
 import torch.distributed
-from support import PROGRAM, SAMPLES, TIMEOUT, ShardTest, torchrun
+
+from support import PROGRAM, SAMPLES, ShardTest, torchrun
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
 
@@ -62,6 +61,18 @@ with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as lo
     print("counts", len(list(loader)), len(loader), flush=True)
 """, ranks=3)
         self.assertEqual(run.stdout.count("counts 7 7"), 3, run.stdout)  # 3 whole steps, a tail of 2
+
+    def test_only_the_first_rank_notes_keywords(self):
+        run = self.job("""
+import warnings
+with warnings.catch_warnings(record=True) as notes:
+    warnings.simplefilter("always", isocost.KeywordNote)
+    isocost.DataLoader(sys.argv[1], batch_size=8, persistent_workers=True).close()
+print("notes of", rank, [str(note.message).partition("=")[0] for note in notes], flush=True)
+""", ranks=3)
+        self.assertEqual(sorted(run.stdout.splitlines()), ["notes of 0 ['batch_size', "
+                                                           "'persistent_workers']", "notes of 1 []",
+                                                           "notes of 2 []"])
 
     def test_a_rank_that_does_not_see_the_nodes_socket_is_told(self):
         run = self.job("""
@@ -142,9 +153,10 @@ import json, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 replicas = dist.group.WORLD
 calls = []
-with isocost.DataLoader(sys.argv[1], rank=0, world_size=1, topology=(None, replicas), global_batch_size=16, microbatches=2,
+with isocost.DataLoader(sys.argv[1], rank=0, world_size=1, topology=(None, replicas), global_batch_size=16,
+                        microbatches=2,
                         transform=lambda sample: calls.append(sample.id) or {"id": torch.tensor([sample.id])},
-                        collate=lambda microbatch: (microbatch.sample_ids, microbatch.tensors["id"].tolist())) as loader:
+                        collate=lambda microbatch: (microbatch.sample_ids, microbatch["id"].tolist())) as loader:
     for ids, tensor in loader:
         assert ids == tensor
         dist.all_reduce(torch.ones(1), group=replicas)

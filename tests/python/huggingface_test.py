@@ -8,16 +8,17 @@ import sys
 import unittest
 
 import torch
-from support import TIMEOUT, ShardTest
 
 import isocost
+from support import TIMEOUT, ShardTest
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
 sys.path.insert(0, str(EXAMPLES))
 from model import TextModel  # noqa: E402
 
 
-@unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed: ./run test --torch2 has it")
+@unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed: ./run test --torch2 has "
+                                                               "it")
 class Trainer(ShardTest):
     def test_loss_and_gradient_are_those_of_the_global_batch(self):
         run = subprocess.run([sys.executable, "-B", EXAMPLES / "train_hf.py", self.shards, "--steps", "5"],

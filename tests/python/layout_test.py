@@ -12,9 +12,9 @@ import unittest
 import unittest.mock
 
 import torch
-from support import SAMPLES, ShardTest, torchrun
 
 import isocost
+from support import SAMPLES, ShardTest, torchrun
 
 JOB = pathlib.Path(__file__).parent / "pipeline.py"
 
@@ -132,7 +132,8 @@ torch.distributed.barrier()
 """)
         run = torchrun([script, self.shards, self.whole(data=2), self.whole(tensor=2)], ranks=2)
         said = sorted(run.stdout.splitlines())
-        for line, pattern in zip(said, ("0 topology: the replica group has 1 ranks, and the layout's tensor degree is 2",
+        for line, pattern in zip(said, ("0 topology: the replica group has 1 ranks, and the layout's tensor degree is "
+                                        "2",
                                         "0 topology: the replica group has 2 ranks, .* degree is 1.*or leave it out",
                                         "1 topology: the replica group has 2 ranks",
                                         "1 topology: this process is not in the replica group")):
@@ -216,7 +217,8 @@ torch.distributed.barrier()
 class Transforms(LayoutTest):
     """Each stage transforms what it has of the samples."""
 
-    PLACES = (isocost.Place("encoder"), isocost.Place("llm", 0, 0), isocost.Place("llm", 0, 1), isocost.Place("llm", 0, 2))
+    PLACES = (isocost.Place("encoder"), isocost.Place("llm", 0, 0), isocost.Place("llm", 0, 1),
+              isocost.Place("llm", 0, 2))
 
     def first_steps(self, *transforms):
         """The first step's microbatches at each place."""
@@ -245,7 +247,8 @@ class Transforms(LayoutTest):
         before = self.first_steps(None, None, None, None)
         after = self.first_steps(normalise, shift, lambda sample: None, swap)
         for ours, theirs in zip(after, before):
-            self.assertEqual([microbatch.sample_ids for microbatch in ours], [microbatch.sample_ids for microbatch in theirs])
+            self.assertEqual([microbatch.sample_ids for microbatch in ours],
+                             [microbatch.sample_ids for microbatch in theirs])
             self.assertEqual([microbatch.routes for microbatch in ours], [microbatch.routes for microbatch in theirs])
             for here, there in zip(ours, theirs):
                 self.assertEqual(set(here.tensors) - {"number"}, set(there.tensors))
@@ -259,13 +262,17 @@ class Transforms(LayoutTest):
     def test_what_other_stages_count_on_stays(self):
         ids = torch.zeros(3, dtype=torch.int64)
         for at, transform, pattern in (
-                (1, lambda sample: {"input_ids": ids}, r"gives sample \d+ 'input_ids' of 3 rows where it has \d+: other stages"),
+                (1, lambda sample: {"input_ids": ids},
+                 r"gives sample \d+ 'input_ids' of 3 rows where it has \d+: other stages"),
                 (0, lambda sample: {name: tensor[:1] for name, tensor in sample.tensors.items()
                                     if name in ("vision_patches", "audio_mel")}, "of 1 rows where it has"),
-                (3, lambda sample: {"input_ids": sample.tensors["labels"]}, "'input_ids', which it does not have at this stage"),
-                (2, lambda sample: {"lengths": sample.tensors["lengths"]}, "'lengths', which other stages of the layout have"),
+                (3, lambda sample: {"input_ids": sample.tensors["labels"]}, "'input_ids', which it does not have at "
+                                                                            "this stage"),
+                (2, lambda sample: {"lengths": sample.tensors["lengths"]}, "'lengths', which other stages of the "
+                                                                           "layout have"),
                 (2, lambda sample: {"text": torch.tensor([len(sample.text)])}, "this stage has no text"),
-                (3, lambda sample: {"labels": torch.full_like(sample.tensors["labels"], -100)}, "0 label tokens where the plan")):
+                (3, lambda sample: {"labels": torch.full_like(sample.tensors["labels"], -100)}, "0 label tokens where "
+                                                                                                "the plan")):
             transforms = [None] * 4
             transforms[at] = transform
             with self.assertRaisesRegex((ValueError, RuntimeError), pattern):
@@ -356,7 +363,8 @@ class Measuring(LayoutTest):
         with self.assertRaisesRegex(ValueError, "timed: layout .* has several stages.*part="):
             loader.timed(microbatch)
         model = torch.nn.Sequential(torch.nn.Linear(1, 1))
-        with self.assertRaisesRegex(ValueError, "attach: layout .* has several stages.*schedule_steps.*part=.*forward="):
+        with self.assertRaisesRegex(ValueError, "attach: layout .* has several "
+                                                "stages.*schedule_steps.*part=.*forward="):
             loader.attach(model, llm="0")
         loader, _sent = self.stage("zb-h1")
         with self.assertRaisesRegex(ValueError, "two backward passes.*report"):
@@ -392,7 +400,8 @@ class Pipelines(LayoutTest):
         for encoders, replicas, coupled in (
                 (1, 1, True), (2, 2, True), (1, 2, True), (2, 1, True), (1, 2, False), (2, 1, False), (3, 2, False)):
             with self.subTest(encoders=encoders, replicas=replicas, coupled=coupled):
-                file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2, coupled=coupled)
+                file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2,
+                                   coupled=coupled)
                 gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas)
                 self.assertLessEqual(float((gradient - expected).norm() / expected.norm()), 1e-9)
                 self.check_stages(stages)
@@ -400,7 +409,8 @@ class Pipelines(LayoutTest):
                 self.assertEqual(sum(stage["decoupled"] for stage in stages) > 0, not coupled)
 
     def check_stages(self, stages):
-        last = [sample for stage in stages if stage["place"][0::2] == ["llm", 1] for ids in stage["samples"] for sample in ids]
+        last = [sample for stage in stages if stage["place"][0::2] == ["llm", 1]
+                for ids in stage["samples"] for sample in ids]
         self.assertEqual(len(last), 13)
         self.assertEqual(len(set(last)), 13)
         for stage in stages:

@@ -9,10 +9,10 @@ import weakref
 
 import numpy
 import torch
-from support import SAMPLES, ShardTest
 
 import isocost
 from isocost import keywords
+from support import SAMPLES, ShardTest
 
 
 class Iterating(ShardTest):
@@ -115,6 +115,30 @@ class Iterating(ShardTest):
         self.assertEqual(node.wait(timeout=10), 0)
 
 
+class Describing(ShardTest):
+    def test_what_is_known_before_it_is_used(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
+            self.assertEqual(repr(loader), f"<isocost.DataLoader {str(self.shards)!r}: rank 0 of 1, next epoch 0, step "
+                                           "0, not connected>")
+            self.assertEqual((loader.rank, loader.world_size, loader.layout, loader.place), (0, 1, None, None))
+            for microbatch in loader:
+                if microbatch.last_of_step:
+                    break
+            self.assertIn("next epoch 0, step 1, connected>", repr(loader))
+        self.assertIn("closed>", repr(loader))
+
+    def test_batch_size_and_dataset(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader, \
+                isocost.DataLoader(self.shards, global_batch_size=5, microbatches=1, seed=3) as other:
+            self.assertEqual((loader.batch_size, other.batch_size), (16, 5))
+            self.assertEqual(len(loader.dataset), SAMPLES)
+            self.assertEqual(loader.dataset, isocost.Dataset(str(self.shards), SAMPLES, other.dataset.fingerprint))
+        _node, endpoint = self.serve("--ranks", 3, "--global-batch-size", 16, "--microbatches", 1)
+        with isocost.DataLoader(endpoint, rank=1, world_size=3) as third:
+            self.assertIsNone(third.batch_size)
+            self.assertEqual((third.dataset.data, len(third.dataset)), (endpoint, SAMPLES))
+
+
 class Memory(ShardTest):
     def test_no_copy_between_the_clients_memory_and_torch(self):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1) as loader:
@@ -134,9 +158,9 @@ class Memory(ShardTest):
         kept = microbatch.tensors["input_ids"]
         copy = kept.clone()
         del microbatch
-        for microbatch in iterator:
+        for _microbatch in iterator:
             pass
-        del microbatch, iterator
+        del _microbatch, iterator
         gc.collect()
         held = loader.stats()["bytes_in_use"]
         self.assertGreaterEqual(held, kept.numel() * 8)
@@ -158,7 +182,8 @@ class Memory(ShardTest):
             with open("/proc/self/statm") as statm:
                 return int(statm.read().split()[1]) * 4096
 
-        with isocost.DataLoader(self.shards, global_batch_size=4, microbatches=1, endless=True, memory="64MiB") as loader:
+        with isocost.DataLoader(self.shards, global_batch_size=4, microbatches=1, endless=True,
+                                memory="64MiB") as loader:
             iterator = iter(loader)
             for microbatch in itertools.islice(iterator, 1000):
                 loader.report(microbatch, 0.001)
@@ -242,9 +267,25 @@ class Measuring(ShardTest):
         self.assertEqual(first.watches, {})
         with self.assertRaisesRegex(TypeError, "decoder"):
             self.loader.attach(model, decoder="language_model")
-        for modules, pattern in (({}, "name a submodule"), ({"encoder": "vision_tower", "audio": "vision_tower"}, "encoder= stands for")):
+        for modules, pattern in (({}, "name a submodule"),
+                                 ({"encoder": "vision_tower", "audio": "vision_tower"}, "encoder= stands for")):
             with self.assertRaisesRegex(ValueError, pattern):
                 self.loader.attach(model, **modules)
+
+    def test_two_loaders_keep_their_seconds_apart(self):
+        model = Model()
+        other = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)  # made last
+        self.addCleanup(other.close)
+        timers = self.loader.attach(model, llm="language_model")
+        for microbatch in itertools.islice(self.loader, 4):
+            model(**microbatch)
+        for microbatch in itertools.islice(other, 4):
+            with other.timed(microbatch):
+                pass
+        self.assertEqual((self.loader.stats()["reports"], other.stats()["reports"]), (3, 3))
+        self.assertEqual(len(timers.watches["llm"]), 1)  # of the fourth, which is in use
+        model(torch.zeros(3, dtype=torch.int64))  # belongs to it, too: other's microbatches do not matter
+        self.assertEqual(len(timers.watches["llm"]), 2)
 
     def test_a_dropped_loader_is_freed_at_once(self):
         gc.disable()
@@ -264,6 +305,8 @@ class Measuring(ShardTest):
                 self.loader.report(microbatch, {"llm": 0.2}, forward=forward)
         self.loader.report(microbatch, {"llm": 0.2}, forward=0.1)
         self.assertEqual(self.loader.stats()["reports"], 1)
+        with self.assertRaisesRegex(ValueError, "'forward' is no module"):
+            self.loader.report(microbatch, {"llm": 0.2, "forward": 0.1})
 
     def test_reports_are_checked(self):
         iterator = iter(self.loader)

@@ -10,9 +10,8 @@ import sys
 import time
 import unittest
 
-from support import SAMPLES, TIMEOUT, ShardTest
-
 import isocost
+from support import SAMPLES, TIMEOUT, ShardTest
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 EPOCHS = 6

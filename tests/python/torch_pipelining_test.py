@@ -9,10 +9,10 @@ import types
 import unittest
 
 import torch
-from support import SAMPLES, ShardTest, torchrun
 
 import isocost
 from isocost.schedules import share_without_padding, stage_modules
+from support import SAMPLES, ShardTest, torchrun
 
 JOB = pathlib.Path(__file__).parent / "torch_pipelining.py"
 LOADER = {"global_batch_size": 16, "seed": 3, "epochs": 1}
@@ -21,7 +21,8 @@ TAKES_LISTS = False
 if HAS_PIPELINING:
     from torch.distributed.pipelining import Schedule1F1B
     TAKES_LISTS = "arg_mbs" in inspect.signature(Schedule1F1B.step).parameters
-needs_recent_torch = unittest.skipUnless(TAKES_LISTS, f"schedules of torch {torch.__version__} may hang over gloo where they mix "
+needs_recent_torch = unittest.skipUnless(TAKES_LISTS, f"schedules of torch {torch.__version__} may hang over gloo "
+                                                      "where they mix "
                                          "sends and receives, and infer shapes from token ids of zeros")
 
 
@@ -30,7 +31,8 @@ class ScheduleTest(ShardTest):
         file = pathlib.Path(tempfile.mkdtemp(dir=self.directory)) / "layout.json"
         both = {"tensor": 1, "pipeline": pipeline, "data": data}
         pieces = pipeline * chunks
-        encoder, llm = layers or ([27] + [0] * (pieces - 1), [28 - (pieces - 1) * (28 // pieces)] + [28 // pieces] * (pieces - 1))
+        encoder, llm = layers or ([27] + [0] * (pieces - 1),
+                                  [28 - (pieces - 1) * (28 // pieces)] + [28 // pieces] * (pieces - 1))
         joint = place == "llm"
         file.write_text(json.dumps({
             "version": 1, "encoder_place": place, "microbatches": microbatches, "chunks": chunks,
@@ -74,14 +76,16 @@ class Refused(ScheduleTest):
         linear = torch.nn.Linear(1, 1)
         nested = torch.nn.ModuleList([torch.nn.ModuleList([linear])])
         for wrong in ("x", 3, ["x"], [linear, None], {"stage": linear}, linear.weight, nested):
-            with self.assertRaisesRegex(TypeError, "^schedule_steps: timed= has a .*must be the module of this rank's stage"):
+            with self.assertRaisesRegex(TypeError, "^schedule_steps: timed= has a .*must be the module of this rank's "
+                                                   "stage"):
                 isocost.schedule_steps(loader, timed=wrong)
         for none in (None, (), torch.nn.ModuleList()):
             self.assertEqual(stage_modules(none), [])
         model = torch.nn.Sequential(linear)  # can be iterated over, and is called as one
         stages = [model, torch.nn.Identity()]
-        for given, expected in ((model, [model]), (stages, stages), (torch.nn.ModuleList(stages), stages), (iter(stages), stages),
-                                (torch.nn.ModuleDict({"0": model}).values(), [model]), (torch.nn.ModuleDict({"0": model}), [model])):
+        by_name = torch.nn.ModuleDict({"0": model})
+        for given, expected in ((model, [model]), (stages, stages), (torch.nn.ModuleList(stages), stages),
+                                (iter(stages), stages), (by_name.values(), [model]), (by_name, [model])):
             self.assertEqual(stage_modules(given), expected)
 
     def test_gradients_that_are_divided_again(self):
@@ -122,7 +126,8 @@ class Padding(ScheduleTest):
                     self.assertEqual(tensors["position_ids"][tokens:].tolist(), list(range(900 - tokens)))
                     self.assertEqual(int((target[:, 0] != -100).sum()), microbatch.label_tokens)
                     self.assertEqual(float(target[tokens:, 1].sum()), 0)
-                    for name in set(expected) - {"input_ids", "position_ids", "labels", "loss_weights", "lengths", "cu_seqlens"}:
+                    for name in set(expected) - {"input_ids", "position_ids", "labels", "loss_weights", "lengths",
+                                                 "cu_seqlens"}:
                         self.assertTrue(torch.equal(tensors[name], expected[name]), name)
                 for i in range(len(step.microbatches), 4):
                     self.assertEqual(step.inputs["kwarg_mbs"][i]["lengths"].tolist(), [900])
@@ -187,7 +192,7 @@ class Schedules(ScheduleTest):
         ids = [sample for process in told if process["place"][2] == 1 for step in process["steps"]
                for sample in step["samples"]]
         self.assertEqual(sorted(ids), list(range(SAMPLES)))
-        for process in told:  # the last step is a small one: the schedule's other microbatches are a row of padding each
+        for process in told:  # The last step is small: the schedule's other microbatches are a row of padding each.
             self.assertEqual([step["microbatches"] for step in process["steps"]], [4, 4, 4, 1])
             self.assertEqual(process["steps"][3]["rows"][1:], [1, 1, 1])
             self.assertGreater(len({rows for step in process["steps"] for rows in step["rows"]}), 4)

@@ -10,9 +10,9 @@ import unittest
 import unittest.mock
 
 import torch
-from support import PROGRAM, SAMPLES, ShardTest
 
 import isocost
+from support import PROGRAM, SAMPLES, ShardTest
 
 
 def words(text):
@@ -141,7 +141,8 @@ class Transform(ShardTest):
             text = pathlib.Path(directory) / "files" / "t.txt"
             text.parent.mkdir()
             text.write_text("\u00e4" * 20)
-            subprocess.run([PROGRAM, "make-shards", text.parent, text.parent / "shards"], check=True, capture_output=True)
+            subprocess.run([PROGRAM, "make-shards", text.parent, text.parent / "shards"], check=True,
+                           capture_output=True)
             with isocost.DataLoader(text.parent / "shards", global_batch_size=1, microbatches=1,
                                     recipe=isocost.RecipeOptions(max_text_tokens=8),
                                     transform=lambda sample: texts.append(sample.text)) as loader:
@@ -181,7 +182,8 @@ class Transform(ShardTest):
     def test_collate_hands_out_what_it_likes(self):
         handed = list(self.loader(collate=lambda microbatch: (microbatch.step, microbatch.index)))
         self.assertEqual(handed, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)])
-        with self.assertRaisesRegex(RuntimeError, "collate= failed for <isocost.Microbatch: epoch 0, step 0.*ZeroDivisionError"):
+        with self.assertRaisesRegex(RuntimeError, "collate= failed for <isocost.Microbatch: epoch 0, step "
+                                                  "0.*ZeroDivisionError"):
             list(self.loader(collate=lambda microbatch: 1 // 0))
 
     def test_state_counts_what_was_handed_out(self):

@@ -80,8 +80,8 @@ from typing import Literal, Sequence, Union
 Path = Union[str, "os.PathLike[str]"]
 '''
     of_recipe = "How a loader node turns media into tensors."
-    of_node = ('Settings of a loader node that runs inside this process. Sizes are bytes or text such as "512MiB". A value '
-               "that cannot be is refused with ValueError when the loader is made.")
+    of_node = ("Settings of a loader node that runs inside this process. Sizes are bytes or text such as "
+               '"512MiB". A value that cannot be is refused with ValueError when the loader is made.')
     return "\n\n".join([header, dataclass("RecipeOptions", of_recipe, recipe), dataclass("NodeOptions", of_node, node)])
 
 

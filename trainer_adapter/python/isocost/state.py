@@ -51,4 +51,4 @@ class State(NamedTuple):
 def _whole(number: Any) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"{number!r} is no whole number")
-    return number
+    return int(number)
