@@ -29,6 +29,7 @@ else
   }
 fi
 python3 setup/check_includes.py
+setup/python_lint.sh
 
 # clang-tidy costs seconds a file, so a file is looked at again only when it, a header that it includes, or the rules
 # changed.

@@ -119,13 +119,13 @@ def pillow(directory, workers):
 
 def ours(directory, **options):
     loader = isocost.DataLoader(directory, global_batch_size=BATCH, microbatches=1, shuffle=False, epochs=1, workers=2,
-                                bad_samples_file="", **options)
+                                **options)
     return (microbatch.tensors for microbatch in loader), loader.close
 
 
 def show_equal(directory):
     """Exits if the contenders' batches differ by more than their filters explain. Returns the mean pixel difference."""
-    ours_batches, close = ours(directory, balance="in-order")
+    ours_batches, close = ours(directory, node=isocost.NodeOptions(balance="in-order"))
     theirs, _ = pillow(directory, 0)
     differences, count = 0.0, 0
     for our, their in zip(ours_batches, theirs):
@@ -166,7 +166,7 @@ def overhead(directory, rounds):
     medians = []
     for _ in range(rounds):
         with isocost.DataLoader(directory, global_batch_size=2, microbatches=1, shuffle=False, epochs=1, prefetch=128,
-                                plan_ahead=200, bad_samples_file="") as loader:
+                                node=isocost.NodeOptions(plan_ahead=200)) as loader:
             iterator = iter(loader)
             next(iterator)
             time.sleep(2)

@@ -1,17 +1,18 @@
 """The training script of `train_ddp.py` with Isocost's loader.
 
-    torchrun --nproc-per-node 2 examples/python/train_ddp_isocost.py SHARDS [KEYWORD=VALUE ...]
+    torchrun --nproc-per-node 2 examples/python/train_ddp_isocost.py SHARDS [SETTING=VALUE ...]
 
-Keywords go to isocost.DataLoader: balance=none deals samples as train_ddp.py does.
+Settings are those of isocost.NodeOptions: balance=in-order deals samples as train_ddp.py does.
 """
 
 import json
 import sys
 
-import isocost
 import torch
 import torch.distributed as dist
 from model import TextModel
+
+import isocost
 
 BATCH = 8  # samples per rank and step
 
@@ -20,11 +21,11 @@ dist.init_process_group("gloo")
 torch.manual_seed(0)
 model = torch.nn.parallel.DistributedDataParallel(TextModel())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-options = dict(argument.split("=") for argument in sys.argv[2:])
-loader = isocost.DataLoader(sys.argv[1], batch_size=BATCH, shuffle=False, drop_last=True, **options)
+node = isocost.NodeOptions(**dict(argument.split("=") for argument in sys.argv[2:]))
+loader = isocost.DataLoader(sys.argv[1], batch_size=BATCH, shuffle=False, drop_last=True, node=node)
 
 for step, batch in enumerate(loader):
-    logits = model(**batch.tensors)
+    logits = model(**batch)
     loss = isocost.token_loss(logits, batch)
     (loss * dist.get_world_size()).backward()  # DDP averages over ranks, the loss is a sum
     total = loss.detach().clone()

@@ -11,12 +11,20 @@ import argparse
 import json
 import tempfile
 
-import isocost
 import torch
 import transformers
 from model import TextModel
 
+import isocost
+
 MICROBATCHES = 2
+
+
+class Batch:
+    """Carries a microbatch through the Trainer, which takes mappings apart and makes new ones of their type."""
+
+    def __init__(self, microbatch):
+        self.microbatch = microbatch
 
 
 class Trainer(transformers.Trainer):
@@ -30,12 +38,13 @@ class Trainer(transformers.Trainer):
     def get_train_dataloader(self):
         # The Trainer divides a loss by the accumulation unless it finds labels to count.
         return isocost.DataLoader(
-            self.shards, global_batch_size=16, microbatches=self.args.gradient_accumulation_steps, tail="drop",
-            collate=lambda microbatch: {"microbatch": microbatch, "labels": microbatch.tensors["labels"]})
+            self.shards, global_batch_size=16, microbatches=self.args.gradient_accumulation_steps,
+            node=isocost.NodeOptions(tail="drop"),
+            collate=lambda microbatch: {"batch": Batch(microbatch), "labels": microbatch["labels"]})
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
-        microbatch = inputs["microbatch"]
-        logits = model(**microbatch.tensors)
+        microbatch = inputs["batch"].microbatch
+        logits = model(**microbatch)
         loss = isocost.token_loss(logits, microbatch) * self.args.world_size  # DDP averages over ranks
         return (loss, logits) if return_outputs else loss
 
@@ -48,13 +57,15 @@ def main():
     torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as output:
         settings = transformers.TrainingArguments(
-            output, max_steps=arguments.steps, gradient_accumulation_steps=MICROBATCHES, learning_rate=1e-2, logging_steps=1,
+            output, max_steps=arguments.steps, gradient_accumulation_steps=MICROBATCHES, learning_rate=1e-2,
+            logging_steps=1,
             max_grad_norm=0, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=not torch.cuda.is_available())
         trainer = Trainer(TextModel(), settings, shards=arguments.shards, train_dataset=[0])
         trainer.train()
     for entry in trainer.state.log_history:
         if "loss" in entry:
-            print(json.dumps({"step": entry["step"], "loss": float(entry["loss"]), "grad_norm": float(entry["grad_norm"])}))
+            print(json.dumps({"step": entry["step"], "loss": float(entry["loss"]),
+                              "grad_norm": float(entry["grad_norm"])}))
 
 
 if __name__ == "__main__":

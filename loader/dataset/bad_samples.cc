@@ -67,7 +67,7 @@ Status BadSampleList::add(const BadSample& bad) {
                  describe(bad) + " (on_bad_sample = fail; skip leaves such samples out)");
   }
   if (seen_.size() > limit_) {
-    return Error(ErrorCode::kResourceExhausted,
+    return Error(ErrorCode::kCorrupt,
                  std::to_string(seen_.size()) + " bad samples, " + std::to_string(limit_) +
                      " are allowed (max_bad_samples); the last one: " + describe(bad));
   }

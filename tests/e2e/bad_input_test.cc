@@ -124,7 +124,7 @@ TEST_F(BadInput, EndsTrainingBeyondTheLimit) {
   NodeOptions limited = options(1);
   limited.bad_samples.max = "1";
   std::string told;
-  EXPECT_EQ(try_run(limited, {}, &told).error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_EQ(try_run(limited, {}, &told).error().code(), ErrorCode::kCorrupt);
   limited.bad_samples.max = "5%";
   EXPECT_TRUE(try_run(limited, {}).has_value());
   limited.bad_samples.max = "many";

@@ -9,9 +9,8 @@ import unittest
 import unittest.mock
 import warnings
 
-from support import ShardTest
-
 import isocost
+from support import ShardTest
 
 
 class BadInput(ShardTest):
@@ -38,14 +37,16 @@ class BadInput(ShardTest):
 
     def test_wrong_settings(self):
         self.assertRefused(ValueError, "recipe.*native29", recipe="native29")
-        self.assertRefused(ValueError, "balance: 'equal' is not one of none|isocost", balance="equal")
+        self.assertRefused(ValueError, "balance: 'equal' is not one of in-order|tokens|cost",
+                           node=isocost.NodeOptions(balance="equal"))
         self.assertRefused(ValueError, "memory: 'much' is not a size", memory="much")
         self.assertRefused(TypeError, "no keyword 'global_batchsize'", global_batchsize=4)
         self.assertRefused(FileNotFoundError, "no/such.json", profile="no/such.json")
-        self.assertRefused(ValueError, "max_bad_samples: 'few'", max_bad_samples="few")
+        self.assertRefused(ValueError, "max_bad_samples: 'few'", node=isocost.NodeOptions(max_bad_samples="few"))
         with tempfile.TemporaryDirectory() as directory:
             broken = pathlib.Path(directory) / "broken.json"
-            for text, pattern in (("{", "parse error"), ('{"version": 2}', "'version' is 2"), ("{}", "'version' is missing")):
+            for text, pattern in (("{", "parse error"), ('{"version": 2}', "'version' is 2"),
+                                  ("{}", "'version' is missing")):
                 broken.write_text(text)
                 self.assertRefused(ValueError, f"{broken}.*{pattern}", profile=str(broken))
                 self.assertRefused(ValueError, f"{broken}.*{pattern}", layout=broken, microbatches=None)
@@ -81,9 +82,28 @@ class BadInput(ShardTest):
         with tempfile.TemporaryDirectory() as directory:
             cut = pathlib.Path(directory) / "cut.tar"
             cut.write_bytes((self.shards / "shard-000000.tar").read_bytes()[:4096])
-            self.assertRefused(isocost.ShardError, "cut.tar.*on_bad_sample", source=directory, on_bad_sample="fail")
+            self.assertRefused(isocost.ShardError, "cut.tar.*on_bad_sample", source=directory,
+                               node=isocost.NodeOptions(on_bad_sample="fail"))
             with self.loader(directory, global_batch_size=2) as loader:
                 self.assertGreaterEqual(sum(len(m.sample_ids) for m in loader), 1)
+
+    def test_a_memory_limit_that_cannot_be_kept_is_the_callers(self):
+        self.assertRefused(ValueError, "microbatch", node=isocost.NodeOptions(microbatch_memory=1000))
+
+    def test_too_many_bad_samples_are_the_shards(self):
+        with tempfile.TemporaryDirectory() as directory:
+            cut = pathlib.Path(directory) / "cut.tar"
+            cut.write_bytes((self.shards / "shard-000000.tar").read_bytes()[:4096])
+            self.assertRefused(isocost.ShardError, "bad samples, 0 are allowed", source=directory,
+                               node=isocost.NodeOptions(max_bad_samples=0))
+
+    def test_settings_that_contradict_each_other(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", isocost.KeywordNote)
+            self.assertRefused(ValueError, "^timeout= and heartbeat_timeout=", timeout=3, heartbeat_timeout=3)
+            self.assertRefused(ValueError, "^num_workers= and workers=", num_workers=2, workers=2)
+            self.assertRefused(ValueError, "^drop_last=True and tail='carry'", drop_last=True,
+                               node=isocost.NodeOptions(tail="carry"))
 
     def test_endpoints(self):
         self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 .*is the node up", connect_timeout=0.2,
@@ -95,17 +115,19 @@ class BadInput(ShardTest):
 
     def test_what_only_the_node_decides_is_refused_with_an_endpoint(self):
         for name, value in (("shuffle", False), ("drop_last", True), ("num_workers", 3), ("epochs", 2), ("seed", 1),
-                            ("timeout", 3), ("tail", "drop")):
+                            ("timeout", 3), ("heartbeat_timeout", 3), ("workers", 2), ("memory", "1GiB"),
+                            ("profile", "a.json"), ("recipe", "native28"), ("node", isocost.NodeOptions())):
             with warnings.catch_warnings(record=True) as notes:
                 warnings.simplefilter("always", isocost.KeywordNote)
-                with unittest.mock.patch.object(isocost.keywords, "_said", set()):  # none was said before
+                with unittest.mock.patch.object(isocost.keywords, "noted", set()):  # none was said before
                     self.assertRefused(ValueError, f"^{name}: the node decides", source="tcp://127.0.0.1:1",
                                        global_batch_size=None, microbatches=None, **{name: value})
             self.assertEqual(notes, [])  # that it is used, say
 
     def test_values_of_other_kinds(self):
-        for name, value in (("connect_timeout", math.inf), ("connect_timeout", -1), ("prefetch", 2**32), ("prefetch", 0),
-                            ("timeout", -1), ("timeout", 1e7), ("epochs", -1), ("device", "no such"), ("device", "cuda:99")):
+        for name, value in (("connect_timeout", math.inf), ("connect_timeout", -1), ("prefetch", 2**32),
+                            ("prefetch", 0), ("timeout", -1), ("timeout", 1e7), ("heartbeat_timeout", -1),
+                            ("heartbeat_timeout", 0), ("epochs", -1), ("device", "no such"), ("device", "cuda:99")):
             self.assertRefused(ValueError, f"^{name} = ", **{name: value})
         self.assertRefused(ValueError, "^rank = ", rank=0.5, world_size=1)
         self.assertRefused(ValueError, "^rank = ", rank="0", world_size=1)
@@ -127,7 +149,8 @@ class BadInput(ShardTest):
         with self.loader() as loader:
             next(iter(loader))
             good = loader.state_dict()
-            for state, pattern in (({}, "no state"), (dict(good, version=2), "version 2"), (dict(good, step=-1), "range"),
+            for state, pattern in (({}, "no state"), (dict(good, version=2), "version 2"),
+                                   (dict(good, step=-1), "range"),
                                    ({"version": 1, "epoch": 0}, "damaged"), (dict(good, cursor="xyz"), "damaged"),
                                    (dict(good, epoch="one"), "damaged"), (dict(good, step=2.7), "damaged"),
                                    (None, "no state")):
@@ -140,7 +163,7 @@ class BadInput(ShardTest):
                 next(iter(other))
 
     def test_a_node_that_goes(self):
-        node, endpoint = self.serve("--ranks", 1, "--timeout", 1)
+        node, endpoint = self.serve("--ranks", 1, "--heartbeat-timeout", 1)
         with isocost.DataLoader(endpoint) as loader:
             iterator = iter(loader)
             next(iterator)

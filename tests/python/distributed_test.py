@@ -1,15 +1,14 @@
 """Several ranks under torchrun: the examples, the swap of the loader, ranks that are slow or leave."""
 
 import json
-import os
 import pathlib
 import subprocess
-import sys
 import unittest
 
 import torch
 import torch.distributed
-from support import PROGRAM, SAMPLES, TIMEOUT, ShardTest, torchrun
+
+from support import PROGRAM, SAMPLES, ShardTest, torchrun
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
 
@@ -45,9 +44,9 @@ class Swap(ShardTest):
 
     def test_losses_and_gradients_are_those_of_torchs_loader(self):
         before = self.losses("train_ddp.py")
-        blind = self.losses("train_ddp_isocost.py", "balance=none")
+        blind = self.losses("train_ddp_isocost.py", "balance=in-order")
         self.assertClose(blind, before, 1e-6)
-        self.assertClose(self.losses("train_ddp_isocost.py", "balance=isocost"), before, 1e-6)
+        self.assertClose(self.losses("train_ddp_isocost.py", "balance=cost"), before, 1e-6)
 
 
 class Ranks(ShardTest):
@@ -62,6 +61,18 @@ with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as lo
     print("counts", len(list(loader)), len(loader), flush=True)
 """, ranks=3)
         self.assertEqual(run.stdout.count("counts 7 7"), 3, run.stdout)  # 3 whole steps, a tail of 2
+
+    def test_only_the_first_rank_notes_keywords(self):
+        run = self.job("""
+import warnings
+with warnings.catch_warnings(record=True) as notes:
+    warnings.simplefilter("always", isocost.KeywordNote)
+    isocost.DataLoader(sys.argv[1], batch_size=8, persistent_workers=True).close()
+print("notes of", rank, [str(note.message).partition("=")[0] for note in notes], flush=True)
+""", ranks=3)
+        self.assertEqual(sorted(run.stdout.splitlines()), ["notes of 0 ['batch_size', "
+                                                           "'persistent_workers']", "notes of 1 []",
+                                                           "notes of 2 []"])
 
     def test_a_rank_that_does_not_see_the_nodes_socket_is_told(self):
         run = self.job("""
@@ -84,7 +95,8 @@ with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as lo
 
     def test_a_rank_that_leaves_is_noticed_by_nobody_who_needs_nothing_of_it(self):
         self.job("""
-loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, plan_ahead=50, epochs=1)
+loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, epochs=1,
+                            node=isocost.NodeOptions(plan_ahead=50))
 for microbatch in loader:
     if rank == 1:
         break
@@ -93,7 +105,7 @@ loader.close()
 
     def test_a_rank_that_leaves_ends_those_that_wait_for_it(self):
         run = self.job("""
-loader = isocost.DataLoader(sys.argv[1], global_batch_size=4, microbatches=1, timeout=1, connect_timeout=30)
+loader = isocost.DataLoader(sys.argv[1], global_batch_size=4, microbatches=1, heartbeat_timeout=1, connect_timeout=30)
 iterator = iter(loader)
 next(iterator)
 joined = f"{__file__}.{rank}"
@@ -126,10 +138,10 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 data = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
 options = dict(global_batch_size=16, microbatches=2, connect_timeout=30)
-with isocost.DataLoader(sys.argv[1], process_group=data, **options) as loader:
+with isocost.DataLoader(sys.argv[1], topology=data, **options) as loader:
     assert len(list(loader)) == len(loader)
-    assert loader._process.world_size == 2
-with isocost.DataLoader(sys.argv[1], rank=rank // 2, world_size=2, replica_group=data, **options) as loader:
+    assert (loader.rank, loader.world_size) == (rank % 2, 2)
+with isocost.DataLoader(sys.argv[1], rank=rank // 2, world_size=2, topology=(None, data), **options) as loader:
     first = [microbatch.sample_ids for microbatch in loader]
 with isocost.DataLoader(sys.argv[1], **options) as loader:
     assert len(list(loader)) == len(loader)
@@ -141,9 +153,10 @@ import json, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 replicas = dist.group.WORLD
 calls = []
-with isocost.DataLoader(sys.argv[1], rank=0, world_size=1, replica_group=replicas, global_batch_size=16, microbatches=2,
+with isocost.DataLoader(sys.argv[1], rank=0, world_size=1, topology=(None, replicas), global_batch_size=16,
+                        microbatches=2,
                         transform=lambda sample: calls.append(sample.id) or {"id": torch.tensor([sample.id])},
-                        collate=lambda microbatch: (microbatch.sample_ids, microbatch.tensors["id"].tolist())) as loader:
+                        collate=lambda microbatch: (microbatch.sample_ids, microbatch["id"].tolist())) as loader:
     for ids, tensor in loader:
         assert ids == tensor
         dist.all_reduce(torch.ones(1), group=replicas)
@@ -154,7 +167,8 @@ print("calls", rank, len(set(calls)), flush=True)
 
     def test_rank_0_that_dies_ends_the_others_with_the_reason(self):
         run = self.job("""
-loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, timeout=1, plan_ahead=1)
+loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, heartbeat_timeout=1,
+                            node=isocost.NodeOptions(plan_ahead=1))
 iterator = iter(loader)
 next(iterator)
 joined = __file__ + ".joined"
@@ -178,8 +192,8 @@ import json, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 data = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
 replicas = [dist.new_group([0, 1]), dist.new_group([2, 3])][rank // 2]
-with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, process_group=data,
-                        replica_group=replicas) as loader:
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2,
+                        topology=(data, replicas)) as loader:
     for microbatch in loader:
         total = int(microbatch.tensors["input_ids"].sum())
         print(json.dumps([rank, microbatch.step, microbatch.index, microbatch.sample_ids, total]), flush=True)
@@ -202,7 +216,7 @@ with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, proce
 import json, torch.distributed as dist
 dist.init_process_group("gloo")
 mesh = dist.device_mesh.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
-with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, device_mesh=mesh) as loader:
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, topology=mesh) as loader:
     print(json.dumps([rank, [microbatch.sample_ids for microbatch in loader]]), flush=True)
 """, ranks=4)
         seen = dict(json.loads(line) for line in run.stdout.splitlines())

@@ -8,16 +8,17 @@ import sys
 import unittest
 
 import torch
-from support import TIMEOUT, ShardTest
 
 import isocost
+from support import TIMEOUT, ShardTest
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
 sys.path.insert(0, str(EXAMPLES))
 from model import TextModel  # noqa: E402
 
 
-@unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed: ./run test --torch2 has it")
+@unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed: ./run test --torch2 has "
+                                                               "it")
 class Trainer(ShardTest):
     def test_loss_and_gradient_are_those_of_the_global_batch(self):
         run = subprocess.run([sys.executable, "-B", EXAMPLES / "train_hf.py", self.shards, "--steps", "5"],
@@ -29,7 +30,8 @@ class Trainer(ShardTest):
 
         torch.manual_seed(0)
         model, loss = TextModel(), 0.0
-        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, tail="drop") as loader:
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2,
+                                node=isocost.NodeOptions(tail="drop")) as loader:
             for microbatch in loader:
                 part = isocost.token_loss(model(**microbatch.tensors), microbatch)
                 part.backward()

@@ -12,9 +12,9 @@ import unittest
 import unittest.mock
 
 import torch
-from support import SAMPLES, ShardTest, torchrun
 
 import isocost
+from support import SAMPLES, ShardTest, torchrun
 
 JOB = pathlib.Path(__file__).parent / "pipeline.py"
 
@@ -99,24 +99,24 @@ class Places(LayoutTest):
         with self.assertRaisesRegex(ValueError, r"has 2 ranks, this job 1: start as many processes"):
             isocost.DataLoader(self.shards, layout=own)
         with self.assertRaisesRegex(ValueError, "give layout="):
-            isocost.DataLoader(self.shards, place=("llm", 0, 0, 0))
+            isocost.DataLoader(self.shards, topology=isocost.Place("llm", 0, 0, 0))
         for place, pattern in ((("llm", 1), "data is 0 to 0"), (("decoder",), "neither 'encoder' nor 'llm'"),
                                ({"node": 1}, "module, data, stage and tensor"), (("llm", -1), "data = -1"),
                                ("llm", "place = 'llm': must be"), (b"llm", "must be"), (3, "place = 3: must be"),
                                ((1, 0, 0, 0), "module 1 is neither"),
                                (("llm", 2**80, 0, 0), f"data={2**80}.*data is 0 to 0 there")):
             with self.assertRaisesRegex(ValueError, pattern):
-                isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=place)
+                isocost.Layout(own).rank_of(place)
         with self.assertRaisesRegex(ValueError, "reprofile= measures the whole model"):
-            isocost.DataLoader("tcp://127.0.0.1:1", layout=own, place=("llm",), reprofile=dict)
+            isocost.DataLoader("tcp://127.0.0.1:1", layout=own, topology=isocost.Place("llm"), reprofile=dict)
         with self.assertRaises(FileNotFoundError):
             isocost.DataLoader(self.shards, layout=self.directory / "none.json")
 
     def test_a_group_of_other_ranks_is_no_tensor_group(self):
         for tensor in (1, 2):
             file = self.layout(degrees(), degrees(tensor=tensor))
-            with self.assertRaisesRegex(ValueError, "replica_group = 'nonsense': is no process group"):
-                isocost.DataLoader("tcp://127.0.0.1:1", layout=file, place=("llm",), replica_group="nonsense")
+            with self.assertRaisesRegex(TypeError, "topology = .*'nonsense'.*the pair"):
+                isocost.DataLoader("tcp://127.0.0.1:1", layout=file, topology=(isocost.Place("llm"), "nonsense"))
         script = self.directory / "group.py"
         script.write_text("""
 import sys, torch, isocost
@@ -125,31 +125,33 @@ rank = torch.distributed.get_rank()
 both, first = torch.distributed.new_group([0, 1]), torch.distributed.new_group([0])
 for file, group in zip(sys.argv[2:], (both, first)):
     try:
-        isocost.DataLoader(sys.argv[1], layout=file, replica_group=group)
+        isocost.DataLoader(sys.argv[1], layout=file, topology=(None, group))
     except ValueError as error:
         print(rank, error, flush=True)
 torch.distributed.barrier()
 """)
         run = torchrun([script, self.shards, self.whole(data=2), self.whole(tensor=2)], ranks=2)
         said = sorted(run.stdout.splitlines())
-        for line, pattern in zip(said, ("0 replica_group has 1 ranks, and the layout's tensor degree is 2",
-                                        "0 replica_group has 2 ranks, and the layout's tensor degree is 1.*or leave it out",
-                                        "1 replica_group has 2 ranks", "1 replica_group: this process is not in it")):
+        for line, pattern in zip(said, ("0 topology: the replica group has 1 ranks, and the layout's tensor degree is "
+                                        "2",
+                                        "0 topology: the replica group has 2 ranks, .* degree is 1.*or leave it out",
+                                        "1 topology: the replica group has 2 ranks",
+                                        "1 topology: this process is not in the replica group")):
             self.assertRegex(line, pattern)
         self.assertEqual(len(said), 4)
 
     def test_a_node_of_another_layout_refuses(self):
-        _node, endpoint = self.serve("--layout", self.layout(degrees(), degrees()), "--global-batch", 12)
+        _node, endpoint = self.serve("--layout", self.layout(degrees(), degrees()), "--global-batch-size", 12)
         other = self.layout(degrees(), degrees(), microbatches=2)
-        with isocost.DataLoader(endpoint, layout=other, place=("llm",)) as loader:
+        with isocost.DataLoader(endpoint, layout=other, topology=isocost.Place("llm")) as loader:
             with self.assertRaisesRegex(ValueError, "another layout than the node"):
                 next(iter(loader))
 
     def test_loaders_of_one_process_at_two_places(self):
         file = self.layout(degrees(), degrees())
-        _node, endpoint = self.serve("--layout", file, "--global-batch", 12, "--epochs", 1)
-        with isocost.DataLoader(endpoint, layout=file, place=("encoder",)) as encoder, \
-                isocost.DataLoader(endpoint, layout=file, place=isocost.Place("llm")) as llm:
+        _node, endpoint = self.serve("--layout", file, "--global-batch-size", 12, "--epochs", 1)
+        with isocost.DataLoader(endpoint, layout=file, topology=isocost.Place("encoder")) as encoder, \
+                isocost.DataLoader(endpoint, layout=file, topology=isocost.Place("llm")) as llm:
             sent, needed = {}, {}
             for here, there in zip(encoder, llm):
                 self.assertNotIn("input_ids", here.tensors)
@@ -163,14 +165,14 @@ torch.distributed.barrier()
             with self.assertRaisesRegex(TypeError, "each step decides"):
                 len(encoder)
 
-    PLACES = (("encoder",), ("llm", 0, 0), ("llm", 0, 1))
+    PLACES = (isocost.Place("encoder"), isocost.Place("llm", 0, 0), isocost.Place("llm", 0, 1))
 
     @contextlib.contextmanager
     def stages(self, file, state=None):
         """A node of its own and a loader at each place, from `state` on."""
-        _node, endpoint = self.serve("--layout", file, "--global-batch", 4, "--epochs", 0)
+        _node, endpoint = self.serve("--layout", file, "--global-batch-size", 4, "--epochs", 0)
         with contextlib.ExitStack() as stack:
-            loaders = [stack.enter_context(isocost.DataLoader(endpoint, layout=file, place=place, endless=True))
+            loaders = [stack.enter_context(isocost.DataLoader(endpoint, layout=file, topology=place, endless=True))
                        for place in self.PLACES]
             for loader in loaders:
                 if state is not None:
@@ -182,7 +184,7 @@ torch.distributed.barrier()
         trained = []
         for loader, iterator in zip(loaders, iterators):
             for microbatch in iterator:
-                if loader.place == isocost.Place(*self.PLACES[1]):
+                if loader.place == self.PLACES[1]:
                     trained.append(microbatch)
                 loader.report(microbatch, 0.1 * len(microbatch.sample_ids))  # far more than the default says
                 if microbatch.last_of_step:
@@ -215,14 +217,16 @@ torch.distributed.barrier()
 class Transforms(LayoutTest):
     """Each stage transforms what it has of the samples."""
 
-    PLACES = (isocost.Place("encoder"), isocost.Place("llm", 0, 0), isocost.Place("llm", 0, 1), isocost.Place("llm", 0, 2))
+    PLACES = (isocost.Place("encoder"), isocost.Place("llm", 0, 0), isocost.Place("llm", 0, 1),
+              isocost.Place("llm", 0, 2))
 
     def first_steps(self, *transforms):
         """The first step's microbatches at each place."""
         file = self.layout(degrees(), degrees(pipeline=3))
-        _node, endpoint = self.serve("--layout", file, "--global-batch", 12, "--correct", "off")
+        _node, endpoint = self.serve("--layout", file, "--global-batch-size", 12, "--correct", "off")
         with contextlib.ExitStack() as stack:
-            loaders = [stack.enter_context(isocost.DataLoader(endpoint, layout=file, place=place, transform=transform))
+            loaders = [stack.enter_context(isocost.DataLoader(endpoint, layout=file, topology=place,
+                                                               transform=transform))
                        for place, transform in zip(self.PLACES, transforms)]
             return [list(itertools.takewhile(lambda microbatch: microbatch.step == 0, loader)) for loader in loaders]
 
@@ -243,7 +247,8 @@ class Transforms(LayoutTest):
         before = self.first_steps(None, None, None, None)
         after = self.first_steps(normalise, shift, lambda sample: None, swap)
         for ours, theirs in zip(after, before):
-            self.assertEqual([microbatch.sample_ids for microbatch in ours], [microbatch.sample_ids for microbatch in theirs])
+            self.assertEqual([microbatch.sample_ids for microbatch in ours],
+                             [microbatch.sample_ids for microbatch in theirs])
             self.assertEqual([microbatch.routes for microbatch in ours], [microbatch.routes for microbatch in theirs])
             for here, there in zip(ours, theirs):
                 self.assertEqual(set(here.tensors) - {"number"}, set(there.tensors))
@@ -257,13 +262,17 @@ class Transforms(LayoutTest):
     def test_what_other_stages_count_on_stays(self):
         ids = torch.zeros(3, dtype=torch.int64)
         for at, transform, pattern in (
-                (1, lambda sample: {"input_ids": ids}, r"gives sample \d+ 'input_ids' of 3 rows where it has \d+: other stages"),
+                (1, lambda sample: {"input_ids": ids},
+                 r"gives sample \d+ 'input_ids' of 3 rows where it has \d+: other stages"),
                 (0, lambda sample: {name: tensor[:1] for name, tensor in sample.tensors.items()
                                     if name in ("vision_patches", "audio_mel")}, "of 1 rows where it has"),
-                (3, lambda sample: {"input_ids": sample.tensors["labels"]}, "'input_ids', which it does not have at this stage"),
-                (2, lambda sample: {"lengths": sample.tensors["lengths"]}, "'lengths', which other stages of the layout have"),
+                (3, lambda sample: {"input_ids": sample.tensors["labels"]}, "'input_ids', which it does not have at "
+                                                                            "this stage"),
+                (2, lambda sample: {"lengths": sample.tensors["lengths"]}, "'lengths', which other stages of the "
+                                                                           "layout have"),
                 (2, lambda sample: {"text": torch.tensor([len(sample.text)])}, "this stage has no text"),
-                (3, lambda sample: {"labels": torch.full_like(sample.tensors["labels"], -100)}, "0 label tokens where the plan")):
+                (3, lambda sample: {"labels": torch.full_like(sample.tensors["labels"], -100)}, "0 label tokens where "
+                                                                                                "the plan")):
             transforms = [None] * 4
             transforms[at] = transform
             with self.assertRaisesRegex((ValueError, RuntimeError), pattern):
@@ -276,16 +285,16 @@ class Measuring(LayoutTest):
     def stage(self, schedule="1f1b", chunks=1, microbatches=4):
         """A loader of the LLM's first stage, and the reports that it sends."""
         file = self.layout(degrees(), degrees(pipeline=2), microbatches, schedule=schedule, chunks=chunks)
-        _node, endpoint = self.serve("--layout", file, "--global-batch", 16, "--epochs", 1)
-        loader = isocost.DataLoader(endpoint, layout=file, place=("llm",))
+        _node, endpoint = self.serve("--layout", file, "--global-batch-size", 16, "--epochs", 1)
+        loader = isocost.DataLoader(endpoint, layout=file, topology=isocost.Place("llm"))
         self.addCleanup(loader.close)
-        sent, send = [], loader._send_report
+        sent, send = [], loader.recorder.send
 
-        def watch(microbatch, seconds, forward):
-            sent.append((microbatch.step, microbatch.index, round(seconds, 6), round(forward, 6)))
-            send(microbatch, seconds, forward)
+        def watch(microbatch, measured):
+            sent.append((microbatch.step, microbatch.index, round(measured.whole, 6), round(measured.forward, 6)))
+            send(microbatch, measured)
 
-        loader._send_report = watch
+        loader.recorder.send = watch
         return loader, sent
 
     def setUp(self):
@@ -338,7 +347,7 @@ class Measuring(LayoutTest):
         self.run_pass(loader, "forward", first, 1)
         with self.assertRaises(KeyError), loader.timed(first, part="backward"):
             raise KeyError
-        with self.assertRaisesRegex(ValueError, "no forward pass of .*index=1.* was measured"):
+        with self.assertRaisesRegex(ValueError, "no forward pass of .*index 1.* was measured"):
             loader.timed(second, part="backward")
         next(iterator), next(iterator)
         self.run_pass(loader, "forward", next(iterator), 1)  # of the next step
@@ -354,15 +363,16 @@ class Measuring(LayoutTest):
         with self.assertRaisesRegex(ValueError, "timed: layout .* has several stages.*part="):
             loader.timed(microbatch)
         model = torch.nn.Sequential(torch.nn.Linear(1, 1))
-        with self.assertRaisesRegex(ValueError, "attach: layout .* has several stages.*schedule_steps.*part=.*forward="):
-            isocost.attach(model, loader, llm="0")
+        with self.assertRaisesRegex(ValueError, "attach: layout .* has several "
+                                                "stages.*schedule_steps.*part=.*forward="):
+            loader.attach(model, llm="0")
         loader, _sent = self.stage("zb-h1")
-        with self.assertRaisesRegex(ValueError, "backward passes in two.*report"):
+        with self.assertRaisesRegex(ValueError, "two backward passes.*report"):
             loader.timed(microbatch, part="forward")
 
     def test_whole_layouts_are_measured_as_without(self):
         with isocost.DataLoader(self.shards, global_batch_size=12, layout=self.whole(), epochs=1) as loader:
-            isocost.attach(torch.nn.Sequential(torch.nn.Linear(1, 1)), loader, llm="0").remove()
+            loader.attach(torch.nn.Sequential(torch.nn.Linear(1, 1)), llm="0").remove()
             for i, microbatch in enumerate(loader):
                 if i % 2:
                     with loader.timed(microbatch):
@@ -390,7 +400,8 @@ class Pipelines(LayoutTest):
         for encoders, replicas, coupled in (
                 (1, 1, True), (2, 2, True), (1, 2, True), (2, 1, True), (1, 2, False), (2, 1, False), (3, 2, False)):
             with self.subTest(encoders=encoders, replicas=replicas, coupled=coupled):
-                file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2, coupled=coupled)
+                file = self.layout(degrees(data=encoders), degrees(pipeline=2, data=replicas), microbatches=2,
+                                   coupled=coupled)
                 gradient, stages = self.gradients(file, ranks=encoders + 2 * replicas)
                 self.assertLessEqual(float((gradient - expected).norm() / expected.norm()), 1e-9)
                 self.check_stages(stages)
@@ -398,7 +409,8 @@ class Pipelines(LayoutTest):
                 self.assertEqual(sum(stage["decoupled"] for stage in stages) > 0, not coupled)
 
     def check_stages(self, stages):
-        last = [sample for stage in stages if stage["place"][0::2] == ["llm", 1] for ids in stage["samples"] for sample in ids]
+        last = [sample for stage in stages if stage["place"][0::2] == ["llm", 1]
+                for ids in stage["samples"] for sample in ids]
         self.assertEqual(len(last), 13)
         self.assertEqual(len(set(last)), 13)
         for stage in stages:
@@ -406,7 +418,7 @@ class Pipelines(LayoutTest):
             self.assertEqual(bool(media), stage["place"][0] == "encoder")
             self.assertEqual("labels" in stage["tensors"], stage["place"][0::2] == ["llm", 1])
 
-    def test_tensor_ranks_share_a_seat(self):
+    def test_tensor_ranks_share_a_receiver(self):
         script = self.directory / "tensor.py"
         script.write_text("""
 import sys, torch, isocost

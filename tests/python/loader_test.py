@@ -1,6 +1,7 @@
 """The loader, embedded and from a node, in one process."""
 
 import gc
+import inspect
 import itertools
 import unittest
 import warnings
@@ -8,12 +9,15 @@ import weakref
 
 import numpy
 import torch
-from support import SAMPLES, ShardTest
 
 import isocost
+from isocost import keywords
+from support import SAMPLES, ShardTest
 
 
 class Iterating(ShardTest):
+    STILL = isocost.NodeOptions(correct=False)  # Plans do not follow measured seconds.
+
     def loader(self, **options):
         loader = isocost.DataLoader(self.shards, **{"global_batch_size": 16, "microbatches": 2, **options})
         self.addCleanup(loader.close)
@@ -25,7 +29,8 @@ class Iterating(ShardTest):
         self.assertEqual(sorted(ids), list(range(SAMPLES)))
 
     def test_len_is_the_number_of_microbatches(self):
-        for options in ({}, {"microbatches": 4}, {"tail": "drop"}, {"global_batch_size": 25}):
+        for options in ({}, {"microbatches": 4}, {"node": isocost.NodeOptions(tail="drop")},
+                        {"global_batch_size": 25}):
             loader = self.loader(**options)
             self.assertEqual(len(loader), sum(1 for _ in loader), options)
 
@@ -40,15 +45,15 @@ class Iterating(ShardTest):
         def order(loader):
             return [tuple(microbatch.sample_ids) for microbatch in loader]
 
-        first = self.loader(correct=False)
-        second = self.loader(correct=False)
+        first = self.loader(node=self.STILL)
+        second = self.loader(node=self.STILL)
         epochs = [order(first), order(first)]
         self.assertNotEqual(epochs[0], epochs[1])
         self.assertEqual(epochs, [order(second), order(second)])
-        self.assertNotEqual(order(self.loader(seed=1, correct=False)), epochs[0])
+        self.assertNotEqual(order(self.loader(seed=1, node=self.STILL)), epochs[0])
 
     def test_set_epoch_chooses_the_epoch(self):
-        loader = self.loader(correct=False)
+        loader = self.loader(node=self.STILL)
         epochs = [[microbatch.sample_ids for microbatch in loader] for _ in range(3)]
         loader.set_epoch(1)
         self.assertEqual([microbatch.sample_ids for microbatch in loader], epochs[1])
@@ -56,7 +61,7 @@ class Iterating(ShardTest):
         self.assertEqual([microbatch.sample_ids for microbatch in loader], epochs[2])
 
     def test_an_epoch_left_by_break_begins_anew(self):
-        loader = self.loader(correct=False)
+        loader = self.loader(node=self.STILL)
         whole = [microbatch.sample_ids for microbatch in loader]
         loader.set_epoch(0)
         for microbatch in loader:
@@ -94,7 +99,8 @@ class Iterating(ShardTest):
                 self.assertEqual(int(microbatch.cu_seqlens["vision"][-1]), len(tensors["vision_patches"]))
 
     def test_text_and_pixels_are_those_of_the_shards(self):
-        for microbatch in self.loader(shuffle=False, global_batch_size=2, microbatches=1, balance="none"):
+        in_order = isocost.NodeOptions(balance="in-order")
+        for microbatch in self.loader(shuffle=False, global_batch_size=2, microbatches=1, node=in_order):
             ids, sums = microbatch.tensors["input_ids"].numpy(), microbatch.tensors["cu_seqlens"].numpy()
             for i, sample in enumerate(microbatch.sample_ids):
                 tokens = ids[sums[i]:sums[i + 1]]
@@ -102,11 +108,35 @@ class Iterating(ShardTest):
                 self.assertTrue(text.startswith(f"sample {sample} "), text)
 
     def test_a_loader_from_a_node_gives_the_same(self):
-        node, endpoint = self.serve("--ranks", 1, "--global-batch", 16, "--microbatches", 2, "--correct", "off")
+        node, endpoint = self.serve("--ranks", 1, "--global-batch-size", 16, "--microbatches", 2, "--correct", "off")
         with isocost.DataLoader(endpoint) as remote:
             there = [(m.sample_ids, m.plan_hash) for m in remote]
-        self.assertEqual(there, [(m.sample_ids, m.plan_hash) for m in self.loader(correct=False)])
+        self.assertEqual(there, [(m.sample_ids, m.plan_hash) for m in self.loader(node=self.STILL)])
         self.assertEqual(node.wait(timeout=10), 0)
+
+
+class Describing(ShardTest):
+    def test_what_is_known_before_it_is_used(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
+            self.assertEqual(repr(loader), f"<isocost.DataLoader {str(self.shards)!r}: rank 0 of 1, next epoch 0, step "
+                                           "0, not connected>")
+            self.assertEqual((loader.rank, loader.world_size, loader.layout, loader.place), (0, 1, None, None))
+            for microbatch in loader:
+                if microbatch.last_of_step:
+                    break
+            self.assertIn("next epoch 0, step 1, connected>", repr(loader))
+        self.assertIn("closed>", repr(loader))
+
+    def test_batch_size_and_dataset(self):
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader, \
+                isocost.DataLoader(self.shards, global_batch_size=5, microbatches=1, seed=3) as other:
+            self.assertEqual((loader.batch_size, other.batch_size), (16, 5))
+            self.assertEqual(len(loader.dataset), SAMPLES)
+            self.assertEqual(loader.dataset, isocost.Dataset(str(self.shards), SAMPLES, other.dataset.fingerprint))
+        _node, endpoint = self.serve("--ranks", 3, "--global-batch-size", 16, "--microbatches", 1)
+        with isocost.DataLoader(endpoint, rank=1, world_size=3) as third:
+            self.assertIsNone(third.batch_size)
+            self.assertEqual((third.dataset.data, len(third.dataset)), (endpoint, SAMPLES))
 
 
 class Memory(ShardTest):
@@ -114,7 +144,7 @@ class Memory(ShardTest):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1) as loader:
             announced = 0
             for microbatch in loader:
-                client = loader._resources.client
+                client = loader._connection.client()  # noqa: SLF001
                 for name, tensor in microbatch.tensors.items():
                     self.assertTrue(client.owns(tensor.data_ptr()), name)
                     if not name.endswith("cu_seqlens") and name != "loss_weights":
@@ -128,9 +158,9 @@ class Memory(ShardTest):
         kept = microbatch.tensors["input_ids"]
         copy = kept.clone()
         del microbatch
-        for microbatch in iterator:
+        for _microbatch in iterator:
             pass
-        del microbatch, iterator
+        del _microbatch, iterator
         gc.collect()
         held = loader.stats()["bytes_in_use"]
         self.assertGreaterEqual(held, kept.numel() * 8)
@@ -140,7 +170,7 @@ class Memory(ShardTest):
 
     def test_numpy_reads_without_torch(self):
         with isocost.DataLoader(self.shards, global_batch_size=16) as loader:
-            raw = loader._client().next()
+            raw = loader._connection.client().next()  # noqa: SLF001
             for name, tensor in raw.tensors:
                 array = numpy.asarray(tensor)
                 self.assertEqual(array.__array_interface__["data"][0], tensor.data_ptr, name)
@@ -152,7 +182,8 @@ class Memory(ShardTest):
             with open("/proc/self/statm") as statm:
                 return int(statm.read().split()[1]) * 4096
 
-        with isocost.DataLoader(self.shards, global_batch_size=4, microbatches=1, endless=True, memory="64MiB") as loader:
+        with isocost.DataLoader(self.shards, global_batch_size=4, microbatches=1, endless=True,
+                                memory="64MiB") as loader:
             iterator = iter(loader)
             for microbatch in itertools.islice(iterator, 1000):
                 loader.report(microbatch, 0.001)
@@ -199,43 +230,62 @@ class Measuring(ShardTest):
 
     def test_attached_modules_are_timed_forward_and_backward(self):
         model = Model()
-        timers = isocost.attach(model, encoder="vision_tower", llm="language_model")
+        timers = self.loader.attach(model, encoder="vision_tower", llm="language_model")
         for microbatch in itertools.islice(self.loader, 4):
             isocost.token_loss(model(**microbatch.tensors), microbatch).backward()
-            taken = {name: len(watches) for name, watches in timers._watches.items()}
+            taken = {name: len(watches) for name, watches in timers.watches.items()}
             self.assertEqual(taken["llm"], 2)  # forward and backward
         self.assertGreaterEqual(self.loader.stats()["reports"], 3)
         timers.remove()
         with self.assertRaisesRegex(ValueError, "it has: .*language_model"):
-            isocost.attach(model, llm="decoder")
+            self.loader.attach(model, llm="decoder")
 
     def test_what_the_loop_does_after_the_backward_pass_is_no_modules_time(self):
         model = Model()
-        timers = isocost.attach(model, encoder="vision_tower", llm="language_model")
+        timers = self.loader.attach(model, encoder="vision_tower", llm="language_model")
         for microbatch in itertools.islice(self.loader, 4):
             isocost.token_loss(model(**microbatch.tensors), microbatch).backward()
-            self.assertIn("llm", timers._watches)
-            for watches in timers._watches.values():
+            self.assertIn("llm", timers.watches)
+            for watches in timers.watches.values():
                 self.assertNotIn(None, [watch.seconds() for watch in watches])  # all have ended
 
     def test_what_runs_between_epochs_is_nobodys(self):
         model = Model()
-        timers = isocost.attach(model, llm="language_model")
+        timers = self.loader.attach(model, llm="language_model")
         for _ in self.loader:
             pass
         for _ in range(100):
             model(torch.zeros(3, dtype=torch.int64))
-        self.assertEqual(timers._watches, {})
+        self.assertEqual(timers.watches, {})
 
     def test_a_second_attach_takes_the_first_off(self):
         model = Model()
-        first = isocost.attach(model, llm="language_model")
-        isocost.attach(model, llm="language_model")
+        first = self.loader.attach(model, llm="language_model")
+        self.loader.attach(model, llm="language_model")
         microbatch = next(iter(self.loader))
         model(**microbatch.tensors)
-        self.assertEqual(first._watches, {})
-        with self.assertRaisesRegex(ValueError, "'decoder' is no module"):
-            isocost.attach(model, decoder="language_model")
+        self.assertEqual(first.watches, {})
+        with self.assertRaisesRegex(TypeError, "decoder"):
+            self.loader.attach(model, decoder="language_model")
+        for modules, pattern in (({}, "name a submodule"),
+                                 ({"encoder": "vision_tower", "audio": "vision_tower"}, "encoder= stands for")):
+            with self.assertRaisesRegex(ValueError, pattern):
+                self.loader.attach(model, **modules)
+
+    def test_two_loaders_keep_their_seconds_apart(self):
+        model = Model()
+        other = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)  # made last
+        self.addCleanup(other.close)
+        timers = self.loader.attach(model, llm="language_model")
+        for microbatch in itertools.islice(self.loader, 4):
+            model(**microbatch)
+        for microbatch in itertools.islice(other, 4):
+            with other.timed(microbatch):
+                pass
+        self.assertEqual((self.loader.stats()["reports"], other.stats()["reports"]), (3, 3))
+        self.assertEqual(len(timers.watches["llm"]), 1)  # of the fourth, which is in use
+        model(torch.zeros(3, dtype=torch.int64))  # belongs to it, too: other's microbatches do not matter
+        self.assertEqual(len(timers.watches["llm"]), 2)
 
     def test_a_dropped_loader_is_freed_at_once(self):
         gc.disable()
@@ -255,6 +305,8 @@ class Measuring(ShardTest):
                 self.loader.report(microbatch, {"llm": 0.2}, forward=forward)
         self.loader.report(microbatch, {"llm": 0.2}, forward=0.1)
         self.assertEqual(self.loader.stats()["reports"], 1)
+        with self.assertRaisesRegex(ValueError, "'forward' is no module"):
+            self.loader.report(microbatch, {"llm": 0.2, "forward": 0.1})
 
     def test_reports_are_checked(self):
         iterator = iter(self.loader)
@@ -271,10 +323,6 @@ class Measuring(ShardTest):
 
 class Keywords(ShardTest):
     def test_each_of_torchs_keywords_is_taken_or_refused_with_a_reason(self):
-        import inspect
-
-        from isocost import keywords
-
         theirs = set(inspect.signature(torch.utils.data.DataLoader.__init__).parameters) - {"self", "dataset"}
         self.assertEqual(theirs - keywords.KEYWORDS, set())
 
@@ -285,17 +333,32 @@ class Keywords(ShardTest):
                                     pin_memory=True, worker_init_fn=print) as loader:
                 microbatches = list(loader)
         self.assertEqual(len(microbatches), SAMPLES // 8)
+        self.assertEqual(len({tuple(microbatch.sample_ids) for microbatch in microbatches}), SAMPLES // 8)
         self.assertEqual([sorted(m.sample_ids) for m in microbatches][0], list(range(8)))
 
-    def test_is_said_once(self):
-        from isocost import keywords
-
-        keywords._said.discard("persistent_workers")
-        with self.assertWarnsRegex(isocost.KeywordNote, "persistent_workers= is not needed"):
+    def test_is_noted_once_at_the_callers_line(self):
+        keywords.noted.discard("persistent_workers")
+        with self.assertWarnsRegex(isocost.KeywordNote, "persistent_workers= is not needed") as noted:
             isocost.DataLoader(self.shards, persistent_workers=True).close()
+        self.assertEqual(noted.filename, __file__)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             isocost.DataLoader(self.shards, persistent_workers=True).close()
+
+    def test_settings_of_the_node_are_no_keywords(self):
+        with self.assertRaisesRegex(TypeError, r"no keyword 'balance'; .*node=isocost.NodeOptions\(balance="):
+            isocost.DataLoader(self.shards, balance="tokens")
+        with self.assertRaisesRegex(TypeError, r"no keyword 'video_fps'; .*recipe=isocost.RecipeOptions\(video_fps="):
+            isocost.DataLoader(self.shards, video_fps=2)
+
+    def test_shuffle_off_is_the_order_of_the_shards_and_on_is_not(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", isocost.KeywordNote)
+            for shuffle in (False, True):
+                with isocost.DataLoader(self.shards, batch_size=1, shuffle=shuffle) as loader:
+                    ids = [sample for microbatch in loader for sample in microbatch.sample_ids]
+                self.assertEqual(sorted(ids), list(range(SAMPLES)))
+                self.assertEqual(ids == sorted(ids), not shuffle)
 
     def test_others_are_refused(self):
         with self.assertRaisesRegex(ValueError, "sampler= is refused: the order follows"):

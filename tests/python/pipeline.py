@@ -142,7 +142,8 @@ class EncoderPiece(Piece):
         for route in microbatch.routes:
             k = UNITS_PER_TOKEN[route.module]
             self.messages.send(rows[route.module][route.first_unit // k:(route.first_unit + route.units) // k],
-                               self.rank("llm", route.replica, 0), tag(route.module, route.microbatch, route.peer_first_unit))
+                               self.rank("llm", route.replica, 0),
+                               tag(route.module, route.microbatch, route.peer_first_unit))
         self.under_way.append((microbatch, rows))
         return microbatch
 

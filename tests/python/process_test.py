@@ -114,7 +114,7 @@ assert not os.listdir({directory!r})
 
     def test_ctrl_c_ends_a_wait_for_data(self):
         # Rank 1 never comes, and planning stays at most so far ahead of the slowest rank.
-        _, endpoint = self.serve("--ranks", 2, "--global-batch", 4, "--microbatches", 1, "--plan-ahead", 1)
+        _, endpoint = self.serve("--ranks", 2, "--global-batch-size", 4, "--microbatches", 1, "--plan-ahead", 1)
         self.interrupt(f"""
 loader = isocost.DataLoader("{endpoint}", rank=0, world_size=2)
 iterator = iter(loader)
@@ -146,8 +146,8 @@ loader.close()
             (photos / f"{i:02}.png").write_bytes(png(700, 700, i))
         subprocess.run([PROGRAM, "make-shards", photos, photos / "shards"], check=True, capture_output=True,
                        timeout=TIMEOUT)
-        node, endpoint = self.serve("--ranks", 1, "--global-batch", 4, "--microbatches", 1, "--memory", "16MiB",
-                                    "--timeout", 1, shards=photos / "shards")
+        node, endpoint = self.serve("--ranks", 1, "--global-batch-size", 4, "--microbatches", 1, "--memory", "16MiB",
+                                    "--heartbeat-timeout", 1, shards=photos / "shards")
         stopped = self.start(f"""
 next(iter(isocost.DataLoader("{endpoint}", rank=0, world_size=1, prefetch=64)))
 print("waiting", flush=True)

@@ -10,9 +10,8 @@ import sys
 import time
 import unittest
 
-from support import SAMPLES, TIMEOUT, ShardTest
-
 import isocost
+from support import SAMPLES, TIMEOUT, ShardTest
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 EPOCHS = 6
@@ -75,7 +74,8 @@ class Resume(ShardTest):
 
     def test_saved_at_the_start_in_the_middle_at_the_end_and_after_it(self):
         def loader():
-            made = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=2, correct=False)
+            made = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=2,
+                                      node=isocost.NodeOptions(correct=False))
             self.addCleanup(made.close)
             return made
 
@@ -112,7 +112,7 @@ class Resume(ShardTest):
         self.assertEqual(len(sizes), 1)
         self.assertLess(sizes.pop(), 200)
 
-    def test_the_state_holds_what_the_cost_model_has_learnt(self):
+    def test_the_state_holds_what_the_cost_model_has_learned(self):
         def first_predicted(state):
             with isocost.DataLoader(self.shards, global_batch_size=10, microbatches=2) as loader:
                 loader.load_state_dict(state)

@@ -72,7 +72,7 @@ class ShardTest(unittest.TestCase):
 
     def serve(self, *arguments, shards=None):
         """A node in a process of its own; (process, endpoint)."""
-        node = subprocess.Popen([PROGRAM, "serve", "--shards", shards or self.shards, "--bind", "tcp://127.0.0.1:*",
+        node = subprocess.Popen([PROGRAM, "serve", "--data", shards or self.shards, "--bind", "tcp://127.0.0.1:*",
                                  "--bad-samples-file", self.directory / "bad.jsonl", *map(str, arguments)],
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.addCleanup(node.communicate)

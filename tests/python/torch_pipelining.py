@@ -98,7 +98,8 @@ def make_schedule(pieces, group, layout):
     stages = []
     for i, piece in pieces.items():
         shapes = {} if settings.get("infer") else {
-            "input_args": torch.empty(rows, dtype=torch.int64) if i == 0 else torch.empty(rows, WIDTH, requires_grad=True),
+            "input_args": (torch.empty(rows, dtype=torch.int64) if i == 0
+                           else torch.empty(rows, WIDTH, requires_grad=True)),
             "output_args": torch.empty(rows, 260 if i == count - 1 else WIDTH, requires_grad=True)}
         stages.append(make_stage(piece, i, count, torch.device("cpu"), group=group, **shapes))
     kind = getattr(pipelining, f"Schedule{settings['schedule']}")
@@ -108,13 +109,13 @@ def make_schedule(pieces, group, layout):
 
 def watch_reports(loader):
     """Seconds that are sent of each microbatch, and of these the forward pass's."""
-    reports, send = [], loader._send_report
+    reports, send = [], loader.recorder.send
 
-    def sent(microbatch, seconds, forward):
-        reports.append([seconds, forward])
-        send(microbatch, seconds, forward)
+    def sent(microbatch, measured):
+        reports.append([measured.whole, measured.forward])
+        send(microbatch, measured)
 
-    loader._send_report = sent
+    loader.recorder.send = sent
     return reports
 
 

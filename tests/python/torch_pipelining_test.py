@@ -9,10 +9,10 @@ import types
 import unittest
 
 import torch
-from support import SAMPLES, ShardTest, torchrun
 
 import isocost
-from isocost.schedules import _modules, _share
+from isocost.schedules import share_without_padding, stage_modules
+from support import SAMPLES, ShardTest, torchrun
 
 JOB = pathlib.Path(__file__).parent / "torch_pipelining.py"
 LOADER = {"global_batch_size": 16, "seed": 3, "epochs": 1}
@@ -21,7 +21,8 @@ TAKES_LISTS = False
 if HAS_PIPELINING:
     from torch.distributed.pipelining import Schedule1F1B
     TAKES_LISTS = "arg_mbs" in inspect.signature(Schedule1F1B.step).parameters
-needs_recent_torch = unittest.skipUnless(TAKES_LISTS, f"schedules of torch {torch.__version__} may hang over gloo where they mix "
+needs_recent_torch = unittest.skipUnless(TAKES_LISTS, f"schedules of torch {torch.__version__} may hang over gloo "
+                                                      "where they mix "
                                          "sends and receives, and infer shapes from token ids of zeros")
 
 
@@ -30,7 +31,8 @@ class ScheduleTest(ShardTest):
         file = pathlib.Path(tempfile.mkdtemp(dir=self.directory)) / "layout.json"
         both = {"tensor": 1, "pipeline": pipeline, "data": data}
         pieces = pipeline * chunks
-        encoder, llm = layers or ([27] + [0] * (pieces - 1), [28 - (pieces - 1) * (28 // pieces)] + [28 // pieces] * (pieces - 1))
+        encoder, llm = layers or ([27] + [0] * (pieces - 1),
+                                  [28 - (pieces - 1) * (28 // pieces)] + [28 // pieces] * (pieces - 1))
         joint = place == "llm"
         file.write_text(json.dumps({
             "version": 1, "encoder_place": place, "microbatches": microbatches, "chunks": chunks,
@@ -41,7 +43,7 @@ class ScheduleTest(ShardTest):
 
 class Refused(ScheduleTest):
     def loader(self, file, place=("llm",), endpoint="tcp://127.0.0.1:1"):
-        loader = isocost.DataLoader(endpoint, layout=file, place=place)
+        loader = isocost.DataLoader(endpoint, layout=file, topology=isocost.Place(*place))
         self.addCleanup(loader.close)
         return loader
 
@@ -55,7 +57,7 @@ class Refused(ScheduleTest):
 
     def test_an_encoder_of_several_stages(self):
         file = self.layout(3, 1, layers=([20, 7, 0], [0, 14, 14]))
-        _node, endpoint = self.serve("--layout", file, "--global-batch", 12)
+        _node, endpoint = self.serve("--layout", file, "--global-batch-size", 12)
         for stage in (0, 1):
             with self.assertRaisesRegex(ValueError, "cuts the encoder into several stages.*'layers'"):
                 next(isocost.schedule_steps(self.loader(file, ("llm", 0, stage), endpoint)))
@@ -66,7 +68,7 @@ class Refused(ScheduleTest):
             for wrong in (0, -1, 1.5, True):
                 with self.assertRaisesRegex(ValueError, "max_tokens"):
                     isocost.schedule_steps(loader, wrong)
-            with self.assertRaisesRegex(ValueError, r"step=0.* has \d+ tokens, beyond max_tokens = 5"):
+            with self.assertRaisesRegex(ValueError, r"step 0.* has \d+ tokens, beyond max_tokens = 5"):
                 next(isocost.schedule_steps(loader, 5))
 
     def test_what_is_no_module(self):
@@ -74,15 +76,17 @@ class Refused(ScheduleTest):
         linear = torch.nn.Linear(1, 1)
         nested = torch.nn.ModuleList([torch.nn.ModuleList([linear])])
         for wrong in ("x", 3, ["x"], [linear, None], {"stage": linear}, linear.weight, nested):
-            with self.assertRaisesRegex(TypeError, "^schedule_steps: timed= has a .*must be the module of this rank's stage"):
+            with self.assertRaisesRegex(TypeError, "^schedule_steps: timed= has a .*must be the module of this rank's "
+                                                   "stage"):
                 isocost.schedule_steps(loader, timed=wrong)
         for none in (None, (), torch.nn.ModuleList()):
-            self.assertEqual(_modules(none), [])
+            self.assertEqual(stage_modules(none), [])
         model = torch.nn.Sequential(linear)  # can be iterated over, and is called as one
         stages = [model, torch.nn.Identity()]
-        for given, expected in ((model, [model]), (stages, stages), (torch.nn.ModuleList(stages), stages), (iter(stages), stages),
-                                (torch.nn.ModuleDict({"0": model}).values(), [model]), (torch.nn.ModuleDict({"0": model}), [model])):
-            self.assertEqual(_modules(given), expected)
+        by_name = torch.nn.ModuleDict({"0": model})
+        for given, expected in ((model, [model]), (stages, stages), (torch.nn.ModuleList(stages), stages),
+                                (iter(stages), stages), (by_name.values(), [model]), (by_name, [model])):
+            self.assertEqual(stage_modules(given), expected)
 
     def test_gradients_that_are_divided_again(self):
         with self.assertRaisesRegex(ValueError, "scale_grads=False"):
@@ -104,7 +108,7 @@ class Refused(ScheduleTest):
 class Padding(ScheduleTest):
     def test_a_step_holds_what_the_loader_gave_and_padding(self):
         file = self.layout(1, 1)
-        options = dict(LOADER, layout=file, correct=False)
+        options = dict(LOADER, layout=file, node=isocost.NodeOptions(correct=False))
         with isocost.DataLoader(self.shards, **options) as one, isocost.DataLoader(self.shards, **options) as other:
             plain = list(other)
             for step in isocost.schedule_steps(one, 900, pad_token=7):
@@ -122,7 +126,8 @@ class Padding(ScheduleTest):
                     self.assertEqual(tensors["position_ids"][tokens:].tolist(), list(range(900 - tokens)))
                     self.assertEqual(int((target[:, 0] != -100).sum()), microbatch.label_tokens)
                     self.assertEqual(float(target[tokens:, 1].sum()), 0)
-                    for name in set(expected) - {"input_ids", "position_ids", "labels", "loss_weights", "lengths", "cu_seqlens"}:
+                    for name in set(expected) - {"input_ids", "position_ids", "labels", "loss_weights", "lengths",
+                                                 "cu_seqlens"}:
                         self.assertTrue(torch.equal(tensors[name], expected[name]), name)
                 for i in range(len(step.microbatches), 4):
                     self.assertEqual(step.inputs["kwarg_mbs"][i]["lengths"].tolist(), [900])
@@ -131,7 +136,7 @@ class Padding(ScheduleTest):
 
     def test_the_share_of_padding_is_not_reported(self):
         microbatch = types.SimpleNamespace(tokens=100, predicted={"vision": 1.0, "audio": 0.0, "llm": 1.0})
-        self.assertEqual([_share(microbatch, rows) for rows in (100, 300)], [1, 0.5])
+        self.assertEqual([share_without_padding(microbatch, rows) for rows in (100, 300)], [1, 0.5])
 
 
 @unittest.skipUnless(HAS_PIPELINING, f"torch {torch.__version__} has no torch.distributed.pipelining: "
@@ -187,7 +192,7 @@ class Schedules(ScheduleTest):
         ids = [sample for process in told if process["place"][2] == 1 for step in process["steps"]
                for sample in step["samples"]]
         self.assertEqual(sorted(ids), list(range(SAMPLES)))
-        for process in told:  # the last step is a small one: the schedule's other microbatches are a row of padding each
+        for process in told:  # The last step is small: the schedule's other microbatches are a row of padding each.
             self.assertEqual([step["microbatches"] for step in process["steps"]], [4, 4, 4, 1])
             self.assertEqual(process["steps"][3]["rows"][1:], [1, 1, 1])
             self.assertGreater(len({rows for step in process["steps"] for rows in step["rows"]}), 4)

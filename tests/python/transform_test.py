@@ -10,9 +10,9 @@ import unittest
 import unittest.mock
 
 import torch
-from support import PROGRAM, SAMPLES, ShardTest
 
 import isocost
+from support import PROGRAM, SAMPLES, ShardTest
 
 
 def words(text):
@@ -57,8 +57,9 @@ class Transform(ShardTest):
         self.assertEqual(sorted(seen), list(range(SAMPLES)))
 
     def test_announced_lengths_reach_the_plan(self):
-        with self.loader(transform=tokenise, lengths=lengths, balance="none", correct=False) as with_lengths, \
-                self.loader(balance="none", correct=False) as without:
+        in_order = isocost.NodeOptions(balance="in-order", correct=False)
+        with self.loader(transform=tokenise, lengths=lengths, node=in_order) as with_lengths, \
+                self.loader(node=in_order) as without:
             for ours, theirs in zip(with_lengths, without):
                 self.assertEqual(ours.sample_ids, theirs.sample_ids)
                 self.assertLess(ours.global_label_tokens, theirs.global_label_tokens)
@@ -140,8 +141,10 @@ class Transform(ShardTest):
             text = pathlib.Path(directory) / "files" / "t.txt"
             text.parent.mkdir()
             text.write_text("\u00e4" * 20)
-            subprocess.run([PROGRAM, "make-shards", text.parent, text.parent / "shards"], check=True, capture_output=True)
-            with isocost.DataLoader(text.parent / "shards", global_batch_size=1, microbatches=1, max_text_tokens=8,
+            subprocess.run([PROGRAM, "make-shards", text.parent, text.parent / "shards"], check=True,
+                           capture_output=True)
+            with isocost.DataLoader(text.parent / "shards", global_batch_size=1, microbatches=1,
+                                    recipe=isocost.RecipeOptions(max_text_tokens=8),
                                     transform=lambda sample: texts.append(sample.text)) as loader:
                 list(loader)
         self.assertTrue(texts[0] and set(texts[0]) == {"\u00e4"}, texts)
@@ -151,7 +154,7 @@ class Transform(ShardTest):
             if sample.id == 7:
                 raise KeyError("no such word")
 
-        with self.assertRaisesRegex(RuntimeError, "sample 7: KeyError: 'no such word'"):
+        with self.assertRaisesRegex(RuntimeError, r"sample 7 \(shard-000000.tar/s0007\): KeyError: 'no such word'"):
             list(self.loader(transform=fail))
 
     def test_lengths_that_fail_name_the_sample(self):
@@ -179,7 +182,8 @@ class Transform(ShardTest):
     def test_collate_hands_out_what_it_likes(self):
         handed = list(self.loader(collate=lambda microbatch: (microbatch.step, microbatch.index)))
         self.assertEqual(handed, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)])
-        with self.assertRaisesRegex(RuntimeError, "collate= failed for Microbatch.*ZeroDivisionError"):
+        with self.assertRaisesRegex(RuntimeError, "collate= failed for <isocost.Microbatch: epoch 0, step "
+                                                  "0.*ZeroDivisionError"):
             list(self.loader(collate=lambda microbatch: 1 // 0))
 
     def test_state_counts_what_was_handed_out(self):

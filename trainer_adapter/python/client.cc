@@ -12,8 +12,10 @@
 #include <thread>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/load.h"
+#include "base/sample_part.h"
 #include "trainer_adapter/client.h"
 #include "trainer_adapter/python/errors.h"
 #include "trainer_adapter/python/tensor.h"
@@ -62,9 +64,9 @@ class PyClient {
     const py::gil_scoped_release released;
     if (client_ != nullptr) client_->close();
   }
-  /// For a forked child: the threads are the parent's, so nothing may be joined or freed.
+  /// For a forked child, whose threads are the parent's: joins and frees nothing.
   void forget() {
-    // NOLINTNEXTLINE(bugprone-unused-return-value): leaked, as said.
+    // NOLINTNEXTLINE(bugprone-unused-return-value): leaked on purpose.
     static_cast<void>(client_.release());
   }
 
@@ -72,7 +74,8 @@ class PyClient {
   std::unique_ptr<Client> client_;
 };
 
-// Connecting waits for the node: on a thread, so that Ctrl-C is seen, which stops it.
+// Connects on a thread of its own, since that blocks until the node answers, and Ctrl-C is to stop
+// it.
 std::unique_ptr<PyClient> connect(const ClientOptions& options) {
   Result<std::unique_ptr<Client>> outcome;
   std::atomic<bool> done = false;
@@ -92,8 +95,8 @@ std::unique_ptr<PyClient> connect(const ClientOptions& options) {
   return std::make_unique<PyClient>(value(std::move(outcome)));
 }
 
-// As the fields of StartPoint.
-using Start = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, std::string>;
+// The fields of StartPoint.
+using Start = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, py::bytes>;
 
 ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
                              std::int32_t world_size, std::uint32_t prefetch,
@@ -107,7 +110,10 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
   options.prefetch = prefetch;
   options.connect_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(connect_timeout_s * 1e3));
-  if (start) options.start = std::make_from_tuple<StartPoint>(*start);
+  if (start) {
+    const auto& [cursor, epoch, step, cost_model_state] = *start;
+    options.start = {cursor, epoch, step, cost_model_state};
+  }
   options.curve_server_key_file = server_key_file;
   options.curve_secret_key_file = secret_key_file;
   options.hardware = hardware;
@@ -121,6 +127,7 @@ py::dict welcome(PyClient& self) {
   result["ranks"] = welcome.ranks;
   result["cursor"] = welcome.start.cursor;
   result["start"] = py::make_tuple(welcome.start.epoch, welcome.start.step);
+  result["dataset_fingerprint"] = welcome.dataset_fingerprint;
   result["samples_per_epoch"] = welcome.samples_per_epoch;
   result["steps_per_epoch"] = welcome.steps_per_epoch;
   result["epochs"] = welcome.epochs;
@@ -130,9 +137,9 @@ py::dict welcome(PyClient& self) {
   return result;
 }
 
-py::object epoch_end(PyClient& self) {
+std::optional<py::dict> epoch_end(PyClient& self) {
   const auto& end = self.client().epoch_end();
-  if (!end) return py::none();
+  if (!end) return std::nullopt;
   py::dict result;
   result["epoch"] = end->epoch;
   result["steps"] = end->steps;
@@ -145,71 +152,98 @@ py::object epoch_end(PyClient& self) {
 
 void report(PyClient& self, std::uint32_t epoch, std::uint32_t step, std::uint32_t microbatch,
             const std::array<double, kModules>& seconds, double forward) {
-  value(self.client().report(Report{{epoch, step, microbatch}, seconds, forward}));
+  Client& client = self.client();
+  Status sent;
+  {
+    const py::gil_scoped_release released;
+    sent = client.report(Report{{epoch, step, microbatch}, seconds, forward});
+  }
+  value(std::move(sent));
 }
 
 void send_profile(PyClient& self, const std::string& profile) {
-  value(self.client().send_profile(profile));
+  Client& client = self.client();
+  Status sent;
+  {
+    const py::gil_scoped_release released;
+    sent = client.send_profile(profile);
+  }
+  value(std::move(sent));
 }
 
-py::list tensors(const Microbatch& microbatch) {
-  py::list result;
+using NamedTensors = std::vector<std::pair<std::string, SharedTensor>>;
+
+NamedTensors tensors(const Microbatch& microbatch) {
+  NamedTensors result;
   for (const NamedTensor& named : microbatch.tensors) {
-    result.append(py::make_tuple(named.name, named.tensor));
+    result.emplace_back(named.name, named.tensor);
   }
   return result;
 }
 
-py::list capsules(const Microbatch& microbatch) {
-  py::list result;
+std::vector<std::pair<std::string, py::object>> capsules(const Microbatch& microbatch) {
+  std::vector<std::pair<std::string, py::object>> result;
   for (const NamedTensor& named : microbatch.tensors) {
-    result.append(py::make_tuple(named.name, to_dlpack(named.tensor)));
+    result.emplace_back(named.name, to_dlpack(named.tensor));
   }
   return result;
 }
 
-py::list samples(const Microbatch& microbatch) {
-  py::list result;
-  for (const SampleEntry& sample : microbatch.header.samples) {
-    result.append(py::make_tuple(sample.id, sample.weight, sample.label_tokens));
+// The fields of Part in isocost/transform.py, with a grid of two numbers.
+using PartTuple = std::tuple<std::string, std::uint32_t, std::uint32_t, std::vector<double>>;
+// The fields of RawSample in isocost/microbatch.py.
+using SampleTuple =
+    std::tuple<std::uint64_t, float, std::uint32_t, std::string, py::bytes, std::vector<PartTuple>>;
+
+SampleTuple to_tuple(const SampleEntry& sample) {
+  std::vector<PartTuple> parts;
+  for (const SamplePart& part : sample.parts) {
+    parts.emplace_back(modality_name(part.modality), part.rows, part.columns, part.timestamps_s);
   }
+  return {sample.id,  sample.weight,          sample.label_tokens,
+          sample.key, py::bytes(sample.json), std::move(parts)};
+}
+
+std::vector<SampleTuple> samples(const Microbatch& microbatch) {
+  std::vector<SampleTuple> result;
+  for (const SampleEntry& sample : microbatch.header.samples) result.push_back(to_tuple(sample));
   return result;
 }
 
-py::list routes(const Microbatch& microbatch) {
-  py::list result;
+// The fields of Route.
+using RouteTuple = std::tuple<std::string, std::uint32_t, std::uint32_t, std::uint32_t,
+                              std::uint32_t, std::uint32_t, std::uint32_t>;
+
+std::vector<RouteTuple> routes(const Microbatch& microbatch) {
+  std::vector<RouteTuple> result;
   for (const Route& route : microbatch.header.routes) {
-    result.append(py::make_tuple(std::string(module_name(route.module)), route.sample,
-                                 route.first_unit, route.units, route.replica, route.microbatch,
-                                 route.peer_first_unit));
+    result.emplace_back(module_name(route.module), route.sample, route.first_unit, route.units,
+                        route.replica, route.microbatch, route.peer_first_unit);
   }
   return result;
+}
+
+std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> position(const Microbatch& microbatch) {
+  const Position& at = microbatch.header.position;
+  return {at.epoch, at.step, at.microbatch};
 }
 
 void bind_microbatch(py::module_& module) {
   py::class_<Microbatch>(module, "Microbatch")
-      .def_property_readonly("tensors", &tensors, "[(name, Tensor)], in the order announced")
-      .def("capsules", &capsules, "[(name, DLPack capsule)], each to be taken over once")
-      .def_property_readonly("samples", &samples, "[(id, weight, label tokens)]")
-      .def_property_readonly("routes", &routes,
-                             "[(module, sample, first unit, units, replica, microbatch, peer's "
-                             "first unit)]")
-      .def_property_readonly(
-          "position",
-          [](const Microbatch& self) {
-            const Position& at = self.header.position;
-            return py::make_tuple(at.epoch, at.step, at.microbatch);
-          },
-          "(epoch, step, microbatch)")
+      .def_property_readonly("tensors", &tensors, "Names and tensors, in the order announced.")
+      .def("capsules", &capsules, "Names and DLPack capsules, each to be taken over once.")
+      .def_property_readonly("samples", &samples, "Fields of RawSample, for each sample.")
+      .def_property_readonly("routes", &routes, "Fields of Route, for each route.")
+      .def_property_readonly("position", &position, "Epoch, step and microbatch.")
       .def_property_readonly(
           "announced",
           [](const Microbatch& self) {
             return static_cast<std::size_t>(self.header.tensors.size());
           },
-          "tensors that have `rows`; those after them are derived")
+          "Number of tensors that have `rows`; those after them are derived.")
       .def_property_readonly(
           "rows", [](const Microbatch& self) { return self.header.rows; },
-          "[samples * announced] rows of each sample in each tensor, sample by sample")
+          "[samples * announced] rows of each sample in each tensor, sample by sample.")
       .def_property_readonly("microbatches",
                              [](const Microbatch& self) { return self.header.microbatches; })
       .def_property_readonly("last_of_step",
@@ -225,11 +259,13 @@ void bind_microbatch(py::module_& module) {
       .def_property_readonly("profile_wanted",
                              [](const Microbatch& self) { return self.header.profile_wanted; })
       .def_property_readonly(
-          "learned", [](const Microbatch& self) { return py::bytes(self.header.cost_model_state); },
-          "what the cost model has learned, for saved states; empty: nothing new")
+          "cost_model_state",
+          [](const Microbatch& self) { return py::bytes(self.header.cost_model_state); },
+          "State of the cost model, for saved states; empty where it is the last one's.")
       .def_property_readonly(
           "predicted",
-          [](const Microbatch& self) { return by_module(self.header.predicted_seconds); })
+          [](const Microbatch& self) { return by_module(self.header.predicted_seconds); },
+          "Seconds by module.")
       .def_property_readonly("waited_s", [](const Microbatch& self) {
         return std::chrono::duration<double>(self.waited).count();
       });
@@ -263,10 +299,13 @@ void bind_client(py::module_& module) {
       .def("forget", &PyClient::forget)
       .def("bytes_copied", [](PyClient& self) { return self.client().bytes_copied(); })
       .def("bytes_in_use", [](PyClient& self) { return self.client().pool().bytes_in_use(); })
-      .def("owns", [](PyClient& self, std::uintptr_t address) {
-        return self.client().pool().owns(
-            reinterpret_cast<const void*>(address));  // NOLINT(performance-no-int-to-ptr)
-      });
+      .def(
+          "owns",
+          [](PyClient& self, std::uintptr_t address) {
+            return self.client().pool().owns(
+                reinterpret_cast<const void*>(address));  // NOLINT(performance-no-int-to-ptr)
+          },
+          py::arg("address"));
 }
 
 }  // namespace isocost::python

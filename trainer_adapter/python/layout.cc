@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -45,15 +46,15 @@ py::dict degrees(const ModuleDegrees& degrees, const std::vector<std::int64_t>& 
   return result;
 }
 
-py::object caps(const ActivationCaps& caps) {
-  if (!caps.any()) return py::none();
+std::optional<py::dict> caps(const ActivationCaps& caps) {
+  if (!caps.any()) return std::nullopt;
   py::dict result;
   result["encoder_bytes"] = caps.encoder_bytes;
   result["llm_bytes"] = caps.llm_bytes;
   return result;
 }
 
-// The file's keys, but for its version.
+// The file's keys without its version.
 void bind_keys(py::class_<Layout>& layout) {
   const auto own_ranks = [](const Layout& self) {
     return self.encoder_place == EncoderPlace::kOwnRanks;
@@ -82,22 +83,32 @@ void bind_keys(py::class_<Layout>& layout) {
 
 void bind_layout(py::module_& module) {
   py::class_<Layout> layout(module, "Layout");
-  layout.def(py::init([](const std::string& file) { return value(Layout::load(file)); }))
+  layout
+      .def(py::init([](const std::string& file) { return value(Layout::load(file)); }),
+           py::arg("file"))
       .def(py::init([](const std::string& json) { return value(Layout::parse(json)); }),
            py::kw_only(), py::arg("json"))
       .def_property_readonly("ranks", &Layout::ranks)
       .def_property_readonly("receivers", [](const Layout& self) { return receivers(self); })
       .def_property_readonly("fingerprint", &Layout::fingerprint)
-      .def("place_of", [](const Layout& self,
-                          std::size_t rank) { return to_tuple(value(place_of(self, rank))); })
-      .def("rank_of",
-           [](const Layout& self, const PlaceTuple& place) {
-             return value(rank_of(self, place_from(place)));
-           })
-      .def("receiver_of",
-           [](const Layout& self, const PlaceTuple& place) {
-             return value(receiver_of(self, place_from(place)));
-           })
+      .def(
+          "place_of",
+          [](const Layout& self, std::size_t rank) {
+            return to_tuple(value(place_of(self, rank)));
+          },
+          py::arg("rank"))
+      .def(
+          "rank_of",
+          [](const Layout& self, const PlaceTuple& place) {
+            return value(rank_of(self, place_from(place)));
+          },
+          py::arg("place"))
+      .def(
+          "receiver_of",
+          [](const Layout& self, const PlaceTuple& place) {
+            return value(receiver_of(self, place_from(place)));
+          },
+          py::arg("place"))
       .def("to_json", &Layout::to_json)
       .def("__str__", &Layout::to_string);
   bind_keys(layout);

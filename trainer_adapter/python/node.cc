@@ -8,7 +8,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
@@ -27,10 +29,7 @@ namespace py = pybind11;
 Result<NodeOptions> node_options(const std::map<std::string, std::string>& settings) {
   return make_options([&settings](NodeOptions& options) -> Status {
     for (const auto& [name, text] : settings) {
-      const OptionSpec* found = nullptr;
-      for (const OptionSpec& spec : node_option_table()) {
-        if (spec.name == name) found = &spec;
-      }
+      const OptionSpec* found = find_node_option(name);
       if (found == nullptr) {
         return Error(ErrorCode::kInvalidArgument,
                      name + ": no such setting; docs/config.md lists them");
@@ -50,7 +49,11 @@ class PyNode {
   PyNode& operator=(const PyNode&) = delete;
 
   std::string endpoint() const { return serving().endpoint(); }
-  std::string summary() const { return serving().node().summary().to_json(); }
+  std::string summary() const {
+    NodeThread& serving = this->serving();
+    const py::gil_scoped_release released;
+    return serving.node().summary().to_json();
+  }
 
   /// Waits up to `grace_s` for the clients to leave, then stops the node.
   void stop(double grace_s) {
@@ -77,7 +80,7 @@ class PyNode {
   std::unique_ptr<NodeThread> serving_;
 };
 
-// A Python function that the node's threads hold; they let go of it with the GIL.
+// A Python function that the node's threads hold, and release with the GIL.
 std::shared_ptr<py::function> hold(const py::function& function) {
   return {new py::function(function), [](py::function* held) {
             const py::gil_scoped_acquire acquired;
@@ -139,7 +142,7 @@ py::dict describe(SampleId id, const Dataset& dataset, const Load& load) {
   return result;
 }
 
-// What `lengths` says of a sample in place of the recipe: {"llm_tokens": n, "label_tokens": m}.
+// The load with what `lengths` returned for a sample: {"llm_tokens": n, "label_tokens": m}.
 Load changed_load(const py::object& said, Load load) {
   if (said.is_none()) return load;
   std::map<std::string, std::int64_t> lengths;
@@ -192,11 +195,14 @@ std::unique_ptr<PyNode> make_node(const std::map<std::string, std::string>& sett
   return std::make_unique<PyNode>(value(*std::move(node)));
 }
 
-py::list option_table() {
+// Name, value, text and default.
+using OptionRow = std::tuple<std::string, std::string, std::string, std::string>;
+
+std::vector<OptionRow> option_table() {
   const NodeOptions defaults;
-  py::list table;
+  std::vector<OptionRow> table;
   for (const OptionSpec& spec : node_option_table()) {
-    table.append(py::make_tuple(spec.name, spec.value, spec.text, spec.get(defaults)));
+    table.emplace_back(spec.name, spec.value, spec.text, spec.get(defaults));
   }
   return table;
 }
@@ -210,7 +216,8 @@ void bind_node(py::module_& module) {
       .def("summary", &PyNode::summary)
       .def("stop", &PyNode::stop, py::arg("grace_s"))
       .def("forget", &PyNode::forget);
-  module.def("option_table", &option_table, "[(name, value, text, default)] of docs/config.md");
+  module.def("option_table", &option_table,
+             "Name, value, text and default of each setting in docs/config.md.");
 }
 
 }  // namespace isocost::python

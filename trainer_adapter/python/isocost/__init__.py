@@ -1,32 +1,33 @@
 """Isocost: a data loader that hands every rank microbatches of equal cost.
 
     >>> import isocost
-    >>> loader = isocost.DataLoader("shards/", global_batch_size=64, microbatches=4)
+    >>> loader = isocost.DataLoader("data/shards", global_batch_size=64, microbatches=4)
     >>> for microbatch in loader:
-    ...     loss = isocost.token_loss(model(**microbatch.tensors), microbatch)
     ...     with loader.timed(microbatch):
+    ...         loss = isocost.token_loss(model(**microbatch), microbatch)
     ...         loss.backward()
     ...     if microbatch.last_of_step:
     ...         optimizer.step()
     ...         optimizer.zero_grad()
 
-`help(isocost.DataLoader)` tells the rest.
+`help(isocost.DataLoader)` describes all of it.
 """
 
+from isocost.dataset import Dataset
 from isocost.errors import ClosedError, IsocostError, NodeUnavailableError, ProtocolError, ShardError
 from isocost.keywords import KeywordNote
 from isocost.layout import Layout, Place
 from isocost.loader import DataLoader
 from isocost.loss import pipeline_loss, token_loss
 from isocost.microbatch import Microbatch, Route
+from isocost.node_options import NodeOptions, RecipeOptions
 from isocost.pipelines import stage_iterators
 from isocost.profile import profile_model
 from isocost.profiled_module import Architecture, Cut, ProfiledModule
 from isocost.schedules import ScheduleStep, packed_stage, schedule_steps
-from isocost.timing import attach
-from isocost.transform import Sample
+from isocost.transform import Part, Sample
 
-__all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "IsocostError", "KeywordNote", "Layout",
-           "Microbatch", "NodeUnavailableError", "Place", "ProfiledModule", "ProtocolError", "Route", "Sample",
-           "ScheduleStep", "ShardError", "attach", "packed_stage", "pipeline_loss", "profile_model",
-           "schedule_steps", "stage_iterators", "token_loss"]
+__all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "Dataset", "IsocostError", "KeywordNote", "Layout",
+           "Microbatch", "NodeOptions", "NodeUnavailableError", "Part", "Place", "ProfiledModule", "ProtocolError",
+           "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError", "packed_stage", "pipeline_loss",
+           "profile_model", "schedule_steps", "stage_iterators", "token_loss"]

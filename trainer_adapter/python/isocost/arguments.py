@@ -1,107 +1,129 @@
-"""What a loader is called with: settings of its node, torch's keywords, and values checked early."""
+"""Checks what isocost.DataLoader is called with, and turns it into settings of the node."""
 
-from typing import Any, Dict, Optional, Tuple
+import dataclasses
+import os
+from typing import Any, Dict, Mapping, Optional
 
-from isocost import _isocost, keywords
+from isocost.node_options import NodeOptions, RecipeOptions
 
-_SETTINGS = {name: text for name, _value, text, _default in _isocost.option_table()}
-# What the loader says itself to the node that it embeds.
-_OWN_SETTINGS = {"shards", "ranks", "bind", "insecure", "curve_key", "curve_clients", "summary", "global_batch_size",
-                 "layout"}
-
-# Of torch's keywords.
-OF_THE_NODE = {"batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout"}
+# Keywords of torch's DataLoader that an embedded node's settings follow from.
+OF_THE_NODE = ("batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout")
 
 
-def split(options: Dict[str, Any]) -> Tuple[Dict[str, str], Dict[str, Any]]:
-    """Settings of the node as text, and torch's keywords that are used."""
-    settings, others = {}, {}
-    for name, value in options.items():
-        setting = _setting(name)
-        if setting is None:
-            others[name] = value
-        else:
-            settings[setting] = setting_text(value)
-    return settings, keywords.take(others)
-
-
-def refuse_the_nodes(endpoint: str, options: Dict[str, Any], own: Dict[str, Any]) -> None:
-    """Raises ValueError for what the node at `endpoint` decides: of `options` its settings and torch's
-    keywords for it, and all that is given of the loader's `own`."""
-    given = {_setting(name) or name for name, value in options.items()
-             if _setting(name) or (name in OF_THE_NODE and value is not None)}
-    given |= {name for name, value in own.items() if value is not None}
-    if given:
-        raise ValueError(f"{', '.join(sorted(given))}: the node decides; say so to `isocost serve`, not to a loader that "
+def refuse_the_nodes(endpoint: str, given: Mapping[str, Any]) -> None:
+    """Raises ValueError where any of `given` is not None: keywords that the node at `endpoint` decides."""
+    names = sorted(name for name, value in given.items() if value is not None)
+    if names:
+        raise ValueError(f"{', '.join(names)}: the node decides; say so to `isocost serve`, not to a loader that "
                          f"connects to {endpoint}")
 
 
-def _setting(name: str) -> Optional[str]:
-    """Of the node, that a loader's keyword is; None: another keyword."""
-    setting = "recipe.name" if name == "recipe" else name if name in _SETTINGS else f"recipe.{name}"
-    others = name in keywords.KEYWORDS or setting not in _SETTINGS or name in _OWN_SETTINGS
-    return None if others else setting
+def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dict[str, str]:
+    """The settings of an embedded node as text, by the names of docs/config.md.
+
+    `direct` holds fields of NodeOptions that were given to the loader itself; None: not given. Raises TypeError for a
+    node or recipe of another type, ValueError for a field that is given in both places.
+    """
+    if node is not None and not isinstance(node, NodeOptions):
+        raise TypeError(f"node = {node!r}: must be an isocost.NodeOptions")
+    options = node or NodeOptions()
+    for name, value in direct.items():
+        if value is None:
+            continue
+        if getattr(options, name) != getattr(NodeOptions(), name):
+            raise ValueError(f"{name}= and node=isocost.NodeOptions({name}=...) say the same thing twice: give one of "
+                             "them")
+        options = dataclasses.replace(options, **{name: value})
+    recipe = RecipeOptions(options.recipe) if isinstance(options.recipe, str) else options.recipe
+    if not isinstance(recipe, RecipeOptions):
+        raise TypeError(f"recipe = {recipe!r}: must be a recipe's name or an isocost.RecipeOptions")
+    settings = {field.name: setting_text(getattr(options, field.name)) for field in dataclasses.fields(options)
+                if field.name != "recipe"}
+    for field in dataclasses.fields(recipe):
+        settings[f"recipe.{field.name}"] = setting_text(getattr(recipe, field.name))
+    return settings
 
 
 def setting_text(value: Any) -> str:
+    """A setting as docs/config.md has it."""
     if isinstance(value, bool):
         return "on" if value else "off"
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
 def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed: Optional[int],
-                 torch_options: Dict[str, Any], world_size: int) -> Dict[str, str]:
-    """What decides the global batches, where it was given."""
+                 torch_options: Mapping[str, Any], data_ranks: int) -> Dict[str, str]:
+    """The settings that decide the global batches, where they were given."""
     numbers: Dict[str, str] = {}
     batch_size = torch_options.get("batch_size")
     if microbatches is None and batch_size is not None:
         microbatches = 1
     if global_batch_size is None and batch_size is not None:
-        global_batch_size = whole("batch_size", batch_size, 1) * world_size * (microbatches or 1)
+        global_batch_size = whole("batch_size", batch_size, 1) * data_ranks * (microbatches or 1)
     if seed is None and "generator" in torch_options:
         if not hasattr(torch_options["generator"], "initial_seed"):
             raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")
         seed = torch_options["generator"].initial_seed() % 2**64
-    for setting, name, number, least in (("global_batch_size", "global_batch_size", global_batch_size, 1),
-                                         ("microbatches", "microbatches", microbatches, 1), ("seed", "seed", seed, 0)):
+    for name, number, least in (("global_batch_size", global_batch_size, 1), ("microbatches", microbatches, 1),
+                                ("seed", seed, 0)):
         if number is not None:
-            numbers[setting] = str(whole(name, number, least, 2**64))
+            numbers[name] = str(whole(name, number, least, 2**64))
     return numbers
 
 
-def from_torch(torch_options: Dict[str, Any]) -> Dict[str, str]:
-    settings = {}
+def apply_torchs(torch_options: Mapping[str, Any], settings: Dict[str, str],
+                 heartbeat_timeout: Optional[float]) -> None:
+    """Adds what torch's keywords say to the settings. Raises ValueError where these say something else."""
     if "shuffle" in torch_options:
-        settings["shuffle"] = "on" if flag("shuffle", torch_options["shuffle"]) else "off"
-    if torch_options.get("num_workers"):
+        settings["shuffle"] = "global" if flag("shuffle", torch_options["shuffle"]) else "off"
+    if torch_options.get("num_workers"):  # 0 is torch's default
+        if settings["workers"] != setting_text(NodeOptions().workers):
+            raise ValueError("num_workers= and workers= say the same thing twice: give one of them")
         settings["workers"] = str(whole("num_workers", torch_options["num_workers"], 0))
     if flag("drop_last", torch_options.get("drop_last", False)):
+        if settings["tail"] == "carry":
+            raise ValueError("drop_last=True and tail='carry' contradict each other: give one of them")
         settings["tail"] = "drop"
     if torch_options.get("timeout"):  # 0 is torch's default
-        settings["timeout"] = str(seconds("timeout", torch_options["timeout"]))
-    return settings
+        if heartbeat_timeout is not None:
+            raise ValueError("timeout= and heartbeat_timeout= say the same thing twice: give one of them")
+        settings["heartbeat_timeout"] = str(seconds("timeout", torch_options["timeout"]))
+    if heartbeat_timeout is not None:
+        settings["heartbeat_timeout"] = str(seconds("heartbeat_timeout", heartbeat_timeout))
 
 
 def whole(name: str, number: Any, least: int, beyond: int = 2**31) -> int:
+    """The number as an int. Raises ValueError where it is none from `least` to below `beyond`."""
     if isinstance(number, bool) or not hasattr(number, "__index__") or not least <= number.__index__() < beyond:
         raise ValueError(f"{name} = {number!r}: must be a whole number of at least {least}, below {beyond}")
-    return number.__index__()
+    return int(number.__index__())
 
 
 def flag(name: str, value: Any) -> bool:
+    """The value. Raises TypeError where it is no bool."""
     if not isinstance(value, bool):
         raise TypeError(f"{name} = {value!r}: must be True or False")
     return value
 
 
 def seconds(name: str, number: Any) -> float:
+    """The number as a float. Raises ValueError where it is no positive number of seconds."""
     if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 < number < 1e6:
         raise ValueError(f"{name} = {number!r}: must be a number of seconds above 0, below a million")
     return float(number)
 
 
+def function(name: str, value: Any) -> Any:
+    """The value. Raises TypeError where it is neither None nor callable."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} = {value!r}: must be a function")
+    return value
+
+
 def device(device: Any) -> Any:
-    """As a torch.device with its number; ValueError where there is none such."""
+    """The torch.device with its number. Raises ValueError where this machine has no such device."""
     if device is None:
         return None
     import torch

@@ -1,8 +1,10 @@
-"""What can go wrong, as exceptions. Each message begins with what to change.
+"""The package's exceptions. Each message begins with what to change.
 
-Errors of the caller are Python's own: ValueError, FileNotFoundError, FileExistsError, TimeoutError.
-The rest derive from `IsocostError`.
+What the caller got wrong raises Python's own exceptions: ValueError, TypeError, FileNotFoundError, FileExistsError,
+TimeoutError. All others derive from `IsocostError`.
 """
+
+from typing import Dict, Type
 
 
 class IsocostError(RuntimeError):
@@ -14,7 +16,7 @@ class ShardError(IsocostError):
 
 
 class ProtocolError(IsocostError):
-    """Node and trainer do not understand each other: another version, or corrupt messages."""
+    """Node and trainer do not understand each other: they have different versions, or a message is corrupt."""
 
 
 class NodeUnavailableError(IsocostError, ConnectionError):
@@ -25,13 +27,13 @@ class ClosedError(IsocostError):
     """The loader was closed, or the node was asked to stop."""
 
 
-_BY_CODE = {
+_BY_CODE: Dict[str, Type[Exception]] = {
     "invalid_argument": ValueError,
     "not_found": FileNotFoundError,
     "already_exists": FileExistsError,
     "corrupt": ShardError,
     "unsupported": ProtocolError,
-    "resource_exhausted": ShardError,
+    "resource_exhausted": ValueError,  # a limit that was given (memory, microbatch_memory) and cannot be kept
     "unavailable": NodeUnavailableError,
     "deadline_exceeded": TimeoutError,
     "cancelled": ClosedError,

@@ -1,19 +1,21 @@
-"""Every keyword of torch.utils.data.DataLoader, and what Isocost does with it.
+"""Every keyword of torch.utils.data.DataLoader, and what Isocost does with it."""
 
-Said once a process for each keyword that a script passes, as a `KeywordNote` warning.
-"""
-
+import dataclasses
+import os
+import sys
 import warnings
-from typing import Any, Dict
+from typing import Any, Dict, Mapping, Set
+
+from isocost.node_options import NodeOptions, RecipeOptions
 
 _USED = {
     "batch_size": "used: global_batch_size is batch_size x ranks x microbatches, unless it is given",
-    "shuffle": "used: off takes samples in the order of the shards",
-    "num_workers": "used: decoding threads of the node; 0 is one per core",
+    "shuffle": "used: True permutes the data set in every epoch, False takes samples in the order of the shards",
+    "num_workers": "used: number of decoding threads of the node; 0 is one per core",
     "drop_last": "used: the tail of an epoch is dropped, and counted",
-    "prefetch_factor": "used: microbatches that wait ready for this rank",
-    "generator": "used: its initial seed is the order's seed, unless seed is given",
-    "timeout": "used: seconds without a sign of life after which a node or rank is given up",
+    "prefetch_factor": "used: number of microbatches that wait ready for this rank",
+    "generator": "used: its initial seed is the seed of the order, unless seed is given",
+    "timeout": "used as heartbeat_timeout: seconds without a heartbeat before a node or rank is considered lost",
     "pin_memory": "used: tensors are copied to pinned memory where there is a CUDA device",
 }
 _NOT_NEEDED = {
@@ -30,34 +32,54 @@ _REFUSED = {
                      "and microbatches=",
     "collate_fn": "samples arrive packed; pass collate=, which takes the microbatch",
 }
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 KEYWORDS = frozenset(_USED) | frozenset(_NOT_NEEDED) | frozenset(_REFUSED)
-_said = set()
+noted: Set[str] = set()  # The keywords that this process has warned of.
 
 
 class KeywordNote(UserWarning):
-    """What became of a keyword of torch's DataLoader."""
+    """Says what became of a keyword of torch's DataLoader. The first process of a job warns once of each keyword."""
 
 
-def take(given: Dict[str, Any]) -> Dict[str, Any]:
-    """The keywords of `given` that are used, without those left at None. Raises ValueError for a
-    refused one, TypeError for one that neither torch nor Isocost knows."""
+def take(given: Mapping[str, Any], note: bool) -> Dict[str, Any]:
+    """The keywords of `given` that are used, without those that are None. Warns where `note` is True.
+
+    Raises ValueError for a keyword that is refused, TypeError for one that neither torch nor Isocost knows.
+    """
     used = {}
     for name, value in given.items():
         if name not in KEYWORDS:
-            raise TypeError(f"isocost.DataLoader has no keyword '{name}'; help(isocost.DataLoader) lists them")
+            raise TypeError(f"isocost.DataLoader has no keyword '{name}'; {_where_it_belongs(name)}")
         if value is None:
             continue
         if name in _REFUSED:
             raise ValueError(f"{name}= is refused: {_REFUSED[name]}")
         if name in _USED:
             used[name] = value
-        _say(name)
+        if note:
+            _warn(name)
     return used
 
 
-def _say(name: str) -> None:
-    if name in _said:
+def _where_it_belongs(name: str) -> str:
+    if name in {field.name for field in dataclasses.fields(NodeOptions)}:
+        return f"it is a setting of the node: give node=isocost.NodeOptions({name}=...)"
+    if name in {field.name for field in dataclasses.fields(RecipeOptions)}:
+        return f"it is a setting of the recipe: give recipe=isocost.RecipeOptions({name}=...)"
+    return "help(isocost.DataLoader) lists them"
+
+
+def _warn(name: str) -> None:
+    if name in noted:
         return
-    _said.add(name)
-    warnings.warn(f"{name}= is {_USED.get(name) or _NOT_NEEDED[name]}", KeywordNote, stacklevel=5)
+    noted.add(name)
+    warnings.warn(f"{name}= is {_USED.get(name) or _NOT_NEEDED[name]}", KeywordNote, stacklevel=_callers_level())
+
+
+def _callers_level() -> int:
+    """The `stacklevel` at which warnings.warn, called by this function's caller, names the package's caller."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 (documented, but for its name)
+    while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    return level

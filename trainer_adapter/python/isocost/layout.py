@@ -1,4 +1,4 @@
-"""Where in a layout this process stands, and what that means for its loader."""
+"""A layout, and this process's place in it."""
 
 import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
@@ -7,12 +7,12 @@ from isocost import _isocost, rendezvous
 
 
 class Place(NamedTuple):
-    """Of a rank in a layout.
+    """The coordinates of a rank in a layout.
 
     Attributes:
-        module: "encoder" or "llm"; with encoder_place "llm" all ranks are the LLM's.
-        data: index of the module's replica.
-        stage: of the module's pipeline.
+        module: "encoder" or "llm". With encoder_place "llm" all ranks belong to the LLM.
+        data: index of the module's data-parallel replica.
+        stage: index of the stage in the module's pipeline.
         tensor: index in the stage's tensor-parallel group.
     """
 
@@ -26,25 +26,28 @@ PlaceLike = Union[Place, Sequence[Any], Mapping[str, Any]]
 
 
 class Layout(_isocost.Layout):
-    """The file that `isocost plan` writes (docs/layout.md), with its keys as attributes. Its ranks in
-    order: the encoder's own before the LLM's; within a module the tensor index is the fastest, then
-    data, then stage. Layouts are equal whose keys are, whatever the file; they can be copied and
-    pickled.
+    """The file that `isocost plan` writes (docs/layout.md), with its keys as attributes.
+
+    Ranks are numbered in this order: the encoder's own ranks come before the LLM's; within a module the tensor index
+    changes fastest, then data, then stage. Two layouts are equal if their keys are, whatever their files. Layouts can
+    be copied and pickled.
 
     Attributes:
-        file: as given.
-        encoder, llm: {"tensor", "pipeline", "data", "layers"}; layers is a list, empty where the file
-            leaves it out.
-        encoder_place: "own" or "llm"; has_encoder_ranks: it is "own".
-        microbatches, chunks, encoder_ahead: whole numbers.
+        file: the path as given.
+        encoder, llm: {"tensor", "pipeline", "data", "layers"}; layers is a list, empty where the file leaves it out.
+        encoder_place: "own" or "llm".
+        has_encoder_ranks: True where encoder_place is "own".
+        microbatches, chunks, encoder_ahead: int.
         schedule: "gpipe", "1f1b", "interleaved" or "zb-h1".
         coupled: bool.
         activation_caps: {"encoder_bytes", "llm_bytes"}, or None.
-        interconnect: text; "" where the file leaves it out.
-        ranks, receivers: how many there are.
-        fingerprint: equal for equal layouts.
+        interconnect: str; "" where the file leaves it out.
+        ranks: number of processes.
+        receivers: number of processes that receive microbatches; the others share those of their tensor-parallel group.
+        fingerprint: int, equal for equal layouts.
 
-    Raises FileNotFoundError or another OSError; ValueError naming the field that is wrong.
+    Raises: FileNotFoundError or another OSError where the file cannot be read; ValueError that names the field that is
+        wrong.
     """
 
     def __init__(self, file: Union[str, "os.PathLike[str]"]):
@@ -52,22 +55,24 @@ class Layout(_isocost.Layout):
         self.file = os.fspath(file)
 
     def place_of(self, rank: int) -> Place:
-        """Raises ValueError where the layout has no such rank."""
+        """Returns the place of a rank. Raises ValueError where the layout has no such rank."""
         if not _is_index(rank) or rank >= self.ranks:
-            raise ValueError(f"rank {rank!r} has no place in a layout of {self.ranks} ranks ({self}): it must be a whole "
-                             f"number from 0 to {self.ranks - 1}")
+            raise ValueError(f"rank {rank!r} has no place in a layout of {self.ranks} ranks ({self}): it must be a "
+                             f"whole number from 0 to {self.ranks - 1}")
         return Place(*super().place_of(rank))
 
     def rank_of(self, place: PlaceLike) -> int:
-        """Raises ValueError where the layout has no such place."""
-        return super().rank_of(self._place(place))
+        """Returns the rank at a place. Raises ValueError where the layout has no such place."""
+        return super().rank_of(self.checked(place))
 
     def receiver_of(self, place: PlaceLike) -> int:
-        """Raises ValueError where the layout has no such place."""
-        return super().receiver_of(self._place(place))
+        """Returns the number of the receiver whose microbatches the rank at a place uses. Raises ValueError where the
+        layout has no such place."""
+        return super().receiver_of(self.checked(place))
 
-    def _place(self, given: PlaceLike) -> Place:
-        place = _place(given)
+    def checked(self, given: PlaceLike) -> Place:
+        """Returns the place. Raises ValueError where the layout has no such place."""
+        place = checked_place(given)
         degrees = self.encoder if place.module == "encoder" else self.llm
         for name, index, count in (("data", place.data, degrees["data"]), ("stage", place.stage, degrees["pipeline"]),
                                    ("tensor", place.tensor, degrees["tensor"])):
@@ -89,12 +94,12 @@ class Layout(_isocost.Layout):
 
     @property
     def whole(self) -> bool:
-        """Every rank holds the whole model, or a tensor-parallel part of it."""
+        """True where every rank holds the whole model, or a tensor-parallel part of it."""
         return not self.has_encoder_ranks and self.llm["pipeline"] == 1
 
 
 def _unpickled(json: str, file: str) -> Layout:
-    """The file need not be there."""
+    """Does not need the file."""
     layout = Layout.__new__(Layout)
     _isocost.Layout.__init__(layout, json=json)
     layout.file = file
@@ -107,33 +112,40 @@ class PlaceInLayout(NamedTuple):
     layout: Layout
     place: Place
     receiver: int
-    tensor_group: Optional[Any]  # that shares the receiver; None: nobody
+    tensor_group: Optional[Any]  # The process group that shares the receiver; None: this process alone.
+
+    @property
+    def chunks(self) -> int:
+        """Number of chunks of the model that this process holds."""
+        return int(self.layout.chunks) if self.place.module == "llm" else 1
 
 
 def take_place(file: Any, place: Optional[PlaceLike], process: rendezvous.Process, endpoint: bool,
               tensor_group: Any) -> PlaceInLayout:
-    """Where `process` stands: at `place`, else at that of its rank. Makes the layout's tensor-parallel
-    groups where they are needed and not given, and then every process has to call it. Raises
-    ValueError where place, layout and number of processes do not fit."""
+    """Returns the place of `process`: `place`, else that of its rank. Makes the layout's tensor-parallel groups where
+    they are needed and not given; then every process has to call it. Raises ValueError where place, layout and number
+    of processes do not fit."""
     layout = Layout(file)
     alone = endpoint and place is not None and process.world_size == 1
     if process.world_size != layout.ranks and not alone:
         raise ValueError(f"layout {layout.file} ({layout}) has {layout.ranks} ranks, this job {process.world_size}: "
                          "start as many processes, or plan a layout for them")
-    own = layout.place_of(process.rank) if place is None else layout._place(place)
+    own = layout.place_of(process.rank) if place is None else layout.checked(place)
     receiver = layout.receiver_of(own)
     degree = (layout.encoder if own.module == "encoder" else layout.llm)["tensor"]
     if tensor_group is not None:
         _check_tensor_group(tensor_group, own, degree)
     elif max(layout.llm["tensor"], layout.encoder["tensor"]) > 1:
         if place is not None and degree > 1:
-            raise ValueError("place= with tensor-parallel ranks: give replica_group=, the group of this stage's tensor ranks")
+            raise ValueError("topology= is a place, and its stage has tensor-parallel ranks: give the pair (place, "
+                             "replica group), with the group of this stage's tensor ranks")
         if place is None:
             tensor_group = _tensor_group(layout, process.rank)
     return PlaceInLayout(layout, own, receiver, tensor_group if degree > 1 else None)
 
 
-def _place(given: PlaceLike) -> Place:
+def checked_place(given: PlaceLike) -> Place:
+    """Returns the place that `given` describes. Raises ValueError where its fields are none that a place can have."""
     try:
         if isinstance(given, (str, bytes)):  # its letters are no fields
             raise TypeError
@@ -156,24 +168,20 @@ def _is_index(number: Any) -> bool:
 def _check_tensor_group(group: Any, place: Place, degree: int) -> None:
     import torch.distributed as distributed
 
-    try:
-        size = distributed.get_world_size(group)
-    except Exception as error:  # of many kinds, as torch's versions have it
-        raise ValueError(f"replica_group = {group!r}: is no process group of torch.distributed: {error}") from error
-    if size < 0:
-        raise ValueError("replica_group: this process is not in it")
+    size = distributed.get_world_size(group)
     if size != degree:
-        raise ValueError(f"replica_group has {size} ranks, and the layout's tensor degree is {degree} at {place}: give the "
-                         "group of this stage's tensor ranks" + (", or leave it out" if degree == 1 else ""))
+        raise ValueError(f"topology: the replica group has {size} ranks, and the layout's tensor degree is {degree} at "
+                         f"{place}: give the group of this stage's tensor ranks"
+                         + (", or leave it out" if degree == 1 else ""))
 
 
 def _tensor_group(layout: Layout, rank: int) -> Any:
-    """All processes make all groups, in one order."""
+    """Makes the groups of all stages, since every process has to make all groups in one order; returns this rank's."""
     import torch.distributed as distributed
 
     if not distributed.is_initialized():
-        raise RuntimeError("a layout with tensor-parallel ranks needs torch.distributed.init_process_group: one of them "
-                           "loads, and hands on")
+        raise RuntimeError("a layout with tensor-parallel ranks needs torch.distributed.init_process_group: one of "
+                           "them loads, and hands on")
     receivers: Dict[int, List[int]] = {}
     for other in range(layout.ranks):
         receivers.setdefault(layout.receiver_of(layout.place_of(other)), []).append(other)

@@ -1,4 +1,4 @@
-"""The loss that no plan can change."""
+"""The loss of a global batch, which does not depend on the plan."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,35 +9,35 @@ IGNORED_LABEL = -100
 
 
 def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
-    """Next-token loss: sum of weight x cross entropy over the microbatch's label tokens, divided by
+    """Returns the next-token loss of a microbatch: the sum of weight x cross entropy over its label tokens, divided by
     the label tokens of the whole global batch.
 
-    Summed over the microbatches and ranks of a step this is the weighted mean over the global batch,
-    whatever the plan. So gradients are to be *summed* over microbatches and ranks: with
-    DistributedDataParallel, which averages, multiply by the world size.
+    Summed over the microbatches and ranks of a step, this is the weighted mean over the global batch, whatever the
+    plan. Gradients are therefore to be *summed* over microbatches and ranks. DistributedDataParallel averages them:
+    multiply the loss by the world size there.
 
     Args:
-        logits: float [tokens, vocabulary], one row for each position of `tensors["input_ids"]`;
-            leading dimensions of size 1 are fine.
-        microbatch: with tensors `labels` int64 [tokens] (already shifted; -100 counts for nothing)
-            and `loss_weights` float32 [tokens].
+        logits: float [tokens, vocabulary], one row for each position of `input_ids`. Leading dimensions of size 1 may
+            be there.
+        microbatch: an isocost.Microbatch with the tensors `labels`, int64 [tokens], already shifted, where -100 marks a
+            position that does not count, and `loss_weights`, float32 [tokens].
 
-    Returns: a scalar of the logits' dtype (float32 where they are half precision).
+    Returns: a scalar of the logits' dtype; float32 where they are half precision.
 
     Example:
-        >>> loss = isocost.token_loss(model(**microbatch.tensors), microbatch)
+        >>> loss = isocost.token_loss(model(**microbatch), microbatch)
     """
-    return _weighted_sum(logits, microbatch.tensors["labels"], microbatch.tensors["loss_weights"]) / max(
+    return _weighted_sum(logits, microbatch["labels"], microbatch["loss_weights"]) / max(
         1, microbatch.global_label_tokens)
 
 
 def pipeline_loss(logits: Any, target: Any) -> Any:
-    """token_loss in the form that schedules of torch.distributed.pipelining want, as `loss_fn`.
+    """Returns token_loss of a microbatch, in the form that schedules of torch.distributed.pipelining take as `loss_fn`.
 
     Args:
-        logits: as token_loss takes them.
-        target: float64 [tokens, 2], as isocost.schedule_steps gives it: labels, and weights divided by the
-            label tokens of the whole global batch.
+        logits: float [tokens, vocabulary], as for token_loss.
+        target: float64 [tokens, 2], as isocost.schedule_steps gives it: labels, and weights divided by the label tokens
+            of the whole global batch.
     """
     return _weighted_sum(logits, target[:, 0].long(), target[:, 1])
 

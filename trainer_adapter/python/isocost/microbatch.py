@@ -1,30 +1,31 @@
-"""What the loader hands out."""
+"""The microbatches that the loader hands out."""
 
 import functools
-from typing import Any, Dict, List, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 MODULES = ("vision", "audio", "llm")
 
 
 @functools.lru_cache(maxsize=None)
 def argument_name(tensor: str) -> str:
-    """A tensor's name as a Python argument: the language model's stand alone, others carry their
-    module: "llm.input_ids" -> "input_ids", "vision.patches" -> "vision_patches"."""
+    """A tensor's name as a Python argument. The language model's names stand alone, others carry their module:
+    "llm.input_ids" becomes "input_ids", "vision.patches" becomes "vision_patches"."""
     module, _, name = tensor.partition(".")
     return name if module == "llm" else f"{module}_{name}"
 
 
 class Route(NamedTuple):
-    """A sample's encoder output on its way between an encoder microbatch and the LLM microbatch that it
-    enters; its gradient comes back the same way. Units are patches ("vision") and 20 ms positions
-    ("audio") along the packed sequences of all of a microbatch's samples: an encoder that merges k of
-    them into one output divides by k.
+    """A sample's encoder output on its way between an encoder microbatch and the LLM microbatch that it enters; its
+    gradient comes back the same way. Units are patches ("vision") and 20 ms positions ("audio") along the packed
+    sequences of all samples of a microbatch. An encoder that merges k units into one output divides by k.
 
     Attributes:
         module: "vision" or "audio".
         sample: index into sample_ids.
-        first_unit, units: of the sample, in this microbatch.
-        replica, microbatch: on the other side: of the LLM for an encoder, of the encoder for the LLM.
+        first_unit, units: where the sample's units begin in this microbatch, and how many there are.
+        replica, microbatch: data index and microbatch on the other side: the LLM's for an encoder, the encoder's for
+            the LLM.
         peer_first_unit: where the sample's units begin there.
     """
 
@@ -37,50 +38,71 @@ class Route(NamedTuple):
     peer_first_unit: int
 
 
-class Microbatch:
-    """One rank's share of one part of a step.
+class RawSample(NamedTuple):
+    """A sample as the extension module describes it: `samples` of its Microbatch."""
+
+    id: int
+    weight: float
+    label_tokens: int
+    key: str
+    json: bytes
+    parts: List[Tuple[str, int, int, List[float]]]
+
+
+class Microbatch(Mapping[str, Any]):
+    """One rank's share of one part of a step: a mapping of names to torch tensors, and what the loader knows of them.
+
+    The tensors are packed without padding, and their names are a model's keyword arguments: `model(**microbatch)`.
+    Those of the recipe native28, where a modality that no sample has is left out:
+
+        input_ids, labels, position_ids    int64 [tokens]; labels are shifted already
+        loss_weights                       float32 [tokens]
+        lengths, cu_seqlens                int32 [samples], [samples + 1]
+        vision_patches                     uint8 [patches, 588], 14 x 14 pixels of RGB
+        vision_grids                       int32 [images, 2], rows and columns of patches
+        vision_lengths, vision_cu_seqlens  int32 [images], [images + 1]
+        audio_mel                          float32 [frames, 128]
+        audio_lengths, audio_cu_seqlens    int32 [windows], [windows + 1]
+
+    On the CPU they share the memory that the client received into, without a copy: do not write into them. A tensor
+    that is kept stays valid after the microbatch, and gives its memory back when it is dropped. With a layout, a stage
+    has the
+    tensors that it consumes: media, input_ids and position_ids where they are embedded, labels and loss_weights on the
+    last stage, lengths and cu_seqlens on every stage of their module.
+
+    Two microbatches are equal only if they are the same object.
 
     Attributes:
-        tensors: dict of torch tensors, packed without padding, to be passed as `model(**tensors)`.
-            Of the recipe native28 (a modality that no sample has is left out):
-                input_ids, labels, position_ids   int64 [tokens]; labels are shifted already
-                loss_weights                      float32 [tokens]
-                lengths, cu_seqlens               int32 [samples], [samples + 1]
-                vision_patches                    uint8 [patches, 588], 14 x 14 pixels RGB
-                vision_grids                      int32 [images, 2], rows and columns of patches
-                vision_lengths, vision_cu_seqlens int32 [images], [images + 1]
-                audio_mel                         float32 [frames, 128]
-                audio_lengths, audio_cu_seqlens   int32 [windows], [windows + 1]
-            On the CPU they share the memory that the client received into: no copy, so do not write
-            into them. A tensor that is kept stays valid after the microbatch, and gives its memory
-            back when dropped. With a layout a stage has those that it consumes: media where they are
-            embedded, input_ids and position_ids likewise, labels and loss_weights on the last stage,
-            lengths and cu_seqlens on every stage of their module.
+        tensors: the dict of tensors that this mapping shows.
+        sample_ids: list of int, the samples' numbers in the data set, in the order of their rows.
+        sample_keys: list of str, "SHARD/KEY" of each sample: the shard's file name, and the name that the sample's
+            members share in it.
+        sample_weights: list of float; 0 for a repeat that keeps a rank busy and does not count in the loss.
         cu_seqlens: {module: cumulative sequence lengths, int32 [sequences + 1]}.
-        sample_ids: list of int, in the order of the rows.
-        sample_weights: list of float; 0 for a repeat that keeps a rank busy and counts for nothing.
-        epoch, step, index: where it stands; index counts the microbatches of this rank in the step.
-        last_of_step: True where the optimizer is to step after it.
+        epoch, step, index: int. The step counts from 0 in each epoch, the index counts this rank's microbatches from 0
+            in each step.
+        last_of_step: bool; True where the optimizer is to step after this microbatch.
         predicted: {module: seconds} that the cost model expects, forward and backward.
-        tokens: rows of the LLM's sequences, padding none; 0 on a stage without LLM layers.
-        label_tokens: label tokens of this microbatch.
-        global_label_tokens: label tokens of the whole global batch, over all ranks.
-        waited_s: seconds that the loop waited for it.
-        plan_hash: hash of the step's plan, equal on all ranks.
+        tokens: int, rows of the LLM's sequences without padding; 0 on a stage without LLM layers.
+        label_tokens: int, label tokens of this microbatch.
+        global_label_tokens: int, label tokens of the whole global batch, over all ranks.
+        waited_s: float, seconds that the loop was blocked for this microbatch.
+        plan_hash: int, the hash of the step's plan, equal on all ranks.
         routes: list of Route, where a layout's encoder has ranks of its own.
-        profile_wanted: the node asks for the model's profile, measured anew (see DataLoader's reprofile).
-        cost_model_state: bytes, what the cost model has learnt, which state_dict() keeps; empty: nothing new.
+        profile_wanted: bool; True where the node asks for a new model profile (see DataLoader's reprofile).
+        cost_model_state: bytes that state_dict() keeps; empty where they are those of an earlier microbatch.
     """
 
-    __slots__ = ("tensors", "sample_ids", "sample_weights", "epoch", "step", "index", "last_of_step", "predicted",
-                 "tokens", "label_tokens", "global_label_tokens", "waited_s", "plan_hash", "profile_wanted", "cost_model_state",
-                 "routes", "__weakref__")
+    __slots__ = ("__weakref__", "cost_model_state", "epoch", "global_label_tokens", "index", "label_tokens",
+                 "last_of_step", "plan_hash", "predicted", "profile_wanted", "routes", "sample_ids", "sample_keys",
+                 "sample_weights", "step", "tensors", "tokens", "waited_s")
 
     def __init__(self, raw: Any, tensors: Dict[str, Any]):
         self.tensors = tensors
-        samples = raw.samples
-        self.sample_ids: List[int] = [sample[0] for sample in samples]
-        self.sample_weights: List[float] = [sample[1] for sample in samples]
+        samples = [RawSample(*sample) for sample in raw.samples]
+        self.sample_ids: List[int] = [sample.id for sample in samples]
+        self.sample_keys: List[str] = [sample.key for sample in samples]
+        self.sample_weights: List[float] = [sample.weight for sample in samples]
         self.epoch, self.step, self.index = raw.position
         self.last_of_step: bool = raw.last_of_step
         self.predicted: Dict[str, float] = raw.predicted
@@ -93,21 +115,34 @@ class Microbatch:
         self.cost_model_state: bytes = raw.cost_model_state
         self.routes: List[Route] = [Route(*route) for route in raw.routes]
 
+    def __getitem__(self, name: str) -> Any:
+        return self.tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    # A mapping's equality would compare tensors, which has no one answer.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
     @property
     def cu_seqlens(self) -> Dict[str, Any]:
         sums = {module: self.tensors.get(argument_name(f"{module}.cu_seqlens")) for module in MODULES}
         return {module: tensor for module, tensor in sums.items() if tensor is not None}
 
     def to(self, device: Any, non_blocking: bool = True) -> "Microbatch":
-        """Moves the tensors, in place, and returns the microbatch. To a CUDA device through pinned
-        memory, so that the copy overlaps with the computation."""
+        """Moves the tensors to a torch device, in place, and returns the microbatch. To a CUDA device they go through
+        pinned memory, so that the copy overlaps with the computation."""
         self.tensors = {name: _move(tensor, device, non_blocking) for name, tensor in self.tensors.items()}
         return self
 
     def __repr__(self) -> str:
-        return (f"Microbatch(epoch={self.epoch}, step={self.step}, index={self.index}, "
-                f"samples={len(self.sample_ids)}, label_tokens={self.label_tokens}, "
-                f"last_of_step={self.last_of_step})")
+        return (f"<isocost.Microbatch: epoch {self.epoch}, step {self.step}, index {self.index}"
+                f"{' (the last of the step)' if self.last_of_step else ''}, {len(self.sample_ids)} samples, "
+                f"{self.tokens} tokens, {self.label_tokens} label tokens>")
 
 
 def _tokens(tensors: Dict[str, Any]) -> int:
@@ -127,7 +162,7 @@ def _move(tensor: Any, device: Any, non_blocking: bool) -> Any:
 
 
 def moved(item: Any, device: Any) -> Any:
-    """A microbatch, tensor, or dict, list or tuple of such, on the device; anything else as it is."""
+    """A microbatch, a tensor, or a dict, list or tuple of such, on the device. Returns anything else as it is."""
     import torch
 
     if isinstance(item, Microbatch):
@@ -146,5 +181,3 @@ def torch_tensors(raw: Any) -> Dict[str, Any]:
     from torch.utils.dlpack import from_dlpack
 
     return {argument_name(name): from_dlpack(capsule) for name, capsule in raw.capsules()}
-
-

@@ -10,10 +10,10 @@ from isocost.profiled_module import Forward, ProfiledModule
 
 
 def backward(outputs: Any) -> bool:
-    """Differentiates the sum of all outputs. Returns False where none of them requires gradients."""
-    from isocost.timing import _tensors
+    """Differentiates the sum of all outputs. Returns False if none of them requires gradients."""
+    from isocost.timing import tensors_of
 
-    tensors = [t for t in _tensors(outputs) if t.requires_grad] if "torch" in sys.modules else []
+    tensors = [t for t in tensors_of(outputs) if t.requires_grad] if "torch" in sys.modules else []
     if not tensors:
         return False
     sum(tensor.float().sum() for tensor in tensors).backward()

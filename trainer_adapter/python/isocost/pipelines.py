@@ -1,4 +1,4 @@
-"""Loaders in the shape that pipeline schedules want."""
+"""Loaders in the shape that pipeline schedules take."""
 
 import itertools
 from typing import Any, Iterator, List, Union
@@ -8,21 +8,21 @@ from isocost.microbatch import Microbatch
 
 
 def stage_iterators(loader: DataLoader) -> Union[Iterator[Any], List[Iterator[Any]]]:
-    """What Megatron-style schedules take as `data_iterator`: this stage's microbatches, one for each
-    `next(data_iterator)` of forward_step; where the layout's LLM stages hold several chunks of the
-    model, a list of iterators, one for each chunk, each of which sees every microbatch. Every stage
-    has one: packed attention needs cu_seqlens everywhere. Ends with the epoch, or, of an endless
-    loader, never. A step has as many microbatches as say so: `microbatch.last_of_step` is true of
-    the last (for an encoder with ranks of its own another number than for the LLM). Passes are measured by
+    """Returns what Megatron-style schedules take as `data_iterator`: an iterator over this stage's microbatches, one
+    for each `next(data_iterator)` of forward_step. Where the layout's LLM stages hold several chunks of the model,
+    returns a list of iterators, one for each chunk, each of which sees every microbatch.
+
+    Every stage has an iterator, since packed attention needs cu_seqlens everywhere. It ends with the epoch; that of an
+    endless loader never does. `microbatch.last_of_step` is True for the last microbatch of a step; an encoder with
+    ranks of its own has another number of microbatches in a step than the LLM. Measure passes by
     `loader.timed(microbatch, part=...)` (docs/layout.md).
 
     Example:
-        >>> loader = isocost.DataLoader("shards/", layout="layout.json", global_batch_size=512, endless=True)
+        >>> loader = isocost.DataLoader("data/shards", layout="layout.json", global_batch_size=512, endless=True)
         >>> data_iterator = isocost.stage_iterators(loader)
         >>> def forward_step(data_iterator, model):
         ...     microbatch = next(data_iterator)
-        ...     return model(**microbatch.tensors), functools.partial(loss, microbatch)
+        ...     return model(**microbatch), functools.partial(loss, microbatch)
     """
-    chunks = loader.layout.chunks if loader.layout is not None and loader.place.module == "llm" else 1
     iterator: Iterator[Microbatch] = iter(loader)
-    return iterator if chunks == 1 else list(itertools.tee(iterator, chunks))
+    return iterator if loader.chunks == 1 else list(itertools.tee(iterator, loader.chunks))

@@ -1,5 +1,5 @@
-"""Which rank this process is, and where the job's node listens: from torchrun's environment or the
-initialised process group, so that there is nothing to configure."""
+"""Finds this process's rank, and the endpoint of the job's node, from torchrun's environment or the initialised process
+group, so that there is nothing to configure."""
 
 import collections
 import datetime
@@ -7,7 +7,7 @@ import os
 from typing import Any, Callable, Counter, NamedTuple, Optional
 
 _made: Counter[str] = collections.Counter()
-_own_store: Any = None  # a store that this process runs lives as long, for ranks that come late
+_own_store: Any = None  # A store that this process runs stays up for ranks that come late.
 
 
 class Process(NamedTuple):
@@ -18,11 +18,11 @@ class Process(NamedTuple):
 
 
 def this_process(rank: Optional[int], world_size: Optional[int], group: Any = None) -> Process:
-    """The given numbers, else those of the process group (default group where it is initialised),
-    else torchrun's RANK and WORLD_SIZE, else a single process. Raises ValueError."""
+    """Returns the given numbers, else those of the process group (the default group where it is initialised), else
+    torchrun's RANK and WORLD_SIZE, else a single process. Raises ValueError for numbers that cannot be."""
     if (rank is None) != (world_size is None):
         raise ValueError("rank and world_size belong together: give both or neither")
-    if rank is None:
+    if rank is None or world_size is None:
         rank, world_size = _found(group)
     for name, number in (("rank", rank), ("world_size", world_size)):
         if isinstance(number, bool) or not hasattr(number, "__index__"):
@@ -35,13 +35,14 @@ def this_process(rank: Optional[int], world_size: Optional[int], group: Any = No
 
 
 def _found(group: Any) -> Process:
-    distributed = _distributed()
+    distributed = torch_distributed()
     if distributed is not None and distributed.is_initialized():
         return Process(distributed.get_rank(group), distributed.get_world_size(group))
     return Process(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
 
 
-def _distributed() -> Any:
+def torch_distributed() -> Any:
+    """torch.distributed, or None where this Python has none."""
     try:
         import torch.distributed
     except ImportError:
@@ -50,8 +51,9 @@ def _distributed() -> Any:
 
 
 def next_key(group: Any = None) -> str:
-    """Names a loader that the processes of a group make together: all call it, in the same order."""
-    distributed = _distributed()
+    """Returns a name for a loader that the processes of a group make together. All of them must call it, in the same
+    order."""
+    distributed = torch_distributed()
     members = ""
     if group is not None:
         ranks = (distributed.get_global_rank(group, i) for i in range(distributed.get_world_size(group)))
@@ -61,11 +63,11 @@ def next_key(group: Any = None) -> str:
 
 
 def share_endpoint(key: str, here: Process, timeout_s: float, host: Callable[[], str]) -> str:
-    """Rank 0 calls `host`, which starts a node and returns its endpoint; the others learn it through
-    the process group's store, or a store at MASTER_ADDR.
+    """Returns the endpoint of the job's node. Rank 0 calls `host`, which starts a node and returns its endpoint. The
+    others block until they learn it through the process group's store, or a store at MASTER_ADDR.
 
-    Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 does
-    not show up, RuntimeError where no store can be found, or a rank is on another host than the node.
+    Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 starts no node within
+    `timeout_s` seconds, and RuntimeError where no store can be found or a rank is on another host than the node.
     """
     if here.world_size == 1:
         return host()
@@ -83,26 +85,27 @@ def share_endpoint(key: str, here: Process, timeout_s: float, host: Callable[[],
     except RuntimeError as error:
         raise TimeoutError(f"rank 0 did not start its loader within {timeout_s:g} s: does every rank make one?") \
             from error
-    world_size, _, endpoint = store.get(key).decode().partition(" ")
+    told: str = store.get(key).decode()
+    world_size, _, endpoint = told.partition(" ")
     if world_size == "0":
         raise RuntimeError(f"rank 0 could not start the loader node: {endpoint}")
     if int(world_size) != here.world_size:
         raise ValueError(f"world_size = {here.world_size} at rank {here.rank}, but {world_size} at rank 0: "
                          "all ranks must give the same")
     if endpoint.startswith("ipc://") and not os.path.exists(endpoint[len("ipc://"):]):
-        raise RuntimeError(f"rank 0's loader node listens on {endpoint}, which rank {here.rank} does not see: an embedded "
-                           "node serves the ranks of one host; for several hosts run `isocost serve` and give its "
-                           "endpoint instead of a directory")
+        raise RuntimeError(f"rank 0's loader node listens on {endpoint}, which rank {here.rank} does not see: an "
+                           "embedded node serves the ranks of one host; for several hosts run `isocost serve` and give "
+                           "its endpoint instead of a directory")
     return endpoint
 
 
 def _store(here: Process, timeout_s: float) -> Any:
-    distributed = _distributed()
+    distributed = torch_distributed()
     if distributed is None:
         raise RuntimeError("several ranks need torch.distributed to find their node; or run `isocost serve` and "
                            "give its endpoint instead of a directory")
     if distributed.is_initialized():
-        return distributed.distributed_c10d._get_default_store()
+        return distributed.distributed_c10d._get_default_store()  # noqa: SLF001 (torch has no public way)
     if "MASTER_ADDR" not in os.environ or "MASTER_PORT" not in os.environ:
         raise RuntimeError("several ranks without a process group: start them with torchrun, call "
                            "torch.distributed.init_process_group first, or set MASTER_ADDR and MASTER_PORT")

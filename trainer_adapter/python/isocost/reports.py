@@ -4,12 +4,12 @@ from typing import Dict, List, Mapping, Sequence, Union
 
 from isocost.microbatch import MODULES, Microbatch
 
-
-LEAST_SECONDS, MOST_SECONDS = 1e-9, 86400.0  # of one module and microbatch: as the node takes them
+LEAST_SECONDS, MOST_SECONDS = 1e-9, 86400.0  # Of one module and microbatch; the node has the same limits.
 
 
 def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
-    """Seconds in the order of MODULES; -1: not measured."""
+    """Returns seconds in the order of MODULES; -1 stands for a module that was not measured. Raises ValueError for
+    seconds that cannot be, and for an unknown module."""
     if not isinstance(seconds, Mapping):
         spread = _spread(microbatch, MODULES, checked_seconds("seconds", seconds))
         return [spread.get(module, -1.0) for module in MODULES]
@@ -25,13 +25,13 @@ def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]
 
 
 def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> Dict[str, float]:
-    """One measured sum over those of the modules that have work, in their predicted proportions: it
-    corrects the scale."""
+    """Divides one measured sum over those of the modules that have work, in their predicted proportions."""
     predicted = {module: microbatch.predicted[module] for module in modules if microbatch.predicted[module] > 0}
     return {module: seconds * value / sum(predicted.values()) for module, value in predicted.items()}
 
 
 def checked_seconds(name: str, seconds: float) -> float:
+    """Returns the seconds. Raises ValueError where no module takes so long for a microbatch."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
             seconds == 0 or LEAST_SECONDS <= seconds <= MOST_SECONDS):  # NaN, too, is not
         raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")

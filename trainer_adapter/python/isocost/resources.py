@@ -1,4 +1,4 @@
-"""What a loader holds that lives in threads and sockets."""
+"""The threads and sockets that a loader holds."""
 
 import os
 import weakref
@@ -9,9 +9,17 @@ from isocost.transform import Pipeline
 
 
 class Resources:
-    """What outlives the loader object until it is closed: client, node, a directory for its socket."""
+    """What lives until the loader is closed: the client, the node, and the directory of its socket.
+
+    Attributes:
+        pid: the process that these belong to.
+        closed: whether `close` was called.
+        forked_beside_a_node: of the class: whether this process was forked while a node ran in it, whose decoding
+            threads did not come along.
+    """
 
     live: "weakref.WeakSet[Resources]" = weakref.WeakSet()
+    forked_beside_a_node = False
 
     def __init__(self) -> None:
         self.client: Optional[Any] = None
@@ -19,12 +27,16 @@ class Resources:
         self.node: Optional[Any] = None
         self.directory: Optional[SocketDirectory] = None
         self.pid = os.getpid()
+        self.closed = False
         self._forgotten = False
         Resources.live.add(self)
 
     def close(self, grace_s: float) -> None:
+        """Leaves the node, and stops one that runs in this process, after up to `grace_s` seconds in which other ranks
+        may finish. Does nothing in a forked child."""
         if self.pid != os.getpid():
-            return  # the parent's
+            return
+        self.closed = True
         self.leave()
         node, self.node = self.node, None
         if node is not None:
@@ -34,7 +46,7 @@ class Resources:
             directory.remove()
 
     def leave(self) -> None:
-        """Closes the client and ends what uses it."""
+        """Closes the client, and ends the threads that use it."""
         client, self.client = self.client, None
         pipeline, self.pipeline = self.pipeline, None
         if client is not None:
@@ -42,12 +54,9 @@ class Resources:
         if pipeline is not None:
             pipeline.close()
 
-    #: Whether this process was forked while a node ran in it: its decoding threads did not come along.
-    forked_beside_a_node = False
-
     def forget(self) -> None:
-        """In a forked child, once: threads and sockets are the parent's; joining or freeing them would
-        hang."""
+        """Forgets threads and sockets in a forked child: they belong to the parent, and joining or freeing them would
+        block for ever."""
         if self._forgotten:
             return
         self._forgotten = True

@@ -1,4 +1,4 @@
-"""Steps in the form that the schedules of torch.distributed.pipelining take."""
+"""Training steps in the form that the schedules of torch.distributed.pipelining take."""
 
 import functools
 import inspect
@@ -13,18 +13,18 @@ _OF_THE_LOSS = ("labels", "loss_weights")
 
 
 class ScheduleStep:
-    """A step's microbatches as one rank of a pipeline takes them. A step of fewer microbatches than the
-    schedule has ends with some of padding alone.
+    """A step's microbatches as one rank of a pipeline takes them. A step of fewer microbatches than the schedule has
+    ends with microbatches of padding alone.
 
     Attributes:
         microbatches: list of Microbatch, as the loader gave them.
-        rows: of the LLM's tensors, for each microbatch of the schedule. Where that is more than the
-            microbatch has tokens, padding follows the last sample as a sequence of its own, in
-            `lengths`, `cu_seqlens` and `position_ids` too, without labels or weight.
+        rows: list of int, the rows of the LLM's tensors for each microbatch of the schedule. Where a microbatch has
+            fewer tokens, padding follows its last sample as a sequence of its own, in `lengths`, `cu_seqlens` and
+            `position_ids` too, without labels or weight.
         inputs: what `schedule.step(**inputs)` takes where it takes split microbatches (current torch):
-            arg_mbs: on the first stage (input_ids,); elsewhere the neighbour's activations come.
+            arg_mbs: on the first stage (input_ids,); elsewhere empty, since activations come from the neighbour.
             kwarg_mbs: this rank's other tensors, by their names; media are not padded.
-            target_mbs: on the last stage, for isocost.pipeline_loss; else None.
+            target_mbs: on the last stage what isocost.pipeline_loss takes; else None.
     """
 
     def __init__(self, microbatches: List[Microbatch], rows: List[int], inputs: Dict[str, Any]):
@@ -33,15 +33,15 @@ class ScheduleStep:
         self.inputs = inputs
 
     def run(self, schedule: Any, losses: Optional[List[Any]] = None) -> None:
-        """`schedule.step(**inputs)`, with stages told how many rows to receive. On the last stage `losses`
-        is filled with one loss for each microbatch of the schedule.
+        """Calls `schedule.step(**inputs)`, after it has told the stages how many rows to receive. On the last stage
+        `losses` is filled with one loss for each microbatch of the schedule.
 
         Raises ValueError for a schedule that divides gradients by the number of microbatches, and for
         microbatches of several shapes where a stage was not made by isocost.packed_stage."""
         if schedule.scale_grads:
-            raise ValueError("the schedule divides gradients by its number of microbatches, and the loss has been divided by "
-                             "the global batch's label tokens: make the schedule with scale_grads=False")
-        stages = getattr(schedule, "_stages", None) or [schedule._stage]  # no public way to them
+            raise ValueError("the schedule divides gradients by its number of microbatches, and the loss has been "
+                             "divided by the global batch's label tokens: make the schedule with scale_grads=False")
+        stages = getattr(schedule, "_stages", None) or [schedule._stage]  # noqa: SLF001
         for stage in stages:
             if hasattr(stage, "rows"):
                 stage.rows = self.rows
@@ -55,17 +55,18 @@ class ScheduleStep:
         # calls then, with lists, is private.
         for stage in stages:
             stage.clear_runtime_states()
-        schedule._step_microbatches(**self.inputs, losses=losses)
+        schedule._step_microbatches(**self.inputs, losses=losses)  # noqa: SLF001
 
 
 def packed_stage(module: Any, stage_index: int, num_stages: int, device: Any, **options: Any) -> Any:
-    """A torch.distributed.pipelining.PipelineStage that exchanges activations without padding: it
-    receives as many rows as each microbatch has tokens, which every stage knows from its own
-    `cu_seqlens`. Activations have tokens as first dimension, and are no DTensors. Arguments as of
-    PipelineStage; of `input_args` and `output_args` the number of rows does not matter. Torch itself
-    refuses these shapes under TORCH_DISTRIBUTED_DEBUG=DETAIL.
+    """Returns a torch.distributed.pipelining.PipelineStage that exchanges activations without padding: it receives as
+    many rows as each microbatch has tokens, which every stage knows from its own `cu_seqlens`.
 
-    Raises RuntimeError for a torch whose schedules take no split microbatches."""
+    Activations have tokens as first dimension, and are no DTensors. The arguments are those of PipelineStage; the
+    number of rows of `input_args` and `output_args` does not matter. Torch itself refuses these shapes under
+    TORCH_DISTRIBUTED_DEBUG=DETAIL.
+
+    Raises: RuntimeError for a torch whose schedules take no split microbatches."""
     return _packed_class()(module, stage_index, num_stages, device, **options)
 
 
@@ -78,13 +79,13 @@ def _packed_class() -> Any:
     except ImportError:
         pipelining = None
     if pipelining is None or not _takes_lists(pipelining.Schedule1F1B):
-        raise RuntimeError(f"packed_stage: the schedules of torch {torch.__version__} take no split microbatches: use a newer "
-                           "one, or torch's own stages with max_tokens of isocost.schedule_steps")
+        raise RuntimeError(f"packed_stage: the schedules of torch {torch.__version__} take no split microbatches: use "
+                           "a newer one, or torch's own stages with max_tokens of isocost.schedule_steps")
 
-    class PackedStage(pipelining.PipelineStage):
-        rows: List[int] = []  # of each microbatch
+    class PackedStage(pipelining.PipelineStage):  # type: ignore[misc]
+        rows: List[int] = []  # Of each microbatch.
 
-        # Buffers are allocated by these two, and by nothing public: each is replaced by one of the rows that come.
+        # These two allocate the buffers, and nothing public does: each buffer is replaced by one of the rows that come.
         def get_fwd_recv_ops(self, fwd_chunk_id: int) -> List[Any]:
             ops = super().get_fwd_recv_ops(fwd_chunk_id)
             return self._resized(ops, self.args_recv_info[fwd_chunk_id], fwd_chunk_id)
@@ -111,23 +112,21 @@ def _takes_lists(schedule: Any) -> bool:
 
 def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_token: int = 0,
                    timed: Union[Any, Iterable[Any], None] = None) -> Iterator[ScheduleStep]:
-    """The steps of one iteration over `loader`, for a schedule of torch.distributed.pipelining on this
-    rank.
+    """Returns an iterator over the steps of one iteration over `loader`, for a schedule of torch.distributed.pipelining
+    on this rank.
 
     Args:
-        loader: with a layout whose encoder, if it has one, stands in the LLM's first stage
+        loader: an isocost.DataLoader with a layout whose encoder, if it has one, stands in the LLM's first stage
             (`encoder_place` "llm").
-        max_tokens: None: microbatches stay as they are, for stages that isocost.packed_stage made. Else
-            they are padded to so many rows, as torch's own stages need, which exchange tensors of one
-            shape.
+        max_tokens: None: microbatches stay as they are, for stages that isocost.packed_stage made. A number: they are
+            padded to that many rows, as torch's own stages need, which exchange tensors of one shape.
         pad_token: input id of padding.
-        timed: the module of this rank's stage, or the modules of its stages (any iterable, a
-            torch.nn.ModuleList too): their forward and backward passes are measured and reported, less
-            what padding took. For schedules without a backward pass of weights alone. None: nothing
-            is measured.
+        timed: the module of this rank's stage, or the modules of its stages (any iterable, a torch.nn.ModuleList too).
+            Their forward and backward passes are measured and reported, less the share of padding. For schedules
+            without a backward pass of weights alone. None: nothing is measured.
 
-    Raises ValueError for a loader without layout, an encoder with ranks of its own or beyond the LLM's
-    first stage, and a microbatch of more than `max_tokens`; TypeError where `timed` is no module.
+    Raises: ValueError for a loader without layout, an encoder with ranks of its own or beyond the LLM's first stage,
+        and a microbatch of more than `max_tokens`; TypeError where `timed` is no module.
 
     Example:
         >>> stage = isocost.packed_stage(model, loader.place.stage, loader.layout.llm["pipeline"], device, group=group)
@@ -145,15 +144,17 @@ def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_
                          "embeddings by Microbatch.routes, or a layout with \"encoder_place\": \"llm\"")
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1):
         raise ValueError(f"schedule_steps: max_tokens = {max_tokens!r}: must be a whole number from 1")
-    modules = _modules(timed)
+    modules = stage_modules(timed)
     return _steps(loader, max_tokens, pad_token, StageTimers(modules) if modules else None)
 
 
-def _modules(timed: Any) -> List[Any]:
+def stage_modules(timed: Any) -> List[Any]:
+    """The modules that `timed` names. Raises TypeError for what is no module."""
     import torch
 
-    def is_one(module: Any) -> bool:  # and no list, whose hooks nothing calls
-        return isinstance(module, torch.nn.Module) and getattr(module.forward, "__func__", None) is not torch.nn.Module.forward
+    def is_one(module: Any) -> bool:  # A list is none, since nothing calls its hooks.
+        return (isinstance(module, torch.nn.Module)
+                and getattr(module.forward, "__func__", None) is not torch.nn.Module.forward)
 
     if timed is None:
         return []
@@ -165,8 +166,8 @@ def _modules(timed: Any) -> List[Any]:
         modules = [timed]
     for module in modules:
         if not is_one(module):
-            raise TypeError(f"schedule_steps: timed= has a {type(module).__name__}: it must be the module of this rank's stage, "
-                            "or a list of those of its stages, which the schedule calls")
+            raise TypeError(f"schedule_steps: timed= has a {type(module).__name__}: it must be the module of this "
+                            "rank's stage, or a list of those of its stages, which the schedule calls")
     return modules
 
 
@@ -186,15 +187,16 @@ def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,
             yield step
             if timers is not None:
                 for i, timed in enumerate(microbatches):
-                    loader._pending.add(timed, timers.of(i, _share(timed, step.rows[i])))
+                    loader.recorder.add(timed, timers.of(i, share_without_padding(timed, step.rows[i])))
             microbatches = []
-            del step  # before the next step's tensors come
+            del step  # Before the next step's tensors come.
     finally:
         if timers is not None:
             timers.remove()
 
 
-def _step(microbatches: List[Microbatch], count: int, stage: int, max_tokens: Optional[int], pad_token: int) -> ScheduleStep:
+def _step(microbatches: List[Microbatch], count: int, stage: int, max_tokens: Optional[int],
+          pad_token: int) -> ScheduleStep:
     tokens = [microbatch.tokens for microbatch in microbatches] + [0] * (count - len(microbatches))
     rows = [max_tokens or max(1, own) for own in tokens]
     tensors = [microbatch.tensors for microbatch in microbatches]
@@ -205,19 +207,19 @@ def _step(microbatches: List[Microbatch], count: int, stage: int, max_tokens: Op
 
 def _check(microbatch: Any, stage: int, max_tokens: Optional[int]) -> None:
     if not isinstance(microbatch, Microbatch):
-        raise TypeError(f"schedule_steps: collate= made a {type(microbatch).__name__} of a microbatch: leave it out, or have "
-                        "it return the isocost.Microbatch")
+        raise TypeError(f"schedule_steps: collate= made a {type(microbatch).__name__} of a microbatch: leave it out, "
+                        "or have it return the isocost.Microbatch")
     if "cu_seqlens" not in microbatch.tensors or (stage > 0 and "input_ids" in microbatch.tensors):
-        raise ValueError("schedule_steps: the layout cuts the encoder into several stages; how many rows these exchange, media "
-                         "decide, and stages of torch.distributed.pipelining exchange a fixed number: give the layout 'layers' "
-                         "that put the LLM's first one on the first stage")
+        raise ValueError("schedule_steps: the layout cuts the encoder into several stages; how many rows these "
+                         "exchange, media decide, and stages of torch.distributed.pipelining exchange a fixed number: "
+                         "give the layout 'layers' that put the LLM's first one on the first stage")
     if max_tokens is not None and microbatch.tokens > max_tokens:
-        raise ValueError(f"schedule_steps: {microbatch!r} has {microbatch.tokens} tokens, beyond max_tokens = {max_tokens}: "
-                         "raise it, or plan more microbatches")
+        raise ValueError(f"schedule_steps: {microbatch!r} has {microbatch.tokens} tokens, beyond max_tokens = "
+                         f"{max_tokens}: raise it, or plan more microbatches")
 
 
 def _padded(tensors: Dict[str, Any], tokens: int, rows: int, pad_token: int) -> Dict[str, Any]:
-    """A microbatch's tensors, those of the LLM with a sequence of padding at the end."""
+    """A microbatch's tensors; those of the LLM have a sequence of padding at the end."""
     import torch
 
     padding = rows - tokens
@@ -235,7 +237,7 @@ def _padded(tensors: Dict[str, Any], tokens: int, rows: int, pad_token: int) -> 
 
 
 def _emptied(tensors: Dict[str, Any]) -> Dict[str, Any]:
-    """Those of a microbatch without samples."""
+    """The tensors of a microbatch without samples."""
     llm = ("input_ids", "position_ids", "lengths", *_OF_THE_LOSS)
     empty = {name: tensors[name][:0] for name in llm if name in tensors}
     return dict(empty, cu_seqlens=tensors["cu_seqlens"].new_zeros(1))
@@ -244,20 +246,22 @@ def _emptied(tensors: Dict[str, Any]) -> Dict[str, Any]:
 def _inputs(padded: List[Dict[str, Any]], stage: int, global_label_tokens: int) -> Dict[str, Any]:
     import torch
 
-    of_arguments = ("input_ids",) if stage == 0 else ()
+    arguments = ("input_ids",) if stage == 0 else ()
     targets = None
     if "labels" in padded[0]:
-        # One tensor, for schedules infer shapes from it; float64 holds labels and weights exactly.
-        targets = [torch.stack([tensors["labels"].double(),
-                                tensors["loss_weights"].double() / max(1, global_label_tokens)], dim=1) for tensors in padded]
-    return {"arg_mbs": [tuple(tensors[name] for name in of_arguments) for tensors in padded],
-            "kwarg_mbs": [{name: tensor for name, tensor in tensors.items() if name not in (*of_arguments, *_OF_THE_LOSS)}
+        # One tensor, since schedules infer shapes from it. float64 holds labels and weights exactly.
+        label_tokens = max(1, global_label_tokens)
+        targets = [torch.stack([tensors["labels"].double(), tensors["loss_weights"].double() / label_tokens], dim=1)
+                   for tensors in padded]
+    elsewhere = (*arguments, *_OF_THE_LOSS)
+    return {"arg_mbs": [tuple(tensors[name] for name in arguments) for tensors in padded],
+            "kwarg_mbs": [{name: tensor for name, tensor in tensors.items() if name not in elsewhere}
                           for tensors in padded],
             "target_mbs": targets}
 
 
-def _share(microbatch: Microbatch, rows: int) -> float:
-    """Of the measured seconds, what would have passed without padding, were the LLM's in proportion to
+def share_without_padding(microbatch: Microbatch, rows: int) -> float:
+    """The fraction of the measured seconds that would have passed without padding, were the LLM's in proportion to
     rows."""
     llm, whole = microbatch.predicted["llm"], sum(microbatch.predicted.values())
     padded = whole - llm + llm * rows / max(1, microbatch.tokens)

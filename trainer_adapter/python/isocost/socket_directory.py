@@ -10,19 +10,19 @@ import time
 
 _PREFIX = "isocost-node-"
 _LOCK = "lock"
-_MOST_BYTES = 80  # of the directory: a socket's whole path has some 107
-_YOUNG_S = 60.0  # a directory is made before it is locked
+_MOST_BYTES = 80  # Of the directory's path; that of a socket has room for some 107.
+_YOUNG_S = 60.0  # Younger directories are left alone, since a directory is made before it is locked.
 
 
 class SocketDirectory:
-    """Of this user alone. A process that is killed leaves its directory behind, with a lock that nobody
-    holds: the next one to make such a directory removes it."""
+    """A directory of this user alone. A process that is killed leaves its directory behind, with a lock that nobody
+    holds; the next process that makes such a directory removes it."""
 
     def __init__(self) -> None:
         _remove_abandoned()
         self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=_parent())
         self._lock = os.open(os.path.join(self.path, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        with contextlib.suppress(OSError):  # no locks there: then nobody takes it for abandoned
+        with contextlib.suppress(OSError):  # Where there are no locks, nobody takes it for abandoned.
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:
@@ -30,7 +30,7 @@ class SocketDirectory:
         os.close(self._lock)
 
     def forget(self) -> None:
-        """In a forked child, lest it hold the parent's lock when that has gone."""
+        """Lets go of the lock in a forked child, which would hold it when the parent has gone."""
         os.close(self._lock)
 
 
@@ -54,7 +54,7 @@ def _is_abandoned(entry: "os.DirEntry[str]") -> bool:
         if time.time() - status.st_mtime < _YOUNG_S:
             return False
         lock = os.open(os.path.join(entry.path, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except FileNotFoundError:  # killed before it was locked, or removed meanwhile
+    except FileNotFoundError:  # Its process was killed before it was locked, or it was removed meanwhile.
         return os.path.isdir(entry.path)
     except OSError:
         return False

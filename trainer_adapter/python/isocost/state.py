@@ -1,7 +1,7 @@
-"""Where training stands: one small state for the whole job, not one a rank."""
+"""The state of a training job: one small state for the whole job."""
 
 import base64
-from typing import Any, Dict, NamedTuple
+from typing import Any, Dict, Mapping, NamedTuple
 
 VERSION = 1
 
@@ -9,9 +9,11 @@ VERSION = 1
 class State(NamedTuple):
     """The first step that is not trained yet.
 
-    `cursor` is the fingerprint of what steps are counted in: data set, seed, shuffle, global batch
-    size, tail. A node that has another one refuses the state. `learnt` is the cost model's, as the
-    node sent it last; opaque.
+    Attributes:
+        cursor: the fingerprint of what steps are counted in: data set, seed, shuffle, global batch size, tail. A node
+            that has another one refuses the state.
+        epoch, step: int, from 0.
+        cost_model_state: what the node sent last of its cost model; opaque.
     """
 
     cursor: int
@@ -27,9 +29,9 @@ class State(NamedTuple):
         return state
 
     @staticmethod
-    def from_dict(state: Dict[str, Any]) -> "State":
+    def from_dict(state: Mapping[str, Any]) -> "State":
         """Raises ValueError that names the field."""
-        if not isinstance(state, dict) or "version" not in state:
+        if not isinstance(state, Mapping) or "version" not in state:
             raise ValueError("load_state_dict: this is no state of an isocost.DataLoader (it has no 'version')")
         if state["version"] != VERSION:
             raise ValueError(
@@ -41,12 +43,12 @@ class State(NamedTuple):
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"load_state_dict: the state is damaged: {error!r}") from None
         if not (0 <= result.cursor < 2**64 and 0 <= result.epoch < 2**32 and 0 <= result.step < 2**32):
-            raise ValueError(f"load_state_dict: the state is damaged: cursor {result.cursor:x}, epoch {result.epoch} or step "
-                             f"{result.step} is out of range")
+            raise ValueError(f"load_state_dict: the state is damaged: cursor {result.cursor:x}, epoch {result.epoch} "
+                             f"or step {result.step} is out of range")
         return result
 
 
 def _whole(number: Any) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(f"{number!r} is no whole number")
-    return number
+    return int(number)

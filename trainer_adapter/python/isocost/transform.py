@@ -1,75 +1,103 @@
-"""Python code of the user between the client and the training loop, in background threads."""
+"""Runs the user's functions between the client and the training loop, in background threads."""
 
+import json
 import queue
 import threading
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from isocost.loss import IGNORED_LABEL
-from isocost.microbatch import MODULES, Microbatch, argument_name, torch_tensors
+from isocost.microbatch import MODULES, RawSample, argument_name, torch_tensors
 from isocost.workers import Result, Workers
 
 
-class Sample:
-    """What `transform=` is called with.
+class Part(NamedTuple):
+    """One medium of a sample.
 
     Attributes:
-        id: number of the sample in the data set.
-        weight: in the loss; 0 for a repeat.
-        text: the sample's text parts, joined; a character that the recipe's limit cut is left out. With a
-            layout of several stages the LLM's first one has it, others raise ValueError.
-        tensors: {name: torch tensor}, this sample's rows of the microbatch's tensors; not to be
-            written into.
+        modality: "image", "video", "audio" or "text".
+        grid: rows and columns of patches of an image, or of each frame of a video; None for other modalities.
+        timestamps: list of float, the seconds in the video at which its frames were taken; empty for other modalities.
     """
 
-    __slots__ = ("id", "weight", "tensors")
+    modality: str
+    grid: Optional[Tuple[int, int]]
+    timestamps: List[float]
 
-    def __init__(self, sample_id: int, weight: float, tensors: Dict[str, Any]):
-        self.id = sample_id
-        self.weight = weight
+
+class Sample:
+    """A sample, as `transform=` receives it.
+
+    Attributes:
+        id: int, the sample's number in the data set.
+        key: str, "SHARD/KEY": the shard's file name, and the name that the sample's members share in it.
+        weight: float, the sample's weight in the loss; 0 for a repeat.
+        parts: list of Part, the sample's media in the order in which the model sees them.
+        tensors: {name: torch tensor}, this sample's rows of the microbatch's tensors; not to be written into.
+    """
+
+    __slots__ = ("_json", "id", "key", "parts", "tensors", "weight")
+
+    def __init__(self, raw: RawSample, tensors: Dict[str, Any]):
+        self.id = raw.id
+        self.key = raw.key
+        self.weight = raw.weight
+        self.parts = [Part(modality, (rows, columns) if rows else None, timestamps)
+                      for modality, rows, columns, timestamps in raw.parts]
         self.tensors = tensors
+        self._json = raw.json
+
+    @property
+    def json(self) -> Optional[Dict[str, Any]]:
+        """The sample's JSON member, parsed anew each time; None where it has none."""
+        return dict(json.loads(self._json)) if self._json else None
 
     @property
     def text(self) -> str:
+        """The sample's text parts, joined. A character that the recipe's limit cut is left out. Raises ValueError on a
+        stage that receives no text; with a layout of several stages the LLM's first one does."""
         tokens = self.tensors.get("input_ids")
         if tokens is None:
             raise ValueError("this stage has no text: the LLM's first one receives input_ids")
         return bytes(tokens[tokens < 256].tolist()).decode(errors="ignore")
 
+    def __repr__(self) -> str:
+        return f"<isocost.Sample {self.id}: {self.key!r}, {', '.join(self.tensors)}>"
+
 
 Transform = Callable[[Sample], Optional[Mapping[str, Any]]]
 
-# Those of the recipe that samples have.
-_SAMPLES = {"input_ids", "labels", "position_ids", "lengths", "vision_patches", "vision_grids", "vision_lengths", "audio_mel",
-            "audio_lengths"}
-# What follows from the samples' weights and lengths.
+# Tensors of the recipe that samples have rows of.
+_SAMPLES = {"input_ids", "labels", "position_ids", "lengths", "vision_patches", "vision_grids", "vision_lengths",
+            "audio_mel", "audio_lengths"}
+# Tensors that follow from the samples' weights and lengths.
 _DERIVED = {"loss_weights", *(argument_name(f"{module}.cu_seqlens") for module in MODULES)}
 
 
 def cut(raw: Any, tensors: Dict[str, Any]) -> List[Sample]:
-    """The samples of a microbatch, views of its tensors."""
+    """The samples of a microbatch, as views of its tensors."""
     names = [argument_name(name) for name, _tensor in raw.tensors[:raw.announced]]
     first = dict.fromkeys(names, 0)
     samples = []
     rows = iter(raw.rows)
-    for sample_id, weight, _labels in raw.samples:
+    for entry in raw.samples:
         parts = {}
         for name in names:
             count = next(rows)
             if count:
                 parts[name] = tensors[name][first[name]:first[name] + count]
             first[name] += count
-        samples.append(Sample(sample_id, weight, parts))
+        samples.append(Sample(RawSample(*entry), parts))
     return samples
 
 
 def apply(transform: Transform, sample: Sample, label_tokens: int, whole: bool) -> Dict[str, Any]:
-    """The sample's tensors after the transform. Raises TypeError and ValueError that name the sample
-    where it returned something else, or its lengths contradict each other, the plan, or, where the
-    sample is not here as a whole, what other stages have."""
+    """Returns the sample's tensors after the transform. Raises TypeError and ValueError that name the sample where it
+    returned something else, or its lengths contradict each other, the plan, or what other stages have."""
     try:
         changes = transform(sample)
     except Exception as error:
-        raise RuntimeError(f"transform= failed for sample {sample.id}: {type(error).__name__}: {error}") from error
+        raise RuntimeError(f"transform= failed for sample {sample.id} ({sample.key}): {type(error).__name__}: "
+                           f"{error}") from error
     _check(sample, changes)
     tensors = dict(sample.tensors, **(changes or {}))
     if not whole:
@@ -78,8 +106,9 @@ def apply(transform: Transform, sample: Sample, label_tokens: int, whole: bool) 
         _complete_text(sample, tensors, changes)
     labels = int((tensors["labels"] != IGNORED_LABEL).sum()) if "labels" in tensors else label_tokens
     if labels != label_tokens:
-        raise ValueError(f"transform= gives sample {sample.id} {labels} label tokens where the plan counts {label_tokens}: "
-                         "announce the count by lengths=, since the loss is divided by that of the whole global batch")
+        raise ValueError(f"transform= gives sample {sample.id} {labels} label tokens where the plan counts "
+                         f"{label_tokens}: announce the count by lengths=, since the loss is divided by that of the "
+                         "whole global batch")
     return tensors
 
 
@@ -106,10 +135,11 @@ def _check_part(sample: Sample, changes: Mapping[str, Any]) -> None:
         if name.endswith("lengths"):
             raise ValueError(f"{said}, which other stages of the layout have, too: leave it out")
         if own is None and name in _SAMPLES:
-            raise ValueError(f"{said}, which it does not have at this stage: change what is in `tensors`, or add other names")
+            raise ValueError(f"{said}, which it does not have at this stage: change what is in `tensors`, or add other "
+                             "names")
         if own is not None and len(tensor) != len(own):
-            raise ValueError(f"{said} of {len(tensor)} rows where it has {len(own)}: other stages of the layout count on them, "
-                             "so they must stay as many")
+            raise ValueError(f"{said} of {len(tensor)} rows where it has {len(own)}: other stages of the layout count "
+                             "on them, so they must stay as many")
 
 
 def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str, Any]) -> None:
@@ -129,9 +159,8 @@ def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str
 
 
 def pack(samples: List[Tuple[Sample, Dict[str, Any]]], announced: List[str]) -> Dict[str, Any]:
-    """The tensors of several samples, one after the other, and what follows from them. Those that a
-    transform adds to the `announced` ones every sample must have: nobody could tell whose rows are
-    whose."""
+    """Returns the tensors of several samples, one after the other, and what follows from them. Raises ValueError where
+    a transform adds a tensor to some samples alone: nobody could tell whose rows are whose."""
     import torch
 
     columns: Dict[str, List[Any]] = {}
@@ -150,7 +179,8 @@ def pack(samples: List[Tuple[Sample, Dict[str, Any]]], announced: List[str]) -> 
             sums = torch.cat([lengths.new_zeros(1), lengths.cumsum(0, dtype=torch.int32)])
             packed[argument_name(f"{module}.cu_seqlens")] = sums
     if "loss_weights" in announced:
-        packed["loss_weights"] = torch.cat([torch.full((len(tensors["labels"]),), sample.weight) for sample, tensors in samples])
+        packed["loss_weights"] = torch.cat([torch.full((len(tensors["labels"]),), sample.weight)
+                                            for sample, tensors in samples])
     return packed
 
 
@@ -164,42 +194,44 @@ def _joined(name: str, column: List[Any]) -> Any:
                          f"{sorted({tuple(tensor.shape[1:]) for tensor in column})}") from error
 
 
-Finish = Callable[[Any, Dict[str, Any]], Tuple[Microbatch, Any]]
+Finish = Callable[[Any, Dict[str, Any]], Tuple[Any, Any]]
 
 
 class Pipeline:
-    """Takes raw microbatches ahead of the loop, transforms their samples, and has `finish` make of raw
-    microbatch and tensors what is handed out; all in background threads, in order, from the first
-    `next` on. `close` ends these after the client was closed."""
+    """Takes raw microbatches ahead of the loop, transforms their samples, and has `finish` make of raw microbatch and
+    tensors what is handed out. All of this runs in background threads, in order, from the first `next` on."""
 
     def __init__(self, client: Any, transform: Optional[Transform], whole: bool, finish: Finish, ahead: int):
         self._client = client
         self._transform = transform
-        self._whole = whole  # samples, not what a stage has of them
+        self._whole = whole  # Samples are here as a whole, not only what a stage has of them.
         self._finish = finish
         self._workers = Workers("isocost-transform")
         self._started = False
-        self._running = threading.Lock()  # held by the one thread that pulls
+        self._running = threading.Lock()  # Held by the one thread that pulls.
         self._thread: Optional[threading.Thread] = None
         self._closing = False
-        self._room: "queue.SimpleQueue[None]" = queue.SimpleQueue()  # an entry for each that may be taken ahead
+        # An entry for each microbatch that may be taken ahead.
+        self._room: "queue.SimpleQueue[None]" = queue.SimpleQueue()
         for _ in range(ahead):
             self._room.put(None)
-        # A chain in which nothing is ever taken out: who is interrupted finds it as it was. Each link
-        # gives what is handed out, as a Result, and the next link.
+        # A chain from which nothing is ever taken out, so that an interrupted wait finds it as it was. Each link holds
+        # what is handed out, as a Result, and the next link.
         self._link = self._last = Result()
 
-    def next(self) -> Tuple[Optional[Microbatch], Any]:
-        """A microbatch and what is handed out for it; at the end of an epoch None, and that end. An
-        interrupt loses nothing, and what failed fails again for who asks again."""
+    def next(self) -> Tuple[Any, Any]:
+        """Returns a microbatch and what is handed out for it; at the end of an epoch None, and that end. Blocks until
+        it is there. An interrupt loses nothing, and what failed fails again at the next call."""
         self._start()
         handed_out, link = self._link.get()
-        result = handed_out.get()
+        result: Tuple[Any, Any] = handed_out.get()
         self._room.put(None)
         self._link = link
         return result
 
     def close(self) -> None:
+        """Ends the threads, once the client is closed. Blocks until calls of the user's functions that have begun
+        return."""
         self._closing = True
         self._room.put(None)
         if self._thread is not None:
@@ -209,14 +241,14 @@ class Pipeline:
     def _start(self) -> None:
         if not self._started:
             threading.Thread(target=self._run, name="isocost-pipeline", daemon=True).start()
-            self._started = True  # not where an interrupt met the line above
+            self._started = True  # Not where an interrupt met the line above.
 
     def _run(self) -> None:
         if not self._running.acquire(blocking=False):
-            return  # started a second time, after an interrupt
+            return  # It was started a second time, after an interrupt.
         self._thread = threading.current_thread()
         if not self._closing:
-            self._workers.start()  # here, for interrupts meet the main thread alone
+            self._workers.start()  # Here, since interrupts meet the main thread alone.
             self._pull()
 
     def _pull(self) -> None:
@@ -233,18 +265,19 @@ class Pipeline:
                 self._append(_set((None, end)))
                 if end["last_epoch"]:
                     return
-        except BaseException as error:  # handed to the loop
+        except BaseException as error:  # The loop gets it.
             self._append(_failed(error))
 
     def _submit(self, raw: Any) -> Result:
         tensors = torch_tensors(raw)
         if self._transform is None:
             return self._workers.submit(self._finish, raw, tensors)
-        # These begin before what waits for them.
-        parts = [(sample, self._workers.submit(apply, self._transform, sample, entry[2], self._whole))
-                 for sample, entry in zip(cut(raw, tensors), raw.samples)]
+        # These begin before `finish`, which waits for them.
+        label_tokens = [RawSample(*entry).label_tokens for entry in raw.samples]
+        parts = [(sample, self._workers.submit(apply, self._transform, sample, count, self._whole))
+                 for sample, count in zip(cut(raw, tensors), label_tokens)]
 
-        def finish() -> Tuple[Microbatch, Any]:
+        def finish() -> Tuple[Any, Any]:
             return self._finish(raw, pack([(sample, part.get()) for sample, part in parts], list(tensors)))
 
         return self._workers.submit(finish)

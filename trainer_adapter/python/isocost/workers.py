@@ -7,8 +7,8 @@ from typing import Any, Callable, List
 
 
 class Result:
-    """As a Future, for one waiter whom an interrupt may meet anywhere: a wait that was cut short can
-    be begun again, which Python's conditions do not promise."""
+    """A value that another thread sets, for one waiter. An interrupt may cut a wait short at any point, and the wait
+    can be begun again, which Python's conditions do not promise."""
 
     __slots__ = ("_set", "_is_set", "_value", "_error")
 
@@ -28,9 +28,9 @@ class Result:
         self._finish()
 
     def get(self) -> Any:
-        """Waits. Raises what failed, each time."""
+        """Blocks until the value is there, and returns it. Raises what failed, each time it is called."""
         while not self._is_set:
-            self._set.acquire(timeout=0.1)  # a signal that comes just before a wait does not end it
+            self._set.acquire(timeout=0.1)  # A signal that comes just before a wait does not end it.
         if self._error is not None:
             raise self._error
         return self._value
@@ -41,8 +41,8 @@ class Result:
 
 
 class Workers:
-    """As a ThreadPoolExecutor, but of daemon threads: one that is left open at the interpreter's exit
-    does not run what is queued first."""
+    """Threads that run tasks, one for each core. They are daemon threads: where they are left open at the interpreter's
+    exit, what is queued does not run first."""
 
     def __init__(self, name: str):
         self._name = name
@@ -55,13 +55,13 @@ class Workers:
             self._threads[-1].start()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Result:
-        """Tasks begin in the order in which they were submitted."""
+        """Queues a task and returns its result. Tasks begin in the order in which they were submitted."""
         result = Result()
         self._tasks.put((result, function, arguments))
         return result
 
     def close(self) -> None:
-        """Cancels what has not begun and waits for what has."""
+        """Cancels tasks that have not begun, and blocks until those that have are done."""
         while True:
             try:
                 result, _function, _arguments = self._tasks.get_nowait()
@@ -81,5 +81,5 @@ class Workers:
             result, function, arguments = task
             try:
                 result.set(function(*arguments))
-            except BaseException as error:  # for who waits for the result
+            except BaseException as error:  # Whoever waits for the result gets it.
                 result.fail(error)

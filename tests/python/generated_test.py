@@ -1,0 +1,98 @@
+"""The generated files, which are the typed settings of a node and the extension module's stub."""
+
+import dataclasses
+import importlib.util
+import pathlib
+import unittest
+
+import isocost
+from isocost import _isocost, arguments
+from support import ShardTest
+
+GENERATORS = pathlib.Path(__file__).parents[2] / "trainer_adapter" / "python" / "generate"
+
+
+def generator(name):
+    spec = importlib.util.spec_from_file_location(name, GENERATORS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Files(unittest.TestCase):
+    maxDiff = None
+
+    def check(self, name):
+        module = generator(name)
+        self.assertEqual(module.FILE.read_text(), module.text(), f"run {GENERATORS / name}.py, whose docstring says "
+                                                                 "how")
+
+    def test_node_options(self):
+        self.check("node_options")
+
+    def test_stub(self):
+        self.check("stub")
+
+
+class Settings(ShardTest):
+    OTHERS = isocost.NodeOptions(
+        recipe=isocost.RecipeOptions(max_image_patches=512, max_frame_patches=256, video_fps=2.5, max_video_frames=4,
+                                     max_audio_seconds=3.5, max_text_tokens=100),
+        balance="tokens", lookahead=2, steps=2, tail="drop", padded=("vision", "llm"), correct=False,
+        on_bad_sample="replace", max_bad_samples=3, max_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
+        workers=1, plan_ahead=1, metrics="0")
+
+    def test_defaults_are_the_tables(self):
+        table = {name: default for name, _value, _text, default in _isocost.option_table()}
+        decided = generator("node_options").OF_THE_LOADER
+        settings = arguments.node_settings(None, {})
+        self.assertEqual(set(settings), set(table) - decided)
+        self.assertEqual({name for name in settings if settings[name] != table[name] and name != "bad_samples_file"},
+                         {"recipe.video_fps", "recipe.max_audio_seconds"})  # of floats 1 is written as 1.0
+        for name in ("recipe.video_fps", "recipe.max_audio_seconds"):
+            self.assertEqual(float(settings[name]), float(table[name]))
+
+    def test_every_setting_but_files_reaches_the_node(self):
+        changed = {field.name for field in dataclasses.fields(self.OTHERS)
+                   if getattr(self.OTHERS, field.name) != getattr(isocost.NodeOptions(), field.name)}
+        self.assertEqual({field.name for field in dataclasses.fields(self.OTHERS)} - changed,
+                         {"profile", "correction_file", "bad_samples_file", "index_dir"})
+        files = {name: self.directory / name for name in ("correction_file", "bad_samples_file", "index_dir")}
+        options = dataclasses.replace(self.OTHERS, **files)
+        with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, node=options) as loader:
+            microbatches = list(loader)
+            self.assertEqual(loader.stats()["node"]["bad"], 0)
+        self.assertEqual({microbatch.step for microbatch in microbatches}, {0, 1})
+        self.assertLessEqual(max(int(lengths.max()) for microbatch in microbatches
+                                 for lengths in [microbatch.get("vision_lengths")] if lengths is not None), 512)
+        self.assertTrue(list((self.directory / "index_dir").iterdir()))
+
+    def test_a_recipe_has_a_short_form(self):
+        short = arguments.node_settings(isocost.NodeOptions(recipe="native28"), {})
+        self.assertEqual(short, arguments.node_settings(None, {"recipe": isocost.RecipeOptions()}))
+
+    def test_what_is_given_directly_joins_the_others(self):
+        settings = arguments.node_settings(self.OTHERS, {"profile": pathlib.Path("a.json"), "workers": None})
+        self.assertEqual((settings["profile"], settings["workers"], settings["padded"], settings["correct"]),
+                         ("a.json", "1", "vision,llm", "off"))
+
+    def test_what_is_given_twice_is_refused(self):
+        for name, value in (("workers", 1), ("memory", "1GiB"), ("recipe", "native28")):
+            with self.assertRaisesRegex(ValueError, f"^{name}= and node=isocost.NodeOptions\\({name}=...\\) say the "
+                                                    "same"):
+                isocost.DataLoader(self.shards, node=self.OTHERS, **{name: value})
+
+    def test_other_types_are_refused(self):
+        for options, pattern in (({"node": {"workers": 2}}, "^node = {'workers': 2}: must be an isocost.NodeOptions"),
+                                 ({"recipe": 28}, "^recipe = 28: must be a recipe's name or"),
+                                 ({"node": isocost.NodeOptions(recipe=None)}, "^recipe = None")):
+            with self.assertRaisesRegex(TypeError, pattern):
+                isocost.DataLoader(self.shards, **options)
+
+    def test_they_are_frozen(self):
+        with self.assertRaises(dataclasses.FrozenInstanceError):
+            self.OTHERS.workers = 3
+
+
+if __name__ == "__main__":
+    unittest.main()

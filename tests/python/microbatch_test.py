@@ -1,0 +1,120 @@
+"""What is handed out: a microbatch as a mapping of its tensors, and what is known of its samples."""
+
+import json
+import pathlib
+import subprocess
+import tarfile
+import unittest
+from collections.abc import Mapping
+
+import torch
+
+import isocost
+from support import PROGRAM, TIMEOUT, ShardTest, png
+
+
+def names(shards):
+    """SHARD/KEY of the samples of all shards, in order, as the members of the shards say."""
+    keys = {}
+    for shard in sorted(pathlib.Path(shards).glob("*.tar")):
+        with tarfile.open(shard) as tar:
+            for member in tar:
+                keys[f"{shard.name}/{member.name.partition('.')[0]}"] = None
+    return list(keys)
+
+
+class AsMapping(ShardTest):
+    def microbatch(self):
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
+        self.addCleanup(loader.close)
+        return next(iter(loader))
+
+    def test_it_shows_its_tensors(self):
+        microbatch = self.microbatch()
+        self.assertIsInstance(microbatch, Mapping)
+        self.assertEqual(list(microbatch), list(microbatch.tensors))
+        self.assertEqual(len(microbatch), len(microbatch.tensors))
+        self.assertIs(microbatch["input_ids"], microbatch.tensors["input_ids"])
+        self.assertIn("labels", microbatch)
+        self.assertNotIn("pixels", microbatch)
+        self.assertIsNone(microbatch.get("pixels"))
+        with self.assertRaises(KeyError):
+            microbatch["pixels"]
+
+    def test_a_model_takes_it_as_keywords(self):
+        def model(input_ids, cu_seqlens, **others):
+            return len(input_ids), len(cu_seqlens), set(others)
+
+        microbatch = self.microbatch()
+        tokens, bounds, others = model(**microbatch)
+        self.assertEqual((tokens, bounds - 1), (microbatch.tokens, len(microbatch.sample_ids)))
+        self.assertEqual(others | {"input_ids", "cu_seqlens"}, set(microbatch.tensors))
+
+    def test_equality_and_hash_are_those_of_the_object(self):
+        loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
+        self.addCleanup(loader.close)
+        first, second = iter(loader).__next__(), None
+        self.assertEqual(len({first}), 1)
+        self.assertTrue(first == first)
+        second = isocost.Microbatch.__new__(isocost.Microbatch)
+        self.assertFalse(first == second)
+
+    def test_to_moves_what_it_shows(self):
+        microbatch = self.microbatch()
+        microbatch.to("meta")
+        self.assertEqual({tensor.device for tensor in microbatch.values()}, {torch.device("meta")})
+
+    def test_its_text(self):
+        microbatch = self.microbatch()
+        counts = rf"{len(microbatch.sample_ids)} samples, {microbatch.tokens} tokens, \d+ label tokens"
+        self.assertRegex(repr(microbatch), f"^<isocost.Microbatch: epoch 0, step 0, index 0, {counts}>$")
+
+
+class Samples(ShardTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        files = cls.directory / "media"
+        files.mkdir()
+        (files / "a.txt").write_text("one")
+        (files / "a.json").write_text(json.dumps({"text": "two", "weight": 0.5, "source": {"page": 3}}))
+        (files / "b.png").write_bytes(png(84, 56, 1))
+        (files / "b.txt").write_text("a picture")
+        subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=duration=3:size=112x56:rate=10",
+                        "-pix_fmt", "yuv420p", files / "c.mp4"], check=True, timeout=TIMEOUT)
+        cls.media = cls.directory / "media_shards"
+        subprocess.run([PROGRAM, "make-shards", files, cls.media], check=True, capture_output=True, timeout=TIMEOUT)
+
+    def test_keys_are_those_of_the_shards(self):
+        keys = names(self.shards)
+        with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
+            seen = [(sample, key) for microbatch in loader
+                    for sample, key in zip(microbatch.sample_ids, microbatch.sample_keys)]
+        self.assertEqual(sorted(seen), list(enumerate(keys)))
+
+    def test_a_transform_knows_key_json_and_parts(self):
+        seen = {}
+        with isocost.DataLoader(self.media, global_batch_size=3, microbatches=1, shuffle=False,
+                                recipe=isocost.RecipeOptions(video_fps=2),
+                                transform=lambda sample: seen.setdefault(sample.key, sample) and None) as loader:
+            list(loader)
+        shard = names(self.media)[0].partition("/")[0]
+        self.assertEqual(sorted(seen), [f"{shard}/a", f"{shard}/b", f"{shard}/c"])
+        a, b, c = (seen[key] for key in sorted(seen))
+        self.assertEqual(a.json, {"text": "two", "weight": 0.5, "source": {"page": 3}})
+        self.assertEqual((a.weight, b.json, c.json), (0.5, None, None))
+        self.assertEqual({part.modality for part in a.parts}, {"text"})
+        self.assertEqual([part.grid for part in a.parts], [None] * len(a.parts))
+        (picture,) = [part for part in b.parts if part.modality == "image"]
+        self.assertEqual(picture.grid, tuple(b.tensors["vision_grids"][0].tolist()))
+        self.assertEqual(picture.timestamps, [])
+        (video,) = c.parts
+        self.assertEqual((video.modality, video.grid), ("video", tuple(c.tensors["vision_grids"][0].tolist())))
+        self.assertEqual(len(video.timestamps), len(c.tensors["vision_grids"]))
+        self.assertEqual(video.timestamps, sorted(video.timestamps))
+        self.assertLess(video.timestamps[-1], 3)
+        self.assertIn(f"{c.id}: {c.key!r}", repr(c))
+
+
+if __name__ == "__main__":
+    unittest.main()

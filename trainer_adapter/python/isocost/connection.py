@@ -1,0 +1,168 @@
+"""A loader's connection to its node, and the way of a microbatch from there to the loop."""
+
+import functools
+import json
+import os
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from isocost import _isocost
+from isocost.errors import ClosedError
+from isocost.microbatch import Microbatch, torch_tensors
+from isocost.profile import hardware
+from isocost.replicas import Replicas
+from isocost.resources import Resources
+from isocost.state import State
+from isocost.transform import Pipeline, Transform
+
+
+class Preparation(NamedTuple):
+    """What is done to a microbatch before the loop has it.
+
+    Attributes:
+        transform, collate: the user's functions, or None.
+        whole: whether this rank has the samples as a whole, not only what its stage consumes.
+        pin: whether tensors go to pinned memory.
+        ahead: number of microbatches that wait ready for the loop.
+    """
+
+    transform: Optional[Transform]
+    collate: Optional[Callable[[Microbatch], Any]]
+    whole: bool
+    pin: bool
+    ahead: int
+
+
+class Address(NamedTuple):
+    """Where the node listens, and as whom this process connects.
+
+    Attributes:
+        endpoint: of the node; "" at members of a replica group that do not connect.
+        rank, world_size: the receiver that this process is, and how many there are.
+        layout: the layout's fingerprint; 0: there is none.
+        connect_timeout: in seconds.
+        curve_server_key, curve_secret_key: key files, or "".
+    """
+
+    endpoint: str
+    rank: int
+    world_size: int
+    layout: int
+    connect_timeout: float
+    curve_server_key: str
+    curve_secret_key: str
+
+
+class Connection:
+    """Connects when it is first used, and again after `restart`. Only the thread that uses the loader calls it.
+
+    Attributes:
+        start: where the connection begins; its cursor is the node's once it is connected.
+    """
+
+    def __init__(self, resources: Resources, address: Address, replica_group: Any, preparation: Preparation):
+        self.start = State(0, 0, 0)
+        self._resources = resources
+        self._address = address
+        self._replica_group = replica_group
+        self._preparation = preparation
+
+    def check_process(self) -> None:
+        """Raises RuntimeError in a process that was forked from the one that made the loader."""
+        if self._resources.pid != os.getpid():
+            raise RuntimeError("this isocost.DataLoader was made before the process forked: make it in the process "
+                               "that uses it")
+
+    def client(self) -> Any:
+        """Returns the client. Blocks until it is connected."""
+        self.check_process()
+        if self._resources.closed:
+            raise ClosedError("the loader is closed")
+        if self._resources.client is None:
+            client = self._connect() if self._replica_group is None else Replicas(self._replica_group, self._connect)
+            self.start = self.start._replace(cursor=client.welcome()["cursor"])
+            self._resources.pipeline = self._pipeline(client)
+            self._resources.client = client  # Last, so that an interrupt before begins again.
+        return self._resources.client
+
+    def welcome(self) -> Dict[str, Any]:
+        """Returns what the node says of itself. Blocks until the client is connected."""
+        welcome: Dict[str, Any] = self.client().welcome()
+        return welcome
+
+    def counts(self) -> Dict[str, Any]:
+        """Bytes copied from the socket into tensors, and bytes of tensors that are held; "node" has the summary of a
+        node in this process."""
+        self.check_process()
+        client, node = self._resources.client, self._resources.node
+        counts: Dict[str, Any] = {"bytes_copied": client.bytes_copied() if client is not None else 0,
+                                  "bytes_in_use": client.bytes_in_use() if client is not None else 0}
+        if node is not None:
+            counts["node"] = json.loads(node.summary())
+        return counts
+
+    @property
+    def state(self) -> str:
+        """For people: "closed", "connected" or "not connected"."""
+        if self._resources.closed:
+            return "closed"
+        return "not connected" if self._resources.client is None else "connected"
+
+    def restart(self, start: State) -> None:
+        """Leaves the node. The next use connects again, and begins at `start`."""
+        self.check_process()
+        self.start = start
+        self._resources.leave()
+
+    def receive(self) -> Tuple[Optional[Microbatch], Any]:
+        """Returns a microbatch and what is handed out for it, or None and the end of an epoch. Blocks until it is
+        there."""
+        client = self.client()
+        pipeline = self._resources.pipeline
+        if self._replica_group is None:
+            if pipeline is not None:
+                return pipeline.next()
+            raw, rest = _next(client)
+        else:
+            raw, rest = client.next(lambda: _next(client.client) if pipeline is None else pipeline.next())
+        return (None, rest) if raw is None else finished(self._preparation, raw, rest)
+
+    def report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
+        """Sends measured seconds, in the order of MODULES."""
+        self.client().report(microbatch.epoch, microbatch.step, microbatch.index, seconds, forward)
+
+    def _connect(self) -> Any:
+        address = self._address
+        return _isocost.Client(endpoint=address.endpoint, rank=address.rank, world_size=address.world_size,
+                               layout=address.layout, prefetch=self._preparation.ahead,
+                               connect_timeout_s=address.connect_timeout, start=(*self.start,),
+                               server_key_file=address.curve_server_key, secret_key_file=address.curve_secret_key,
+                               hardware=hardware())
+
+    def _pipeline(self, client: Any) -> Optional[Pipeline]:
+        transform, collate, whole, _, ahead = self._preparation
+        if self._replica_group is not None:  # Its first member transforms for all.
+            if transform is None or client.client is None:
+                return None
+            return Pipeline(client.client, transform, whole, lambda raw, tensors: (raw, tensors), ahead)
+        if transform is None and collate is None:
+            return None
+        return Pipeline(client, transform, whole, functools.partial(finished, self._preparation), ahead)
+
+
+def _next(client: Any) -> Tuple[Optional[Any], Dict[str, Any]]:
+    """A raw microbatch and its tensors, or None and the end of an epoch."""
+    raw = client.next()
+    return (None, client.epoch_end()) if raw is None else (raw, torch_tensors(raw))
+
+
+def finished(preparation: Preparation, raw: Any, tensors: Dict[str, Any]) -> Tuple[Microbatch, Any]:
+    """The microbatch and what is handed out for it."""
+    if preparation.pin:
+        tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+    microbatch = Microbatch(raw, tensors)
+    if preparation.collate is None:
+        return microbatch, microbatch
+    try:
+        return microbatch, preparation.collate(microbatch)
+    except Exception as error:
+        raise RuntimeError(f"collate= failed for {microbatch!r}: {type(error).__name__}: {error}") from error

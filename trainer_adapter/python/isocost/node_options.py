@@ -1,0 +1,84 @@
+"""Settings of an embedded node: isocost.NodeOptions and isocost.RecipeOptions.
+
+Generated from the node's option table by trainer_adapter/python/generate/node_options.py. Do not edit.
+"""
+
+import dataclasses
+import os
+from typing import Literal, Sequence, Union
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+@dataclasses.dataclass(frozen=True)
+class RecipeOptions:
+    """How a loader node turns media into tensors.
+
+    Attributes:
+        name: How media are prepared; native28 is the only recipe.
+        max_image_patches: Images with more 14-pixel patches are scaled down.
+        max_frame_patches: Video frames with more 14-pixel patches are scaled down.
+        video_fps: Frames sampled per second of video.
+        max_video_frames: Frames sampled per video, at most.
+        max_audio_seconds: Seconds of audio per part; the rest is cut off.
+        max_text_tokens: Tokens of text per part; the rest is cut off.
+    """
+
+    name: str = "native28"
+    max_image_patches: int = 4096
+    max_frame_patches: int = 1024
+    video_fps: float = 1.0
+    max_video_frames: int = 32
+    max_audio_seconds: float = 120.0
+    max_text_tokens: int = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeOptions:
+    """Settings of a loader node that runs inside this process. Sizes are bytes or text such as "512MiB". A value that
+    cannot be is refused with ValueError when the loader is made.
+
+    Attributes:
+        recipe: How media become tensors; a name stands for RecipeOptions(name).
+        balance: in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost equalises predicted
+            cost.
+        lookahead: Global batches composed together; 1 keeps each as it was drawn.
+        steps: An epoch ends after this many steps; 0 takes all samples.
+        tail: Samples left at the end of an epoch: delivered as a smaller step, dropped, or moved to the next epoch.
+        profile: Model profile to start from; empty: a stated default.
+        padded: Modules that the trainer pads to the longest sequence of a microbatch (for example llm or vision,llm).
+            Affects predicted cost only; data is delivered packed.
+        correct: Correct the cost model from measured seconds.
+        correction_file: Keeps the state of the cost model for the node's next run; empty: not kept.
+        on_bad_sample: A bad sample is left out, replaced by another one, or ends training.
+        max_bad_samples: More bad samples than this, a count or a share of the data set, end training.
+        bad_samples_file: JSON lines: shard, key, part and reason of each bad sample.
+        max_pixels: Images and frames with more pixels are refused as bad samples.
+        memory: Budget for decoding and decoded samples.
+        microbatch_memory: Limit of tensor bytes per microbatch; 0: no limit.
+        workers: Decoding threads; 0: one per core.
+        index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
+        plan_ahead: Steps decoded and planned ahead of training.
+        metrics: Serve Prometheus metrics over HTTP there: PORT (of 127.0.0.1), ADDRESS:PORT or [IPV6]:PORT; empty:
+            nowhere.
+    """
+
+    recipe: Union[str, RecipeOptions] = RecipeOptions()
+    balance: Literal["in-order", "tokens", "cost"] = "cost"
+    lookahead: int = 1
+    steps: int = 0
+    tail: Literal["deliver", "drop", "carry"] = "deliver"
+    profile: Path = ""
+    padded: Sequence[str] = ()
+    correct: bool = True
+    correction_file: Path = ""
+    on_bad_sample: Literal["skip", "replace", "fail"] = "skip"
+    max_bad_samples: Union[int, str] = "100%"
+    bad_samples_file: Path = ""
+    max_pixels: int = 178956970
+    memory: Union[int, str] = "2GiB"
+    microbatch_memory: Union[int, str] = 0
+    workers: int = 0
+    index_dir: Path = ""
+    plan_ahead: int = 2
+    metrics: str = ""

@@ -1,0 +1,154 @@
+"""Collects the measured seconds of a loader's microbatches, and reports them once the device has finished them."""
+
+import logging
+from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Tuple, Union
+
+from isocost.microbatch import Microbatch
+from isocost.reports import by_module, checked_seconds
+from isocost.timing import Measured, ModuleTimers, Stopwatch, Stretches
+
+_LOG = logging.getLogger("isocost")
+
+Part = Literal["forward", "backward"]
+# Sends one report: the microbatch, its seconds in the order of MODULES, and the seconds of its forward passes.
+# -1 stands for seconds that were not measured.
+Send = Callable[[Microbatch, List[float], float], None]
+
+
+class Recorder:
+    """The measured seconds of one loader. Only the thread that uses the loader calls it.
+
+    Attributes:
+        current: the microbatch that is in use, whose seconds attached modules measure; None: none is.
+        sent: number of reports that were sent.
+    """
+
+    def __init__(self, chunks: int, send: Send):
+        self.current: Optional[Microbatch] = None
+        self.sent = 0
+        self._chunks = chunks  # Of the model on this stage, each with a backward pass of its own.
+        self._send = send
+        self._timers: Optional[ModuleTimers] = None
+        self._waiting: List[Tuple[Microbatch, Stretches]] = []
+        self._step: Optional[Tuple[int, int]] = None  # Whose passes these are:
+        self._passes: Dict[int, Dict[Part, List[Stopwatch]]] = {}  # by the microbatch's index.
+
+    def add(self, microbatch: Microbatch, stretches: Stretches) -> None:
+        """Reports the stretches as soon as the device has finished them and those that were added before."""
+        if stretches:
+            self._waiting.append((microbatch, stretches))
+
+    def check_pass(self, part: Part, microbatch: Microbatch) -> None:
+        """Raises ValueError for a backward pass without a forward pass."""
+        at = (microbatch.epoch, microbatch.step)
+        if part == "backward" and (at != self._step or microbatch.index not in self._passes):
+            raise ValueError(f"timed: no forward pass of {microbatch!r} was measured whose backward pass this would "
+                             f"be: measure it with part=\"forward\" first; each is reported after {self._chunks} of "
+                             "part=\"backward\", and dropped where the next step begins before")
+
+    def add_pass(self, part: Part, microbatch: Microbatch, watch: Stopwatch) -> None:
+        """Adds a pass. A microbatch is complete with the backward pass of its last chunk."""
+        at = (microbatch.epoch, microbatch.step)
+        if self._step != at:  # What has no backward pass by now (evaluation) is not reported.
+            self._passes.clear()
+            self._step = at
+        passes = self._passes.setdefault(microbatch.index, {"forward": [], "backward": []})
+        passes[part].append(watch)
+        if len(passes["backward"]) == self._chunks:
+            del self._passes[microbatch.index]
+            self.add(microbatch, Stretches(whole=passes["forward"] + passes["backward"], forward=passes["forward"]))
+
+    def attach(self, timers: ModuleTimers) -> None:
+        """Has the timers measure the microbatch in use, in place of those that did so far."""
+        if self._timers is not None:
+            self._timers.remove()
+        self._timers = timers
+
+    def advance(self) -> None:
+        """Ends the microbatch in use, and reports what the device has finished."""
+        if self._timers is not None and self.current is not None:
+            self.add(self.current, Stretches(modules=dict(self._timers.take())))
+        self.current = None
+        while self._waiting:
+            microbatch, stretches = self._waiting[0]
+            measured = stretches.measured()
+            if measured is None:
+                return
+            self._waiting.pop(0)
+            self.send(microbatch, measured)
+
+    def clear(self) -> None:
+        """Forgets what has not been reported."""
+        self.current = None
+        self._waiting.clear()
+        self._passes.clear()
+
+    def send(self, microbatch: Microbatch, measured: Measured) -> None:
+        """Reports seconds. Logs those that cannot be, a debugger's stop for example: they are no reason to end
+        training."""
+        seconds = measured.modules if measured.whole is None else measured.whole
+        try:
+            spread = by_module(microbatch, seconds)
+        except ValueError as error:
+            _LOG.warning("not reported: %s", error)
+            return
+        forward = -1.0 if measured.forward is None else measured.forward
+        if forward >= sum(value for value in spread if value > 0):  # Of a microbatch without work, for example.
+            forward = -1.0
+        self._count(microbatch, spread, forward)
+
+    def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]],
+               forward: Optional[float]) -> None:
+        """Reports seconds that the caller has measured; see DataLoader.report."""
+        if self.current is None:
+            raise ValueError(f"report: {microbatch!r} is stale: no microbatch is in use; report it before the next one "
+                             "is asked for")
+        current = (self.current.epoch, self.current.step)
+        at = (microbatch.epoch, microbatch.step)
+        if at > current or at < (current[0] - (current[1] == 0), max(0, current[1] - 1)):
+            raise ValueError(f"report: {microbatch!r} is stale: the loader is at epoch {current[0]}, step "
+                             f"{current[1]}; report a microbatch before the next step ends")
+        self._count(microbatch, by_module(microbatch, seconds),
+                    -1.0 if forward is None else checked_seconds("forward", forward))
+
+    def _count(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
+        self._send(microbatch, seconds, forward)
+        self.sent += 1
+
+
+class Timed:
+    """The context manager of DataLoader.timed."""
+
+    def __init__(self, recorder: Recorder, microbatch: Microbatch, part: Optional[Part]):
+        self._recorder = recorder
+        self._microbatch = microbatch
+        self._part = part
+        self._watch: Optional[Stopwatch] = None
+
+    def __enter__(self) -> None:
+        self._watch = Stopwatch()
+
+    def __exit__(self, kind: Any, *_exception: Any) -> None:
+        if kind is not None or self._watch is None:
+            return
+        if self._part is None:
+            self._recorder.add(self._microbatch, Stretches(whole=[self._watch.stop()]))
+        else:
+            self._recorder.add_pass(self._part, self._microbatch, self._watch.stop())
+
+
+def module_timers(model: Any, modules: Mapping[str, str], active: Callable[[], bool]) -> ModuleTimers:
+    """Hooks on the named submodules of a torch.nn.Module. Raises ValueError for names that the model does not have."""
+    if not modules:
+        raise ValueError("attach: name a submodule, e.g. llm='language_model'")
+    known = dict(getattr(model, "module", model).named_modules())
+    for name, path in modules.items():
+        if path not in known:
+            raise ValueError(f"attach: {name}='{path}': the model has no such submodule; it has: "
+                             + ", ".join(sorted(part for part in known if part and "." not in part)))
+    timers = ModuleTimers(active)
+    for name, path in modules.items():
+        timers.watch(known[path], name)
+    return timers
+
+
