@@ -9,10 +9,6 @@
 namespace isocost {
 namespace {
 
-double mean_of(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 std::vector<double> ranks_of(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -32,6 +28,19 @@ std::vector<double> ranks_of(std::span<const double> values) {
 
 }  // namespace
 
+double mean(std::span<const double> values) {
+  if (values.empty()) return 0;
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double median(std::span<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*std::max_element(values.begin(), middle) + *middle) / 2;
+}
+
 Distribution distribution_of(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
@@ -40,7 +49,7 @@ Distribution distribution_of(std::vector<double> values) {
     return values[static_cast<std::size_t>(std::max(0.0, std::ceil(share * n) - 1))];
   };
   Distribution distribution{
-      mean_of(values), 0, values.front(), percentile(0.5), percentile(0.9), percentile(0.99),
+      mean(values), 0, values.front(), percentile(0.5), percentile(0.9), percentile(0.99),
       values.back()};
   double squares = 0;
   for (const double value : values) {
@@ -52,8 +61,8 @@ Distribution distribution_of(std::vector<double> values) {
 
 std::optional<double> correlation(std::span<const double> a, std::span<const double> b) {
   if (a.empty() || a.size() != b.size()) return std::nullopt;
-  const double mean_a = mean_of(a);
-  const double mean_b = mean_of(b);
+  const double mean_a = mean(a);
+  const double mean_b = mean(b);
   double ab = 0;
   double aa = 0;
   double bb = 0;

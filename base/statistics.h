@@ -6,7 +6,14 @@
 
 namespace isocost {
 
-/// Of a sample of numbers; all zero for none.
+/// Returns the arithmetic mean, summed in the order given; 0 for no values.
+double mean(std::span<const double> values);
+
+/// Returns the middle value, or the mean of the two middle values of an even count; 0 for no
+/// values. Reorders `values` in place: O(n), no allocation.
+double median(std::span<double> values);
+
+/// Summary of a set of numbers; all fields are 0 for an empty set.
 struct Distribution {
   double mean = 0;
   double deviation = 0;  ///< Standard deviation.
@@ -17,16 +24,19 @@ struct Distribution {
   double most = 0;
 };
 
-/// Percentiles are the smallest value that so many per cent do not exceed.
+/// Returns the summary of `values`. Percentile p is the smallest value that at least p percent of
+/// the values do not exceed.
 Distribution distribution_of(std::vector<double> values);
 
-/// Pearson's correlation; none where either side does not vary.
+/// Returns Pearson's correlation, or nothing if either side is constant or the sizes differ.
 std::optional<double> correlation(std::span<const double> a, std::span<const double> b);
 
-/// Spearman's: that of the ranks, equal values sharing their mean rank.
+/// Returns Spearman's correlation: Pearson's correlation of the ranks, where equal values share
+/// their mean rank.
 std::optional<double> rank_correlation(std::span<const double> a, std::span<const double> b);
 
-/// The part of the sum that the largest values hold, `share` of them by count (at least one).
+/// Returns the part of the total that the largest values hold. `share` is the part of the values
+/// (by count, at least one value) that is taken as the largest.
 double share_of_largest(std::vector<double> values, double share);
 
 }  // namespace isocost

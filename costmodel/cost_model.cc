@@ -16,10 +16,10 @@
 namespace isocost {
 namespace {
 
-// One prediction counts at most as a thousand per cent off, or a single one would be all of a mean.
+// The error of one prediction counts as at most 1000 %, or a single one would dominate the mean.
 constexpr double kMostError = 10;
 constexpr std::int32_t kLargestRank = 1 << 20;
-// Measurements of one step that are held at most; what comes beyond is learned from at once.
+// A step with more measurements than this is learned from in parts.
 constexpr std::uint32_t kLargestStep = 1 << 20;
 
 bool empty(const ModuleLoad& load) { return load.sequences == 0 && load.units == 0; }
@@ -30,16 +30,16 @@ Status refuse(const std::string& what) {
 
 Status check(const Measurement& measurement) {
   if (measurement.rank < 0 || measurement.rank >= kLargestRank) {
-    return refuse("rank is " + std::to_string(measurement.rank));
+    return refuse("the rank is " + std::to_string(measurement.rank));
   }
   for (std::size_t i = 0; i < kModules; ++i) {
     const std::string name(module_name(static_cast<Module>(i)));
     const double seconds = measurement.seconds.at(i);
     const bool measured = seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;
-    if (!measured && seconds != kNotMeasured && seconds != 0) {  // NaN, too, is not
+    if (!measured && seconds != kNotMeasured && seconds != 0) {  // true for NaN
       std::ostringstream text;
       text << "seconds of " << name << " are " << seconds
-           << "; give 1e-9 to 86400, or -1 for 'not measured'";
+           << "; they must be 1e-9 to 86400, or -1 for 'not measured'";
       return refuse(text.str());
     }
     const ModuleLoad& load = measurement.load.modules.at(i);
@@ -49,25 +49,25 @@ Status check(const Measurement& measurement) {
   }
   const bool is_share = measurement.forward_share >= 0 && measurement.forward_share <= 1;
   if (!is_share && measurement.forward_share != kNotMeasured) {
-    return refuse("the forward pass's share is " + std::to_string(measurement.forward_share));
+    return refuse("the forward share is " + std::to_string(measurement.forward_share));
   }
-  const auto place = [](const BucketSeconds& part) {
+  const auto index_of = [](const BucketSeconds& part) {
     return static_cast<std::size_t>(part.module) * kShapeBuckets + part.bucket;
   };
   std::size_t next = 0;
   for (const BucketSeconds& part : measurement.shape) {
-    const std::size_t at = place(part);
+    const std::size_t at = index_of(part);
     if (part.bucket >= kShapeBuckets || at < next || at >= kModules * kShapeBuckets ||
         !(part.seconds >= 0) || !std::isfinite(part.seconds)) {
-      return refuse("its shape is none of this model's");
+      return refuse("the shape does not come from this model");
     }
     next = at + 1;
   }
   return {};
 }
 
-// A module that the profile says costs nothing: if it is measured all the same, its proportions
-// are the default's.
+// If the profile states no cost for a module, but the module is measured, its proportions are those
+// of the stated default.
 ModuleProfile priced(const ModuleProfile& profile, std::size_t module) {
   constexpr double kNextToNothing = 1e-9;
   if (!(profile.coefficients == ModuleCoefficients{})) return profile;
@@ -79,7 +79,7 @@ ModuleProfile priced(const ModuleProfile& profile, std::size_t module) {
   return nominal;
 }
 
-// A module's part of a shape, which is in the order of modules.
+// Returns a module's part of a shape. Shapes are in the order of modules.
 std::span<const BucketSeconds> part_of(std::span<const BucketSeconds> shape, std::size_t module) {
   const auto is_before = [module](const BucketSeconds& part) {
     return static_cast<std::size_t>(part.module) < module;
@@ -109,14 +109,14 @@ struct CostModel::State {
                    ModulePredictor(prices[2])},
         correction(prices, wanted.correction) {}
 
-  // Shares of a module's seconds in a microbatch, in ascending order of factors; `shape` is the
-  // module's. Returns the profile's seconds.
+  // Appends the shares of a module's seconds in a microbatch, in ascending order of factors.
+  // `shape` is the module's part. Returns the profile's seconds.
   double shares_of(std::size_t module, const ModuleLoad& load, std::span<const BucketSeconds> shape,
                    std::vector<Share>& shares) const {
     const ModulePredictor& predictor = predictors[module];
     double sum = 0;
     for (const BucketSeconds& part : shape) sum += part.seconds;
-    // Sequences of several lengths are priced one by one where they are known.
+    // If the shape is known, sequences of different lengths are priced separately.
     const double samples = sum > 0 ? sum : predictor.sample(load);
     const double seconds = predictor.microbatch(load, samples);
     if (!(seconds > 0)) return 0;
@@ -154,7 +154,7 @@ struct CostModel::State {
     if (!(row.profile_s > 0)) return;
     row.count = static_cast<std::uint32_t>(rows.shares.size()) - row.first;
     row.ratio = seconds / row.profile_s;
-    row.cost_model_state = correction.module(module).learnt_ratio(rows.of(row));
+    row.learned = correction.module(module).learned_ratio(rows.of(row));
     row.load = load;
     double predicted = 0;
     for (const Share& share : rows.of(row)) {
@@ -242,8 +242,9 @@ std::vector<Load> CostModel::as_run(std::span<const Load> samples) const {
   for (std::size_t i = 0; i < kModules; ++i) {
     if (!state_->options.padded.at(i)) continue;
     double longest = 0;
-    for (const Load& sample : run)
+    for (const Load& sample : run) {
       longest = std::max(longest, typical_length(sample.modules.at(i)));
+    }
     const auto length = static_cast<std::int64_t>(std::ceil(longest));
     for (Load& sample : run) {
       ModuleLoad& load = sample.modules.at(i);
@@ -264,7 +265,7 @@ Status CostModel::observe(const Measurement& measurement) {
     return checked;
   }
   State& state = *state_;
-  // One in 16 is timed, for all.
+  // One call in 16 is timed and stands for all.
   constexpr std::int64_t kTimed = 16;
   const auto& clock = state.options.correction.clock;
   const bool timed = clock && state.measurements % kTimed == 0;

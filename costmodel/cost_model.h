@@ -17,72 +17,77 @@
 
 namespace isocost {
 
-/// Seconds of a sample or microbatch, module by module.
+/// Seconds of a sample or microbatch, by module.
 using ModuleSeconds = std::array<double, kModules>;
 
-/// What the profile asks for the samples of a microbatch that fall into one bucket of shapes.
+/// Profile seconds of the samples of a microbatch that belong to one shape bucket of one module.
 struct BucketSeconds {
   Module module = Module::kVision;
   std::uint8_t bucket = 0;
   float seconds = 0;
 };
-/// In ascending order of module and bucket, each pair once.
+/// In ascending order of module and bucket; each pair occurs at most once.
 using MicrobatchShape = std::vector<BucketSeconds>;
 
-inline constexpr double kNotMeasured = -1;  ///< In place of a module's seconds.
+inline constexpr double kNotMeasured = -1;  ///< Replaces the seconds of a module without a clock.
 
-/// One measured microbatch: what it held, where and when it ran, and what it took.
+/// A measured microbatch: its load, its rank and step, and its seconds.
 struct Measurement {
   Load load;
   ModuleSeconds seconds{};
-  double forward_share = kNotMeasured;  ///< Of all these seconds: the forward passes', 0 to 1.
+  /// The forward passes' part of all these seconds, 0 to 1, or kNotMeasured.
+  double forward_share = kNotMeasured;
   std::int32_t rank = 0;
-  std::uint64_t step = 0;  ///< Grows from step to step, through epochs, too.
-  /// CostModel::shape_of its samples; a view that is not kept. Empty: as if all of its sequences
-  /// were of their typical length.
+  std::uint64_t step = 0;  ///< Increases from step to step, across epochs.
+  /// CostModel::shape_of the microbatch's samples. A view that is not kept. Empty: all sequences
+  /// are treated as having their typical length.
   std::span<const BucketSeconds> shape = {};
 };
 
 struct CorrectionOptions {
-  double half_life = 2048;    ///< Measurements after which one counts half; > 0.
-  double least_gain = 0.002;  ///< Share of the step time below which the gate shuts in any case.
-  /// Monotonic nanoseconds, for the overhead; empty: the overhead counts as none.
+  double half_life = 2048;  ///< Number of measurements after which one counts half; > 0.
+  /// Correction pauses below this gain, as a share of the step time.
+  double least_gain = 0.002;
+  /// Monotonic nanoseconds, to measure the overhead. Empty: the overhead counts as zero.
   std::function<std::int64_t()> clock;
 };
 
-/// Drift is detected after so many steps in a row in which a module is off to the same side.
+/// Model drift is detected after this many consecutive steps in which a module is off on the same
+/// side.
 inline constexpr int kDriftSteps = 3;
 
-/// What correction does and why, for people and metrics.
+/// State of the correction, for display and metrics.
 struct CorrectionStatus {
   struct ModuleFactors {
-    double fixed = 1;  ///< On the fixed seconds of a microbatch.
-    std::array<double, kShapeBuckets> buckets{};
-    double noise = 0;  ///< Standard deviation of microbatches around their predictions, relative.
-    std::uint64_t drifts = 0;  ///< Times that model drift was detected in the module.
-    double drift_ratio = 1;    ///< Measured over predicted seconds, mean of the kDriftSteps steps
-                               ///< that led to the last detection.
+    double fixed = 1;                             ///< Factor on the fixed seconds of a microbatch.
+    std::array<double, kShapeBuckets> buckets{};  ///< Factor on each shape bucket.
+    double noise = 0;  ///< Relative standard deviation of microbatches from their predictions.
+    std::uint64_t drifts = 0;  ///< Number of times that model drift was detected in the module.
+    /// Measured over predicted seconds: mean of the kDriftSteps steps before the last detection.
+    double drift_ratio = 1;
   };
-  bool on = true;            ///< The gate. Shut: one step in four is learned from, to keep watch.
-  double gain = 0;           ///< Share of the step time that correction saves, predicted.
-  double overhead = 0;       ///< Share of the step time that it takes, measured.
-  std::uint64_t drifts = 0;  ///< Times that model drift was detected, in all modules.
-  bool reprofile_suggested = false;    ///< A drift was found: the profile no longer holds.
-  std::vector<double> rank_slowdowns;  ///< On each rank's seconds; ranks beyond: 1.
+  /// False while correction is paused (monitoring): then it learns from one step in four.
+  bool on = true;
+  double gain = 0;                     ///< Predicted share of the step time that correction saves.
+  double overhead = 0;                 ///< Measured share of the step time that correction takes.
+  std::uint64_t drifts = 0;            ///< Number of detections of model drift in all modules.
+  bool reprofile_suggested = false;    ///< Model drift was detected: the profile is out of date.
+  std::vector<double> rank_slowdowns;  ///< Factor on each rank's seconds; ranks beyond the end: 1.
   std::array<ModuleFactors, kModules> modules;
 };
 
-/// Predicts, and corrects itself from measurements while training runs: a factor on each rank's
-/// seconds and, in each module, one on each bucket of shapes and on the fixed cost of a microbatch.
-/// Only sums over samples are observed, hence a regression: see docs/cost_model.md. Deterministic
-/// in the sequence of calls, but for the gate where a clock is given. Single-thread.
+/// Predicts seconds from a model profile and corrects itself from measurements while training runs.
+/// It learns a slowdown for each rank and, in each module, a factor on each shape bucket and one on
+/// the fixed seconds of a microbatch. Only sums over a microbatch's samples are measured, so the
+/// factors are found by regression; see docs/cost_model.md. The same calls give the same numbers,
+/// except that a clock, if given, decides when correction pauses. Single-thread.
 class CostModel {
  public:
   struct Options {
     bool correct = true;
     CorrectionOptions correction = {};
-    /// Modules that the trainer pads: each sequence of a microbatch to the longest. Others run
-    /// packed.
+    /// Modules that the trainer pads: each sequence of a microbatch is as long as the longest.
+    /// Other modules run packed.
     std::array<bool, kModules> padded{};
   };
   CostModel(CostProfile profile, const Options& options);
@@ -90,50 +95,55 @@ class CostModel {
   CostModel(CostModel&& other) noexcept;
   CostModel& operator=(CostModel&& other) noexcept;
 
-  /// Seconds that a sample adds to a microbatch (without what a microbatch costs whatever it
-  /// holds), on a rank of slowdown 1.
+  /// Returns the seconds that a sample adds to a microbatch on a rank of slowdown 1. The fixed
+  /// seconds of a microbatch are not included.
   ModuleSeconds predict_sample(const Load& load) const;
-  /// The same for a microbatch, all included. `shape` as in Measurement.
+  /// Returns the seconds of a microbatch on a rank of slowdown 1, fixed seconds included. For
+  /// `shape` see Measurement.
   ModuleSeconds predict_microbatch(const Load& load,
                                    std::span<const BucketSeconds> shape = {}) const;
   MicrobatchShape shape_of(std::span<const Load> samples) const;
-  /// The samples of a microbatch as the trainer runs them: in a padded module all sequences are as
-  /// long as the longest, others stay as they are. Where a sample has several sequences, they count
-  /// by their typical length.
+  /// Returns the loads of a microbatch's samples as the trainer runs them: in a padded module all
+  /// sequences become as long as the longest, in other modules they stay unchanged. A sample with
+  /// several sequences counts by their typical length.
   std::vector<Load> as_run(std::span<const Load> samples) const;
-  /// Factors on the ranks' seconds, rank by rank; ranks beyond its end, and all where it is empty:
-  /// 1. A view until the next call of `update`, `begin_job` or `restore_state`.
+  /// Returns the factor on each rank's seconds. Ranks beyond its end have the factor 1. The view is
+  /// valid until the next call of update(), begin_job() or restore_state().
   std::span<const double> rank_slowdowns() const;
 
-  /// Of a pass forward and backward, the part that goes forth: of the latest measurements that say
-  /// so (256 seconds-weighted ones count half), a third before any does.
+  /// Returns the forward pass's part of forward and backward seconds: the mean of the latest
+  /// measurements that report it (a measurement counts half after 256 more), or 1/3 before any
+  /// does.
   double forward_share() const;
 
-  /// Takes one measurement down; `update` learns from it. A module that was not measured, with zero
-  /// seconds or with an empty load says nothing about that module. Errors: kInvalidArgument for
-  /// seconds that are neither kNotMeasured nor 0 nor between kLeastModuleSeconds and
-  /// kMostModuleSeconds, negative loads, an impossible rank, shape or share: the whole measurement
-  /// is dropped and counted.
+  /// Records one measurement; update() learns from it. A module is skipped if it was not measured,
+  /// if its seconds are zero, or if its load is empty. Errors: kInvalidArgument for seconds that
+  /// are not kNotMeasured, 0, or between kLeastModuleSeconds and kMostModuleSeconds, for negative
+  /// loads, and for an invalid rank, shape or share. The whole measurement is then dropped and
+  /// counted.
   Status observe(const Measurement& measurement);
-  /// Another job: its ranks may be other hosts, so their slowdowns are forgotten, and its steps
-  /// count from anywhere.
+  /// Starts another job: its ranks may be on other hosts, so slowdowns are forgotten, and its steps
+  /// may be counted from any number.
   void begin_job();
-  /// Learns from the steps that are complete: a later one has begun, or as many measurements have
-  /// come as the step before had. Call before planning; plans change with it, data never.
+  /// Learns from the complete steps. A step is complete when a later one has begun, or when it has
+  /// as many measurements as the step before. Call before planning: updates change plans, but never
+  /// the data.
   void update();
 
   CorrectionStatus correction() const;
-  /// What was learned, at most 11 kB, versioned. Left out: measurements not yet learned from, and
-  /// the ranks' slowdowns, since after a restart they may be other hosts, in other numbers.
+  /// Returns the learned state, at most 11 kB, versioned. It does not include measurements that
+  /// update() has not used yet, nor the slowdowns, since after a restart the ranks may be on other
+  /// hosts or differ in number.
   std::string save_state() const;
-  /// Goes on from a saved state. Errors: kCorrupt (broken, or impossible values), kUnsupported
-  /// (another version), kInvalidArgument (of another profile); the model is as before then.
+  /// Restores a saved state. Errors: kCorrupt (damaged, or impossible values), kUnsupported
+  /// (another version), kInvalidArgument (another model profile). The model is unchanged after an
+  /// error.
   Status restore_state(std::string_view state);
 
   const CostProfile& profile() const;
-  /// Mean absolute percentage error of the predictions made before each measurement was seen, over
-  /// the last 256 microbatches, module by module, each counting at most as ten (1000 %); NaN where
-  /// nothing was measured.
+  /// Returns the mean absolute percentage error by module, over the last 256 microbatches. Each
+  /// prediction is made before its measurement is used, and an error counts as at most 10 (1000 %).
+  /// NaN for a module without measurements.
   ModuleSeconds mape() const;
   std::int64_t measurements() const;
   std::int64_t rejected() const;

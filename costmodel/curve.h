@@ -5,17 +5,17 @@
 
 namespace isocost {
 
-/// A function of a positive number: straight lines between knots, both axes in logarithms of base
-/// two, flat beyond the first and the last. Immutable.
+/// A function of a positive number: linear between knots in log2-log2 coordinates, constant beyond
+/// the first and the last knot. Immutable.
 class Curve {
  public:
   struct Knot {
     double log_x = 0;
     double log_y = 0;
   };
-  /// One everywhere.
+  /// Constructs the constant function 1.
   Curve() = default;
-  /// `knots` in ascending order of log_x.
+  /// `knots` must be in ascending order of log_x.
   explicit Curve(std::vector<Knot> knots) : knots_(std::move(knots)) {}
 
   double at(double x) const;

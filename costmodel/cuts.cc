@@ -4,13 +4,13 @@
 #include <functional>
 #include <vector>
 
-#include "costmodel/internal/robust.h"
+#include "base/statistics.h"
 
 namespace isocost {
 namespace {
 
-// Calls with the seconds of the cut and of the whole module at each load that both were measured
-// with; small loads, in which launches count, are left out.
+// Calls `with` with the seconds of the cut and of the whole module for each load with which both
+// were measured. Skips small loads, which are dominated by kernel launches.
 void for_each_pair(const ModuleProfile& profile, const ProfileCut& cut,
                    const std::function<void(double cut_s, double whole_s)>& with) {
   std::int64_t most = 0;
@@ -37,20 +37,20 @@ std::optional<double> tensor_share(const ModuleProfile& profile, std::int64_t te
   return median(shares);
 }
 
-double layers_beside(const ModuleProfile& profile) {
+double work_outside_layers(const ModuleProfile& profile) {
   if (!profile.architecture) return 0;
   const auto all = static_cast<double>(profile.architecture->layers);
-  std::vector<double> beside;
+  std::vector<double> outside;
   for (const ProfileCut& cut : profile.cuts) {
     if (cut.tensor != 1 || cut.layers == 0) continue;
     const auto some = static_cast<double>(cut.layers);
     for_each_pair(profile, cut, [&](double cut_s, double whole_s) {
       const double layer_s = (whole_s - cut_s) / (all - some);
-      // Noise can make fewer layers as slow as all: then nothing can be said.
-      if (layer_s > 0) beside.push_back(std::max(0.0, whole_s / layer_s - all));
+      // If noise makes fewer layers as slow as all, the point says nothing.
+      if (layer_s > 0) outside.push_back(std::max(0.0, whole_s / layer_s - all));
     });
   }
-  return beside.empty() ? profile.architecture->head_layers() : median(beside);
+  return outside.empty() ? profile.architecture->head_layers() : median(outside);
 }
 
 }  // namespace isocost

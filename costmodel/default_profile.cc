@@ -1,5 +1,5 @@
-// The stated default: FLOP of forward and backward over an assumed slowdown. docs/cost_model.md
-// spells the arithmetic out; the two change together.
+// The stated default: FLOP of forward and backward over an assumed throughput. The arithmetic is
+// derived in docs/cost_model.md; keep both consistent.
 #include "costmodel/profile.h"
 
 namespace isocost {
@@ -7,9 +7,9 @@ namespace {
 
 // 312 TFLOP/s (bf16 peak of an A100) at 40 % utilisation.
 constexpr double kFlopPerSecond = 312e12 * 0.40;
-// Backward costs twice the forward pass.
+// The backward pass takes twice as long as the forward pass.
 constexpr double kPasses = 3;
-// Per layer, forward and backward: some 30 kernels, 5 us each to launch.
+// Per layer, forward and backward: about 30 kernels, each 5 us to launch.
 constexpr double kLaunchesPerLayerSeconds = 30 * 5e-6;
 
 constexpr ModuleCoefficients priced(double layers, double flop_per_unit, double flop_per_pair) {
@@ -19,7 +19,7 @@ constexpr ModuleCoefficients priced(double layers, double flop_per_unit, double 
           .per_unit_squared = kPasses * flop_per_pair / kFlopPerSecond};
 }
 
-// SigLIP-so400m: 27 layers, width 1152, MLP 4304, patches of 14x14x3. Attention looks both ways.
+// SigLIP-so400m: 27 layers, width 1152, MLP 4304, patches of 14x14x3. Attention is bidirectional.
 constexpr ModuleCoefficients vision() {
   constexpr double kLayers = 27;
   constexpr double kWidth = 1152;

@@ -7,7 +7,7 @@
 namespace isocost {
 namespace {
 
-// The form's weights in bytes: what is fitted to seconds fits any amount that grows with the load.
+// Fits the form to peak bytes instead of seconds: it suits any quantity that grows with the load.
 ModuleCoefficients fit_peaks(const ModuleProfile& profile) {
   std::vector<ProfilePoint> peaks;
   for (const ProfilePoint& point : profile.points) {
@@ -25,7 +25,7 @@ double bytes_per_unit(const Architecture& its) {
   return static_cast<double>(its.layer_activation_bytes_per_unit()) * layer_count(its);
 }
 
-// In floating point: what a profile may say exceeds 64 bits.
+// In floating point, because a profile may state dimensions whose product exceeds 64 bits.
 double parameters(const Architecture& its) {
   return static_cast<double>(its.layers) * static_cast<double>(its.layer_parameters()) +
          static_cast<double>(its.embedding_parameters);
@@ -36,7 +36,7 @@ std::int64_t whole_bytes(double bytes) {
   return bytes < kMost ? std::llround(bytes) : ModuleMemory::kMost;
 }
 
-// Of one microbatch. A frozen module's layers follow each other in the same memory.
+// Activations of one microbatch. The layers of a frozen module reuse the same memory.
 double activation_bytes(const ModuleProfile& profile, const ModuleLoad& load) {
   const ModuleCoefficients peaks = fit_peaks(profile);
   if (!(peaks == ModuleCoefficients{})) return predict(peaks, load).count();
@@ -66,16 +66,16 @@ bool beyond_memory(const ModuleProfile& profile, const ModuleLoad& microbatch,
 }
 
 double activation_bytes_per_unit(const ModuleProfile& profile) {
-  double dearest = 0;
+  double most_expensive = 0;
   std::int64_t most = 0;
   for (const ProfilePoint& point : profile.points) most = std::max(most, point.load.units);
   for (const ProfilePoint& point : profile.points) {
-    if (2 * point.load.units < most) continue;  // what does not grow would count too much
-    dearest = std::max(
-        dearest, static_cast<double>(point.peak_bytes) / static_cast<double>(point.load.units));
+    if (2 * point.load.units < most) continue;  // fixed bytes would dominate
+    most_expensive = std::max(most_expensive, static_cast<double>(point.peak_bytes) /
+                                                  static_cast<double>(point.load.units));
   }
-  if (dearest == 0 && profile.architecture) return bytes_per_unit(*profile.architecture);
-  return dearest;
+  if (most_expensive == 0 && profile.architecture) return bytes_per_unit(*profile.architecture);
+  return most_expensive;
 }
 
 ModuleMemory predict_memory(const ModuleProfile& profile, const ModuleLoad& microbatch,

@@ -8,45 +8,47 @@
 
 namespace isocost {
 
-/// Where a prediction comes from.
+/// The basis of a prediction.
 enum class PriceOrigin : std::uint8_t {
-  kStated,        ///< Coefficients that nobody measured.
-  kMeasured,      ///< Sequences of a length that was measured.
-  kInterpolated,  ///< Between measured lengths.
-  kExtrapolated,  ///< Beyond them, or beyond the largest load that was measured.
+  kStated,        ///< Stated coefficients; nothing was measured.
+  kMeasured,      ///< Sequences of a measured length.
+  kInterpolated,  ///< Sequences between measured lengths.
+  kExtrapolated,  ///< Sequences or loads beyond the measured range.
 };
 /// "stated", "measured", "interpolated", "extrapolated".
 std::string_view price_origin_name(PriceOrigin origin);
 
-/// A module's seconds by its profile alone. A microbatch costs something whatever it holds, and
-/// each sequence what its length asks: by the measured points, interpolated monotonically over the
-/// length, and beyond them by the fitted form, joined without a step. Small microbatches do not
-/// fill a device and large ones leave its caches: a factor by the microbatch's units, one at the
-/// largest that was measured, says how much. Immutable.
+/// Predicts a module's seconds from its profile alone. A microbatch has fixed seconds, and each
+/// sequence has seconds that depend on its length: interpolated monotonically between measured
+/// points, and continued without a step by the fitted form beyond them. A factor that depends on
+/// the microbatch's units accounts for small microbatches, which do not fill a device, and for
+/// large ones, which exceed its caches; it is 1 at the largest measured microbatch. Immutable,
+/// thread-safe.
 class ModulePredictor {
  public:
   explicit ModulePredictor(const ModuleProfile& profile);
 
-  /// What a microbatch costs whatever it holds.
+  /// Returns the fixed seconds of a microbatch.
   double fixed() const { return coefficients_.per_microbatch; }
-  /// What a sample adds to a large microbatch, without fixed(). Its sequences count as all of their
-  /// typical length.
+  /// Returns the seconds that a sample adds to a large microbatch, without fixed(). All its
+  /// sequences count as having their typical length.
   double sample(const ModuleLoad& load) const;
-  /// A microbatch of this load, whose samples add up to `samples` by `sample`.
+  /// Returns the seconds of a microbatch of this load. `samples` is the sum of sample() over its
+  /// samples.
   double microbatch(const ModuleLoad& load, double samples) const;
-  /// The same as if it held one sample.
+  /// Returns the seconds of a microbatch that holds one sample of this load.
   double microbatch(const ModuleLoad& load) const { return microbatch(load, sample(load)); }
 
   PriceOrigin origin(const ModuleLoad& load) const;
-  /// Relative error to expect: what the points miss their own prediction by, their spread, and a
-  /// tenth an octave beyond the measured region; a half where nothing was measured.
+  /// Returns the expected relative error: the error of the fit at the measured points, their
+  /// spread, and 0.1 per octave beyond the measured range; 0.5 if nothing was measured.
   double uncertainty(const ModuleLoad& load) const;
 
  private:
   double octaves_beyond(const ModuleLoad& load) const;
 
   ModuleCoefficients coefficients_;
-  Curve sequence_;  // no knots: the form alone
+  Curve sequence_;  // without knots: only the form applies
   Curve batch_;
   double most_units_ = 0;
   double error_ = 0;

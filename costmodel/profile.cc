@@ -1,4 +1,4 @@
-// The profile file: JSON, strict. docs/model_profile.md holds the schema.
+// Strict parser and writer of the model profile. The schema is in docs/model_profile.md.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -21,10 +21,11 @@ namespace {
 using nlohmann::json;
 
 constexpr int kVersion = 1;
-constexpr JsonFormat kFormat{.name = "profile", .max_bytes = std::size_t{1} << 20, .max_depth = 8};
+constexpr JsonFormat kFormat{
+    .name = "model profile", .max_bytes = std::size_t{1} << 20, .max_depth = 8};
 constexpr std::size_t kMostPoints = 1024;
 constexpr std::size_t kMostCuts = 64;
-// Of a stated weight that is not 0: what training on it learns stays finite.
+// Smallest stated weight that is not 0. It keeps the learned factors finite.
 constexpr double kLeastWeight = 1e-18;
 constexpr double kMostSpread = 100;
 
@@ -69,7 +70,7 @@ Result<Architecture> parse_architecture(const JsonObject& object) {
                                     {"width", architecture.width},
                                     {"key_value_width", architecture.key_value_width},
                                     {"mlp", architecture.mlp}}) {
-    if (value > kMostSide) return object.wrong(name, "is absurdly large");
+    if (value > kMostSide) return object.wrong(name, "must be at most 1048576");
   }
   return architecture;
 }
@@ -87,8 +88,8 @@ Result<ModuleLoad> parse_load(const JsonObject& object) {
   if (load.units < load.sequences || squared * (1 + kRounding) < units * units / sequences ||
       squared > units * units * (1 + kRounding)) {
     return object.wrong("units",
-                        "contradicts itself: every sequence has a unit at least, and units_squared "
-                        "is between units² / sequences (all of one length) and units²");
+                        "is inconsistent: every sequence has at least one unit, and units_squared "
+                        "is between units² / sequences (equal lengths) and units²");
   }
   return load;
 }
@@ -102,7 +103,8 @@ Result<ProfilePoint> parse_point(const JsonObject& object) {
   ISOCOST_ASSIGN(point.backward_s, object.amount("backward_s"));
   ISOCOST_ASSIGN(point.spread, object.amount("spread"));
   ISOCOST_ASSIGN(point.peak_bytes, object.whole("peak_bytes", 0, std::int64_t{1} << 50));
-  if (point.spread > kMostSpread) return object.wrong("spread", "is absurd; measure again");
+  if (point.spread > kMostSpread)
+    return object.wrong("spread", "must be at most 100; measure again");
   if (!(point.seconds() >= kLeastModuleSeconds && point.seconds() <= kMostModuleSeconds)) {
     return object.wrong("forward_s", "and backward_s must add up to 1e-9 to 86400 seconds");
   }
@@ -116,7 +118,7 @@ Status check_points(const std::vector<ProfilePoint>& points, const JsonObject& m
       const bool same = points[i].load == points[j].load;
       return module.wrong("points." + std::to_string(i),
                           "takes more than twice the seconds of point " + std::to_string(j) +
-                              (same ? ", which has the same load" : ", which has no less to do") +
+                              (same ? ", which has the same load" : ", whose load is not smaller") +
                               "; measure again");
     }
   }
@@ -142,7 +144,8 @@ Result<ProfileCut> parse_cut(const JsonObject& object) {
     ISOCOST_ASSIGN(cut.layers, object.whole("layers", 1, kMost));
   }
   if (cut.tensor == 1 && cut.layers == 0) {
-    return object.wrong("tensor", "is 1, and 'layers' is left out: that is the whole module");
+    return object.wrong("tensor",
+                        "is 1 and 'layers' is missing: this is the whole module, not a cut");
   }
   ISOCOST_ASSIGN(cut.points, parse_points(object));
   return cut;
@@ -162,7 +165,7 @@ Status check_cuts(const ModuleProfile& profile, const JsonObject& module) {
     }
     for (std::size_t j = 0; j < i; ++j) {
       if (profile.cuts[j].tensor != cut.tensor || profile.cuts[j].layers != cut.layers) continue;
-      return module.wrong(field, "has tensor and layers of cut " + std::to_string(j));
+      return module.wrong(field, "has the same tensor and layers as cut " + std::to_string(j));
     }
   }
   return {};
@@ -182,13 +185,14 @@ Result<ModuleProfile> parse_measured(const JsonObject& module) {
     if (full.units == 0 || load.units < full.units || load.units_squared < full.units_squared) {
       continue;
     }
-    return module.wrong("out_of_memory", "is no larger than a point that was measured");
+    return module.wrong("out_of_memory", "must be larger than every measured point");
   }
   if (profile.points.empty()) {
-    return module.wrong("points", profile.out_of_memory == ModuleLoad{}
-                                      ? "is empty; leave such a module's weights at 0 instead"
-                                      : "is empty: the smallest load ran out of memory; "
-                                        "profile smaller ones");
+    return module.wrong("points",
+                        profile.out_of_memory == ModuleLoad{}
+                            ? "is empty; state weights of 0 for a module without measurements"
+                            : "is empty: the smallest load ran out of memory; "
+                              "profile smaller loads");
   }
   profile.coefficients = fit_coefficients(profile.points);
   if (!module.has("cuts")) return profile;
@@ -280,7 +284,7 @@ Result<CostProfile> read(const JsonObject& document) {
                              {"hardware", &profile.hardware},
                              {"dtype", &profile.dtype}}) {
     ISOCOST_ASSIGN(*text, document.optional_text(name));
-    // They are printed: control characters would reach a terminal.
+    // These texts are printed, so control characters must not reach the terminal.
     for (char& c : *text) c = static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
   }
   if (document.has("versions")) {
@@ -323,7 +327,7 @@ std::string CostProfile::to_json() const {
   if (!hardware.empty()) document["hardware"] = hardware;
   if (!dtype.empty()) document["dtype"] = dtype;
   for (const auto& [name, version] : versions) document["versions"][name] = version;
-  // A path that is not UTF-8 must not make this throw.
+  // A path that is not UTF-8 must not make dump() throw.
   return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -16,11 +16,10 @@
 
 namespace isocost {
 
-/// Non-negative weights of a module's seconds for one microbatch:
+/// Non-negative weights of a module's seconds for one microbatch, forward and backward together:
 ///   seconds = per_microbatch·[load not empty] + per_sequence·sequences + per_unit·units
 ///             + per_unit_squared·units_squared
-/// Forward and backward together. Left out: communication, and whatever depends on the other
-/// modules.
+/// Not modelled: communication, and effects of other modules.
 struct ModuleCoefficients {
   double per_microbatch = 0;
   double per_sequence = 0;
@@ -30,62 +29,66 @@ struct ModuleCoefficients {
   bool operator==(const ModuleCoefficients&) const = default;
 };
 
-/// Value of the form for a load; 0 for an empty one. Pure.
+/// Returns the seconds of the form for a load; 0 for an empty one. Pure.
 Seconds predict(const ModuleCoefficients& coefficients, const ModuleLoad& load);
 
-/// A module measured with one load.
+/// Measurement of a module with one load.
 struct ProfilePoint {
   ModuleLoad load;
-  double forward_s = 0;         ///< Median.
-  double backward_s = 0;        ///< Median; 0 for a module that is not trained.
-  double spread = 0;            ///< Half of the median's 95 % interval, relative: 0.03 is 3 %.
-  std::int64_t peak_bytes = 0;  ///< Above what the module holds at rest; 0: not measured.
+  double forward_s = 0;   ///< Median.
+  double backward_s = 0;  ///< Median; 0 for a module that is not trained.
+  double spread = 0;      ///< Half of the median's 95 % interval, relative: 0.03 is 3 %.
+  /// Peak memory above what the module holds at rest; 0: not measured.
+  std::int64_t peak_bytes = 0;
 
   double seconds() const { return forward_s + backward_s; }
 };
 
-/// The module measured cut otherwise: as one of `tensor` ranks that share its layers, with what
-/// they say to each other, or with some of its layers alone.
+/// Measurements of a part of the module: one of `tensor` ranks that share its layers (with their
+/// communication), or the module with only some of its layers.
 struct ProfileCut {
   std::int64_t tensor = 1;
-  std::int64_t layers = 0;  ///< Of its blocks; 0: all.
+  std::int64_t layers = 0;  ///< Number of layers kept; 0: all.
   std::vector<ProfilePoint> points;
 };
 
 struct ModuleProfile {
   ModuleCoefficients coefficients;   ///< Stated, or fitted to the points.
-  std::vector<ProfilePoint> points;  ///< Empty where coefficients were stated.
-  /// The smallest load that ran out of memory; empty: none did.
-  ModuleLoad out_of_memory;
-  /// What memory and layouts follow from; empty: not said.
+  std::vector<ProfilePoint> points;  ///< Empty if the coefficients were stated.
+  ModuleLoad out_of_memory;          ///< The smallest load that ran out of memory; empty: none.
+  /// Dimensions of the module, required for memory and layouts.
   std::optional<Architecture> architecture;
-  std::vector<ProfileCut> cuts;  ///< No two alike, and none of them whole; see cuts.h.
+  /// At most one for each pair of tensor and layers; none is the whole module. See cuts.h.
+  std::vector<ProfileCut> cuts;
 };
 
-/// Where prediction starts. Either measured (a profile file) or the stated default.
+/// A model profile: the basis of predictions. Either measured (a profile file) or the stated
+/// default.
 struct CostProfile {
   std::array<ModuleProfile, kModules> modules;
-  std::string source;    ///< "default", or the file it came from.
-  std::string hardware;  ///< As the profiler found it: "NVIDIA A100-SXM4-80GB". Empty: not said.
-  std::string dtype;     ///< "bfloat16". Empty: not said.
-  std::vector<std::pair<std::string, std::string>> versions;  ///< Of what it ran on: torch, CUDA.
+  std::string source;    ///< "default", or the file it was read from.
+  std::string hardware;  ///< As the profiler found it: "NVIDIA A100-SXM4-80GB". Empty: unknown.
+  std::string dtype;     ///< "bfloat16". Empty: unknown.
+  /// Versions of the software that was profiled (torch, CUDA).
+  std::vector<std::pair<std::string, std::string>> versions;
 
-  /// A stated guess from FLOP counts, right in its proportions only: see docs/cost_model.md.
+  /// Returns an estimate from FLOP counts, whose proportions are right but whose scale is not: see
+  /// docs/cost_model.md.
   static CostProfile stated_default();
-  /// JSON, see docs/model_profile.md. Errors: kCorrupt naming the field that is missing, unknown,
+  /// Parses JSON, see docs/model_profile.md. Errors: kCorrupt naming the field that is missing, unknown,
   /// mistyped, negative or not finite, or the points that contradict each other; kUnsupported for
   /// another version.
   static Result<CostProfile> parse(std::string_view json);
-  /// Errors: kNotFound, kIo, and those of parse as error_of_file has them.
+  /// Reads and parses a file. Errors: kNotFound, kIo, and those of parse() with the file's name.
   static Result<CostProfile> load(const std::filesystem::path& file);
   std::string to_json() const;
-  /// Of what predictions follow from: equal for equal modules, wherever they were read from and
-  /// whatever they say of the hardware.
+  /// Returns a hash of the figures that predictions depend on. It does not depend on the source,
+  /// the hardware or the versions.
   std::uint64_t fingerprint() const;
 };
 
-/// Whether `less` takes more than twice the seconds of `more`, which has no less to do:
-/// measurements are noisy and kernels change at sizes, but not by this.
+/// Returns whether `less` takes more than twice the seconds of `more`, although its load is not
+/// larger. Noise and kernel selection do not explain such a difference.
 inline bool contradicts(const ProfilePoint& less, const ProfilePoint& more) {
   constexpr double kTwice = 2;
   return less.load.sequences <= more.load.sequences && less.load.units <= more.load.units &&
@@ -93,7 +96,7 @@ inline bool contradicts(const ProfilePoint& less, const ProfilePoint& more) {
          less.seconds() > kTwice * more.seconds();
 }
 
-/// Non-negative coefficients nearest to the points in relative terms; all zero for no points.
+/// Fits non-negative coefficients to the points by relative least squares; all zero for no points.
 ModuleCoefficients fit_coefficients(const std::vector<ProfilePoint>& points);
 
 }  // namespace isocost

@@ -12,7 +12,7 @@
 #include <set>
 #include <utility>
 
-#include "costmodel/internal/robust.h"
+#include "base/statistics.h"
 
 namespace isocost {
 namespace {

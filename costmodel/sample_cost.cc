@@ -7,6 +7,13 @@ constexpr std::int64_t kSequence = 1024;
 
 }  // namespace
 
+SampleCost mean(std::span<const SampleCost> samples) {
+  SampleCost sum;
+  for (const SampleCost& sample : samples) sum += sample;
+  const auto n = static_cast<double>(samples.size());
+  return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
+}
+
 SamplePrices::SamplePrices(const CostProfile& profile)
     : predictors_{ModulePredictor(profile.modules[0]), ModulePredictor(profile.modules[1]),
                   ModulePredictor(profile.modules[2])} {}

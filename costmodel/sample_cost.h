@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "base/load.h"
 #include "costmodel/predictor.h"
@@ -9,8 +10,9 @@
 
 namespace isocost {
 
-/// A sample, or the sum of a microbatch's, as a pipeline sees it. Seconds are of whole modules,
-/// forward and backward, on one device group (all stages of a module in one place).
+/// Cost of one sample, or the summed cost of a microbatch, for the two modules of a pipeline.
+/// Seconds are those of whole modules, forward and backward, on one device group (all stages of a
+/// module in one place).
 struct SampleCost {
   double encoder_s = 0;
   double llm_s = 0;
@@ -26,8 +28,11 @@ struct SampleCost {
   }
 };
 
-/// Samples in a profile's seconds on one rank: vision and audio are one encoder. Without the fixed
-/// seconds of a microbatch. Immutable.
+/// Returns the mean cost of the samples, field by field. `samples` must not be empty.
+SampleCost mean(std::span<const SampleCost> samples);
+
+/// Prices samples by a model profile, on one rank. Vision and audio are one encoder. The fixed
+/// seconds of a microbatch are not included. Immutable, thread-safe.
 class SamplePrices {
  public:
   explicit SamplePrices(const CostProfile& profile);
@@ -38,8 +43,8 @@ class SamplePrices {
   std::array<ModulePredictor, kModules> predictors_;
 };
 
-/// A load of which only the totals are known, as in a trace: encoder units count as vision patches
-/// in sequences of 1,024 (the last one shorter), LLM tokens as one sequence.
+/// Returns a load of which only the totals are known, as in a trace: encoder units become vision
+/// patches in sequences of 1,024 (the last one shorter), LLM tokens become one sequence.
 Load load_of_counts(std::int64_t encoder_units, std::int64_t llm_tokens);
 
 }  // namespace isocost

@@ -15,9 +15,9 @@ namespace {
 
 constexpr double kBf16 = 2;
 constexpr std::string_view kStatedSource = "default";
-constexpr double kTensorReductions = 4;  // a layer's, forward and backward
+constexpr double kTensorReductions = 4;  // all-reduces per layer, forward and backward
 
-// A ring over n ranks moves (n - 1) / n of the bytes; latency as of a tree.
+// A ring over n ranks moves (n - 1) / n of the bytes; the latency is that of a tree.
 double reduce_seconds(const Cluster& cluster, double bytes, const ModuleDegrees& degrees) {
   if (degrees.data == 1) return 0;
   const auto n = static_cast<double>(degrees.data);
@@ -26,7 +26,7 @@ double reduce_seconds(const Cluster& cluster, double bytes, const ModuleDegrees&
   return bytes * (n - 1) / n / rate + 2 * std::ceil(std::log2(n)) * cluster.latency_s;
 }
 
-// Whole layers to chunks. `last` layers' worth of other work stands on the last chunk.
+// Divides whole layers over chunks. The last chunk has other work that is worth `last` layers.
 std::vector<std::int64_t> cut_layers(std::int64_t layers, std::size_t chunks, double last) {
   if (chunks == 1) return {layers};
   const double fair = (static_cast<double>(layers) + last) / static_cast<double>(chunks);
@@ -36,7 +36,7 @@ std::vector<std::int64_t> cut_layers(std::int64_t layers, std::size_t chunks, do
   const std::int64_t others = layers - on_last;
   const auto before = static_cast<std::int64_t>(chunks) - 1;
   for (std::int64_t c = 0; c < before; ++c) {
-    // Later chunks take what does not divide: earlier ones hold more microbatches.
+    // Later chunks take the remainder, because earlier ones hold more microbatches.
     const std::int64_t extra = c >= before - others % before ? 1 : 0;
     parts.push_back(others / before + extra);
   }
@@ -44,7 +44,8 @@ std::vector<std::int64_t> cut_layers(std::int64_t layers, std::size_t chunks, do
   return parts;
 }
 
-// Encoder layers, then LLM layers, cut where the mean sample's seconds are even.
+// Divides the encoder's layers followed by the LLM's, so that chunks have equal seconds for the
+// mean sample.
 LayerCut cut_jointly(const JobModel& job, const SampleCost& mean, std::size_t chunks) {
   const double encoder_layer_s = mean.encoder_s / static_cast<double>(job.encoder.layers);
   const double llm_layer_s =
@@ -63,7 +64,8 @@ LayerCut cut_jointly(const JobModel& job, const SampleCost& mean, std::size_t ch
   return cut;
 }
 
-// The parts of a module's work; the head's, in layers, is on the last chunk.
+// Returns each chunk's part of a module's work. `head` is the output head in layers, which is on
+// the last chunk.
 Result<std::vector<double>> shares_of(const std::vector<std::int64_t>& layers,
                                       const Architecture& shape, double head, const char* module) {
   const std::int64_t sum = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
@@ -116,7 +118,7 @@ ModuleStages spread_module(const JobModel& job, const Architecture& shape, std::
   ModuleStages module;
   module.replicas = degrees.data;
   module.stages = degrees.pipeline;
-  // A microbatch's fixed seconds are launches, which every rank of a tensor group makes.
+  // A microbatch's fixed seconds are kernel launches, which every rank of a tensor group does.
   module.microbatch_s = microbatch_s;
   const auto tensor = static_cast<double>(degrees.tensor);
   module.activation_bytes_per_unit = activation_bytes_per_unit / tensor;
@@ -147,9 +149,9 @@ Result<JobModel> JobModel::create(CostProfile profile) {
   const auto second = both ? dimensions(Module::kAudio) : std::nullopt;
   if (!encoder || !llm) {
     return Error(ErrorCode::kInvalidArgument,
-                 "profile " + profile.source + ": 'modules." + (llm ? "vision" : "llm") +
+                 "model profile " + profile.source + ": 'modules." + (llm ? "vision" : "llm") +
                      ".architecture' is missing: a layout needs the module's layers, widths and "
-                     "heads; docs/model_profile.md lists them");
+                     "heads; see docs/model_profile.md");
   }
   return JobModel{.profile = std::move(profile),
                   .encoder_module = encoder_module,
@@ -161,7 +163,7 @@ Result<JobModel> JobModel::create(CostProfile profile) {
 
 double JobModel::llm_head_layers() const {
   const ModuleProfile& measured = profile.modules.at(static_cast<std::size_t>(Module::kLlm));
-  return measured.cuts.empty() ? llm.head_layers() : layers_beside(measured);
+  return measured.cuts.empty() ? llm.head_layers() : work_outside_layers(measured);
 }
 
 std::int64_t JobModel::encoder_parameters() const {
@@ -199,12 +201,13 @@ Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
   ISOCOST_TRY(layout.validate());
   ISOCOST_TRY(check_module(job.llm, layout.llm, layout.chunks, "llm"));
   const bool own = layout.encoder_place == EncoderPlace::kOwnRanks;
-  // In one pipeline with the LLM a stage may hold no encoder layer; tensor ranks split heads still.
+  // In one pipeline with the LLM a stage may have no encoder layer, but tensor ranks still divide
+  // the heads.
   ModuleDegrees encoder = layout.encoder;
   if (!own) encoder.pipeline = 1;
   ISOCOST_TRY(check_module(job.encoder, encoder, 1, "encoder"));
   if (job.second_encoder) {
-    encoder.pipeline = 1;  // cut in the first one's shares
+    encoder.pipeline = 1;  // cut in the shares of the first encoder
     ISOCOST_TRY(check_module(*job.second_encoder, encoder, 1, "encoder"));
   }
   const auto fixed = [&job](Module module) {
@@ -269,7 +272,7 @@ SampleCost spread_load(const JobModel& job, const Layout& layout, const SampleCo
 RankMemory state_memory(const JobModel& job, const Layout& layout, const PipelineModel& model) {
   const double head = job.llm_head_layers();
   const double total = static_cast<double>(job.llm.layers) + head;
-  // The embeddings: half (input) on the first stage, half (head) on the last.
+  // Half of the embedding parameters (input) are on the first stage, half (head) on the last.
   const double half = static_cast<double>(job.llm.embedding_parameters) / 2;
   RankMemory memory;
   std::vector<double> stages(layout.llm.pipeline, 0.0);

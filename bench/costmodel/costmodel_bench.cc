@@ -1,5 +1,5 @@
-// A prediction of a sample, and a correction by a step of 64 microbatches on each of 8 ranks: three
-// modules each. The model is checked to have learned before it is timed.
+// Times the prediction of one sample, and the correction by a step of 64 microbatches on each of 8
+// ranks, with three modules each. The model is checked to have learned before it is timed.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -40,7 +40,7 @@ struct Steps {
   std::vector<MicrobatchShape> shapes;
 };
 
-// What a machine a thousand times slower than the default measures, give or take 5 %.
+// Measurements of a machine a thousand times slower than the default, with an error of up to 5 %.
 Steps draw_steps() {
   isocost::Random random(1);
   const CostModel truth(CostProfile::stated_default(), {});
@@ -74,18 +74,19 @@ bool observe_step(CostModel& model, Steps& steps, std::uint64_t step) {
   return true;
 }
 
-bool cost_model_state(const CostModel& model) {
+bool has_learned(const CostModel& model) {
   for (const double error : model.mape()) {
     if (!(error < 0.04)) return false;
   }
   return true;
 }
 
-// What planning waits for, once a step, and what its measurements take as they come.
+// Times update(), which planning waits for once per step, and observe() for the step's
+// measurements.
 void correct_a_step(benchmark::State& state, bool observing) {
   Steps steps = draw_steps();
   CostModel::Options options;
-  options.correction.least_gain = 0;  // the gate stays open
+  options.correction.least_gain = 0;  // correction never pauses
   options.correction.clock = [] {
     return std::chrono::steady_clock::now().time_since_epoch().count();
   };
@@ -95,7 +96,7 @@ void correct_a_step(benchmark::State& state, bool observing) {
     if (!observe_step(model, steps, step)) return state.SkipWithError("a measurement was refused");
     model.update();
   }
-  if (!cost_model_state(model)) return state.SkipWithError("the model did not learn");
+  if (!has_learned(model)) return state.SkipWithError("the model did not learn");
   for (auto iteration : state) {
     const auto started = std::chrono::steady_clock::now();
     benchmark::DoNotOptimize(observe_step(model, steps, step++));

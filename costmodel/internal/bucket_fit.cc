@@ -10,9 +10,9 @@ namespace {
 
 constexpr double kPriorDeviation = 0.3;
 constexpr double kNeighbourDeviation = 0.15;
-constexpr double kSmallestFactor = 0.02;  // of the prior
+constexpr double kSmallestFactor = 0.02;  // relative to the prior
 
-// The factors that were seen, in units of their priors: g = factor / prior.
+// The linear system for the factors with evidence, in units of their priors: g = factor / prior.
 struct System {
   std::size_t size = 0;
   std::array<std::size_t, kFactors> factor{};
@@ -51,7 +51,7 @@ void factorise(FactorMatrix& a, std::size_t size) {
     for (std::size_t j = 0; j <= i; ++j) {
       double sum = a[i][j];
       for (std::size_t k = 0; k < j; ++k) sum -= a[i][k] * a[j][k];
-      // The ridge keeps diagonals positive; the bound is for rounding.
+      // The ridge keeps the diagonal positive; the bound guards against rounding.
       a[i][j] = i == j ? std::sqrt(std::max(sum, 1e-12)) : sum / a[j][j];
     }
   }
@@ -83,7 +83,7 @@ FactorVector inverse_diagonal(const FactorMatrix& l, std::size_t size) {
   return diagonal;
 }
 
-// Takes variable `i` out of the system at a fixed value.
+// Removes variable `i` from the system by fixing its value.
 void pin(System& system, std::size_t i, double value) {
   for (std::size_t k = 0; k < system.size; ++k) {
     if (k == i) continue;
@@ -95,7 +95,7 @@ void pin(System& system, std::size_t i, double value) {
   system.b[i] = value;
 }
 
-// Pins what would be negative until nothing is: each round pins one more at least.
+// Pins variables that would be negative until none is. Each round pins at least one more.
 FactorVector solve_non_negative(System system) {
   FactorVector g{};
   for (std::size_t round = 0; round <= system.size; ++round) {

@@ -4,22 +4,22 @@
 #include <cmath>
 #include <cstddef>
 
-#include "costmodel/internal/robust.h"
+#include "costmodel/internal/robust_statistics.h"
 
 namespace isocost {
 namespace {
 
-// With the gate shut, one step in so many is learned from: a profile may cease to be exact little
-// by little. What happens at once, to a module or a rank, is seen in every step.
-constexpr std::int64_t kIdleStride = 4;
-// A module that is off by less is taken for what it was, without asking the ranks one by one.
+// While paused, correction learns from one step in four, because a profile may become inexact
+// gradually. Sudden changes of a module or a rank are detected in every step.
+constexpr std::int64_t kPausedStride = 4;
+// A module whose median deviates by less than this has not changed; ranks are not compared.
 constexpr double kNearlyUsual = 0.03;
 
 }  // namespace
 
 Correction::Correction(const std::array<ModuleProfile, kModules>& profile,
                        const CorrectionOptions& options)
-    : options_(options), gate_(options.least_gain) {
+    : options_(options), pause_control_(options.least_gain) {
   for (const ModuleProfile& module : profile) {
     modules_.emplace_back(module.coefficients, options.half_life);
   }
@@ -28,13 +28,13 @@ Correction::Correction(const std::array<ModuleProfile, kModules>& profile,
 void Correction::take(const MeasuredStep& step, double own_seconds) {
   const std::int64_t started = options_.clock ? options_.clock() : 0;
   ++steps_;
-  judge_modules(step);
-  judge_ranks(step);
-  if (gate_.on() || steps_ % kIdleStride == 0) learn(step);
-  // The gate takes a running mean, for which every other step is enough.
+  detect_drift(step);
+  update_rank_slowdowns(step);
+  if (!pause_control_.paused() || steps_ % kPausedStride == 0) learn(step);
+  // The gain enters a running mean, for which every other step suffices.
   if (steps_ % 2 == 1) last_gain_ = gain_of(step);
   if (options_.clock) own_seconds += static_cast<double>(options_.clock() - started) * 1e-9;
-  gate_.take(last_gain_, step_seconds_ > 0 ? own_seconds / step_seconds_ : 0, settled());
+  pause_control_.take(last_gain_, step_seconds_ > 0 ? own_seconds / step_seconds_ : 0, settled());
 }
 
 bool Correction::settled() const {
@@ -42,28 +42,28 @@ bool Correction::settled() const {
                       [](const ModuleCorrection& module) { return module.learning_anew(); });
 }
 
-void Correction::judge_modules(const MeasuredStep& step) {
+void Correction::detect_drift(const MeasuredStep& step) {
   for (std::size_t m = 0; m < kModules; ++m) {
-    everywhere_.at(m) = everywhere(step.modules.at(m));
-    if (!modules_[m].drifted(everywhere_.at(m), ratios_.size())) continue;
+    median_ratios_.at(m) = median_ratio(step.modules.at(m));
+    if (!modules_[m].drifted(median_ratios_.at(m), ratios_.size())) continue;
     ++drifts_;
     reprofile_ = true;
-    gate_.open();
+    pause_control_.resume();
   }
 }
 
-// What has become of a module on all ranks, from some of its rows, which stay in `ratios_`. Where
-// that is more than nothing, the ranks speak, each with one voice: half of them, slowed down, have
-// half of the rows.
-double Correction::everywhere(const Rows& rows) {
+// Returns the median over a sample of a module's rows of measured over learned seconds; the sample
+// remains in `ratios_`. If the median is not near one, returns the median over the ranks instead: a
+// slowdown of half of the ranks affects half of the rows.
+double Correction::median_ratio(const Rows& rows) {
   ratios_.clear();
   scratch_.clear();
   for (std::size_t i = 0; i < rows.rows.size(); ++i) {
     const Row& row = rows.rows[i];
     ranks_.grow(static_cast<std::size_t>(row.rank) + 1);
     if (!is_sampled(i, rows.rows.size())) continue;
-    const double slowdown = ranks_.cost_model_state()[static_cast<std::size_t>(row.rank)];
-    ratios_.push_back({row.rank, row.ratio / (row.cost_model_state * slowdown)});
+    const double slowdown = ranks_.learned()[static_cast<std::size_t>(row.rank)];
+    ratios_.push_back({row.rank, row.ratio / (row.learned * slowdown)});
     scratch_.push_back(ratios_.back().ratio);
   }
   const double of_rows = median_near(scratch_, 1);
@@ -73,8 +73,8 @@ double Correction::everywhere(const Rows& rows) {
   return median_near(scratch_, 1);
 }
 
-// Seconds of whole microbatches: what one module does to all ranks is taken out first.
-void Correction::judge_ranks(const MeasuredStep& step) {
+// Compares seconds of whole microbatches, after removing each module's change on all ranks.
+void Correction::update_rank_slowdowns(const MeasuredStep& step) {
   struct Total {
     std::int32_t rank = -1;
     double measured = 0;
@@ -87,7 +87,7 @@ void Correction::judge_ranks(const MeasuredStep& step) {
       Total& total = totals[row.microbatch];
       total.rank = row.rank;
       total.measured += row.ratio * row.profile_s;
-      total.expected += row.profile_s * row.cost_model_state * everywhere_.at(m);
+      total.expected += row.profile_s * row.learned * median_ratios_.at(m);
     }
   }
   ratios_.clear();
@@ -103,26 +103,26 @@ void Correction::learn(const MeasuredStep& step) {
     const bool doubt = std::any_of(rows.rows.begin(), rows.rows.end(),
                                    [this](const Row& row) { return ranks_.in_doubt(row.rank); });
     if (!doubt) {
-      modules_[m].learn(rows, ranks_.cost_model_state());
+      modules_[m].learn(rows, ranks_.learned());
       continue;
     }
     Rows trusted;
     for (const Row& row : rows.rows) {
       if (!ranks_.in_doubt(row.rank)) trusted.append(rows, row);
     }
-    modules_[m].learn(trusted, ranks_.cost_model_state());
+    modules_[m].learn(trusted, ranks_.learned());
   }
 }
 
-// Where ranks are level by corrected costs they are not by the profile's, and the other way round:
-// how far they are apart is what the better prices are worth.
+// Ranks that are balanced by corrected costs are not balanced by the profile's costs. The
+// difference is the step time that the better costs save.
 double Correction::gain_of(const MeasuredStep& step) {
   struct RankSeconds {
     double profile = 0;
     double corrected = 0;
     double measured = 0;
   };
-  std::vector<RankSeconds> ranks(ranks_.cost_model_state().size());
+  std::vector<RankSeconds> ranks(ranks_.learned().size());
   RankSeconds total;
   for (std::size_t m = 0; m < kModules; ++m) {
     const Rows& rows = step.modules.at(m);
@@ -150,9 +150,9 @@ double Correction::gain_of(const MeasuredStep& step) {
 
 CorrectionStatus Correction::status() const {
   CorrectionStatus status;
-  status.on = gate_.on();
-  status.gain = gate_.gain();
-  status.overhead = gate_.overhead();
+  status.on = !pause_control_.paused();
+  status.gain = pause_control_.gain();
+  status.overhead = pause_control_.overhead();
   status.drifts = drifts_;
   status.reprofile_suggested = reprofile_;
   status.rank_slowdowns.assign(rank_slowdowns().begin(), rank_slowdowns().end());
@@ -178,7 +178,7 @@ Correction::Saved Correction::save() const {
 void Correction::restore(const Saved& saved) {
   for (std::size_t m = 0; m < kModules; ++m) modules_[m].restore(saved.modules.at(m));
   reprofile_ = saved.reprofile;
-  gate_ = Gate(options_.least_gain);
+  pause_control_ = PauseControl(options_.least_gain);
 }
 
 }  // namespace isocost

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "costmodel/cost_model.h"
-#include "costmodel/internal/gate.h"
 #include "costmodel/internal/module_correction.h"
+#include "costmodel/internal/pause_control.h"
 #include "costmodel/internal/rank_slowdowns.h"
 #include "costmodel/internal/rows.h"
 
@@ -23,24 +23,24 @@ struct MeasuredStep {
   std::array<Rows, kModules> modules;
 };
 
-/// All that is learned: slowdowns of ranks, factors of modules, and whether more is worth learning.
-/// Steps are taken in one after another; see CostModel for what is promised.
+/// The learned state of a cost model: slowdowns of ranks, factors of modules, and whether
+/// correction is paused. Takes steps in their order; see CostModel for the guarantees.
 class Correction {
  public:
   Correction(const std::array<ModuleProfile, kModules>& profile, const CorrectionOptions& options);
 
-  /// `own_seconds`: what collecting the step's measurements took.
+  /// Learns from one step. `own_seconds` is the time that collecting its measurements took.
   void take(const MeasuredStep& step, double own_seconds);
 
   const FactorVector& factors(std::size_t module) const { return modules_.at(module).factors(); }
   std::span<const double> rank_slowdowns() const { return ranks_.published(); }
-  /// The ranks may be other hosts from here on.
+  /// Forgets the slowdowns, because the ranks may now be on other hosts.
   void forget_ranks() { ranks_ = RankSlowdowns(); }
   CorrectionStatus status() const;
 
   const ModuleCorrection& module(std::size_t module) const { return modules_.at(module); }
-  /// Without the ranks' slowdowns: after a restart the ranks may be other hosts, in other numbers,
-  /// and a few steps tell. Drifts are counted anew.
+  /// The state without slowdowns (after a restart the ranks may be on other hosts, and a few steps
+  /// suffice to learn them) and without the count of drifts.
   struct Saved {
     std::array<ModuleCorrection::Saved, kModules> modules;
     bool reprofile = false;
@@ -49,9 +49,9 @@ class Correction {
   void restore(const Saved& saved);
 
  private:
-  void judge_modules(const MeasuredStep& step);
-  double everywhere(const Rows& rows);
-  void judge_ranks(const MeasuredStep& step);
+  void detect_drift(const MeasuredStep& step);
+  double median_ratio(const Rows& rows);
+  void update_rank_slowdowns(const MeasuredStep& step);
   void learn(const MeasuredStep& step);
   bool settled() const;
   double gain_of(const MeasuredStep& step);
@@ -59,8 +59,8 @@ class Correction {
   CorrectionOptions options_;
   std::vector<ModuleCorrection> modules_;
   RankSlowdowns ranks_;
-  Gate gate_;
-  std::array<double, kModules> everywhere_{};  // this step's median of measured over learned
+  PauseControl pause_control_;
+  std::array<double, kModules> median_ratios_{};  // this step's median of measured over learned
   double last_gain_ = 0;
   double step_seconds_ = 0;
   std::int64_t steps_ = 0;

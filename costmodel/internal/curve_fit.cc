@@ -13,9 +13,9 @@ namespace {
 using Knot = Curve::Knot;
 
 constexpr int kTurns = 12;
-constexpr double kOctavesApart = 2;  // knots of the batch curve
-constexpr double kFlatness = 0.1;    // points that a knot's likeness to its neighbour is worth
-constexpr double kSteepest = 0.5;    // of the batch curve: seconds still grow with the load
+constexpr double kOctavesApart = 2;  // distance of the batch curve's knots
+constexpr double kFlatness = 0.1;    // weight of a knot's distance to its neighbour, in points
+constexpr double kSteepest = 0.5;    // slope limit of the batch curve: seconds grow with the load
 
 struct Point {
   double length = 0;
@@ -46,7 +46,7 @@ double seconds_of_form(const ModuleCoefficients& form, double length) {
   return form.per_sequence + (form.per_unit + form.per_unit_squared * length) * length;
 }
 
-// Neighbours that fall with the length get their common mean.
+// Makes the knots ascending by pooling neighbours that descend (isotonic regression).
 Curve rising(const std::vector<Knot>& knots) {
   struct Pool {
     double sum = 0;
@@ -72,7 +72,7 @@ Curve rising(const std::vector<Knot>& knots) {
   return Curve(std::move(risen));
 }
 
-// At each measured length the seconds of a sequence that are nearest to its points.
+// Fits, at each measured length, the seconds of a sequence to its points.
 Curve fit_sequence(const std::vector<Point>& points, const ModuleCoefficients& form,
                    const Curve& batch) {
   struct Sums {
@@ -95,7 +95,8 @@ Curve fit_sequence(const std::vector<Point>& points, const ModuleCoefficients& f
   return rising(knots);
 }
 
-// Evenly spaced over the measured microbatches; none where all are of nearly one size.
+// Returns knots that are evenly spaced over the measured microbatches; none if all have nearly the
+// same size.
 std::vector<Knot> batch_knots(const std::vector<Point>& points) {
   const auto [least, most] =
       std::minmax_element(points.begin(), points.end(),
@@ -110,23 +111,23 @@ std::vector<Knot> batch_knots(const std::vector<Point>& points) {
   return knots;
 }
 
-// A point's weights on the two knots around it.
-struct Place {
+// The position of a point between two knots.
+struct KnotPosition {
   std::size_t below = 0;
-  double part = 0;  // of the way to the next
+  double part = 0;  // fraction of the way to the next knot
 };
 
-Place place_of(const std::vector<Knot>& knots, double log_x) {
+KnotPosition position_of(const std::vector<Knot>& knots, double log_x) {
   const double step = knots[1].log_x - knots[0].log_x;
   const double at = std::max(0.0, (log_x - knots[0].log_x) / step);
   const auto below = std::min(static_cast<std::size_t>(at), knots.size() - 2);
   return {below, std::min(at - static_cast<double>(below), 1.0)};
 }
 
-// What a point says of the batch curve at its units.
+// The batch curve's value that a point implies.
 struct Residual {
   double log_y = 0;
-  double weight = 0;  // small where the fixed seconds outweigh those of the sequences
+  double weight = 0;  // small if the fixed seconds exceed those of the sequences
 };
 
 Residual residual_of(const Point& point, const ModuleCoefficients& form, const Curve& sequence) {
@@ -137,19 +138,19 @@ Residual residual_of(const Point& point, const ModuleCoefficients& form, const C
   return {.log_y = std::log2(measured / sequences), .weight = part * part};
 }
 
-// One round of least squares, knot by knot, each with the others as they are (Gauss-Seidel).
+// One round of least squares by Gauss-Seidel: each knot in turn, with the others fixed.
 void relax(const std::vector<Point>& points, const std::vector<Residual>& residuals,
            std::vector<Knot>& knots) {
   for (std::size_t k = 0; k < knots.size(); ++k) {
     double xy = 0;
     double xx = 0;
     for (std::size_t i = 0; i < points.size(); ++i) {
-      const Place place = place_of(knots, std::log2(points[i].units));
-      if (place.below != k && place.below + 1 != k) continue;
-      const bool is_below = place.below == k;
-      const double x = is_below ? 1 - place.part : place.part;
+      const KnotPosition position = position_of(knots, std::log2(points[i].units));
+      if (position.below != k && position.below + 1 != k) continue;
+      const bool is_below = position.below == k;
+      const double x = is_below ? 1 - position.part : position.part;
       const double other =
-          is_below ? place.part * knots[k + 1].log_y : (1 - place.part) * knots[k - 1].log_y;
+          is_below ? position.part * knots[k + 1].log_y : (1 - position.part) * knots[k - 1].log_y;
       xy += residuals[i].weight * x * (residuals[i].log_y - other);
       xx += residuals[i].weight * x * x;
     }
@@ -162,7 +163,8 @@ void relax(const std::vector<Point>& points, const std::vector<Residual>& residu
   }
 }
 
-// One at the largest microbatch, and nowhere so steep that more work takes less time.
+// Sets the curve to 1 at the largest microbatch and limits its slope, so that more work never takes
+// less time.
 Curve anchored(std::vector<Knot> knots) {
   if (knots.empty()) return {};
   knots.back().log_y = 0;

@@ -7,17 +7,18 @@
 
 namespace isocost {
 
-/// What the measured points of a module say beyond its form.
+/// The measured deviations of a module from its form.
 struct ModuleCurves {
-  /// Seconds of one sequence over its length, in as full a microbatch as was measured; never falls.
+  /// Seconds of one sequence over its length, in the largest measured microbatches; not descending.
   Curve sequence;
-  /// Seconds of a microbatch's sequences, by its units, over the sum of theirs: small ones do not
-  /// fill the device, large ones leave the caches. One at the largest microbatch that was measured.
+  /// Seconds of a microbatch relative to the sum over its sequences, over its units. 1 at the
+  /// largest measured microbatch.
   Curve batch;
 };
 
-/// Both curves by turns, as each explains what the other leaves of the points of equally long
-/// sequences: least squares of relative errors, drawn towards a batch curve that is flat.
+/// Fits both curves alternately, each to what the other leaves unexplained of the points with
+/// sequences of equal length. Minimises squared relative errors, regularised towards a constant
+/// batch curve.
 ModuleCurves fit_curves(const std::vector<ProfilePoint>& points, const ModuleCoefficients& form);
 
 }  // namespace isocost

@@ -4,6 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "base/statistics.h"
+
 namespace isocost {
 
 /// The last 256 absolute relative errors.
@@ -17,12 +19,9 @@ class ErrorWindow {
     }
     next_ = (next_ + 1) % kSize;
   }
-  /// NaN of none.
+  /// Returns NaN if there are no errors.
   double mean() const {
-    if (errors_.empty()) return std::numeric_limits<double>::quiet_NaN();
-    double sum = 0;
-    for (const double error : errors_) sum += error;
-    return sum / static_cast<double>(errors_.size());
+    return errors_.empty() ? std::numeric_limits<double>::quiet_NaN() : isocost::mean(errors_);
   }
 
  private:

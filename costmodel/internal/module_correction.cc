@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdlib>
 
+#include "base/statistics.h"
 #include "costmodel/cost_model.h"
-#include "costmodel/internal/reprice.h"
-#include "costmodel/internal/robust.h"
+#include "costmodel/internal/form_fit.h"
+#include "costmodel/internal/robust_statistics.h"
 
 namespace isocost {
 namespace {
@@ -16,23 +17,23 @@ constexpr std::size_t kColdRows = 96;
 constexpr double kFirstNoise = 0.1;
 constexpr double kSmallestNoise = 0.005;
 constexpr double kLargestNoise = 0.5;
-// Rows count at most as kClip deviations off, and beyond kDrop not at all.
+// A row counts as at most kClip deviations off; beyond kDrop deviations it does not count.
 constexpr double kClip = 3;
 constexpr double kDrop = 8;
-// A profile that is right but for noise and some buckets stays the scale; others are rescaled.
+// A profile whose scale is within this factor is kept as the prior; others are rescaled.
 constexpr double kScaleTolerance = 1.5;
-// Cold, a row that is further off than this factor is left out: alone in its bucket, it would be
-// believed. If the bucket really is that far off, more will come.
+// In the cold phase, a row that is off by more than this factor is ignored, because alone in its
+// bucket it would determine the fit. If the bucket really is that far off, more rows will follow.
 constexpr double kFarOff = 4;
-// Deviations that chance may reach: there are many buckets, and many steps to try its luck.
+// Deviations (in standard deviations) that chance explains, given many buckets and steps.
 constexpr double kChance = 4.5;
-// Proportions that a few rows gave are no profile: they yield to less.
+// The same for a prior that was fitted to few rows, which is less reliable than a profile.
 constexpr double kChanceOfFit = 2;
-// Of rows that were clipped, to one side, before a bucket counts as changed.
+// Part of a bucket's rows that are clipped on the same side before the bucket counts as changed.
 constexpr double kChangedBucket = 0.5;
 constexpr double kOffMemory = 1.0 / 8;
 constexpr int kRounds = 8;
-constexpr double kMedianDeviation = 1.25;  // of a median, over that of a mean
+constexpr double kMedianDeviation = 1.25;  // deviation of a median over that of a mean
 constexpr double kSmallestDrift = 0.05;
 
 double dot(std::span<const Share> shares, const FactorVector& factors) {
@@ -41,9 +42,9 @@ double dot(std::span<const Share> shares, const FactorVector& factors) {
   return sum;
 }
 
-// What the buckets have in common: their median, each counting alike, so that one bucket that errs
-// does not speak for the others however much of the load it is. Of two middle ones the nearer to
-// one. Buckets that little is known about have no say.
+// The factor that the buckets have in common: their median. Each bucket counts equally, so that one
+// wrong bucket does not affect the others, however large its part of the load. Of two middle
+// values, the one nearer to one is used. Buckets with vague factors are ignored.
 struct Common {
   double factor = 1;
   double deviation = 0;
@@ -60,7 +61,8 @@ Common common_factor(const Fit& fit) {
     known[size++] = fit.factors[k];
     deviations += fit.deviations[k];
   }
-  // As if all erred together, which they may: against the fixed cost, say.
+  // The deviations are not divided by the square root of the size, because the errors may be
+  // correlated, for example with the fixed seconds.
   return {median_near({known.data(), size}, 1), deviations / static_cast<double>(size)};
 }
 
@@ -69,12 +71,12 @@ Common common_factor(const Fit& fit) {
 ModuleCorrection::ModuleCorrection(const ModuleCoefficients& profile, double half_life)
     : profile_(profile), keep_(std::exp2(-1 / half_life)), noise_(kFirstNoise) {
   prior_.fill(1);
-  cost_model_state_.fill(1);
+  learned_.fill(1);
   published_.fill(1);
 }
 
-double ModuleCorrection::learnt_ratio(std::span<const Share> shares) const {
-  return dot(shares, cost_model_state_);
+double ModuleCorrection::learned_ratio(std::span<const Share> shares) const {
+  return dot(shares, learned_);
 }
 
 double ModuleCorrection::published_ratio(std::span<const Share> shares) const {
@@ -89,9 +91,9 @@ bool ModuleCorrection::drifted(double median_ratio, std::size_t rows) {
   if (!off) {
     steps_off_ = 0;
   } else {
-    const bool goes_on = steps_off_ * side > 0;
-    steps_off_ = goes_on ? steps_off_ + side : side;
-    ratios_off_ = goes_on ? ratios_off_ + median_ratio : median_ratio;
+    const bool continues = steps_off_ * side > 0;
+    steps_off_ = continues ? steps_off_ + side : side;
+    ratios_off_ = continues ? ratios_off_ + median_ratio : median_ratio;
   }
   if (std::abs(steps_off_) < kDriftSteps) return false;
   drift_ratio_ = ratios_off_ / kDriftSteps;
@@ -130,9 +132,9 @@ double ModuleCorrection::cold_deviation(const FactorVector& factors) {
   return robust_deviation(scratch_, 1);
 }
 
-// Where rows begin from: what was known before if its scale is about right (after a drift, which is
-// of the scale, times what is significant of it), and else that times the scale, or, if that fits
-// clearly better, the profile's form with its weights fitted anew.
+// Returns the prior of the cold phase: the known factors if their scale is about right (after a
+// drift, times the significant part of the scale), else the known factors times the scale, or the
+// profile's form with newly fitted weights if that fits clearly better.
 FactorVector ModuleCorrection::cold_prior() {
   scratch_.clear();
   for (const Row& row : cold_.rows) scratch_.push_back(row.ratio / dot(cold_.of(row), prior_));
@@ -149,44 +151,45 @@ FactorVector ModuleCorrection::cold_prior() {
   for (double& factor : scaled) factor *= scale;
   scratch_.clear();
   for (const Row& row : cold_.rows) scratch_.push_back(row.ratio);
-  const FactorVector anew = reprice(cold_, profile_, median(scratch_), kFarOff);
+  const FactorVector anew = fit_form_factors(cold_, profile_, median(scratch_), kFarOff);
   constexpr double kClearly = 0.6;
   fitted_ = cold_deviation(anew) < kClearly * cold_deviation(scaled);
   return fitted_ ? anew : scaled;
 }
 
-// Each round finds the noise around the last fit, and clips by it: what is off for a reason comes
-// in range, since the others of its kind pull the same way.
+// Each round estimates the noise around the last fit and clips rows by it. Systematic deviations
+// come into range over the rounds, because similar rows deviate in the same direction.
 void ModuleCorrection::refit_cold() {
   const FactorVector prior = cold_prior();
-  cost_model_state_ = prior;
+  learned_ = prior;
   Fit fit;
   for (int round = 0; round < kRounds; ++round) {
     scratch_.clear();
-    for (const Row& row : cold_.rows)
-      scratch_.push_back(row.ratio / dot(cold_.of(row), cost_model_state_));
+    for (const Row& row : cold_.rows) {
+      scratch_.push_back(row.ratio / dot(cold_.of(row), learned_));
+    }
     const double centre = median(scratch_);
-    // A fit to few rows flatters.
+    // A fit to few rows underestimates the noise.
     const auto rows = static_cast<double>(cold_.rows.size());
     const double spare = rows - static_cast<double>(seen_factors());
-    const double flattery = spare > 0 ? std::sqrt(rows / spare) : 1;
+    const double inflation = spare > 0 ? std::sqrt(rows / spare) : 1;
     noise_ =
-        std::clamp(robust_deviation(scratch_, centre) * flattery, kSmallestNoise, kLargestNoise);
+        std::clamp(robust_deviation(scratch_, centre) * inflation, kSmallestNoise, kLargestNoise);
     if (cold_.rows.size() < kFactors) noise_ = std::max(noise_, kFirstNoise);
     evidence_ = {};
     for (const Row& row : cold_.rows) {
       const double far = row.ratio / dot(cold_.of(row), prior);
       if (far > kFarOff || far < 1 / kFarOff) continue;
-      const double expected = dot(cold_.of(row), cost_model_state_);
+      const double expected = dot(cold_.of(row), learned_);
       const double limit = kClip * noise_;
       const double target = std::clamp(row.ratio / expected, centre * (1 - std::min(limit, 0.9)),
                                        centre * (1 + limit));
       evidence_.add(cold_.of(row), prior, expected, target);
     }
     fit = fit_factors(evidence_, prior, noise_);
-    cost_model_state_ = fit.factors;
+    learned_ = fit.factors;
   }
-  // Few rows tell the scale, but not yet one bucket from another.
+  // Few rows determine the scale, but not the individual buckets.
   published_ = prior;
   if (cold_.rows.size() < kColdRows) return;
   prior_ = prior;
@@ -200,18 +203,17 @@ void ModuleCorrection::learn_warm(const Rows& step, std::span<const double> slow
   const Limits limits{1 / (1 + limit), 1 + limit, 1 / (1 + kDrop * noise_), 1 + kDrop * noise_};
   for (std::size_t i = 0; i < step.rows.size(); ++i) {
     const Row& row = step.rows[i];
-    const double target =
-        row.ratio / (row.cost_model_state * slowdowns[static_cast<std::size_t>(row.rank)]);
+    const double target = row.ratio / (row.learned * slowdowns[static_cast<std::size_t>(row.rank)]);
     if (is_sampled(i, step.rows.size())) scratch_.push_back(target);
-    add_clipped(step.of(row), row.cost_model_state, target, limits);
+    add_clipped(step.of(row), row.learned, target, limits);
   }
-  // A step has few rows: the noise follows slowly, and faster where there are many.
+  // A step has few rows, so the noise follows slowly; it follows faster with more rows.
   const double weight = std::min(0.5, static_cast<double>(scratch_.size()) / 256);
   const double seen = robust_deviation(scratch_, 1);
   noise_ = std::clamp(noise_ + weight * (std::min(seen, 2 * noise_) - noise_), kSmallestNoise,
                       kLargestNoise);
   const Fit fit = fit_factors(evidence_, prior_, noise_);
-  cost_model_state_ = fit.factors;
+  learned_ = fit.factors;
   publish(fit);
 }
 
@@ -219,7 +221,7 @@ void ModuleCorrection::add_clipped(std::span<const Share> shares, double expecte
                                    const Limits& limits) {
   const double clipped = std::clamp(target, limits.clip_below, limits.clip_above);
   const double side = clipped == target ? 0 : (target > 1 ? 1 : -1);
-  // Only what makes up most of a row can have thrown it that far.
+  // Only a bucket that makes up most of a row can explain such a deviation.
   for (const Share& share : shares) {
     if (2 * share.share < 1) continue;
     double& off = off_[share.factor];
@@ -238,7 +240,7 @@ bool ModuleCorrection::changed_bucket(std::span<const Share> shares) const {
   });
 }
 
-// What all buckets share first, then what is particular to each.
+// Publishes the significant part that all buckets share, then that of each bucket.
 void ModuleCorrection::publish(const Fit& fit) {
   Fit relative = fit;
   for (std::size_t k = 0; k < kFactors; ++k) {
@@ -256,16 +258,16 @@ void ModuleCorrection::publish(const Fit& fit) {
   }
 }
 
-// Cold, the rows are not kept, and evidence is in the units of a prior that the next step's rows
-// replace: what is published is all that they say so far.
+// In the cold phase, the rows are not saved, and the evidence is in units of a prior that the next
+// step replaces. The published factors hold all that is known so far.
 ModuleCorrection::Saved ModuleCorrection::save() const {
   if (is_cold_) return {published_, published_, published_, {}, noise_, fitted_};
-  return {prior_, cost_model_state_, published_, evidence_, noise_, fitted_};
+  return {prior_, learned_, published_, evidence_, noise_, fitted_};
 }
 
 void ModuleCorrection::restore(const Saved& saved) {
   prior_ = saved.prior;
-  cost_model_state_ = saved.cost_model_state;
+  learned_ = saved.learned;
   published_ = saved.published;
   evidence_ = saved.evidence;
   noise_ = saved.noise;

@@ -6,8 +6,8 @@
 namespace isocost {
 namespace {
 
-// Cholesky on the rows and columns in `set`; the others become zero. Nothing where A is not
-// positive definite in the arithmetic at hand.
+// Solves on the rows and columns in `set` by Cholesky; the other terms are zero. Returns nothing if
+// A is not positive definite in floating point.
 std::optional<TermVector> solve_on(const TermMatrix& a, const TermVector& b, unsigned set) {
   std::array<std::size_t, kTermCount> terms{};
   std::size_t n = 0;

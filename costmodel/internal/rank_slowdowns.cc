@@ -5,7 +5,8 @@
 #include <cstddef>
 #include <cstdlib>
 
-#include "costmodel/internal/robust.h"
+#include "base/statistics.h"
+#include "costmodel/internal/robust_statistics.h"
 
 namespace isocost {
 namespace {
@@ -15,10 +16,10 @@ constexpr double kFar = 4;  // deviations
 constexpr double kSmallestJump = 0.03;
 constexpr double kSmallestGain = 1.0 / 32;
 constexpr double kSmallestNoise = 0.002;
-// What is believed of the noise before anything is seen, as if so many microbatches had told it.
+// The prior of the noise, and the number of microbatches that it counts as.
 constexpr double kFirstNoise = 0.05;
 constexpr double kFirstCount = 16;
-constexpr double kMedianVariance = 1.57;  // over that of a mean
+constexpr double kMedianVariance = 1.57;  // variance of a median over that of a mean
 constexpr double kChance = 4.5;
 constexpr double kLargestSlowdown = 50;
 
@@ -41,8 +42,8 @@ std::vector<RankMedian> medians_by_rank(std::span<RankRatio> ratios) {
 }
 
 void RankSlowdowns::grow(std::size_t count) {
-  if (count <= cost_model_state_.size()) return;
-  cost_model_state_.resize(count, 1);
+  if (count <= learned_.size()) return;
+  learned_.resize(count, 1);
   published_.resize(count, 1);
   logarithms_.resize(count, 0);
   variances_.resize(count, 0.01);
@@ -55,24 +56,23 @@ bool RankSlowdowns::in_doubt(std::int32_t rank) const {
 
 void RankSlowdowns::take(std::span<RankRatio> step) {
   const std::vector<RankMedian> ranks = medians_by_rank(step);
-  if (ranks.size() < 2) return;  // alone, a rank is the measure of itself
+  if (ranks.size() < 2) return;  // a single rank has no reference
   grow(ranks.back().rank + 1);
   scratch_.clear();
-  for (const RankMedian& rank : ranks)
-    scratch_.push_back(rank.ratio / cost_model_state_[rank.rank]);
-  const double everywhere = median_near(scratch_, steps_ < kStepsToBelieve ? 0 : 1);
+  for (const RankMedian& rank : ranks) scratch_.push_back(rank.ratio / learned_[rank.rank]);
+  const double common_ratio = median_near(scratch_, steps_ < kStepsToBelieve ? 0 : 1);
   ++steps_;
-  learn_noise(step, everywhere);
+  learn_noise(step, common_ratio);
 
-  // The median of n normal values has pi/2 times the variance of their mean; so has that of the
-  // ranks, which is none other than a rank's own where there are two.
+  // The median of n normal values has pi/2 times the variance of their mean. The same holds for the
+  // median over the ranks, which for two ranks is the value of one of them.
   const double measure = 1 + std::min(1.0, kMedianVariance / static_cast<double>(ranks.size()));
   for (const RankMedian& rank : ranks) {
     const double variance =
         kMedianVariance * noise_ * noise_ / static_cast<double>(rank.microbatches);
-    observe(rank.rank, std::log(rank.ratio / everywhere), variance * measure);
+    observe(rank.rank, std::log(rank.ratio / common_ratio), variance * measure);
   }
-  // Only relations are observed: the median rank is the measure.
+  // Only ratios are observed, so the median rank is the reference.
   scratch_.clear();
   for (const RankMedian& rank : ranks) scratch_.push_back(logarithms_[rank.rank]);
   const double centre = median_near(scratch_, 0);
@@ -82,11 +82,11 @@ void RankSlowdowns::take(std::span<RankRatio> step) {
   }
 }
 
-// How far a rank's microbatches are apart: how far the ranks are is not noise. Where each has but
-// one microbatch there is nothing else to go by.
-void RankSlowdowns::learn_noise(std::span<const RankRatio> step, double everywhere) {
+// Estimates the noise from differences within a rank, because differences between ranks are not
+// noise. If each rank has only one microbatch, uses the differences between ranks.
+void RankSlowdowns::learn_noise(std::span<const RankRatio> step, double common_ratio) {
   const auto relative = [&](const RankRatio& one) {
-    return one.ratio / (everywhere * cost_model_state_[static_cast<std::size_t>(one.rank)]);
+    return one.ratio / (common_ratio * learned_[static_cast<std::size_t>(one.rank)]);
   };
   scratch_.clear();
   for (std::size_t i = 1; i < step.size(); ++i) {
@@ -131,7 +131,7 @@ void RankSlowdowns::observe(std::size_t rank, double observed, double variance) 
 }
 
 void RankSlowdowns::publish(std::size_t rank) {
-  cost_model_state_[rank] = std::exp(logarithms_[rank]);
+  learned_[rank] = std::exp(logarithms_[rank]);
   published_[rank] =
       std::exp(significant(logarithms_[rank], kChance * std::sqrt(variances_[rank])));
 }

@@ -2,10 +2,6 @@
 
 namespace isocost {
 
-void Rows::append(const Rows& other) {
-  for (const Row& row : other.rows) append(other, row);
-}
-
 void Rows::append(const Rows& other, const Row& row) {
   const auto its = other.of(row);
   Row& added = rows.emplace_back(row);

@@ -10,27 +10,27 @@
 
 namespace isocost {
 
-/// The factors of a module: one for its fixed cost, one for each bucket of shapes.
+/// The factors of a module: one on its fixed seconds, one on each shape bucket.
 inline constexpr std::size_t kFixed = 0;
 inline constexpr std::size_t kFactors = 1 + kShapeBuckets;
 constexpr std::size_t factor_of_bucket(std::size_t bucket) { return 1 + bucket; }
 
-/// Part of a microbatch's seconds by the profile that one factor stands for. A row's shares sum to
-/// one.
+/// The part of a microbatch's profile seconds to which one factor applies. The shares of a row add
+/// up to one.
 struct Share {
   std::uint32_t factor = 0;
   float share = 0;
 };
 
-/// A module in a measured microbatch, relative to the profile.
+/// One module of a measured microbatch, relative to the profile.
 struct Row {
   std::int32_t rank = 0;
-  std::uint32_t microbatch = 0;  ///< Rows of one microbatch have the same.
-  std::uint32_t first = 0;       ///< Of its shares.
-  std::uint32_t count = 0;
+  std::uint32_t microbatch = 0;  ///< Index of the microbatch in the step.
+  std::uint32_t first = 0;       ///< Index of its first share.
+  std::uint32_t count = 0;       ///< Number of its shares.
   double profile_s = 0;
-  double ratio = 0;             ///< Measured over profile.
-  double cost_model_state = 1;  ///< What the factors learned before make of its ratio.
+  double ratio = 0;    ///< Measured over profile seconds.
+  double learned = 1;  ///< The ratio predicted by the factors learned before this row.
   ModuleLoad load;
 };
 
@@ -44,8 +44,7 @@ struct Rows {
     rows.clear();
     shares.clear();
   }
-  void append(const Rows& other);
-  /// Takes one row over, with its shares.
+  /// Appends a row of `other` with its shares.
   void append(const Rows& other, const Row& row);
 };
 

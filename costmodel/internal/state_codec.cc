@@ -35,7 +35,7 @@ void put(std::string& bytes, T value) {
   bytes.append(raw, sizeof(T));
 }
 
-// Past the end everything reads as zero, and it is not `ok`.
+// Reads values in sequence. Past the end, values read as zero and ok() is false.
 class Reader {
  public:
   explicit Reader(std::string_view rest) : rest_(rest) {}
@@ -51,7 +51,7 @@ class Reader {
     rest_.remove_prefix(sizeof(T));
     return value;
   }
-  // Finite and within [least, most].
+  // Reads a number, which must be finite and within [least, most].
   double number(const char* name, double least, double most) {
     const auto value = get<double>();
     if (std::isfinite(value) && value >= least && value <= most) return value;
@@ -63,9 +63,9 @@ class Reader {
   }
   std::size_t left() const { return rest_.size(); }
   bool ok() const { return !short_ && wrong_ == nullptr; }
-  // Where it is not ok.
+  // The reason for which ok() is false.
   std::string why() const {
-    return short_ ? "it ends too early" : std::string(wrong_) + " has an impossible value";
+    return short_ ? "it is truncated" : "'" + std::string(wrong_) + "' has an impossible value";
   }
 
  private:
@@ -81,7 +81,7 @@ void put_module(std::string& bytes, const ModuleCorrection::Saved& module) {
   std::uint32_t seen = 0;
   for (std::size_t k = 0; k < kFactors; ++k) {
     put(bytes, module.prior[k]);
-    put(bytes, module.cost_model_state[k]);
+    put(bytes, module.learned[k]);
     put(bytes, module.published[k]);
     if (module.evidence.seen(k)) seen |= 1U << k;
   }
@@ -102,8 +102,7 @@ ModuleCorrection::Saved get_module(Reader& reader) {
   module.fitted = reader.get<std::uint8_t>() != 0;
   for (std::size_t k = 0; k < kFactors; ++k) {
     module.prior[k] = reader.number("prior", 1 / kLargestFactor, kLargestFactor);
-    module.cost_model_state[k] =
-        reader.number("learned factor", 1 / kLargestFactor, kLargestFactor);
+    module.learned[k] = reader.number("learned factor", 1 / kLargestFactor, kLargestFactor);
     module.published[k] = reader.number("published factor", 1 / kLargestFactor, kLargestFactor);
   }
   const auto seen = reader.get<std::uint32_t>();
@@ -119,9 +118,7 @@ ModuleCorrection::Saved get_module(Reader& reader) {
   return module;
 }
 
-Error corrupt(const std::string& why) {
-  return {ErrorCode::kCorrupt, "state of the correction: " + why};
-}
+Error corrupt(const std::string& why) { return {ErrorCode::kCorrupt, "cost model state: " + why}; }
 
 }  // namespace
 
@@ -140,23 +137,24 @@ std::string encode_state(const SavedModel& saved, const CostProfile& profile) {
 Result<SavedModel> decode_state(std::string_view bytes, const CostProfile& profile) {
   constexpr std::size_t kCheck = sizeof(std::uint64_t);
   if (bytes.size() < kMagic.size() + 1 + kCheck || bytes.substr(0, kMagic.size()) != kMagic) {
-    return corrupt("this is none");
+    return corrupt("the data does not start with 'ISCM'");
   }
   const auto version = static_cast<std::uint8_t>(bytes[kMagic.size()]);
   if (version != kVersion) {
-    return Error(ErrorCode::kUnsupported,
-                 "state of the correction: of version " + std::to_string(version) +
-                     "; this program reads version " + std::to_string(kVersion));
+    return Error(ErrorCode::kUnsupported, "cost model state: version " + std::to_string(version) +
+                                              " is not supported; this program reads version " +
+                                              std::to_string(kVersion) +
+                                              "; start without the saved state");
   }
   const std::string_view body = bytes.substr(0, bytes.size() - kCheck);
   if (Reader(bytes.substr(body.size())).get<std::uint64_t>() != fingerprint_of(body)) {
-    return corrupt("damaged or cut short: its check sum is wrong");
+    return corrupt("it is damaged or truncated: the checksum does not match");
   }
   Reader reader(body.substr(kMagic.size() + 1));
   if (reader.get<std::uint64_t>() != profile.fingerprint()) {
     return Error(ErrorCode::kInvalidArgument,
-                 "state of the correction: it was learned on top of another profile; begin without "
-                 "it, or with the profile of then");
+                 "cost model state: it was learned with another model profile; start without the "
+                 "saved state, or with that profile");
   }
   SavedModel saved;
   for (ModuleCorrection::Saved& module : saved.correction.modules) module = get_module(reader);
@@ -164,7 +162,7 @@ Result<SavedModel> decode_state(std::string_view bytes, const CostProfile& profi
   saved.forward.all_s = reader.number("all_s", 0, kLargestSum);
   saved.forward.forward_s = reader.number("forward_s", 0, saved.forward.all_s);
   if (!reader.ok()) return corrupt(reader.why());
-  if (reader.left() != 0) return corrupt("there are bytes after its end");
+  if (reader.left() != 0) return corrupt("it has extra bytes at the end");
   return saved;
 }
 

@@ -13,6 +13,7 @@
 #include <set>
 #include <vector>
 
+#include "base/statistics.h"
 #include "examples/pipeline_trainer/intake.h"
 #include "examples/pipeline_trainer/stage_model.h"
 #include "examples/pipeline_trainer/tensor_file.h"
@@ -62,12 +63,6 @@ Result<nlohmann::json> read_result(const std::filesystem::path& file) {
   nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return Error(ErrorCode::kCorrupt, file.string() + ": is no result");
   return json;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // ||g - g1|| / ||g1|| of one step, over all parameters.

@@ -1,4 +1,4 @@
-// What the correction learns from noisy sums over microbatches, and what it does not fall for.
+// What the correction learns from noisy sums over microbatches, and which disturbances it ignores.
 #include <gtest/gtest.h>
 
 #include "tests/costmodel/support.h"
@@ -7,7 +7,7 @@ namespace isocost {
 namespace {
 
 TEST(Correction, FindsHiddenCostsFromNoisySums) {
-  // Every term matters: 50 ms a microbatch, 20 ms a sequence, and by size.
+  // All terms are significant: 50 ms per microbatch, 20 ms per sequence, and terms by size.
   Machine machine;
   machine.hidden.fill({0.05, 0.02, 2e-5, 1e-8});
   CostModel model(CostProfile::stated_default(), {.correction = {.half_life = 1e5, .clock = {}}});
@@ -30,7 +30,7 @@ TEST(Correction, FromTheDefaultOnAMachineAThousandTimesSlowerWithinFortyMeasurem
   }
 }
 
-TEST(Correction, AFewMeasurementsAlreadyGiveTheScale) {
+TEST(Correction, AFewMeasurementsGiveTheScale) {
   const Machine machine = slow_machine();
   CostModel model(CostProfile::stated_default(), {});
   Random random(5);
@@ -40,7 +40,7 @@ TEST(Correction, AFewMeasurementsAlreadyGiveTheScale) {
   EXPECT_LE(worst_error(model, machine, 99), 0.25);
 }
 
-TEST(Correction, OutliersMoveNothing) {
+TEST(Correction, OutliersHaveNoEffect) {
   const Machine machine = slow_machine();
   CostModel clean(CostProfile::stated_default(), {});
   CostModel disturbed(CostProfile::stated_default(), {});
@@ -101,7 +101,7 @@ TEST(Correction, AnExactProfileStaysExact) {
 }
 
 TEST(Correction, NeverLearnsNegativeSeconds) {
-  // Seconds that fall with size: nothing non-negative explains them, and nothing negative appears.
+  // Seconds that fall with size: no non-negative weights explain them, and none become negative.
   CostModel model(CostProfile::stated_default(), {});
   Random random(12);
   for (int n = 0; n < 200; ++n) {
@@ -115,8 +115,8 @@ TEST(Correction, NeverLearnsNegativeSeconds) {
   }
 }
 
-// Where ranks report in turn, every so-manieth measurement of a large step may be one rank's alone.
-TEST(Correction, ASlowRankOfALargeJobIsNoDrift) {
+// If ranks report in turn, a regular sample of a large step could come from a single rank.
+TEST(Correction, ASlowRankOfALargeJobIsNotModelDrift) {
   constexpr std::int32_t kRanks = 5;
   CostModel model(profile_of(slow_machine().hidden), {});
   const Machine machine = slow_machine();

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Predict, SumsTheTermsAndChargesNothingForNothing) {
+TEST(Predict, SumsTheTermsAndIsZeroForAnEmptyLoad) {
   const ModuleCoefficients coefficients{1, 10, 100, 1000};
   ModuleLoad load;
   EXPECT_EQ(predict(coefficients, load).count(), 0);
@@ -21,7 +21,7 @@ TEST(Predict, SumsTheTermsAndChargesNothingForNothing) {
   EXPECT_EQ(predict(coefficients, load).count(), 1 + 20 + 500 + 13'000);
 }
 
-TEST(CostModel, SamplesAddUpToTheirMicrobatchButForTheLaunch) {
+TEST(CostModel, SamplesAddUpToTheirMicrobatchExceptForFixedSeconds) {
   const CostModel model(CostProfile::stated_default(), {});
   Random random(1);
   const Load a = random_microbatch(random);
@@ -36,14 +36,14 @@ TEST(CostModel, SamplesAddUpToTheirMicrobatchButForTheLaunch) {
   }
 }
 
-TEST(CostModel, PadsWhatTheTrainerPadsToTheLongestSequence) {
+TEST(CostModel, PadsPaddedModulesToTheLongestSequence) {
   CostModel::Options options;
   options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
   const CostModel model(CostProfile::stated_default(), options);
   std::vector<Load> samples(3);
   for (Load& sample : samples) sample[Module::kVision].add_sequence(256);
   samples[0][Module::kLlm].add_sequence(100);
-  samples[1][Module::kLlm].add_sequence(1000);  // the third has no text at all
+  samples[1][Module::kLlm].add_sequence(1000);  // the third sample has no text
   const std::vector<Load> run = model.as_run(samples);
   EXPECT_EQ(run[0][Module::kLlm], run[1][Module::kLlm]);
   EXPECT_EQ(run[1][Module::kLlm], samples[1][Module::kLlm]);
@@ -54,7 +54,7 @@ TEST(CostModel, PadsWhatTheTrainerPadsToTheLongestSequence) {
   EXPECT_EQ(CostModel(CostProfile::stated_default(), {}).as_run(samples), samples);
 }
 
-TEST(CostModel, DropsAndCountsWhatIsNoMeasurement) {
+TEST(CostModel, DropsAndCountsInvalidMeasurements) {
   CostModel model(CostProfile::stated_default(), {});
   Random random(2);
   const Load load = random_microbatch(random);
@@ -75,7 +75,7 @@ TEST(CostModel, DropsAndCountsWhatIsNoMeasurement) {
             CostModel(CostProfile::stated_default(), {}).predict_sample(load));
 }
 
-TEST(CostModel, LearnsHowMuchOfAPassGoesForth) {
+TEST(CostModel, LearnsTheForwardShare) {
   CostModel model(CostProfile::stated_default(), {});
   EXPECT_DOUBLE_EQ(model.forward_share(), 1.0 / 3);
   Random random(4);
@@ -85,12 +85,12 @@ TEST(CostModel, LearnsHowMuchOfAPassGoesForth) {
   measurement.forward_share = 0.25;
   ASSERT_TRUE(model.observe(measurement));
   EXPECT_DOUBLE_EQ(model.forward_share(), 0.25);
-  measurement.forward_share = 0.5;  // checkpointed activations, say
+  measurement.forward_share = 0.5;  // for example with activation checkpointing
   for (int i = 0; i < 2000; ++i) ASSERT_TRUE(model.observe(measurement));
   EXPECT_NEAR(model.forward_share(), 0.5, 0.002);
   for (const double share : {-0.5, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
     measurement.forward_share = share;
-    EXPECT_THAT(model.observe(measurement).error().message(), HasSubstr("forward pass's share"));
+    EXPECT_THAT(model.observe(measurement).error().message(), HasSubstr("forward share"));
   }
   CostModel uncorrected(CostProfile::stated_default(), {.correct = false});
   measurement.forward_share = 0.9;
@@ -98,7 +98,7 @@ TEST(CostModel, LearnsHowMuchOfAPassGoesForth) {
   EXPECT_DOUBLE_EQ(uncorrected.forward_share(), 1.0 / 3) << "plans follow the seed alone then";
 }
 
-TEST(CostModel, OneAbsurdMeasurementIsNotAllOfTheError) {
+TEST(CostModel, OneExtremeMeasurementDoesNotDominateTheError) {
   CostModel model(CostProfile::stated_default(), {});
   Random random(4);
   const Load load = random_microbatch(random);
@@ -111,7 +111,7 @@ TEST(CostModel, ModulesThatWereNotMeasuredLearnNothing) {
   Random random(3);
   for (int n = 0; n < 20; ++n) {
     Load load = random_microbatch(random);
-    load[Module::kAudio] = {};  // idle: whatever it took was not its cost
+    load[Module::kAudio] = {};  // no load: its seconds are not its cost
     learn(model, {load, {-1, 0.5, 20}});
   }
   const Load sample = random_microbatch(random);
@@ -125,7 +125,7 @@ TEST(CostModel, ModulesThatWereNotMeasuredLearnNothing) {
   EXPECT_EQ(model.measurements(), 20);
 }
 
-TEST(CostModel, WithoutCorrectionTheProfileStandsAndErrorsAreStillReported) {
+TEST(CostModel, WithoutCorrectionTheProfileIsUsedAndErrorsAreReported) {
   Machine machine{.hidden = stated_coefficients(), .spread = 0};
   for (ModuleCoefficients& module : machine.hidden) {
     module.per_microbatch *= 2;
@@ -143,7 +143,7 @@ TEST(CostModel, WithoutCorrectionTheProfileStandsAndErrorsAreStillReported) {
             CostModel(CostProfile::stated_default(), {}).predict_sample(load));
 }
 
-TEST(CostModel, ReportsTheErrorOfPredictionsMadeBefore) {
+TEST(CostModel, ReportsTheErrorOfPredictionsMadeBeforeMeasurements) {
   const Machine machine = slow_machine();
   CostModel model(CostProfile::stated_default(), {});
   Random random(5);
@@ -152,7 +152,7 @@ TEST(CostModel, ReportsTheErrorOfPredictionsMadeBefore) {
   for (int n = 0; n < 400; ++n) {
     train(model, machine, random);
   }
-  // The cold start has left the window; what remains is the noise of the measurements.
+  // The cold phase has left the window; the remaining error is the noise of the measurements.
   for (const double error : model.mape()) EXPECT_NEAR(error, 0.024, 0.01);
 }
 

@@ -7,7 +7,7 @@
 namespace isocost {
 namespace {
 
-// The gradient Ax − b must vanish where x > 0 and be >= 0 where x = 0: that is the optimum.
+// Optimality: the gradient Ax − b is 0 where x > 0 and >= 0 where x = 0.
 void expect_optimal(const TermMatrix& a, const TermVector& b, const TermVector& x) {
   for (std::size_t i = 0; i < kTermCount; ++i) {
     double gradient = -b[i];
@@ -40,7 +40,7 @@ TEST(NonNegative, MeetsTheOptimalityConditions) {
   }
 }
 
-TEST(NonNegative, AllTermsZeroWhereEveryOneWouldBeNegative) {
+TEST(NonNegative, AllTermsAreZeroIfEachWouldBeNegative) {
   TermMatrix a{};
   for (std::size_t i = 0; i < kTermCount; ++i) a[i][i] = 1;
   EXPECT_EQ(solve_non_negative(a, {-1, -1, -1, -1}), TermVector{});

@@ -20,7 +20,7 @@ ModuleLoad load_of(std::int64_t length, std::int64_t count) {
   return {.sequences = count, .units = length * count, .units_squared = length * length * count};
 }
 
-// One sequence on a machine whose kernels change at 512: no polynomial fits it.
+// Seconds of one sequence on a machine whose kernels change at length 512: no polynomial fits it.
 double hidden(double length) {
   return (length < 512 ? 4e-6 : 2e-6) * std::pow(length, 1.1) + (length < 512 ? 0 : 2e-3);
 }
@@ -57,7 +57,7 @@ TEST(Fit, FindsTheCoefficientsThatMadeThePoints) {
   EXPECT_NEAR(fitted.per_unit_squared / truth.per_unit_squared, 1, 1e-4);
 }
 
-TEST(Predictor, FollowsABendThatTheFormCannot) {
+TEST(Predictor, FollowsABendThatTheFormCannotExpress) {
   const ModuleProfile profile = bent_profile();
   const ModulePredictor predictor(profile);
   double worst = 0;
@@ -87,7 +87,7 @@ TEST(Predictor, GrowsWithLengthAndHasNoStepAtTheEdges) {
   EXPECT_NEAR(predictor.sample(load_of(4097, 1)) / predictor.sample(load_of(4096, 1)), 1, 1e-3);
 }
 
-TEST(Predictor, SaysWhereASecondComesFrom) {
+TEST(Predictor, NamesTheOriginOfAPrediction) {
   const ModulePredictor predictor(bent_profile());
   EXPECT_EQ(predictor.origin(load_of(256, 3)), PriceOrigin::kMeasured);
   EXPECT_EQ(predictor.origin(load_of(300, 3)), PriceOrigin::kInterpolated);
@@ -100,8 +100,8 @@ TEST(Predictor, SaysWhereASecondComesFrom) {
   EXPECT_EQ(price_origin_name(PriceOrigin::kExtrapolated), "extrapolated");
 }
 
-// Small microbatches run at half the rate of large ones, whatever their lengths.
-TEST(Predictor, FollowsThroughputThatDependsOnTheBatch) {
+// Small microbatches run at half the rate of large ones, for all lengths.
+TEST(Predictor, FollowsThroughputThatDependsOnTheMicrobatchSize) {
   const auto slower = [](double units) { return 1 + 1 / (1 + std::pow(units / 2048, 2)); };
   const auto seconds = [&](std::int64_t length, std::int64_t count) {
     const auto l = static_cast<double>(length);
@@ -130,7 +130,7 @@ TEST(Predictor, FollowsThroughputThatDependsOnTheBatch) {
 }
 
 TEST(Predictor, MoreWorkNeverTakesLessTime) {
-  ModuleProfile profile;  // a small microbatch that was disturbed while it was measured
+  ModuleProfile profile;  // one small microbatch was disturbed while it was measured
   profile.points = {{.load = load_of(64, 1), .forward_s = 9e-3},
                     {.load = load_of(64, 8), .forward_s = 8e-3},
                     {.load = load_of(64, 64), .forward_s = 64e-3}};
@@ -163,13 +163,13 @@ TEST(Memory, FollowsTheMeasuredPeaks) {
   EXPECT_NEAR(activation_bytes_per_unit(profile), 3000, 3000 * 0.05);
 }
 
-TEST(Memory, FollowsTheArchitectureWhereNothingWasMeasured) {
+TEST(Memory, FollowsTheArchitectureWithoutMeasurements) {
   const ModuleProfile profile = CostProfile::stated_default().modules[2];
   const ModuleMemory memory = predict_memory(profile, load_of(1000, 2));
   EXPECT_EQ(memory.weights, 2 * profile.architecture->parameters());
   EXPECT_EQ(memory.gradients, 2 * memory.weights);
   EXPECT_EQ(memory.optimizer, 6 * memory.weights);
-  // 28 layers and the head's worth of them, each 2 bytes of 6 widths, keys, values and 3 MLPs.
+  // 28 layers plus the head in layers; each keeps 2 bytes × (6 widths, keys, values, 3 MLP widths).
   const double layers = 28 + profile.architecture->head_layers();
   EXPECT_NEAR(static_cast<double>(memory.activations),
               layers * 2 * (6 * 3584 + 2 * 512 + 3 * 18'944) * 2000, 1);
@@ -193,45 +193,45 @@ TEST(Memory, AFrozenModuleHoldsItsWeightsAndOneMicrobatch) {
   EXPECT_NEAR(static_cast<double>(frozen.activations),
               static_cast<double>(trained.activations) / (4 * 27), 1);
   EXPECT_EQ(frozen.activations_per_layer, frozen.activations);
-  profile.points.back().backward_s = 1e-3;  // trains, if only there
+  profile.points.back().backward_s = 1e-3;  // one point with a backward pass: it is trained
   EXPECT_EQ(predict_memory(profile, load_of(1024, 2), 4).optimizer, trained.optimizer);
 }
 
-TEST(Memory, EndsAtWhatNoMachineHas) {
+TEST(Memory, IsClampedToAnExbibyte) {
   const ModuleProfile llm = CostProfile::stated_default().modules[2];
   const std::int64_t most = std::int64_t{1} << 24;
   const ModuleMemory memory = predict_memory(llm, load_of(most, 3), 1'000'000);
   EXPECT_EQ(memory.activations, ModuleMemory::kMost);
   EXPECT_LE(memory.activations_per_layer, memory.activations);
   EXPECT_GT(memory.total(), memory.activations);
-  ModuleProfile absurd;  // the largest that a profile file may say
+  ModuleProfile largest;  // the largest values that a profile file may state
   const std::int64_t side = std::int64_t{1} << 20;
-  absurd.architecture = Architecture{.name = "absurd",
-                                     .layers = side,
-                                     .width = side,
-                                     .heads = 1,
-                                     .key_value_width = side,
-                                     .mlp = side,
-                                     .gated = true,
-                                     .embedding_parameters = side * side};
-  const ModuleMemory whole = predict_memory(absurd, load_of(most, 1));
+  largest.architecture = Architecture{.name = "largest",
+                                      .layers = side,
+                                      .width = side,
+                                      .heads = 1,
+                                      .key_value_width = side,
+                                      .mlp = side,
+                                      .gated = true,
+                                      .embedding_parameters = side * side};
+  const ModuleMemory whole = predict_memory(largest, load_of(most, 1));
   EXPECT_EQ(whole.weights, ModuleMemory::kMost);
   EXPECT_EQ(whole.total(), 3 * ModuleMemory::kMost + whole.activations);
 }
 
-TEST(Memory, KnowsWhereMemoryRanOut) {
+TEST(Memory, KnowsAtWhichLoadMemoryRanOut) {
   ModuleProfile profile = bent_profile();
-  EXPECT_FALSE(beyond_memory(profile, load_of(8192, 8), 1000));  // nowhere
+  EXPECT_FALSE(beyond_memory(profile, load_of(8192, 8), 1000));  // memory never ran out
   profile.out_of_memory = load_of(4096, 16);
   EXPECT_FALSE(beyond_memory(profile, load_of(4096, 15)));
   EXPECT_TRUE(beyond_memory(profile, load_of(4096, 16)));
   EXPECT_TRUE(beyond_memory(profile, load_of(8192, 8)));
   EXPECT_FALSE(beyond_memory(profile, load_of(8192, 7)));
-  EXPECT_FALSE(beyond_memory(profile, load_of(64, 1024)));  // as many units, less attention
+  EXPECT_FALSE(beyond_memory(profile, load_of(64, 1024)));  // equal units, less attention
   EXPECT_TRUE(beyond_memory(profile, load_of(64, 65'536)));
-  EXPECT_TRUE(beyond_memory(profile, load_of(4096, 4), 4));  // as many are kept
+  EXPECT_TRUE(beyond_memory(profile, load_of(4096, 4), 4));  // four are held
   for (ProfilePoint& point : profile.points) point.backward_s = 0;
-  EXPECT_FALSE(beyond_memory(profile, load_of(4096, 4), 4));  // frozen: none is kept
+  EXPECT_FALSE(beyond_memory(profile, load_of(4096, 4), 4));  // frozen: one is held
 }
 
 TEST(Predictor, NoisyNeighboursThatFallWithLengthArePooled) {
@@ -244,7 +244,7 @@ TEST(Predictor, NoisyNeighboursThatFallWithLengthArePooled) {
   EXPECT_DOUBLE_EQ(predictor.sample(load_of(100, 1)), predictor.sample(load_of(110, 1)));
 }
 
-TEST(Predictor, AMicrobatchOfSeveralLengthsIsPricedSequenceBySequence) {
+TEST(Predictor, AMicrobatchOfSeveralLengthsIsTheSumOverItsSequences) {
   CostProfile profile;
   profile.modules[0] = bent_profile();
   const CostModel model(profile, {});
@@ -311,14 +311,14 @@ TEST(MeasuredProfile, BadPointsAreNamed) {
       {point_json(R"("units": 10)", rest), "points.0.units_squared' is missing"},
       {point_json(R"("units": -10, "units_squared": 100)", rest), "units' must be between 1"},
       {point_json(R"("units": 1.5, "units_squared": 100)", rest), "units' must be an integer"},
-      {point_json(R"("units": 10, "units_squared": 5)", rest), "contradicts itself"},
-      {point_json(R"("units": 10, "units_squared": 10)", rest), "contradicts itself"},
-      {point_json(R"("units": 10, "units_squared": 101)", rest), "contradicts itself"},
+      {point_json(R"("units": 10, "units_squared": 5)", rest), "is inconsistent"},
+      {point_json(R"("units": 10, "units_squared": 10)", rest), "is inconsistent"},
+      {point_json(R"("units": 10, "units_squared": 101)", rest), "is inconsistent"},
       {point_json(load, R"("forward_s": 1, "backward_s": 0, "spread": 1e300, "peak_bytes": 0)"),
-       "spread' is absurd"},
+       "spread' must be at most 100"},
       {R"({"points": [)" + good +
            R"(], "out_of_memory": {"sequences": 1, "units": 9, "units_squared": 81}})",
-       "'modules.vision.out_of_memory' is no larger than a point"},
+       "'modules.vision.out_of_memory' must be larger than"},
       {point_json(R"("units": 10, "units_squared": 18446744073709551615)", rest),
        "units_squared' must be between 1"},
       {point_json(load, R"("forward_s": -1, "backward_s": 0, "spread": 0, "peak_bytes": 0)"),
@@ -341,7 +341,7 @@ TEST(MeasuredProfile, BadPointsAreNamed) {
        "which has the same load"},
       {R"({"points": [)" + good + "," + slow(R"("sequences": 1, "units": 8, "units_squared": 64)") +
            "]}",
-       "which has no less to do"},
+       "whose load is not smaller"},
   };
   for (const Case& bad : cases) {
     const auto profile = CostProfile::parse(file_with(bad.module));

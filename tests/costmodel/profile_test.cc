@@ -44,7 +44,7 @@ TEST(Profile, TextsCarryNoControlCharactersToATerminal) {
   EXPECT_EQ(CostProfile::parse(profile.to_json())->hardware, "a ?[31mGPU?");
 }
 
-TEST(FitCoefficients, NoisyPointsCountForLess) {
+TEST(FitCoefficients, NoisyPointsHaveLessWeight) {
   std::vector<ProfilePoint> points;
   for (const std::int64_t length : {100, 200, 400, 800}) {
     ProfilePoint point;
@@ -109,7 +109,7 @@ TEST(Profile, BadFieldsAreNamed) {
   }
 }
 
-TEST(Profile, LoadsAFileAndSaysWhichOneIsBroken) {
+TEST(Profile, LoadsAFileAndNamesItInErrors) {
   const auto scratch = ScratchDirectory::create("isocost-profile-test").value();
   const auto file = scratch / "profile.json";
   std::ofstream(file) << CostProfile::stated_default().to_json();
@@ -125,7 +125,7 @@ TEST(Profile, LoadsAFileAndSaysWhichOneIsBroken) {
   EXPECT_EQ(CostProfile::load(scratch.path()).error().code(), ErrorCode::kInvalidArgument);
 }
 
-// Loads of one and of many sequences that take `ends_s + layer_s * layers` a unit.
+// Points with one and with many sequences that take `ends_s + layer_s * layers` per unit.
 std::vector<ProfilePoint> points_of(double ends_s, double layer_s, double layers) {
   std::vector<ProfilePoint> points;
   for (const std::int64_t length : {64, 256, 1024}) {
@@ -151,23 +151,24 @@ CostProfile profile_with_cuts() {
   return profile;
 }
 
-TEST(ProfileCuts, SayWhatTensorRanksTakeAndWhatStandsBesideTheLayers) {
+TEST(ProfileCuts, GiveTheShareOfTensorRanksAndTheWorkOutsideTheLayers) {
   const auto profile = CostProfile::parse(profile_with_cuts().to_json());
   ASSERT_TRUE(profile) << profile.error().to_string();
   const ModuleProfile& llm = profile->modules[2];
   ASSERT_EQ(llm.cuts.size(), 2U);
   EXPECT_EQ(llm.cuts[0].layers, 14);
   EXPECT_EQ(llm.cuts[1].tensor, 2);
-  EXPECT_NEAR(layers_beside(llm), 3, 1e-9);
+  EXPECT_NEAR(work_outside_layers(llm), 3, 1e-9);
   EXPECT_EQ(tensor_share(llm, 1), 1);
-  EXPECT_NEAR(tensor_share(llm, 2).value(), 0.55, 1e-9);  // of large loads, not of launches
+  EXPECT_NEAR(tensor_share(llm, 2).value(), 0.55,
+              1e-9);  // of large loads; small loads are dominated by launches
   EXPECT_FALSE(tensor_share(llm, 4).has_value());
   EXPECT_FALSE(tensor_share(profile->modules[0], 2).has_value());
-  EXPECT_EQ(layers_beside(CostProfile::stated_default().modules[2]),
+  EXPECT_EQ(work_outside_layers(CostProfile::stated_default().modules[2]),
             CostProfile::stated_default().modules[2].architecture->head_layers());
 }
 
-TEST(ProfileCuts, ThoseThatCannotBeAreNamed) {
+TEST(ProfileCuts, InvalidCutsAreNamed) {
   const auto refusal = [](void (*spoil)(ModuleProfile& llm)) {
     CostProfile profile = profile_with_cuts();
     spoil(profile.modules[2]);
@@ -181,7 +182,7 @@ TEST(ProfileCuts, ThoseThatCannotBeAreNamed) {
   EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.architecture.reset(); }),
               HasSubstr("'modules.llm.cuts.0' has fewer layers, but 'architecture' is missing"));
   EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.cuts[1] = llm.cuts[0]; }),
-              HasSubstr("'modules.llm.cuts.1' has tensor and layers of cut 0"));
+              HasSubstr("'modules.llm.cuts.1' has the same tensor and layers as cut 0"));
   EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.cuts[0].points[0].forward_s = -1; }),
               HasSubstr("'modules.llm.cuts.0.points.0.forward_s' must not be negative"));
   EXPECT_THAT(refusal([](ModuleProfile& llm) { llm.cuts[1].points[0].forward_s = 60; }),

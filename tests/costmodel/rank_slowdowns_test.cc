@@ -9,7 +9,7 @@
 namespace isocost {
 namespace {
 
-// Four microbatches a rank, 3 % noise.
+// Four microbatches per rank, 3 % noise.
 void step(RankSlowdowns& slowdowns, const std::vector<double>& truth, Random& random) {
   std::vector<RankRatio> samples;
   for (std::size_t rank = 0; rank < truth.size(); ++rank) {
@@ -30,7 +30,7 @@ TEST(RankSlowdowns, EqualRanksStayAtOne) {
   }
 }
 
-TEST(RankSlowdowns, WhatSlowsAllRanksIsNoRanksFault) {
+TEST(RankSlowdowns, AChangeOnAllRanksIsNotAttributedToRanks) {
   RankSlowdowns slowdowns;
   Random random(2);
   for (int n = 0; n < 60; ++n) {
@@ -39,7 +39,7 @@ TEST(RankSlowdowns, WhatSlowsAllRanksIsNoRanksFault) {
   }
 }
 
-TEST(RankSlowdowns, OneBadStepMovesNothingThreeMoveAtOnce) {
+TEST(RankSlowdowns, OneOutlierHasNoEffectAndThreeChangeTheSlowdown) {
   RankSlowdowns slowdowns;
   Random random(3);
   std::vector<double> truth(8, 1.0);
@@ -56,8 +56,8 @@ TEST(RankSlowdowns, OneBadStepMovesNothingThreeMoveAtOnce) {
   EXPECT_NEAR(slowdowns.published()[2], 1.5, 0.06);
 }
 
-// At the start no scale is known, and the slower one may seem the usual one.
-TEST(RankSlowdowns, TheFasterOfTwoIsTheMeasure) {
+// Before anything is learned, the faster of two ranks is the reference.
+TEST(RankSlowdowns, TheFasterOfTwoIsTheReference) {
   for (const double scale : {0.003, 300.0}) {
     RankSlowdowns slowdowns;
     Random random(5);
@@ -67,7 +67,7 @@ TEST(RankSlowdowns, TheFasterOfTwoIsTheMeasure) {
   }
 }
 
-TEST(RankSlowdowns, TwoRanksAreToldApart) {
+TEST(RankSlowdowns, DistinguishesTwoRanks) {
   RankSlowdowns slowdowns;
   Random random(4);
   for (int n = 0; n < 40; ++n) step(slowdowns, {1.0, 1.3}, random);

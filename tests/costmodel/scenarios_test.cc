@@ -1,5 +1,5 @@
-// What correction promises, on an emulated trainer whose costs the model cannot see. Every scenario
-// runs with several seeds; the loader plans two steps ahead throughout.
+// The guarantees of correction, on an emulated trainer with hidden costs. Every scenario runs with
+// several seeds; the loader plans two steps ahead.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kSeeds[] = {1, 2, 3, 4, 5, 6, 7, 8};
 
-// A machine whose every term matters; as a profile it is exact.
+// A machine on which all terms are significant. As a profile it is exact.
 CostProfile measured_profile() {
   CostProfile profile;
   profile.modules[0].coefficients = {4e-3, 1e-4, 2e-6, 4e-10};
@@ -24,7 +24,7 @@ CostProfile measured_profile() {
   return profile;
 }
 
-// Mean relative error of one module's sample prices, bucket by bucket; -1 where there are none.
+// Mean relative error of one module's sample costs by bucket; -1 for buckets without samples.
 std::vector<double> errors_by_bucket(const CostModel& model, const EmulatedTrainer& trainer,
                                      Module module, std::int64_t step) {
   std::vector<double> sums(kShapeBuckets, 0);
@@ -44,20 +44,20 @@ std::vector<double> errors_by_bucket(const CostModel& model, const EmulatedTrain
   return sums;
 }
 
-struct DearBucket {
+struct ExpensiveBucket {
   Module module;
   std::size_t bucket;
 };
 
-// All that make up 8 % of their module's seconds, at least.
-std::vector<DearBucket> buckets_that_matter(const CostProfile& profile) {
+// The buckets that make up at least 8 % of their module's seconds.
+std::vector<ExpensiveBucket> buckets_that_matter(const CostProfile& profile) {
   const EmulatedTrainer trainer(cost_of(profile), {});
   const MicrobatchShape all = CostModel(profile, {}).shape_of(trainer.draw(20'000, 5));
   ModuleSeconds total{};
   for (const BucketSeconds& part : all) {
     total.at(static_cast<std::size_t>(part.module)) += part.seconds;
   }
-  std::vector<DearBucket> buckets;
+  std::vector<ExpensiveBucket> buckets;
   for (const BucketSeconds& part : all) {
     if (part.seconds > 0.08 * total.at(static_cast<std::size_t>(part.module))) {
       buckets.push_back({part.module, part.bucket});
@@ -67,15 +67,15 @@ std::vector<DearBucket> buckets_that_matter(const CostProfile& profile) {
 }
 
 // One bucket of one module more expensive than the profile says.
-HiddenCost with_dear_bucket(const CostProfile& profile, const DearBucket& dear) {
+HiddenCost with_expensive_bucket(const CostProfile& profile, const ExpensiveBucket& expensive) {
   HiddenCost hidden = cost_of(profile);
-  hidden.seconds = [plain = hidden.seconds, profile, dear](
+  hidden.seconds = [plain = hidden.seconds, profile, expensive](
                        Module module, std::span<const Load> samples, std::int64_t step) {
     double seconds = plain(module, samples, step);
-    if (module != dear.module) return seconds;
+    if (module != expensive.module) return seconds;
     const ModuleCoefficients& c = profile.modules[static_cast<std::size_t>(module)].coefficients;
     for (const Load& sample : samples) {
-      if (sample[module].units == 0 || shape_bucket(sample[module]) != dear.bucket) continue;
+      if (sample[module].units == 0 || shape_bucket(sample[module]) != expensive.bucket) continue;
       seconds += 0.6 * (predict(c, sample[module]).count() - c.per_microbatch);
     }
     return seconds;
@@ -83,13 +83,13 @@ HiddenCost with_dear_bucket(const CostProfile& profile, const DearBucket& dear) 
   return hidden;
 }
 
-TEST(Scenario, ABucketOfShapesIsDearerThanProfiled) {
+TEST(Scenario, AShapeBucketIsMoreExpensiveThanProfiled) {
   const CostProfile profile = measured_profile();
-  for (const DearBucket& dear : buckets_that_matter(profile)) {
+  for (const ExpensiveBucket& expensive : buckets_that_matter(profile)) {
     for (const std::uint64_t seed : kSeeds) {
-      SCOPED_TRACE(std::string(module_name(dear.module)) + " bucket " +
-                   std::to_string(dear.bucket) + " seed " + std::to_string(seed));
-      EmulatedTrainer trainer(with_dear_bucket(profile, dear), {.seed = seed});
+      SCOPED_TRACE(std::string(module_name(expensive.module)) + " bucket " +
+                   std::to_string(expensive.bucket) + " seed " + std::to_string(seed));
+      EmulatedTrainer trainer(with_expensive_bucket(profile, expensive), {.seed = seed});
       CostModel model(profile, {});
       for (int step = 0; step < 60; ++step) {
         trainer.run_step(model);
@@ -97,7 +97,7 @@ TEST(Scenario, ABucketOfShapesIsDearerThanProfiled) {
           const auto module = static_cast<Module>(m);
           const auto errors = errors_by_bucket(model, trainer, module, step);
           for (std::size_t b = 0; b < kShapeBuckets; ++b) {
-            if (module == dear.module && b == dear.bucket) {
+            if (module == expensive.module && b == expensive.bucket) {
               ASSERT_GE(errors[b], 0) << "the scenario has no such samples";
               EXPECT_TRUE(step < 20 || errors[b] <= 0.05) << errors[b] << " step " << step;
             } else {
@@ -137,8 +137,8 @@ TEST(Scenario, ARankIsSlowerForAWhile) {
   }
 }
 
-// Half of the ranks have half of the measurements: they speak neither for the others nor for the
-// model.
+// Half of the ranks have half of the measurements: this is neither a change of the other ranks nor
+// model drift.
 TEST(Scenario, HalfOfTheRanksAreSlower) {
   struct Case {
     std::int32_t ranks;
@@ -204,7 +204,7 @@ TEST(Scenario, TheEncoderIsUnfrozen) {
   }
 }
 
-// Two microbatches a step: too few to tell buckets apart by step 130, but not to tell the scale.
+// Two microbatches per step: enough to learn the scale by step 130, but not the buckets.
 TEST(Scenario, AModuleOfASmallJobChanges) {
   const CostProfile profile = measured_profile();
   for (const double change : {1.2, 1.5}) {
@@ -230,7 +230,7 @@ TEST(Scenario, AModuleOfASmallJobChanges) {
   }
 }
 
-// The same measurements, but for 2 % of them, which take ten times as long.
+// The same measurements, except that 2 % of them take ten times as long.
 void observe_with_outliers(CostModel& model, const EmulatedStep& step, Random& random) {
   for (Measurement measurement : step.measurements) {
     if (random.uniform() < 0.02) {
@@ -259,11 +259,11 @@ double largest_move(const CorrectionStatus& from, const CorrectionStatus& to) {
   return largest;
 }
 
-TEST(Scenario, OutliersMoveNoFactor) {
+TEST(Scenario, OutliersDoNotChangeFactors) {
   const CostProfile profile = measured_profile();
   for (const std::uint64_t seed : kSeeds) {
     SCOPED_TRACE(seed);
-    HiddenCost hidden = with_dear_bucket(profile, {Module::kVision, 15});
+    HiddenCost hidden = with_expensive_bucket(profile, {Module::kVision, 15});
     hidden.slowdown = [](std::int32_t rank, std::int64_t) { return rank == 5 ? 1.2 : 1.0; };
     EmulatedTrainer trainer(hidden, {.seed = seed});
     CostModel calm(profile, {});
@@ -307,7 +307,7 @@ TEST(Scenario, AnExactProfileNeedsNoCorrection) {
     SCOPED_TRACE(seed);
     EmulatedTrainer trainer(cost_of(profile), {.seed = seed});
     CostModel::Options options;
-    // A clock that says that whatever is timed takes 20 us; what it really takes is for the bench.
+    // A clock by which every timed call takes 20 us. The real time is measured by the benchmark.
     options.correction.clock = [now = std::int64_t{0}]() mutable { return now += 20'000; };
     CostModel model(profile, options);
     for (int step = 0; step < 100; ++step) {

@@ -1,5 +1,5 @@
-// Whatever the bytes: a state that predictions and further learning stay finite with, or an error.
-// The check sum is put right first, so that mutations reach what lies behind it.
+// For any bytes, decoding returns an error or a state with which predictions and further learning
+// stay finite. The checksum is corrected first, so that mutations reach the fields behind it.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

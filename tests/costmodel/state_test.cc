@@ -1,4 +1,5 @@
-// The saved state of the correction: what was learned goes on, and broken bytes change nothing.
+// Saving and restoring the learned state. A restored model continues, and damaged bytes change
+// nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two ranks, the second a fifth slower, on a machine that is not the profile's.
+// Two ranks, the second with slowdown 1.2, on a machine that differs from the profile.
 CostModel trained_model() {
   CostModel model(CostProfile::stated_default(), {});
   const Machine machine = slow_machine();
@@ -34,7 +35,7 @@ CostModel trained_model() {
   return model;
 }
 
-TEST(State, GoesOnWhereItWasSaved) {
+TEST(State, ContinuesFromTheSavedState) {
   const CostModel model = trained_model();
   const std::string state = model.save_state();
   EXPECT_LT(state.size(), 11'000U);
@@ -46,13 +47,13 @@ TEST(State, GoesOnWhereItWasSaved) {
   EXPECT_NEAR(again.forward_share(), 0.4, 1e-12);
   EXPECT_EQ(again.forward_share(), model.forward_share());
   EXPECT_EQ(again.save_state(), state);
-  // Ranks may be other hosts now.
+  // Slowdowns are not restored, because ranks may be on other hosts.
   EXPECT_NEAR(model.rank_slowdowns()[1] / model.rank_slowdowns()[0], 1.2, 0.03);
   EXPECT_TRUE(again.rank_slowdowns().empty());
 }
 
-// A profile is its figures: where it lies and what it says of the hardware prices nothing.
-TEST(State, OfTheSameProfileElsewhereGoesOn) {
+// A profile is identified by its figures, not by its file or hardware.
+TEST(State, IsRestoredForTheSameProfileFromAnotherFile) {
   CostProfile moved = CostProfile::stated_default();
   moved.source = "/elsewhere/profile.json";
   moved.hardware = "another name of the same GPU";
@@ -60,8 +61,8 @@ TEST(State, OfTheSameProfileElsewhereGoesOn) {
   EXPECT_TRUE(model.restore_state(trained_model().save_state()));
 }
 
-// What a profile far off made of its factors is read back all the same.
-TEST(State, OfAProfileOfNextToNothingGoesOn) {
+// A profile that is wrong by orders of magnitude leads to extreme factors, which can be restored.
+TEST(State, IsRestoredWithExtremeFactors) {
   CostProfile profile = CostProfile::stated_default();
   for (ModuleProfile& module : profile.modules) module.coefficients = {.per_unit = 1e-18};
   CostModel model(profile, {});
@@ -77,8 +78,8 @@ TEST(State, OfAProfileOfNextToNothingGoesOn) {
   EXPECT_TRUE(again.restore_state(model.save_state()));
 }
 
-// Whenever it is saved, also of a few rows, or of clocks that tell next to nothing.
-TEST(State, OfAnyMomentGoesOn) {
+// A state can be saved at any time, also after few rows or with seconds near the limits.
+TEST(State, IsRestoredFromAnyMoment) {
   for (const double spread : {0.03, 0.6}) {
     CostModel model(CostProfile::stated_default(), {});
     Machine machine = slow_machine();
@@ -114,10 +115,10 @@ TEST(State, OfAnotherProfileIsRefused) {
   const Status refused = other.restore_state(state);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
-  EXPECT_THAT(refused.error().message(), HasSubstr("another profile"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("another model profile"));
 }
 
-TEST(State, BrokenBytesAreRefusedAndChangeNothing) {
+TEST(State, DamagedBytesAreRefusedAndChangeNothing) {
   const std::string state = trained_model().save_state();
   CostModel model(CostProfile::stated_default(), {});
   const std::string untouched = model.save_state();

@@ -12,7 +12,7 @@
 
 namespace isocost {
 
-/// Samples of images of many sizes, audio of up to 30 s and the text that goes with them.
+/// Draws samples with images of many sizes, audio of up to 30 s, and text.
 inline std::vector<Load> random_samples(Random& random) {
   std::vector<Load> samples(1 + random.below(12));
   for (Load& load : samples) {
@@ -34,14 +34,14 @@ inline Load sum_of(const std::vector<Load>& samples) {
 
 inline Load random_microbatch(Random& random) { return sum_of(random_samples(random)); }
 
-/// Roughly normal with deviation one: the sum of 12 uniform numbers.
+/// Approximately normal with deviation one: the sum of 12 uniform numbers.
 inline double noise(Random& random) {
   double sum = -6;
   for (int i = 0; i < 12; ++i) sum += random.uniform();
   return sum;
 }
 
-/// A machine with hidden coefficients whose clock errs by `spread`, relatively.
+/// A machine with hidden coefficients and a relative measurement error of `spread`.
 struct Machine {
   std::array<ModuleCoefficients, kModules> hidden;
   double spread = 0.03;
@@ -53,7 +53,7 @@ struct Machine {
     }
     return seconds;
   }
-  /// A microbatch of which nothing is known but its load.
+  /// Returns a measurement without a shape.
   Measurement measure(const Load& load, Random& random) const {
     Measurement measurement{.load = load, .seconds = exact(load)};
     for (double& seconds : measurement.seconds) seconds *= 1 + spread * noise(random);
@@ -61,7 +61,7 @@ struct Machine {
   }
 };
 
-/// Mean absolute error of predictions relative to the hidden truth, the worst module's.
+/// Returns the mean absolute relative error of predictions for the worst module.
 inline double worst_error(const CostModel& model, const Machine& machine, std::uint64_t seed) {
   Random random(seed);
   ModuleSeconds sums{};
@@ -95,13 +95,13 @@ inline CostProfile profile_of(const std::array<ModuleCoefficients, kModules>& co
   return profile;
 }
 
-/// Has the model learn from one measurement, a step of its own.
+/// Lets the model learn from one measurement as a step of its own.
 inline void learn(CostModel& model, const Measurement& measurement) {
   ASSERT_TRUE(model.observe(measurement));
   model.update();
 }
 
-/// A random microbatch is measured, and the model learns from it.
+/// Measures a random microbatch and lets the model learn from it.
 inline void train(CostModel& model, const Machine& machine, Random& random) {
   const std::vector<Load> samples = random_samples(random);
   const MicrobatchShape shape = model.shape_of(samples);
@@ -110,7 +110,7 @@ inline void train(CostModel& model, const Machine& machine, Random& random) {
   learn(model, measurement);
 }
 
-/// Slower by a thousand than the default profile, and of other proportions.
+/// A thousand times slower than the default profile, with other proportions.
 inline Machine slow_machine() {
   Machine machine{.hidden = stated_coefficients()};
   for (ModuleCoefficients& module : machine.hidden) {

@@ -105,9 +105,8 @@ EmulatedTrainer::Planned EmulatedTrainer::plan_next(const CostModel& model) {
     costs.insert(costs.end(), seconds.begin(), seconds.end());
   }
   std::vector<double> slowdowns(static_cast<std::size_t>(options_.ranks), 1);
-  const auto cost_model_state = model.rank_slowdowns();
-  std::copy_n(cost_model_state.begin(), std::min(cost_model_state.size(), slowdowns.size()),
-              slowdowns.begin());
+  const auto learned = model.rank_slowdowns();
+  std::copy_n(learned.begin(), std::min(learned.size(), slowdowns.size()), slowdowns.begin());
   planned.plan = lay_out(costs, slowdowns);
   std::vector<bool> seen(planned.samples.size(), false);
   for (const auto& bin : planned.plan) {

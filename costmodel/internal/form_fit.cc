@@ -1,4 +1,4 @@
-#include "costmodel/internal/reprice.h"
+#include "costmodel/internal/form_fit.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,16 +9,16 @@
 namespace isocost {
 namespace {
 
-// A profile whose weights are within 50 %, worth eight rows that are 10 % off.
+// The prior: the profile's weights are within 50 %. It counts as eight rows with 10 % noise.
 constexpr double kRidge = 8 * (0.1 / 0.5) * (0.1 / 0.5);
-constexpr double kSmallestFactor = 0.02;  // of the scale
+constexpr double kSmallestFactor = 0.02;  // relative to the scale
 
 TermVector terms_of(const ModuleLoad& load) {
   return {1, static_cast<double>(load.sequences), static_cast<double>(load.units),
           static_cast<double>(load.units_squared)};
 }
 
-// Solved in units of each term's typical share of a microbatch, where all are near one.
+// Solves in units of each term's typical share of a microbatch, in which all terms are near one.
 TermVector fit_terms(const Rows& rows, const TermVector& profile, double scale, double far) {
   TermMatrix a{};
   TermVector b{};
@@ -53,22 +53,22 @@ TermVector fit_terms(const Rows& rows, const TermVector& profile, double scale, 
   return solution;
 }
 
-// Per unit, at a length.
+// Seconds per unit of a sequence of this length.
 double rate(const TermVector& weights, double length) {
   return weights[1] / length + weights[2] + weights[3] * length;
 }
 
 }  // namespace
 
-FactorVector reprice(const Rows& rows, const ModuleCoefficients& profile, double scale,
-                     double far) {
+FactorVector fit_form_factors(const Rows& rows, const ModuleCoefficients& profile, double scale,
+                              double far) {
   const TermVector before{profile.per_microbatch, profile.per_sequence, profile.per_unit,
                           profile.per_unit_squared};
   const TermVector after = fit_terms(rows, before, scale, far);
   FactorVector factors;
   factors.fill(scale);
-  const auto ratio = [scale](double new_price, double old_price) {
-    return old_price > 0 ? std::max(new_price / old_price, kSmallestFactor * scale) : scale;
+  const auto ratio = [scale](double new_s, double old_s) {
+    return old_s > 0 ? std::max(new_s / old_s, kSmallestFactor * scale) : scale;
   };
   factors[kFixed] = ratio(after[0], before[0]);
   for (std::size_t b = 0; b < kShapeBuckets; ++b) {

@@ -1,3 +1,5 @@
+#include "costmodel/predictor.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -5,7 +7,6 @@
 
 #include "costmodel/internal/curve_fit.h"
 #include "costmodel/internal/nnls.h"
-#include "costmodel/predictor.h"
 #include "costmodel/profile.h"
 #include "costmodel/shape_bucket.h"
 
@@ -13,15 +14,15 @@ namespace isocost {
 namespace {
 
 constexpr double kUncertaintyOfStated = 0.5;
-constexpr double kUncertaintyAnOctave = 0.1;
-constexpr double kCleanSpread = 0.03;  // what profilers aim at
+constexpr double kUncertaintyPerOctave = 0.1;
+constexpr double kCleanSpread = 0.03;  // the spread that profilers aim at
 
 TermVector terms_of(const ModuleLoad& load) {
   return {1, static_cast<double>(load.sequences), static_cast<double>(load.units),
           static_cast<double>(load.units_squared)};
 }
 
-// Seconds of one sequence by the form.
+// Seconds of one sequence by the form, without fixed seconds.
 double form(const ModuleCoefficients& c, double length) {
   return c.per_sequence + (c.per_unit + c.per_unit_squared * length) * length;
 }
@@ -36,9 +37,9 @@ Seconds predict(const ModuleCoefficients& coefficients, const ModuleLoad& load) 
                  coefficients.per_unit_squared * static_cast<double>(load.units_squared)};
 }
 
-// Solved in units of each term's typical share, where all are near one.
+// Solves in units of each term's typical share, in which all terms are near one.
 ModuleCoefficients fit_coefficients(const std::vector<ProfilePoint>& points) {
-  constexpr double kRidge = 1e-9;  // terms that the points do not tell apart
+  constexpr double kRidge = 1e-9;  // for terms that the points do not distinguish
   TermMatrix a{};
   TermVector b{};
   TermVector unit{};
@@ -53,7 +54,7 @@ ModuleCoefficients fit_coefficients(const std::vector<ProfilePoint>& points) {
     for (std::size_t i = 0; i < kTermCount; ++i) {
       terms[i] = unit[i] > 0 ? terms[i] / (point.seconds() * unit[i]) : 0;
     }
-    // What was measured with noise counts for less.
+    // Noisy points have less weight.
     const double relative = point.spread / kCleanSpread;
     const double weight = 1 / (1 + relative * relative);
     for (std::size_t i = 0; i < kTermCount; ++i) {
@@ -135,7 +136,7 @@ PriceOrigin ModulePredictor::origin(const ModuleLoad& load) const {
 
 double ModulePredictor::uncertainty(const ModuleLoad& load) const {
   if (origin(load) == PriceOrigin::kStated) return kUncertaintyOfStated;
-  return error_ + kUncertaintyAnOctave * octaves_beyond(load);
+  return error_ + kUncertaintyPerOctave * octaves_beyond(load);
 }
 
 }  // namespace isocost
