@@ -14,7 +14,7 @@ namespace {
 Result<double> quantity(std::string_view text, std::string_view unit, const std::string& name) {
   const Error wrong(ErrorCode::kInvalidArgument,
                     "interconnect: '" + name + "' is '" + std::string(text) +
-                        "'; it must be a positive number with unit, like " +
+                        "'; it must be a positive number with a unit, such as " +
                         (unit == "s" ? "10us" : "25GB/s"));
   double value = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -53,7 +53,7 @@ Status apply_part(std::string_view name, std::string_view value, Cluster& cluste
   } else {
     return Error(ErrorCode::kInvalidArgument,
                  "interconnect: '" + label +
-                     "' is unknown; there are node, network, latency and gpus-per-node");
+                     "' is unknown; known parts are node, network, latency and gpus-per-node");
   }
   return {};
 }

@@ -14,11 +14,11 @@ struct Cluster {
   std::int64_t gpu_memory = 80 * kGiB;
   std::size_t gpus_per_node = 8;
   double node_bytes_per_s = 300e9;      ///< Between ranks of a node (NVLink of an A100).
-  double network_bytes_per_s = 12.5e9;  ///< Between nodes: 800 Gb/s a node of eight.
+  double network_bytes_per_s = 12.5e9;  ///< Between nodes: 800 Gb/s per node of eight ranks.
   double latency_s = 10e-6;
 
-  /// Reads "node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8", any part left out keeping
-  /// its default. Errors: kInvalidArgument naming the part.
+  /// Parses "node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8". Parts that are left out
+  /// keep their defaults. Errors: kInvalidArgument naming the part.
   static Result<Cluster> parse_interconnect(std::string_view text);
 };
 

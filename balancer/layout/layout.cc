@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kLargestDegree = 100'000;
-constexpr std::size_t kMostPasses = 4'000'000;  // a step of so many takes some GiB to simulate
+constexpr std::size_t kMostPasses = 4'000'000;  // simulating more takes several GiB
 constexpr std::size_t kMostStages = 4096;
 constexpr JsonFormat kFormat{.name = "layout", .max_bytes = 1 << 16, .max_depth = 4};
 
@@ -75,12 +75,12 @@ Status check_degrees(const ModuleDegrees& degrees, const std::string& module) {
   return {};
 }
 
-// Of degrees that are each within bounds.
+// Checks the products of degrees that are each within bounds.
 Status check_products(const Layout& layout) {
   for (const auto& [name, value] :
        {std::pair{"encoder", layout.encoder.ranks()}, {"llm", layout.llm.ranks()}}) {
     if (value <= kLargestDegree) continue;
-    return invalid(name, value, "ranks are tensor x pipeline x data, 100000 at most");
+    return invalid(name, value, "tensor x pipeline x data must be 100000 at most");
   }
   const std::size_t passes = layout.llm.data * layout.microbatches *
                              (layout.encoder.pipeline + layout.llm.pipeline * layout.chunks);
@@ -120,7 +120,7 @@ Status Layout::validate() const {
   }
   if (coupled && encoder_place == EncoderPlace::kLlmRanks) {
     return Error(ErrorCode::kInvalidArgument,
-                 "layout: 'coupled' is about an encoder with ranks of its own; leave it out");
+                 "layout: 'coupled' requires an encoder with its own ranks; leave it out");
   }
   if (encoder_place == EncoderPlace::kLlmRanks && encoder != llm) {
     return Error(ErrorCode::kInvalidArgument,
@@ -129,17 +129,17 @@ Status Layout::validate() const {
   if (encoder.data > llm.data * microbatches) {
     return invalid("encoder.data", encoder.data,
                    "there are only " + std::to_string(llm.data * microbatches) +
-                       " microbatches (llm.data x microbatches) to work on");
+                       " microbatches (llm.data x microbatches)");
   }
   if (encoder_ahead > (encoder_place == EncoderPlace::kOwnRanks ? microbatches : 0)) {
     return invalid("encoder_ahead", encoder_ahead,
                    encoder_place == EncoderPlace::kOwnRanks
                        ? "an LLM replica has " + std::to_string(microbatches) + " microbatches"
-                       : "only an encoder with ranks of its own can run ahead");
+                       : "only an encoder with its own ranks can run ahead");
   }
   if (chunks < 1 || (chunks > 1 && schedule != Schedule::kInterleaved1F1B)) {
     return invalid("chunks", chunks,
-                   "schedule " + std::string(schedule_name(schedule)) + " runs one a stage");
+                   "schedule " + std::string(schedule_name(schedule)) + " has one chunk per stage");
   }
   if (chunks > 1 && microbatches % llm.pipeline != 0) {
     return invalid("microbatches", microbatches,
@@ -149,7 +149,7 @@ Status Layout::validate() const {
   const bool joint = encoder_place == EncoderPlace::kLlmRanks;
   if (joint && layers.encoder.empty() != layers.llm.empty()) {
     return Error(ErrorCode::kInvalidArgument,
-                 "layout: both modules stand in one pipeline, so 'encoder.layers' and "
+                 "layout: both modules share one pipeline, so 'encoder.layers' and "
                  "'llm.layers' must be given together");
   }
   ISOCOST_TRY(check_layers(layers.llm, llm.pipeline * chunks, "llm"));
@@ -162,9 +162,9 @@ std::vector<std::string> Layout::warnings() const {
   if (microbatches >= stages) return {};
   const std::size_t idle = 100 * (stages - 1) / (microbatches + stages - 1);
   return {std::to_string(microbatches) + " microbatches for " + std::to_string(stages) +
-          " stages: some " + std::to_string(idle) +
-          " % of each step is idle while the pipeline fills and drains; give it at least " +
-          std::to_string(2 * stages)};
+          " stages: about " + std::to_string(idle) +
+          " % of each step is idle while the pipeline fills and drains; use at least " +
+          std::to_string(2 * stages) + " microbatches"};
 }
 
 namespace {

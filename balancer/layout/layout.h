@@ -13,7 +13,7 @@
 
 namespace isocost {
 
-/// Over how many ranks a module is spread, and how: tensor × pipeline × data.
+/// Parallelism degrees of a module: it runs on tensor × pipeline × data ranks.
 struct ModuleDegrees {
   std::size_t tensor = 1;
   std::size_t pipeline = 1;
@@ -23,58 +23,60 @@ struct ModuleDegrees {
   bool operator==(const ModuleDegrees&) const = default;
 };
 
-/// Where the encoder's work is done.
+/// The ranks that do the encoder's work.
 enum class EncoderPlace : std::uint8_t {
-  kOwnRanks,  ///< On ranks of its own, before the LLM's, with its own degrees.
-  kLlmRanks,  ///< Its layers stand before the LLM's in one pipeline, cut into the LLM's stages:
-              ///< both modules have the LLM's degrees.
+  kOwnRanks,  ///< Its own ranks, before the LLM's, with its own degrees.
+  kLlmRanks,  ///< The LLM's ranks: the encoder's layers precede the LLM's in one pipeline, which is
+              ///< cut into the LLM's stages. Both modules have the LLM's degrees.
 };
 
-/// Whole layers, in the order of the model. Empty: cut as make_pipeline does.
+/// The number of whole layers in each part of the modules, in the order of the model. An empty list
+/// means that layer_cut() chooses.
 struct LayerCut {
-  /// Of each encoder stage; with EncoderPlace::kLlmRanks of each LLM chunk.
+  /// Per encoder stage; with EncoderPlace::kLlmRanks per LLM chunk.
   std::vector<std::int64_t> encoder;
-  /// Of each LLM chunk [pipeline × chunks]. The output head stands on the last one besides.
+  /// Per LLM chunk [pipeline × chunks]. The output head is on the last chunk in addition.
   std::vector<std::int64_t> llm;
 
   bool operator==(const LayerCut&) const = default;
 };
 
-/// How a job spreads encoder and LLM over its ranks. A file of it is JSON, see docs/layout.md.
+/// The division of a job's encoder and LLM over its ranks. The file format is JSON, see
+/// docs/layout.md.
 struct Layout {
   EncoderPlace encoder_place = EncoderPlace::kOwnRanks;
-  ModuleDegrees encoder = {};  ///< With kLlmRanks equal to `llm`.
+  ModuleDegrees encoder = {};  ///< Equal to `llm` with EncoderPlace::kLlmRanks.
   ModuleDegrees llm = {};
-  std::size_t microbatches = 1;  ///< Of each LLM replica.
-  std::size_t chunks = 1;        ///< Model chunks per LLM stage; above one with `interleaved`.
+  std::size_t microbatches = 1;  ///< Per LLM replica and step.
+  std::size_t chunks = 1;        ///< Model chunks per LLM stage; above one with kInterleaved1F1B.
   Schedule schedule = Schedule::k1F1B;
   LayerCut layers = {};
-  /// See PipelineStep; of an encoder with ranks of its own, at most `microbatches`.
+  /// See PipelineStep. Only for an encoder with its own ranks; at most `microbatches`.
   std::size_t encoder_ahead = 0;
-  /// The microbatches of an encoder with ranks of its own are the LLM's, whatever would be faster:
-  /// for trainers that hand over whole microbatches.
+  /// The encoder has its own ranks, but its microbatches are always the LLM's. For trainers that
+  /// transfer whole microbatches between the modules.
   bool coupled = false;
-  /// What a stage's activations may take beside its weights; plans keep it where they can.
+  /// Caps on a stage's activations, in addition to its weights. Plans keep them if they can.
   ActivationCaps activation_caps = {};
-  /// The machines, as Cluster::parse_interconnect reads them; empty: its defaults.
+  /// The interconnect, in the format of Cluster::parse_interconnect. Empty: its defaults.
   std::string interconnect = {};
 
   std::size_t ranks() const {
     return llm.ranks() + (encoder_place == EncoderPlace::kOwnRanks ? encoder.ranks() : 0);
   }
-  /// Errors: kInvalidArgument naming the field, its value and what is allowed.
+  /// Errors: kInvalidArgument naming the field, its value and the allowed range.
   Status validate() const;
-  /// What it costs whatever is done, for people: one line each.
+  /// Returns known inefficiencies of the layout, one line each, for the user.
   std::vector<std::string> warnings() const;
   bool operator==(const Layout&) const = default;
 
-  /// Errors: kCorrupt naming the field that is missing, unknown, given twice, mistyped or out of
-  /// range; kUnsupported for another version; and those of `validate`.
+  /// Parses JSON. Errors: kCorrupt naming the field that is missing, unknown, duplicated, mistyped
+  /// or out of range; kUnsupported for another version; and those of validate().
   static Result<Layout> parse(std::string_view json);
-  /// Errors: kNotFound, kIo, and those of parse as error_of_file has them.
+  /// Reads and parses a file. Errors: kNotFound, kIo, and those of parse() with the file's name.
   static Result<Layout> load(const std::filesystem::path& file);
   std::string to_json() const;
-  /// Equal for equal layouts: what a trainer tells its node.
+  /// Returns a hash that is equal for equal layouts. Trainers send it to their node.
   std::uint64_t fingerprint() const;
   /// "encoder 1x1x8, llm 2x7x4, 16 microbatches, 1f1b" (tensor × pipeline × data).
   std::string to_string() const;

@@ -14,73 +14,76 @@
 
 namespace isocost {
 
-/// What predicts a job: seconds (a profile measured or stated for one rank), dimensions, machines.
+/// The inputs from which a layout's seconds and bytes are predicted: a model profile for one rank,
+/// the modules' dimensions, and the machines. Default: the stated default profile.
 struct JobModel {
-  /// Of a profile. Vision and audio are one encoder, cut into stages by vision's layers where the
-  /// profile has its dimensions, else by audio's; where it has both, both encoders' parameters
-  /// count on every stage in the same shares, both heads limit the tensor degree, and a unit keeps
-  /// the more expensive one's activations. Of the stated default ("default"), audio's do not count:
-  /// it stands for a job of vision and LLM. Errors: kInvalidArgument where it lacks an encoder's or
-  /// the LLM's.
+  /// Builds the model from a profile. Vision and audio are treated as one encoder. It is cut into
+  /// stages by vision's layers if the profile has vision's dimensions, else by audio's. If the
+  /// profile has both, both encoders' parameters are on every stage in the same shares, both
+  /// numbers of heads limit the tensor degree, and a unit keeps the activations of the more
+  /// expensive encoder. The stated default profile ("default") describes a job of vision and LLM,
+  /// so audio's parameters do not count there. Errors: kInvalidArgument if the dimensions of an
+  /// encoder or of the LLM are missing.
   static Result<JobModel> create(CostProfile profile);
-  /// Of a profile's file; of the stated default where it is empty. Errors: those of
-  /// CostProfile::load, too.
+  /// Loads the profile from a file, or uses the stated default if `profile` is empty. Errors: those
+  /// of CostProfile::load() and create().
   static Result<JobModel> load(const std::filesystem::path& profile);
 
   CostProfile profile = CostProfile::stated_default();
-  /// Of both encoders.
+  /// Returns the parameters of both encoders together.
   std::int64_t encoder_parameters() const;
-  /// The LLM's output head as a number of layers: by seconds where the profile measured fewer
-  /// layers, too, else by FLOP.
+  /// Returns the LLM's output head as a number of layers: by seconds if the profile also measured
+  /// the LLM with fewer layers, else by FLOP.
   double llm_head_layers() const;
-  /// What a unit keeps on all layers of the encoder, the more expensive one's.
+  /// Returns the activation bytes per unit over all encoder layers, for the more expensive encoder.
   double encoder_activation_bytes_per_unit() const;
 
-  Module encoder_module = Module::kVision;  ///< Whose layers are cut.
+  Module encoder_module = Module::kVision;  ///< The module whose layers are cut into stages.
   Architecture encoder = Architecture::siglip_so400m();
-  std::optional<Architecture> second_encoder;  ///< Audio's beside vision's.
+  std::optional<Architecture> second_encoder;  ///< Audio, if vision is `encoder`.
   Architecture llm = Architecture::qwen2_5_7b();
   Cluster cluster;
 };
 
-/// Bytes of a rank that do not depend on the data.
+/// Bytes of a rank that do not depend on the data (weights, gradients, optimizer).
 struct RankMemory {
-  std::int64_t encoder_state = 0;  ///< Of the fullest encoder rank; 0 where it shares the LLM's.
-  std::int64_t llm_state = 0;      ///< Of the fullest LLM rank.
+  std::int64_t encoder_state = 0;  ///< Fullest encoder rank; 0 if it shares the LLM's ranks.
+  std::int64_t llm_state = 0;      ///< Fullest LLM rank.
 };
 
-/// Whole layers to stages: the layout's own cut where it has one. Else of the LLM as even as they
-/// go with the output head counted, later stages the more; of both modules in one pipeline as the
-/// mean sample's seconds ask. `layout` has no more stages than the modules layers.
+/// Divides whole layers over stages. Uses the layout's own cut if it has one. Otherwise, the LLM's
+/// layers are divided as evenly as possible with the output head counted, and later stages take the
+/// remainder; both modules in one pipeline are divided by the seconds of the mean sample. `layout`
+/// must not have more stages than the modules have layers.
 LayerCut layer_cut(const JobModel& job, const Layout& layout, const SampleCost& mean_sample);
 
-/// The pipeline that a layout makes of a model, cut as layer_cut says. Errors: those of
-/// Layout::validate; kInvalidArgument where a tensor degree does not divide the heads, there are
-/// more stages than layers, or the layout's cut has not the model's layers.
+/// Returns the pipeline of a job with this layout, cut by layer_cut(). Errors: those of
+/// Layout::validate(); kInvalidArgument if a tensor degree does not divide the heads, if there are
+/// more stages than layers, or if the layout's cut does not add up to the model's layers.
 Result<PipelineModel> make_pipeline(const JobModel& job, const Layout& layout,
                                     const SampleCost& mean_sample);
 
-/// What activations may take beside a layout's state: `usable` of a GPU's memory, at least a byte.
-/// One cap for all stages of a module, beside the state of the fullest: on the safe side where
-/// another stage has more activations.
+/// Returns the memory that a layout's state leaves for activations: the part `usable` of a GPU's
+/// memory, minus the state, at least one byte. All stages of a module have one cap, which assumes
+/// the state of the fullest stage. This is conservative if another stage has more activations.
 ActivationCaps activation_caps(const JobModel& job, const RankMemory& state, double usable);
 
-/// What tensor ranks make of a module's seconds on one rank: share·seconds +
-/// seconds_per_unit·units.
+/// Seconds of a module on one of its tensor ranks, from those on a single rank:
+/// share·seconds + seconds_per_unit·units.
 struct TensorCost {
   double share = 1;
   double seconds_per_unit = 0;
 };
-/// Of the encoder and of the LLM in a layout: as the profile measured it (tensor_share), else an
-/// even part and the all-reduces that this costs.
+/// Return the tensor cost of the encoder and of the LLM in a layout: measured if the profile has
+/// it (tensor_share), else an equal part of the work plus the all-reduces.
 TensorCost encoder_tensor_cost(const JobModel& job, const Layout& layout);
 TensorCost llm_tensor_cost(const JobModel& job, const Layout& layout);
 
-/// A sample's seconds in a layout: those of the profile, on each of its tensor ranks.
+/// Converts a sample's cost on a single rank to its cost on each tensor rank of a layout.
 SampleCost spread_load(const JobModel& job, const Layout& layout, const SampleCost& sample);
 
-/// Weights, gradients and optimizer state: bf16 weights and fp32 gradients whole on every replica,
-/// fp32 master weights and two moments divided over the data degree.
+/// Returns the state of each module's fullest rank. Every replica holds bf16 weights and fp32
+/// gradients; fp32 master weights and two moments are divided over the data degree.
 RankMemory state_memory(const JobModel& job, const Layout& layout, const PipelineModel& model);
 
 }  // namespace isocost

@@ -13,12 +13,12 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kWave = 16;
-constexpr std::size_t kAlikeLooks = 40;
-constexpr std::size_t kAlikeSecondLooks = 6;
-constexpr std::size_t kSecondBatches = 2;
-constexpr std::size_t kMoreThanKept = 3;  // some may turn out slower, or not to fit
-constexpr std::size_t kMostAhead = 2;     // microbatches; activations grow with each
-constexpr double kSame = 1e-3;            // as fast, of a step
+constexpr std::size_t kAlikeScreened = 40;
+constexpr std::size_t kAlikeRefined = 6;
+constexpr std::size_t kRefinementBatches = 2;
+constexpr std::size_t kMoreThanKept = 3;  // reserve for layouts that prove slower or do not fit
+constexpr std::size_t kMostAhead = 2;     // largest encoder_ahead to try; each adds activations
+constexpr double kSame = 1e-3;            // relative difference of steps that count as equal
 
 using Batches = std::span<const std::vector<SampleCost>>;
 
@@ -63,14 +63,14 @@ class Search {
     result_.enumerated = space.enumerated;
     result_.over_memory = space.over_memory;
     if (space.candidates.empty()) return nothing_fits(space);
-    ISOCOST_TRY(look_first(space, batch_ratio(summary)));
+    ISOCOST_TRY(screen(space, batch_ratio(summary)));
     ISOCOST_ASSIGN(const std::optional<Layout> mean_shape,
                    mean_shape_layout(job_, batches_, options_, context_));
-    ISOCOST_TRY(look_again(mean_shape));
-    ISOCOST_TRY(look_last(mean_shape));
+    ISOCOST_TRY(refine(mean_shape));
+    ISOCOST_TRY(score_finalists(mean_shape));
     if (result_.best.empty()) {
       return Error(ErrorCode::kResourceExhausted,
-                   "no layout kept its memory on every sampled batch; give more GPUs, more memory "
+                   "no layout fits its memory on every sampled batch; use more GPUs, more memory "
                    "or a smaller global batch");
     }
     return std::move(result_);
@@ -86,21 +86,23 @@ class Search {
 
   Error nothing_fits(const LayoutSpace& space) const {
     if (space.over_memory == 0) {
-      return {ErrorCode::kInvalidArgument,
-              "no layout of " + std::to_string(options_.gpus) +
-                  " GPUs has degrees that the model allows and a sample for each replica of " +
-                  std::to_string(batches_.front().size()) + " samples a step"};
+      return {
+          ErrorCode::kInvalidArgument,
+          "no layout of " + std::to_string(options_.gpus) +
+              " GPUs has degrees that the model allows and at least one sample per replica of " +
+              std::to_string(batches_.front().size()) + " samples per step"};
     }
     std::array<char, 160> text{};
     std::snprintf(text.data(), text.size(),
-                  "no layout fits: the smallest needs %.1f GiB a GPU, %.1f GiB are usable",
+                  "no layout fits: the smallest needs %.1f GiB per GPU, %.1f GiB are usable",
                   space.least_memory / static_cast<double>(kGiB),
                   options_.usable_memory * static_cast<double>(job_.cluster.gpu_memory) /
                       static_cast<double>(kGiB));
     return {ErrorCode::kResourceExhausted, text.data()};
   }
 
-  // The first batch's work beside the mean batch's: bounds are of the latter.
+  // Returns the ratio of the first batch's work to the mean batch's, because bounds are computed
+  // for the mean batch.
   double batch_ratio(const BatchSummary& summary) const {
     SampleCost sum;
     for (const SampleCost& load : batches_.front()) sum += load;
@@ -113,7 +115,7 @@ class Search {
     return ratio;
   }
 
-  // Scores layouts, a wave at a time on the executor; those that cannot be planned are left out.
+  // Scores layouts on the executor, a wave at a time. Layouts that cannot be planned are left out.
   Result<std::vector<LayoutScore>> score_all(const std::vector<Layout>& layouts,
                                              const Round& round) {
     std::vector<LayoutScore> scores;
@@ -129,7 +131,8 @@ class Search {
 
   Status score_wave(const std::vector<Layout>& layouts, const Round& round,
                     std::vector<LayoutScore>& scores) {
-    if (context_.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped");
+    if (context_.stop.stop_requested())
+      return Error(ErrorCode::kCancelled, "the layout search was stopped");
     std::vector<std::optional<LayoutScore>> found(layouts.size());
     std::vector<bool> recalled(layouts.size(), false);
     std::vector<std::size_t> open;
@@ -161,19 +164,19 @@ class Search {
     return std::to_string(round.number) + ": " + layout.to_string();
   }
 
-  // The most promising layouts on one batch, planned without local search, until bounds or budget
-  // end it. Layouts that treat both modules alike get looks of their own.
-  Status look_first(const LayoutSpace& space, double ratio) {
-    const Round round{.number = 1, .what = "first look at layouts"};
-    const std::size_t most = std::min(options_.first_looks, space.candidates.size());
+  // Scores the most promising layouts on one batch, planned without local search, until the bounds
+  // or the budget end the round. Layouts that treat both modules alike have a budget of their own.
+  Status screen(const LayoutSpace& space, double ratio) {
+    const Round round{.number = 1, .what = "screening layouts"};
+    const std::size_t most = std::min(options_.screened_layouts, space.candidates.size());
     double best = std::numeric_limits<double>::infinity();
     std::size_t alike = 0;
     std::vector<Layout> wave;
     const auto flush = [&]() -> Status {
-      ISOCOST_TRY(score_wave(wave, round, first_));
+      ISOCOST_TRY(score_wave(wave, round, screened_));
       result_.simulated += wave.size();
       wave.clear();
-      for (const LayoutScore& score : first_) {
+      for (const LayoutScore& score : screened_) {
         if (score.fits) best = std::min(best, score.step_s);
       }
       if (context_.progress) {
@@ -182,8 +185,8 @@ class Search {
       return {};
     };
     for (const LayoutCandidate& candidate : space.candidates) {
-      const bool is_alike = treats_alike(candidate.layout) && alike < kAlikeLooks;
-      if (!is_alike && result_.simulated + wave.size() >= options_.first_looks) continue;
+      const bool is_alike = treats_alike(candidate.layout) && alike < kAlikeScreened;
+      if (!is_alike && result_.simulated + wave.size() >= options_.screened_layouts) continue;
       if (candidate.bound_s * ratio >= best && !is_alike) {
         ++result_.over_bound;
         continue;
@@ -193,8 +196,9 @@ class Search {
       if (wave.size() == kWave) ISOCOST_TRY(flush());
     }
     if (!wave.empty()) ISOCOST_TRY(flush());
-    if (context_.progress) context_.progress(most, most, round.what);  // the rest is over the bound
-    sort_scores(first_);
+    if (context_.progress)
+      context_.progress(most, most, round.what);  // the others are over the bound
+    sort_scores(screened_);
     return {};
   }
 
@@ -204,7 +208,7 @@ class Search {
     }
   }
 
-  // The best of `scores`, the best of those that treat modules alike, and `more`.
+  // Returns the best of `scores`, the best that treat modules alike, and `more`.
   static std::vector<Layout> shortlist(const std::vector<LayoutScore>& scores, std::size_t most,
                                        std::size_t most_alike, const std::optional<Layout>& more) {
     std::vector<Layout> layouts;
@@ -218,31 +222,31 @@ class Search {
     return layouts;
   }
 
-  Status look_again(const std::optional<Layout>& mean_shape) {
+  Status refine(const std::optional<Layout>& mean_shape) {
     const Round round{.number = 2,
-                      .batches = std::min(kSecondBatches, batches_.size()),
+                      .batches = std::min(kRefinementBatches, batches_.size()),
                       .evaluations = options_.evaluations / 4,
-                      .what = "second look"};
-    const std::size_t most = std::max(options_.second_looks, options_.keep + kMoreThanKept);
-    ISOCOST_ASSIGN(second_,
-                   score_all(shortlist(first_, most, kAlikeSecondLooks, mean_shape), round));
-    sort_scores(second_);
+                      .what = "refining layouts"};
+    const std::size_t most = std::max(options_.refined_layouts, options_.keep + kMoreThanKept);
+    ISOCOST_ASSIGN(refined_,
+                   score_all(shortlist(screened_, most, kAlikeRefined, mean_shape), round));
+    sort_scores(refined_);
     return {};
   }
 
-  Status look_last(const std::optional<Layout>& mean_shape) {
+  Status score_finalists(const std::optional<Layout>& mean_shape) {
     const Round round{.number = 3,
                       .batches = batches_.size(),
                       .evaluations = options_.evaluations,
-                      .what = "last look"};
+                      .what = "scoring the best layouts"};
     ISOCOST_ASSIGN(
         auto scores,
-        score_all(shortlist(second_, options_.keep + kMoreThanKept, 2, mean_shape), round));
+        score_all(shortlist(refined_, options_.keep + kMoreThanKept, 2, mean_shape), round));
     sort_scores(scores);
     for (const LayoutScore& score : scores) {
       if (mean_shape && score.layout == *mean_shape) result_.mean_shape = score;
     }
-    ISOCOST_TRY(look_ahead(scores));
+    ISOCOST_TRY(try_run_ahead(scores));
     for (const LayoutScore& score : scores) {
       if (!score.fits) continue;
       if (!result_.alike && treats_alike(score.layout)) result_.alike = score;
@@ -251,12 +255,13 @@ class Search {
     return {};
   }
 
-  // Lets encoders run ahead where that makes a layout's step shorter: of those that may be kept.
-  Status look_ahead(std::vector<LayoutScore>& scores) {
+  // Tries to let the encoder run ahead in the layouts that may be kept. A layout is replaced if its
+  // step becomes shorter.
+  Status try_run_ahead(std::vector<LayoutScore>& scores) {
     const Round round{.number = 4,
                       .batches = batches_.size(),
                       .evaluations = options_.evaluations,
-                      .what = "look at encoders that run ahead"};
+                      .what = "trying encoders that run ahead"};
     std::vector<Layout> further;
     for (Layout layout : shortlist(scores, options_.keep, 1, std::nullopt)) {
       if (layout.encoder_place != EncoderPlace::kOwnRanks) continue;
@@ -267,11 +272,11 @@ class Search {
     }
     ISOCOST_ASSIGN(const auto found, score_all(further, round));
     for (const LayoutScore& score : found) {
-      Layout usual = score.layout;
-      usual.encoder_ahead = 0;
-      const auto same = std::find_if(scores.begin(), scores.end(), [&usual](LayoutScore other) {
+      Layout without = score.layout;
+      without.encoder_ahead = 0;
+      const auto same = std::find_if(scores.begin(), scores.end(), [&without](LayoutScore other) {
         other.layout.encoder_ahead = 0;
-        return other.layout == usual;
+        return other.layout == without;
       });
       if (same == scores.end()) continue;
       if (score.fits && score.step_s < (1 - kSame) * same->step_s) *same = score;
@@ -285,8 +290,8 @@ class Search {
   LayoutSearchOptions options_;
   const LayoutSearchContext& context_;
   LayoutSearchResult result_;
-  std::vector<LayoutScore> first_;
-  std::vector<LayoutScore> second_;
+  std::vector<LayoutScore> screened_;
+  std::vector<LayoutScore> refined_;
 };
 
 }  // namespace
@@ -313,10 +318,10 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batc
     std::vector<SampleCost> samples;
     samples.reserve(batch.size());
     for (const SampleCost& sample : batch) samples.push_back(spread_load(job, layout, sample));
-    const OrderOptions order{.evaluations = evaluations,
-                             .exchanges = evaluations / 8,
-                             .caps = activation_caps(job, state, options.usable_memory),
-                             .seed = seed++};
+    const PipelineSearchOptions order{.evaluations = evaluations,
+                                      .exchanges = evaluations / 8,
+                                      .caps = activation_caps(job, state, options.usable_memory),
+                                      .seed = seed++};
     ISOCOST_ASSIGN(const PipelinePlan plan,
                    plan_pipeline(model, samples, PipelinePolicy::kCost, order));
     ISOCOST_ASSIGN(const PipelineReport report,
@@ -329,7 +334,7 @@ Result<LayoutScore> score_layout(const JobModel& job, const Layout& layout, Batc
 
 namespace {
 
-/// The published rule's memory and seconds of a layout of both modules' own ranks.
+/// Memory and seconds of a layout by the published rule. Both modules have their own ranks.
 struct MeanShapeRule {
   BatchSummary batch;
   double memory = 0;
@@ -376,7 +381,7 @@ Result<std::optional<Layout>> mean_shape_layout(const JobModel& job, Batches bat
     }
   };
   ISOCOST_TRY(
-      visit_pairs(job, rule.batch, options, context, "layouts by the mean-shape rule", consider));
+      visit_pairs(job, rule.batch, options, context, "evaluating the mean-shape rule", consider));
   return chosen;
 }
 
@@ -385,11 +390,11 @@ std::string why_slower(const LayoutScore& best, const LayoutScore& other) {
   const double reduce = other.reduce_s - best.reduce_s;
   const double wait = other.wait_s() - best.wait_s();
   const double total = other.step_s - best.step_s;
-  if (total <= kSame * best.step_s) return "it is as fast";
+  if (total <= kSame * best.step_s) return "it is equally fast";
   std::array<char, 160> text{};
   if (work >= reduce && work >= wait) {
     std::snprintf(text.data(), text.size(), "its busiest stage works %.3f s longer%s", work,
-                  total < 0.9 * work ? ", part of it while others would wait" : "");
+                  total < 0.9 * work ? ", partly while others would wait" : "");
   } else if (wait >= reduce) {
     std::snprintf(text.data(), text.size(),
                   "its busiest stage waits %.3f s longer (fill, drain, uneven microbatches)", wait);

@@ -38,7 +38,7 @@ Status check(const Layout& layout, const Place& place) {
   if (place.module == LayoutModule::kEncoder && !has_encoder_ranks(layout)) {
     return Error(ErrorCode::kInvalidArgument,
                  "place " + place.to_string() +
-                     " is outside the layout: its encoder stands on the LLM's ranks");
+                     " is outside the layout: the encoder has no ranks of its own there");
   }
   const ModuleDegrees& degrees = degrees_of(layout, place.module);
   ISOCOST_TRY(check_index(place, "data", place.data, degrees.data));
@@ -46,14 +46,14 @@ Status check(const Layout& layout, const Place& place) {
   return check_index(place, "tensor", place.tensor, degrees.tensor);
 }
 
-// Chunks s, s + stages, ... are those of stage s.
+// Stage s holds the chunks s, s + stages, ...
 double share_of(std::span<const double> shares, std::size_t stage, std::size_t stages) {
   double share = 0;
   for (std::size_t chunk = stage; chunk < shares.size(); chunk += stages) share += shares[chunk];
   return share;
 }
 
-// The first chunk that has some of the work; none: the number of chunks.
+// Returns the first chunk that has some of the work, or the number of chunks if none has.
 std::size_t first_chunk(std::span<const double> shares) {
   std::size_t chunk = 0;
   while (chunk < shares.size() && shares[chunk] <= 0) ++chunk;

@@ -13,50 +13,52 @@
 
 namespace isocost {
 
-/// A module as a layout spreads it: the encoders of all modalities together, or the LLM.
+/// A module of a layout: the encoders of all modalities together, or the LLM.
 enum class LayoutModule : std::uint8_t { kEncoder, kLlm };
 
-/// Where in a layout a rank stands. With EncoderPlace::kLlmRanks all ranks are the LLM's.
+/// The coordinates of a rank in a layout. With EncoderPlace::kLlmRanks every rank belongs to the
+/// LLM.
 struct Place {
   LayoutModule module = LayoutModule::kLlm;
-  std::size_t data = 0;    ///< Replica of the module.
-  std::size_t stage = 0;   ///< Of the module's pipeline.
-  std::size_t tensor = 0;  ///< In the stage's tensor-parallel group.
+  std::size_t data = 0;    ///< Index of the module's replica.
+  std::size_t stage = 0;   ///< Index of the stage in the module's pipeline.
+  std::size_t tensor = 0;  ///< Index in the stage's tensor-parallel group.
 
   bool operator==(const Place&) const = default;
   /// "llm, data 1, stage 0, tensor 3".
   std::string to_string() const;
 };
 
-/// A layout's ranks in order: the encoder's own before the LLM's; within a module the tensor index
-/// is the fastest, then data, then stage (Megatron-LM's default order). Errors: kInvalidArgument
-/// for a rank that the layout does not have.
+/// Returns the place of a rank. The encoder's own ranks precede the LLM's. Within a module, the
+/// tensor index varies fastest, then data, then stage (Megatron-LM's default order). Errors:
+/// kInvalidArgument for a rank that the layout does not have.
 Result<Place> place_of(const Layout& layout, std::size_t rank);
-/// The inverse. Errors: kInvalidArgument naming the index that is outside the layout.
+/// Returns the rank of a place. Errors: kInvalidArgument naming the index outside the layout.
 Result<std::size_t> rank_of(const Layout& layout, const Place& place);
 
-/// Places that differ in their tensor index alone compute on the same bytes. They share a receiver:
-/// one of them takes what a node delivers and hands it to the others. Seats are numbered in the
-/// order of their ranks.
+/// Returns the number of receivers. Places that differ only in their tensor index compute on the
+/// same bytes, so they share a receiver: the leading rank of their tensor-parallel group, which
+/// receives the data from the node and passes it to the others. Receivers are numbered in the order
+/// of their ranks.
 std::size_t receivers(const Layout& layout);
-/// Errors: as rank_of.
+/// Returns the receiver of a place. Errors: those of rank_of().
 Result<std::size_t> receiver_of(const Layout& layout, const Place& place);
-/// The receiver's place with tensor index 0. `receiver` is below `receivers`.
+/// Returns the receiver's place, with tensor index 0. `receiver` must be below receivers().
 Place place_of_receiver(const Layout& layout, std::size_t receiver);
 
-/// What a stage does, and so what it reads of a microbatch.
+/// The work of a stage, which determines the tensors that it reads.
 struct StageWork {
-  bool embeds_media = false;   ///< The encoder's first layer: it reads pixels and mels.
-  bool embeds_tokens = false;  ///< The LLM's first layer: token ids, positions, media's outputs.
-  bool predicts = false;       ///< The LLM's output head: labels and weights.
-  /// Parts of each module's work, 0 to 1: above 0 some layer of it, which needs the sequences'
-  /// lengths.
+  bool embeds_media = false;   ///< Has the encoder's first layer: reads pixels and mel frames.
+  bool embeds_tokens = false;  ///< Has the LLM's first layer: reads token ids and positions.
+  bool predicts = false;       ///< Has the LLM's output head: reads labels and loss weights.
+  /// The stage's part of each module's work, 0 to 1. Above 0, the stage has layers of the module
+  /// and reads its sequence lengths.
   std::array<double, kModules> shares{};
 
   bool operator==(const StageWork&) const = default;
 };
 
-/// Of `place`, in the pipeline that the layout makes. Errors: as rank_of.
+/// Returns the work of the stage at `place` in the layout's pipeline. Errors: those of rank_of().
 Result<StageWork> stage_work(const Layout& layout, const PipelineModel& pipeline,
                              const Place& place);
 

@@ -8,15 +8,15 @@
 #include "balancer/partition/internal/bounds.h"
 #include "balancer/partition/internal/construct.h"
 #include "balancer/partition/internal/exact.h"
-#include "balancer/partition/internal/improve.h"
+#include "balancer/partition/internal/local_search.h"
 #include "balancer/partition/internal/partition.h"
-#include "balancer/partition/internal/ranks.h"
+#include "balancer/partition/internal/rank_plan.h"
 #include "balancer/partition/validate.h"
 
 namespace isocost {
 namespace {
 
-// Bounds are rounded down, by at most so much of themselves and so much for each item.
+// Bounds are rounded down by at most this fraction, plus a fraction for each item.
 constexpr double kBoundRounding = 3e-12;
 constexpr double kBoundRoundingPerItem = 5e-16;
 
@@ -24,7 +24,7 @@ bool is_capped(const BalanceProblem& problem) {
   return problem.microbatch_bytes > 0 && !problem.bytes.empty();
 }
 
-// [bins], empty where all are 1: every rank's microbatches run at its slowdown.
+// [bins], or empty if all are 1: every rank's microbatches run at its slowdown.
 std::vector<double> bin_slowdowns(const BalanceProblem& problem) {
   std::vector<double> slowdowns;
   for (const double slowdown : problem.rank_slowdowns) {
@@ -33,8 +33,7 @@ std::vector<double> bin_slowdowns(const BalanceProblem& problem) {
   return slowdowns;
 }
 
-// Every microbatch a bin of its own. `slowdowns` is that of bin_slowdowns, and outlives the
-// partition.
+// One bin per microbatch. `slowdowns` comes from bin_slowdowns and must outlive the partition.
 Partition microbatch_partition(const BalanceProblem& problem,
                                const std::vector<double>& slowdowns) {
   Partition all{.dimensions = problem.dimensions,
@@ -83,14 +82,14 @@ Bins dealt_bins(const BalanceProblem& problem) {
   return bins;
 }
 
-// No plan is faster but by what bounds are rounded by.
+// Whether the makespan equals the bound, up to the rounding of bounds.
 bool meets(const BalanceProblem& problem, double makespan, double bound) {
   const auto items = static_cast<double>(problem.items());
   return makespan <= bound * (1 + kBoundRounding + kBoundRoundingPerItem * items);
 }
 
-// The bounds that cost little: the search aims at them.
-LowerBound aim(const BalanceProblem& problem) {
+// The inexpensive bounds, which are the target of the search.
+LowerBound search_target(const BalanceProblem& problem) {
   if (problem.items() == 0) return {};
   if (problem.objective == Objective::kLargestMicrobatch) {
     const std::vector<double> slowdowns = bin_slowdowns(problem);
@@ -100,7 +99,7 @@ LowerBound aim(const BalanceProblem& problem) {
   return partition_bound(rank_partition(problem, totals));
 }
 
-// Raises a bound that is not met by those that cost more.
+// Raises a bound that is not met, by the bounds that cost more to compute.
 void strengthen(const BalanceProblem& problem, LowerBound& bound) {
   if (problem.objective != Objective::kLargestMicrobatch || problem.items() == 0) return;
   const std::vector<double> slowdowns = bin_slowdowns(problem);
@@ -138,8 +137,8 @@ std::optional<Bins> plan_heuristically(const BalanceProblem& problem, const Bala
   return bins;
 }
 
-// Exact solving of a small problem. A plan that it finds replaces `plan`; true where the tree was
-// searched to its end.
+// Solves a small problem exactly. A better plan replaces `plan`. Returns whether the search tree
+// was exhausted.
 bool finish_exactly(const BalanceProblem& problem, const BalanceOptions& options,
                     std::optional<Bins>& plan) {
   const std::vector<double> totals = item_totals(problem);
@@ -159,7 +158,7 @@ bool finish_exactly(const BalanceProblem& problem, const BalanceOptions& options
   return answer.finished;
 }
 
-// How loaders deal today is a plan too: the answer is never worse.
+// Dealing in order is a plan too: the result is never worse than it.
 void consider_dealt(const BalanceProblem& problem, std::optional<Bins>& plan) {
   Bins dealt = dealt_bins(problem);
   if (!is_feasible(microbatch_partition(problem, {}), dealt)) return;
@@ -197,16 +196,28 @@ Result<BalanceResult> deal_in_order(const BalanceProblem& problem) {
   return describe(problem, dealt_bins(problem), find_lower_bound(uncapped));
 }
 
+Result<BalanceResult> lpt(const BalanceProblem& problem) {
+  ISOCOST_TRY(validate(problem));
+  ISOCOST_TRY(check_cap(problem));
+  const std::vector<double> slowdowns = bin_slowdowns(problem);
+  auto plan = problem.objective == Objective::kSlowestRank
+                  ? plan_ranks(problem, {.improvement_rounds = 0})
+                  : construct_bins(microbatch_partition(problem, slowdowns));
+  if (!plan) return no_packing(problem);
+  return describe(problem, *std::move(plan), find_lower_bound(problem));
+}
+
 Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOptions& options) {
   ISOCOST_TRY(validate(problem));
   ISOCOST_TRY(check_cap(problem));
-  LowerBound bound = aim(problem);
+  LowerBound bound = search_target(problem);
   std::optional<Bins> plan;
   if (std::isfinite(bound.value)) plan = plan_heuristically(problem, options, bound);
   consider_dealt(problem, plan);
-  if (plan && !meets(problem, objective_of(problem, *plan), bound.value))
+  if (plan && !meets(problem, objective_of(problem, *plan), bound.value)) {
     strengthen(problem, bound);
-  // Search rounds less than bounds do: where it may, it has the last word.
+  }
+  // An exact solve rounds less than the bounds do, so it decides wherever it is allowed to.
   const bool proved = plan && objective_of(problem, *plan) <= bound.value;
   const bool small = problem.items() <= options.exact_items;
   const bool finished = small && !proved && finish_exactly(problem, options, plan);
@@ -221,7 +232,7 @@ Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOption
 }
 
 LowerBound find_lower_bound(const BalanceProblem& problem) {
-  LowerBound bound = aim(problem);
+  LowerBound bound = search_target(problem);
   strengthen(problem, bound);
   return bound;
 }

@@ -9,30 +9,32 @@
 
 namespace isocost {
 
-/// What "slowest" means, and so what is minimised. Loads are seconds on the rank that runs them:
-/// costs times its `rank_slowdowns`.
+/// The quantity that a plan minimises. A load is measured in seconds on the rank that runs it: the
+/// sum of costs times the rank's slowdown.
 enum class Objective : std::uint8_t {
-  /// The largest load of any microbatch in any dimension: modules run side by side (a pipeline).
+  /// The largest load of any microbatch in any dimension. For modules that run side by side
+  /// (pipelines).
   kLargestMicrobatch,
-  /// First the largest rank, where a rank's load is the sum over its microbatches and dimensions
-  /// (modules run one after the other, ranks meet at the end of the step), then the largest
-  /// microbatch.
+  /// First the load of the slowest rank, summed over its microbatches and dimensions, then the
+  /// largest microbatch. For modules that run one after the other on ranks that meet at the end of
+  /// the step.
   kSlowestRank,
 };
 
-/// N items with K-dimensional costs to be laid into ranks × microbatches bins.
+/// N items with K-dimensional costs that are divided into ranks × microbatches bins. Every bin
+/// receives at least one item, so N >= ranks × microbatches.
 struct BalanceProblem {
   std::size_t dimensions = 1;  ///< K, 1 to 8.
-  std::vector<double> costs =
-      {};  ///< [N × K] row-major, finite, >= 0; scaled so that dimensions compare (seconds).
+  /// [N × K] row-major, finite, >= 0. All dimensions share one scale (seconds), because they are
+  /// compared with each other.
+  std::vector<double> costs = {};
   std::vector<std::int64_t> bytes = {};  ///< [N], or empty: no memory cap.
-  std::int64_t microbatch_bytes = 0;     ///< Cap on the bytes of a microbatch; 0: none.
+  std::int64_t microbatch_bytes = 0;     ///< Cap on the bytes of a microbatch; 0: no cap.
   std::size_t ranks = 1;
-  std::size_t microbatches =
-      1;  ///< Per rank. Every bin gets at least one item: N >= ranks × microbatches.
-  std::vector<double> rank_slowdowns =
-      {};  ///< [ranks], what a rank's seconds are multiplied by, 0.01 to 100: 1.2 is a rank that
-           ///< takes 20 % longer. Empty: all 1.
+  std::size_t microbatches = 1;  ///< Per rank.
+  /// [ranks], the factor on each rank's seconds, 0.01 to 100: a rank of slowdown 1.2 takes 20 %
+  /// longer. Empty: all 1.
+  std::vector<double> rank_slowdowns = {};
   Objective objective = Objective::kLargestMicrobatch;
 
   std::size_t items() const { return dimensions == 0 ? 0 : costs.size() / dimensions; }
@@ -41,61 +43,71 @@ struct BalanceProblem {
   }
 };
 
+/// Budgets of a search. All are counts, so one problem has one plan on every machine.
 struct BalanceOptions {
-  double enough_gap = 2e-4;  ///< The local search stops this near the bound.
-  std::int64_t improvement_rounds =
-      1200;  ///< Budget of the local search, in looks at a pair of bins per bin: a count, so that
-             ///< one input gives one plan.
-  std::size_t exact_items = 12;  ///< Problems of at most this many items are solved exactly: by
-                                 ///< enumeration, then by GLPK.
-  std::int64_t exact_nodes = 20'000;  ///< Branch-and-bound nodes of GLPK granted to an exact solve;
-                                      ///< a hundred times as many of enumeration.
+  double enough_gap = 2e-4;  ///< The local search stops this close to the bound (relative).
+  /// Budget of the local search: pairs of bins evaluated, per bin.
+  std::int64_t improvement_rounds = 1200;
+  /// Problems of at most this many items are solved exactly: by enumeration, then by GLPK.
+  std::size_t exact_items = 12;
+  /// Branch-and-bound nodes that GLPK may spend on an exact solve. Enumeration may spend 100 times
+  /// as many.
+  std::int64_t exact_nodes = 20'000;
 };
 
-/// Why the makespan cannot be smaller: the bound that binds.
+/// The bound that keeps the makespan from being smaller.
 enum class Limit : std::uint8_t {
-  kTotal,        ///< All the work together, evenly spread: nothing but less work would help.
-  kLargestItem,  ///< One item alone.
-  kPigeonhole,   ///< More large items than bins: some must share one.
+  kTotal,        ///< The total work is spread evenly; only less work would help.
+  kLargestItem,  ///< The largest item alone.
+  kPigeonhole,   ///< There are more large items than bins, so some share a bin.
   kTiles,        ///< Loads are whole multiples of a tile, and some bin holds one more.
-  kCounts,       ///< How many items every bin must hold at least.
-  kMemory,       ///< The cap on bytes: items that cannot lie together.
-  kTradeOff,     ///< Two dimensions together, where neither alone says as much.
-  kExact,        ///< No bound: every other plan was ruled out by search.
+  kCounts,       ///< The number of items that every bin must hold.
+  kMemory,       ///< The cap on bytes keeps items apart.
+  kTradeOff,     ///< Two dimensions together are a stronger bound than either alone.
+  kExact,        ///< No bound: search ruled out every better plan.
 };
-/// "total", "dominant sample", "pigeonhole", "tiles", "counts", "memory", "trade-off", "exact".
+/// "total", "largest-item", "pigeonhole", "tiles", "counts", "memory", "trade-off", "exact".
 std::string_view limit_name(Limit limit);
 
 struct BalanceResult {
   /// bins[rank * microbatches + microbatch] lists items in ascending order.
   std::vector<std::vector<std::uint32_t>> bins;
-  double makespan = 0;          ///< The objective's value.
-  double lower_bound = 0;       ///< No plan can be below it; the makespan itself where `optimal`.
-  Limit limit = Limit::kTotal;  ///< What lower_bound is due to.
-  bool optimal = false;  ///< Proved: the makespan equals the bound, which is rounded down (3e-12 of
-                         ///< it, and 5e-16 for each item), or search ruled out every plan that is
-                         ///< smaller by more than the rounding of sums (1e-14).
+  double makespan = 0;          ///< Value of the objective.
+  double lower_bound = 0;       ///< No plan is below it. Equals the makespan if `optimal`.
+  Limit limit = Limit::kTotal;  ///< The bound that gives lower_bound.
+  /// The plan is proved optimal: either the makespan equals the bound, up to the rounding of the
+  /// bound (3e-12 of it, plus 5e-16 for each item), or search ruled out every plan that is smaller
+  /// by more than the rounding of sums (1e-14).
+  bool optimal = false;
   double gap() const { return lower_bound > 0 ? makespan / lower_bound - 1 : 0; }
 };
 
-/// Deals items in order, as loaders do today: item i to rank i mod D, each rank's items cut into M
-/// runs of (nearly) equal count. Ignores costs and the memory cap.
+/// Deals items in order, as data loaders do without balancing: item i goes to rank i mod ranks, and
+/// each rank's items are cut into `microbatches` runs of (nearly) equal count. Ignores costs and
+/// the memory cap; the lower bound is that of the problem without a cap. Pure and deterministic.
+/// Errors: kInvalidArgument, as for balance().
 Result<BalanceResult> deal_in_order(const BalanceProblem& problem);
 
-/// Balances: bounds, vector greedy, moves and swaps, exact sub-problems. Pure and deterministic;
-/// one thread. Errors: kInvalidArgument (negative or non-finite costs, fewer items than bins),
-/// kResourceExhausted (an item over the byte cap, or no feasible packing found), naming the item.
+/// Longest processing time first (LPT): takes items by decreasing largest cost and puts each into
+/// the bin where the largest load stays smallest, within the memory cap. For kSlowestRank, items
+/// are first assigned to ranks by their total cost, then to each rank's microbatches. If LPT finds
+/// no room for an item under the cap, items are packed by size instead. Pure and deterministic.
+/// Errors: those of balance().
+Result<BalanceResult> lpt(const BalanceProblem& problem);
+
+/// Divides the items so that the objective is small: bounds, LPT, local search, and an exact solve
+/// of small problems. Never worse than deal_in_order() where that keeps the cap. Pure and
+/// deterministic; runs on the calling thread. Errors: kInvalidArgument for a malformed problem
+/// (negative or non-finite costs, fewer items than bins); kResourceExhausted, naming the item, if
+/// an item exceeds the cap or no packing under the cap is found.
 Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOptions& options);
 
 struct LowerBound {
   double value = 0;
   Limit limit = Limit::kTotal;
 };
-/// The greatest of several bounds on the objective, and which one it is: mean load, largest item,
-/// pigeonhole (k+1 of the k·bins+1 largest items share a bin, and what else it must hold),
-/// granularity (loads that are whole multiples of a tile), memory (items that do not fit beside the
-/// largest share the bins that are left), two dimensions weighed together. Infinite where it
-/// is certain that no plan keeps the cap.
+/// Returns the greatest of several lower bounds on the objective, and which one it is. Infinite if
+/// it is proved that no plan keeps the cap. The bounds are described at the enumerators of Limit.
 LowerBound find_lower_bound(const BalanceProblem& problem);
 inline double lower_bound(const BalanceProblem& problem) { return find_lower_bound(problem).value; }
 

@@ -13,11 +13,11 @@ namespace {
 
 using Batches = std::vector<std::vector<std::uint32_t>>;
 
-// Fuller batches than this are composed only where the batches drawn were as full: packing them
-// under the cap could fail.
+// A composed batch may hold more than this part of its bins' caps only if a drawn batch was as
+// full: packing a fuller batch under the cap could fail.
 constexpr double kFullest = 0.8;
 
-// A composition must be better by more than rounding to be worth moving samples.
+// Samples move only for a gain that exceeds rounding.
 constexpr double kSmallestGain = 1e-9;
 
 Status validate_sizes(const BalanceProblem& window, const std::vector<std::size_t>& sizes) {
@@ -60,9 +60,9 @@ class Composer {
     return batches;
   }
 
-  // Largest first, each into the batch with room that it leaves least loaded, loads being measured
-  // against what the batch's size entitles it to. The first `together` of them go to the first
-  // batches instead, one a bin.
+  // Takes items by decreasing size and puts each into the batch with room that stays least loaded,
+  // relative to the batch's share of the window by size. The first `together` items go to the first
+  // batches instead, one per bin.
   Batches spread(std::size_t together) const {
     Batches batches(sizes_.size());
     std::vector<double> loads(sizes_.size() * window_.dimensions, 0.0);
@@ -78,7 +78,7 @@ class Composer {
     return batches;
   }
 
-  // Items that alone exceed what a bin holds on average: at most one for each bin of the window.
+  // The number of items that exceed a bin's mean load; at most one for each bin of the window.
   std::size_t dominant_samples() const {
     const std::size_t bins = window_.ranks * window_.microbatches;
     const double share =
@@ -88,7 +88,6 @@ class Composer {
     return std::min(static_cast<std::size_t>(end - order_.begin()), bins * sizes_.size());
   }
 
-  // Bytes of the fullest batch.
   std::int64_t most_bytes(const Batches& batches) const {
     std::int64_t most = 0;
     if (window_.bytes.empty()) return most;
@@ -121,7 +120,7 @@ class Composer {
  private:
   const double* cost(std::uint32_t item) const { return &window_.costs[item * window_.dimensions]; }
 
-  // In items of mean cost, in the dimension in which it is largest.
+  // Cost relative to the mean item, in the dimension where this is largest.
   double size_of(std::uint32_t item) const {
     double size = 0;
     for (std::size_t k = 0; k < means_.size(); ++k) {

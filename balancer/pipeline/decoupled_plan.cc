@@ -1,10 +1,6 @@
 #include "balancer/pipeline/decoupled_plan.h"
 
 #include <algorithm>
-#include <initializer_list>
-#include <limits>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "balancer/pipeline/internal/decoupled_search.h"
@@ -12,92 +8,6 @@
 #include "base/random.h"
 
 namespace isocost {
-namespace {
-
-Error broken(const std::string& what) {
-  return {ErrorCode::kInvalidArgument, "encoder slots: " + what};
-}
-
-// [samples]: the microbatch, of whatever replica, that needs it.
-Result<std::vector<std::uint32_t>> microbatch_of_samples(const PipelineModel& model,
-                                                         std::size_t samples,
-                                                         const MicrobatchBins& bins) {
-  constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-  if (bins.size() != model.places()) {
-    return broken(std::to_string(bins.size()) + " LLM microbatches for " +
-                  std::to_string(model.places()) + " places");
-  }
-  std::vector<std::uint32_t> of(samples, kNone);
-  for (std::size_t place = 0; place < bins.size(); ++place) {
-    for (const std::uint32_t sample : bins[place]) {
-      if (sample >= samples || of[sample] != kNone) {
-        return broken("sample " + std::to_string(sample) +
-                      (sample >= samples ? " does not exist" : " is in two LLM microbatches"));
-      }
-      of[sample] = static_cast<std::uint32_t>(place % model.microbatches);
-    }
-  }
-  const auto left_out = std::find(of.begin(), of.end(), kNone);
-  if (left_out == of.end()) return of;
-  return broken("sample " + std::to_string(left_out - of.begin()) + " is in no LLM microbatch");
-}
-
-Status check_replica(std::size_t replica, const std::vector<std::vector<std::uint32_t>>& slots,
-                     std::span<const SampleCost> samples,
-                     const std::vector<std::uint32_t>& microbatch_of, std::vector<bool>& seen) {
-  std::uint32_t before = 0;  // microbatches of the slots before end here
-  for (std::size_t s = 0; s < slots.size(); ++s) {
-    const auto refuse = [&](std::initializer_list<std::string_view> parts) {
-      std::string what = "replica " + std::to_string(replica) + " slot " + std::to_string(s) + " ";
-      for (const std::string_view part : parts) what.append(part);
-      return broken(what);
-    };
-    if (slots[s].empty()) return refuse({"is empty"});
-    std::uint32_t last = before;
-    for (const std::uint32_t sample : slots[s]) {
-      const std::string which = std::to_string(sample);
-      if (sample >= samples.size()) {
-        return refuse({"has sample ", which, ", which does not exist"});
-      }
-      if (samples[sample].encoder_units <= 0) {
-        return refuse({"has sample ", which, ", which has no encoder work"});
-      }
-      if (seen[sample]) return refuse({"has sample ", which, ", which another has, too"});
-      if (microbatch_of[sample] < before) {
-        return refuse({"has sample ", which, " of microbatch ",
-                       std::to_string(microbatch_of[sample]), ", but a slot before it has one of ",
-                       std::to_string(before)});
-      }
-      seen[sample] = true;
-      last = std::max(last, microbatch_of[sample]);
-    }
-    before = last;
-  }
-  return {};
-}
-
-}  // namespace
-
-Status check_slots(const PipelineModel& model, std::span<const SampleCost> samples,
-                   const MicrobatchBins& bins, const EncoderSlots& encoder) {
-  ISOCOST_ASSIGN(const std::vector<std::uint32_t> microbatch_of,
-                 microbatch_of_samples(model, samples.size(), bins));
-  if (encoder.size() != model.encoder.replicas) {
-    return broken(std::to_string(encoder.size()) + " replicas for " +
-                  std::to_string(model.encoder.replicas));
-  }
-  std::vector<bool> seen(samples.size(), false);
-  for (std::size_t e = 0; e < encoder.size(); ++e) {
-    if (encoder[e].empty()) return broken("replica " + std::to_string(e) + " has none");
-    ISOCOST_TRY(check_replica(e, encoder[e], samples, microbatch_of, seen));
-  }
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (samples[i].encoder_units > 0 && !seen[i]) {
-      return broken("sample " + std::to_string(i) + " is in none");
-    }
-  }
-  return {};
-}
 
 PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> samples,
                        const MicrobatchBins& bins, const EncoderSlots& encoder) {
@@ -106,14 +16,14 @@ PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> s
   PipelineStep step = make_step(llm_alone, microbatch_loads(samples, bins));
   step.encoder.stages = model.encoder.stages;
   step.encoder.reduce_s = model.encoder.reduce_s;
-  std::vector<std::uint32_t> place_of(samples.size());
-  for (std::size_t place = 0; place < bins.size(); ++place) {
-    for (const std::uint32_t sample : bins[place]) {
-      place_of[sample] = static_cast<std::uint32_t>(place);
+  std::vector<std::uint32_t> llm_slot_of(samples.size());
+  for (std::size_t llm_slot = 0; llm_slot < bins.size(); ++llm_slot) {
+    for (const std::uint32_t sample : bins[llm_slot]) {
+      llm_slot_of[sample] = static_cast<std::uint32_t>(llm_slot);
     }
   }
   std::vector<StagePass> row(model.encoder.stages);
-  std::vector<std::pair<std::uint32_t, double>> needs;  // place, LLM units
+  std::vector<std::pair<std::uint32_t, double>> needs;  // (LLM slot, LLM units)
   for (std::uint32_t e = 0; e < encoder.size(); ++e) {
     auto& passes = step.encoder.passes.emplace_back();
     for (std::uint32_t s = 0; s < encoder[e].size(); ++s) {
@@ -122,10 +32,10 @@ PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> s
       for (const std::uint32_t sample : encoder[e][s]) {
         load += samples[sample];
         const auto known = std::find_if(needs.begin(), needs.end(), [&](const auto& need) {
-          return need.first == place_of[sample];
+          return need.first == llm_slot_of[sample];
         });
         if (known == needs.end()) {
-          needs.emplace_back(place_of[sample], samples[sample].llm_units);
+          needs.emplace_back(llm_slot_of[sample], samples[sample].llm_units);
         } else {
           known->second += samples[sample].llm_units;
         }
@@ -133,12 +43,12 @@ PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> s
       encoder_passes(model, load, row);
       slow_down(row, model.encoder, e);
       passes.insert(passes.end(), row.begin(), row.end());
-      for (const auto& [place, units] : needs) {
+      for (const auto& [llm_slot, units] : needs) {
         step.feeds.push_back(
             {.encoder_replica = e,
              .slot = s,
-             .llm_replica = static_cast<std::uint32_t>(place / model.microbatches),
-             .microbatch = static_cast<std::uint32_t>(place % model.microbatches),
+             .llm_replica = static_cast<std::uint32_t>(llm_slot / model.microbatches),
+             .microbatch = static_cast<std::uint32_t>(llm_slot % model.microbatches),
              .bytes = static_cast<std::int64_t>(units * model.feed_bytes_per_llm_unit)});
       }
     }
@@ -148,16 +58,16 @@ PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> s
 
 namespace {
 
-// A look at a whole step costs as much as so many of a group's.
-constexpr std::int64_t kLooksOfGroups = 32;
-// Coupled plans nearer the bound than this leave nothing to gain.
+// One evaluation of a whole step costs as much as this many evaluations of a group.
+constexpr std::int64_t kGroupEvaluations = 32;
+// Coupled plans closer to the bound than this leave nothing to gain.
 constexpr double kEnough = 1.002;
-// Part of the budget for a plan that others start from.
+// The search without an encoder receives one part in this many of the budget.
 constexpr std::int64_t kLlmAlonePart = 8;
 
-// Bins searched on as if there were no encoder.
+// Refines the bins as if there were no encoder.
 Result<MicrobatchBins> llm_alone(const PipelineModel& model, std::span<const SampleCost> samples,
-                                 const MicrobatchBins& bins, OrderOptions options) {
+                                 const MicrobatchBins& bins, PipelineSearchOptions options) {
   options.evaluations /= kLlmAlonePart;
   options.exchanges /= kLlmAlonePart;
   PipelineModel alone = model;
@@ -168,13 +78,13 @@ Result<MicrobatchBins> llm_alone(const PipelineModel& model, std::span<const Sam
   return std::move(plan.bins);
 }
 
-// Numbers that an interval may hold: about a slot for each replica, a slot for each wave of the
-// LLM's microbatches, and less.
+// Widths of intervals to try, in microbatch numbers: the number of encoder replicas, the number of
+// LLM replicas, and half and twice of each.
 std::vector<std::size_t> widths(const PipelineModel& model) {
   std::vector<std::size_t> widths;
   for (const std::size_t of : {model.encoder.replicas, model.llm.replicas}) {
     for (const std::size_t width : {of, (of + 1) / 2, 2 * of}) {
-      if (width <= model.places() &&
+      if (width <= model.slots() &&
           std::find(widths.begin(), widths.end(), width) == widths.end()) {
         widths.push_back(width);
       }
@@ -187,7 +97,7 @@ std::vector<std::size_t> widths(const PipelineModel& model) {
 class Decoupling {
  public:
   Decoupling(const PipelineModel& model, std::span<const SampleCost> samples,
-             const OrderOptions& options, DecoupledStep& step, const PipelinePlan& coupled)
+             const PipelineSearchOptions& options, DecoupledStep& step, const PipelinePlan& coupled)
       : model_(model),
         samples_(samples),
         options_(options),
@@ -199,9 +109,9 @@ class Decoupling {
     ISOCOST_ASSIGN(const MicrobatchBins alone, llm_alone(model_, samples_, coupled, options_));
     offer_divisions(alone);
     Random random(options_.seed);
-    const std::int64_t looks = options_.evaluations / kLooksOfGroups;
-    search_.improve(looks, random);
-    search_.save_feeds(looks / 4);
+    const std::int64_t evaluations = options_.evaluations / kGroupEvaluations;
+    search_.improve(evaluations, random);
+    search_.save_feeds(evaluations / 4);
     return {};
   }
 
@@ -220,7 +130,7 @@ class Decoupling {
     DecoupledChoice choice = coupled_choice(bins);
     search_.offer(choice);
     for (const std::size_t width : widths(model_)) {
-      choice.interval_of = even_intervals(model_.places(), width);
+      choice.interval_of = even_intervals(model_.slots(), width);
       deal_to_encoders(model_, samples_, choice);
       search_.offer(choice);
     }
@@ -228,11 +138,11 @@ class Decoupling {
 
   const PipelineModel& model_;
   std::span<const SampleCost> samples_;
-  const OrderOptions& options_;
+  const PipelineSearchOptions& options_;
   DecoupledSearch search_;
 };
 
-// pipeline_bound, but that decoupled slots may be as few as one likes, and so their fixed seconds.
+// pipeline_bound without the encoder's fixed seconds, since decoupled slots may be arbitrarily few.
 double decoupled_bound(PipelineModel model, std::span<const SampleCost> samples) {
   if (model.encoder.stages > 0) model.encoder.microbatch_s = 0;
   return pipeline_bound(model, samples);
@@ -251,7 +161,7 @@ bool worth_decoupling(const PipelineModel& model, std::span<const SampleCost> sa
 
 Result<DecoupledPlan> plan_decoupled(const PipelineModel& model,
                                      std::span<const SampleCost> samples, PipelinePolicy policy,
-                                     const OrderOptions& options) {
+                                     const PipelineSearchOptions& options) {
   ISOCOST_ASSIGN(PipelinePlan coupled, plan_pipeline(model, samples, policy, options));
   DecoupledPlan plan{.bins = coupled.bins,
                      .encoder = {},
@@ -263,7 +173,7 @@ Result<DecoupledPlan> plan_decoupled(const PipelineModel& model,
   ISOCOST_ASSIGN(DecoupledStep step, DecoupledStep::create(model, samples, options.caps));
   Decoupling decoupling(model, samples, options, step, coupled);
   ISOCOST_TRY(decoupling.run());
-  const DecoupledScore score = step.look(decoupling.search().choice());
+  const DecoupledScore score = step.evaluate(decoupling.search().choice());
   const bool fits = score.excess_bytes == 0;
   if (coupled.fits && !fits) return plan;
   if (score.step_s >= coupled.step_s && fits == coupled.fits) return plan;

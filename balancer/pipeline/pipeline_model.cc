@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kFastest = 0.01;
 constexpr double kSlowest = 100;
-constexpr double kBoundRounding = 1e-12;  // plans sum in another order
+constexpr double kBoundRounding = 1e-12;  // plans add in a different order
 
 Status check_shares(const std::vector<double>& shares, std::size_t chunks, const char* what) {
   if (shares.size() != chunks) {
@@ -107,10 +107,10 @@ Status PipelineModel::validate() const {
                ? Status{}
                : check_shares(encoder_on_llm, llm.stages * llm.chunks, "the encoder's work");
   }
-  if (encoder.replicas == 0 || encoder.replicas > places()) {
+  if (encoder.replicas == 0 || encoder.replicas > slots()) {
     return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::to_string(encoder.replicas) +
                                                   " encoder replicas for " +
-                                                  std::to_string(places()) + " microbatches");
+                                                  std::to_string(slots()) + " microbatches");
   }
   ISOCOST_TRY(check_slowdowns(encoder, "the encoder"));
   return check_shares(encoder.shares, encoder.stages, "the encoder");
@@ -164,10 +164,10 @@ PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> l
   step.llm.reduce_s = model.llm.reduce_s;
   const std::size_t chunks = step.llm.model_chunks();
   step.llm.passes.assign(model.llm.replicas, std::vector<StagePass>(model.microbatches * chunks));
-  for (std::size_t place = 0; place < model.places(); ++place) {
-    auto& passes = step.llm.passes[place / model.microbatches];
-    llm_passes(model, loads[place],
-               std::span(passes).subspan(place % model.microbatches * chunks, chunks));
+  for (std::size_t slot = 0; slot < model.slots(); ++slot) {
+    auto& passes = step.llm.passes[slot / model.microbatches];
+    llm_passes(model, loads[slot],
+               std::span(passes).subspan(slot % model.microbatches * chunks, chunks));
   }
   for (std::size_t r = 0; r < step.llm.passes.size(); ++r) {
     slow_down(step.llm.passes[r], model.llm, r);
@@ -200,10 +200,10 @@ std::vector<SampleCost> microbatch_loads(std::span<const SampleCost> samples,
 
 namespace {
 
-// A module's seconds over all replicas: the samples', and the fixed ones of the microbatches that
-// have work for it. Each microbatch holds a sample, so those without are no more than the samples
-// without.
-double seconds_of_all(std::span<const SampleCost> samples, std::size_t places, double fixed_s,
+// Returns a module's seconds over all replicas: those of the samples, plus the fixed seconds of the
+// microbatches that have work for it. Each microbatch holds a sample, so the number of microbatches
+// without work is at most the number of samples without.
+double seconds_of_all(std::span<const SampleCost> samples, std::size_t slots, double fixed_s,
                       double SampleCost::* seconds, double SampleCost::* units) {
   double sum = 0;
   std::size_t with = 0;
@@ -212,16 +212,16 @@ double seconds_of_all(std::span<const SampleCost> samples, std::size_t places, d
     if (sample.*units > 0) ++with;
   }
   const std::size_t without = samples.size() - with;
-  const std::size_t least = places > without ? places - without : 0;
+  const std::size_t least = slots > without ? slots - without : 0;
   return sum + fixed_s * static_cast<double>(std::min(with, std::max<std::size_t>(least, 1)));
 }
 
 }  // namespace
 
 double pipeline_bound(const PipelineModel& model, std::span<const SampleCost> samples) {
-  const double encoder = seconds_of_all(samples, model.places(), model.encoder.microbatch_s,
+  const double encoder = seconds_of_all(samples, model.slots(), model.encoder.microbatch_s,
                                         &SampleCost::encoder_s, &SampleCost::encoder_units);
-  const double llm = seconds_of_all(samples, model.places(), model.llm.microbatch_s,
+  const double llm = seconds_of_all(samples, model.slots(), model.llm.microbatch_s,
                                     &SampleCost::llm_s, &SampleCost::llm_units);
   double bound = 0;
   for (std::size_t stage = 0; stage < model.llm.stages; ++stage) {

@@ -11,48 +11,53 @@
 
 namespace isocost {
 
-/// How a module is spread: `shares` are the parts of its seconds and activations that its chunks
-/// take, and add up to one.
+/// The division of one module over its ranks.
 struct ModuleStages {
   std::size_t replicas = 1;
-  std::size_t stages = 0;  ///< 0 (encoder only): no stages of its own.
-  std::size_t chunks = 1;
-  std::vector<double> shares;            ///< [stages × chunks], in the order of the model.
-  double microbatch_s = 0;               ///< A microbatch's fixed seconds, whole module.
-  double activation_bytes_per_unit = 0;  ///< Whole module, a device's part of it.
-  double output_bytes_per_unit = 0;      ///< From chunk to chunk.
-  double reduce_s = 0;
-  std::vector<double> slowdowns =
-      {};  ///< [replicas × stages], what a stage's seconds are multiplied
-           ///< by, 0.01 to 100: 1.2 takes 20 % longer. Empty: all 1.
+  std::size_t stages = 0;  ///< 0: no stages of its own (encoder only).
+  std::size_t chunks = 1;  ///< Model chunks per stage.
+  /// [stages × chunks], in the order of the model: each chunk's part of the module's seconds and
+  /// activations. The shares add up to one.
+  std::vector<double> shares;
+  double microbatch_s = 0;               ///< Fixed seconds of a microbatch, whole module.
+  double activation_bytes_per_unit = 0;  ///< Whole module, on one tensor rank.
+  double output_bytes_per_unit = 0;      ///< Sent from chunk to chunk.
+  double reduce_s = 0;                   ///< Gradient reduction of a stage.
+  /// [replicas × stages], the factor on a stage's seconds, 0.01 to 100: 1.2 takes 20 % longer.
+  /// Empty: all 1.
+  std::vector<double> slowdowns = {};
 
-  /// [replicas], each its slowest stage's, which gates a long pipeline. Empty where all are 1.
+  /// Returns the slowdown of each replica's slowest stage [replicas], which limits a long pipeline,
+  /// or an empty vector if all slowdowns are 1.
   std::vector<double> replica_slowdowns() const;
-  /// Stages of slowdown 1 that would do as much in the same time as this one of all replicas.
+  /// Returns the throughput of this stage over all replicas, in stages of slowdown 1.
   double capacity(std::size_t stage) const;
 };
 
-/// Encoder and LLM, each with degrees of its own, and the LLM's microbatches per replica. Without
-/// encoder stages the LLM's chunks do the encoder's work, too: `encoder_on_llm` are the chunks'
-/// parts of it.
+/// The pipelines of a job: encoder and LLM with their own degrees, and the number of microbatches
+/// of each LLM replica.
 struct PipelineModel {
   Schedule schedule = Schedule::k1F1B;
   std::size_t microbatches = 1;
   ModuleStages encoder;
   ModuleStages llm;
-  std::vector<double> encoder_on_llm;  ///< [LLM chunks], empty: no encoder work there.
+  /// [LLM chunks]: each chunk's part of the encoder's work if the encoder has no stages of its own.
+  /// Empty: no encoder work on LLM stages.
+  std::vector<double> encoder_on_llm;
   Link link;
-  double feed_bytes_per_llm_unit = 0;  ///< Encoder output that enters the LLM.
+  double feed_bytes_per_llm_unit = 0;  ///< Encoder output sent to the LLM.
   std::size_t encoder_ahead = 0;       ///< See PipelineStep.
-  double forward_share = 1.0 / 3;      ///< Of seconds; the rest is halved between gradients of
-                                       ///< inputs and of weights.
+  /// The forward pass's part of a module's seconds. The rest is divided equally between gradients
+  /// of inputs and gradients of weights.
+  double forward_share = 1.0 / 3;
 
-  std::size_t places() const { return llm.replicas * microbatches; }
-  /// Errors: kInvalidArgument naming the part that does not fit.
+  /// Returns the number of microbatches of a step over all LLM replicas.
+  std::size_t slots() const { return llm.replicas * microbatches; }
+  /// Errors: kInvalidArgument naming the part that is inconsistent.
   Status validate() const;
 };
 
-/// What activations in flight may take on any stage; 0: no cap.
+/// Caps on the activations that any stage holds at once; 0: no cap.
 struct ActivationCaps {
   std::int64_t encoder_bytes = 0;
   std::int64_t llm_bytes = 0;
@@ -61,28 +66,31 @@ struct ActivationCaps {
   bool operator==(const ActivationCaps&) const = default;
 };
 
-/// Which samples each microbatch holds, in the order in which it runs: [replicas × microbatches],
-/// replica by replica.
+/// The samples of each microbatch, in the order in which microbatches run: [replicas ×
+/// microbatches], replica by replica.
 using MicrobatchBins = std::vector<std::vector<std::uint32_t>>;
 
-/// The step that these microbatches make, encoder and LLM coupled (see coupled_feeds).
+/// Returns the step of these microbatches with encoder and LLM coupled (see coupled_feeds).
+/// `loads` [slots] is in the order of MicrobatchBins.
 PipelineStep make_step(const PipelineModel& model, std::span<const SampleCost> loads);
 
-/// Sums over each microbatch's samples.
+/// Returns the summed cost of each microbatch's samples.
 std::vector<SampleCost> microbatch_loads(std::span<const SampleCost> samples,
                                          const MicrobatchBins& bins);
 
-/// Passes of one microbatch at slowdown 1, in the order of the module's chunks.
+/// Writes the passes of one microbatch at slowdown 1, one for each of the module's chunks in the
+/// order of the model.
 void encoder_passes(const PipelineModel& model, const SampleCost& load,
                     std::span<StagePass> passes);
 void llm_passes(const PipelineModel& model, const SampleCost& load, std::span<StagePass> passes);
 
-/// Makes passes of this replica, of whole microbatches, take what its stages' slowdowns say.
+/// Multiplies the seconds of this replica's passes by its stages' slowdowns. `passes` holds whole
+/// microbatches.
 void slow_down(std::span<StagePass> passes, const ModuleStages& module, std::size_t replica);
 
-/// Seconds that the busiest stage of each kind cannot be below, whatever the partition and order:
-/// its share of all samples' work and of the microbatches' fixed seconds, divided over the
-/// replicas, and its reduction.
+/// Returns a lower bound on the step, for any division and order: the busiest stage's share of all
+/// samples' work and of the microbatches' fixed seconds, divided over the replicas, plus its
+/// gradient reduction.
 double pipeline_bound(const PipelineModel& model, std::span<const SampleCost> samples);
 
 }  // namespace isocost

@@ -54,7 +54,7 @@ Status check(Schedule schedule, std::size_t stages, std::size_t stage, std::size
   }
   if (schedule != Schedule::kInterleaved1F1B && chunks > 1) {
     return Error(ErrorCode::kInvalidArgument, "schedule " + std::string(schedule_name(schedule)) +
-                                                  " runs one chunk a stage, not " +
+                                                  " runs one chunk per stage, not " +
                                                   std::to_string(chunks));
   }
   if (chunks > 1 && microbatches % stages != 0) {

@@ -14,10 +14,11 @@ namespace isocost {
 /// How a pipeline interleaves the passes of its microbatches.
 enum class Schedule : std::uint8_t {
   kGpipe,            ///< All forward passes, then all backward passes.
-  k1F1B,             ///< Fill, then one forward and one backward in turn, then drain.
-  kInterleaved1F1B,  ///< 1F1B where every LLM stage holds several chunks of the model.
-  kZbH1,  ///< 1F1B with the backward pass split: gradients of inputs at once, of weights later,
-          ///< held back so that no stage keeps more microbatches than 1F1B's first stage.
+  k1F1B,             ///< Fill, then alternate one forward and one backward pass, then drain.
+  kInterleaved1F1B,  ///< 1F1B with several model chunks on every LLM stage.
+  /// 1F1B with the backward pass split: gradients of inputs first, gradients of weights later,
+  /// delayed such that no stage holds more microbatches than the first stage of 1F1B.
+  kZbH1,
 };
 
 /// "gpipe", "1f1b", "interleaved", "zb-h1".
@@ -26,48 +27,49 @@ std::optional<Schedule> schedule_from_name(std::string_view name);
 
 enum class PassKind : std::uint8_t {
   kForward,
-  kBackward,  ///< Whole, or with a split schedule the gradients of the inputs only.
-  kWeights,   ///< Gradients of the weights, where the schedule splits them off.
+  kBackward,  ///< The whole backward pass; in a split schedule only the gradients of the inputs.
+  kWeights,   ///< Gradients of the weights, in a split schedule.
 };
 
-/// One thing that a stage does in a step.
+/// One pass of a stage.
 struct Pass {
   PassKind kind = PassKind::kForward;
-  std::uint32_t slot = 0;   ///< Microbatch of the replica.
-  std::uint32_t chunk = 0;  ///< Of the stage's model chunks.
+  std::uint32_t slot = 0;   ///< Index of the microbatch in the replica.
+  std::uint32_t chunk = 0;  ///< Index of the model chunk in the stage.
   bool operator==(const Pass&) const = default;
 };
 
-/// The order in which stage `stage` of `stages` runs its passes: a static program, as trainers have
-/// it. `held_back` is the number of microbatches by which kZbH1 delays weight gradients (the stages
-/// before this one). Errors: kInvalidArgument for no stages, chunks or microbatches, more than one
-/// chunk in a schedule that has none, and microbatches that are no multiple of the stages where
-/// chunks interleave.
+/// Returns the order in which stage `stage` of `stages` runs its passes. It is static, as in
+/// trainers. `held_back` is the number of microbatches by which kZbH1 delays gradients of weights
+/// (the number of stages before this one). Errors: kInvalidArgument for zero stages, chunks or
+/// microbatches, for several chunks in a schedule without chunks, and for an interleaved schedule
+/// whose microbatches are not a multiple of the stages.
 Result<std::vector<Pass>> stage_program(Schedule schedule, std::size_t stages, std::size_t stage,
                                         std::size_t chunks, std::size_t microbatches,
                                         std::size_t held_back);
 
-/// How many microbatches the first stage of such a pipeline takes in before it gives back the
-/// gradient of each [microbatches]: so far at least must run ahead what feeds it. Errors: as
-/// stage_program.
+/// Returns, for each microbatch, the number of microbatches that the pipeline's first stage takes
+/// in before it returns the gradient of that microbatch [microbatches]. A module that feeds the
+/// pipeline must run ahead by at least this much. Errors: those of stage_program().
 Result<std::vector<std::uint32_t>> taken_before(Schedule schedule, std::size_t stages,
                                                 std::size_t chunks, std::size_t microbatches);
 
-/// The microbatches, first to last, that a slot of a feeding stage enters.
+/// The first and last microbatch that a slot of a feeding stage contributes to.
 struct FedMicrobatches {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
 };
 
-/// How many forward passes of a feeding stage precede each slot's backward pass [slots]: of those
-/// slots that enter the microbatches taken in before the slot's gradients are given back, and
-/// `lead` microbatches further, so that what is fed need not wait. `taken` is that of taken_before.
+/// Returns the number of forward passes of a feeding stage that precede each slot's backward pass
+/// [slots]. These are the slots that feed any microbatch taken in before the slot's gradients are
+/// returned, plus those of the next `lead` microbatches, so that the fed pipeline need not wait.
+/// `taken` comes from taken_before().
 std::vector<std::uint32_t> forwards_before(const std::vector<std::uint32_t>& taken,
                                            std::span<const FedMicrobatches> slots,
                                            std::size_t lead);
 
-/// The program of a stage that feeds such a pipeline. `forwards_before[s]` forward passes precede
-/// slot s's backward pass (at least s + 1, not descending, at most the number of slots).
+/// Returns the program of a stage that feeds a pipeline. `forwards_before[s]` forward passes
+/// precede slot s's backward pass: at least s + 1, not descending, at most the number of slots.
 std::vector<Pass> feeding_program(Schedule schedule,
                                   const std::vector<std::uint32_t>& forwards_before,
                                   std::size_t held_back);

@@ -16,7 +16,8 @@ Status check_numbers(const PipelineStep& step) {
     return Error(ErrorCode::kInvalidArgument,
                  "pipeline step: " + what + " must be finite and not negative");
   };
-  if (!is_sane(step.link.latency_s) || !is_sane(step.link.bytes_per_s)) return bad("link figures");
+  if (!is_sane(step.link.latency_s) || !is_sane(step.link.bytes_per_s))
+    return bad("link latency and rate");
   for (const ModulePipeline* module : {&step.encoder, &step.llm}) {
     if (!is_sane(module->reduce_s)) return bad("reduction seconds");
     for (const auto& passes : module->passes) {
@@ -51,9 +52,9 @@ std::vector<StageReport> list_stages(const PipelineStep& step) {
   return stages;
 }
 
-// Activations are held from the start of a forward pass to the end of what frees them.
-void follow_memory(const PipelineGraph::Operation& operation, const StagePass& pass, bool split,
-                   std::int64_t& held, StageReport& stage) {
+// Activations are held from the start of the forward pass to the end of the pass that frees them.
+void track_memory(const PipelineGraph::Operation& operation, const StagePass& pass, bool split,
+                  std::int64_t& held, StageReport& stage) {
   const PassKind freeing = split ? PassKind::kWeights : PassKind::kBackward;
   if (operation.pass.kind == PassKind::kForward) held += pass.activation_bytes;
   stage.peak_activation_bytes = std::max(stage.peak_activation_bytes, held);
@@ -87,8 +88,8 @@ Result<PipelineReport> simulate(const PipelineStep& step) {
     stage.busy_s += seconds;
     stage.finish_s = std::max(stage.finish_s, ends[i]);
     busy += seconds;
-    follow_memory(operation, table.rows()[operation.row], step.schedule == Schedule::kZbH1,
-                  held[operation.device], stage);
+    track_memory(operation, table.rows()[operation.row], step.schedule == Schedule::kZbH1,
+                 held[operation.device], stage);
     report.events.push_back({operation.device, operation.pass, ends[i] - seconds, ends[i]});
   }
   const double available = report.step_s * static_cast<double>(report.stages.size());

@@ -9,25 +9,26 @@
 
 namespace isocost {
 
-/// What one stage does with one microbatch.
+/// The work of one stage for one microbatch. Gradients of inputs and weights are one backward pass,
+/// or two passes if the schedule splits them.
 struct StagePass {
   double forward_s = 0;
-  double backward_s = 0;  ///< Gradients of the inputs ...
-  double weights_s = 0;   ///< ... and of the weights: one pass of both, or two where the schedule
-                          ///< splits them.
-  std::int64_t activation_bytes = 0;  ///< Kept from the forward pass to the end of the backward.
-  std::int64_t output_bytes = 0;      ///< Sent to the next stage, and back as its gradient.
+  double backward_s = 0;              ///< Gradients of the inputs.
+  double weights_s = 0;               ///< Gradients of the weights.
+  std::int64_t activation_bytes = 0;  ///< Held from the forward pass to the end of the backward.
+  std::int64_t output_bytes = 0;      ///< Sent to the next stage, and back as the gradient.
 };
 
-/// The replicas of one module: each a pipeline of `stages` devices (tensor-parallel groups count as
-/// one device). Stage s holds model chunks s, s + stages, ...
+/// The replicas of one module. Each is a pipeline of `stages` devices; a tensor-parallel group
+/// counts as one device. Stage s holds the model chunks s, s + stages, ...
 struct ModulePipeline {
-  std::size_t stages = 0;  ///< 0: there is no such module.
-  std::size_t chunks = 1;  ///< More than one for the LLM's stages in kInterleaved1F1B only.
-  /// [replica][slot × (stages·chunks)], slot by slot in the order in which slots run, a slot's
-  /// chunks in the order of the model. Slots may differ in number between encoder replicas.
+  std::size_t stages = 0;  ///< 0: the module does not exist.
+  std::size_t chunks = 1;  ///< Per stage. More than one only for the LLM in kInterleaved1F1B.
+  /// [replica][slot × (stages·chunks)]: slots in the order in which they run, and the chunks of a
+  /// slot in the order of the model. Encoder replicas may differ in the number of slots.
   std::vector<std::vector<StagePass>> passes;
-  double reduce_s = 0;  ///< Gradient reduction of a stage over the replicas, once all finished it.
+  /// Gradient reduction of a stage over the replicas, which starts when all have finished it.
+  double reduce_s = 0;
 
   std::size_t model_chunks() const { return stages * chunks; }
   std::size_t replicas() const { return passes.size(); }
@@ -37,38 +38,38 @@ struct ModulePipeline {
 };
 
 /// An encoder slot whose output an LLM microbatch needs, whole or in part. Several feeds may enter
-/// one microbatch, and leave one slot.
+/// one microbatch, and several may leave one slot.
 struct Feed {
   std::uint32_t encoder_replica = 0;
   std::uint32_t slot = 0;
   std::uint32_t llm_replica = 0;
   std::uint32_t microbatch = 0;
-  std::int64_t bytes = 0;  ///< Sent forth, and back as the gradient.
+  std::int64_t bytes = 0;  ///< Sent forward, and back as the gradient.
 };
 
-/// Point to point: latency + bytes / rate, beside computation, without contention.
+/// A point-to-point link: latency + bytes / rate, concurrent with computation, without contention.
 struct Link {
   double latency_s = 0;
-  double bytes_per_s = 0;  ///< 0: transfers cost the latency alone.
+  double bytes_per_s = 0;  ///< 0: transfers take only the latency.
 
   double seconds(std::int64_t bytes) const {
     return latency_s + (bytes_per_s > 0 ? static_cast<double>(bytes) / bytes_per_s : 0.0);
   }
 };
 
-/// One optimizer step. An encoder of its own is optional; its slots keep to the LLM's schedule.
+/// One optimizer step. The encoder is optional; its slots follow the LLM's schedule.
 struct PipelineStep {
   Schedule schedule = Schedule::k1F1B;
   ModulePipeline encoder;
   ModulePipeline llm;
   std::vector<Feed> feeds;
   Link link;
-  /// Microbatches by which the encoder runs further ahead than the LLM's schedule takes them in:
-  /// more activations are kept, and the LLM waits less.
+  /// Microbatches by which the encoder runs further ahead than the LLM's schedule requires. The
+  /// encoder holds more activations, and the LLM waits less.
   std::size_t encoder_ahead = 0;
 };
 
-/// A pass as it ran. `device` indexes PipelineReport::stages.
+/// A pass with its simulated time. `device` indexes PipelineReport::stages.
 struct PipelineEvent {
   std::uint32_t device = 0;
   Pass pass;
@@ -76,41 +77,43 @@ struct PipelineEvent {
   double end_s = 0;
 };
 
-/// One stage of one replica over the step.
+/// Totals of one stage of one replica over the step.
 struct StageReport {
   bool encoder = false;
   std::uint32_t replica = 0;
   std::uint32_t stage = 0;
   double busy_s = 0;
-  double finish_s = 0;  ///< Of its last pass, before gradients are reduced.
-  double reduce_s = 0;  ///< Gradient reduction, once all replicas have finished this stage.
+  double finish_s = 0;  ///< End of the stage's last pass, before gradients are reduced.
+  double reduce_s = 0;  ///< Gradient reduction, which starts when all replicas have finished.
   std::int64_t peak_activation_bytes = 0;
 };
 
 struct PipelineReport {
-  double step_s = 0;                ///< Until the last stage has its reduced gradients.
+  double step_s = 0;                ///< Time until the last stage has its reduced gradients.
   double idle_share = 0;            ///< 1 - busy / (stages × step).
   std::vector<StageReport> stages;  ///< Encoder replicas first, replica by replica, stage by stage.
-  std::vector<PipelineEvent> events;  ///< In an order in which each follows what it waits for.
+  std::vector<PipelineEvent> events;  ///< Each event follows the events that it waits for.
 
   std::int64_t peak_activation_bytes() const;
 };
 
-/// Runs one step. Every stage keeps to its schedule's order and starts a pass as soon as it is free
-/// and the pass's inputs have arrived. Pure; one thread; deterministic; O(passes). Left out: link
-/// contention, and reduction that overlaps with the last backward passes. Errors: kInvalidArgument
-/// where shapes do not fit, a number is negative or not finite, the schedule cannot run, an encoder
-/// slot feeds nothing, or slots and microbatches wait for each other.
+/// Simulates one step. Every stage runs its passes in the order of its schedule and starts a pass
+/// as soon as the stage is free and the pass's inputs have arrived. Not modelled: link contention,
+/// and reduction that overlaps with the last backward passes. Pure, deterministic, runs on the
+/// calling thread; O(passes). Errors: kInvalidArgument if shapes are inconsistent, a number is
+/// negative or not finite, the schedule cannot run, an encoder slot feeds no microbatch, or slots
+/// and microbatches wait for each other.
 Result<PipelineReport> simulate(const PipelineStep& step);
 
-/// Feeds for an encoder that works microbatch by microbatch: microbatch m of LLM replica r,
-/// numbered m·llm_replicas + r, is a slot of encoder replica number modulo encoder_replicas. Bytes
-/// are 0.
+/// Returns the feeds of an encoder that works microbatch by microbatch: microbatch m of LLM replica
+/// r has the number m·llm_replicas + r and is a slot of encoder replica number mod
+/// encoder_replicas. The bytes are 0.
 std::vector<Feed> coupled_feeds(std::size_t encoder_replicas, std::size_t llm_replicas,
                                 std::size_t microbatches);
 
-/// Gives every encoder replica that has no slots ([encoder.passes] has a row for each) one of no
-/// work, which feeds the first microbatch: simulate() wants one.
+/// Adds a slot without work, which feeds the first microbatch, to every encoder replica that has
+/// none, because simulate() requires a slot in each. `encoder.passes` must have one row per
+/// replica.
 void add_idle_slots(PipelineStep& step);
 
 }  // namespace isocost

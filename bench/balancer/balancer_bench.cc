@@ -1,5 +1,5 @@
-// Planning time and quality. Every answer is checked before it is timed; the counters are the gap
-// to the lower bound and whether the plan is proved optimal.
+// Planning time and quality. Every plan is checked before it is timed. The counters are the gap to
+// the lower bound and the number of plans that are proved optimal.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ const char* fault(const BalanceProblem& problem, const BalanceResult& result) {
                                                             : nullptr;
 }
 
-/// One iteration plans kSeeds problems; time is per plan.
+/// One iteration plans kSeeds problems. The time is per plan.
 void plan(benchmark::State& state, const std::string& name, Objective objective,
           std::int64_t rounds = BalanceOptions{}.improvement_rounds) {
   const auto mixture = isocost::load_mixture(name, ISOCOST_QUALITY_DATA);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""isocost-lab balance beside OR-Tools CP-SAT on the same matrices.
+"""Compares isocost-lab balance with OR-Tools CP-SAT on the same matrices.
 
-CP-SAT gets the formulation of the published planner: x[i, j] booleans, every group at least one item, minimise the
-largest sum of any group in any dimension, costs as integers, 10 s. Both answers are checked and scored here, on the
-same floating-point costs, before any time is printed. Needs `pip install ortools`; without it nothing is measured.
+CP-SAT solves the formulation of the published planner: booleans x[i, j], at least one item per group, minimise the
+largest sum of any group in any dimension, costs as integers, limit 10 s. Both plans are checked and scored with the
+same floating-point costs before any time is printed. Requires `pip install ortools`; without it nothing is measured.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def load(trace):
 
 
 def draw(mixture, items, bins, seed):
-    """[items][2]: encoder and LLM seconds, each with a mean of one a bin."""
+    """[items][2]: encoder and LLM seconds, each with a mean of one per bin."""
     generator = random.Random(seed)
     traces = {name: load(name) for name in MIXTURES[mixture]}
     names = generator.choices(list(traces), weights=MIXTURES[mixture].values(), k=items)
@@ -45,9 +45,9 @@ def draw(mixture, items, bins, seed):
 
 
 def makespan(costs, groups, bins):
-    """The largest load; raises where the groups are no plan."""
+    """The largest load; raises if the groups are not a plan."""
     if len(groups) != bins or not all(groups) or sorted(i for g in groups for i in g) != list(range(len(costs))):
-        raise SystemExit("the answer is no plan")
+        raise SystemExit("the groups are not a plan")
     return max(sum(costs[i][k] for i in group) for group in groups for k in range(2))
 
 
@@ -100,7 +100,7 @@ def main():
         return 0
     workers = os.cpu_count() or 1
     print(f"OR-Tools {ortools.__version__}, {workers} workers, limit {arguments.seconds:g} s")
-    print(f"{'work':26} {'bound':>9} {'isocost':>9} {'time':>10} {'CP-SAT':>9} {'time':>8} {'share':>7}")
+    print(f"{'work':26} {'bound':>9} {'cost':>9} {'time':>10} {'CP-SAT':>9} {'time':>8} {'share':>7}")
     worse = 0
     for size in arguments.sizes.split(","):
         items, bins = map(int, size.split(":"))

@@ -1,5 +1,5 @@
-// Slowdown of the pipeline simulator, of planning against it, and of the layout search; counters
-// say what the decisions are worth. Answers are checked before they are timed.
+// Times of the pipeline simulator, of planning with it, and of the layout search. The counters
+// compare the decisions. Every result is checked before it is timed.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 #include "balancer/layout/layout_search.h"
 #include "balancer/pipeline/decoupled_plan.h"
-#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/pipeline_plan.h"
 #include "base/random.h"
 #include "bench/quality/workload.h"
 #include "costmodel/sample_cost.h"
@@ -19,7 +19,7 @@ namespace {
 using isocost::PipelinePolicy;
 using isocost::SampleCost;
 
-// The job of `isocost simulate` without flags: it fits GPUs of 80 GiB.
+// The job of `isocost-lab simulate` without flags, which fits GPUs of 80 GiB.
 isocost::Layout eight_by_eight() {
   return {.encoder = {4, 2, 8}, .llm = {4, 6, 8}, .microbatches = 16};
 }
@@ -57,7 +57,7 @@ void simulate_step(benchmark::State& state) {
   const auto model = make_pipeline(job, eight_by_eight(), {});
   const auto mixture = isocost::load_mixture("mixed", ISOCOST_QUALITY_DATA);
   if (!model || !mixture) return state.SkipWithError("no model or no traces");
-  const auto step = make_step(*model, draw_spread(*mixture, model->places(), 1));
+  const auto step = make_step(*model, draw_spread(*mixture, model->slots(), 1));
   const auto report = simulate(step);
   if (!report || report->events.size() != 8 * 8 * 16 * 2) return state.SkipWithError("wrong step");
   for (auto turn : state) benchmark::DoNotOptimize(simulate(step));
@@ -71,8 +71,8 @@ void plan_step(benchmark::State& state, const std::string& name) {
   const auto mixture = isocost::load_mixture(name, ISOCOST_QUALITY_DATA);
   if (!model || !mixture) return state.SkipWithError("no model or no traces");
   std::vector<std::vector<SampleCost>> batches;
-  double blind_over = 0;
-  double greedy_over = 0;
+  double in_order_over = 0;
+  double lpt_over = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     batches.push_back(draw_spread(*mixture, static_cast<std::size_t>(state.range(0)), seed));
     double steps[3] = {};
@@ -82,27 +82,27 @@ void plan_step(benchmark::State& state, const std::string& name) {
       if (!plan || plan->step_s < plan->lower_bound_s) return state.SkipWithError("wrong plan");
       steps[static_cast<std::size_t>(policy)] = plan->step_s;
     }
-    blind_over += steps[0] / steps[2] / kSeeds;
-    greedy_over += steps[1] / steps[2] / kSeeds;
+    in_order_over += steps[0] / steps[2] / kSeeds;
+    lpt_over += steps[1] / steps[2] / kSeeds;
   }
   std::size_t turn = 0;
   for (auto one : state) {
     benchmark::DoNotOptimize(
         plan_pipeline(*model, batches[turn++ % kSeeds], PipelinePolicy::kCost, {}));
   }
-  state.counters["over_blind"] = blind_over;
-  state.counters["over_greedy"] = greedy_over;
+  state.counters["over_in_order"] = in_order_over;
+  state.counters["over_lpt"] = lpt_over;
 }
 BENCHMARK_CAPTURE(plan_step, mixed, "mixed")->Arg(512)->Arg(2048)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(plan_step, documents, "documents")->Arg(512)->Unit(benchmark::kMillisecond);
 
-/// Layouts of 64 GPUs whose modules have unlike degrees. `fits`: in 80 GiB, with coupled plans.
-struct UnlikeLayout {
+/// Layouts of 64 GPUs whose modules have different degrees. `fits`: coupled plans fit 80 GiB.
+struct UnequalLayout {
   const char* name;
   isocost::Layout layout;
   bool fits = true;
 };
-std::vector<UnlikeLayout> unlike_layouts() {
+std::vector<UnequalLayout> unequal_layouts() {
   return {{"2x1x6+4x1x13", {.encoder = {2, 1, 6}, .llm = {4, 1, 13}, .microbatches = 16}},
           {"1x1x12+4x1x13", {.encoder = {1, 1, 12}, .llm = {4, 1, 13}, .microbatches = 16}},
           {"2x1x8+4x2x6", {.encoder = {2, 1, 8}, .llm = {4, 2, 6}, .microbatches = 16}},
@@ -114,15 +114,16 @@ std::vector<UnlikeLayout> unlike_layouts() {
           {"1x1x8+2x7x4-m32", {.encoder = {1, 1, 8}, .llm = {2, 7, 4}, .microbatches = 32}, false}};
 }
 
-std::vector<std::vector<SampleCost>> unlike_batches(const isocost::JobModel& job,
-                                                    const isocost::Mixture& mixture,
-                                                    const UnlikeLayout& unlike, SampleCost& mean) {
+std::vector<std::vector<SampleCost>> unequal_batches(const isocost::JobModel& job,
+                                                     const isocost::Mixture& mixture,
+                                                     const UnequalLayout& unequal,
+                                                     SampleCost& mean) {
   constexpr std::uint64_t kSeeds = 8;
   std::vector<std::vector<SampleCost>> batches;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     auto& batch = batches.emplace_back(draw(mixture, 512, seed));
     for (const SampleCost& sample : batch) mean += sample;
-    for (SampleCost& sample : batch) sample = spread_load(job, unlike.layout, sample);
+    for (SampleCost& sample : batch) sample = spread_load(job, unequal.layout, sample);
   }
   for (double* part : {&mean.encoder_s, &mean.llm_s, &mean.encoder_units, &mean.llm_units}) {
     *part /= static_cast<double>(512 * kSeeds);
@@ -130,18 +131,18 @@ std::vector<std::vector<SampleCost>> unlike_batches(const isocost::JobModel& job
   return batches;
 }
 
-/// What plans of the same batches with the same budget take on average.
-struct Unlike {
+/// Mean steps of plans of the same batches with the same budget.
+struct Comparison {
   double coupled_s = 0;
   double decoupled_s = 0;
   double bound_s = 0;
   bool fits = true;
 };
 
-isocost::Result<Unlike> compare_plans(const isocost::PipelineModel& model,
-                                      const std::vector<std::vector<SampleCost>>& batches,
-                                      isocost::OrderOptions order) {
-  Unlike result;
+isocost::Result<Comparison> compare_plans(const isocost::PipelineModel& model,
+                                          const std::vector<std::vector<SampleCost>>& batches,
+                                          isocost::PipelineSearchOptions order) {
+  Comparison result;
   const auto n = static_cast<double>(batches.size());
   for (const auto& batch : batches) {
     ISOCOST_ASSIGN(const auto plan, plan_decoupled(model, batch, PipelinePolicy::kCost, order));
@@ -160,23 +161,24 @@ isocost::Result<Unlike> compare_plans(const isocost::PipelineModel& model,
   return result;
 }
 
-// Decoupled plans beside coupled ones, for encoders that run 0, 1 or 2 microbatches further ahead.
-// `over_N`: coupled over decoupled seconds where both run N ahead; `best_over`: those of the best N
-// of either, N that a layout may have; `over_bound`: the best decoupled over the bound. Timed is
-// what a node does for a step: a decoupled plan, which begins with the coupled one.
-void decouple(benchmark::State& state, const UnlikeLayout& unlike) {
+// Compares decoupled with coupled plans, for encoders that run 0, 1 or 2 microbatches further
+// ahead. `over_N`: coupled over decoupled seconds if both run N ahead; `best_over`: the same with
+// the best N of each; `over_bound`: the best decoupled seconds over the bound. The time is that of
+// a node's step: a decoupled plan, which includes the coupled one.
+void decouple(benchmark::State& state, const UnequalLayout& unequal) {
   const isocost::JobModel job;
   const auto mixture = isocost::load_mixture("mixed", ISOCOST_QUALITY_DATA);
   if (!mixture) return state.SkipWithError("no traces");
   SampleCost mean;
-  const auto batches = unlike_batches(job, *mixture, unlike, mean);
-  const auto model = make_pipeline(job, unlike.layout, mean);
+  const auto batches = unequal_batches(job, *mixture, unequal, mean);
+  const auto model = make_pipeline(job, unequal.layout, mean);
   if (!model) return state.SkipWithError(model.error().message().c_str());
-  isocost::OrderOptions order{.evaluations = state.range(0), .exchanges = state.range(0) / 32};
-  if (unlike.fits) {
-    order.caps = activation_caps(job, state_memory(job, unlike.layout, *model), 0.9);
+  isocost::PipelineSearchOptions order{.evaluations = state.range(0),
+                                       .exchanges = state.range(0) / 32};
+  if (unequal.fits) {
+    order.caps = activation_caps(job, state_memory(job, unequal.layout, *model), 0.9);
   }
-  Unlike best{.coupled_s = 1e9, .decoupled_s = 1e9};
+  Comparison best{.coupled_s = 1e9, .decoupled_s = 1e9};
   for (std::size_t ahead = 0; ahead <= 2; ++ahead) {
     isocost::PipelineModel further = *model;
     further.encoder_ahead = ahead;
@@ -198,7 +200,8 @@ void decouple(benchmark::State& state, const UnlikeLayout& unlike) {
   state.counters["step_s"] = best.decoupled_s;
 }
 
-// The chosen layout beside the mean-shape rule's, on batches that the search has not seen.
+// Compares the chosen layout with that of the mean-shape rule, on batches that the search has not
+// seen.
 void search(benchmark::State& state) {
   const isocost::JobModel job;
   const auto mixture = isocost::load_mixture("mixed", ISOCOST_QUALITY_DATA);
@@ -232,10 +235,10 @@ BENCHMARK(search)->Arg(64)->Arg(1024)->Unit(benchmark::kSecond)->UseRealTime()->
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const UnlikeLayout& unlike : unlike_layouts()) {
-    const std::string name = std::string("decouple/").append(unlike.name);
+  for (const UnequalLayout& unequal : unequal_layouts()) {
+    const std::string name = std::string("decouple/").append(unequal.name);
     benchmark::RegisterBenchmark(name.c_str(),
-                                 [unlike](benchmark::State& state) { decouple(state, unlike); })
+                                 [unequal](benchmark::State& state) { decouple(state, unequal); })
         ->Arg(32'000)
         ->Arg(8'000)
         ->Unit(benchmark::kMillisecond);

@@ -9,7 +9,7 @@
 #include "balancer/layout/layout_model.h"
 #include "balancer/layout/layout_search.h"
 #include "balancer/pipeline/decoupled_plan.h"
-#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/pipeline_plan.h"
 #include "base/executor.h"
 #include "base/fingerprint.h"
 #include "base/random.h"
@@ -40,21 +40,21 @@ std::vector<PipelineCase> pipeline_cases() {
   Layout deep{.encoder = {1, 2, 4}, .llm = {1, 6, 4}, .microbatches = 16};
   Layout split = deep;
   split.schedule = Schedule::kZbH1;
-  Layout together{.encoder_place = EncoderPlace::kLlmRanks, .microbatches = 8};
-  together.encoder = together.llm = {1, 4, 8};
+  Layout joint{.encoder_place = EncoderPlace::kLlmRanks, .microbatches = 8};
+  joint.encoder = joint.llm = {1, 4, 8};
   Layout wide_data = wide;
   wide_data.encoder.data = wide_data.llm.data = 16;
-  const Layout unlike{
+  const Layout unequal{
       .encoder = {1, 1, 8}, .llm = {2, 7, 4}, .microbatches = 16, .schedule = Schedule::k1F1B};
   return {{"pipeline documents 256, 4 stages x 8, 1f1b", "documents", 256, wide},
           {"pipeline mixed 256, 4 stages x 8, 1f1b", "mixed", 256, wide},
           {"pipeline mixed 256, 8 stages x 4, 1f1b", "mixed", 256, deep},
           {"pipeline mixed 256, 8 stages x 4, zb-h1", "mixed", 256, split},
-          {"pipeline mixed 256, one of 4 stages x 8", "mixed", 256, together},
+          {"pipeline mixed 256, one of 4 stages x 8", "mixed", 256, joint},
           {"pipeline mixed 256, 4 stages x 8, straggler", "mixed", 256, wide, 1.2},
           {"pipeline mixed 256, 4 stages x 16, ahead 4", "mixed", 256, wide_data, 1, 4},
-          {"pipeline mixed 256, encoder x 8, 7 stages x 4", "mixed", 256, unlike},
-          {"pipeline mixed 256, encoder x 8, straggler", "mixed", 256, unlike, 1.2}};
+          {"pipeline mixed 256, encoder x 8, 7 stages x 4", "mixed", 256, unequal},
+          {"pipeline mixed 256, encoder x 8, straggler", "mixed", 256, unequal, 1.2}};
 }
 
 Batches draw_batches(const Mixture& mixture, std::size_t samples, std::size_t count,
@@ -88,14 +88,7 @@ Result<Batches> composed(const PipelineModel& model, const Batches& drawn) {
   return batches;
 }
 
-SampleCost mean_of(const std::vector<SampleCost>& batch) {
-  SampleCost sum;
-  for (const SampleCost& sample : batch) sum += sample;
-  const auto n = static_cast<double>(batch.size());
-  return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
-}
-
-/// Over the steps of a case; of memory the most.
+/// Means over the steps of a case, and the largest peak of activations.
 class Means {
  public:
   explicit Means(std::size_t steps) : steps_(static_cast<double>(steps)) {}
@@ -166,7 +159,7 @@ Result<json> run_case(const PipelineCase& what, const std::filesystem::path& tra
   ISOCOST_ASSIGN(const Mixture mixture, load_mixture(what.mixture, traces));
   const JobModel job;
   Batches batches = draw_batches(mixture, what.samples, kSteps, 1);
-  const SampleCost mean = mean_of(batches.front());
+  const SampleCost mean = isocost::mean(batches.front());
   for (auto& batch : batches) {
     for (SampleCost& sample : batch) sample = spread_load(job, what.layout, sample);
   }
@@ -190,7 +183,7 @@ Result<json> run_case(const PipelineCase& what, const std::filesystem::path& tra
   return report;
 }
 
-// What a layout does on batches that its choice has not seen.
+// Scores a layout on batches that the search has not seen.
 Result<json> score_fresh(const JobModel& job, const Layout& layout, const Batches& fresh,
                          const LayoutSearchOptions& options) {
   ISOCOST_ASSIGN(const LayoutScore score,
@@ -209,8 +202,8 @@ Result<json> run_search(const std::filesystem::path& traces) {
   const JobModel job;
   LayoutSearchOptions options;
   options.gpus = 16;
-  options.first_looks = 40;
-  options.second_looks = 6;
+  options.screened_layouts = 40;
+  options.refined_layouts = 6;
   options.evaluations = 1'000;
   const auto executor = make_executor(0);
   LayoutSearchContext context;
@@ -219,7 +212,7 @@ Result<json> run_search(const std::filesystem::path& traces) {
   const Batches fresh = draw_batches(mixture, 128, 4, 3);
   ISOCOST_ASSIGN(const LayoutSearchResult found, search_layouts(job, batches, options, context));
   json report;
-  ISOCOST_ASSIGN(report["isocost"], score_fresh(job, found.best.front().layout, fresh, options));
+  ISOCOST_ASSIGN(report["search"], score_fresh(job, found.best.front().layout, fresh, options));
   if (found.alike) {
     ISOCOST_ASSIGN(report["alike"], score_fresh(job, found.alike->layout, fresh, options));
   }

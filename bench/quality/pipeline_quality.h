@@ -7,10 +7,11 @@
 
 namespace isocost {
 
-/// Decisions in the pipeline simulator, by fixed counts and seeds: steps of each policy in several
-/// pipelines (one with a straggler, one looking ahead), and the layouts that the search chooses,
-/// scored on fresh batches beside the alike layout and the mean-shape rule. {case: {policy:
-/// {"step_s", "idle_fraction", ..., "plans"}}}. Errors: those of load_mixture and of what is run.
+/// Runs the pipeline cases with fixed counts and seeds: simulated steps of each policy in several
+/// pipelines (one with a straggler, one with look-ahead), and the layouts that the search, the best
+/// layout of equal degrees and the mean-shape rule choose, scored on fresh batches. Returns {case:
+/// {policy: {"makespan", "idle_fraction", ..., "plans"}}}. Errors: those of load_mixture and of the
+/// planners.
 Result<nlohmann::json> pipeline_quality(const std::filesystem::path& traces);
 
 }  // namespace isocost

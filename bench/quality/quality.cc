@@ -1,6 +1,6 @@
-// How good decisions are, without a clock: makespan, gap to the bound, idle share and memory of
-// each policy on fixed seeds. Fails where a decision of any policy is worse than the recorded one,
-// and where the plans are others: one seed has one plan on every machine and build.
+// Measures the quality of decisions without a clock: makespan, gap to the bound, idle share and
+// memory of each policy on fixed seeds. Fails if a decision of any policy is worse than the
+// recorded one, or if its plans differ: one seed has one plan on every machine and build.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -32,7 +32,7 @@ struct Case {
   std::size_t ranks;
   std::size_t microbatches;
   double cap;
-  double straggler = 1;  // what the first rank's seconds are multiplied by
+  double straggler = 1;  // slowdown of the first rank
 };
 
 const std::vector<Case>& cases() {
@@ -56,10 +56,11 @@ const std::vector<Case>& cases() {
 }
 
 constexpr std::uint64_t kSeeds = 5;
-// Sums may round otherwise with another compiler; a decision that is worse is worse by more.
+// Another compiler may round sums differently. A worse decision differs by more than this.
 constexpr double kRounding = 1e-9;
 
-// LPT on the LLM's seconds alone, as one-dimensional balancers do; judged by all dimensions.
+// LPT on the LLM's seconds alone, as one-dimensional balancers do. The plan is scored in all
+// dimensions.
 Result<BalanceResult> llm_lpt(const BalanceProblem& problem) {
   BalanceProblem narrow{.ranks = problem.ranks,
                         .microbatches = problem.microbatches,
@@ -68,10 +69,11 @@ Result<BalanceResult> llm_lpt(const BalanceProblem& problem) {
   for (std::size_t i = 0; i < problem.items(); ++i) {
     narrow.costs.push_back(problem.costs[i * problem.dimensions + 1]);
   }
-  return balance(narrow, {.improvement_rounds = 0, .exact_items = 0});
+  return lpt(narrow);
 }
 
-// The objective and the mean load, from the bins alone: policies are judged by one measure.
+// The objective and the mean load, computed from the bins alone, so that all policies are scored by
+// one measure.
 struct Score {
   double makespan = 0;
   double mean = 0;
@@ -128,14 +130,14 @@ Result<json> run_policy(const std::string& policy, const Case& what,
       problem.rank_slowdowns.assign(what.ranks, 1);
       problem.rank_slowdowns[0] = what.straggler;
     }
-    ISOCOST_ASSIGN(const BalanceResult result, policy == "blind" ? deal_in_order(problem)
-                                               : policy == "lpt" ? llm_lpt(problem)
-                                                                 : balance(problem, {}));
-    const Score judged = score(problem, result.bins);
-    makespan += judged.makespan / kSeeds;
-    gap += (judged.makespan / lower_bound(problem) - 1) / kSeeds;
-    idle += (1 - judged.mean / judged.makespan) / kSeeds;
-    bytes += judged.bytes / kSeeds;
+    ISOCOST_ASSIGN(const BalanceResult result, policy == "in-order" ? deal_in_order(problem)
+                                               : policy == "lpt"    ? llm_lpt(problem)
+                                                                    : balance(problem, {}));
+    const Score scored = score(problem, result.bins);
+    makespan += scored.makespan / kSeeds;
+    gap += (scored.makespan / lower_bound(problem) - 1) / kSeeds;
+    idle += (1 - scored.mean / scored.makespan) / kSeeds;
+    bytes += scored.bytes / kSeeds;
     mix(plans, result.bins);
   }
   return json{{"makespan", makespan},
@@ -149,7 +151,7 @@ Result<json> run_all(const std::string& folder) {
   json report;
   for (const Case& what : cases()) {
     ISOCOST_ASSIGN(const isocost::Mixture mixture, isocost::load_mixture(what.mixture, folder));
-    for (const char* policy : {"blind", "lpt", "isocost"}) {
+    for (const char* policy : {"in-order", "lpt", "cost"}) {
       ISOCOST_ASSIGN(report[what.name][policy], run_policy(policy, what, mixture));
     }
   }
@@ -179,7 +181,7 @@ void print_table(const json& report) {
   }
 }
 
-// Says what is not as recorded; true where that is a fault.
+// Prints the differences from the record. Returns whether the case fails.
 bool is_worse(const std::string& where, const json& now, const json& recorded) {
   if (!recorded.is_object()) {
     std::fprintf(stderr, "%s: not in the record; add it with --record\n", where.c_str());
@@ -201,18 +203,19 @@ bool is_worse(const std::string& where, const json& now, const json& recorded) {
     better = better || value < before - rounding;
   }
   if (worse || now["plans"] == recorded.value("plans", std::uint64_t{0})) return worse;
-  std::fprintf(stderr, "%s: %s; keep the plans with --record\n", where.c_str(),
-               better ? "better than recorded" : "other plans than recorded, as good");
+  std::fprintf(
+      stderr, "%s: %s; record the new plans with --record\n", where.c_str(),
+      better ? "better than recorded" : "the plans differ from the record, with equal scores");
   return true;
 }
 
-// The number of recorded cases that are no longer run: what nobody looks at gets worse unseen.
+// Returns the number of recorded cases that are no longer run.
 int count_missing(const json& report, const json& recorded) {
   int missing = 0;
   for (const auto& [name, policies] : recorded.items()) {
     for (const auto& [policy, row] : policies.items()) {
       if (report.contains(name) && report[name].contains(policy)) continue;
-      std::fprintf(stderr, "%s, %s: recorded, but not run any more; take it out with --record\n",
+      std::fprintf(stderr, "%s, %s: recorded, but no longer run; remove it with --record\n",
                    name.c_str(), policy.c_str());
       ++missing;
     }
@@ -220,7 +223,7 @@ int count_missing(const json& report, const json& recorded) {
   return missing;
 }
 
-// The number of cases that are not as recorded.
+// Returns the number of cases that differ from the record.
 int count_worse(const json& report, const json& recorded) {
   int worse = 0;
   for (const auto& [name, policies] : report.items()) {
@@ -236,7 +239,7 @@ int compare(const json& report, const std::string& file) {
   std::ifstream stream(file);
   const json recorded = json::parse(stream, nullptr, false);
   if (!recorded.is_object()) {
-    std::fprintf(stderr, "%s is no record: write one with --record\n", file.c_str());
+    std::fprintf(stderr, "%s is not a record; write one with --record\n", file.c_str());
     return 1;
   }
   return count_worse(report, recorded) == 0 ? 0 : 1;

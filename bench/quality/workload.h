@@ -10,32 +10,33 @@
 
 namespace isocost {
 
-/// A sample of a trace, as the models of the benchmarks see it.
+/// The loads of one sample of a trace.
 struct TraceSample {
   double encoder_patches = 0;
   double llm_tokens = 0;
 };
 
-/// Traces by name, with the weights by which samples are drawn from them.
+/// A named set of traces, with the weights by which samples are drawn from them.
 struct Mixture {
   std::string name;
   std::vector<std::vector<TraceSample>> traces;
   std::vector<std::uint64_t> weights;
 };
 
-/// "documents": that trace alone. "mixed": documents, videos, photos and speech 2:2:1:1.
-/// Errors: kNotFound, kCorrupt naming file and line.
+/// Loads the traces of a mixture: "mixed" is documents, videos, photos and speech at 2:2:1:1; any
+/// other name is one trace. Errors: kNotFound; kCorrupt naming file and line.
 Result<Mixture> load_mixture(const std::string& name, const std::filesystem::path& folder);
 
-/// A trace by weight, then any of its rows.
+/// Draws a trace by weight, then a row of it uniformly, with replacement.
 TraceSample draw(const Mixture& mixture, Random& random);
 
-/// Draws `items` samples: vision seconds (913 MFLOP a patch), LLM seconds (13.05 GFLOP a token and
-/// 200,704 FLOP a token squared), bytes. For kLargestMicrobatch each of the three dimensions is
-/// scaled to a mean of one a microbatch; for kSlowestRank the two of seconds share one scale, by
-/// which a microbatch takes one second on average. Where there is a cap, bytes are no dimension, or
-/// balancing them would keep the cap unasked. `cap` times the mean bytes of a microbatch (or
-/// the largest sample, where that is more) is the memory cap; 0: none.
+/// Draws a problem of `items` samples: vision seconds (913 MFLOP per patch), LLM seconds (13.05
+/// GFLOP per token and 200,704 FLOP per token squared), and bytes. For kLargestMicrobatch, each of
+/// the three dimensions is scaled to a mean of one per microbatch. For kSlowestRank, the two
+/// dimensions of seconds share one scale, so that a microbatch takes one second on average. The
+/// memory cap is `cap` times the mean bytes of a microbatch, or the largest sample if that is more;
+/// 0: no cap. With a cap, bytes are not a dimension, because balancing them would keep the cap
+/// anyway.
 BalanceProblem draw_problem(const Mixture& mixture, Objective objective, std::size_t items,
                             std::size_t ranks, std::size_t microbatches, double cap,
                             std::uint64_t seed);

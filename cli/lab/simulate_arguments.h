@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/pipeline_plan.h"
 #include "cli/trace_options.h"
 
 namespace isocost::cli {
@@ -29,7 +29,7 @@ struct SimulateArguments {
   std::size_t lookahead = 1;
   bool decouple = false;
   std::string slowdowns;
-  OrderOptions order;
+  PipelineSearchOptions order;
   std::string gpu_memory = "80GiB";
   std::string activation_memory;
   std::string svg;

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/pipeline_plan.h"
 #include "base/output_file.h"
 #include "cli/gib.h"
 #include "loader/report/pipeline_svg.h"

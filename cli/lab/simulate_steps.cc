@@ -88,7 +88,7 @@ class Simulation {
 
   Status add_step(std::size_t step, const std::vector<SampleCost>& samples,
                   PolicyResult& result) const {
-    const OrderOptions options = options_of(step);
+    const PipelineSearchOptions options = options_of(step);
     const auto started = Clock::now();
     ISOCOST_ASSIGN(const PipelinePlan plan, plan_pipeline(model_, samples, result.policy, options));
     const std::chrono::duration<double> seconds = Clock::now() - started;
@@ -121,8 +121,8 @@ class Simulation {
   }
 
  private:
-  OrderOptions options_of(std::size_t step) const {
-    OrderOptions options = arguments_.order;
+  PipelineSearchOptions options_of(std::size_t step) const {
+    PipelineSearchOptions options = arguments_.order;
     options.seed = arguments_.seed + step;
     return options;
   }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "balancer/layout/layout_model.h"
-#include "balancer/pipeline/order.h"
 #include "balancer/pipeline/pipeline_model.h"
+#include "balancer/pipeline/pipeline_plan.h"
 #include "base/result.h"
 #include "cli/lab/simulate_arguments.h"
 #include "cli/sampled_batches.h"

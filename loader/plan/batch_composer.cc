@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"
 #include "base/load.h"
 

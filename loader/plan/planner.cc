@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "balancer/pipeline/decoupled_plan.h"
-#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"
 #include "loader/plan/internal/encoder_partition.h"
 
@@ -83,7 +83,8 @@ Division division_of(MicrobatchBins bins, double step_s, double bound_s, Encoder
 Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
                                    const PlanOptions& options, const BalanceProblem& problem,
                                    const PipelineModel& pipeline, const ServedLayout& layout) {
-  const OrderOptions order{.evaluations = kPipelineEvaluations, .caps = layout.activation_caps()};
+  const PipelineSearchOptions order{.evaluations = kPipelineEvaluations,
+                                    .caps = layout.activation_caps()};
   PipelinePlan plan;
   if (options.balance == BalancePolicy::kCost && options.microbatch_memory == 0 &&
       !layout.coupled()) {

@@ -13,7 +13,7 @@ constexpr double kMemoryRounding = 1e-6;  // plans count whole bytes
 
 double count(std::size_t value) { return static_cast<double>(value); }
 
-// A module with given degrees, through the model that plans are made with.
+// Computes the option with the same pipeline model with which plans are made.
 ModuleOption make_option(const JobModel& job, const BatchSummary& batch, const PipelineModel& model,
                          const Layout& layout, bool encoder) {
   const ModuleStages& stages = encoder ? model.encoder : model.llm;
@@ -97,8 +97,8 @@ class Collector {
                   .schedule = options_.schedule};
     auto model = make_pipeline(job_, layout, batch_.mean);
     if (!model) return;
-    // Work is asked for a sample at a time below; what microbatches cost besides would count for
-    // each.
+    // The bound is evaluated for one sample below, where a microbatch's fixed seconds would count
+    // once per sample.
     model->encoder.microbatch_s = model->llm.microbatch_s = 0;
     const SampleCost mean = spread_load(job_, layout, batch_.mean);
     const double state = static_cast<double>(state_memory(job_, layout, *model).llm_state);
@@ -130,10 +130,10 @@ class Collector {
   }
 
  private:
-  // A first stage with `stages` from it to the LLM's end keeps the activations of so many
-  // consecutive microbatches before it gives the first of them back, and again for every such row:
-  // some row of them holds this share of all that a replica does in a step. (Not stages /
-  // microbatches, which a plan with its large microbatches far apart stays below.)
+  // Let `stages` be the number of stages from a first stage to the LLM's end. The first stage holds
+  // the activations of every run of that many consecutive microbatches at some time, so some run
+  // holds at least this share of a replica's activations in a step. (The share is not stages /
+  // microbatches: a plan that places its large microbatches far apart stays below that.)
   double least_share_in_flight(std::size_t microbatches, std::size_t stages) const {
     if (options_.schedule == Schedule::kGpipe) return 1;
     return 1 / count((microbatches + stages - 1) / stages);
@@ -152,9 +152,9 @@ class Collector {
     return false;
   }
 
-  // False only where no plan of the mean batch keeps the memory, with the state of each module's
-  // fullest stage counted for all its stages, as in activation_caps. Some replica does the mean
-  // work or more, and somewhere the largest sample lies.
+  // Returns false only if no plan of the mean batch fits the memory. The state of each module's
+  // fullest stage is assumed for all its stages, as in activation_caps. Some replica does at least
+  // the mean work, and some microbatch holds the largest sample.
   bool may_fit(const ModuleOption& encoder, const ModuleOption& llm, std::size_t m) {
     const auto least_bytes = [&](const ModuleOption& module, std::size_t stages) {
       const double of_replica =
@@ -227,12 +227,13 @@ Status visit_pairs(const JobModel& job, const BatchSummary& batch,
   }
   const std::size_t tenth = std::max<std::size_t>(1, llms.size() / 10);
   for (std::size_t i = 0; i < llms.size(); ++i) {
-    if (context.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped");
+    if (context.stop.stop_requested())
+      return Error(ErrorCode::kCancelled, "the layout search was stopped");
     for (const ModuleOption& encoder : encoders[options.gpus - llms[i].degrees.ranks()]) {
       visit(encoder, llms[i]);
     }
-    const bool tell = (i + 1) % tenth == 0 || i + 1 == llms.size();
-    if (context.progress && tell) context.progress(i + 1, llms.size(), what);
+    const bool report = (i + 1) % tenth == 0 || i + 1 == llms.size();
+    if (context.progress && report) context.progress(i + 1, llms.size(), what);
   }
   return {};
 }

@@ -12,11 +12,11 @@
 
 namespace isocost {
 
-/// Sums and extremes of the batches that layouts are priced with.
+/// Means and maxima of the batches on which layouts are scored.
 struct BatchSummary {
-  std::size_t samples = 0;  ///< Of one batch.
-  SampleCost mean;          ///< Of a sample.
-  SampleCost largest;       ///< Field by field.
+  std::size_t samples = 0;  ///< Per batch.
+  SampleCost mean;          ///< Per sample.
+  SampleCost largest;       ///< Largest value of each field.
 
   static BatchSummary of(std::span<const std::vector<SampleCost>> batches);
 };
@@ -24,52 +24,52 @@ struct BatchSummary {
 /// One module with given degrees on its own ranks.
 struct ModuleOption {
   ModuleDegrees degrees;
-  double work_s = 0;  ///< Of the busiest stage for one mean sample.
-  double pass_s = 0;  ///< Of all stages for one mean sample.
+  double work_s = 0;  ///< Busiest stage, for one mean sample.
+  double pass_s = 0;  ///< All stages, for one mean sample.
   double reduce_s = 0;
-  double state_bytes = 0;       ///< Of the fullest stage, counted for all of them.
-  double activation_bytes = 0;  ///< Of the first stage for one mean sample.
-  double largest_bytes = 0;     ///< The same for the largest sample.
+  double state_bytes = 0;       ///< Fullest stage; assumed for all stages.
+  double activation_bytes = 0;  ///< First stage, for one mean sample.
+  double largest_bytes = 0;     ///< First stage, for the largest sample.
 };
 
-/// A layout with what it takes at least and about.
+/// A layout with a lower bound and an estimate of its step.
 struct LayoutCandidate {
   Layout layout;
   double bound_s = 0;     ///< No plan of the mean batch is faster.
-  double estimate_s = 0;  ///< Equal microbatches through unequal stages.
+  double estimate_s = 0;  ///< Assumes equal microbatches.
 };
 
 struct LayoutSpace {
   std::vector<LayoutCandidate> candidates;  ///< By estimate, ascending.
   std::size_t enumerated = 0;
-  std::size_t over_memory = 0;  ///< Which no plan could bring below it.
-  double least_memory = 0;      ///< Of the layouts left out for it, the smallest need in bytes.
+  std::size_t over_memory = 0;  ///< Layouts that no plan could fit into the memory.
+  double least_memory = 0;      ///< Smallest need in bytes of the layouts over memory.
 };
 
-/// Tensor degrees that divide the heads and stay in a node, pipeline degrees up to the layers, data
-/// degrees up to what `gpus` allow.
+/// Returns the degrees to try for a module: tensor degrees that divide the heads and stay within a
+/// node, pipeline degrees up to the number of layers, data degrees up to what `gpus` allow.
 std::vector<ModuleOption> encoder_options(const JobModel& job, const BatchSummary& batch,
                                           std::size_t gpus);
 std::vector<ModuleOption> llm_options(const JobModel& job, const BatchSummary& batch,
                                       std::size_t gpus);
 
-/// Calls `visit(encoder, llm)` for every pair that takes all GPUs: LLM by LLM, for each the
-/// encoders, both in the order of their options. Tells the context's progress of `what`.
-/// Errors: kCancelled where the context's stop token asks.
+/// Calls `visit(encoder, llm)` for every pair of options that uses all GPUs, in the order of the
+/// LLM's options and, for each, of the encoder's. Reports progress of `what` to the context.
+/// Errors: kCancelled if the context's stop token requests it.
 Status visit_pairs(const JobModel& job, const BatchSummary& batch,
                    const LayoutSearchOptions& options, const LayoutSearchContext& context,
                    std::string_view what,
                    const std::function<void(const ModuleOption&, const ModuleOption&)>& visit);
 
-/// Numbers of microbatches worth trying: 1, 2, 3, 4, 6, 8, 12, … up to `most`.
+/// Returns the numbers of microbatches to try: 1, 2, 3, 4, 6, 8, 12, … up to `most`.
 std::vector<std::size_t> microbatch_counts(std::size_t most);
 
-/// Errors: kCancelled.
+/// Enumerates all layouts that may fit the memory. Errors: kCancelled.
 Result<LayoutSpace> enumerate_layouts(const JobModel& job, const BatchSummary& batch,
                                       const LayoutSearchOptions& options,
                                       const LayoutSearchContext& context);
 
-/// True where tensor and data degrees of the modules are equal, or they share ranks.
+/// Returns whether both modules have equal tensor and data degrees, or share ranks.
 bool treats_alike(const Layout& layout);
 
 }  // namespace isocost

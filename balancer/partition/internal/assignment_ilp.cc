@@ -12,13 +12,13 @@
 namespace isocost {
 namespace {
 
-// Loads and bytes are whole numbers of this fraction of their limit: far above GLPK's 1e-7, and a
-// power of two, so that sums of them are exact.
+// Loads and bytes are rounded to multiples of this fraction of their limit. It is far above GLPK's
+// tolerance of 1e-7, and a power of two, so that sums are exact.
 constexpr double kGrain = 0x1p-18;
-constexpr double kRoundingUp = 1e-12;  // what a quotient may be too large by
+constexpr double kRoundingUp = 1e-12;  // largest relative error of a quotient
 constexpr int kMostRounds = 200;
 
-// GLPK keeps an environment per thread; ours goes when we go, another's stays.
+// GLPK keeps one environment per thread. Frees it on destruction if this object created it.
 class Environment {
  public:
   Environment() : ours_(glp_init_env() == 0), terminal_(glp_term_out(GLP_OFF)) {}
@@ -51,23 +51,23 @@ void count_node(glp_tree* tree, void* info) {
   glp_ios_terminate(tree);
 }
 
-// In grains of `whole`, rounded down; beyond the whole there is nothing to tell apart.
+// `part` as a fraction of `whole`, rounded down to a multiple of kGrain; at most 1.
 double grains(double part, double whole) {
   return std::min(std::floor(part / whole * (1 - kRoundingUp) / kGrain) * kGrain, 1.0);
 }
 
-// Items that cannot lie together in any of the bins of these ranks.
+// Items that cannot share any of the bins of these ranks.
 struct Cover {
   std::vector<std::uint32_t> items;
-  std::vector<std::size_t> ranks;  // empty: in any one bin
+  std::vector<std::size_t> ranks;  // empty: the items cannot share any single bin
 };
 
-// The assignment ILP: x[i, b] = 1 where item i lies in bin b; C is at least every rank's load.
+// The assignment ILP: x[i, b] = 1 if item i is in bin b; C is at least every rank's load.
 //   minimise C < 1;  sum_b x[i, b] = 1;  sum_i x[i, b] >= min_items;  sum_i bytes_i x[i, b] <= 1;
 //   slowdown_b · sum_{b in rank} sum_i cost[i, k] x[i, b] <= C for each rank and dimension;
 //   sum_{i in cover} x[i, b] < |cover| for each cover.
-// Loads are grains of the makespan to be beaten, bytes of the cap. Where ranks are alike, the j-th
-// item (largest first) may be kept out of ranks beyond j.
+// Loads are fractions of the makespan to be beaten, bytes are fractions of the cap. If all ranks
+// are equal, symmetry is broken by keeping the j-th item (largest first) out of ranks beyond j.
 class Model {
  public:
   Model(const Partition& problem, std::size_t bins_per_rank, double below)
@@ -94,7 +94,7 @@ class Model {
     }
   }
 
-  // `finished` means that the answer is the model's optimum, or that it has none.
+  // `finished` means that the answer is the model's optimum, or that the model has no solution.
   ExactAnswer solve(NodeBudget& budget) {
     glp_smcp simplex;
     glp_init_smcp(&simplex);
@@ -124,7 +124,7 @@ class Model {
   void add_columns() {
     glp_set_obj_dir(lp_.get(), GLP_MIN);
     glp_add_cols(lp_.get(), column(problem_.items(), 0) - 1);
-    // What is really below the limit is at least a grain below it when rounded down.
+    // A load below the limit is at least one grain below it after rounding down.
     glp_set_col_bnds(lp_.get(), 1, GLP_DB, 0, 1 - kGrain);
     glp_set_obj_coef(lp_.get(), 1, 1);
     const auto size_of = [&](std::size_t item) {
@@ -219,7 +219,7 @@ class Model {
   std::vector<double> values_;
 };
 
-// What the plan breaks, in the balancer's own numbers.
+// Finds the constraints that a plan violates, in the balancer's own numbers.
 class Check {
  public:
   Check(const Partition& problem, std::size_t bins_per_rank, double below)
@@ -264,7 +264,7 @@ class Check {
     return false;
   }
 
-  // As few items as still break it: the row rules out more.
+  // Reduces the set to as few items as still violate the limit: such a row excludes more plans.
   template <typename Breaks>
   static Items smallest(Items items, const Breaks& breaks) {
     for (std::size_t i = items.size(); i-- > 0;) {
@@ -288,7 +288,7 @@ class Check {
   double limit_;
 };
 
-// More than any plan takes.
+// An upper bound on the makespan of any plan.
 double ample_makespan(const Partition& problem) {
   double sum = 0;
   for (const double cost : problem.costs) sum += cost;

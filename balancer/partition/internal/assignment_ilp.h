@@ -5,10 +5,11 @@
 
 namespace isocost {
 
-/// Branch and bound over the assignment ILP in GLPK. Its tolerances decide nothing: bytes and loads
-/// are rounded down to whole fractions that are coarse beside them, which only ever allows more;
-/// each answer is checked in the balancer's own numbers, what it breaks is ruled out by a row of
-/// its own, and only where no answer is left is anything proved. GLPK's terminal output is off.
+/// Solves the assignment ILP by branch and bound in GLPK. The result does not depend on GLPK's
+/// tolerances: loads and bytes are rounded down to fractions that are coarse compared with them,
+/// which can only admit more plans; each answer is checked in the balancer's own numbers, and a
+/// cover row excludes the violated set of items; a proof requires that no answer remains. GLPK's
+/// terminal output is off.
 ExactAnswer solve_assignment_ilp(const Partition& problem, const ExactLimits& limits);
 
 }  // namespace isocost

@@ -5,7 +5,7 @@
 namespace isocost {
 namespace {
 
-// Divisions looked at that count as one pair, where a pair is costlier than usual.
+// Number of divisions that counts as one pair, for pairs that are more expensive than usual.
 constexpr std::int64_t kStepsPerWork = 256;
 
 }  // namespace
@@ -20,7 +20,7 @@ BinStates::BinStates(const Partition& problem, Bins& bins)
   std::sort(order_.begin(), order_.end());
 }
 
-// The dimension with most to share out is the one whose window is narrowest.
+// The dimension with the largest total load has the narrowest window.
 void BinStates::choose_key_dimension() {
   std::array<double, kMaxDimensions> sum{};
   for (std::size_t i = 0; i < problem_.items(); ++i) {

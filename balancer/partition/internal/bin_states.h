@@ -2,16 +2,18 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "balancer/partition/internal/pair_split.h"
 #include "balancer/partition/internal/partition.h"
-#include "balancer/partition/internal/subsets.h"
 
 namespace isocost {
 
-/// The bins of a search with what it asks of them again and again: loads, the order by load, the
-/// subsets of their items. Single-thread; `problem` and `bins` are the caller's and outlive it.
+/// The bins of a search, with the derived values that the search reads repeatedly: loads, the order
+/// by load, the subsets of each bin's items. Single-thread. `problem` and `bins` belong to the
+/// caller and must outlive this object.
 class BinStates {
  public:
   BinStates(const Partition& problem, Bins& bins);
@@ -21,18 +23,19 @@ class BinStates {
   const std::array<double, kMaxDimensions>& load(std::size_t bin) const {
     return states_[bin].load;
   }
-  /// Of all dimensions, times the bin's slowdown.
+  /// Largest load over all dimensions, times the bin's slowdown.
   double largest(std::size_t bin) const { return states_[bin].largest; }
   std::int64_t bytes(std::size_t bin) const { return states_[bin].bytes; }
 
-  /// By largest load: (load, bin), ascending.
+  /// (largest load, bin), ascending.
   const std::vector<std::pair<double, std::size_t>>& order() const { return order_; }
   double makespan() const { return order_.back().first; }
 
-  /// False where the sum of the two alone keeps one of them from its limit. Cheap.
+  /// Returns false if the sum of the two loads alone rules out every division within the limits.
+  /// Cheap.
   bool may_split(std::size_t a, std::size_t b, const SplitLimits& limits) const;
-  /// The best division of the two within the limits. `work` is lowered by what it cost, in units of
-  /// a look at an ordinary pair.
+  /// Returns the best division of the two bins within the limits, if there is one. Lowers `work` by
+  /// the cost of the search; 1 is the cost of an ordinary pair.
   std::optional<Split> split(std::size_t a, std::size_t b, const SplitLimits& limits,
                              std::int64_t& work);
   void apply(std::size_t a, std::size_t b, const Split& split);

@@ -12,23 +12,24 @@
 namespace isocost {
 namespace {
 
-// A tile may be the smallest load or such a fraction of it (loads of 2 and 3 tiles).
+// A tile may be the smallest load divided by up to this number (loads of 2 and 3 tiles).
 constexpr int kMaxDivisor = 12;
 constexpr double kMultipleTolerance = 1e-9;
 constexpr double kSameBound = 1e-12;
-// Of a difference of sums over at most 2^30 items, beside the sum.
+// Relative error of a difference of prefix sums over at most 2^30 items.
 constexpr double kPrefixError = 1e-12;
 constexpr int kHalvings = 60;
-// With more tiles a bin than this, rounding up gains under 0.01 %.
+// With more tiles per bin than this, rounding up gains less than 0.01 %.
 constexpr double kMaxTilesPerBin = 1e4;
 
-// Every rounding below errs by at most a few units in the last place per addition; a bound must not
-// come out above what a real plan sums to.
+// Rounding errs by at most a few units in the last place per addition. A bound must not exceed the
+// sum that a real plan computes.
 double rounded_down(double bound, std::size_t additions) {
   return bound * (1 - 2.3e-16 * static_cast<double>(additions + 4));
 }
 
-// Keeps the greater one; among equals, to rounding, the first: the simplest reason.
+// Keeps the greater bound. Of bounds that are equal up to rounding, keeps the first, which has the
+// simplest reason.
 void raise(LowerBound& best, double value, Limit limit) {
   if (value > best.value * (1 + kSameBound)) best = {value, limit};
 }
@@ -40,8 +41,9 @@ bool are_multiples(const std::vector<double>& descending, double tile) {
   });
 }
 
-// Bounds by tiles need no tolerance: for whatever whole numbers n_i, with g = min cost_i / n_i over
-// n_i > 0, cost_i >= g·n_i. Only their strength depends on how whole the multiples are.
+// Bounds by tiles need no tolerance: for any whole numbers n_i, with g = min cost_i / n_i over
+// n_i > 0, cost_i >= g·n_i. Only the strength of the bound depends on the precision of the
+// multiples.
 Tiles count_tiles(const std::vector<double>& descending, double tile) {
   Tiles tiles{.tile = tile};
   for (const double cost : descending) {
@@ -72,8 +74,8 @@ LowerBound column_bound(const std::vector<double>& descending, double sum,
   return best;
 }
 
-// The largest sums of 1 / slowdown over n bins, for every n: what n bins can take in a second at
-// best.
+// The largest sum of 1 / slowdown over any n bins, for every n: the most work that n bins can do
+// per second.
 std::vector<double> best_rates(const Partition& problem) {
   std::vector<double> rates(problem.bins);
   for (std::size_t b = 0; b < problem.bins; ++b) rates[b] = 1 / problem.slowdown(b);
@@ -83,8 +85,8 @@ std::vector<double> best_rates(const Partition& problem) {
   return sums;
 }
 
-// The weighings that are tried: pairs of dimensions at 1:3, 1:1 and 3:1, and all alike.
-std::vector<std::vector<double>> weighings(std::size_t dimensions) {
+// The sets of weights to try: pairs of dimensions at 1:3, 1:1 and 3:1, and all dimensions equal.
+std::vector<std::vector<double>> weight_sets(std::size_t dimensions) {
   std::vector<std::vector<double>> list;
   for (std::size_t a = 0; a < dimensions; ++a) {
     for (std::size_t b = a + 1; b < dimensions; ++b) {
@@ -106,7 +108,7 @@ double mean_bound(double sum, std::size_t bins) { return sum / static_cast<doubl
 LowerBound pigeonhole_bound(const std::vector<double>& descending, std::size_t bins,
                             std::size_t min_items) {
   const std::size_t items = descending.size();
-  // smallest[n]: the sum of the n smallest items, as far as a bin must take them.
+  // smallest[n]: the sum of the n smallest items, up to the number that a bin must hold.
   std::vector<double> smallest(std::min(min_items, items) + 1, 0.0);
   for (std::size_t n = 1; n < smallest.size(); ++n) {
     smallest[n] = smallest[n - 1] + descending[items - n];
@@ -167,7 +169,7 @@ LowerBound partition_bound(const Partition& problem) {
 double trade_off_bound(const Partition& problem) {
   double best = 0;
   std::vector<double> column(problem.items());
-  for (const std::vector<double>& weights : weighings(problem.dimensions)) {
+  for (const std::vector<double>& weights : weight_sets(problem.dimensions)) {
     for (std::size_t i = 0; i < column.size(); ++i) {
       column[i] = std::inner_product(weights.begin(), weights.end(), problem.cost(i), 0.0);
     }
@@ -182,7 +184,7 @@ double trade_off_bound(const Partition& problem) {
 
 namespace {
 
-/// One dimension's loads, largest first, and whether bins of one slowdown can hold them.
+/// Decides whether bins of equal slowdown can hold the loads of one dimension. See crowd_bound.
 class Crowd {
  public:
   Crowd(std::vector<double> descending, std::size_t bins)
@@ -192,28 +194,28 @@ class Crowd {
 
   double total() const { return sums_.back(); }
 
-  // True where no assignment has a makespan of `makespan`.
+  // Returns whether no assignment has a makespan of `makespan`.
   bool is_too_much_for(double makespan) const {
     for (std::size_t large = bins_ + 1; large <= loads_.size(); ++large) {
       const double least = loads_[large - 1];
       if (least <= 0) break;
-      if (large < loads_.size() && loads_[large] == least) continue;  // no fewer than all alike
+      if (large < loads_.size() && loads_[large] == least) continue;  // take all equal items
       if (crowds(large, least, makespan)) return true;
     }
     return false;
   }
 
  private:
-  // Whether bins with k+1 of the `large` largest, all of at least `least`, leave too much to
-  // others.
+  // Whether the bins that hold k+1 of the `large` largest items, each at least `least`, leave more
+  // work to the other bins than these can hold.
   bool crowds(std::size_t large, double least, double makespan) const {
-    const std::size_t each = (large - 1) / bins_ + 1;  // k+1: some bin holds so many
+    const std::size_t each = (large - 1) / bins_ + 1;  // k+1: some bin holds this many
     const auto most = static_cast<double>(each);
     if (makespan < most * least * (1 - kPrefixError)) return true;
     if (makespan >= (most + 1) * least * (1 - kPrefixError)) return false;
     const std::size_t crowded = large - (each - 1) * bins_;
     const std::size_t in_them = std::min(large, each * crowded);
-    // With one crowded bin more, no more than now goes into all bins together.
+    // One more crowded bin must not increase the total that all bins hold.
     if (sums_[std::min(large, in_them + each)] - sums_[in_them] > makespan) return false;
     const double room = makespan - most * least + kPrefixError * total();
     const auto first_small =
@@ -255,8 +257,8 @@ double crowd_bound(const Partition& problem) {
 
 namespace {
 
-/// The least work, weighed over the dimensions, that any items of so many bytes have: parts of
-/// items count, so it is no more than that of whole ones.
+/// The least work (weighted sum over the dimensions) of any set of items with a given total of
+/// bytes. Fractions of items are allowed, so this is a lower bound on the work of whole items.
 class LeastWork {
  public:
   LeastWork(const Partition& problem, const std::vector<double>& weights) {
@@ -290,7 +292,7 @@ class LeastWork {
     double bytes = 0;
     double work = 0;
   };
-  std::vector<Item> items_;  // summed up
+  std::vector<Item> items_;  // prefix sums
 };
 
 }  // namespace
@@ -302,7 +304,7 @@ double capped_slowdown_bound(const Partition& problem) {
   std::sort(slowdowns.begin(), slowdowns.end(), std::greater<>());
   double bytes = 0;
   for (const std::int64_t of_item : problem.bytes) bytes += static_cast<double>(of_item);
-  auto list = weighings(problem.dimensions);
+  auto list = weight_sets(problem.dimensions);
   for (std::size_t k = 0; k < problem.dimensions; ++k) {
     list.emplace_back(problem.dimensions, 0.0)[k] = 1;
   }
@@ -337,7 +339,7 @@ double memory_bound(const Partition& problem) {
   }
   const std::vector<double> rates = best_rates(problem);
   double best = 0;
-  std::size_t end = order.size();  // items before it do not fit beside the j-th
+  std::size_t end = order.size();  // items before `end` do not fit beside the j-th
   for (std::size_t j = 1; j <= order.size(); ++j) {
     const std::int64_t room = problem.bytes_cap - problem.bytes[order[j - 1]];
     if (problem.bytes[order[j - 1]] <= room) break;

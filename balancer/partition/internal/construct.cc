@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "balancer/partition/internal/improve.h"
+#include "balancer/partition/internal/local_search.h"
 
 namespace isocost {
 namespace {
@@ -30,11 +30,11 @@ std::vector<std::uint32_t> largest_first(const Partition& problem) {
   return descending_by(keys);
 }
 
-// Bins are kept in blocks. A block's smallest loads tell how good its best bin can be, so that only
-// a few blocks are looked into for an item; the decisions are those of looking at every bin.
-class Greedy {
+// Bins are kept in blocks. A block's smallest loads bound the score of its best bin, so that only a
+// few blocks are searched for an item. The decisions equal those of a search over all bins.
+class Lpt {
  public:
-  explicit Greedy(const Partition& problem)
+  explicit Lpt(const Partition& problem)
       : problem_(problem),
         blocks_((problem.bins + kBlock - 1) / kBlock),
         loads_(problem.dimensions * problem.bins, 0.0),
@@ -53,11 +53,11 @@ class Greedy {
   std::optional<Bins> run() {
     std::size_t remaining = problem_.items();
     for (const std::uint32_t item : largest_first(problem_)) {
-      // Once as many items are left as bins miss, they may only go there.
+      // Once only as many items are left as bins need, they may only go to those bins.
       only_missing_ = remaining == missing_;
       const std::size_t bin = best_bin(item);
       if (bin == kNone) return std::nullopt;
-      place(item, bin);
+      assign(item, bin);
       --remaining;
     }
     for (auto& bin : bins_) std::sort(bin.begin(), bin.end());
@@ -67,14 +67,14 @@ class Greedy {
  private:
   static constexpr std::size_t kBlock = 16;
 
-  // A bin with the item in it: the largest load, then the sum of squares, then the index.
+  // A bin with the item added. Ranked by the largest load, the sum of squares, then the index.
   struct Choice {
     std::size_t bin = kNone;
     double score = std::numeric_limits<double>::infinity();
     double squares = 0;
   };
 
-  // What no bin of a block can be below. Dimension by dimension, so that it vectorises.
+  // Lower bounds on the scores of each block's bins. Looped by dimension so that it vectorises.
   void score_blocks(const double* cost) {
     std::fill(block_scores_.begin(), block_scores_.end(), 0.0);
     std::fill(block_squares_.begin(), block_squares_.end(), 0.0);
@@ -102,22 +102,22 @@ class Greedy {
       }
     }
     Choice best;
-    look_into(first, item, best);
+    search_block(first, item, best);
     for (std::size_t i = 0; i < blocks_; ++i) {
       if (block_scores_[i] <= best.score && i != first && may_win(i, best)) {
-        look_into(i, item, best);
+        search_block(i, item, best);
       }
     }
     return best.bin;
   }
 
-  // Bins are often alike, above all while they are empty: then squares and indexes decide.
+  // Bins often have equal loads, for example while they are empty: then squares and indexes decide.
   bool may_win(std::size_t block, const Choice& best) const {
     return block_scores_[block] < best.score || block_squares_[block] < best.squares ||
            (block_squares_[block] == best.squares && block * kBlock < best.bin);
   }
 
-  void look_into(std::size_t block, std::uint32_t item, Choice& best) const {
+  void search_block(std::size_t block, std::uint32_t item, Choice& best) const {
     const double* cost = problem_.cost(item);
     const std::size_t end = std::min((block + 1) * kBlock, problem_.bins);
     for (std::size_t b = block * kBlock; b < end; ++b) {
@@ -139,7 +139,7 @@ class Greedy {
     return problem_.bytes_of(item) <= problem_.bytes_cap - used_bytes_[bin];
   }
 
-  void place(std::uint32_t item, std::size_t bin) {
+  void assign(std::uint32_t item, std::size_t bin) {
     const std::size_t block = bin / kBlock;
     const std::size_t end = std::min((block + 1) * kBlock, problem_.bins);
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
@@ -158,17 +158,18 @@ class Greedy {
   const Partition& problem_;
   std::size_t blocks_;
   std::vector<double> loads_;            // [bin][dimension]
-  std::vector<double> block_loads_;      // [dimension][block], the smallest of its bins
-  std::vector<double> block_slowdowns_;  // the fastest of its bins
+  std::vector<double> block_loads_;      // [dimension][block], smallest load of its bins
+  std::vector<double> block_slowdowns_;  // smallest slowdown of its bins
   std::vector<double> block_scores_;
   std::vector<double> block_squares_;
   std::vector<std::int64_t> used_bytes_;
   Bins bins_;
-  std::size_t missing_;  // items that bins need to reach min_items
+  std::size_t missing_;  // number of items that bins still need to reach min_items
   bool only_missing_ = false;
 };
 
-// First fit may leave bins empty; there are at least as many items as bins, so others give one.
+// First fit may leave bins empty. There are at least as many items as bins, so other bins can give
+// one.
 void fill_empty(Bins& bins) {
   std::size_t donor = 0;
   for (auto& bin : bins) {
@@ -181,7 +182,7 @@ void fill_empty(Bins& bins) {
 
 }  // namespace
 
-std::optional<Bins> greedy_bins(const Partition& problem) { return Greedy(problem).run(); }
+std::optional<Bins> lpt_bins(const Partition& problem) { return Lpt(problem).run(); }
 
 std::optional<Bins> first_fit_bins(const Partition& problem) {
   if (problem.bytes.empty() || problem.min_items > 1) return std::nullopt;
@@ -204,7 +205,7 @@ std::optional<Bins> packed_bins(const Partition& problem) {
   if (problem.bytes.empty()) return std::nullopt;
   const std::vector<double> sizes(problem.bytes.begin(), problem.bytes.end());
   const Partition packing{.bins = problem.bins, .min_items = problem.min_items, .costs = sizes};
-  auto bins = greedy_bins(packing);
+  auto bins = lpt_bins(packing);
   if (!bins) return std::nullopt;
   const auto cap = static_cast<double>(problem.bytes_cap);
   improve_bins(packing,
@@ -218,7 +219,7 @@ std::optional<Bins> packed_bins(const Partition& problem) {
 }
 
 std::optional<Bins> construct_bins(const Partition& problem) {
-  if (auto bins = greedy_bins(problem)) return bins;
+  if (auto bins = lpt_bins(problem)) return bins;
   if (auto bins = first_fit_bins(problem)) return bins;
   return packed_bins(problem);
 }

@@ -6,20 +6,20 @@
 
 namespace isocost {
 
-/// LPT for vectors: items in descending order of their largest dimension, each into the bin whose
-/// largest load it leaves smallest. Nothing where an item finds no bin under the cap.
-/// O(items·bins).
-std::optional<Bins> greedy_bins(const Partition& problem);
+/// Longest processing time first for vectors: takes items in descending order of their largest
+/// dimension and puts each into the bin whose largest load stays smallest. Returns nothing if an
+/// item fits no bin under the cap. O(items·bins).
+std::optional<Bins> lpt_bins(const Partition& problem);
 
-/// First-fit-decreasing by bytes, which packs tighter; costs are left to the local search. Nothing
-/// where it does not fit either, or min_items is above one.
+/// First-fit-decreasing by bytes, which packs more tightly and ignores costs. Returns nothing if an
+/// item fits no bin, if there is no cap, or if min_items is above one.
 std::optional<Bins> first_fit_bins(const Partition& problem);
 
-/// Packs by bytes alone with all that the search can do: for caps that leave little room. Nothing
-/// where that fails, too.
+/// Packs by bytes alone with LPT and the local search, for caps that leave little room. Returns
+/// nothing if no packing is found.
 std::optional<Bins> packed_bins(const Partition& problem);
 
-/// Greedy; first fit where greedy finds no room; packed where that finds none.
+/// Tries lpt_bins, then first_fit_bins, then packed_bins, until one finds room.
 std::optional<Bins> construct_bins(const Partition& problem);
 
 }  // namespace isocost

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "balancer/partition/internal/assignment_ilp.h"
-#include "balancer/partition/internal/enumerate.h"
+#include "balancer/partition/internal/enumeration.h"
 
 namespace isocost {
 namespace {
 
-// A node of the ILP is a linear program; so many nodes of the enumeration take no longer.
+// One node of the ILP is a linear program, which takes as long as this many enumeration nodes.
 constexpr std::int64_t kNodesPerIlpNode = 100;
 constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
 

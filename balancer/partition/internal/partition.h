@@ -14,17 +14,18 @@ inline constexpr std::int64_t kNoCap = std::numeric_limits<std::int64_t>::max();
 /// bins[b] lists items in ascending order.
 using Bins = std::vector<std::vector<std::uint32_t>>;
 
-/// The core problem: items with vector costs into bins, so that the largest load of any bin in any
-/// dimension is small. Bins are alike but for their slowdowns. A view: the caller keeps the arrays
-/// alive. Checked before: costs finite and >= 0, no item above the cap, items >= bins * min_items.
+/// The core problem: items with vector costs are divided into bins so that the largest load of any
+/// bin in any dimension is small. Bins differ only in their slowdowns. A view: the arrays belong to
+/// the caller and must outlive it. Preconditions: costs are finite and >= 0, no item exceeds the
+/// cap, items >= bins * min_items.
 struct Partition {
   std::size_t dimensions = 1;
   std::size_t bins = 1;
-  std::size_t min_items = 1;  ///< Each bin holds at least so many.
+  std::size_t min_items = 1;  ///< The fewest items that each bin must hold.
   std::span<const double> costs = {};
-  std::span<const std::int64_t> bytes = {};  ///< Empty where there is no cap.
+  std::span<const std::int64_t> bytes = {};  ///< Empty: no cap.
   std::int64_t bytes_cap = kNoCap;
-  std::span<const double> slowdowns = {};  ///< [bins], multiplies a bin's load; empty: all 1.
+  std::span<const double> slowdowns = {};  ///< [bins], the factor on a bin's load; empty: all 1.
 
   std::size_t items() const { return costs.size() / dimensions; }
   const double* cost(std::size_t item) const { return &costs[item * dimensions]; }
@@ -32,12 +33,12 @@ struct Partition {
   std::int64_t bytes_of(std::size_t item) const { return bytes.empty() ? 0 : bytes[item]; }
 };
 
-/// The largest load, summed item by item in ascending order and then multiplied by the bin's
-/// slowdown: the one order in which every part of the balancer sums, so that equal plans have equal
+/// Returns the largest load: costs are summed in ascending order of items and then multiplied by
+/// the bin's slowdown. Every part of the balancer sums in this order, so equal plans have equal
 /// makespans to the last bit.
 double makespan_of(const Partition& problem, const Bins& bins);
 
-/// True where every item lies in exactly one bin, and counts and cap are kept.
+/// Returns whether every item is in exactly one bin and item counts and the cap are kept.
 bool is_feasible(const Partition& problem, const Bins& bins);
 
 }  // namespace isocost

@@ -9,13 +9,13 @@
 namespace isocost {
 namespace {
 
-// Room is granted this much too large, so that rounding never makes a bound too high.
+// Room is overestimated by this fraction, so that rounding never makes a bound too high.
 constexpr double kSlack = 1e-12;
 constexpr int kHalvings = 64;
-// That more items than this share a bin says hardly more than the mean does.
+// If more items than this share a bin, the bound is hardly stronger than the mean.
 constexpr std::size_t kMostShared = 32;
 
-// Bins of one slowdown are asked once.
+// Bins of equal slowdown are evaluated once.
 struct SlowdownClass {
   double slowdown;
   std::size_t bins;
@@ -33,8 +33,8 @@ std::vector<SlowdownClass> classes_of(std::span<const double> slowdowns) {
   return classes;
 }
 
-// The largest makespan, to rounding, at which `has_room` is false; 0 where it never is. Monotone:
-// more time is never less room. `low` must be 0 or without room.
+// Returns the largest makespan, up to rounding, at which `has_room` is false, or 0 if it never is.
+// `has_room` must be monotone; it must be false at `low`, or `low` must be 0.
 double last_without_room(double low, double high, const std::function<bool(double)>& has_room) {
   for (int i = 0; i < kHalvings && low < high * (1 - 1e-15); ++i) {
     const double middle = low + (high - low) / 2;
@@ -43,14 +43,15 @@ double last_without_room(double low, double high, const std::function<bool(doubl
   return low;
 }
 
-// A makespan at which everything fits into any one bin.
+// A makespan at which all items fit into any one bin.
 double ample(const std::vector<double>& descending, const std::vector<SlowdownClass>& classes) {
   double sum = 0;
   for (const double cost : descending) sum += cost;
   return 2 * sum * classes.back().slowdown;
 }
 
-// Whether the j largest items have room. needs[c]: what a bin with c of them holds at least.
+// Whether the bins have room for the `items` largest items. needs[c]: the least load of a bin that
+// holds c of them.
 bool has_room_for(std::size_t items, const std::vector<double>& needs,
                   const std::vector<SlowdownClass>& classes, double makespan) {
   std::size_t room = 0;
@@ -63,8 +64,8 @@ bool has_room_for(std::size_t items, const std::vector<double>& needs,
   return room >= items;
 }
 
-// needs[c] for the j largest items: the c smallest of them, and the smallest of all for the rest of
-// min_items. smallest[n]: the sum of the n smallest items.
+// Returns needs[c] for the j largest items: the c smallest of them, plus the smallest items overall
+// that complete min_items. smallest[n]: the sum of the n smallest items.
 std::vector<double> needs_of(const std::vector<double>& descending, std::size_t j,
                              const std::vector<double>& smallest, std::size_t min_items) {
   std::vector<double> needs;
@@ -72,7 +73,7 @@ std::vector<double> needs_of(const std::vector<double>& descending, std::size_t 
   for (std::size_t c = 0; c <= j; ++c) {
     if (c > 0) sum += descending[j - c];
     needs.push_back(sum + smallest[min_items > c ? min_items - c : 0]);
-    // Rounding must not make the row fall.
+    // Keep the sequence ascending despite rounding.
     if (c > 0) needs[c] = std::max(needs[c], needs[c - 1]);
   }
   return needs;

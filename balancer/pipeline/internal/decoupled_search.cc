@@ -6,14 +6,15 @@
 namespace isocost {
 namespace {
 
-// Steps back of up to this share of the step are allowed when a search starts, none at its end.
+// Deteriorations of up to this share of the step are accepted when a search starts, none at its
+// end.
 constexpr double kFirstStepBack = 2e-3;
-// Samples so near in the order of LLM seconds count as alike.
-constexpr std::size_t kAlike = 12;
+// Samples this close in the order of LLM seconds count as similar.
+constexpr std::size_t kSimilar = 12;
 
-// The replica that has finished first after it has taken the sample, too.
-std::size_t first_done(const std::vector<double>& busy, const std::vector<double>& slowdowns,
-                       double seconds) {
+// Returns the replica that would finish the sample first.
+std::size_t first_to_finish(const std::vector<double>& busy, const std::vector<double>& slowdowns,
+                            double seconds) {
   std::size_t best = 0;
   for (std::size_t e = 1; e < busy.size(); ++e) {
     if (busy[e] + seconds * slowdowns[e] < busy[best] + seconds * slowdowns[best]) best = e;
@@ -30,11 +31,11 @@ std::vector<std::uint32_t> even_intervals(std::size_t numbers, std::size_t width
 }
 
 void couple_encoders(const PipelineModel& model, DecoupledChoice& choice) {
-  choice.interval_of = even_intervals(model.places(), 1);
-  for (std::size_t place = 0; place < choice.bins.size(); ++place) {
-    for (const std::uint32_t sample : choice.bins[place]) {
+  choice.interval_of = even_intervals(model.slots(), 1);
+  for (std::size_t llm_slot = 0; llm_slot < choice.bins.size(); ++llm_slot) {
+    for (const std::uint32_t sample : choice.bins[llm_slot]) {
       choice.encoder_of[sample] =
-          static_cast<std::uint32_t>(number_of_place(model, place) % model.encoder.replicas);
+          static_cast<std::uint32_t>(number_of_llm_slot(model, llm_slot) % model.encoder.replicas);
     }
   }
 }
@@ -44,22 +45,23 @@ void deal_to_encoders(const PipelineModel& model, std::span<const SampleCost> sa
   std::vector<double> busy(model.encoder.replicas, 0.0);
   std::vector<double> slowdowns = model.encoder.replica_slowdowns();
   slowdowns.resize(model.encoder.replicas, 1);
-  std::vector<std::uint32_t> together;
+  std::vector<std::uint32_t> interval_samples;
   const auto& intervals = choice.interval_of;
   for (std::size_t number = 0; number < intervals.size(); ++number) {
-    for (const std::uint32_t sample : choice.bins[place_of_number(model, number)]) {
-      if (samples[sample].encoder_units > 0) together.push_back(sample);
+    for (const std::uint32_t sample : choice.bins[llm_slot_of_number(model, number)]) {
+      if (samples[sample].encoder_units > 0) interval_samples.push_back(sample);
     }
     if (number + 1 < intervals.size() && intervals[number + 1] == intervals[number]) continue;
-    std::stable_sort(together.begin(), together.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return samples[a].encoder_s > samples[b].encoder_s;
-    });
-    for (const std::uint32_t sample : together) {
-      const std::size_t replica = first_done(busy, slowdowns, samples[sample].encoder_s);
+    std::stable_sort(interval_samples.begin(), interval_samples.end(),
+                     [&](std::uint32_t a, std::uint32_t b) {
+                       return samples[a].encoder_s > samples[b].encoder_s;
+                     });
+    for (const std::uint32_t sample : interval_samples) {
+      const std::size_t replica = first_to_finish(busy, slowdowns, samples[sample].encoder_s);
       busy[replica] += samples[sample].encoder_s * slowdowns[replica];
       choice.encoder_of[sample] = static_cast<std::uint32_t>(replica);
     }
-    together.clear();
+    interval_samples.clear();
   }
 }
 
@@ -74,55 +76,51 @@ DecoupledSearch::DecoupledSearch(DecoupledStep& step, DecoupledChoice choice)
   std::stable_sort(by_llm_.begin(), by_llm_.end(), [&](std::uint32_t a, std::uint32_t b) {
     return samples[a].llm_s < samples[b].llm_s;
   });
-  llm_rank_.resize(samples.size());
-  for (std::uint32_t i = 0; i < by_llm_.size(); ++i) llm_rank_[by_llm_[i]] = i;
-  place_of_.resize(samples.size());
-  index_places();
+  llm_slot_of_.resize(samples.size());
+  index_llm_slots();
   step_->write_all(choice_);
-  score_ = step_->look(choice_);
+  score_ = step_->evaluate(choice_);
 }
 
-void DecoupledSearch::index_places() {
-  for (std::size_t place = 0; place < choice_.bins.size(); ++place) {
-    for (const std::uint32_t sample : choice_.bins[place]) {
-      place_of_[sample] = static_cast<std::uint32_t>(place);
+void DecoupledSearch::index_llm_slots() {
+  for (std::size_t llm_slot = 0; llm_slot < choice_.bins.size(); ++llm_slot) {
+    for (const std::uint32_t sample : choice_.bins[llm_slot]) {
+      llm_slot_of_[sample] = static_cast<std::uint32_t>(llm_slot);
     }
   }
 }
 
-bool DecoupledSearch::offer(const DecoupledChoice& choice) {
+void DecoupledSearch::offer(const DecoupledChoice& choice) {
   step_->write_all(choice);
-  const DecoupledScore score = step_->look(choice);
-  const bool better = score < score_;
-  if (better) {
+  const DecoupledScore score = step_->evaluate(choice);
+  if (score < score_) {
     score_ = score;
     choice_ = choice;
-    index_places();
+    index_llm_slots();
   }
   step_->write_all(choice_);
-  return better;
 }
 
 void DecoupledSearch::begin_change(std::size_t a, std::size_t b) {
   changed_bins_ = true;
-  places_ = {a, b};
-  for (const std::size_t i : {0, 1}) bins_before_[i] = choice_.bins[places_[i]];
+  changed_slots_ = {a, b};
+  for (const std::size_t i : {0, 1}) bins_before_[i] = choice_.bins[changed_slots_[i]];
 }
 
 void DecoupledSearch::end_change() {
-  for (const std::size_t place : places_) {
-    std::sort(choice_.bins[place].begin(), choice_.bins[place].end());
-    for (const std::uint32_t sample : choice_.bins[place]) {
-      place_of_[sample] = static_cast<std::uint32_t>(place);
+  for (const std::size_t llm_slot : changed_slots_) {
+    std::sort(choice_.bins[llm_slot].begin(), choice_.bins[llm_slot].end());
+    for (const std::uint32_t sample : choice_.bins[llm_slot]) {
+      llm_slot_of_[sample] = static_cast<std::uint32_t>(llm_slot);
     }
-    step_->write(choice_, place);
+    step_->write(choice_, llm_slot);
   }
 }
 
 bool DecoupledSearch::change_bins(Random& random) {
-  const std::size_t places = choice_.bins.size();
-  const std::size_t a = random.below(places);
-  const std::size_t b = (a + 1 + random.below(places - 1)) % places;
+  const std::size_t llm_slots = choice_.bins.size();
+  const std::size_t a = random.below(llm_slots);
+  const std::size_t b = (a + 1 + random.below(llm_slots - 1)) % llm_slots;
   const std::uint64_t kind = random.below(4);
   auto& from = choice_.bins[a];
   auto& to = choice_.bins[b];
@@ -141,13 +139,13 @@ bool DecoupledSearch::change_bins(Random& random) {
   return true;
 }
 
-bool DecoupledSearch::swap_alike(Random& random) {
+bool DecoupledSearch::swap_similar(Random& random) {
   const std::size_t at = random.below(by_llm_.size());
-  const std::size_t other = std::min(by_llm_.size() - 1, at + 1 + random.below(kAlike));
+  const std::size_t other = std::min(by_llm_.size() - 1, at + 1 + random.below(kSimilar));
   const std::uint32_t one = by_llm_[at];
   const std::uint32_t two = by_llm_[other];
-  const std::uint32_t a = place_of_[one];
-  const std::uint32_t b = place_of_[two];
+  const std::uint32_t a = llm_slot_of_[one];
+  const std::uint32_t b = llm_slot_of_[two];
   if (a == b) return false;
   begin_change(a, b);
   std::replace(choice_.bins[a].begin(), choice_.bins[a].end(), one, two);
@@ -180,28 +178,28 @@ bool DecoupledSearch::change(Random& random) {
     case 1:
       return choice_.bins.size() > 1 && change_bins(random);
     default:
-      return swap_alike(random);
+      return swap_similar(random);
   }
 }
 
-void DecoupledSearch::take_back() {
+void DecoupledSearch::undo_change() {
   for (const auto& [sample, replica] : encoders_before_) choice_.encoder_of[sample] = replica;
   if (!changed_bins_) return;
-  for (const std::size_t i : {0, 1}) choice_.bins[places_[i]] = std::move(bins_before_[i]);
+  for (const std::size_t i : {0, 1}) choice_.bins[changed_slots_[i]] = std::move(bins_before_[i]);
   end_change();
 }
 
-void DecoupledSearch::improve(std::int64_t looks, Random& random) {
+void DecoupledSearch::improve(std::int64_t evaluations, Random& random) {
   DecoupledScore best = score_;
   DecoupledChoice best_choice = choice_;
-  for (std::int64_t i = 0; i < looks; ++i) {
+  for (std::int64_t i = 0; i < evaluations; ++i) {
     if (!change(random)) continue;
-    const double left = 1 - static_cast<double>(i) / static_cast<double>(looks);
+    const double left = 1 - static_cast<double>(i) / static_cast<double>(evaluations);
     DecoupledScore most = score_;
     most.step_s += best.step_s * kFirstStepBack * left * left * random.uniform();
-    const DecoupledScore found = step_->look(choice_);
+    const DecoupledScore found = step_->evaluate(choice_);
     if (most < found) {
-      take_back();
+      undo_change();
       continue;
     }
     score_ = found;
@@ -212,22 +210,22 @@ void DecoupledSearch::improve(std::int64_t looks, Random& random) {
   }
   choice_ = std::move(best_choice);
   score_ = best;
-  index_places();
+  index_llm_slots();
   step_->write_all(choice_);
 }
 
-void DecoupledSearch::save_feeds(std::int64_t looks) {
+void DecoupledSearch::save_feeds(std::int64_t evaluations) {
   const std::span<const SampleCost> samples = step_->samples();
   for (const auto& bin : choice_.bins) {
-    for (std::size_t i = 0; i < bin.size() && looks > 0; ++i) {
+    for (std::size_t i = 0; i < bin.size() && evaluations > 0; ++i) {
       if (samples[bin[i]].encoder_units <= 0) continue;
-      for (std::size_t j = 0; j < i && looks > 0; ++j) {
+      for (std::size_t j = 0; j < i && evaluations > 0; ++j) {
         const std::uint32_t from = choice_.encoder_of[bin[i]];
         const std::uint32_t to = choice_.encoder_of[bin[j]];
         if (samples[bin[j]].encoder_units <= 0 || from == to) continue;
         choice_.encoder_of[bin[i]] = to;
-        --looks;
-        const DecoupledScore found = step_->look(choice_);
+        --evaluations;
+        const DecoupledScore found = step_->evaluate(choice_);
         if (found < score_) {
           score_ = found;
         } else {

@@ -12,18 +12,19 @@
 
 namespace isocost {
 
-/// [numbers]: intervals of `width` each.
+/// Returns intervals of `width` consecutive numbers each: [numbers].
 std::vector<std::uint32_t> even_intervals(std::size_t numbers, std::size_t width);
 
-/// Deals each interval's samples, the longest first, to the encoder replica that has least to do
-/// so far: replicas keep abreast of each other at every point of the step.
+/// Assigns each interval's samples, the longest first, to the encoder replica with the least work
+/// so far. Replicas thus have equal progress at every point of the step.
 void deal_to_encoders(const PipelineModel& model, std::span<const SampleCost> samples,
                       DecoupledChoice& choice);
 
-/// Each microbatch's samples to the replica that coupled_feeds name.
+/// Assigns each microbatch's samples to the encoder replica given by coupled_feeds.
 void couple_encoders(const PipelineModel& model, DecoupledChoice& choice);
 
-/// The best choice so far, and the search for a better one. `step` stays with the caller.
+/// Holds the best choice so far and searches for a better one. `step` belongs to the caller and
+/// must outlive this object.
 class DecoupledSearch {
  public:
   DecoupledSearch(DecoupledStep& step, DecoupledChoice choice);
@@ -31,35 +32,35 @@ class DecoupledSearch {
   const DecoupledChoice& choice() const { return choice_; }
   const DecoupledScore& score() const { return score_; }
 
-  /// Takes a choice where it is better; true then.
-  bool offer(const DecoupledChoice& choice);
-  /// Local search with so many looks: swaps of whole microbatches, moves and swaps of samples
-  /// between LLM microbatches (also of samples that take the LLM as long, so that only the
-  /// encoder's work moves) and between encoder replicas. Small steps back are allowed at first.
-  void improve(std::int64_t looks, Random& random);
-  /// Brings a microbatch's samples onto fewer encoder replicas where the step gets no longer.
-  void save_feeds(std::int64_t looks);
+  /// Adopts `choice` if its score is better.
+  void offer(const DecoupledChoice& choice);
+  /// Local search with up to `evaluations` simulator evaluations. Changes are swaps of whole
+  /// microbatches, moves and swaps of samples between LLM microbatches (including swaps of samples
+  /// with similar LLM seconds, which move encoder work only), and moves between encoder replicas.
+  /// Small deteriorations are accepted at first.
+  void improve(std::int64_t evaluations, Random& random);
+  /// Moves a microbatch's samples to fewer encoder replicas if the step does not become longer.
+  void save_feeds(std::int64_t evaluations);
 
  private:
-  void index_places();
+  void index_llm_slots();
   bool change(Random& random);
   bool change_encoders(Random& random);
   bool change_bins(Random& random);
-  bool swap_alike(Random& random);
+  bool swap_similar(Random& random);
   void begin_change(std::size_t a, std::size_t b);
   void end_change();
-  void take_back();
+  void undo_change();
 
   DecoupledStep* step_;
   DecoupledChoice choice_;
   DecoupledScore score_;
   std::vector<std::uint32_t> with_media_;
-  std::vector<std::uint32_t> by_llm_;    ///< Samples in ascending order of LLM seconds ...
-  std::vector<std::uint32_t> llm_rank_;  ///< ... and where in it a sample is.
-  std::vector<std::uint32_t> place_of_;  ///< [samples]
-  // What the last change was made from.
+  std::vector<std::uint32_t> by_llm_;       ///< Samples in ascending order of LLM seconds.
+  std::vector<std::uint32_t> llm_slot_of_;  ///< [samples]
+  // The state before the last change.
   bool changed_bins_ = false;
-  std::array<std::size_t, 2> places_ = {};
+  std::array<std::size_t, 2> changed_slots_ = {};
   std::array<std::vector<std::uint32_t>, 2> bins_before_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> encoders_before_;
 };

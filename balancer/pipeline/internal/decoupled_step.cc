@@ -22,19 +22,19 @@ Result<DecoupledStep> DecoupledStep::create(const PipelineModel& model,
   DecoupledStep step(model, samples, caps);
   step.split_ = model.schedule == Schedule::kZbH1;
   ISOCOST_TRY(step.learn_moves());
-  const std::size_t places = model.places();
-  const std::size_t rows = places * model.llm.shares.size();
+  const std::size_t llm_slots = model.slots();
+  const std::size_t rows = llm_slots * model.llm.shares.size();
   step.llm_seconds_.resize(rows * kKinds);
   step.llm_delays_.resize(rows);
   step.llm_bytes_.resize(rows);
   step.llm_ends_.resize(model.llm.replicas * step.moves_.size());
   step.llm_next_.resize(model.llm.replicas);
-  step.ready_.resize(places);
-  step.missing_.resize(places);
-  step.gradient_.resize(places);
-  step.most_slots_ = places;
+  step.ready_.resize(llm_slots);
+  step.missing_.resize(llm_slots);
+  step.gradient_.resize(llm_slots);
+  step.most_slots_ = llm_slots;
   const std::size_t encoders = model.encoder.replicas;
-  step.slots_.resize(encoders * places);
+  step.slots_.resize(encoders * llm_slots);
   step.slot_count_.resize(encoders);
   step.open_.resize(encoders);
   step.encoder_passes_.resize(step.slots_.size() * model.encoder.stages);
@@ -45,13 +45,14 @@ Result<DecoupledStep> DecoupledStep::create(const PipelineModel& model,
   return step;
 }
 
-// The LLM's part of a pipeline of one replica each: all replicas run the same.
+// Learns the LLM's moves from a pipeline with one replica of each module: all replicas run the same
+// moves.
 Status DecoupledStep::learn_moves() {
   PipelineModel one = *model_;
   one.encoder.replicas = one.llm.replicas = 1;
   one.encoder.slowdowns.clear();
   one.llm.slowdowns.clear();
-  const std::vector<SampleCost> nothing(one.places());
+  const std::vector<SampleCost> nothing(one.slots());
   const PipelineStep shape = make_step(one, nothing);
   ISOCOST_ASSIGN(const PipelineGraph graph, PipelineGraph::build(shape));
   const std::size_t chunks = one.llm.shares.size();
@@ -88,14 +89,14 @@ Status DecoupledStep::learn_moves() {
   return {};
 }
 
-void DecoupledStep::write(const DecoupledChoice& choice, std::size_t place) {
+void DecoupledStep::write(const DecoupledChoice& choice, std::size_t llm_slot) {
   SampleCost load;
-  for (const std::uint32_t sample : choice.bins[place]) load += samples_[sample];
+  for (const std::uint32_t sample : choice.bins[llm_slot]) load += samples_[sample];
   const std::span<StagePass> passes(scratch_);
   llm_passes(*model_, load, passes);
-  slow_down(passes, model_->llm, place / model_->microbatches);
+  slow_down(passes, model_->llm, llm_slot / model_->microbatches);
   for (std::size_t c = 0; c < passes.size(); ++c) {
-    const std::size_t row = place * passes.size() + c;
+    const std::size_t row = llm_slot * passes.size() + c;
     double* const seconds = &llm_seconds_[row * kKinds];
     seconds[kForward] = passes[c].forward_s;
     seconds[kBackward] = split_ ? passes[c].backward_s : passes[c].backward_s + passes[c].weights_s;
@@ -106,19 +107,20 @@ void DecoupledStep::write(const DecoupledChoice& choice, std::size_t place) {
 }
 
 void DecoupledStep::write_all(const DecoupledChoice& choice) {
-  for (std::size_t place = 0; place < choice.bins.size(); ++place) write(choice, place);
+  for (std::size_t llm_slot = 0; llm_slot < choice.bins.size(); ++llm_slot) write(choice, llm_slot);
 }
 
-// Samples in the order in which the LLM needs them, each to the open slot of its replica.
+// Appends samples, in the order in which the LLM needs them, to the open slot of their replica.
+// Returns whether every replica has a slot.
 bool DecoupledStep::fill_slots(const DecoupledChoice& choice) {
   std::fill(slot_count_.begin(), slot_count_.end(), 0);
   std::fill(open_.begin(), open_.end(), kNoInterval);
   std::fill(missing_.begin(), missing_.end(), 0);
   feeds_ = 0;
   for (std::size_t number = 0; number < choice.interval_of.size(); ++number) {
-    const std::size_t place = place_of_number(*model_, number);
+    const std::size_t llm_slot = llm_slot_of_number(*model_, number);
     const auto microbatch = narrow(number / model_->llm.replicas);
-    for (const std::uint32_t sample : choice.bins[place]) {
+    for (const std::uint32_t sample : choice.bins[llm_slot]) {
       if (samples_[sample].encoder_units <= 0) continue;
       const std::uint32_t replica = choice.encoder_of[sample];
       if (open_[replica] != choice.interval_of[number]) {
@@ -131,9 +133,9 @@ bool DecoupledStep::fill_slots(const DecoupledChoice& choice) {
       Slot& slot = slots_[replica * most_slots_ + slot_count_[replica] - 1];
       slot.load += samples_[sample];
       slot.last = microbatch;
-      if (slot.transfers.empty() || slot.transfers.back().place != place) {
-        slot.transfers.push_back({narrow(place), 0});
-        ++missing_[place];
+      if (slot.transfers.empty() || slot.transfers.back().llm_slot != llm_slot) {
+        slot.transfers.push_back({narrow(llm_slot), 0});
+        ++missing_[llm_slot];
         ++feeds_;
       }
       slot.transfers.back().delay += samples_[sample].llm_units;
@@ -175,8 +177,9 @@ bool DecoupledStep::run_forward(std::size_t replica, std::size_t stage) {
   if (caps_.encoder_bytes > 0) excess_ = std::max(excess_, mine.held - caps_.encoder_bytes);
   if (stage + 1 == model_->encoder.stages) {
     for (const Transfer& transfer : slot.transfers) {
-      --missing_[transfer.place];
-      ready_[transfer.place] = std::max(ready_[transfer.place], mine.free_at + transfer.delay);
+      --missing_[transfer.llm_slot];
+      ready_[transfer.llm_slot] =
+          std::max(ready_[transfer.llm_slot], mine.free_at + transfer.delay);
     }
   }
   return true;
@@ -194,8 +197,8 @@ bool DecoupledStep::run_backward(std::size_t replica, std::size_t stage) {
     start = std::max(start, backward_ends_[here + 1] + slot.delay);
   } else {
     for (const Transfer& transfer : slot.transfers) {
-      if (gradient_[transfer.place] < 0) return false;
-      start = std::max(start, gradient_[transfer.place] + transfer.delay);
+      if (gradient_[transfer.llm_slot] < 0) return false;
+      start = std::max(start, gradient_[transfer.llm_slot] + transfer.delay);
     }
   }
   const StagePass& pass = encoder_passes_[here];
@@ -215,7 +218,8 @@ bool DecoupledStep::run_weights(std::size_t replica, std::size_t stage) {
   return true;
 }
 
-// As GraphBuilder::encoder_program orders them; false where nothing could be run.
+// Runs passes in the order of GraphBuilder::encoder_program until one has to wait. Returns whether
+// a pass was run.
 bool DecoupledStep::run_encoder_stage(std::size_t replica, std::size_t stage) {
   EncoderStage& mine = stages_[replica * model_->encoder.stages + stage];
   const std::uint32_t count = slot_count_[replica];
@@ -237,9 +241,9 @@ bool DecoupledStep::run_encoder_stage(std::size_t replica, std::size_t stage) {
 
 bool DecoupledStep::run_llm(std::size_t replica) {
   const std::size_t chunks = model_->llm.shares.size();
-  const std::size_t first_place = replica * model_->microbatches;
-  const double* const seconds = &llm_seconds_[first_place * chunks * kKinds];
-  const double* const delays = &llm_delays_[first_place * chunks];
+  const std::size_t first_llm_slot = replica * model_->microbatches;
+  const double* const seconds = &llm_seconds_[first_llm_slot * chunks * kKinds];
+  const double* const delays = &llm_delays_[first_llm_slot * chunks];
   double* const ends = &llm_ends_[replica * moves_.size()];
   std::size_t next = llm_next_[replica];
   const std::size_t started = next;
@@ -248,11 +252,11 @@ bool DecoupledStep::run_llm(std::size_t replica) {
     double start = move.previous < 0 ? 0.0 : ends[move.previous];
     if (move.input >= 0) start = std::max(start, ends[move.input] + delays[move.delay]);
     if (move.takes_feeds) {
-      if (missing_[first_place + move.slot] > 0) break;
-      start = std::max(start, ready_[first_place + move.slot]);
+      if (missing_[first_llm_slot + move.slot] > 0) break;
+      start = std::max(start, ready_[first_llm_slot + move.slot]);
     }
     ends[next] = start + seconds[move.seconds];
-    if (move.gives_gradient) gradient_[first_place + move.slot] = ends[next];
+    if (move.gives_gradient) gradient_[first_llm_slot + move.slot] = ends[next];
   }
   llm_next_[replica] = next;
   return next != started;
@@ -292,7 +296,7 @@ std::int64_t DecoupledStep::llm_excess() const {
   return excess;
 }
 
-DecoupledScore DecoupledStep::look(const DecoupledChoice& choice) {
+DecoupledScore DecoupledStep::evaluate(const DecoupledChoice& choice) {
   DecoupledScore score{.excess_bytes = std::numeric_limits<std::int64_t>::max(),
                        .step_s = std::numeric_limits<double>::infinity()};
   if (!fill_slots(choice)) return score;
@@ -320,7 +324,7 @@ EncoderSlots DecoupledStep::slots(const DecoupledChoice& choice) const {
   EncoderSlots out(slot_count_.size());
   std::vector<std::uint32_t> open(out.size(), kNoInterval);
   for (std::size_t number = 0; number < choice.interval_of.size(); ++number) {
-    for (const std::uint32_t sample : choice.bins[place_of_number(*model_, number)]) {
+    for (const std::uint32_t sample : choice.bins[llm_slot_of_number(*model_, number)]) {
       if (samples_[sample].encoder_units <= 0) continue;
       const std::uint32_t replica = choice.encoder_of[sample];
       if (open[replica] != choice.interval_of[number]) out[replica].emplace_back();

@@ -11,23 +11,27 @@
 
 namespace isocost {
 
-/// What a search over decoupled plans decides. Microbatch m of LLM replica r runs as number
-/// m·replicas + r; an encoder slot holds those samples of a replica whose numbers lie in one
-/// interval, so slots come in the order of the LLM's microbatches whatever a search changes.
+/// The decisions of a search over decoupled plans. Microbatch m of LLM replica r has the number
+/// m·replicas + r. An encoder slot holds the samples of its replica whose numbers lie in one
+/// interval, so slots follow the order of the LLM's microbatches by construction.
+///
+/// An LLM slot is an index into MicrobatchBins (replica by replica); a number is the same
+/// microbatch in running order.
 struct DecoupledChoice {
   MicrobatchBins bins;
-  std::vector<std::uint32_t> encoder_of;   ///< [samples]: the encoder replica.
-  std::vector<std::uint32_t> interval_of;  ///< [numbers]: never descends.
+  std::vector<std::uint32_t> encoder_of;   ///< [samples]: encoder replica.
+  std::vector<std::uint32_t> interval_of;  ///< [numbers]: not descending.
 };
 
-inline std::size_t place_of_number(const PipelineModel& model, std::size_t number) {
+inline std::size_t llm_slot_of_number(const PipelineModel& model, std::size_t number) {
   return number % model.llm.replicas * model.microbatches + number / model.llm.replicas;
 }
-inline std::size_t number_of_place(const PipelineModel& model, std::size_t place) {
-  return place % model.microbatches * model.llm.replicas + place / model.microbatches;
+inline std::size_t number_of_llm_slot(const PipelineModel& model, std::size_t llm_slot) {
+  return llm_slot % model.microbatches * model.llm.replicas + llm_slot / model.microbatches;
 }
 
-/// First the bytes above the cap, then seconds, then transfers between encoder and LLM.
+/// Score of a decoupled plan: first the bytes above the cap, then seconds, then the number of
+/// transfers between encoder and LLM. Smaller is better.
 struct DecoupledScore {
   std::int64_t excess_bytes = 0;
   double step_s = 0;
@@ -39,8 +43,9 @@ struct DecoupledScore {
   }
 };
 
-/// `simulate` for steps whose feeds change from look to look: the same seconds to the last bit,
-/// without building a graph. `model` and `samples` stay with the caller.
+/// `simulate` for steps whose feeds change from one evaluation to the next: computes the same
+/// seconds to the last bit without building a graph. `model` and `samples` belong to the caller and
+/// must outlive this object.
 class DecoupledStep {
  public:
   /// Errors: those of PipelineModel::validate and `simulate`.
@@ -48,12 +53,13 @@ class DecoupledStep {
                                       std::span<const SampleCost> samples,
                                       const ActivationCaps& caps);
 
-  /// Takes in what a microbatch holds: after `choice.bins` has changed there.
-  void write(const DecoupledChoice& choice, std::size_t place);
+  /// Updates the passes of one microbatch after `choice.bins` has changed there.
+  void write(const DecoupledChoice& choice, std::size_t llm_slot);
   void write_all(const DecoupledChoice& choice);
-  /// The worst there is where an encoder replica has nothing to do.
-  DecoupledScore look(const DecoupledChoice& choice);
-  /// The slots of the last look's choice.
+  /// Simulates the step and returns its score; the worst possible score if an encoder replica has
+  /// no work.
+  DecoupledScore evaluate(const DecoupledChoice& choice);
+  /// Returns the encoder slots of the choice that was evaluated last.
   EncoderSlots slots(const DecoupledChoice& choice) const;
 
   std::span<const SampleCost> samples() const { return samples_; }
@@ -61,33 +67,33 @@ class DecoupledStep {
  private:
   static constexpr std::size_t kKinds = PassTable::kKinds;
 
-  /// An operation of an LLM replica's stages, in an order in which each follows what it waits for.
+  /// One pass of an LLM stage. Moves are ordered such that each follows the moves it waits for.
   struct Move {
     std::uint32_t seconds = 0;  ///< row × kinds + kind
     std::int32_t previous = -1;
     std::int32_t input = -1;
-    std::uint32_t delay = 0;  ///< The row whose output travels.
+    std::uint32_t delay = 0;  ///< Row whose output is transferred.
     std::uint32_t slot = 0;
     bool takes_feeds = false;
     bool gives_gradient = false;
   };
   struct Transfer {
-    std::uint32_t place = 0;
+    std::uint32_t llm_slot = 0;
     double delay = 0;
   };
   struct Slot {
     SampleCost load;
-    std::uint32_t first = 0;  ///< Microbatches that it feeds.
+    std::uint32_t first = 0;  ///< First and last microbatch that it feeds.
     std::uint32_t last = 0;
     std::vector<Transfer> transfers;
-    double delay = 0;  ///< From stage to stage.
+    double delay = 0;  ///< Transfer from stage to stage.
   };
-  /// Where a stage of an encoder replica stands in its program.
+  /// Progress of an encoder stage in its program.
   struct EncoderStage {
     std::uint32_t forward = 0;
     std::uint32_t backward = 0;
     std::uint32_t weights = 0;
-    std::uint32_t target = 0;  ///< Forward passes before the next backward one.
+    std::uint32_t target = 0;  ///< Forward passes that precede the next backward pass.
     double free_at = 0;
     std::int64_t held = 0;
   };
@@ -118,19 +124,19 @@ class DecoupledStep {
 
   std::vector<Move> moves_;
   std::vector<std::uint32_t> last_moves_;  ///< [LLM stages]
-  std::vector<std::uint32_t> taken_;       ///< [microbatches]: see GraphBuilder::taken_before.
-  std::vector<double> llm_seconds_;        ///< [places × chunks × kinds]
-  std::vector<double> llm_delays_;         ///< [places × chunks]
-  std::vector<std::int64_t> llm_bytes_;    ///< [places × chunks]
+  std::vector<std::uint32_t> taken_;       ///< [microbatches]: see taken_before.
+  std::vector<double> llm_seconds_;        ///< [LLM slots × chunks × kinds]
+  std::vector<double> llm_delays_;         ///< [LLM slots × chunks]
+  std::vector<std::int64_t> llm_bytes_;    ///< [LLM slots × chunks]
   std::vector<double> llm_ends_;           ///< [replicas × moves]
   std::vector<std::size_t> llm_next_;
-  std::vector<double> ready_;     ///< [places]: when the feeds are there ...
-  std::vector<int> missing_;      ///< ... and how many are not.
-  std::vector<double> gradient_;  ///< [places], negative: not yet.
+  std::vector<double> ready_;     ///< [LLM slots]: arrival of the latest feed.
+  std::vector<int> missing_;      ///< [LLM slots]: feeds that have not arrived.
+  std::vector<double> gradient_;  ///< [LLM slots]: end of the gradient, negative: not computed.
 
   std::size_t most_slots_ = 0;
   std::size_t feeds_ = 0;
-  std::vector<Slot> slots_;                ///< [encoder replicas × most]
+  std::vector<Slot> slots_;                ///< [encoder replicas × most_slots_]
   std::vector<std::uint32_t> slot_count_;  ///< [encoder replicas]
   std::vector<std::uint32_t> open_;        ///< [encoder replicas]: interval of the last slot
   std::vector<StagePass> encoder_passes_;  ///< [rows]

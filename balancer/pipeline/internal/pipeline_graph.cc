@@ -19,7 +19,7 @@ Error malformed(std::string message) {
 
 }  // namespace
 
-/// Puts the stages' programs together into one order, device by device as far as each can go.
+/// Merges the stages' programs into one order: each device in turn runs as far as it can.
 class GraphBuilder {
  public:
   explicit GraphBuilder(const PipelineStep& step) : step_(step) {}
@@ -101,7 +101,8 @@ class GraphBuilder {
       const Feed& feed = step_.feeds[i];
       if (feed.encoder_replica >= from_.size() || feed.slot >= from_[feed.encoder_replica].size() ||
           feed.llm_replica >= step_.llm.replicas() || feed.microbatch >= microbatches) {
-        return malformed("feed " + std::to_string(i) + " names a place that does not exist");
+        return malformed("feed " + std::to_string(i) +
+                         " refers to a slot or microbatch that does not exist");
       }
       into_[feed.llm_replica * microbatches + feed.microbatch].push_back(narrow(i));
       from_[feed.encoder_replica][feed.slot].push_back(narrow(i));
@@ -122,8 +123,8 @@ class GraphBuilder {
     return {};
   }
 
-  // An encoder stage runs a slot's backward pass once it has run ahead far enough that the LLM can
-  // give that slot's gradients back, and its later stages stay busy.
+  // An encoder stage runs a slot's backward pass only after it has run ahead far enough for the LLM
+  // to return that slot's gradients, and for the encoder's later stages to stay busy.
   Result<std::vector<Pass>> encoder_program(std::size_t replica, std::size_t stage,
                                             const std::vector<std::uint32_t>& taken) const {
     std::vector<FedMicrobatches> slots(from_[replica].size(), {.first = kNone});
@@ -170,13 +171,14 @@ class GraphBuilder {
     return done_[row * kKinds + static_cast<std::size_t>(kind)];
   }
 
-  // Places in PassTable's delays.
+  // Indices into PassTable's delays.
   static std::uint32_t output_delay(std::uint32_t row) { return 1 + row; }
   std::uint32_t feed_delay(std::uint32_t feed) const {
     return narrow(1 + done_.size() / kKinds) + feed;
   }
 
-  // Adds what the pass waits for to inputs_; false where some of it has not been placed yet.
+  // Adds the operations that the pass waits for to `inputs`. Returns false if one of them is not
+  // scheduled yet.
   bool add_inputs(const Device& device, const Pass& pass, std::size_t model_chunk,
                   std::vector<Input>& inputs) const {
     if (pass.kind == PassKind::kWeights) return true;
@@ -195,7 +197,7 @@ class GraphBuilder {
            add_feeds(device, pass, inputs);
   }
 
-  // The LLM's first chunk waits for encoder outputs, the encoder's last for their gradients.
+  // The LLM's first chunk waits for encoder outputs, the encoder's last chunk for their gradients.
   bool add_feeds(const Device& device, const Pass& pass, std::vector<Input>& inputs) const {
     const auto& feeds = device.encoder ? from_[device.replica][pass.slot]
                                        : into_[device.replica * step_.llm.slots(0) + pass.slot];
@@ -210,8 +212,8 @@ class GraphBuilder {
     return true;
   }
 
-  // Places the device's next pass; false where it has to wait.
-  bool place_next(std::size_t index, std::vector<Input>& inputs) {
+  // Schedules the device's next pass. Returns false if it has to wait.
+  bool schedule_next(std::size_t index, std::vector<Input>& inputs) {
     Device& device = devices_[index];
     const Pass& pass = device.program[device.next];
     const std::size_t model_chunk = pass.chunk * module(device.encoder).stages + device.stage;
@@ -243,7 +245,7 @@ class GraphBuilder {
     while (graph_.operations_.size() < total) {
       const std::size_t before = graph_.operations_.size();
       for (std::size_t d = 0; d < devices_.size(); ++d) {
-        while (devices_[d].next < devices_[d].program.size() && place_next(d, inputs)) {
+        while (devices_[d].next < devices_[d].program.size() && schedule_next(d, inputs)) {
         }
       }
       if (graph_.operations_.size() == before) return deadlock();
@@ -256,7 +258,7 @@ class GraphBuilder {
       if (device.next == device.program.size()) continue;
       return malformed(std::string(device.encoder ? "encoder" : "LLM") + " replica " +
                        std::to_string(device.replica) + " stage " + std::to_string(device.stage) +
-                       " waits for ever at microbatch " +
+                       " waits forever at microbatch " +
                        std::to_string(device.program[device.next].slot) +
                        ": an encoder slot comes later than the microbatch that needs it");
     }
@@ -291,7 +293,7 @@ double PipelineGraph::run(const PassTable& table, std::span<double> ends) const 
     ends[i] = start + table.seconds_[move.seconds];
   }
   double step_s = 0;
-  for (const std::uint32_t last : last_) {  // of a device: no operation of it ends later
+  for (const std::uint32_t last : last_) {  // no other operation of the device ends later
     const double reduce = operations_[last].encoder ? table.encoder_reduce_s_ : table.llm_reduce_s_;
     step_s = std::max(step_s, ends[last] + reduce);
   }

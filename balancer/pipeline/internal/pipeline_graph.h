@@ -9,8 +9,8 @@
 
 namespace isocost {
 
-/// Seconds and bytes of a step, apart from its structure: what changes when microbatches change
-/// places. What a run reads is worked out when a row is set, not in each run.
+/// Seconds and bytes of a step without its structure: the part that changes when microbatches are
+/// reordered. Values that a run reads are computed when a row is set.
 class PassTable {
  public:
   explicit PassTable(const PipelineStep& step);
@@ -20,30 +20,31 @@ class PassTable {
   void set_row(std::size_t row, const StagePass& pass);
   void set_feed(std::size_t feed, std::int64_t bytes);
 
-  static constexpr std::size_t kKinds = 3;  ///< Of passes.
+  static constexpr std::size_t kKinds = 3;  ///< Kinds of passes.
 
  private:
   friend class PipelineGraph;
 
   std::vector<StagePass> rows_;
   std::vector<double> seconds_;  ///< [rows × kinds]
-  std::vector<double> delays_;   ///< Nothing's, [rows] outputs', [feeds]
+  std::vector<double> delays_;   ///< 0, then [rows] for outputs, then [feeds].
   Link link_;
   double encoder_reduce_s_ = 0;
   double llm_reduce_s_ = 0;
   bool split_ = false;
 };
 
-/// A step's passes in an order in which each follows what it waits for. It depends on the schedule,
-/// the degrees and the feeds alone, never on seconds: built once, run for many orders.
+/// A step's passes, ordered such that each follows the passes it waits for. The order depends only
+/// on the schedule, the degrees and the feeds, never on seconds, so a graph is built once and run
+/// for many orders of microbatches.
 class PipelineGraph {
  public:
-  /// Errors: those of `simulate` but for seconds.
+  /// Errors: those of `simulate`, except for invalid seconds.
   static Result<PipelineGraph> build(const PipelineStep& step);
 
   struct Operation {
     std::uint32_t row = 0;
-    std::int32_t previous = -1;  ///< On the same device.
+    std::int32_t previous = -1;  ///< The operation before it on the same device.
     std::uint32_t device = 0;
     Pass pass;
     bool encoder = false;
@@ -52,21 +53,22 @@ class PipelineGraph {
   std::span<const Operation> operations() const { return operations_; }
   std::size_t devices() const { return devices_; }
 
-  /// The end of every operation into `ends` [operations]; returns when the step ends.
+  /// Writes the end of every operation into `ends` [operations] and returns the end of the step.
   double run(const PassTable& table, std::span<double> ends) const;
   double seconds(const Operation& operation, const PassTable& table) const;
 
  private:
   friend class GraphBuilder;
 
-  /// An operation waited for, and what travels from it: an index into PassTable's delays.
+  /// An operation that another waits for. `delay` is the index of its transfer in PassTable's
+  /// delays.
   struct Input {
     std::uint32_t operation = 0;
     std::uint32_t delay = 0;
   };
-  /// What a run needs of an operation, in as few bytes as may be: runs are most of a search.
+  /// The compact form of an operation that a run reads, because runs dominate the time of a search.
   struct Move {
-    std::uint32_t seconds = 0;  ///< An index into PassTable's.
+    std::uint32_t seconds = 0;  ///< Index into PassTable's seconds.
     std::int32_t previous = -1;
     std::uint32_t inputs_end = 0;
   };
@@ -74,7 +76,7 @@ class PipelineGraph {
   std::vector<Operation> operations_;
   std::vector<Move> moves_;
   std::vector<Input> inputs_;
-  std::vector<std::uint32_t> last_;  ///< [devices]: the operation.
+  std::vector<std::uint32_t> last_;  ///< [devices]: the last operation.
   std::size_t devices_ = 0;
 };
 

@@ -9,10 +9,10 @@
 namespace isocost {
 namespace {
 
-// Steps back of up to this share of the step, over the places squared, are allowed when a search
-// starts, none at its end: one microbatch of few weighs more than one of many.
+// Deteriorations of up to this share of the step, divided by the square of the number of slots, are
+// accepted when a search starts, none at its end: with few microbatches each one weighs more.
 constexpr double kFirstStepBack = 2.5;
-constexpr std::size_t kMostAtOnce = 32;  // chunks whose passes need no allocation
+constexpr std::size_t kMostOnStack = 32;  // passes that need no allocation
 
 }  // namespace
 
@@ -27,13 +27,13 @@ Result<PipelineGroups> PipelineGroups::create(const PipelineModel& model) {
   one.encoder.slowdowns.clear();
   one.llm.replicas /= groups.groups_;
   if (has_encoder) one.encoder.replicas /= groups.groups_;
-  groups.shape_ = make_step(one, std::vector<SampleCost>(one.places()));
+  groups.shape_ = make_step(one, std::vector<SampleCost>(one.slots()));
   ISOCOST_ASSIGN(groups.graph_, PipelineGraph::build(groups.shape_));
-  groups.number_places();
+  groups.index_rows();
   return groups;
 }
 
-void PipelineGroups::number_places() {
+void PipelineGroups::index_rows() {
   const PipelineStep& step = shape_;
   std::vector<std::size_t> first_encoder_row;
   std::size_t row = 0;
@@ -41,25 +41,24 @@ void PipelineGroups::number_places() {
     first_encoder_row.push_back(row);
     row += passes.size();
   }
-  const std::size_t places = step.llm.replicas() * model_.microbatches;
-  for (std::size_t place = 0; place < places; ++place) {
-    llm_rows_.push_back(row + place * step.llm.model_chunks());
+  const std::size_t slots = step.llm.replicas() * model_.microbatches;
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    llm_rows_.push_back(row + slot * step.llm.model_chunks());
   }
-  encoder_rows_.resize(step.feeds.empty() ? 0 : places);
+  encoder_rows_.resize(step.feeds.empty() ? 0 : slots);
   feeds_.resize(encoder_rows_.size());
   for (std::size_t i = 0; i < step.feeds.size(); ++i) {
     const Feed& feed = step.feeds[i];
-    const std::size_t place = feed.llm_replica * model_.microbatches + feed.microbatch;
-    encoder_rows_[place] =
-        first_encoder_row[feed.encoder_replica] + feed.slot * step.encoder.stages;
-    feeds_[place] = i;
+    const std::size_t slot = feed.llm_replica * model_.microbatches + feed.microbatch;
+    encoder_rows_[slot] = first_encoder_row[feed.encoder_replica] + feed.slot * step.encoder.stages;
+    feeds_[slot] = i;
   }
 }
 
-void PipelineGroups::set(PassTable& table, std::size_t group, std::size_t place,
+void PipelineGroups::set(PassTable& table, std::size_t group, std::size_t slot,
                          const SampleCost& load) const {
-  const std::size_t replica = global_place(group, place) / model_.microbatches;
-  std::array<StagePass, kMostAtOnce> few;
+  const std::size_t replica = global_slot(group, slot) / model_.microbatches;
+  std::array<StagePass, kMostOnStack> few;
   std::vector<StagePass> many;
   const auto passes_of = [&](std::size_t chunks) {
     if (chunks <= few.size()) return std::span(few).first(chunks);
@@ -72,14 +71,14 @@ void PipelineGroups::set(PassTable& table, std::size_t group, std::size_t place,
   const auto llm = passes_of(shape_.llm.model_chunks());
   llm_passes(model_, load, llm);
   slow_down(llm, model_.llm, replica);
-  keep(llm_rows_[place], llm);
+  keep(llm_rows_[slot], llm);
   if (encoder_rows_.empty()) return;
-  const std::size_t number = place % model_.microbatches * model_.llm.replicas + replica;
+  const std::size_t number = slot % model_.microbatches * model_.llm.replicas + replica;
   const auto encoder = passes_of(shape_.encoder.stages);
   encoder_passes(model_, load, encoder);
   slow_down(encoder, model_.encoder, number % model_.encoder.replicas);
-  keep(encoder_rows_[place], encoder);
-  table.set_feed(feeds_[place],
+  keep(encoder_rows_[slot], encoder);
+  table.set_feed(feeds_[slot],
                  static_cast<std::int64_t>(load.llm_units * model_.feed_bytes_per_llm_unit));
 }
 
@@ -113,29 +112,29 @@ GroupSearch::GroupSearch(const PipelineGroups& groups, std::size_t group,
       table_(groups.empty_table()),
       ends_(groups.graph().operations().size()) {
   write_all();
-  score_ = look();
+  score_ = evaluate();
 }
 
-void GroupSearch::write(std::size_t place) {
+void GroupSearch::write(std::size_t slot) {
   SampleCost load;
-  for (const std::uint32_t sample : bins_[place]) load += samples_[sample];
-  groups_->set(table_, group_, place, load);
+  for (const std::uint32_t sample : bins_[slot]) load += samples_[sample];
+  groups_->set(table_, group_, slot, load);
 }
 
 void GroupSearch::write_all() {
-  for (std::size_t place = 0; place < bins_.size(); ++place) write(place);
+  for (std::size_t slot = 0; slot < bins_.size(); ++slot) write(slot);
 }
 
-StepScore GroupSearch::look() {
+StepScore GroupSearch::evaluate() {
   StepScore score;
   score.step_s = groups_->graph().run(table_, ends_);
   if (caps_.any()) score.excess_bytes = groups_->excess_bytes(table_, caps_, held_);
   return score;
 }
 
-// The step's score where it is not above `most`. What decides first is looked at first: a step that
-// keeps the cap can only be beaten in time.
-std::optional<StepScore> GroupSearch::look_within(const StepScore& most) {
+// Returns the step's score if it is not above `most`. Evaluates the decisive part first: a score
+// without excess bytes can only be beaten by seconds.
+std::optional<StepScore> GroupSearch::evaluate_within(const StepScore& most) {
   StepScore score;
   if (most.excess_bytes == 0) {
     score.step_s = groups_->graph().run(table_, ends_);
@@ -149,26 +148,25 @@ std::optional<StepScore> GroupSearch::look_within(const StepScore& most) {
   return most < score ? std::nullopt : std::optional(score);
 }
 
-bool GroupSearch::offer(const MicrobatchBins& bins) {
+void GroupSearch::offer(const MicrobatchBins& bins) {
   MicrobatchBins before = std::exchange(bins_, bins);
   write_all();
-  const StepScore score = look();
+  const StepScore score = evaluate();
   if (score < score_) {
     score_ = score;
-    return true;
+    return;
   }
   bins_ = std::move(before);
   write_all();
-  return false;
 }
 
-StepScore GroupSearch::replace(std::size_t place, std::vector<std::uint32_t> samples) {
-  bins_[place] = std::move(samples);
-  write(place);
-  return score_ = look();
+StepScore GroupSearch::replace(std::size_t slot, std::vector<std::uint32_t> samples) {
+  bins_[slot] = std::move(samples);
+  write(slot);
+  return score_ = evaluate();
 }
 
-// One random change between two places; false where it is none.
+// Makes one random change between two slots. Returns false if it has no effect.
 bool GroupSearch::change(bool move_samples, std::size_t a, std::size_t b, Random& random) {
   auto& from = bins_[a];
   auto& to = bins_[b];
@@ -193,10 +191,10 @@ bool GroupSearch::change(bool move_samples, std::size_t a, std::size_t b, Random
 void GroupSearch::improve(std::int64_t evaluations, bool move_samples, Random& random) {
   if (bins_.size() < 2) return;
   StepScore best = score_;
-  const auto places = static_cast<double>(bins_.size());
-  const double back = kFirstStepBack / (places * places);
+  const auto slots = static_cast<double>(bins_.size());
+  const double back = kFirstStepBack / (slots * slots);
   MicrobatchBins best_bins = bins_;
-  for (std::int64_t look_number = 0; look_number < evaluations; ++look_number) {
+  for (std::int64_t done = 0; done < evaluations; ++done) {
     const std::size_t a = random.below(bins_.size());
     const std::size_t b = (a + 1 + random.below(bins_.size() - 1)) % bins_.size();
     std::vector<std::uint32_t> before_a = bins_[a];
@@ -204,9 +202,9 @@ void GroupSearch::improve(std::int64_t evaluations, bool move_samples, Random& r
     if (!change(move_samples, a, b, random)) continue;
     write(a);
     write(b);
-    const double left = 1 - static_cast<double>(look_number) / static_cast<double>(evaluations);
+    const double left = 1 - static_cast<double>(done) / static_cast<double>(evaluations);
     const double allowed = score_.step_s + best.step_s * back * left * left * random.uniform();
-    const std::optional<StepScore> found = look_within({score_.excess_bytes, allowed});
+    const std::optional<StepScore> found = evaluate_within({score_.excess_bytes, allowed});
     if (found) {
       const StepScore score = *found;
       score_ = score;

@@ -1,4 +1,4 @@
-// Whatever the bytes: a layout that prints and reads back as itself, or an error.
+// For any bytes, parsing returns an error or a layout that round-trips through JSON.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -14,7 +14,7 @@
 namespace isocost {
 namespace {
 
-// Half documents, half short videos, in the default profile's seconds.
+// Half documents, half short videos, priced by the stated default profile.
 std::vector<std::vector<SampleCost>> draw_batches(std::size_t count, std::size_t samples,
                                                   std::uint64_t seed) {
   Random random(seed);
@@ -56,7 +56,7 @@ TEST_F(LayoutSearch, IsNoSlowerThanAnyLayoutItCouldChoose) {
   if (found->mean_shape && found->mean_shape->fits) {
     EXPECT_LE(best.step_s, found->mean_shape->step_s);
   }
-  // All of them, planned without search: none that fits is faster by more than search is worth.
+  // Plans every layout without local search: none that fits is faster by more than search gains.
   const auto space = enumerate_layouts(job_, BatchSummary::of(batches_), options_, context_);
   ASSERT_TRUE(space.has_value());
   EXPECT_GT(space->candidates.size(), 100U);
@@ -70,7 +70,7 @@ TEST_F(LayoutSearch, IsNoSlowerThanAnyLayoutItCouldChoose) {
   }
 }
 
-TEST_F(LayoutSearch, OneAnswerWhateverTheWorkers) {
+TEST_F(LayoutSearch, TheResultDoesNotDependOnTheNumberOfWorkers) {
   const auto first = search_layouts(job_, batches_, options_, context_);
   const auto executor = make_executor(1);
   context_.executor = executor.get();
@@ -83,7 +83,7 @@ TEST_F(LayoutSearch, OneAnswerWhateverTheWorkers) {
   }
 }
 
-TEST_F(LayoutSearch, GoesOnWhereItStopped) {
+TEST_F(LayoutSearch, ResumesFromRecords) {
   std::map<std::string, LayoutScore, std::less<>> known;
   std::stop_source stop;
   context_.stop = stop.get_token();
@@ -108,7 +108,7 @@ TEST_F(LayoutSearch, GoesOnWhereItStopped) {
   EXPECT_EQ(resumed->best.front().step_s, whole->best.front().step_s);
 }
 
-TEST_F(LayoutSearch, SaysWhatNothingFits) {
+TEST_F(LayoutSearch, NamesTheMissingMemoryIfNoLayoutFits) {
   job_.cluster.gpu_memory = 4 * kGiB;
   const auto found = search_layouts(job_, batches_, options_, context_);
   ASSERT_FALSE(found.has_value());
@@ -130,28 +130,28 @@ TEST_F(LayoutSearch, MoreMemoryIsNeverSlower) {
   EXPECT_LE(roomy->best.front().step_s, usual->best.front().step_s * 1.01);
 }
 
-TEST_F(LayoutSearch, ListsAsManyAsAskedFor) {
+TEST_F(LayoutSearch, ReturnsTheRequestedNumberOfLayouts) {
   options_.keep = 40;
   std::uint64_t first_total = 0;
   context_.progress = [&](std::uint64_t, std::uint64_t total, std::string_view what) {
-    if (what == "first look at layouts") first_total = total;
+    if (what == "screening layouts") first_total = total;
   };
   const auto found = search_layouts(job_, batches_, options_, context_);
   ASSERT_TRUE(found.has_value()) << found.error().message();
   EXPECT_EQ(found->best.size(), 40U);
-  EXPECT_EQ(first_total, options_.first_looks);
-  // No total beyond the layouts that there are.
+  EXPECT_EQ(first_total, options_.screened_layouts);
+  // The total does not exceed the number of layouts.
   options_.gpus = 4;
   const auto few = enumerate_layouts(job_, BatchSummary::of(batches_), options_, context_);
   ASSERT_TRUE(few.has_value());
   if (search_layouts(job_, batches_, options_, context_).has_value()) {
-    EXPECT_EQ(first_total, std::min(options_.first_looks, few->candidates.size()));
+    EXPECT_EQ(first_total, std::min(options_.screened_layouts, few->candidates.size()));
   }
 }
 
-// What some plan brings below a limit is not left out for that limit. Few samples of unlike size,
-// so that plans can put large microbatches far apart.
-TEST_F(LayoutSearch, LeavesOutForMemoryOnlyWhatNoPlanKeeps) {
+// A layout is pruned by memory only if no plan fits it. There are few samples of different sizes,
+// so that plans can place large microbatches far apart.
+TEST_F(LayoutSearch, PrunesByMemoryOnlyLayoutsThatNoPlanFits) {
   Random random(3);
   const SamplePrices prices(job_.profile);
   options_.gpus = 5;
@@ -170,7 +170,7 @@ TEST_F(LayoutSearch, LeavesOutForMemoryOnlyWhatNoPlanKeeps) {
     for (std::size_t i = 0; i < all->candidates.size(); ++i) {
       const Layout& layout = all->candidates[i].layout;
       JobModel tight = job_;
-      tight.cluster.gpu_memory = 1;  // the search then brings activations down as far as it can
+      tight.cluster.gpu_memory = 1;  // the search then minimises activations
       const auto score = score_layout(tight, layout, batches, options_, 200);
       ASSERT_TRUE(score.has_value());
       tight.cluster.gpu_memory = static_cast<std::int64_t>(
@@ -186,8 +186,8 @@ TEST_F(LayoutSearch, LeavesOutForMemoryOnlyWhatNoPlanKeeps) {
   EXPECT_GT(looked, 100);
 }
 
-// Each part of a search that may take long, not only its rounds.
-TEST_F(LayoutSearch, EveryPartTellsOfItselfAndStops) {
+// Covers every part of a search that may take long, not only its rounds.
+TEST_F(LayoutSearch, EveryPartReportsProgressAndCanBeCancelled) {
   std::map<std::string, std::uint64_t, std::less<>> told;
   context_.progress = [&told](std::uint64_t done, std::uint64_t total, std::string_view what) {
     EXPECT_LE(done, total);
@@ -196,13 +196,13 @@ TEST_F(LayoutSearch, EveryPartTellsOfItselfAndStops) {
   const auto rule = mean_shape_layout(job_, batches_, options_, context_);
   ASSERT_TRUE(rule.has_value());
   EXPECT_TRUE(rule->has_value());
-  EXPECT_GT(told["layouts by the mean-shape rule"], 0U);
+  EXPECT_GT(told["evaluating the mean-shape rule"], 0U);
   ASSERT_TRUE(enumerate_layouts(job_, BatchSummary::of(batches_), options_, context_).has_value());
   EXPECT_GT(told["listing layouts"], 0U);
 
   std::stop_source stop;
   context_.stop = stop.get_token();
-  // Asked to in the middle, it ends there.
+  // A stop request in the middle of a part ends it.
   told.clear();
   context_.progress = [&](std::uint64_t done, std::uint64_t, std::string_view what) {
     told[std::string(what)] = done;
@@ -224,7 +224,7 @@ TEST(WhySlower, NamesTheLargestPart) {
               testing::HasSubstr("waits 2.000 s longer"));
   EXPECT_THAT(why_slower(best, {.step_s = 12, .work_s = 8, .reduce_s = 3}),
               testing::HasSubstr("reducing gradients takes 2.000 s longer"));
-  EXPECT_EQ(why_slower(best, best), "it is as fast");
+  EXPECT_EQ(why_slower(best, best), "it is equally fast");
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-TEST(Layout, ReadsWhatItWrites) {
+TEST(Layout, RoundTripsThroughJson) {
   const auto layout = Layout::parse(kGood);
   ASSERT_TRUE(layout.has_value()) << layout.error().message();
   EXPECT_EQ(layout->encoder, (ModuleDegrees{2, 1, 6}));
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"caps", "\"chunks\": 1", "\"chunks\": 1, \"activation_caps\": {\"llm_bytes\": -1}",
               ErrorCode::kCorrupt, "'activation_caps.encoder_bytes' is missing"},
         Wrong{"chunks", "\"chunks\": 1", "\"chunks\": 2", ErrorCode::kInvalidArgument,
-              "runs one a stage"},
+              "has one chunk per stage"},
         Wrong{"ahead", "\"chunks\": 1", "\"chunks\": 1, \"encoder_ahead\": 13",
               ErrorCode::kInvalidArgument,
               "'encoder_ahead' is 13; an LLM replica has 12 microbatches"},
@@ -98,12 +98,12 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"interconnect", "\"chunks\": 1", "\"chunks\": 1, \"interconnect\": \"fast\"",
               ErrorCode::kInvalidArgument, "layout: 'interconnect': "},
         Wrong{"too_many_ranks", "\"tensor\": 4", "\"tensor\": 100000", ErrorCode::kInvalidArgument,
-              "'llm' is 1200000; ranks are"},
+              "'llm' is 1200000; tensor x pipeline x data"},
         Wrong{"too_many_passes", "\"data\": 4},\n  \"microbatches\": 12",
               "\"data\": 4000},\n  \"microbatches\": 1000", ErrorCode::kInvalidArgument,
               "'microbatches' is 1000; llm.data x"},
         Wrong{"coupled_llm", "\"own\"", "\"llm\", \"coupled\": true", ErrorCode::kInvalidArgument,
-              "'coupled' is about"},
+              "'coupled' requires"},
         Wrong{"ahead_negative", "\"chunks\": 1", "\"chunks\": 1, \"encoder_ahead\": -1",
               ErrorCode::kCorrupt, "'encoder_ahead' must be"},
         Wrong{"layers_count", "\"data\": 4", "\"data\": 4, \"layers\": [14, 14]",
@@ -141,8 +141,8 @@ TEST(Layout, FilesAreNamedInErrors) {
   EXPECT_THAT(empty.error().message(), testing::HasSubstr(file.string()));
 }
 
-// Published sizes: Qwen2.5-7B has 7.62 billion parameters, SigLIP-so400m's tower 0.41 (its
-// attention pooling left out).
+// Published sizes: Qwen2.5-7B has 7.62 billion parameters, the tower of SigLIP-so400m 0.41 (without
+// its attention pooling).
 TEST(Architecture, CountsParameters) {
   const Architecture llm = Architecture::qwen2_5_7b();
   const Architecture encoder = Architecture::siglip_so400m();
@@ -150,7 +150,7 @@ TEST(Architecture, CountsParameters) {
   EXPECT_NEAR(static_cast<double>(encoder.parameters()), 0.413e9, 0.002e9);
   // Keys and values are projected to 4 of 28 heads each: 2/7 of queries and outputs, not 1/2.
   EXPECT_EQ(2 * 3584 * llm.key_value_width * 7, 2 * 3584 * 3584);
-  // Weights times two FLOP are the profile's forward FLOP of a token.
+  // Two FLOP per weight give the profile's forward FLOP of a token.
   const double flop =
       2.0 * static_cast<double>(llm.layers * llm.layer_parameters() + llm.head_flop_per_unit / 2);
   EXPECT_NEAR(flop, 14'140'571'648.0, 1);
@@ -178,13 +178,13 @@ TEST(Layout, StagesShareAllOfAModule) {
   }
 }
 
-TEST(Layout, ItsOwnCutGoesBeforeOurs) {
+TEST(Layout, ItsOwnCutOverridesOurs) {
   const JobModel job;
   const SampleCost mean{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 9000, .llm_units = 2500};
   Layout layout{.encoder = {1, 2, 1}, .llm = {1, 4, 1}, .microbatches = 4};
   const LayerCut ours = layer_cut(job, layout, mean);
   EXPECT_THAT(ours.encoder, testing::ElementsAre(13, 14));
-  EXPECT_THAT(ours.llm, testing::ElementsAre(7, 8, 8, 5));  // beside the head's 2.3
+  EXPECT_THAT(ours.llm, testing::ElementsAre(7, 8, 8, 5));  // plus the head's 2.3
   const auto by_default = make_pipeline(job, layout, mean);
   layout.layers = ours;
   ASSERT_TRUE(by_default.has_value());
@@ -196,7 +196,7 @@ TEST(Layout, ItsOwnCutGoesBeforeOurs) {
   EXPECT_NEAR(model->encoder.shares[0], 20.0 / 27, 1e-12);
   EXPECT_NEAR(model->llm.shares[2] / model->llm.shares[0], 0.8, 1e-12);
   const double head = job.llm.head_layers();
-  EXPECT_NEAR(model->llm.shares[3], head / (28 + head), 1e-12);  // the head alone
+  EXPECT_NEAR(model->llm.shares[3], head / (28 + head), 1e-12);  // only the head
 
   layout.layers.llm.back() = 1;
   const auto too_many = make_pipeline(job, layout, mean);
@@ -205,8 +205,8 @@ TEST(Layout, ItsOwnCutGoesBeforeOurs) {
               testing::HasSubstr("'llm.layers' add up to 29; Qwen2.5-7B has 28 layers"));
 }
 
-// The mean sample decides where both modules stand in one pipeline: a file that has the cut does
-// not depend on who reads it.
+// If both modules share one pipeline, the mean sample determines the cut. A layout file with a cut
+// gives the same pipeline to every reader.
 TEST(Layout, AJointCutDoesNotDependOnTheReadersSamples) {
   const JobModel job;
   const SampleCost small{.encoder_s = 0.2, .llm_s = 0.9, .encoder_units = 1, .llm_units = 1};
@@ -227,7 +227,7 @@ TEST(Layout, AJointCutDoesNotDependOnTheReadersSamples) {
   EXPECT_THAT(half.error().message(), testing::HasSubstr("must be given together"));
 }
 
-TEST(Layout, DegreesThatTheModelDoesNotHave) {
+TEST(Layout, RefusesDegreesThatTheModelDoesNotAllow) {
   const JobModel job;
   const auto heads = make_pipeline(job, {.llm = {8, 1, 1}}, {});
   ASSERT_FALSE(heads.has_value());
@@ -255,7 +255,7 @@ TEST(JobModel, NeedsTheDimensionsOfTheProfilesModel) {
   EXPECT_THAT(unknown.error().message(), testing::HasSubstr("'modules.llm.architecture'"));
 }
 
-// Vision and audio train on the same ranks: state, gradients and activations are of both.
+// Vision and audio train on the same ranks, so state, gradients and activations include both.
 TEST(JobModel, BothEncodersCount) {
   CostProfile profile = CostProfile::stated_default();
   profile.source = "both.json";
@@ -289,21 +289,21 @@ TEST(JobModel, BothEncodersCount) {
   const auto refused = make_pipeline(*both, eight, {});
   ASSERT_FALSE(refused.has_value());
   EXPECT_THAT(refused.error().message(), testing::HasSubstr("Whisper large-v3 encoder's 20 heads"));
-  // The stated default stands for vision and LLM, whoever makes the job of it.
+  // The stated default describes a job of vision and LLM, also when passed to create().
   EXPECT_EQ(JobModel::create(CostProfile::stated_default())->encoder_parameters(),
             JobModel{}.encoder_parameters());
 }
 
-TEST(Layout, TensorRanksHalveWorkAndPayForIt) {
+TEST(Layout, TensorRanksHalveWorkAndAddCommunication) {
   const JobModel job;
   const SampleCost sample{.encoder_s = 1, .llm_s = 2, .encoder_units = 1000, .llm_units = 1000};
   const SampleCost two = spread_load(job, {.llm = {2, 1, 1}}, sample);
   EXPECT_EQ(two.encoder_s, 1);
-  // Four all-reduces a layer of 28, each of 1,000 × 3,584 bf16 twice half way round.
+  // Four all-reduces per layer, 28 layers; each moves 1,000 × 3,584 bf16 values twice, by a half.
   EXPECT_NEAR(two.llm_s, 1 + 4.0 * 28 * 1000 * 3584 * 2 / 300e9, 1e-9);
 }
 
-// A job whose LLM was measured whole, in a second, and in this cut.
+// A job whose LLM was measured whole (1 s) and in this cut.
 JobModel job_with_cut(ProfileCut cut, double cut_s) {
   JobModel job;
   ModuleProfile& llm = job.profile.modules[2];
@@ -317,8 +317,8 @@ JobModel job_with_cut(ProfileCut cut, double cut_s) {
   return job;
 }
 
-// Half of the layers took 60 % of the seconds: a fifth of the LLM stands beside its layers.
-TEST(LayerCut, FollowsWhatWasMeasuredBesideTheLayers) {
+// Half of the layers took 60 % of the seconds, so a fifth of the LLM is outside its layers.
+TEST(LayerCut, IncludesTheMeasuredWorkOutsideTheLayers) {
   const JobModel job = job_with_cut({.tensor = 1, .layers = 14, .points = {}}, 0.6);
   EXPECT_NEAR(job.llm_head_layers(), 7, 1e-9);  // 28 layers are four fifths
   const auto model = make_pipeline(job, {.llm = {1, 5, 1}}, {});
@@ -326,7 +326,7 @@ TEST(LayerCut, FollowsWhatWasMeasuredBesideTheLayers) {
   for (const double share : model->llm.shares) EXPECT_NEAR(share, 0.2, 1e-9);
 }
 
-// What was measured with tensor ranks counts, not what the interconnect's rate makes of it.
+// Measured tensor ranks override the estimate from the interconnect.
 TEST(SpreadLoad, TakesTheMeasuredShareOfTensorRanks) {
   const JobModel job = job_with_cut({.tensor = 2, .layers = 0, .points = {}}, 0.625);
   const SampleCost sample{.llm_s = 2, .llm_units = 1000};

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// 4 encoder ranks, then 24 of the LLM.
+// 4 encoder ranks, then 24 LLM ranks.
 Layout own_ranks() {
   Layout layout;
   layout.encoder = {2, 1, 2};
@@ -49,7 +49,7 @@ TEST(Place, RanksRunThroughTensorThenDataThenStage) {
               HasSubstr("rank 28 has no place in a layout of 28 ranks"));
 }
 
-TEST(Place, TensorRanksShareASeat) {
+TEST(Place, TensorRanksShareAReceiver) {
   for (const Layout& layout : {own_ranks(), one_pipeline()}) {
     std::set<std::size_t> taken;
     for (std::size_t rank = 0; rank < layout.ranks(); ++rank) {
@@ -64,7 +64,7 @@ TEST(Place, TensorRanksShareASeat) {
   }
 }
 
-TEST(Place, WhatIsOutsideIsNamed) {
+TEST(Place, IndicesOutsideTheLayoutAreNamed) {
   const Layout layout = own_ranks();
   EXPECT_THAT(rank_of(layout, {LayoutModule::kLlm, 4, 0, 0}).error().message(),
               HasSubstr("data is 0 to 3"));
@@ -73,7 +73,7 @@ TEST(Place, WhatIsOutsideIsNamed) {
   EXPECT_THAT(rank_of(layout, {LayoutModule::kLlm, 0, 0, 2}).error().message(),
               HasSubstr("tensor is 0 to 1"));
   EXPECT_THAT(rank_of(one_pipeline(), {LayoutModule::kEncoder, 0, 0, 0}).error().message(),
-              HasSubstr("its encoder stands on the LLM's ranks"));
+              HasSubstr("the encoder has no ranks of its own"));
 }
 
 TEST(Place, StagesOfOwnRanks) {
@@ -102,7 +102,7 @@ TEST(Place, StagesOfOnePipelineFollowTheLayers) {
   EXPECT_TRUE(at(0).embeds_media && at(0).embeds_tokens && !at(0).predicts);
   EXPECT_TRUE(!at(1).embeds_media && !at(1).embeds_tokens && at(1).predicts);
   EXPECT_EQ(at(1).shares[0], 0);
-  // The encoder alone on the first stage: tokens enter where the LLM begins.
+  // The first stage holds only the encoder, so tokens enter at the first stage of the LLM.
   layout.layers = {.encoder = {20, 7}, .llm = {0, 28}};
   EXPECT_TRUE(at(0).embeds_media && !at(0).embeds_tokens);
   EXPECT_TRUE(!at(1).embeds_media && at(1).embeds_tokens && at(1).predicts);
@@ -113,7 +113,7 @@ TEST(Place, ChunksThatInterleave) {
   Layout layout = one_pipeline();
   layout.schedule = Schedule::kInterleaved1F1B;
   layout.chunks = 2;
-  // Chunks 0 and 2 stand on stage 0: the LLM begins in chunk 1, on the last stage.
+  // Chunks 0 and 2 are on stage 0. The LLM begins in chunk 1, on the last stage.
   layout.layers = {.encoder = {20, 7, 0, 0}, .llm = {0, 8, 10, 10}};
   const auto at = [&](std::size_t stage) {
     return stage_work(layout, pipeline_of(layout), {LayoutModule::kLlm, 0, stage, 0}).value();

@@ -23,7 +23,7 @@ TEST(DealInOrder, TakesTurnsBetweenRanksAndCutsRuns) {
   EXPECT_EQ(dealt->makespan, 12);
 }
 
-TEST(Balance, RefusesWhatCannotBeBalancedNamingTheItem) {
+TEST(Balance, RefusesMalformedProblemsNamingTheItem) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double huge = std::numeric_limits<double>::max();
   struct Case {
@@ -54,7 +54,68 @@ TEST(Balance, RefusesWhatCannotBeBalancedNamingTheItem) {
     EXPECT_EQ(result.error().code(), ErrorCode::kInvalidArgument);
     EXPECT_THAT(result.error().message(), HasSubstr(bad.says));
     EXPECT_FALSE(deal_in_order(bad.problem)) << bad.says;
+    EXPECT_FALSE(lpt(bad.problem)) << bad.says;
   }
+}
+
+TEST(Lpt, PutsEachItemWhereTheLargestLoadStaysSmallest) {
+  // In descending order: 7 | 5, then 4 to the 5, 4 to the 7, 3 to the 9, 1 to the 11.
+  const auto plan = lpt({.costs = {7, 5, 4, 4, 3, 1}, .ranks = 2});
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->bins, ElementsAre(ElementsAre(0U, 3U, 5U), ElementsAre(1U, 2U, 4U)));
+  EXPECT_EQ(plan->makespan, 12);
+  EXPECT_EQ(plan->lower_bound, 12);
+  EXPECT_TRUE(plan->optimal);
+}
+
+TEST(Lpt, IsNotImprovedBySearch) {
+  // LPT gives {3, 2, 2} and {3, 2}; {3, 3} and {2, 2, 2} would be better.
+  const BalanceProblem problem{.costs = {3, 3, 2, 2, 2}, .ranks = 2};
+  EXPECT_EQ(lpt(problem)->makespan, 7);
+  EXPECT_EQ(balance(problem, {})->makespan, 6);
+}
+
+TEST(Lpt, KeepsTheCapAndNamesAnItemAboveIt) {
+  // By cost the last item would join the bin of the second and third, which is full.
+  BalanceProblem problem{
+      .costs = {9, 4, 3, 1}, .bytes = {6, 6, 4, 4}, .microbatch_bytes = 10, .ranks = 2};
+  const auto plan = lpt(problem);
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->bins, ElementsAre(ElementsAre(0U, 3U), ElementsAre(1U, 2U)));
+  problem.microbatch_bytes = 5;
+  const auto refused = lpt(problem);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message(), HasSubstr("item 0 has 6 bytes"));
+}
+
+TEST(Lpt, PacksBySizeIfNoBinHasRoom) {
+  const BalanceProblem problem{
+      .costs = {1, 9, 2, 8, 3, 7}, .bytes = {6, 6, 5, 5, 4, 4}, .microbatch_bytes = 10, .ranks = 3};
+  const auto plan = lpt(problem);
+  ASSERT_TRUE(plan) << plan.error().to_string();
+  EXPECT_EQ(plan_fault(problem, *plan), "");
+}
+
+TEST(Lpt, SlowRanksGetLess) {
+  const auto plan = lpt({.costs = {1, 1, 1, 1, 1, 1}, .ranks = 2, .rank_slowdowns = {1, 2}});
+  ASSERT_TRUE(plan);
+  EXPECT_THAT(plan->bins[0], testing::SizeIs(4));
+  EXPECT_THAT(plan->bins[1], testing::SizeIs(2));
+  EXPECT_EQ(plan->makespan, 4);
+}
+
+TEST(Lpt, AssignsItemsToRanksFirstForTheSlowestRank) {
+  const BalanceProblem problem{.dimensions = 2,
+                               .costs = {4, 4, 5, 1, 3, 2, 1, 1},
+                               .ranks = 2,
+                               .microbatches = 2,
+                               .objective = Objective::kSlowestRank};
+  // Totals 8, 6, 5, 2: the ranks hold 8 + 2 and 6 + 5.
+  const auto plan = lpt(problem);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan_fault(problem, *plan), "");
+  EXPECT_EQ(plan->makespan, 11);
 }
 
 TEST(Balance, AnItemAboveTheCapIsNamedWithItsSize) {
@@ -66,8 +127,8 @@ TEST(Balance, AnItemAboveTheCapIsNamedWithItsSize) {
   EXPECT_THAT(result.error().message(), HasSubstr("800"));
 }
 
-TEST(Balance, PacksTightlyWhereGreedyByCostFindsNoRoom) {
-  // By cost the two items of 6 bytes would meet two of 5; only {6,4} {5,5} {6,4} fits.
+TEST(Balance, PacksTightlyIfLptByCostFindsNoRoom) {
+  // By cost, items of 6 bytes would share a bin with items of 5; only {6,4} {5,5} {6,4} fits.
   const BalanceProblem problem{
       .costs = {1, 9, 2, 8, 3, 7}, .bytes = {6, 6, 5, 5, 4, 4}, .microbatch_bytes = 10, .ranks = 3};
   const auto result = balance(problem, {.exact_items = 0});
@@ -83,7 +144,7 @@ TEST(Balance, RanksWhoseItemsDoNotPackFallBackToPackingMicrobatchesFirst) {
                            .ranks = 2,
                            .microbatches = 3,
                            .objective = Objective::kSlowestRank};
-    // Pairs that fill a microbatch to the byte, in an order that hides them.
+    // Pairs that fill a microbatch exactly.
     for (int pair = 0; pair < 6; ++pair) {
       const auto large = static_cast<std::int64_t>(51 + random.below(45));
       problem.bytes.insert(problem.bytes.end(), {large, 100 - large});
@@ -108,14 +169,14 @@ TEST(Balance, SlowRanksGetLess) {
     ASSERT_TRUE(result);
     EXPECT_EQ(plan_fault(problem, *result), "");
     EXPECT_LE(result->gap(), 1e-3);
-    // Blind to slowdowns, the slowest rank takes twice the mean.
-    BalanceProblem blind = problem;
-    blind.rank_slowdowns.clear();
-    EXPECT_GT(objective(problem, balance(blind, {})->bins), 1.5 * result->makespan);
+    // A plan that ignores slowdowns gives the slowest rank twice the mean.
+    BalanceProblem equal = problem;
+    equal.rank_slowdowns.clear();
+    EXPECT_GT(objective(problem, balance(equal, {})->bins), 1.5 * result->makespan);
   }
 }
 
-TEST(Balance, OneSlowdownForAllOnlyScales) {
+TEST(Balance, EqualSlowdownsOnlyScaleTheMakespan) {
   BalanceProblem problem{.ranks = 3, .microbatches = 2};
   Random random(22);
   for (int i = 0; i < 60; ++i) problem.costs.push_back(random.uniform());
@@ -126,7 +187,7 @@ TEST(Balance, OneSlowdownForAllOnlyScales) {
   EXPECT_NEAR(balance(problem, {})->lower_bound, 2 * plain->lower_bound, 1e-9);
 }
 
-TEST(Balance, SpreadsDominantSamplesAndFillsUpAround) {
+TEST(Balance, SpreadsDominantSamplesAndFillsTheOtherBins) {
   const BalanceProblem problem{.costs = {10, 10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, .ranks = 3};
   const auto result = balance(problem, {});
   ASSERT_TRUE(result);
@@ -134,7 +195,7 @@ TEST(Balance, SpreadsDominantSamplesAndFillsUpAround) {
   EXPECT_TRUE(result->optimal);
 }
 
-// Loads as documents have them: vision in whole tiles, text that follows loosely, bytes.
+// Loads of documents: vision in whole tiles, text that correlates with them, bytes.
 BalanceProblem documents(std::uint64_t seed) {
   Random random(seed);
   BalanceProblem problem{.dimensions = 3, .ranks = 8, .microbatches = 8};
@@ -163,13 +224,13 @@ TEST(Balance, DocumentsOverEightRanksOfEightAreWithinTwoPercentOfTheBound) {
     ASSERT_TRUE(ranks);
     EXPECT_LE(ranks->gap(), 0.001);
     EXPECT_EQ(plan_fault(problem, *ranks), "");
-    // The second objective: microbatches of a rank are even too, where their sum is the rank's.
+    // The second objective: the microbatches of a rank are balanced, too.
     problem.objective = Objective::kLargestMicrobatch;
     EXPECT_LE(objective(problem, ranks->bins), 1.1);
   }
 }
 
-// FNV-1a over the plan: Debug, release, sanitizers and clang must decide alike, byte for byte.
+// FNV-1a over the plan. Debug, release and sanitizer builds of g++ and clang must give equal plans.
 std::uint64_t fingerprint(const BalanceResult& result) {
   std::uint64_t hash = 0xCBF29CE484222325ULL;
   const auto mix = [&hash](std::uint64_t value) { hash = (hash ^ value) * 0x100000001B3ULL; };
@@ -180,7 +241,7 @@ std::uint64_t fingerprint(const BalanceResult& result) {
   return hash;
 }
 
-TEST(Balance, DecidesAlikeOnEveryBuild) {
+TEST(Balance, GivesTheSamePlanOnEveryBuild) {
   Random random(77);
   BalanceProblem problem{.dimensions = 3, .ranks = 4, .microbatches = 8};
   for (int i = 0; i < 256 * 3; ++i) problem.costs.push_back(random.uniform());

@@ -21,7 +21,7 @@ TEST(Bounds, PigeonholeCountsItemsThatMustShare) {
   EXPECT_EQ(pigeonhole_bound({30, 6, 5, 5, 1}, 3, 1).limit, Limit::kLargestItem);
 }
 
-TEST(Bounds, PigeonholeAddsTheItemsThatABinMustHoldBesides) {
+TEST(Bounds, PigeonholeAddsTheItemsThatABinMustHoldInAddition) {
   // Two ranks of at least three items: the one with the 10 also holds two more, 1 and 2 at least.
   EXPECT_DOUBLE_EQ(pigeonhole_bound({10, 3, 2, 2, 2, 1}, 2, 3).value, 13);
   EXPECT_EQ(pigeonhole_bound({10, 3, 2, 2, 2, 1}, 2, 3).limit, Limit::kCounts);
@@ -30,7 +30,7 @@ TEST(Bounds, PigeonholeAddsTheItemsThatABinMustHoldBesides) {
 TEST(Bounds, GranularityRoundsTheMeanUpToWholeTiles) {
   // Seven tiles into two bins.
   EXPECT_DOUBLE_EQ(granularity_bound({0.75, 0.5, 0.5}, 2), 1.0);
-  // No common tile: no statement.
+  // Without a common tile the bound is 0.
   EXPECT_EQ(granularity_bound({0.7310585, 0.5, 0.3333}, 2), 0);
   EXPECT_EQ(granularity_bound({0, 0}, 2), 0);
 }
@@ -41,14 +41,14 @@ TEST(Bounds, RanksAreBoundedByTheSumOverDimensions) {
                          .ranks = 2,
                          .microbatches = 2,
                          .objective = Objective::kSlowestRank};
-  // Totals 3, 7, 2, 2: the rank that holds the 7 holds a 2 besides.
+  // Totals 3, 7, 2, 2: the rank that holds the 7 also holds a 2.
   EXPECT_NEAR(lower_bound(problem), 9, 1e-12);
   problem.objective = Objective::kLargestMicrobatch;
   EXPECT_NEAR(lower_bound(problem), 4, 1e-12);
 }
 
 TEST(Bounds, MemoryKeepsItemsApart) {
-  // Two of 6 bytes take a bin each of three; what has more than 4 shares the third.
+  // Two items of 6 bytes have a bin each of the three; items of more than 4 bytes share the third.
   const std::vector<double> costs = {1, 1, 5, 4, 9};
   const std::vector<std::int64_t> bytes = {6, 6, 5, 5, 1};
   const Partition problem{.bins = 3, .costs = costs, .bytes = bytes, .bytes_cap = 10};
@@ -62,7 +62,7 @@ TEST(Bounds, MemoryKeepsItemsApart) {
   EXPECT_EQ(memory_bound(two), std::numeric_limits<double>::infinity());
 }
 
-TEST(Bounds, RoomBesideDominantSamplesIsLostToTheOthers) {
+TEST(Bounds, UnusableRoomBesideDominantSamplesRaisesTheBound) {
   // Five dominant samples in two bins: one holds three of them, beside which only the smallest
   // fits. The other holds two and the nine in between, 10.2, where the mean is 10.055.
   std::vector<double> costs(5, 3.3);
@@ -71,14 +71,14 @@ TEST(Bounds, RoomBesideDominantSamplesIsLostToTheOthers) {
   EXPECT_NEAR(mean_bound(std::accumulate(costs.begin(), costs.end(), 0.0), 2), 10.055, 1e-9);
   EXPECT_NEAR(crowd_bound({.bins = 2, .costs = costs}), 10.2, 1e-9);
   EXPECT_NEAR(balance({.costs = costs, .ranks = 2}, {.exact_items = 0})->gap(), 0, 1e-12);
-  // Where enough fits beside the three, the mean is all.
+  // If enough small items fit beside the three, the bound is the mean.
   costs.insert(costs.end(), 3, 0.1);
   EXPECT_LE(crowd_bound({.bins = 2, .costs = costs}), 10.205);
 }
 
-TEST(Bounds, BytesThatTheFastBinsCannotHoldAreTheSlowOnes) {
-  // Twelve seconds of a byte each. The fast bin holds seven, so that the slow one takes five, at
-  // twice the time.
+TEST(Bounds, SlowBinsHoldTheBytesThatFastBinsCannotHold) {
+  // Twelve items of one second and one byte. The fast bin holds seven, so the slow one holds five,
+  // at twice the time.
   const std::vector<double> costs(12, 1.0);
   const std::vector<std::int64_t> bytes(12, 1);
   const std::vector<double> slowdowns = {1, 2};
@@ -86,13 +86,13 @@ TEST(Bounds, BytesThatTheFastBinsCannotHoldAreTheSlowOnes) {
       .bins = 2, .costs = costs, .bytes = bytes, .bytes_cap = 7, .slowdowns = slowdowns};
   EXPECT_NEAR(capped_slowdown_bound(problem), 10, 1e-9);
   problem.bytes_cap = 12;
-  EXPECT_NEAR(capped_slowdown_bound(problem), 8, 1e-9);  // no more than slowdowns alone
+  EXPECT_NEAR(capped_slowdown_bound(problem), 8, 1e-9);  // equals the bound by slowdowns alone
   problem.slowdowns = {};
   EXPECT_EQ(capped_slowdown_bound(problem), 0);
 }
 
-TEST(Bounds, TradeOffSeesItemsThatAreLargeInUnlikeDimensions) {
-  // Two bins; whichever two of the three share, 11 of 20 must lie in one dimension at least.
+TEST(Bounds, TradeOffDetectsItemsThatAreLargeInDifferentDimensions) {
+  // Two bins: whichever two of the three items share one, its load is at least 11 in a dimension.
   const std::vector<double> costs = {10, 1, 1, 10, 10, 1};
   const Partition problem{.dimensions = 2, .bins = 2, .costs = costs};
   EXPECT_NEAR(trade_off_bound(problem), 11, 1e-9);
@@ -100,7 +100,7 @@ TEST(Bounds, TradeOffSeesItemsThatAreLargeInUnlikeDimensions) {
   EXPECT_NEAR(bound.value, 11, 1e-9);
 }
 
-TEST(Bounds, SayWhatLimits) {
+TEST(Bounds, NameTheLimit) {
   const auto limit = [](std::vector<double> costs, std::size_t ranks) {
     return find_lower_bound({.costs = std::move(costs), .ranks = ranks}).limit;
   };
@@ -124,25 +124,25 @@ TEST(Bounds, SayWhatLimits) {
 }
 
 TEST(SlowdownBounds, TheSumIsSharedByRate) {
-  // A bin at half the pace of the other: 9 are shared 6 to 3.
+  // One bin is half as fast as the other: 9 are divided into 6 and 3.
   EXPECT_DOUBLE_EQ(slowdown_mean_bound({3, 3, 2, 1}, std::vector<double>{1, 2}), 6);
-  // The largest lies in one bin, at best in the fastest.
+  // The largest item is in one bin, at best the fastest.
   EXPECT_DOUBLE_EQ(slowdown_largest_item_bound({10, 1, 1}, std::vector<double>{1, 1, 4}), 10);
 }
 
-TEST(SlowdownBounds, PigeonholeCountsWhatFitsAtEachPace) {
+TEST(SlowdownBounds, PigeonholeCountsTheItemsThatFitAtEachSlowdown) {
   // Three of 5: the fast bin takes two in 10, the slow one a single one in 10.
   EXPECT_NEAR(slowdown_pigeonhole_bound({5, 5, 5}, std::vector<double>{1, 2}, 1), 10, 1e-9);
-  // As with like bins, at every k.
+  // Equal slowdowns give the bound for equal bins.
   const std::vector<double> costs = {9, 6, 5, 5, 4, 4, 4, 1};
   EXPECT_NEAR(slowdown_pigeonhole_bound(costs, std::vector<double>{1, 1, 1}, 1),
               pigeonhole_bound(costs, 3, 1).value, 1e-9);
-  // The slowest bin must hold something: 1 at a pace of 50.
+  // The slowest bin must hold an item: 1 at a slowdown of 50.
   EXPECT_NEAR(slowdown_pigeonhole_bound(costs, std::vector<double>{1, 1, 50}, 1), 50, 1e-9);
 }
 
 TEST(SlowdownBounds, TilesFillBinsInWholeNumbers) {
-  // Seven tiles of a quarter: 5 and 2 in 1.25, for 4 and 2 leave one over.
+  // Seven tiles of 0.25: five and two in 1.25, because four and two are one too few.
   EXPECT_NEAR(slowdown_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 2}), 1.25, 1e-9);
   EXPECT_NEAR(slowdown_granularity_bound({0.75, 0.5, 0.5}, std::vector<double>{1, 1}), 1, 1e-9);
 }

@@ -6,15 +6,16 @@
 
 namespace isocost {
 
-/// The smallest objective over all assignments, by trying every one; nothing where no assignment
-/// keeps counts and cap. For a handful of items.
+/// Returns the smallest objective over all assignments by enumeration, or nothing if no assignment
+/// keeps counts and cap. For a few items only.
 std::optional<double> brute_force(const BalanceProblem& problem);
 
-/// The objective of given bins, computed apart from the balancer.
+/// Returns the objective of given bins, computed independently of the balancer.
 double objective(const BalanceProblem& problem,
                  const std::vector<std::vector<std::uint32_t>>& bins);
 
-/// Empty where the result is a plan: every item once, no bin empty, cap kept; else what is wrong.
+/// Returns which rule the result violates (every item once, no empty bin, cap kept), or an empty
+/// string if it violates none.
 std::string plan_fault(const BalanceProblem& problem, const BalanceResult& result);
 
 }  // namespace isocost

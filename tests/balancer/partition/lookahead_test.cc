@@ -40,21 +40,21 @@ Composition as_drawn(const std::vector<std::size_t>& sizes) {
   return drawn;
 }
 
-TEST(Lookahead, AWindowOfOneIsWhatWasDrawn) {
+TEST(Lookahead, AWindowOfOneStaysAsDrawn) {
   const auto composed = compose_batches({.costs = {9, 1, 1, 1}, .ranks = 2}, {4});
   ASSERT_TRUE(composed);
   EXPECT_THAT(composed->batches, ElementsAre(ElementsAre(0U, 1U, 2U, 3U)));
   EXPECT_EQ(composed->moved, 0U);
 }
 
-TEST(Lookahead, NothingMovesWhereNothingIsGained) {
+TEST(Lookahead, NothingMovesWithoutAGain) {
   const auto composed = compose_batches({.costs = {2, 2, 2, 2, 2, 2, 2, 2}, .ranks = 2}, {4, 4});
   ASSERT_TRUE(composed);
   EXPECT_EQ(composed->moved, 0U);
   EXPECT_EQ(composed->batches, as_drawn({4, 4}).batches);
 }
 
-TEST(Lookahead, DominantSamplesThatGateTwoStepsComeTogetherInOne) {
+TEST(Lookahead, DominantSamplesOfTwoStepsAreGatheredInOne) {
   // Each batch takes 10 for its dominant sample; together the dominant samples take 10 once, and
   // the rest 2.
   const BalanceProblem window{.costs = {10, 1, 1, 1, 10, 1, 1, 1}, .ranks = 2};
@@ -111,11 +111,11 @@ TEST(Lookahead, RandomWindowsKeepSizesLoseNothingAndAreRepeatable) {
     before += makespans(window, as_drawn(sizes));
     after += makespans(window, *composed);
   }
-  // Not by the bound alone: the balanced steps themselves are shorter by a tenth and more.
+  // The balanced steps themselves are shorter by at least a tenth, not only their bounds.
   EXPECT_LT(after, 0.9 * before);
 }
 
-TEST(Lookahead, TheCapStaysAsEasyToKeepAsItWas) {
+TEST(Lookahead, TheCapStaysAsEasyToMeetAsDrawn) {
   // Together the dominant samples hold 20 of the 22 bytes that two bins may; as drawn no batch
   // holds over 14.
   BalanceProblem window{.costs = {10, 1, 1, 1, 10, 1, 1, 1},

@@ -1,4 +1,4 @@
-// Random problems of every degeneracy, against what must hold for each.
+// Properties that must hold for random problems, including degenerate ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 namespace isocost {
 namespace {
 
-// What differs by less is one sum, added up in two orders.
+// Relative difference of one sum, added in two orders.
 constexpr double kRounding = 1e-13;
-// What bounds are rounded down by.
+// Bounds are rounded down by at most this.
 constexpr double kBoundRounding = 4e-12;
 
 enum class Kind : std::uint8_t {
@@ -51,13 +51,13 @@ double draw_cost(Kind kind, std::size_t item, Random& random) {
   return 0;
 }
 
-// None, alike, a straggler, or all unlike.
+// No slowdowns, equal ones, one straggler, or all different.
 void add_slowdowns(BalanceProblem& problem, Random& random) {
   const std::uint64_t kind = random.below(5);
   if (kind < 2) return;
   for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
-    const double unlike = 0.5 + random.uniform();
-    problem.rank_slowdowns.push_back(kind == 2 ? 1.25 : kind == 3 ? (rank == 0 ? 1.5 : 1) : unlike);
+    const double any = 0.5 + random.uniform();
+    problem.rank_slowdowns.push_back(kind == 2 ? 1.25 : kind == 3 ? (rank == 0 ? 1.5 : 1) : any);
   }
 }
 
@@ -67,9 +67,9 @@ BalanceProblem random_problem(std::size_t max_items, std::size_t max_bins, Rando
   problem.ranks = 1 + random.below(max_bins);
   problem.microbatches = 1 + random.below(max_bins / problem.ranks);
   const std::size_t bins = problem.ranks * problem.microbatches;
-  const bool as_many_as_bins = random.below(8) == 0;
+  const bool one_per_bin = random.below(8) == 0;
   const std::size_t items =
-      as_many_as_bins || max_items <= bins ? bins : bins + random.below(max_items - bins + 1);
+      one_per_bin || max_items <= bins ? bins : bins + random.below(max_items - bins + 1);
   const auto kind = static_cast<Kind>(random.below(kKinds));
   for (std::size_t i = 0; i < items; ++i) {
     for (std::size_t k = 0; k < problem.dimensions; ++k) {
@@ -82,7 +82,7 @@ BalanceProblem random_problem(std::size_t max_items, std::size_t max_bins, Rando
   return problem;
 }
 
-// A cap around what an even spread needs: loose, tight, or too tight.
+// Sets a cap near the mean bytes of a bin: loose, tight, or too tight.
 void add_cap(BalanceProblem& problem, Random& random) {
   std::int64_t largest = 0;
   for (std::size_t i = 0; i < problem.items(); ++i) {
@@ -110,7 +110,7 @@ void expect_sound(const BalanceProblem& problem, const BalanceResult& result, in
   EXPECT_GE(result.lower_bound, lower_bound(problem) * (1 - 1e-12)) << "round " << round;
 }
 
-TEST(Properties, PlansAreSoundRepeatableAndNeverWorseThanDealingOrGreedy) {
+TEST(Properties, PlansAreSoundRepeatableAndNeverWorseThanDealingOrLpt) {
   Random random(11);
   const BalanceOptions options{.improvement_rounds = 200, .exact_items = 0};
   for (int round = 0; round < 10000; ++round) {
@@ -122,12 +122,7 @@ TEST(Properties, PlansAreSoundRepeatableAndNeverWorseThanDealingOrGreedy) {
     EXPECT_EQ(again->bins, result->bins);
     EXPECT_LE(result->makespan, deal_in_order(problem)->makespan) << "round " << round;
     if (problem.objective == Objective::kLargestMicrobatch) {
-      const std::vector<double> slowdowns = bin_slowdowns(problem);
-      const auto greedy = greedy_bins({.dimensions = problem.dimensions,
-                                       .bins = problem.ranks * problem.microbatches,
-                                       .costs = problem.costs,
-                                       .slowdowns = slowdowns});
-      EXPECT_LE(result->makespan, objective(problem, *greedy)) << "round " << round;
+      EXPECT_LE(result->makespan, lpt(problem)->makespan) << "round " << round;
     }
   }
 }
@@ -152,7 +147,7 @@ TEST(Properties, TheCapIsKeptOrRefused) {
   EXPECT_GT(refused, 10);
 }
 
-// A packing that fills every bin to `fill` of the cap exists; costs have nothing to do with it.
+// Packings that fill every bin to `fill` of the cap; costs are independent of bytes.
 TEST(Properties, TightPackingsThatExistAreFound) {
   Random random(15);
   for (int round = 0; round < 200; ++round) {
@@ -180,8 +175,8 @@ TEST(Properties, TightPackingsThatExistAreFound) {
   }
 }
 
-TEST(Properties, WhatCannotBePackedIsRefusedNamingAnItem) {
-  // Five of six bytes: no two share ten, and there are four bins.
+TEST(Properties, ProblemsWithoutAPackingAreRefusedNamingAnItem) {
+  // Five items of six bytes: no two fit into ten, and there are four bins.
   const auto result = balance({.costs = {1, 1, 1, 1, 1, 1},
                                .bytes = {6, 1, 6, 6, 6, 7},
                                .microbatch_bytes = 10,
@@ -192,8 +187,8 @@ TEST(Properties, WhatCannotBePackedIsRefusedNamingAnItem) {
   EXPECT_NE(result.error().message().find("item 5"), std::string::npos);
 }
 
-// The order of the items decides ties, and may decide which of many good plans is found; never the
-// bound, nor what is proved.
+// The order of the items may decide ties and which of several good plans is found, but not the
+// bound and not what is proved.
 TEST(Properties, AnotherOrderOfTheItemsProvesTheSame) {
   Random random(16);
   for (int round = 0; round < 500; ++round) {
@@ -254,9 +249,9 @@ double of_any_size(double decades, Random& random) {
   return std::pow(10, decades * random.uniform());
 }
 
-// Bytes over twelve decades under a cap that some subset fills to the last byte, slowdowns over
-// four: where a solver's tolerances are larger than what they are to tell apart.
-BalanceProblem unlike_problem(Random& random) {
+// Bytes over twelve decades with a cap that some subset fills exactly, and slowdowns over four
+// decades: the differences are smaller than the tolerances of a floating-point solver.
+BalanceProblem wide_range_problem(Random& random) {
   BalanceProblem problem = random_problem(8, 3, random);
   problem.rank_slowdowns.clear();
   if (random.below(4) != 0) {
@@ -292,12 +287,12 @@ void expect_optimal(const BalanceProblem& problem, const Result<BalanceResult>& 
 TEST(Properties, BytesAndSlowdownsOfAnySizeAreSolvedExactly) {
   Random random(17);
   for (int round = 0; round < 3000; ++round) {
-    const BalanceProblem problem = unlike_problem(random);
+    const BalanceProblem problem = wide_range_problem(random);
     expect_optimal(problem, balance(problem, {}), round);
   }
 }
 
-// A view: `problem` and `slowdowns` must outlive it.
+// Returns a view: `problem` and `slowdowns` must outlive it.
 Partition partition_of(const BalanceProblem& problem, std::span<const double> slowdowns) {
   return {.dimensions = problem.dimensions,
           .bins = problem.ranks * problem.microbatches,
@@ -307,12 +302,12 @@ Partition partition_of(const BalanceProblem& problem, std::span<const double> sl
           .slowdowns = slowdowns};
 }
 
-// Enumeration spares the ILP all small problems; here it has them.
+// In balance(), enumeration solves all small problems before the ILP; here the ILP solves them.
 TEST(Properties, TheIlpAloneIsExactToo) {
   Random random(20);
   int proved = 0;
   for (int round = 0; round < 1000; ++round) {
-    BalanceProblem problem = unlike_problem(random);
+    BalanceProblem problem = wide_range_problem(random);
     problem.objective = Objective::kLargestMicrobatch;
     const std::vector<double> slowdowns = bin_slowdowns(problem);
     const Partition partition = partition_of(problem, slowdowns);
@@ -331,7 +326,7 @@ TEST(Properties, TheIlpAloneIsExactToo) {
   EXPECT_GT(proved, 950);
 }
 
-// A few sizes, of which several just fill a bin and some just do not fit beside them.
+// A few sizes, several of which exactly fill a bin, and some that do not fit beside them.
 BalanceProblem crowded_problem(Random& random) {
   BalanceProblem problem{.dimensions = 1 + random.below(2), .ranks = 2 + random.below(2)};
   const double dominant = 1 + random.uniform();
@@ -364,7 +359,7 @@ TEST(Properties, CapsAndSlowdownsTogetherAreBoundedSoundly) {
   Random random(22);
   int stronger = 0;
   for (int round = 0; round < 3000; ++round) {
-    BalanceProblem problem = unlike_problem(random);
+    BalanceProblem problem = wide_range_problem(random);
     problem.objective = Objective::kLargestMicrobatch;
     const std::vector<double> slowdowns = bin_slowdowns(problem);
     const Partition partition = partition_of(problem, slowdowns);
@@ -377,11 +372,11 @@ TEST(Properties, CapsAndSlowdownsTogetherAreBoundedSoundly) {
   EXPECT_GT(stronger, 20);
 }
 
-// The search alone may miss the optimum; what it proves must hold nevertheless.
-TEST(Properties, NothingFalseIsProvedWhateverTheBudget) {
+// A search with a small budget may miss the optimum, but what it proves must hold.
+TEST(Properties, NothingFalseIsProvedWithAnyBudget) {
   Random random(18);
   for (int round = 0; round < 2000; ++round) {
-    const BalanceProblem problem = unlike_problem(random);
+    const BalanceProblem problem = wide_range_problem(random);
     const auto best = brute_force(problem);
     const auto nodes = static_cast<std::int64_t>(random.below(3));
     const auto result = balance(problem, {.improvement_rounds = 1, .exact_nodes = nodes});
@@ -397,7 +392,7 @@ TEST(Properties, NothingFalseIsProvedWhateverTheBudget) {
   }
 }
 
-// Whatever the bins hold: none is faster where another pair of places would serve them better.
+// Assigning the largest loads to the fastest bins never improves a plan.
 TEST(Properties, LargestLoadsLieInTheFastestBins) {
   Random random(19);
   for (int round = 0; round < 300; ++round) {

@@ -168,4 +168,36 @@ double tick_by_tick(const PipelineStep& step, const PipelineReport& programs) {
   return left == 0 ? last : -1;
 }
 
+std::string slots_fault(const PipelineModel& model, std::span<const SampleCost> samples,
+                        const MicrobatchBins& bins, const EncoderSlots& encoder) {
+  std::vector<std::size_t> microbatch_of(samples.size());
+  for (std::size_t slot = 0; slot < bins.size(); ++slot) {
+    for (const std::uint32_t sample : bins[slot]) {
+      microbatch_of[sample] = slot % model.microbatches;
+    }
+  }
+  if (encoder.size() != model.encoder.replicas) return "wrong number of encoder replicas";
+  std::vector<std::size_t> times(samples.size(), 0);
+  for (std::size_t e = 0; e < encoder.size(); ++e) {
+    const std::string replica = "encoder replica " + std::to_string(e);
+    if (encoder[e].empty()) return replica + " has no slot";
+    std::size_t before = 0;
+    for (const auto& slot : encoder[e]) {
+      if (slot.empty()) return replica + " has an empty slot";
+      std::size_t last = before;
+      for (const std::uint32_t sample : slot) {
+        if (microbatch_of[sample] < before) return replica + " has slots in descending order";
+        last = std::max(last, microbatch_of[sample]);
+        ++times[sample];
+      }
+      before = last;
+    }
+  }
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (times[i] == (samples[i].encoder_units > 0 ? 1U : 0U)) continue;
+    return "sample " + std::to_string(i) + " is in " + std::to_string(times[i]) + " encoder slots";
+  }
+  return "";
+}
+
 }  // namespace isocost::test

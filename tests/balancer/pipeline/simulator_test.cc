@@ -94,7 +94,7 @@ TEST(Pipeline, ActivationsInFlight) {
   }
 }
 
-TEST(Pipeline, AnEncoderOfItsOwnIsAStageBefore) {
+TEST(Pipeline, AnEncoderWithItsOwnRanksPrecedesTheLlm) {
   PipelineStep joined = equal_step(Schedule::k1F1B, 2, 5, 1, 7, kPass);
   PipelineStep apart = equal_step(Schedule::k1F1B, 2, 3, 1, 7, kPass);
   apart.encoder.stages = 2;
@@ -122,7 +122,7 @@ TEST(Pipeline, TransfersAndReductionsTakeTime) {
   EXPECT_DOUBLE_EQ(run(step).step_s, alone + 2 * 3 * 2.5 + 4);
 }
 
-// A replica of an LLM that is twice as wide as its encoder: slots alternate between them.
+// One encoder replica feeds two LLM replicas: its slots alternate between them.
 TEST(Pipeline, OneEncoderFeedsTwoReplicas) {
   PipelineStep step = equal_step(Schedule::k1F1B, 2, 1, 1, 3, {.forward_s = 2, .backward_s = 4});
   step.encoder.stages = 1;
@@ -135,7 +135,7 @@ TEST(Pipeline, OneEncoderFeedsTwoReplicas) {
   EXPECT_DOUBLE_EQ(report.stages[0].busy_s, 18);
 }
 
-TEST(Pipeline, AgreesWithAClockThatTicks) {
+TEST(Pipeline, AgreesWithTheTickingSimulator) {
   for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
     Random random(seed);
     PipelineStep step = random_step(random);
@@ -145,7 +145,7 @@ TEST(Pipeline, AgreesWithAClockThatTicks) {
   }
 }
 
-TEST(Pipeline, StagesDoOneThingAtATimeAndEveryPassOnce) {
+TEST(Pipeline, StagesRunOnePassAtATimeAndEveryPassOnce) {
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     Random random(seed);
     const PipelineStep step = random_step(random);
@@ -172,8 +172,8 @@ TEST(Pipeline, StagesDoOneThingAtATimeAndEveryPassOnce) {
   }
 }
 
-// What is held never exceeds the peak, counted anew from the events.
-TEST(Pipeline, MemoryIsWhatTheEventsHold) {
+// Activations recomputed from the events equal the reported peaks.
+TEST(Pipeline, PeakActivationsFollowFromTheEvents) {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     Random random(seed);
     const PipelineStep step = random_step(random);
@@ -201,7 +201,7 @@ TEST(Pipeline, MemoryIsWhatTheEventsHold) {
   }
 }
 
-TEST(Pipeline, OneStepOneAnswer) {
+TEST(Pipeline, SimulationIsDeterministic) {
   Random random(7);
   const PipelineStep step = random_step(random);
   const PipelineReport first = run(step);
@@ -246,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(
                   s.llm.chunks = 2;
                   s.llm.stages = 1;
                 },
-                "one chunk a stage"},
+                "one chunk per stage"},
         Refused{"negative", [](PipelineStep& s) { s.llm.passes[1][2].forward_s = -1; },
                 "not negative"},
         Refused{"nan",
@@ -263,7 +263,7 @@ INSTANTIATE_TEST_SUITE_P(
                     if (f.slot > 0) f.microbatch = f.slot == 1 ? 7 : f.slot - 1;
                   }
                 },
-                "waits for ever"}),
+                "waits forever"}),
     [](const auto& instance) { return instance.param.name; });
 
 TEST(Pipeline, InterleavingNeedsWholeGroups) {

@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "balancer/pipeline/decoupled_plan.h"
-#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/pipeline_plan.h"
 #include "base/random.h"
 #include "base/scratch_directory.h"
 #include "costmodel/sample_cost.h"
 #include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
 #include "loader/plan/planner.h"
+#include "tests/balancer/pipeline/pipeline_support.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -245,7 +246,7 @@ TEST_F(ServedLayoutTest, UnlikeModulesAreDividedApartWhereThatIsFaster) {
     const double coupled = simulated(planned, input, *layout);
     const EncoderSlots slots = encoder_slots(planned);
     const double decoupled =
-        check_slots(model, samples, slots_of(planned), slots).has_value()
+        test::slots_fault(model, samples, slots_of(planned), slots).empty()
             ? simulate(make_step(model, samples, slots_of(planned), slots)).value().step_s
             : coupled;
     EXPECT_NEAR(planned.makespan_s, std::min(coupled, decoupled), 1e-9 * coupled);

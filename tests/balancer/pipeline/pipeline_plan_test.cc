@@ -1,4 +1,4 @@
-#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/pipeline_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ void expect_every_sample_once(const MicrobatchBins& bins, std::size_t samples) {
   EXPECT_THAT(seen, testing::Each(1));
 }
 
-TEST(Order, IsTheBestOfAllOrdersWhereTheseCanBeTried) {
+TEST(Order, EqualsTheBestOfAllOrdersOfASmallStep) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
     const PipelineModel model = small_model(Schedule::k1F1B, 1, 1, 5);
@@ -78,7 +78,7 @@ TEST(Order, IsTheBestOfAllOrdersWhereTheseCanBeTried) {
   }
 }
 
-TEST(Plan, IsTheBestOfAllDivisionsWhereTheseCanBeTried) {
+TEST(Plan, EqualsTheBestOfAllDivisionsOfASmallStep) {
   constexpr std::size_t kSamples = 6;
   constexpr std::size_t kPlaces = 3;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
@@ -110,14 +110,14 @@ TEST(Plan, HoldsForEveryScheduleAndDegree) {
       const PipelineModel model = small_model(schedule, static_cast<std::size_t>(encoders),
                                               static_cast<std::size_t>(replicas), 6);
       const std::vector<SampleCost> samples = random_samples(60, random);
-      const OrderOptions options{.evaluations = 300, .exchanges = 100};
+      const PipelineSearchOptions options{.evaluations = 300, .exchanges = 100};
       double last = 1e9;
       for (const PipelinePolicy policy :
            {PipelinePolicy::kInOrder, PipelinePolicy::kLpt, PipelinePolicy::kCost}) {
         const auto plan = plan_pipeline(model, samples, policy, options);
         ASSERT_TRUE(plan.has_value()) << plan.error().message();
         expect_every_sample_once(plan->bins, samples.size());
-        // What the search saw is what the simulator says of the whole step.
+        // The score of the search equals the simulated step.
         EXPECT_DOUBLE_EQ(plan->step_s, step_seconds(model, samples, plan->bins));
         EXPECT_GE(plan->step_s, plan->lower_bound_s);
         if (policy == PipelinePolicy::kCost) {
@@ -129,7 +129,7 @@ TEST(Plan, HoldsForEveryScheduleAndDegree) {
   }
 }
 
-TEST(Plan, OneInputOnePlan) {
+TEST(Plan, IsDeterministic) {
   Random random(5);
   const PipelineModel model = small_model(Schedule::k1F1B, 2, 2, 4);
   const std::vector<SampleCost> samples = random_samples(40, random);
@@ -149,7 +149,7 @@ TEST(Plan, KeepsTheCapOnActivations) {
   const auto peak = [&](const MicrobatchBins& bins) {
     return simulate(make_step(model, microbatch_loads(samples, bins)))->peak_activation_bytes();
   };
-  OrderOptions capped;
+  PipelineSearchOptions capped;
   const std::int64_t cap = peak(free->bins) * 97 / 100;
   capped.caps = {.encoder_bytes = cap, .llm_bytes = cap};
   const auto plan = plan_pipeline(model, samples, PipelinePolicy::kCost, capped);
@@ -175,15 +175,15 @@ TEST(Plan, ASlowReplicaGetsLess) {
     expect_every_sample_once(plan->bins, samples.size());
     EXPECT_DOUBLE_EQ(plan->step_s, step_seconds(model, samples, plan->bins));
     EXPECT_GE(plan->step_s, plan->lower_bound_s);
-    // Twelve thirds of capacity became eleven; unaware, the slow one sets the step, unless the one
-    // encoder does.
+    // The capacity falls from twelve thirds to eleven. A plan that ignores slowdowns is limited by
+    // the slow replica, unless it is limited by the encoder.
     EXPECT_LT(plan->step_s, 1.15 * unaware->step_s);
     EXPECT_LT(plan->step_s,
               (encoders == 1 ? 1 : 0.85) * step_seconds(model, samples, unaware->bins));
   }
 }
 
-// A replica alone that is twice as slow takes twice as long but for what it sends.
+// A single replica of slowdown 2 takes twice as long, except for its transfers.
 TEST(Plan, SlowdownsMultiplySecondsAlone) {
   Random random(3);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 1, 4);
@@ -201,7 +201,7 @@ TEST(Plan, SlowdownsMultiplySecondsAlone) {
   EXPECT_THAT(model.validate().error().message(), testing::HasSubstr("allowed are 0.01 to 100"));
 }
 
-// Of four stages one is slow: it alone, and what is planned with it in mind is as good as it gets.
+// One of four stages is slow. Only its seconds change, and the plan is as good as the best one.
 TEST(Plan, ASlowStageSlowsNoOther) {
   Random random(3);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 2, 4);
@@ -215,7 +215,7 @@ TEST(Plan, ASlowStageSlowsNoOther) {
     for (const StageReport& stage : report.stages) seconds.push_back(stage.busy_s);
     return seconds;
   };
-  std::vector<double> expected = busy();  // the encoder's, then replica by replica two stages
+  std::vector<double> expected = busy();  // encoder first, then two stages per replica
   model.llm.slowdowns = {1, 1, 1, 1.5};
   expected.at(4) *= 1.5;
   EXPECT_THAT(busy(), testing::Pointwise(testing::DoubleNear(1e-12), expected));
@@ -226,7 +226,7 @@ TEST(Plan, ASlowStageSlowsNoOther) {
   EXPECT_LT(plan->step_s, 0.95 * step_seconds(model, samples, unaware->bins));
 }
 
-// Interleaved, a stage's chunks share its slowdown: they lie `stages` apart.
+// In an interleaved schedule, all chunks of a stage have its slowdown; they are `stages` apart.
 TEST(Plan, ChunksOfASlowStageAreSlow) {
   PipelineModel model = small_model(Schedule::kInterleaved1F1B, 1, 1, 4);
   model.llm.chunks = 2;
@@ -239,7 +239,7 @@ TEST(Plan, ChunksOfASlowStageAreSlow) {
   EXPECT_THAT(forward, testing::ElementsAre(1, 3, 1, 3));
 }
 
-TEST(Plan, WithoutAnEncoderOfItsOwn) {
+TEST(Plan, WithoutEncoderStages) {
   Random random(2);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 2, 4);
   model.encoder.stages = 0;
@@ -253,7 +253,7 @@ TEST(Plan, WithoutAnEncoderOfItsOwn) {
   EXPECT_DOUBLE_EQ(plan->step_s, step_seconds(model, samples, plan->bins));
 }
 
-TEST(Plan, TheBoundCountsWhatEveryMicrobatchCosts) {
+TEST(Plan, TheBoundIncludesFixedSecondsOfMicrobatches) {
   PipelineModel model;
   model.microbatches = 3;
   model.llm = {.replicas = 2, .stages = 1, .shares = {1.0}, .microbatch_s = 0.5};
@@ -263,8 +263,9 @@ TEST(Plan, TheBoundCountsWhatEveryMicrobatchCosts) {
     samples[i].encoder_s = 2;
     samples[i].encoder_units = 1;
   }
-  // Of six microbatches with a sample each, four at most have none of the two: the encoder works
-  // for four seconds and at least two microbatches. The LLM: three seconds and three a replica.
+  // Of six microbatches with a sample each, at most four hold none of the two samples with media:
+  // the encoder works for four seconds and at least two microbatches. The LLM works for three
+  // seconds and three microbatches per replica.
   EXPECT_NEAR(pipeline_bound(model, samples), 4 + 2, 1e-9);
   for (std::size_t i = 2; i < 4; ++i) {
     samples[i].encoder_s = 0.1;
@@ -276,7 +277,7 @@ TEST(Plan, TheBoundCountsWhatEveryMicrobatchCosts) {
   EXPECT_GE(plan->step_s, plan->lower_bound_s);
 }
 
-TEST(Plan, RefusesWhatDoesNotFit) {
+TEST(Plan, RefusesInconsistentInput) {
   Random random(1);
   PipelineModel model = small_model(Schedule::k1F1B, 1, 2, 4);
   const std::vector<SampleCost> samples = random_samples(7, random);
@@ -285,7 +286,7 @@ TEST(Plan, RefusesWhatDoesNotFit) {
   EXPECT_EQ(few.error().code(), ErrorCode::kInvalidArgument);
   const auto bins = order_microbatches(model, samples, {{0}, {1}}, {});
   ASSERT_FALSE(bins.has_value());
-  EXPECT_THAT(bins.error().message(), testing::HasSubstr("2 microbatches for 8 places"));
+  EXPECT_THAT(bins.error().message(), testing::HasSubstr("2 microbatches for 8 slots"));
   model.llm.shares = {0.5, 0.4};
   const auto shares = plan_pipeline(model, samples, PipelinePolicy::kCost, {});
   ASSERT_FALSE(shares.has_value());

@@ -1,4 +1,4 @@
-#include "balancer/partition/internal/even_out.h"
+#include "balancer/partition/internal/tile_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,19 +11,19 @@
 namespace isocost {
 namespace {
 
-// Of so many random partners, the one with which there is most to gain is tried.
+// The most promising of this many random partners is tried.
 constexpr int kCandidates = 8;
-// Looks in vain, for each bin that is above the target, after which descent has come to its end.
+// The descent ends after this many pairs without a gain, for each bin above the target.
 constexpr std::size_t kPatience = 16;
-// In passing on excess, the giver's counts so much more than the taker's, and the taker's may
-// become so much more than it was.
+// When a bin passes on its excess, the giver's excess counts this many times as much as the
+// taker's, and their sum may grow by this factor.
 constexpr double kGiverWeight = 100;
 constexpr double kMostPassedOn = 4;
 constexpr double kSmallestGain = 1e-9;
 
-class Evening {
+class TileSearch {
  public:
-  Evening(const Partition& problem, double target, std::int64_t work, BinStates& bins)
+  TileSearch(const Partition& problem, double target, std::int64_t work, BinStates& bins)
       : problem_(problem),
         target_(target),
         inverse_(1 / target),
@@ -69,7 +69,7 @@ class Evening {
     return sum;
   }
 
-  // What two bins would have above the target if all could be shared by rate.
+  // The excess of two bins if their loads could be divided exactly by their rates.
   double shared_excess(std::size_t a, std::size_t b) const {
     const double rate = 1 / problem_.slowdown(a) + 1 / problem_.slowdown(b);
     double sum = 0;
@@ -84,7 +84,7 @@ class Evening {
     return other < bin ? other : other + 1;
   }
 
-  std::size_t most_hopeful_partner(std::size_t bin) {
+  std::size_t most_promising_partner(std::size_t bin) {
     std::size_t best = random_partner(bin);
     double best_change = shared_excess(bin, best) - excess_[best];
     for (int i = 1; i < kCandidates; ++i) {
@@ -98,7 +98,7 @@ class Evening {
     return best;
   }
 
-  std::size_t emptiest_partner(std::size_t bin) {
+  std::size_t least_loaded_partner(std::size_t bin) {
     std::size_t best = random_partner(bin);
     for (int i = 1; i < kCandidates; ++i) {
       const std::size_t other = random_partner(bin);
@@ -113,23 +113,23 @@ class Evening {
     return sum * problem_.slowdown(bin);
   }
 
-  // Bins above the target in turn, each with a partner, until none has gained for a while.
+  // Pairs each bin above the target with a partner, in turn, until kPatience pairs bring no gain.
   void descend() {
-    std::size_t in_vain = 0;
+    std::size_t without_gain = 0;
     std::size_t next = 0;
-    while (work_ > 0 && !over_.empty() && in_vain < kPatience * over_.size()) {
+    while (work_ > 0 && !over_.empty() && without_gain < kPatience * over_.size()) {
       auto at = over_.lower_bound(next);
       if (at == over_.end()) at = over_.begin();
       const std::size_t bin = *at;
       next = bin + 1;
-      const std::size_t partner = most_hopeful_partner(bin);
+      const std::size_t partner = most_promising_partner(bin);
       const double now = excess_[bin] + excess_[partner];
-      in_vain = divide(bin, partner, now * (1 - kSmallestGain), 1) ? 0 : in_vain + 1;
+      without_gain = divide(bin, partner, now * (1 - kSmallestGain), 1) ? 0 : without_gain + 1;
     }
   }
 
   bool divide(std::size_t a, std::size_t b, double below, double weight) {
-    // A load beyond these has more excess than may be.
+    // A load above these limits alone exceeds `below`.
     const SplitLimits limits{.first = target_ * (1 + std::sqrt(below / weight)),
                              .second = target_ * (1 + std::sqrt(below)),
                              .even = Evenness{inverse_, weight, below}};
@@ -143,12 +143,12 @@ class Evening {
     return true;
   }
 
-  // A bin that no partner relieves hands its excess to one that stands in for it.
+  // Passes the excess of a random bin above the target to another bin.
   void pass_on() {
     auto at = over_.lower_bound(random_.below(bins_.size()));
     if (at == over_.end()) at = over_.begin();
     const std::size_t giver = *at;
-    const std::size_t taker = emptiest_partner(giver);
+    const std::size_t taker = least_loaded_partner(giver);
     divide(giver, taker, kMostPassedOn * (excess_[giver] + excess_[taker]), kGiverWeight);
   }
 
@@ -165,8 +165,8 @@ class Evening {
   double inverse_;
   std::int64_t work_;
   BinStates& bins_;
-  std::vector<double> excess_;  // of each bin: squares of what is above the target
-  std::set<std::size_t> over_;  // bins with any
+  std::vector<double> excess_;  // [bins], sum of squares of the load above the target
+  std::set<std::size_t> over_;  // bins with positive excess
   std::vector<std::pair<std::size_t, std::vector<std::uint32_t>>> journal_;
   Random random_{0xe7e4};  // a fixed seed: one problem, one plan
 };
@@ -178,7 +178,7 @@ void even_out(const Partition& problem, double target, std::int64_t work, BinSta
   const double before = bins.makespan();
   Bins kept;
   for (std::size_t b = 0; b < bins.size(); ++b) kept.push_back(bins.items(b));
-  Evening(problem, target, work, bins).run();
+  TileSearch(problem, target, work, bins).run();
   if (bins.makespan() <= before) return;
   for (std::size_t b = 0; b < kept.size(); ++b) bins.replace(b, std::move(kept[b]));
 }

@@ -1,4 +1,4 @@
-#include "balancer/partition/internal/enumerate.h"
+#include "balancer/partition/internal/enumeration.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@ namespace isocost {
 namespace {
 
 constexpr std::size_t kMostItems = 64;
-// Room is granted this much too large, so that rounding never cuts off a plan.
+// Room is overestimated by this fraction, so that rounding never cuts off a plan.
 constexpr double kSlack = 1e-12;
 
 using Load = std::array<double, kMaxDimensions>;
@@ -39,7 +39,7 @@ class Enumeration {
   }
 
  private:
-  // Of the items from a position of the order on.
+  // Totals and minima over the items from a position of the order onwards.
   struct Rest {
     Load sum{};
     Load smallest{};
@@ -52,7 +52,7 @@ class Enumeration {
     limit_ = makespan * (1 - kSumRounding);
   }
 
-  // What takes the largest share of any dimension, or of the bytes, comes first.
+  // Items with the largest share of any dimension, or of the bytes, come first.
   void sort_items() {
     Load sum{};
     double bytes = 0;
@@ -89,10 +89,10 @@ class Enumeration {
   }
 
   void descend(std::size_t position) {
-    if (position == order_.size()) return take();
+    if (position == order_.size()) return accept();
     if (order_.size() - position < missing_ || !rest_has_room(rest_[position])) return;
     for (std::size_t bin = 0; bin < bins_.size(); ++bin) {
-      if (is_like_an_earlier(bin)) continue;
+      if (is_equivalent_to_earlier(bin)) continue;
       if (--nodes_ < 0) return;
       try_in(bin, position);
       if (nodes_ < 0) return;
@@ -103,7 +103,7 @@ class Enumeration {
     const std::uint32_t item = order_[position];
     if (problem_.bytes_of(item) > problem_.bytes_cap - bytes_[bin]) return;
     Load& load = loads_[bin / per_rank_];
-    const Load before = load;  // taking a cost off again would not give the same number
+    const Load before = load;  // kept, because subtraction would round
     bool fits = true;
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
       load[k] += problem_.cost(item)[k];
@@ -124,9 +124,9 @@ class Enumeration {
     load = before;
   }
 
-  // Empty bins of a rank are alike, and so are empty ranks of one slowdown: the first stands for
-  // all.
-  bool is_like_an_earlier(std::size_t bin) const {
+  // Empty bins of a rank are equivalent, and so are empty ranks of equal slowdown: only the first
+  // is tried.
+  bool is_equivalent_to_earlier(std::size_t bin) const {
     if (!bins_[bin].empty()) return false;
     const std::size_t rank = bin / per_rank_;
     for (std::size_t other = rank * per_rank_; other < bin; ++other) {
@@ -140,7 +140,7 @@ class Enumeration {
     return false;
   }
 
-  // Room that not even the smallest item fits into is none.
+  // Room that is too small for the smallest item does not count.
   bool rest_has_room(const Rest& rest) const {
     for (std::size_t k = 0; k < problem_.dimensions; ++k) {
       double room = 0;
@@ -152,15 +152,15 @@ class Enumeration {
       if (room < rest.sum[k] * (1 - kSlack)) return false;
     }
     if (problem_.bytes.empty()) return true;
-    std::int64_t homeless = rest.bytes;
+    std::int64_t unplaced = rest.bytes;
     for (const std::int64_t used : bytes_) {
       const std::int64_t left = problem_.bytes_cap - used;
-      if (left >= rest.smallest_bytes) homeless -= std::min(left, homeless);
+      if (left >= rest.smallest_bytes) unplaced -= std::min(left, unplaced);
     }
-    return homeless == 0;
+    return unplaced == 0;
   }
 
-  void take() {
+  void accept() {
     if (missing_ > 0) return;
     Bins sorted = bins_;
     for (auto& bin : sorted) std::sort(bin.begin(), bin.end());
@@ -175,13 +175,13 @@ class Enumeration {
   std::int64_t nodes_;
   std::vector<std::uint32_t> order_;
   std::vector<Rest> rest_;
-  Bins bins_;  // as far as they are filled
+  Bins bins_;  // of the current node
   std::vector<std::int64_t> bytes_;
   std::vector<Load> loads_;         // [ranks]
   std::vector<std::size_t> items_;  // [ranks]
-  std::size_t missing_;             // items that bins need to reach min_items
+  std::size_t missing_;             // number of items that bins need to reach min_items
   double below_ = 0;
-  double limit_ = 0;  // below_, less the rounding of sums
+  double limit_ = 0;  // below_ minus the rounding of sums
   std::optional<Bins> best_;
 };
 

@@ -1,4 +1,4 @@
-#include "balancer/partition/internal/subsets.h"
+#include "balancer/partition/internal/pair_split.h"
 
 #include <algorithm>
 #include <bit>
@@ -57,8 +57,9 @@ void Subsets::tabulate(const Partition& problem) {
   }
 }
 
-// Each item doubles the list: the subsets without it and those with it are both sorted, and merge.
-// An endless entry behind the list, and no branch on the keys: which is next cannot be foretold.
+// Each item doubles the list: the subsets without it and those with it are both sorted and are
+// merged. An infinite entry ends the list, and the merge has no branch on the keys, because such a
+// branch would be unpredictable.
 void Subsets::sort(const Partition& problem, std::size_t key_dimension, Scratch& merged) {
   constexpr Entry kEnd = {std::numeric_limits<double>::infinity(), 0};
   const std::size_t masks = std::size_t{1} << free_.size();
@@ -88,7 +89,7 @@ void Subsets::sort(const Partition& problem, std::size_t key_dimension, Scratch&
 
 namespace {
 
-// The state of one search for a split, so that the loops stay readable.
+// The state of one search for a split.
 struct SplitSearch {
   const Partition& problem;
   const Pair& pair;
@@ -98,7 +99,7 @@ struct SplitSearch {
   std::uint32_t all_second = 0;
   std::optional<Split> best;
 
-  // False where no way to share what there is would bring both bins below their limits.
+  // Returns false if no division of the total load keeps both bins below their limits.
   bool prepare() {
     all_first = (1U << pair.first.free_items().size()) - 1;
     all_second = (1U << pair.second.free_items().size()) - 1;
@@ -126,8 +127,8 @@ struct SplitSearch {
                problem.bytes_cap;
   }
 
-  // Where slowdowns are alike that changes nothing.
-  bool only_change_places(std::uint32_t kept, std::uint32_t got) const {
+  // Exchanging the whole contents changes nothing if the slowdowns are equal.
+  bool only_exchanges_contents(std::uint32_t kept, std::uint32_t got) const {
     return pair.first_slowdown == pair.second_slowdown && kept == 0 && got == all_second &&
            pair.first.fixed_items().empty() && pair.second.fixed_items().empty();
   }
@@ -143,7 +144,7 @@ struct SplitSearch {
       of_second = std::max(of_second, pair.second_slowdown * (sum[k] - load));
       if (of_first >= limits.first || of_second >= limits.second) return;
     }
-    if (!counts_and_bytes_allow(kept, got) || only_change_places(kept, got)) return;
+    if (!counts_and_bytes_allow(kept, got) || only_exchanges_contents(kept, got)) return;
     limits.first = limits.second = std::max(of_first, of_second);
     best = Split{limits.first, kept, got};
   }
@@ -160,7 +161,7 @@ struct SplitSearch {
       value += even.first_weight * (first * first) + second * second;
       if (value >= even.below) return;
     }
-    if (!counts_and_bytes_allow(kept, got) || only_change_places(kept, got)) return;
+    if (!counts_and_bytes_allow(kept, got) || only_exchanges_contents(kept, got)) return;
     even.below = value;
     best = Split{value, kept, got};
   }

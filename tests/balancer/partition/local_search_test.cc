@@ -1,15 +1,16 @@
-#include "balancer/partition/internal/improve.h"
+#include "balancer/partition/internal/local_search.h"
 
 #include <gtest/gtest.h>
 
 #include "balancer/partition/internal/exact.h"
-#include "balancer/partition/internal/subsets.h"
+#include "balancer/partition/internal/pair_split.h"
 #include "base/random.h"
 
 namespace isocost {
 namespace {
 
-// What best_split must find: the best of all ways to share the items of two bins.
+// Returns the best makespan of all divisions of the items over two bins, which best_split must
+// find.
 double best_by_trying(const Partition& problem) {
   const std::size_t n = problem.items();
   double best = makespan_of(problem, {{}, {0}});
@@ -43,7 +44,7 @@ TEST(Split, IsTheBestOfAllDivisions) {
 }
 
 TEST(Improve, ExchangesOneItemAgainstTwo) {
-  // From 18 and 14 no single move or swap reaches 17: a 9 must change places with both 4s.
+  // From 18 and 14, no single move or swap reaches 17: a 9 must be exchanged for both 4s.
   const std::vector<double> costs = {9, 9, 6, 4, 4};
   const Partition problem{.bins = 2, .costs = costs};
   Bins bins = {{0, 1}, {2, 3, 4}};
@@ -60,7 +61,7 @@ TEST(Improve, WithoutWorkLeavesTheBinsAlone) {
   EXPECT_EQ(bins, (Bins{{0, 1}, {}}));
 }
 
-TEST(Exact, StopsByNodesAndSaysSo) {
+TEST(Exact, StopsByNodesAndReportsIt) {
   Random random(5);
   std::vector<double> costs(24);
   for (double& cost : costs) cost = 1 + random.uniform();

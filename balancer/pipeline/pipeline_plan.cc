@@ -1,4 +1,4 @@
-#include "balancer/pipeline/order.h"
+#include "balancer/pipeline/pipeline_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -10,8 +10,8 @@
 #include "balancer/partition/balance.h"
 #include "balancer/partition/lookahead.h"
 #include "balancer/partition/validate.h"
+#include "balancer/pipeline/internal/initial_divisions.h"
 #include "balancer/pipeline/internal/pipeline_search.h"
-#include "balancer/pipeline/internal/taper.h"
 #include "base/random.h"
 
 namespace isocost {
@@ -22,28 +22,29 @@ constexpr std::array<std::pair<PipelinePolicy, std::string_view>, 3> kPolicies =
      {PipelinePolicy::kLpt, "lpt"},
      {PipelinePolicy::kCost, "cost"}}};
 
-// What a microbatch at the ends weighs beside one in the middle.
+// Size of a microbatch at the ends, relative to one in the middle.
 constexpr std::array<double, 6> kTapers = {1.0, 0.8, 0.6, 0.4, 0.2, 0.05};
 
 Status check_bins(const PipelineModel& model, std::span<const SampleCost> samples,
                   const MicrobatchBins& bins) {
-  if (bins.size() != model.places()) {
-    return Error(ErrorCode::kInvalidArgument, "order: " + std::to_string(bins.size()) +
+  if (bins.size() != model.slots()) {
+    return Error(ErrorCode::kInvalidArgument, "pipeline plan: " + std::to_string(bins.size()) +
                                                   " microbatches for " +
-                                                  std::to_string(model.places()) + " places");
+                                                  std::to_string(model.slots()) + " slots");
   }
   for (const auto& bin : bins) {
     for (const std::uint32_t sample : bin) {
       if (sample >= samples.size()) {
         return Error(ErrorCode::kInvalidArgument,
-                     "order: there is no sample " + std::to_string(sample));
+                     "pipeline plan: there is no sample " + std::to_string(sample));
       }
     }
   }
   return {};
 }
 
-// Seconds of the busiest stage of each module that a sample adds, as the stage's replicas share it.
+// [samples × 2]: the seconds that a sample adds to the busiest stage of the encoder and of the LLM.
+// Encoder seconds are scaled by the ratio of replicas.
 std::vector<double> stage_costs(const PipelineModel& model, std::span<const SampleCost> samples) {
   const double llm_share = *std::max_element(model.llm.shares.begin(), model.llm.shares.end());
   const bool own = model.encoder.stages > 0;
@@ -64,19 +65,19 @@ std::vector<double> stage_costs(const PipelineModel& model, std::span<const Samp
   return costs;
 }
 
-// Vector greedy over all microbatches, which knows neither ends nor order.
-MicrobatchBins greedy_bins_in_random_order(const PipelineModel& model,
-                                           const std::vector<double>& costs, std::uint64_t seed) {
+// Vector LPT over all microbatches, in random order.
+MicrobatchBins lpt_bins_in_random_order(const PipelineModel& model,
+                                        const std::vector<double>& costs, std::uint64_t seed) {
   std::vector<std::uint32_t> all(costs.size() / 2);
   std::iota(all.begin(), all.end(), 0U);
-  MicrobatchBins bins = weighted_greedy(costs, all, std::vector<double>(model.places(), 1.0), 1);
+  MicrobatchBins bins = weighted_lpt(costs, all, std::vector<double>(model.slots(), 1.0), 1);
   Random random(seed);
   shuffle(std::span(bins), random);
   return bins;
 }
 
-// Microbatches of like cost go to replicas so that these are alike, too: greedy, each replica takes
-// `microbatches` of them.
+// Divides balanced microbatches over replicas by LPT, so that replicas have similar totals, too.
+// Each replica receives `microbatches` of them.
 MicrobatchBins spread_over_replicas(const PipelineModel& model, const std::vector<double>& costs,
                                     const MicrobatchBins& bins) {
   std::vector<double> sums(2 * bins.size(), 0.0);
@@ -89,7 +90,7 @@ MicrobatchBins spread_over_replicas(const PipelineModel& model, const std::vecto
   std::vector<std::uint32_t> all(bins.size());
   std::iota(all.begin(), all.end(), 0U);
   const MicrobatchBins replicas =
-      weighted_greedy(sums, all, std::vector<double>(model.llm.replicas, 1.0), model.microbatches);
+      weighted_lpt(sums, all, std::vector<double>(model.llm.replicas, 1.0), model.microbatches);
   MicrobatchBins out;
   for (const auto& replica : replicas) {
     for (const std::uint32_t bin : replica) out.push_back(bins[bin]);
@@ -97,8 +98,9 @@ MicrobatchBins spread_over_replicas(const PipelineModel& model, const std::vecto
   return out;
 }
 
-// Replicas of unlike slowdown: samples first, by what a replica can do, then each replica's samples
-// to its microbatches. Nothing where a replica would get fewer samples than microbatches.
+// For replicas with different slowdowns: divides samples over replicas by their throughput, then
+// each replica's samples over its microbatches. Returns nothing if a replica would receive fewer
+// samples than microbatches.
 std::optional<MicrobatchBins> spread_by_slowdown(const PipelineModel& model,
                                                  const std::vector<double>& costs) {
   std::vector<std::uint32_t> all(costs.size() / 2);
@@ -106,10 +108,10 @@ std::optional<MicrobatchBins> spread_by_slowdown(const PipelineModel& model,
   std::vector<double> weights;
   for (const double slowdown : model.llm.replica_slowdowns()) weights.push_back(1 / slowdown);
   MicrobatchBins out;
-  for (const auto& replica : weighted_greedy(costs, all, weights, 1)) {
+  for (const auto& replica : weighted_lpt(costs, all, weights, 1)) {
     if (replica.size() < model.microbatches) return std::nullopt;
     for (auto& bin :
-         weighted_greedy(costs, replica, std::vector<double>(model.microbatches, 1.0), 1)) {
+         weighted_lpt(costs, replica, std::vector<double>(model.microbatches, 1.0), 1)) {
       out.push_back(std::move(bin));
     }
   }
@@ -122,15 +124,15 @@ MicrobatchBins start_bins(const PipelineModel& model, const std::vector<double>&
   return spread_by_slowdown(model, costs).value_or(balanced);
 }
 
-/// All groups of a step, searched one by one and then against each other.
+/// Searches the groups of a step, first one by one and then against each other.
 class StepSearch {
  public:
   StepSearch(const PipelineGroups& groups, std::span<const SampleCost> samples,
-             const MicrobatchBins& bins, const OrderOptions& options)
+             const MicrobatchBins& bins, const PipelineSearchOptions& options)
       : groups_(groups), options_(options), random_(options.seed) {
     for (std::size_t g = 0; g < groups.count(); ++g) {
-      MicrobatchBins own(groups.places());
-      for (std::size_t p = 0; p < own.size(); ++p) own[p] = bins[groups.global_place(g, p)];
+      MicrobatchBins own(groups.slots());
+      for (std::size_t p = 0; p < own.size(); ++p) own[p] = bins[groups.global_slot(g, p)];
       searches_.emplace_back(groups, g, samples, std::move(own), options.caps);
     }
   }
@@ -168,10 +170,10 @@ class StepSearch {
   PipelinePlan plan(double bound) const {
     PipelinePlan plan;
     plan.lower_bound_s = bound;
-    plan.bins.resize(searches_.size() * groups_.places());
+    plan.bins.resize(searches_.size() * groups_.slots());
     for (std::size_t g = 0; g < searches_.size(); ++g) {
-      for (std::size_t p = 0; p < groups_.places(); ++p) {
-        plan.bins[groups_.global_place(g, p)] = searches_[g].bins()[p];
+      for (std::size_t p = 0; p < groups_.slots(); ++p) {
+        plan.bins[groups_.global_slot(g, p)] = searches_[g].bins()[p];
       }
       plan.step_s = std::max(plan.step_s, searches_[g].score().step_s);
       plan.fits = plan.fits && searches_[g].score().excess_bytes == 0;
@@ -189,14 +191,15 @@ class StepSearch {
         searches_.begin());
   }
 
-  // Swaps or moves one sample from the slowest group; kept where the slower of the two gets faster.
+  // Swaps or moves one sample from the slowest group. The change is kept if the slower of the two
+  // groups becomes faster.
   void exchange_once() {
     const std::size_t from = slowest();
     const std::size_t to = (from + 1 + random_.below(searches_.size() - 1)) % searches_.size();
     GroupSearch& slow = searches_[from];
     GroupSearch& other = searches_[to];
-    const std::size_t a = random_.below(groups_.places());
-    const std::size_t b = random_.below(groups_.places());
+    const std::size_t a = random_.below(groups_.slots());
+    const std::size_t b = random_.below(groups_.slots());
     const std::vector<std::uint32_t> before_a = slow.bins()[a];
     const std::vector<std::uint32_t> before_b = other.bins()[b];
     std::vector<std::uint32_t> after_a = before_a;
@@ -218,7 +221,7 @@ class StepSearch {
   }
 
   const PipelineGroups& groups_;
-  OrderOptions options_;
+  PipelineSearchOptions options_;
   Random random_;
   std::vector<GroupSearch> searches_;
 };
@@ -247,7 +250,8 @@ BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const Samp
 
 Result<PipelinePlan> order_microbatches(const PipelineModel& model,
                                         std::span<const SampleCost> samples,
-                                        const MicrobatchBins& bins, const OrderOptions& options) {
+                                        const MicrobatchBins& bins,
+                                        const PipelineSearchOptions& options) {
   ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
   ISOCOST_TRY(check_bins(model, samples, bins));
   StepSearch search(groups, samples, bins, options);
@@ -258,14 +262,15 @@ Result<PipelinePlan> order_microbatches(const PipelineModel& model,
 
 Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
                                      std::span<const SampleCost> samples,
-                                     const MicrobatchBins& bins, const OrderOptions& options) {
+                                     const MicrobatchBins& bins,
+                                     const PipelineSearchOptions& options) {
   ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
   ISOCOST_TRY(check_bins(model, samples, bins));
   const auto empty =
       std::find_if(bins.begin(), bins.end(), [](const auto& b) { return b.empty(); });
   if (empty != bins.end()) {
     return Error(ErrorCode::kInvalidArgument,
-                 "order: microbatch " + std::to_string(empty - bins.begin()) + " is empty");
+                 "pipeline plan: microbatch " + std::to_string(empty - bins.begin()) + " is empty");
   }
   StepSearch search(groups, samples, bins, options);
   search.offer_tapers(stage_costs(model, samples));
@@ -275,7 +280,7 @@ Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
 }
 
 Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const SampleCost> samples,
-                                   PipelinePolicy policy, const OrderOptions& options) {
+                                   PipelinePolicy policy, const PipelineSearchOptions& options) {
   ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
   const std::vector<double> costs = stage_costs(model, samples);
   const double bound = pipeline_bound(model, samples);
@@ -285,11 +290,11 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const S
     return StepSearch(groups, samples, dealt.bins, options).plan(bound);
   }
   ISOCOST_TRY(validate(problem));
-  PipelinePlan greedy =
-      StepSearch(groups, samples, greedy_bins_in_random_order(model, costs, options.seed), options)
+  PipelinePlan lpt_plan =
+      StepSearch(groups, samples, lpt_bins_in_random_order(model, costs, options.seed), options)
           .plan(bound);
-  if (policy == PipelinePolicy::kLpt) return greedy;
-  // Exact partitions of small problems would be wasted: they are divided anew below.
+  if (policy == PipelinePolicy::kLpt) return lpt_plan;
+  // No exact solve of small problems: the search below changes the division anyway.
   ISOCOST_ASSIGN(const BalanceResult balanced, balance(problem, {.exact_items = 0}));
   StepSearch search(groups, samples, start_bins(model, costs, balanced.bins), options);
   search.order_by_size(costs);
@@ -297,13 +302,13 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const S
   search.improve(true);
   search.exchange();
   PipelinePlan plan = search.plan(bound);
-  const bool keeps_greedy = greedy.fits != plan.fits ? greedy.fits : greedy.step_s < plan.step_s;
-  return keeps_greedy ? greedy : plan;
+  const bool keeps_lpt = lpt_plan.fits != plan.fits ? lpt_plan.fits : lpt_plan.step_s < plan.step_s;
+  return keeps_lpt ? lpt_plan : plan;
 }
 
 namespace {
 
-// Sum of the batches' simulated steps, planned without local search.
+// Returns the sum of the batches' simulated steps, planned without local search.
 Result<double> steps_seconds(const PipelineModel& model, std::span<const SampleCost> window,
                              const std::vector<std::vector<std::uint32_t>>& batches) {
   double seconds = 0;

@@ -1,4 +1,4 @@
-#include "balancer/pipeline/internal/taper.h"
+#include "balancer/pipeline/internal/initial_divisions.h"
 
 #include <algorithm>
 #include <limits>
@@ -22,9 +22,8 @@ double larger(const std::vector<double>& costs, const std::vector<std::uint32_t>
 
 }  // namespace
 
-MicrobatchBins weighted_greedy(const std::vector<double>& costs,
-                               std::span<const std::uint32_t> items,
-                               const std::vector<double>& weights, std::size_t each) {
+MicrobatchBins weighted_lpt(const std::vector<double>& costs, std::span<const std::uint32_t> items,
+                            const std::vector<double>& weights, std::size_t each) {
   std::vector<std::uint32_t> order(items.begin(), items.end());
   std::stable_sort(order.begin(), order.end(), [&costs](std::uint32_t a, std::uint32_t b) {
     return larger(costs, a) > larger(costs, b);
@@ -34,7 +33,7 @@ MicrobatchBins weighted_greedy(const std::vector<double>& costs,
   std::size_t empty = bins.size();
   for (std::size_t i = 0; i < order.size(); ++i) {
     const double* cost = &costs[std::size_t{2} * order[i]];
-    // Once as few items are left as bins are empty, they may only go there.
+    // Once only as many items are left as there are empty bins, they may only go to those.
     const bool only_empty = order.size() - i <= empty;
     std::size_t best = bins.size();
     double least = std::numeric_limits<double>::infinity();
@@ -71,7 +70,7 @@ MicrobatchBins tapered_bins(const std::vector<double>& costs, const MicrobatchBi
       items.insert(items.end(), bins[first + m].begin(), bins[first + m].end());
     }
     std::sort(items.begin(), items.end());
-    MicrobatchBins replica = weighted_greedy(costs, items, weights, 1);
+    MicrobatchBins replica = weighted_lpt(costs, items, weights, 1);
     out.insert(out.end(), replica.begin(), replica.end());
   }
   return out;
@@ -87,8 +86,8 @@ MicrobatchBins small_at_the_ends(const std::vector<double>& costs, const Microba
       return larger(costs, bins[a]) < larger(costs, bins[b]);
     });
     for (std::size_t i = 0; i < microbatches; ++i) {
-      const std::size_t place = i % 2 == 0 ? i / 2 : microbatches - 1 - i / 2;
-      out[first + place] = bins[order[i]];
+      const std::size_t slot = i % 2 == 0 ? i / 2 : microbatches - 1 - i / 2;
+      out[first + slot] = bins[order[i]];
     }
   }
   return out;

@@ -9,8 +9,8 @@
 
 namespace isocost {
 
-/// All sub-multisets of a bin's (at most kFreeItems) free items with their loads, sorted by their
-/// load in one dimension. Built once per content of a bin, used against every partner.
+/// All subsets of a bin's free items (at most kFreeItems) with their loads, sorted by their load in
+/// one dimension. Built once per content of a bin and used against every partner.
 class Subsets {
  public:
   static constexpr std::size_t kFreeItems = 8;
@@ -19,9 +19,9 @@ class Subsets {
     std::uint32_t mask;
   };
 
-  /// `items` of a bin; where there are more than kFreeItems, a spread of sizes is free and the rest
-  /// stays put.
   using Scratch = std::vector<Entry>;
+  /// Builds the subsets of a bin's `items`. If there are more than kFreeItems, a selection of
+  /// different sizes is free to move and the other items stay in their bin.
   void build(const Partition& problem, const std::vector<std::uint32_t>& items,
              std::size_t key_dimension, Scratch& scratch);
 
@@ -48,43 +48,43 @@ class Subsets {
   std::vector<Entry> sorted_;
 };
 
-/// Two bins that share their items anew.
+/// Two bins that redistribute their items.
 struct Pair {
   const Subsets& first;
   const Subsets& second;
-  double first_slowdown = 1;  ///< Multiplies the load.
+  double first_slowdown = 1;  ///< Factor on the load.
   double second_slowdown = 1;
 };
 
-/// Asks for a division by what lies above a target: the sum over both bins and all dimensions of
+/// Minimises the load above a target: the sum over both bins and all dimensions of
 /// (load / target - 1)², where that is positive.
 struct Evenness {
   double inverse_target = 0;
-  double first_weight = 1;  ///< Of the first bin's part.
-  double below = 0;         ///< The value stays below this.
+  double first_weight = 1;  ///< Weight of the first bin's part.
+  double below = 0;         ///< Only values below this are accepted.
 };
 
-/// What a division must keep to. Loads have their bin's slowdown applied.
+/// Constraints on a division. Loads include their bin's slowdown.
 struct SplitLimits {
-  double first = 0;                   ///< The first bin's largest load is below this,
-  double second = 0;                  ///< and the second's below this.
-  double enough = 0;                  ///< A value as small as this ends the search.
-  std::optional<Evenness> even = {};  ///< The value; else it is the larger of the two loads.
+  double first = 0;                   ///< The first bin's largest load must be below this.
+  double second = 0;                  ///< The second bin's largest load must be below this.
+  double enough = 0;                  ///< A value <= this ends the search.
+  std::optional<Evenness> even = {};  ///< The value to minimise; else the larger of both loads.
 };
 
-/// How two bins may share their items anew.
+/// A division of two bins' items.
 struct Split {
   double value;
   std::uint32_t kept_mask;  // free items of the first bin that it keeps
   std::uint32_t got_mask;   // free items of the second bin that the first gets
 };
 
-/// The best division of two bins' items between them within the limits, other than that bins of one
-/// slowdown change places, found by meeting in the middle: all 2^(n+m) divisions of the free items
-/// are covered in about 2^n + 2^m steps, because the divisions that keep the key dimension below
-/// the limits in both bins form a narrow window. `steps` is raised by the divisions looked at, and
-/// the search gives up beyond kMaxSteps of them (a dimension in which all are alike opens the
-/// window).
+/// Returns the best division of two bins' items within the limits. Bins of equal slowdown that only
+/// exchange their contents do not count as a division. All 2^(n+m) divisions of the free items are
+/// covered in about 2^n + 2^m steps by meeting in the middle: for each subset that the first bin
+/// keeps, the subsets of the second bin that satisfy both limits in the key dimension form a narrow
+/// window of the sorted list. Adds the number of divisions evaluated to `steps`; the search gives
+/// up after kMaxSteps of them (the window is wide if all loads in the key dimension are equal).
 inline constexpr std::int64_t kMaxSteps = 8192;
 std::optional<Split> best_split(const Partition& problem, const Pair& pair,
                                 std::size_t key_dimension, const SplitLimits& limits,

@@ -1,4 +1,4 @@
-#include "balancer/partition/internal/improve.h"
+#include "balancer/partition/internal/local_search.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "balancer/partition/internal/bin_states.h"
-#include "balancer/partition/internal/even_out.h"
+#include "balancer/partition/internal/tile_search.h"
 #include "base/random.h"
 
 namespace isocost {
 namespace {
 
-// An improvement must exceed the rounding of sums, or two plans could take turns for ever.
+// An improvement must exceed the rounding of sums, or two plans could alternate forever.
 constexpr double kSmallestGain = 1e-12;
-// Partners that a bin tries, lightest first. Where those do not help, shaken ones do as well as all
-// the others, and with thousands of bins all the others are many.
+// Number of partners that a bin tries, lightest first. If these do not help, randomly changed bins
+// serve as well as all the others, of which there may be thousands.
 constexpr std::size_t kMaxPartners = 64;
-// So much of the way from the makespan to the target is good enough for one step.
+// A step that covers this part of the way from the makespan to the target is accepted at once.
 constexpr double kAcceptFraction = 0.5;
 
 class Search {
@@ -37,9 +37,9 @@ class Search {
         polishing = true;
         work_ = std::min(work_, polish_);
       }
-      if (!relieve_worst() && !change_places() && !shake()) break;
+      if (!relieve_worst() && !exchange_contents() && !perturb()) break;
     }
-    while (bins_.makespan() > target_ && change_places()) {
+    while (bins_.makespan() > target_ && exchange_contents()) {
     }
   }
 
@@ -53,7 +53,8 @@ class Search {
     return {.first = limit, .second = limit, .enough = enough};
   }
 
-  // Lightest partners first; halfway to the target is enough, else the best of all is taken.
+  // Tries the lightest partners first. Takes the first division that is accepted at once, else the
+  // best one.
   bool relieve_worst() {
     const auto& order = bins_.order();
     const auto [worst_load, worst] = order.back();
@@ -74,9 +75,10 @@ class Search {
     return true;
   }
 
-  // All that the worst bin holds for all that a faster one holds: divisions do not cover that where
-  // some items stay put. Where largest loads into fastest bins would be better, such a pair exists.
-  bool change_places() {
+  // Exchanges the whole contents of the worst bin and a faster one. Divisions do not cover this if
+  // some items are not free. If assigning the largest loads to the fastest bins would be better,
+  // such a pair exists.
+  bool exchange_contents() {
     if (problem_.slowdowns.empty()) return false;
     const auto [worst_load, worst] = bins_.order().back();
     const double limit = worst_load * (1 - kSmallestGain);
@@ -96,8 +98,8 @@ class Search {
     return false;
   }
 
-  // Other pairs swap an item each below the makespan until the worst bin gains by one of them.
-  bool shake() {
+  // Other pairs swap one item each, below the makespan, until the worst bin gains from one of them.
+  bool perturb() {
     const auto [worst_load, worst] = bins_.order().back();
     const double limit = worst_load * (1 - kSmallestGain);
     while (work_ > 0) {
@@ -150,11 +152,11 @@ class Search {
   Random random_{0x15c057};  // a fixed seed: one problem, one plan
 };
 
-// A makespan this near the bound meets it: the rest is rounding.
+// A makespan this close to the bound meets it, up to rounding.
 constexpr double kMeetsBound = 1e-9;
 constexpr std::int64_t kPolishShare = 48;
 constexpr std::int64_t kEvenOutShare = 2;
-// With more bins than this the work no longer grows: time goes with the items then.
+// With more bins than this, the work no longer grows.
 constexpr std::size_t kMostWorkedBins = 512;
 
 }  // namespace

@@ -1,30 +1,31 @@
-#include "balancer/partition/internal/ranks.h"
+#include "balancer/partition/internal/rank_plan.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "balancer/partition/internal/bounds.h"
 #include "balancer/partition/internal/construct.h"
-#include "balancer/partition/internal/improve.h"
+#include "balancer/partition/internal/local_search.h"
 
 namespace isocost {
 namespace {
 
-// Inside a rank the makespan is settled already; evening out its microbatches is worth less work.
+// Within a rank the makespan is already decided, so its microbatches receive this part of the work.
 constexpr std::int64_t kInnerShare = 96;
 constexpr double kInnerGap = 1e-2;
 
 std::optional<Bins> solve(const Partition& problem, double enough_gap, std::int64_t rounds) {
   auto bins = construct_bins(problem);
-  if (!bins) return std::nullopt;
+  if (!bins || rounds == 0) return bins;
   const LowerBound bound = partition_bound(problem);
   ImproveLimits limits = improve_limits(bound.value, enough_gap, rounds, problem.bins);
-  limits.polish = static_cast<std::int64_t>(problem.bins);  // Sums over a rank rarely meet a bound.
+  // Sums over a rank rarely meet a bound.
+  limits.polish = static_cast<std::int64_t>(problem.bins);
   improve_bins(problem, limits, *bins);
   return bins;
 }
 
-// One rank's items over its microbatches; item numbers are those of the whole problem.
+// Divides one rank's items over its microbatches. Item numbers are those of the whole problem.
 std::optional<Bins> plan_microbatches(const BalanceProblem& problem, const BalanceOptions& options,
                                       const std::vector<std::uint32_t>& items) {
   std::vector<double> costs;
@@ -77,7 +78,7 @@ std::optional<Bins> microbatches_first(const BalanceProblem& problem, const Bala
     for (const std::uint32_t item : bin) load += totals[item];
     loads.push_back(load);
   }
-  // As many items as the ranks must hold: each gets exactly its microbatches.
+  // There are exactly as many items as the ranks must hold, so each rank gets `microbatches`.
   const Partition whole{.bins = problem.ranks,
                         .min_items = problem.microbatches,
                         .costs = loads,
