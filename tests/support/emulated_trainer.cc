@@ -105,9 +105,8 @@ EmulatedTrainer::Planned EmulatedTrainer::plan_next(const CostModel& model) {
     costs.insert(costs.end(), seconds.begin(), seconds.end());
   }
   std::vector<double> slowdowns(static_cast<std::size_t>(options_.ranks), 1);
-  const auto cost_model_state = model.rank_slowdowns();
-  std::copy_n(cost_model_state.begin(), std::min(cost_model_state.size(), slowdowns.size()),
-              slowdowns.begin());
+  const auto learned = model.rank_slowdowns();
+  std::copy_n(learned.begin(), std::min(learned.size(), slowdowns.size()), slowdowns.begin());
   planned.plan = lay_out(costs, slowdowns);
   std::vector<bool> seen(planned.samples.size(), false);
   for (const auto& bin : planned.plan) {
@@ -142,7 +141,8 @@ double EmulatedTrainer::slowest_rank(const Planned& planned, std::int64_t step) 
   return slowest;
 }
 
-// What a sample adds to a microbatch that holds others: with it twice, less once.
+// The true cost of a sample is what it adds to a microbatch that holds others: the seconds of the
+// sample twice, less those of it once.
 double EmulatedTrainer::oracle(const std::vector<Load>& samples, std::int64_t step) const {
   Planned planned{samples, {}};
   std::vector<double> costs;
