@@ -48,7 +48,7 @@ struct HeldOut {
   std::vector<Load> samples;
 };
 
-// Microbatches of 8 samples, all decoded before anything is timed.
+// Returns microbatches of 8 samples. All are decoded before anything is timed.
 Result<std::vector<HeldOut>> draw(const Options& options) {
   NodeOptions node_options;
   node_options.data = options.data;

@@ -1,5 +1,5 @@
-// How fast headers become shapes, and streams become tensors, on one core from memory. The media
-// are made here, and each answer is compared with what was asked for before anything is timed.
+// Measures the probing of audio and video headers, and the decoding of streams to tensors, on one
+// core from memory. The media are made here, and results are checked before anything is timed.
 
 #include <benchmark/benchmark.h>
 
@@ -83,7 +83,8 @@ void probe_video_file(benchmark::State& state, MediaFormat format) {
   state.SetItemsProcessed(state.iterations());
 }
 
-/// `range(0)` frames, evenly spaced over 20 s: few are found by seeking, many by decoding on.
+/// Decodes `range(0)` frames, evenly spaced over 20 s: few by seeking, many by decoding all
+/// between.
 void frames_of_video(benchmark::State& state, MediaFormat format) {
   const test::Bytes bytes = test::make_video(video_spec(format));
   const MemoryByteSource source(bytes);

@@ -1,5 +1,5 @@
-// How fast pictures become tensors on one core: decoding, scaling, cutting into patches. Each
-// answer is compared with what was asked for before anything is timed.
+// Measures decoding, scaling and cutting of pictures into patches on one core. Results are checked
+// before anything is timed.
 
 #include <benchmark/benchmark.h>
 

@@ -1,5 +1,5 @@
-// How fast parts become shapes, and shapes loads, on one core from memory. Each answer is compared
-// with what was asked for before anything is timed.
+// Measures the probing of parts to shapes, and the computation of loads from shapes, on one core
+// from memory. Results are checked before anything is timed.
 
 #include <benchmark/benchmark.h>
 
@@ -32,7 +32,8 @@ void probe_image(benchmark::State& state, MediaFormat format, const char* name) 
   probe_part(state, test::make_image(format, 640, 480), name, format);
 }
 
-/// As cameras and editors write them: orientation, a colour profile and previews before the frame.
+/// A JPEG as cameras and editors write it, with orientation, colour profile and previews before the
+/// frame.
 void probe_camera_jpeg(benchmark::State& state) {
   test::JpegSpec spec;
   spec.orientation = 6;

@@ -36,7 +36,7 @@ Stamp = collections.namedtuple("Stamp", "image captions spoken")
 
 
 class Media:
-    """Files below one directory, made where they are missing."""
+    """Files below one directory; those that are missing are made."""
 
     def __init__(self, directory, progress):
         self.directory = directory
@@ -66,7 +66,7 @@ class Media:
         mark.touch()
 
     def convert(self, source, target, before=(), after=()):
-        """Makes `target` from `source` with ffmpeg; whole or not at all."""
+        """Makes `target` from `source` with ffmpeg. The file appears when it is complete."""
         target = self.directory / "made" / target
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class Media:
         return stamps
 
     def photographs(self):
-        """(source, width or None for as it is) of every photograph."""
+        """Returns the large and the small photographs."""
         large = sorted((self.unpacked / "usr/share/backgrounds").rglob("*.jpg"))
         small = sorted((self.unpacked / "usr/share/doc/opencv-doc/examples/data").glob("*.jpg"))
         return large, small
@@ -111,7 +111,7 @@ def run(command, **options):
 
 
 def download(debs, packages):
-    """As root or not; with the system's package lists or, where there are none, lists of our own."""
+    """Downloads as root or not, with the system's package lists or, if there are none, with lists of its own."""
     sandbox = ["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else []
     command = ["apt-get", "-q", *sandbox, "download", *packages]
     if subprocess.run(command, cwd=debs, capture_output=True).returncode == 0:
@@ -136,7 +136,7 @@ def read_captions(file):
 
 
 def choose_clips(rng):
-    """(video, start, seconds, width, form) of each clip; lengths are log-normal, as in real sets."""
+    """Returns (video, start, seconds, width, form) of each clip. Lengths are log-normal, as in real data sets."""
     clips = []
     for _ in range(CLIPS):
         video = rng.choices(list(VIDEOS), weights=[6, 2, 1, 2])[0]
@@ -169,7 +169,7 @@ def clip_arguments(clip):
 
 
 def make_all(media, rng):
-    """Clips, scaled photographs, and spoken descriptions in other formats; on all cores."""
+    """Makes clips, scaled photographs, and spoken descriptions in other formats, on all cores."""
     jobs = []
     folder = media.unpacked / "usr/share/doc/opencv-doc/examples/data"
     clips = choose_clips(rng)
@@ -294,7 +294,7 @@ def write_manifest(file, samples, count, rng):
 
 
 def prepare(directory, count=2048, seed=0, progress=lambda done, total, what: None):
-    """Returns the manifest's path; makes it and all it names where something is missing."""
+    """Returns the path of the manifest. Makes it, and the files that it names, if they are missing."""
     directory = pathlib.Path(directory)
     manifest = directory / f"manifest-{count}-{seed}.jsonl"
     if manifest.exists():

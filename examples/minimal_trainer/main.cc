@@ -1,5 +1,5 @@
-// The smallest trainer: one rank, one text model, any shards. examples/multimodal_trainer has
-// several ranks and all modalities.
+// The smallest trainer: one rank and a text model, on any shards. examples/multimodal_trainer
+// trains on all modalities with several ranks.
 
 #include <torch/torch.h>
 
@@ -16,7 +16,7 @@
 namespace isocost {
 namespace {
 
-/// Predicts a token from the eight before it; never looks beyond the start of its sample.
+/// Predicts a token from the eight before it in the same sample.
 struct TextModel : torch::nn::Module {
   static constexpr int kContext = 8;
   torch::nn::Embedding embed = register_module("embed", torch::nn::Embedding(kVocabulary, 32));
@@ -54,7 +54,7 @@ Status train(const Options& options) {
     }
     const auto start = std::chrono::steady_clock::now();
     const torch::Tensor loss = token_loss(model.forward(*microbatch), *microbatch);
-    loss.backward();  // adds up over the microbatches of a step
+    loss.backward();  // gradients add up over the microbatches of a step
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     ISOCOST_TRY(loader.report(*microbatch, {-1, -1, took.count()}));  // vision, audio, llm
     step_loss += loss.item<double>();
@@ -68,7 +68,7 @@ Status train(const Options& options) {
   return {};
 }
 
-/// As the loaded library says, not as the headers did.
+/// Returns the version of the loaded library, which may differ from that of the headers.
 std::string torch_version() {
   const std::string config = at::show_config();
   const std::size_t value = config.find('=', config.find("TORCH_VERSION=")) + 1;
@@ -82,11 +82,12 @@ int main(int argc, char** argv) try {
   CLI::App app("Trains a small text model on microbatches from a loader node.");
   isocost::Options options;
   app.set_version_flag("--version", isocost::torch_version());
-  app.add_option("--endpoint", options.client.endpoint, "The loader node")->capture_default_str();
-  app.add_option("--steps", options.steps, "Stop after so many steps; 0: all epochs");
+  app.add_option("--endpoint", options.client.endpoint, "Address of the loader node")
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "Steps to train; 0: all epochs");
   app.add_option("--lr", options.learning_rate, "Learning rate of Adam")->capture_default_str();
   app.footer(
-      "Example:\n  isocost serve --shards data/shards --ranks 1 --global-batch 16 &\n"
+      "Example:\n  isocost serve --data data/shards --ranks 1 --global-batch-size 16 &\n"
       "  minimal_trainer --endpoint tcp://127.0.0.1:5800 --steps 100");
   CLI11_PARSE(app, argc, argv);
   options.client.world_size = 1;

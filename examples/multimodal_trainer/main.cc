@@ -1,5 +1,5 @@
-// A trainer: one data-parallel rank that takes its microbatches from a loader node. The loop in
-// `train` is all that a training script of yours needs.
+// A trainer: one data-parallel rank that takes its microbatches from a loader node. Your own
+// training script needs the loop in `train`.
 
 #include <malloc.h>
 
@@ -35,7 +35,8 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// One flat tensor of which every parameter's gradient is a part: reduced in one piece.
+/// Returns one flat tensor of which every parameter's gradient is a view, so that all gradients are
+/// reduced in one piece.
 torch::Tensor flatten_gradients(const std::vector<torch::Tensor>& parameters) {
   std::int64_t values = 0;
   for (const torch::Tensor& parameter : parameters) values += parameter.numel();
@@ -80,13 +81,13 @@ Status train(const Options& options) {
     if (!header.last_of_step()) continue;
 
     const double ready_s = now_s();
-    peers.meet();
-    const double met_s = now_s();
+    peers.barrier();
+    const double released_s = now_s();
     torch::Tensor loss = torch::tensor({times.loss}, torch::kDouble);
     peers.sum(gradients);
     peers.sum(loss);
-    times.reduce_s = now_s() - met_s;
-    times.wait_for_peers_s = met_s - ready_s;
+    times.reduce_s = now_s() - released_s;
+    times.wait_for_peers_s = released_s - ready_s;
     times.loss = loss.item<double>();
     optimizer.step();
     gradients.zero_();
@@ -101,28 +102,28 @@ Status train(const Options& options) {
 void add_options(CLI::App& app, Options& options) {
   app.add_option("--endpoint", options.client.endpoint, "The loader node, tcp://HOST:PORT")
       ->required();
-  app.add_option("--rank", options.client.rank, "This trainer, from 0")->required();
-  app.add_option("--world-size", options.client.world_size, "How many trainers")->required();
+  app.add_option("--rank", options.client.rank, "Rank of this trainer, from 0")->required();
+  app.add_option("--world-size", options.client.world_size, "Number of trainers")->required();
   app.add_option("--store", options.peers.store,
-                 "Where trainers meet: a file that all see, or HOST:PORT (rank 0 listens)")
+                 "How ranks find each other: a shared file, or HOST:PORT (rank 0 listens)")
       ->required();
-  app.add_option("--report", options.trace, "Trace to write, JSON lines")->required();
-  app.add_option("--steps", options.steps, "Stop after so many steps; 0: all epochs");
-  app.add_option("--seed", options.seed, "Of the first weights");
+  app.add_option("--report", options.trace, "Trace to write, as JSON lines")->required();
+  app.add_option("--steps", options.steps, "Steps to train; 0: all epochs");
+  app.add_option("--seed", options.seed, "Seed of the first weights");
   app.add_option("--threads", options.threads, "Threads to compute with")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--lr", options.learning_rate, "Learning rate of Adam")->capture_default_str();
-  app.add_option("--prefetch", options.client.prefetch, "Microbatches asked for ahead of use")
+  app.add_option("--prefetch", options.client.prefetch, "Microbatches requested ahead of use")
       ->capture_default_str();
   app.add_option("--curve-server-key", options.client.curve_server_key_file,
-                 "The node's public key file");
+                 "File with the node's public key");
   app.add_option("--curve-secret-key", options.client.curve_secret_key_file,
-                 "This trainer's secret key file");
+                 "File with this trainer's secret key");
 }
 
-/// Keeps freed memory for the next tensor. With glibc's defaults each large one is mapped anew, and
-/// half of the time of long sequences goes into page faults.
+/// Keeps freed memory for the next tensor. With glibc's defaults every large tensor is mapped anew,
+/// and page faults take half of the time of long sequences.
 void keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());

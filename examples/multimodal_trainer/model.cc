@@ -100,7 +100,8 @@ Tensor TransformerImpl::attend(const Tensor& qkv, const std::vector<Run>& runs) 
   const double scale = 1.0 / std::sqrt(static_cast<double>(width) / static_cast<double>(heads_));
   std::vector<std::int64_t> rows;
   for (const Run& run : runs) rows.push_back(run.length * run.count);
-  // One split: its gradient is one concatenation, where that of a slice is as large as all rows.
+  // A single split has one concatenation as its gradient; the gradient of each slice would be as
+  // large as all rows.
   const std::vector<Tensor> inputs = qkv.split_with_sizes(rows);
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -143,7 +144,7 @@ Tensor VisionEncoderImpl::forward(const TorchMicrobatch& microbatch) {
 
 AudioEncoderImpl::AudioEncoderImpl(const ModelOptions& options) {
   const std::int64_t width = options.audio_width;
-  // As wide as its stride, so that it never reaches over into the next window.
+  // The kernel is as wide as the stride, so that no output mixes two windows.
   conv_ = register_module("conv", nn::Conv1d(nn::Conv1dOptions(kMelBins, width, 2).stride(2)));
   transformer_ = register_module(
       "transformer", Transformer(width, options.audio_depth, options.head_width, false));

@@ -10,8 +10,8 @@
 
 namespace isocost {
 
-/// Sizes of the three modules. The defaults are small, for one core: see examples/README.md for
-/// what typical samples cost.
+/// Sizes of the three modules. The defaults are small enough for one core; examples/README.md lists
+/// the seconds of typical samples.
 struct ModelOptions {
   std::int64_t vision_width = 96;
   std::int64_t vision_depth = 2;
@@ -19,25 +19,25 @@ struct ModelOptions {
   std::int64_t audio_depth = 2;
   std::int64_t llm_width = 192;
   std::int64_t llm_depth = 2;
-  std::int64_t head_width = 64;  ///< At most; a narrower module has one head.
+  std::int64_t head_width = 64;  ///< A module narrower than this has one head.
 };
 
-/// Sequences that lie one after another in the rows of a tensor. Neighbours of equal length (the
-/// frames of a video) are one run, so that they are computed in one batch.
+/// Consecutive sequences of equal length in the rows of a tensor (the frames of a video, say),
+/// which are computed in one batch.
 struct Run {
   std::int64_t length = 0;
   std::int64_t count = 0;
 };
-/// From a `<module>.lengths` tensor (int32).
+/// Returns the runs of a `<module>.lengths` tensor (int32).
 std::vector<Run> runs_of(const torch::Tensor& lengths);
 
 /// Pre-norm transformer over packed sequences: attention stays within each sequence.
 class TransformerImpl : public torch::nn::Module {
  public:
   TransformerImpl(std::int64_t width, std::int64_t depth, std::int64_t head_width, bool causal);
-  /// [rows, width] -> [rows, width]; the runs cover all rows.
+  /// [rows, width] -> [rows, width]. The runs must cover all rows.
   torch::Tensor forward(torch::Tensor rows, const std::vector<Run>& runs);
-  /// The same in parts: layers `first` to `end` - 1, and what follows the last one.
+  /// The parts of `forward`: layers `first` to `end` - 1, and the norm after the last layer.
   torch::Tensor run_layers(torch::Tensor rows, const std::vector<Run>& runs, std::size_t first,
                            std::size_t end);
   torch::Tensor finish(const torch::Tensor& rows);
@@ -78,21 +78,21 @@ class AudioEncoderImpl : public torch::nn::Module {
 };
 TORCH_MODULE(AudioEncoder);
 
-/// Causal language model over packed samples; the encoders' tokens stand where the ids say so.
+/// Causal language model over packed samples. Encoder tokens replace the ids that stand for them.
 class LanguageModelImpl : public torch::nn::Module {
  public:
   explicit LanguageModelImpl(const ModelOptions& options);
-  /// Undefined `vision` or `audio`: none. Returns logits [tokens, kVocabulary].
+  /// Returns logits [tokens, kVocabulary]. `vision` and `audio` are undefined if there are none.
   torch::Tensor forward(const TorchMicrobatch& microbatch, const torch::Tensor& vision,
                         const torch::Tensor& audio);
-  /// The same in parts, for the stages of a pipeline. What stands before the layers: rows [tokens,
-  /// width] from ids, positions and the encoders' outputs ...
+  /// `embed`, `run_layers` and `predict` are the parts of `forward`, for the stages of a pipeline.
+  /// This one returns rows [tokens, width] made of ids, positions and the encoders' outputs.
   torch::Tensor embed(const TorchMicrobatch& microbatch, const torch::Tensor& vision,
                       const torch::Tensor& audio);
-  /// ... layers `first` to `end` - 1, which read `llm.lengths` of the microbatch ...
+  /// Runs layers `first` to `end` - 1, which read `llm.lengths` of the microbatch.
   torch::Tensor run_layers(const torch::Tensor& rows, const TorchMicrobatch& microbatch,
                            std::size_t first, std::size_t end);
-  /// ... and what follows them: logits.
+  /// Returns logits from the rows of the last layer.
   torch::Tensor predict(const torch::Tensor& rows);
   std::size_t layers() const { return transformer_->layers(); }
 

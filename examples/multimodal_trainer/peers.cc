@@ -46,7 +46,7 @@ Peers::Peers(const PeersOptions& options) : state_(std::make_unique<State>()) {
 
 Peers::~Peers() = default;
 
-void Peers::meet() { state_->group->barrier()->wait(); }
+void Peers::barrier() { state_->group->barrier()->wait(); }
 
 void Peers::sum(torch::Tensor& values) {
   std::vector<torch::Tensor> bucket{values};

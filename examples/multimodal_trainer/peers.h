@@ -12,12 +12,14 @@ namespace isocost {
 struct PeersOptions {
   std::int32_t rank = 0;
   std::int32_t world_size = 1;
-  std::string
-      store;  ///< Where ranks meet: a file that all of them see, or HOST:PORT (rank 0 listens).
-  std::chrono::milliseconds timeout{120'000};  ///< A silent peer ends every call after this.
+  /// How ranks find each other: a file that all of them see, or HOST:PORT, where rank 0 listens.
+  std::string store;
+  /// Every call throws after it has waited this long for another rank.
+  std::chrono::milliseconds timeout{120'000};
 };
 
-/// The data-parallel ranks of one training run, over gloo. Single-thread; throws what c10d throws.
+/// Communication between the data-parallel ranks of a training run, over gloo. Single-thread.
+/// Throws the exceptions of c10d.
 class Peers {
  public:
   explicit Peers(const PeersOptions& options);
@@ -25,9 +27,10 @@ class Peers {
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  /// Waits until every rank is here.
-  void meet();
-  /// Replaces the tensor's values by their sum over the ranks.
+  /// Blocks until every rank has called it.
+  void barrier();
+  /// Replaces the tensor's values by their sum over the ranks. Blocks until every rank has called
+  /// it.
   void sum(torch::Tensor& values);
 
  private:

@@ -18,16 +18,17 @@ torch::Tensor int32s(const std::vector<std::int64_t>& values) {
   return torch::tensor(values, torch::kLong).to(torch::kInt);
 }
 
-// Starts of the sequences, and the end.
+// The starts of the sequences, and the end of the last.
 torch::Tensor starts_of(const std::vector<std::int64_t>& lengths) {
   std::vector<std::int64_t> starts{0};
   for (const std::int64_t length : lengths) starts.push_back(starts.back() + length);
   return int32s(starts);
 }
 
-// Sequences are hardly ever of one length, and the model computes neighbours of one length
-// together: every other one is a bit longer, those between as much shorter.
-std::vector<std::int64_t> apart(std::span<const std::int64_t> equal, std::int64_t difference) {
+// Makes every other length a bit longer and the ones between shorter. The model computes neighbours
+// of equal length together, but real sequences hardly ever have equal lengths.
+std::vector<std::int64_t> made_unequal(std::span<const std::int64_t> equal,
+                                       std::int64_t difference) {
   std::vector<std::int64_t> lengths(equal.begin(), equal.end());
   for (std::size_t i = 0; i + 1 < lengths.size(); i += 2) {
     lengths[i] += difference;
@@ -37,7 +38,7 @@ std::vector<std::int64_t> apart(std::span<const std::int64_t> equal, std::int64_
 }
 
 TorchMicrobatch images(std::span<const std::int64_t> patches) {
-  const std::vector<std::int64_t> lengths = apart(patches, 4);
+  const std::vector<std::int64_t> lengths = made_unequal(patches, 4);
   std::vector<std::int64_t> grids;
   std::int64_t rows = 0;
   for (const std::int64_t length : lengths) {
@@ -55,7 +56,7 @@ TorchMicrobatch images(std::span<const std::int64_t> patches) {
 TorchMicrobatch windows(std::span<const std::int64_t> positions) {
   std::vector<std::int64_t> frames;
   std::int64_t rows = 0;
-  for (const std::int64_t length : apart(positions, 1)) {
+  for (const std::int64_t length : made_unequal(positions, 1)) {
     frames.push_back(2 * length);
     rows += frames.back();
   }
@@ -67,7 +68,7 @@ TorchMicrobatch windows(std::span<const std::int64_t> positions) {
 }
 
 TorchMicrobatch texts(std::span<const std::int64_t> tokens) {
-  const std::vector<std::int64_t> lengths = apart(tokens, 1);
+  const std::vector<std::int64_t> lengths = made_unequal(tokens, 1);
   std::vector<torch::Tensor> positions;
   std::int64_t rows = 0;
   for (const std::int64_t length : lengths) {
@@ -93,7 +94,7 @@ Architecture transformer(const char* name, std::int64_t width, std::int64_t dept
           .embedding_parameters = embedding_parameters};
 }
 
-// The model's dimensions, by module.
+// The dimensions of the model's modules.
 std::array<Architecture, kModules> architectures(const ModelOptions& options) {
   const auto [vision, audio, llm] =
       std::tuple(options.vision_width, options.audio_width, options.llm_width);
@@ -108,7 +109,7 @@ std::array<Architecture, kModules> architectures(const ModelOptions& options) {
   return all;
 }
 
-// Of each module, on inputs made up for it. The model must outlive them.
+// A forward pass of each module on made-up inputs. The model must outlive them.
 std::array<PrepareForward, kModules> prepares(MultimodalModel& model) {
   return {[&model](std::span<const std::int64_t> lengths) -> ProfiledForward {
             return [&model, batch = images(lengths)] { return model->vision->forward(batch); };
@@ -137,7 +138,7 @@ Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
       .progress = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }};
   const ModelOptions sizes;
   const auto dimensions = architectures(sizes);
-  // Half of the layers tell what stands beside them: embeddings and the output head.
+  // A model with half of the layers shows the cost of embeddings and output head.
   MultimodalModel shallow(ModelOptions{.vision_depth = sizes.vision_depth / 2,
                                        .audio_depth = sizes.audio_depth / 2,
                                        .llm_depth = sizes.llm_depth / 2});
@@ -156,7 +157,7 @@ Result<CostProfile> profile_example(MultimodalModel& model, double budget_s) {
     const std::string name(module_name(static_cast<Module>(m)));
     ISOCOST_ASSIGN(profile.modules.at(m), profile_module(name, module, options));
   }
-  profile.source = "isocost profile --example";
+  profile.source = "isocost model profile --example";
   profile.hardware = example_hardware();
   profile.dtype = "float32";
   profile.versions = {{"torch", TORCH_VERSION}};

@@ -8,12 +8,12 @@
 
 namespace isocost {
 
-/// What the example computes on, as its profile names it.
+/// Returns the hardware that the example computes on, as its model profile names it.
 std::string example_hardware();
 
-/// Measures the example model on this thread for about `budget_s` seconds, a line on stderr for
-/// each point. Lengths are bounded by what the recipe makes of the demo's media. Gradients are left
-/// in the model. Errors: those of profile_module.
+/// Measures the example model for about `budget_s` seconds and returns its model profile. Blocks
+/// this thread; prints a line on stderr for each point. Lengths are bounded by those of the demo's
+/// media. The model is left with gradients. Errors: those of profile_module.
 Result<CostProfile> profile_example(MultimodalModel& model, double budget_s);
 
 }  // namespace isocost

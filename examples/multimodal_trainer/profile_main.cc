@@ -1,4 +1,4 @@
-// Measures the example model for the cost model; `isocost profile --example` runs it.
+// Measures the example model for the cost model; `isocost model profile --example` runs it.
 
 #include <malloc.h>
 
@@ -33,8 +33,8 @@ int main(int argc, char** argv) {
   std::string file = "profile.json";
   double budget_s = 60;
   int threads = 1;
-  app.add_option("--out", file, "Profile to write")->capture_default_str();
-  app.add_option("--budget", budget_s, "Time to spend, 90s or 5m")
+  app.add_option("--out", file, "Model profile to write")->type_name("FILE")->capture_default_str();
+  app.add_option("--budget", budget_s, "Time to measure, for example 90s or 5m")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}},
                                         CLI::AsNumberWithUnit::UNIT_OPTIONAL))
       ->check(CLI::PositiveNumber);
@@ -42,16 +42,16 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
-  // As the trainer does: freed memory is kept for the next tensor.
+  // The trainer, too, keeps freed memory for the next tensor.
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   at::set_num_threads(threads);
   try {
     const isocost::Status status = isocost::run(file, budget_s);
     if (status) return 0;
-    std::fprintf(stderr, "profile: %s\n", status.error().to_string().c_str());
+    std::fprintf(stderr, "profile_example: %s\n", status.error().to_string().c_str());
   } catch (const std::exception& error) {  // what libtorch throws
-    std::fprintf(stderr, "profile: %s\n", error.what());
+    std::fprintf(stderr, "profile_example: %s\n", error.what());
   }
   return 1;
 }

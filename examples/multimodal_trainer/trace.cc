@@ -58,7 +58,7 @@ void Trace::step(const Position& position, const StepTimes& times) {
                           {"loss", times.loss}}
                .dump()
         << '\n';
-  file_.flush();  // A step is what a reader that follows the file waits for.
+  file_.flush();  // the demo follows the file and counts steps
 }
 
 }  // namespace isocost

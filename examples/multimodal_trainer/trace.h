@@ -9,8 +9,8 @@
 namespace isocost {
 
 struct StepTimes {
-  double start_s = 0;  ///< Steady clock, the same for all processes of a host.
-  double end_s = 0;    ///< When the weights are updated.
+  double start_s = 0;  ///< By the steady clock, which all processes of a host share.
+  double end_s = 0;    ///< The weights are updated.
   double data_wait_s = 0;
   double compute_s = 0;
   double wait_for_peers_s = 0;
@@ -18,7 +18,7 @@ struct StepTimes {
   double loss = 0;  ///< Of the global batch.
 };
 
-/// JSON lines that say what a rank did and when; examples/demo reads them.
+/// Writes what a rank did and when, as JSON lines that examples/demo reads.
 class Trace {
  public:
   Trace(const std::string& file, std::int32_t rank) : file_(file), rank_(rank) {}

@@ -24,7 +24,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// The same values as the start of a new graph, so that their gradient stops here.
+/// Returns the same values as the start of a new graph, so that their gradient stops here.
 torch::Tensor cut(const torch::Tensor& tokens) {
   return tokens.defined() ? tokens.detach().requires_grad_() : torch::Tensor();
 }

@@ -8,15 +8,15 @@
 
 namespace isocost {
 
-/// What a microbatch gave and took.
+/// Loss and seconds of a microbatch.
 struct MicrobatchResult {
-  double loss = 0;  ///< Its share of the global batch's mean loss.
-  /// Forward and backward; negative where the microbatch has nothing for the module.
+  double loss = 0;  ///< Its part of the global batch's mean loss.
+  /// Forward and backward, by module; negative if the microbatch has no work for the module.
   std::array<double, kModules> seconds{-1, -1, -1};
 };
 
-/// Forward and backward of one microbatch, adding to the parameters' gradients. The graph is cut
-/// between the modules, so that each one's backward runs, and is timed, on its own.
+/// Runs forward and backward of one microbatch, and adds to the parameters' gradients. The graph is
+/// cut between the modules, so that each module's backward runs and is timed on its own.
 MicrobatchResult train_microbatch(MultimodalModel& model, const TorchMicrobatch& microbatch);
 
 }  // namespace isocost

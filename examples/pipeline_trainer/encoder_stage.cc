@@ -1,4 +1,4 @@
-// The encoder: reads pixels and mels, sends each LLM microbatch the rows that it needs.
+// The encoder stage: encodes pixels and mels, and sends each LLM microbatch the rows that it needs.
 
 #include <algorithm>
 #include <map>
@@ -18,7 +18,7 @@ class EncoderStage final : public Stage {
 
   Result<StageWorked> run_step() override {
     worked_ = {};
-    ISOCOST_ASSIGN(const MicrobatchHeader* first, parts_.intake.peek());
+    ISOCOST_ASSIGN(const MicrobatchHeader* first, parts_.stream.peek());
     const std::uint32_t slots = first->microbatches;
     ISOCOST_ASSIGN(const auto taken,
                    taken_before(parts_.layout.schedule, parts_.layout.llm.pipeline, /*chunks=*/1,
@@ -26,12 +26,12 @@ class EncoderStage final : public Stage {
     std::uint32_t forward = 0;
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
       if (forward == slot) ISOCOST_TRY(run_forward(forward++));
-      // As far ahead as the LLM has to get before it gives this slot's gradients back, and one
-      // microbatch more, so that its first stage need not wait; further where the layout says so.
+      // Run ahead as far as the LLM must get before it returns this slot's gradients, and one
+      // microbatch further so that its first stage need not wait. The layout may add to that.
       const std::size_t reach =
           taken.at(in_flight_.at(slot).last_microbatch) + 1 + parts_.layout.encoder_ahead;
       while (forward < slots) {
-        ISOCOST_ASSIGN(const MicrobatchHeader* next, parts_.intake.peek());
+        ISOCOST_ASSIGN(const MicrobatchHeader* next, parts_.stream.peek());
         if (first_needed(*next) >= reach) break;
         ISOCOST_TRY(run_forward(forward++));
       }
@@ -45,12 +45,12 @@ class EncoderStage final : public Stage {
     TorchMicrobatch microbatch;
     std::vector<Exchange> exchanges;
     EncoderRows rows;
-    std::uint32_t last_microbatch = 0;  ///< Of the LLM's, that reads some of it.
+    std::uint32_t last_microbatch = 0;  ///< The last LLM microbatch that reads from it.
     SecondsByModule seconds = kNoSeconds;
-    double forward_s = 0;  ///< Of these.
+    double forward_s = 0;  ///< The part of `seconds` spent in forward.
   };
 
-  // The first LLM microbatch that reads some of it.
+  // Returns the first LLM microbatch that reads from this one.
   static std::uint32_t first_needed(const MicrobatchHeader& header) {
     if (header.routes.empty()) return 0;
     const auto sooner = [](const Route& a, const Route& b) { return a.microbatch < b.microbatch; };
@@ -78,7 +78,7 @@ class EncoderStage final : public Stage {
 
   Status run_forward(std::uint32_t slot) {
     InFlight at;
-    ISOCOST_ASSIGN(at.microbatch, parts_.intake.take());
+    ISOCOST_ASSIGN(at.microbatch, parts_.stream.take());
     ISOCOST_ASSIGN(at.exchanges, exchanges_of(at.microbatch.header, Side::kEncoder));
     encode_media(at);
     for (const Exchange& exchange : at.exchanges) {
@@ -106,7 +106,7 @@ class EncoderStage final : public Stage {
       rows_of(at, module).backward(gradients.at(static_cast<std::size_t>(module)));
     }
     worked_.busy_s += total(at.seconds);
-    return parts_.intake.report(at.microbatch, at.seconds, at.forward_s);
+    return parts_.stream.report(at.microbatch, at.seconds, at.forward_s);
   }
 
   StageParts parts_;

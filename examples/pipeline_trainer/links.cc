@@ -27,14 +27,14 @@ Group make_group(const c10::intrusive_ptr<c10d::Store>& store, std::size_t rank,
                                                      static_cast<int>(size), gloo);
 }
 
-// Without the C++ stack that libtorch adds.
+// The first line of the message, without the C++ stack that libtorch adds.
 std::string reason(const std::exception& error) {
   const auto* ours = dynamic_cast<const c10::Error*>(&error);
   const std::string text = ours != nullptr ? ours->what_without_backtrace() : error.what();
   return text.substr(0, text.find('\n'));
 }
 
-// Replicas of one stage: their receivers, in the order of their data index.
+// Receivers of the replicas of one stage, ordered by data index.
 std::vector<std::size_t> replicas_of(const Layout& layout, std::size_t receiver) {
   const Place here = place_of_receiver(layout, receiver);
   std::vector<std::size_t> replicas;
@@ -50,8 +50,8 @@ std::vector<std::size_t> replicas_of(const Layout& layout, std::size_t receiver)
 struct Links::State {
   LinksOptions options;
   Group all;
-  Group replicas;  ///< Null where there is one replica.
-  std::vector<std::pair<std::size_t, c10::intrusive_ptr<c10d::Work>>> sent;  ///< To whom.
+  Group replicas;  ///< Null if there is one replica.
+  std::vector<std::pair<std::size_t, c10::intrusive_ptr<c10d::Work>>> sent;  ///< Receiver and work.
 
   std::string name(std::size_t receiver) const {
     return place_of_receiver(options.layout, receiver).to_string();
@@ -88,7 +88,7 @@ Result<std::unique_ptr<Links>> Links::connect(const LinksOptions& options) {
       state->replicas = make_group(store, here.data, replicas.size(), options.timeout);
     }
   } catch (const std::exception& error) {
-    return Error(ErrorCode::kUnavailable, "meeting the other processes: " + reason(error));
+    return Error(ErrorCode::kUnavailable, "connecting to the other processes: " + reason(error));
   }
   return std::unique_ptr<Links>(new Links(std::move(state)));
 }

@@ -18,20 +18,21 @@ namespace isocost {
 struct LinksOptions {
   Layout layout;
   std::size_t receiver = 0;
-  std::filesystem::path store;  ///< A file, of this run alone, by which processes meet.
+  std::filesystem::path store;  ///< A file by which the processes of this run find each other.
   std::chrono::milliseconds timeout{60'000};
 };
 
-/// What a message between two processes is about; with the direction it names one message of a
-/// step.
+/// The microbatches that a message between two processes belongs to. Together with the direction
+/// they identify one message of a step.
 struct Subject {
   std::uint32_t sender_microbatch = 0;
   std::uint32_t receiver_microbatch = 0;
 };
 
-/// The processes of a pipeline, over gloo: tensors from one to another, matched by subject and so
-/// in any order, and sums over the replicas of a stage. Single-thread. All errors are kUnavailable
-/// and name the process that was waited for: it has ended, or was silent for the time-out.
+/// Communication between the processes of a pipeline, over gloo: tensors from one process to
+/// another, which are matched by subject and may arrive in any order, and sums over the replicas of
+/// a stage. Single-thread. All errors are kUnavailable and name the process that has ended or did
+/// not answer within the time-out.
 class Links {
  public:
   static Result<std::unique_ptr<Links>> connect(const LinksOptions& options);
@@ -39,15 +40,16 @@ class Links {
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  /// Returns at once; the tensor is kept until `settle`, and must not be written before.
+  /// Returns without waiting. The tensor is kept until `settle` and must not be changed before.
   Status send(const torch::Tensor& tensor, std::size_t to, const Subject& subject);
-  /// Fills a tensor of this shape with what `from` sends.
+  /// Blocks until `from` has sent a tensor of this shape, and returns it.
   Result<torch::Tensor> receive(at::IntArrayRef shape, torch::Dtype dtype, std::size_t from,
                                 const Subject& subject);
-  /// Waits until all that was sent has arrived: once a step, so that subjects name messages of one
-  /// step only.
+  /// Blocks until everything that was sent has arrived. Call it once per step, since subjects are
+  /// unique within a step only.
   Status settle();
-  /// Replaces the values by their sum over the replicas of this stage.
+  /// Replaces the values by their sum over the replicas of this stage. Blocks until all have
+  /// called.
   Status sum(torch::Tensor& values);
 
  private:

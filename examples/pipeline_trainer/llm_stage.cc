@@ -1,4 +1,5 @@
-// A stage of the LLM: some layers; the first one embeds tokens and media, the last one predicts.
+// A stage of the LLM. Each runs some of the layers; the first also embeds tokens and media, and the
+// last predicts tokens.
 
 #include <map>
 #include <utility>
@@ -20,7 +21,7 @@ class LlmStage final : public Stage {
 
   Result<StageWorked> run_step() override {
     worked_ = {};
-    ISOCOST_ASSIGN(const MicrobatchHeader* first, parts_.intake.peek());
+    ISOCOST_ASSIGN(const MicrobatchHeader* first, parts_.stream.peek());
     ISOCOST_ASSIGN(const auto program,
                    stage_program(parts_.layout.schedule, stages(), parts_.place.stage,
                                  /*chunks=*/1, first->microbatches, /*held_back=*/0));
@@ -34,12 +35,12 @@ class LlmStage final : public Stage {
  private:
   struct InFlight {
     TorchMicrobatch microbatch;
-    std::vector<Exchange> exchanges;  ///< Of the first stage.
-    EncoderRows media;                ///< Of the first stage.
-    torch::Tensor input;              ///< Of the others.
+    std::vector<Exchange> exchanges;  ///< In the first stage.
+    EncoderRows media;                ///< In the first stage.
+    torch::Tensor input;              ///< In the other stages.
     torch::Tensor output;             ///< Rows for the next stage, or the loss.
     SecondsByModule seconds = kNoSeconds;
-    double forward_s = 0;  ///< Of these.
+    double forward_s = 0;  ///< The part of `seconds` spent in forward.
   };
 
   std::size_t stages() const { return parts_.layout.llm.pipeline; }
@@ -91,7 +92,7 @@ class LlmStage final : public Stage {
 
   Status run_forward(std::uint32_t slot) {
     InFlight at;
-    ISOCOST_ASSIGN(at.microbatch, parts_.intake.take());
+    ISOCOST_ASSIGN(at.microbatch, parts_.stream.take());
     ISOCOST_TRY(is_first() ? receive_media(slot, at) : receive_input(slot, at));
     compute(at);
     if (!is_last()) {
@@ -115,7 +116,7 @@ class LlmStage final : public Stage {
     }
     worked_.busy_s += total(at.seconds);
     ISOCOST_TRY(send_back(slot, at));
-    return parts_.intake.report(at.microbatch, at.seconds, at.forward_s);
+    return parts_.stream.report(at.microbatch, at.seconds, at.forward_s);
   }
 
   Status send_back(std::uint32_t slot, const InFlight& at) {

@@ -1,5 +1,5 @@
-// A pipeline with replicas of its own for encoder and LLM, fed by a node that serves their layout.
-// This file is the process that starts all others; `worker.cc` is the life of each of them.
+// Trains a pipeline whose encoder and LLM have different numbers of replicas, fed by a node that
+// serves their layout. This file is the process that starts all others, which run `worker.cc`.
 
 #include <malloc.h>
 #include <unistd.h>
@@ -30,13 +30,13 @@ namespace {
 
 NodeOptions node_options(const Options& options) {
   NodeOptions node;
-  node.data = options.shards;
+  node.data = options.data;
   node.plan.profile = options.profile;
   node.plan.global_batch_size = options.global_batch_size;
   node.plan.seed = options.seed;
   node.plan.steps = options.start_step + options.steps;
   node.service.bind = "tcp://127.0.0.1:*";
-  node.service.heartbeat_timeout = options.timeout;
+  node.service.heartbeat_timeout = options.peer_timeout;
   node.bad_samples.file = options.directory / "bad.jsonl";
   return node;
 }
@@ -52,14 +52,15 @@ Result<std::unique_ptr<Node>> open_node(const Options& options, const NodeOption
   if (static_cast<std::uint64_t>(of_node.plan.steps) > steps) {
     return Error(ErrorCode::kInvalidArgument,
                  "--steps " + std::to_string(options.steps) + " from step " +
-                     std::to_string(options.start_step + 1) + " on: " + options.shards.string() +
+                     std::to_string(options.start_step + 1) + " on: " + options.data.string() +
                      " has " + std::to_string(steps) + " steps of " + std::to_string(batch) +
                      " samples");
   }
   return node;
 }
 
-/// Serves to these roles until they have ended.
+/// Starts a node and these processes, and blocks until all have ended. `stop_signal` is set to the
+/// signal that ended the wait, if any.
 Status run_roles(const Options& options, const std::vector<std::string>& command,
                  const NodeOptions& serve,
                  const std::vector<std::pair<std::string, std::string>>& roles, int& stop_signal) {
@@ -76,7 +77,7 @@ Status run_roles(const Options& options, const std::vector<std::string>& command
     }
     ISOCOST_TRY(processes.start(name, arguments));
   }
-  const Status status = processes.wait(options.timeout);
+  const Status status = processes.wait(options.peer_timeout);
   stop_signal = processes.stop_signal();
   const auto summary = serving.stop(std::chrono::seconds(status ? 5 : 0));
   if (!summary) return Error(summary.error()).with_context("the node");
@@ -87,7 +88,7 @@ Status run_roles(const Options& options, const std::vector<std::string>& command
   return status;
 }
 
-/// The newest step of which every part of the model was saved.
+/// Returns the newest step for which every part of the model was saved.
 Result<std::uint32_t> newest_state(const Options& options) {
   const Layout layout = options.layout();
   std::set<std::string> parts;
@@ -107,9 +108,10 @@ Result<std::uint32_t> newest_state(const Options& options) {
     if (complete && step > newest) newest = step;
   }
   if (newest > 0) return newest;
-  return Error(ErrorCode::kNotFound, "--resume: " + options.checkpoint.string() +
-                                         " has no state of all " + std::to_string(parts.size()) +
-                                         " parts; --llm-stages has to be as it was");
+  return Error(ErrorCode::kNotFound,
+               "--resume: " + options.checkpoint.string() + " has no state of all " +
+                   std::to_string(parts.size()) +
+                   " parts; --llm-stages must be the same as in the saved run");
 }
 
 Status write_outcome(const Options& options, const Outcome& outcome) {
@@ -125,12 +127,12 @@ Status write_outcome(const Options& options, const Outcome& outcome) {
   return {};
 }
 
-/// What would else be found only after everything has run.
+/// Checks at the start what would otherwise be found only at the end of the run.
 Status check_options(const Options& options) {
   ISOCOST_TRY_CONTEXT(options.layout().validate(),
                       "--encoder-dp, --llm-dp, --llm-stages, --microbatches");
   if (options.global_batch_size < static_cast<std::int64_t>(options.llm_dp)) {
-    return Error(ErrorCode::kInvalidArgument, "--global-batch is " +
+    return Error(ErrorCode::kInvalidArgument, "--global-batch-size is " +
                                                   std::to_string(options.global_batch_size) +
                                                   "; each of --llm-dp replicas needs a sample");
   }
@@ -147,7 +149,7 @@ Status check_options(const Options& options) {
   return Error(ErrorCode::kIo, "--json: cannot write " + options.json);
 }
 
-/// Whether the run did what it promises.
+/// Checks that no sample was lost and that the gradients are right.
 Status check_outcome(const Outcome& outcome) {
   constexpr double kMostError = 1e-9;
   if (outcome.lost + outcome.duplicated > 0) {
@@ -157,8 +159,8 @@ Status check_outcome(const Outcome& outcome) {
   const double error = outcome.gradient_relative_error.value_or(0);
   if (error <= kMostError) return {};  // NaN is not
   return Error(ErrorCode::kInternal,
-               "the gradients are not those of one process and one batch: relative error " +
-                   std::to_string(error) + ", or not a number where training diverged (--lr)");
+               "the gradients differ from those of one process and one batch: relative error " +
+                   std::to_string(error) + "; nan means that training diverged (--lr)");
 }
 
 Status run_all(Options& options, const std::vector<std::string>& command, int& stop_signal) {
@@ -166,12 +168,12 @@ Status run_all(Options& options, const std::vector<std::string>& command, int& s
   ISOCOST_ASSIGN(const ScratchDirectory directory, ScratchDirectory::create("isocost-run"));
   options.directory = directory.path();
   if (!options.checkpoint.empty()) {
-    std::error_code ignored;  // the first state that cannot be written says so
+    std::error_code ignored;  // writing the first state reports what is wrong
     std::filesystem::create_directories(options.checkpoint, ignored);
   }
   if (options.resume) {
     ISOCOST_ASSIGN(options.start_step, newest_state(options));
-    std::fprintf(stderr, "goes on after step %u\n", options.start_step);
+    std::fprintf(stderr, "resumes after step %u\n", options.start_step);
   }
   if (options.check_gradient) {
     NodeOptions whole = node_options(options);
@@ -197,7 +199,7 @@ Status run_all(Options& options, const std::vector<std::string>& command, int& s
 
 int run_first(Options& options, int argc, char** argv) {
   collect_signals();
-  // One thread a process: they share the cores.
+  // One thread per process, since the processes share the cores.
   setenv("OMP_NUM_THREADS", "1", 1);
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
   int stop_signal = 0;
@@ -208,7 +210,7 @@ int run_first(Options& options, int argc, char** argv) {
   return status.error().code() == ErrorCode::kInvalidArgument ? 2 : 1;
 }
 
-/// Keeps freed memory for the next tensor, as multimodal_trainer does.
+/// Keeps freed memory for the next tensor, see multimodal_trainer.
 void keep_freed_memory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());

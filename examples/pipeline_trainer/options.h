@@ -14,26 +14,26 @@
 
 namespace isocost {
 
-/// What pipeline_trainer was told. The processes that it starts get the same command line, and with
-/// it who they are.
+/// The options of pipeline_trainer. The processes that it starts get the same command line,
+/// followed by their own part (`role` and below).
 struct Options {
-  std::filesystem::path shards;
-  std::filesystem::path profile;  ///< The node's; empty: its default.
+  std::filesystem::path data;     ///< What to train on.
+  std::filesystem::path profile;  ///< Model profile for the node; empty: its stated default.
   std::size_t encoder_dp = 1;
   std::size_t llm_dp = 1;
   std::size_t llm_stages = 2;
-  std::size_t microbatches = 4;  ///< Of each LLM replica.
+  std::size_t microbatches = 4;  ///< Per LLM replica and step.
   std::int64_t global_batch_size = 16;
   std::uint32_t steps = 3;
-  std::uint64_t seed = 0;  ///< Of the order of samples, and of the first weights.
+  std::uint64_t seed = 0;  ///< Of the sample order and of the first weights.
   double learning_rate = 0.05;
   c10::ScalarType dtype = c10::kFloat;
-  bool coupled = false;  ///< The encoder's microbatches are the LLM's.
+  bool coupled = false;  ///< Encoder microbatches hold the same samples as the LLM's.
   bool check_gradient = false;
   std::string json;                  ///< File; "-": standard output; empty: none.
   std::filesystem::path checkpoint;  ///< Folder of saved states; empty: nothing is saved.
   bool resume = false;
-  std::chrono::seconds timeout{60};
+  std::chrono::seconds peer_timeout{60};
   ModelOptions model = {.vision_width = 32,
                         .vision_depth = 2,
                         .audio_width = 32,
@@ -42,21 +42,21 @@ struct Options {
                         .llm_depth = 4,
                         .head_width = 64};
 
-  // Of a process that was started by another.
+  // Options of a process that was started by another.
   std::string role;  ///< A receiver of the layout, or kReference; empty: the first process.
   std::filesystem::path directory;
   std::string endpoint;
-  int parent = 0;  ///< Process that started it.
+  int parent = 0;  ///< Process id of the process that started it.
   std::uint32_t start_step = 0;
 
   Layout layout() const;
 };
 
-/// The role of the process that computes all of the model on whole global batches.
+/// The role of the process that computes the whole model on whole global batches.
 inline constexpr const char* kReference = "reference";
 
-/// Reads the command line; where that is all there is to do (--help, a mistake), `status` is the
-/// exit status.
+/// The result of reading the command line. `ended` is true after --help or a mistake; then `status`
+/// is the exit status.
 struct Parsed {
   Options options;
   bool ended = false;

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/statistics.h"
-#include "examples/pipeline_trainer/intake.h"
+#include "examples/pipeline_trainer/microbatch_stream.h"
 #include "examples/pipeline_trainer/stage_model.h"
 #include "examples/pipeline_trainer/tensor_file.h"
 #include "examples/pipeline_trainer/worker.h"
@@ -28,7 +28,7 @@ std::size_t kind_of(const Place& place, std::size_t stages) {
   return place.stage + 1 == stages ? 3 : 2;
 }
 
-/// How often each stage saw a sample; the encoder's replicas are one stage, the LLM's too.
+/// Counts how often each stage received a sample. The replicas of a stage are counted together.
 class SampleCount {
  public:
   void add(std::size_t stage, const std::vector<SampleSeen>& samples) {
@@ -61,7 +61,8 @@ class SampleCount {
 Result<nlohmann::json> read_result(const std::filesystem::path& file) {
   std::ifstream in(file);
   nlohmann::json json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Error(ErrorCode::kCorrupt, file.string() + ": is no result");
+  if (json.is_discarded())
+    return Error(ErrorCode::kCorrupt, file.string() + ": cannot be read as a result");
   return json;
 }
 
@@ -143,11 +144,11 @@ Result<Outcome> read_outcome(const Options& options) {
       for (std::size_t i = 0; i < steps.size(); ++i) slowest[i] = std::max(slowest[i], steps[i]);
     }
   } catch (const nlohmann::json::exception& error) {
-    return Error(ErrorCode::kCorrupt, std::string("a stage's result: ") + error.what());
+    return Error(ErrorCode::kCorrupt, std::string("result of a stage: ") + error.what());
   }
   samples.tell(options.llm_stages, planned, outcome);
   if (slowest.size() > 1) slowest.erase(slowest.begin());
-  outcome.step_seconds = median(slowest);
+  outcome.step_seconds = distribution_of(slowest).p50;
   outcome.bubble_fraction = wall_s > 0 ? 1 - busy_s / wall_s : 0;
   outcome.data_wait_fraction = wall_s > 0 ? waited_s / wall_s : 0;
   if (!options.check_gradient) return outcome;

@@ -26,7 +26,7 @@ sigset_t events() {
   return set;
 }
 
-// The next event, or 0 after the wait; a wait is short, as there are several to look after.
+// Returns the next signal, or 0 after 0.2 s, so that deadlines are checked regularly.
 int next_event() {
   const sigset_t set = events();
   const timespec limit{.tv_sec = 0, .tv_nsec = 200'000'000};
@@ -50,7 +50,7 @@ void collect_signals() {
 
 void end_with_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it went before it could be watched
+  if (getppid() != parent) _exit(1);  // the parent ended before the call above
 }
 
 Processes::~Processes() { kill_all(); }
@@ -127,7 +127,7 @@ Status Processes::wait(std::chrono::milliseconds grace) {
   for (const Process& process : processes_) {
     if (!process.running || stop_signal_ != 0) continue;
     failure.text += "; " + process.name + " (process " + std::to_string(process.pid) +
-                    ") did not end, and was killed";
+                    ") did not end and was killed";
   }
   kill_all();
   if (stop_signal_ != 0) return Error(ErrorCode::kCancelled, "stopped by a signal");

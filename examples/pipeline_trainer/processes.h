@@ -10,15 +10,16 @@
 
 namespace isocost {
 
-/// SIGCHLD, SIGINT and SIGTERM as events that Processes waits for. Call once, before there is
-/// another thread.
+/// Blocks SIGCHLD, SIGINT and SIGTERM, for which Processes waits. Call once, before another thread
+/// is started.
 void collect_signals();
 
-/// Ends this process with its parent, now where that has gone already. Call first of all.
+/// Makes this process end when its parent ends, at once if it already has. Call before anything
+/// else.
 void end_with_parent(pid_t parent);
 
-/// This program started again, several times over; whatever happens, none of them outlives this.
-/// Single-thread, and that the main one.
+/// Copies of this program that run as child processes. The destructor kills those still running.
+/// Single-thread: the main thread only.
 class Processes {
  public:
   Processes() = default;
@@ -26,14 +27,14 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// `name` is for people. Errors: kIo.
+  /// Starts a process; `name` identifies it in messages. Errors: kIo.
   Status start(const std::string& name, const std::vector<std::string>& arguments);
 
-  /// Waits until all have ended well. After the first that did not, the others have `grace` to end
-  /// by themselves and say why, before they are killed. Errors: kUnavailable naming the first and
-  /// its end; kCancelled where this process was told to stop (`stop_signal`).
+  /// Blocks until all processes have ended. After one fails, the others have `grace` to end and to
+  /// print why before they are killed. Errors: kUnavailable, naming the process that failed first
+  /// and how it ended; kCancelled if this process received a signal to stop (`stop_signal`).
   Status wait(std::chrono::milliseconds grace);
-  /// That ended `wait`; 0: none.
+  /// Returns the signal that ended `wait`; 0: none.
   int stop_signal() const { return stop_signal_; }
 
  private:
@@ -42,8 +43,8 @@ class Processes {
     pid_t pid = 0;
     bool running = true;
   };
-  /// What went wrong, and first: others end because one did, at times so soon after it that both
-  /// are noticed together; that which was killed is the one that did not end because of others.
+  /// The first failure. Other processes fail because of it, at times so soon that both are noticed
+  /// together; then the one that was killed by a signal is the cause.
   struct Failure {
     std::string text;
     bool killed = false;

@@ -10,7 +10,7 @@
 namespace isocost {
 namespace {
 
-// The model's encoders merge so many units into a token.
+// The number of units that the model's encoders merge into a token.
 std::uint32_t merged(Module module) { return module == Module::kVision ? 4 : 2; }
 
 Status check(const Route& route) {
@@ -20,13 +20,13 @@ Status check(const Route& route) {
                                         std::string(module_name(route.module)) +
                                         " units from unit " + std::to_string(route.first_unit) +
                                         ": " + std::to_string(unit) +
-                                        " units make a token, which a route may not cut");
+                                        " units make a token, and a route may not split one");
 }
 
 }  // namespace
 
 Result<std::vector<Exchange>> exchanges_of(const MicrobatchHeader& header, Side side) {
-  // What both sides know of a range, and so order it by, is where it begins on the LLM's.
+  // Both sides know where a range begins on the LLM's side, and order ranges by it.
   std::vector<Route> routes = header.routes;
   const auto key = [side](const Route& route) {
     const std::uint32_t first = side == Side::kLlm ? route.first_unit : route.peer_first_unit;

@@ -19,31 +19,31 @@ using EncoderRows = std::array<torch::Tensor, kModules>;
 /// A sample's rows in a message.
 struct RowRange {
   Module module = Module::kVision;
-  std::int64_t first = 0;  ///< In this side's packed rows.
+  std::int64_t first = 0;  ///< Index in this side's packed rows.
   std::int64_t count = 0;
 };
 
-/// All rows that one encoder microbatch has for one LLM microbatch: one message forth, and one back
-/// with their gradients.
+/// All rows that one LLM microbatch reads from one encoder microbatch. They travel in one message
+/// forward, and their gradients in one message backward.
 struct Exchange {
-  std::uint32_t replica = 0;     ///< Of the other side ...
-  std::uint32_t microbatch = 0;  ///< ... and its microbatch.
-  std::vector<RowRange> ranges;  ///< In the message's order: both sides have the same.
+  std::uint32_t replica = 0;     ///< Replica of the other side.
+  std::uint32_t microbatch = 0;  ///< Microbatch of that replica.
+  std::vector<RowRange> ranges;  ///< In the order of the message, the same on both sides.
   std::int64_t rows = 0;
 };
 
 enum class Side : std::uint8_t { kEncoder, kLlm };
 
-/// Reads a microbatch's routing table. Errors: kCorrupt where a route cuts a token of the model:
-/// units come in groups of 4 patches or 2 audio positions.
+/// Returns the messages of a microbatch's routing table. Errors: kCorrupt for a route that splits a
+/// token of the model, which is made of 4 patches or 2 audio positions.
 Result<std::vector<Exchange>> exchanges_of(const MicrobatchHeader& header, Side side);
 
-/// [rows, width]: the ranges of an exchange, one after another.
+/// Returns the ranges of an exchange, one after another: [rows, width].
 torch::Tensor gather(const Exchange& exchange, const EncoderRows& rows);
-/// The inverse.
+/// The inverse of `gather`: copies the message to its ranges in `rows`.
 void scatter(const Exchange& exchange, const torch::Tensor& message, EncoderRows& rows);
 
-/// Zeros for all rows that the exchanges have a place for.
+/// Returns zeros for all rows that occur in the exchanges.
 EncoderRows empty_rows(const std::vector<Exchange>& exchanges, std::int64_t width,
                        torch::Dtype dtype);
 

@@ -9,48 +9,49 @@
 #include "balancer/layout/place.h"
 #include "base/load.h"
 #include "base/result.h"
-#include "examples/pipeline_trainer/intake.h"
 #include "examples/pipeline_trainer/links.h"
+#include "examples/pipeline_trainer/microbatch_stream.h"
 #include "examples/pipeline_trainer/stage_model.h"
 
 namespace isocost {
 
-/// What a stage works with; outlives it.
+/// What a stage uses; must outlive it.
 struct StageParts {
   const Layout& layout;
   Place place;
   StageModel& model;
   Links& links;
-  Intake& intake;
+  MicrobatchStream& stream;
   torch::Dtype dtype;
-  std::int64_t width;  ///< Of the LLM, and so of all that travels.
+  std::int64_t width;  ///< Of the LLM, and of every tensor between stages.
 };
 
 /// What a stage did in a step.
 struct StageWorked {
   double busy_s = 0;  ///< Forward and backward.
-  double loss = 0;    ///< Of the last stage: this replica's part of the global batch's.
+  double loss = 0;    ///< In the last stage: this replica's part of the global batch's loss.
 };
 
-/// One stage of a pipeline: it runs the passes of a step in its schedule's order.
+/// One stage of a pipeline. It runs the passes of a step in the order of its schedule.
 class Stage {
  public:
   virtual ~Stage() = default;
-  /// Takes the step's microbatches, and adds to the gradients. Errors: those of Intake and Links.
+  /// Runs forward and backward of the step's microbatches, and adds to the gradients. Errors: those
+  /// of MicrobatchStream and Links.
   virtual Result<StageWorked> run_step() = 0;
 };
 
 std::unique_ptr<Stage> make_encoder_stage(const StageParts& parts);
 std::unique_ptr<Stage> make_llm_stage(const StageParts& parts);
 
-/// The receiver of a place with tensor index 0, which the layout has.
+/// Returns the receiver of the place with tensor index 0. The layout must have that place.
 std::size_t receiver_at(const Layout& layout, LayoutModule module, std::size_t data,
                         std::size_t stage);
 
 using SecondsByModule = std::array<double, kModules>;
 inline constexpr SecondsByModule kNoSeconds = {-1, -1, -1};
 
-/// Adds the time that it lives to a module's seconds.
+/// Adds its own lifetime to a module's seconds.
 class Timed {
  public:
   Timed(SecondsByModule& seconds, Module module)
@@ -64,7 +65,7 @@ class Timed {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Of the modules that were measured.
+/// Returns the sum over the modules that were measured.
 double total(const SecondsByModule& seconds);
 
 }  // namespace isocost

@@ -19,35 +19,36 @@ struct LayerRange {
   std::size_t first = 0;
   std::size_t end = 0;
 };
-/// The layers of a stage: equally many for each, as far as they divide.
+/// Returns the layers of a stage. Stages differ by at most one layer.
 LayerRange layers_of_stage(std::size_t layers, std::size_t stages, std::size_t stage);
 
-/// "encoder", "llm-0-of-2": what of the model the replicas of a stage hold.
+/// Returns the name of the part of the model that the replicas of a stage hold: "encoder",
+/// "llm-0-of-2".
 std::string part_name(const Place& place, std::size_t llm_stages);
 
-/// Whether the stage at `place` holds the parameter of this name: vision and audio stand on the
-/// encoder; the embedding on the LLM's first stage, last norm and head on its last.
+/// Returns whether the stage at `place` holds the parameter of this name. The encoder stage holds
+/// vision and audio, the LLM's first stage the embedding, and its last the last norm and the head.
 bool holds(const Place& place, std::size_t llm_layers, std::size_t llm_stages,
            const std::string& parameter);
 
 using NamedParameters = std::vector<std::pair<std::string, torch::Tensor>>;
 
-/// The example model, of which this process holds some parameters and has let go of the others: to
-/// compute with those throws. First weights follow from the seed, on all processes alike.
+/// The part of the example model that this process holds. The other parameters are freed, and to
+/// compute with them throws. The same seed gives the same first weights on all processes.
 class StageModel {
  public:
   StageModel(const ModelOptions& options, std::uint64_t seed, torch::Dtype dtype,
              const std::function<bool(const std::string&)>& holds);
 
   MultimodalModel& model() { return model_; }
-  /// Those it holds, in the model's order.
+  /// The parameters that it holds, in the model's order.
   const NamedParameters& parameters() const { return parameters_; }
-  /// The same names with the gradients.
+  /// Their gradients, by the same names.
   NamedParameters gradients() const;
-  /// One flat tensor of which every gradient is a part: reduced in one piece.
+  /// One flat tensor of which every gradient is a view, so that all are summed in one piece.
   torch::Tensor& flat_gradient() { return gradient_; }
 
-  /// Plain SGD, so that the weights are all that a saved state needs; then gradients are zero.
+  /// Takes a step of plain SGD, which has no state but the weights, and zeroes the gradients.
   void update(double learning_rate);
 
  private:

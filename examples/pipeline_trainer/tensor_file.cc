@@ -3,7 +3,8 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
-#include <system_error>
+
+#include "base/output_file.h"
 
 namespace isocost {
 
@@ -12,15 +13,7 @@ Status write_tensors(const std::filesystem::path& file,
   c10::Dict<std::string, at::Tensor> dictionary;
   for (const auto& [name, tensor] : tensors) dictionary.insert(name, tensor.detach().clone());
   const std::vector<char> bytes = torch::pickle_save(dictionary);
-  std::filesystem::path part = file;
-  part += ".part";
-  std::ofstream out(part, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  std::error_code failed;
-  if (out) std::filesystem::rename(part, file, failed);
-  if (!out || failed) return Error(ErrorCode::kIo, "cannot write " + file.string());
-  return {};
+  return replace_file(file, {bytes.data(), bytes.size()});
 }
 
 Result<std::map<std::string, torch::Tensor>> read_tensors(const std::filesystem::path& file) {
@@ -37,8 +30,8 @@ Result<std::map<std::string, torch::Tensor>> read_tensors(const std::filesystem:
       tensors.emplace(item.key().toStringRef(), item.value().toTensor());
     }
     return tensors;
-  } catch (const std::exception&) {  // what libtorch throws at bytes it cannot read
-    return Error(ErrorCode::kCorrupt, file.string() + ": is no file of saved tensors");
+  } catch (const std::exception&) {  // thrown by libtorch for bytes that it cannot read
+    return Error(ErrorCode::kCorrupt, file.string() + ": not a file of saved tensors");
   }
 }
 

@@ -12,11 +12,11 @@
 
 namespace isocost {
 
-/// Writes named tensors; readers see all of the file or nothing. Errors: kIo.
+/// Writes named tensors. Replaces the file in one piece, see replace_file. Errors: kIo.
 Status write_tensors(const std::filesystem::path& file,
                      const std::vector<std::pair<std::string, torch::Tensor>>& tensors);
 
-/// Errors: kNotFound; kCorrupt for a file that is none of write_tensors.
+/// Returns the tensors of a file of write_tensors. Errors: kNotFound; kCorrupt for any other file.
 Result<std::map<std::string, torch::Tensor>> read_tensors(const std::filesystem::path& file);
 
 }  // namespace isocost

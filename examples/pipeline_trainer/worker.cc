@@ -18,7 +18,8 @@ double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// All steps but the first, which pays for lazy initialisation; of a single step that one.
+/// Times of all steps but the first, which includes lazy initialisation. A run of a single step has
+/// the times of that one.
 struct Times {
   double busy_s = 0;
   double waited_s = 0;
@@ -68,13 +69,13 @@ Status save_state(const Options& options, const std::string& part, const StageMo
                                                              at.cost_model_state.end()),
                                    torch::kByte));
   ISOCOST_TRY(write_tensors(state_file(options, part, step), state));
-  // Another process may have died before it saved this step; none is two behind.
+  // A process that died may have saved one step less than the others, but never two.
   std::error_code ignored;
   if (step >= 2) std::filesystem::remove(state_file(options, part, step - 2), ignored);
   return {};
 }
 
-Status write_result(const Options& options, const IntakeTally& tally, std::uint64_t planned,
+Status write_result(const Options& options, const StreamTally& tally, std::uint64_t planned,
                     const Times& times) {
   const nlohmann::json result = {{"planned", planned},
                                  {"tensor_bytes", tally.tensor_bytes},
@@ -93,12 +94,12 @@ Status write_result(const Options& options, const IntakeTally& tally, std::uint6
   return {};
 }
 
-IntakeOptions intake_options(const Options& options) {
-  IntakeOptions intake;
-  intake.endpoint = options.endpoint;
-  intake.timeout = options.timeout;
-  intake.start.step = options.start_step;
-  return intake;
+StreamOptions stream_options(const Options& options) {
+  StreamOptions stream;
+  stream.endpoint = options.endpoint;
+  stream.timeout = options.peer_timeout;
+  stream.start.step = options.start_step;
+  return stream;
 }
 
 /// Sums gradients and loss over the replicas, and updates the weights.
@@ -116,33 +117,33 @@ class StageProcess {
         }) {}
 
   Status run() {
-    IntakeOptions intake_of = intake_options(options_);
-    intake_of.receiver = static_cast<std::int32_t>(receiver_);
-    intake_of.receivers = static_cast<std::int32_t>(receivers(layout_));
-    intake_of.layout = layout_.fingerprint();
+    StreamOptions stream_of = stream_options(options_);
+    stream_of.receiver = static_cast<std::int32_t>(receiver_);
+    stream_of.receivers = static_cast<std::int32_t>(receivers(layout_));
+    stream_of.layout = layout_.fingerprint();
     if (options_.start_step > 0) {
-      ISOCOST_TRY(load_state(options_, part_, model_, intake_of.start));
+      ISOCOST_TRY(load_state(options_, part_, model_, stream_of.start));
     }
-    ISOCOST_ASSIGN(Intake intake, Intake::connect(intake_of));
+    ISOCOST_ASSIGN(MicrobatchStream stream, MicrobatchStream::connect(stream_of));
     ISOCOST_ASSIGN(const auto links, Links::connect({.layout = layout_,
                                                      .receiver = receiver_,
                                                      .store = options_.directory / "store",
-                                                     .timeout = options_.timeout}));
+                                                     .timeout = options_.peer_timeout}));
     const StageParts parts{
-        layout_, place_, model_, *links, intake, options_.dtype, options_.model.llm_width};
+        layout_, place_, model_, *links, stream, options_.dtype, options_.model.llm_width};
     const auto stage =
         place_.module == LayoutModule::kEncoder ? make_encoder_stage(parts) : make_llm_stage(parts);
     for (std::uint32_t step = options_.start_step; step < options_.start_step + options_.steps;
          ++step) {
-      ISOCOST_TRY_CONTEXT(run_step(step, *stage, intake, *links),
+      ISOCOST_TRY_CONTEXT(run_step(step, *stage, stream, *links),
                           "step " + std::to_string(step + 1));
     }
-    ISOCOST_ASSIGN(const std::uint64_t planned, intake.finish());
-    return write_result(options_, intake.tally(), planned, times_);
+    ISOCOST_ASSIGN(const std::uint64_t planned, stream.finish());
+    return write_result(options_, stream.tally(), planned, times_);
   }
 
  private:
-  Status run_step(std::uint32_t step, Stage& stage, Intake& intake, Links& links) {
+  Status run_step(std::uint32_t step, Stage& stage, MicrobatchStream& stream, Links& links) {
     const double start_s = now_s();
     ISOCOST_ASSIGN(const StageWorked worked, stage.run_step());
     ISOCOST_TRY(links.settle());
@@ -154,10 +155,10 @@ class StageProcess {
     }
     model_.update(options_.learning_rate);
     if (!options_.checkpoint.empty() && place_.data == 0) {
-      ISOCOST_TRY(save_state(options_, part_, model_, intake.start_at(step + 1)));
+      ISOCOST_TRY(save_state(options_, part_, model_, stream.start_at(step + 1)));
     }
     const double step_s = now_s() - start_s;
-    times_.add(step_s, worked.busy_s, intake.waited_s());
+    times_.add(step_s, worked.busy_s, stream.waited_s());
     if (place_.data == 0 && place_.module == LayoutModule::kLlm &&
         place_.stage + 1 == options_.llm_stages) {
       std::fprintf(stderr, "step %u: loss %.4f, %.3f s\n", step + 1, loss.item<double>(), step_s);
@@ -174,26 +175,26 @@ class StageProcess {
   Times times_;
 };
 
-// All parts of the model, each step's whole batch at once.
+// Trains the whole model in this process, on each step's whole batch at once.
 Status run_reference(const Options& options) {
   StageModel model(options.model, options.seed, options.dtype,
                    [](const std::string&) { return true; });
-  IntakeOptions intake_of = intake_options(options);
+  StreamOptions stream_of = stream_options(options);
   const Layout layout = options.layout();
   for (std::size_t receiver = 0; options.start_step > 0 && receiver < receivers(layout);
        ++receiver) {
     const std::string part = part_name(place_of_receiver(layout, receiver), options.llm_stages);
-    ISOCOST_TRY(load_state(options, part, model, intake_of.start));
+    ISOCOST_TRY(load_state(options, part, model, stream_of.start));
   }
-  ISOCOST_ASSIGN(Intake intake, Intake::connect(intake_of));
+  ISOCOST_ASSIGN(MicrobatchStream stream, MicrobatchStream::connect(stream_of));
   for (std::uint32_t step = options.start_step; step < options.start_step + options.steps; ++step) {
-    ISOCOST_ASSIGN(const TorchMicrobatch microbatch, intake.take());
+    ISOCOST_ASSIGN(const TorchMicrobatch microbatch, stream.take());
     train_microbatch(model.model(), microbatch);
     ISOCOST_TRY(write_tensors(gradient_file(options, kReference, step), model.gradients()));
     model.update(options.learning_rate);
     std::fprintf(stderr, "step %u in one process: done\n", step + 1);
   }
-  ISOCOST_TRY(intake.finish());
+  ISOCOST_TRY(stream.finish());
   return {};
 }
 

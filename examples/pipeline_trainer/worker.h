@@ -5,18 +5,18 @@
 
 namespace isocost {
 
-/// What a process left for the one that started it: files in its folder.
+/// Files that a process leaves for the process that started it. This one holds its results.
 std::filesystem::path result_file(const Options& options, const std::string& role);
 /// `part` is a part_name, or kReference.
 std::filesystem::path gradient_file(const Options& options, const std::string& part,
                                     std::uint32_t step);
 std::filesystem::path state_file(const Options& options, const std::string& part,
                                  std::uint32_t step);
-inline constexpr const char* kCursorTensor = "cursor";  ///< Beside the weights in a state ...
-inline constexpr const char* kCostModelStateTensor =
-    "learned";  ///< ... as this is; see StartPoint.
+/// Entries of a state beside the weights, see StartPoint.
+inline constexpr const char* kCursorTensor = "cursor";
+inline constexpr const char* kCostModelStateTensor = "cost_model_state";
 
-/// The life of a stage's process, or of the one that computes the reference.
+/// Runs a stage's process, or the one that computes the reference, until training ends.
 Status run_worker(const Options& options);
 
 }  // namespace isocost

@@ -16,7 +16,8 @@ namespace {
 
 class BadInput : public LoopTest {
  protected:
-  // Breaks the body of a PNG in place: its header, and so the index, stay good.
+  // Overwrites part of a PNG's body in place. Its header stays as it is, and so the index does,
+  // too.
   void break_body_of_sample(const std::string& key);
   std::vector<nlohmann::json> bad_list() const;
 };
@@ -46,7 +47,7 @@ std::vector<nlohmann::json> BadInput::bad_list() const {
   return lines;
 }
 
-TEST_F(BadInput, AnEpochOfNothingElseFails) {
+TEST_F(BadInput, AnEpochOfOnlyBadSamplesFails) {
   make_dataset(1);
   break_body_of_sample(png_key(0));
   const auto outcome = try_run(options(1), {});
@@ -84,9 +85,9 @@ TEST_F(BadInput, IsSkippedListedAndLeftOutOfTheLoss) {
 
   std::map<std::uint32_t, std::int64_t> labels;
   for (const auto& rank : run_result.ranks) {
-    for (const Seen& seen : rank) labels[seen.position.step] += seen.label_positions;
+    for (const Received& seen : rank) labels[seen.position.step] += seen.label_positions;
   }
-  for (const Seen& seen : run_result.ranks.front()) {
+  for (const Received& seen : run_result.ranks.front()) {
     EXPECT_EQ(static_cast<std::int64_t>(seen.global_label_tokens), labels[seen.position.step]);
   }
 }
@@ -104,7 +105,7 @@ TEST_F(BadInput, IsReplacedByTheSameSampleInEveryRun) {
   EXPECT_EQ(run(replacing).batches(), first.batches());
 }
 
-TEST_F(BadInput, EndsTrainingWhereThePolicySaysSo) {
+TEST_F(BadInput, EndsTrainingUnderThePolicyFail) {
   make_dataset(40);
   break_body_of_sample(png_key(0));
   NodeOptions failing = options(1);
@@ -131,7 +132,7 @@ TEST_F(BadInput, EndsTrainingBeyondTheLimit) {
   EXPECT_EQ(try_run(limited, {}).error().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(BadInput, SamplesBeyondTheMemoryBudgetAreNamedWithWhatTheyNeed) {
+TEST_F(BadInput, SamplesBeyondTheMemoryBudgetAreListed) {
   make_dataset(20);
   NodeOptions starved = options(1);
   starved.decode.memory = 3 * kMiB;

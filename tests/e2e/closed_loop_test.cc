@@ -32,13 +32,13 @@ TEST_F(ClosedLoop, DeliversEverySampleOnceAndCountsLabels) {
   for (const auto& [id, times] : counts) EXPECT_EQ(times, 1) << id;
   EXPECT_EQ(run_result.summary.delivered, 70U);
 
-  // The count that scales the loss is the number of labels that all ranks see in the step.
+  // The count that scales the loss is the number of labels that all ranks receive in the step.
   std::map<std::uint32_t, std::int64_t> labels;
   for (const auto& rank : run_result.ranks) {
-    for (const Seen& seen : rank) labels[seen.position.step] += seen.label_positions;
+    for (const Received& seen : rank) labels[seen.position.step] += seen.label_positions;
   }
   for (const auto& rank : run_result.ranks) {
-    for (const Seen& seen : rank) {
+    for (const Received& seen : rank) {
       EXPECT_EQ(static_cast<std::int64_t>(seen.global_label_tokens), labels[seen.position.step]);
     }
   }
@@ -80,7 +80,7 @@ TEST_F(ClosedLoop, SamplesComeWithTheirKeyJsonAndParts) {
   EXPECT_EQ(dog.parts, cat.parts);
 }
 
-TEST_F(ClosedLoop, TheSameDataWhateverWorkersRanksAndPolicy) {
+TEST_F(ClosedLoop, TheSameDataForAnyWorkersRanksAndPolicy) {
   make_dataset(70);
   NodeOptions base = options(1);
   base.plan.epochs = 2;
@@ -88,7 +88,8 @@ TEST_F(ClosedLoop, TheSameDataWhateverWorkersRanksAndPolicy) {
   const auto expected = run(base).batches();
   ASSERT_EQ(expected.size(), 10U);
   for (const std::int64_t ranks : {1, 2, 4}) {
-    for (const BalancePolicy policy : {BalancePolicy::kInOrder, BalancePolicy::kCost}) {
+    for (const BalancePolicy policy :
+         {BalancePolicy::kInOrder, BalancePolicy::kTokens, BalancePolicy::kCost}) {
       NodeOptions other = options(ranks);
       other.plan.epochs = 2;
       other.decode.workers = 8;
@@ -128,17 +129,17 @@ TEST_F(ClosedLoop, FewerSamplesThanRanksAreFilledWithRepeatsOfNoWeight) {
   make_dataset(18);  // 16 + 2 for 4 ranks
   const Delivered run_result = run(options(4));
   float weight = 0;
-  std::size_t places = 0;
+  std::size_t slots = 0;
   for (const auto& rank : run_result.ranks) {
-    for (const Seen& seen : rank) {
+    for (const Received& seen : rank) {
       if (seen.position.step != 1) continue;
       for (const SampleEntry& sample : seen.samples) {
         weight += sample.weight;
-        ++places;
+        ++slots;
       }
     }
   }
-  EXPECT_EQ(places, 4U);
+  EXPECT_EQ(slots, 4U);
   EXPECT_EQ(weight, 2.0F);
   EXPECT_EQ(run_result.summary.repeats, 2U);
   for (const auto& [id, times] : run_result.counts(0)) EXPECT_EQ(times, 1) << id;
@@ -166,7 +167,7 @@ TEST_F(ClosedLoop, TheTailIsDroppedOrCarriedOnRequest) {
   EXPECT_EQ(carried.summary.dropped, 0U);
 }
 
-// A budget that holds one decoded sample or two: most samples are decoded again, none is lost.
+// The budget holds one or two decoded samples: most samples are decoded again, and none is lost.
 TEST_F(ClosedLoop, ATinyMemoryBudgetDeliversAll) {
   make_dataset(40);
   NodeOptions tiny = options(2);
@@ -180,9 +181,9 @@ TEST_F(ClosedLoop, ATinyMemoryBudgetDeliversAll) {
   EXPECT_LE(run_result.summary.memory_peak_bytes, tiny.decode.memory);
 }
 
-// Rank 1 does nothing with its first microbatch until rank 0 has finished two steps: credit and the
-// plans ahead let rank 0 run, nothing is lost, nobody hangs.
-TEST_F(ClosedLoop, ASlowRankHoldsNobodyBack) {
+// Rank 1 keeps its first microbatch until rank 0 has finished two steps. Credit and plans ahead let
+// rank 0 continue; no sample is lost and no rank hangs.
+TEST_F(ClosedLoop, ASlowRankDoesNotBlockOthers) {
   make_dataset(64);
   std::latch ahead(4);
   const Delivered run_result =
@@ -198,7 +199,7 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   make_dataset(64);
   NodeOptions correcting = options(2);
   correcting.plan.epochs = 8;
-  // A machine on which each module costs what the stated default says, times a thousand.
+  // On this machine each module takes a thousand times the seconds of the stated default.
   const CostProfile truth = CostProfile::stated_default();
   const Delivered run_result = run(correcting, [&](std::int64_t, Client& client,
                                                    const Microbatch& microbatch) {
@@ -215,8 +216,8 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   EXPECT_LT(run_result.summary.mape.at(static_cast<std::size_t>(Module::kLlm)), 0.05);
 }
 
-// A slow rank, and pictures more expensive than profiled: correction changes plans, and no global
-// batch.
+// One rank is slow, and pictures are more expensive than profiled. Correction changes the plans but
+// not the global batches.
 TEST_F(ClosedLoop, MeasurementsChangePlansAndNeverTheData) {
   make_dataset(64);
   NodeOptions opts = options(2);
@@ -236,7 +237,7 @@ TEST_F(ClosedLoop, MeasurementsChangePlansAndNeverTheData) {
   EXPECT_NE(reported.plan_hashes(), silent.plan_hashes());
 }
 
-// A full disk, say: what was learned is lost, and nothing else.
+// As on a full disk: only what was learned is lost.
 TEST_F(ClosedLoop, ACorrectionFileThatCannotBeWrittenEndsNoTraining) {
   make_dataset(64);
   NodeOptions opts = options(1);
@@ -251,7 +252,7 @@ TEST_F(ClosedLoop, ACorrectionFileThatCannotBeWrittenEndsNoTraining) {
   EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
-// Of a machine so many times slower than the stated default.
+// Reports as a machine does that is `times` slower than the stated default.
 Status report_slow(Client& client, const MicrobatchHeader& header, double times) {
   Report report{header.position, {}};
   const CostModel truth(CostProfile::stated_default(), {});
@@ -260,7 +261,7 @@ Status report_slow(Client& client, const MicrobatchHeader& header, double times)
   return client.report(report);
 }
 
-// A trainer may tell of its modules one after another, but of none twice.
+// A trainer may report its modules one after another, but each of them only once.
 TEST_F(ClosedLoop, SecondsOfAMicrobatchCountOnce) {
   make_dataset(16);  // a step
   std::int64_t microbatches = 0;
@@ -280,7 +281,7 @@ TEST_F(ClosedLoop, SecondsOfAMicrobatchCountOnce) {
   EXPECT_EQ(summary.reports_rejected, 2 * microbatches);
 }
 
-TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
+TEST_F(ClosedLoop, TheCorrectionIsKeptForTheNextRun) {
   make_dataset(64);
   NodeOptions opts = options(1);
   opts.plan.epochs = 4;
@@ -292,17 +293,17 @@ TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
     EXPECT_TRUE(report_slow(client, header, 3));
   };
   run(opts, train);
-  const double untaught = std::exchange(first, 0);
+  const double uncorrected = std::exchange(first, 0);
   run(opts, train);
-  EXPECT_NEAR(first / untaught, 3, 0.3);
+  EXPECT_NEAR(first / uncorrected, 3, 0.3);
 
   opts.plan.profile = scratch() / "profile.json";
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
   std::ofstream(opts.plan.profile) << other.to_json();
   first = 0;
-  run(opts, train);  // of another profile: learned anew
-  EXPECT_LT(first / untaught, 2.1);
+  run(opts, train);  // with another model profile, it starts again
+  EXPECT_LT(first / uncorrected, 2.1);
 
   std::ofstream(opts.plan.correction_file) << "no state";
   const auto refused = try_run(opts, train);
@@ -311,13 +312,13 @@ TEST_F(ClosedLoop, WhatWasLearntIsKeptForTheNextRun) {
   EXPECT_NE(refused.error().to_string().find(opts.plan.correction_file.string()),
             std::string::npos);
 
-  // Without correction nothing is read, or written.
+  // Without correction the file is neither read nor written.
   opts.plan.correct = false;
   EXPECT_TRUE(try_run(opts, train));
   EXPECT_EQ(std::filesystem::file_size(opts.plan.correction_file), 8U);
 }
 
-// Looking at the data with another profile for a moment is no reason to forget.
+// A run with another model profile overwrites nothing if it measured nothing.
 TEST_F(ClosedLoop, ARunThatMeasuredNothingKeepsTheCorrectionFile) {
   make_dataset(64);
   NodeOptions opts = options(1);
@@ -373,13 +374,13 @@ class LoggedNode {
 };
 
 struct Trained {
-  double first_s = 0;  ///< That the first microbatch's LLM was predicted to take, ...
-  double last_s = 0;   ///< ... and the last one's.
-  StartPoint state;    ///< At the end.
+  double first_s = 0;  ///< Predicted seconds of the first microbatch's LLM.
+  double last_s = 0;   ///< Predicted seconds of the last microbatch's LLM.
+  StartPoint state;    ///< Saved at the end.
 };
 
-/// Some epochs of a trainer that goes on from a saved state. It takes `slow` times what the stated
-/// default says; 0: reports nothing.
+/// Trains some epochs from a saved state. The trainer reports `slow` times the seconds of the
+/// stated default; 0: it reports nothing.
 Trained train(const LoggedNode& serving, const StartPoint& start, std::uint32_t epochs,
               double slow) {
   Trained trained;
@@ -405,8 +406,8 @@ Trained train(const LoggedNode& serving, const StartPoint& start, std::uint32_t 
   return trained;
 }
 
-Trained train_anew(const NodeOptions& options, const StartPoint& start, std::uint32_t epochs,
-                   double slow) {
+Trained train_at_new_node(const NodeOptions& options, const StartPoint& start, std::uint32_t epochs,
+                          double slow) {
   return train(LoggedNode(options), start, epochs, slow);
 }
 
@@ -417,52 +418,54 @@ class SavedState : public ClosedLoop {
     options_ = options(1);
     options_.plan.global_batch_size = 4;  // 16 steps an epoch
     options_.plan.epochs = 0;
-    untaught_ = train_anew(options_, {0, kEpochs, 0, {}}, 1, 0);
-    EXPECT_EQ(untaught_.state.cost_model_state, "");  // nothing was known
+    fresh_ = train_at_new_node(options_, {0, kEpochs, 0, {}}, 1, 0);
+    EXPECT_EQ(fresh_.state.cost_model_state, "");  // nothing was known
   }
-  // Of a job that is well past its first rows.
+  // Epochs after which the correction is well past its first measurements.
   static constexpr std::uint32_t kEpochs = 5;
-  StartPoint state_of(double slow) const { return train_anew(options_, {}, kEpochs, slow).state; }
+  StartPoint state_of(double slow) const {
+    return train_at_new_node(options_, {}, kEpochs, slow).state;
+  }
 
   NodeOptions options_;
-  Trained untaught_;  // from then on
+  Trained fresh_;  // from then on
 };
 
-TEST_F(SavedState, BringsWhatWasLearnt) {
+TEST_F(SavedState, RestoresTheCorrection) {
   const StartPoint saved = state_of(3);
   EXPECT_GT(saved.cost_model_state.size(), 1000U);
-  EXPECT_NEAR(train_anew(options_, saved, 1, 0).first_s / untaught_.first_s, 3, 0.3);
-  // A job from the first step on joins the one that the node has begun to plan.
-  const double last_s = train_anew(options_, {}, 1, 0).last_s;
-  EXPECT_NEAR(train_anew(options_, {0, 0, 0, saved.cost_model_state}, 1, 0).last_s / last_s, 3,
-              0.3);
+  EXPECT_NEAR(train_at_new_node(options_, saved, 1, 0).first_s / fresh_.first_s, 3, 0.3);
+  // A job that starts at the first step joins the one that the node has begun to plan.
+  const double last_s = train_at_new_node(options_, {}, 1, 0).last_s;
+  EXPECT_NEAR(train_at_new_node(options_, {0, 0, 0, saved.cost_model_state}, 1, 0).last_s / last_s,
+              3, 0.3);
 
   options_.plan.correct = false;
-  EXPECT_EQ(train_anew(options_, saved, 1, 0).first_s, untaught_.first_s);
+  EXPECT_EQ(train_at_new_node(options_, saved, 1, 0).first_s, fresh_.first_s);
 }
 
-TEST_F(SavedState, IsOfTheProfileThatItWasLearntBy) {
+TEST_F(SavedState, HoldsForTheModelProfileOfItsRun) {
   options_.plan.profile = scratch() / "profile.json";
   std::ofstream(options_.plan.profile) << CostProfile::stated_default().to_json();
   const StartPoint saved = state_of(3);
   const std::filesystem::path moved = scratch() / "moved.json";
   std::filesystem::rename(options_.plan.profile, moved);
   options_.plan.profile = moved;
-  EXPECT_NEAR(train_anew(options_, saved, 1, 0).first_s / untaught_.first_s, 3, 0.3);
+  EXPECT_NEAR(train_at_new_node(options_, saved, 1, 0).first_s / fresh_.first_s, 3, 0.3);
 
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
   std::ofstream(options_.plan.profile) << other.to_json();
   const LoggedNode serving(options_);
-  EXPECT_LT(train(serving, saved, 1, 0).first_s / untaught_.first_s, 2.1);
+  EXPECT_LT(train(serving, saved, 1, 0).first_s / fresh_.first_s, 2.1);
   EXPECT_NE(serving.log().find("belongs to another profile"), std::string::npos) << serving.log();
 }
 
-TEST_F(SavedState, IsLeftOutWhereItIsDamaged) {
+TEST_F(SavedState, IsIgnoredIfItIsDamaged) {
   StartPoint saved = state_of(3);
   saved.cost_model_state.back() ^= 1;
   const LoggedNode serving(options_);
-  EXPECT_EQ(train(serving, saved, 1, 0).first_s, untaught_.first_s);
+  EXPECT_EQ(train(serving, saved, 1, 0).first_s, fresh_.first_s);
   EXPECT_NE(serving.log().find("cannot be read"), std::string::npos) << serving.log();
   ClientOptions of_client;
   of_client.endpoint = serving.endpoint();
@@ -470,23 +473,23 @@ TEST_F(SavedState, IsLeftOutWhereItIsDamaged) {
   EXPECT_EQ(Client::connect(of_client).error().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(SavedState, IsNewerThanTheOneBefore) {
+TEST_F(SavedState, ReplacesTheOneBefore) {
   const StartPoint slow = state_of(3);
   const StartPoint slower = state_of(6);
   const LoggedNode serving(options_);
-  EXPECT_NEAR(train(serving, slow, 1, 0).first_s / untaught_.first_s, 3, 0.3);
-  EXPECT_NEAR(train(serving, slower, 1, 0).first_s / untaught_.first_s, 6, 0.6);
+  EXPECT_NEAR(train(serving, slow, 1, 0).first_s / fresh_.first_s, 3, 0.3);
+  EXPECT_NEAR(train(serving, slower, 1, 0).first_s / fresh_.first_s, 6, 0.6);
 }
 
-TEST_F(SavedState, IsOlderThanWhatTheNodeHasMeasured) {
+TEST_F(SavedState, DoesNotReplaceWhatTheNodeHasMeasured) {
   const StartPoint slow = state_of(3);
   const LoggedNode serving(options_);
   train(serving, {}, kEpochs, 6);
-  EXPECT_NEAR(train(serving, slow, 1, 0).first_s / untaught_.first_s, 6, 0.6);
+  EXPECT_NEAR(train(serving, slow, 1, 0).first_s / fresh_.first_s, 6, 0.6);
 }
 
-// The model has changed, and a trainer has measured a new profile: a node that was started with the
-// old one goes on by the new one.
+// The model has changed and a trainer has measured a new model profile. A node that was started
+// with the old one adopts the new one from the saved state.
 TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
   options_.plan.reprofile = true;
   StartPoint saved = state_of(3);
@@ -514,9 +517,9 @@ TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
   }
   EXPECT_TRUE(sent);
   client->close();
-  EXPECT_NEAR(train_anew(options_, saved, 1, 0).first_s / untaught_.first_s, 10, 1);
+  EXPECT_NEAR(train_at_new_node(options_, saved, 1, 0).first_s / fresh_.first_s, 10, 1);
   const LoggedNode without(options_);  // asks for no profile at its first step
-  EXPECT_NEAR(train(without, saved, 1, 10).first_s / untaught_.first_s, 10, 1);
+  EXPECT_NEAR(train(without, saved, 1, 10).first_s / fresh_.first_s, 10, 1);
   EXPECT_EQ(without.log().find("is asked to measure"), std::string::npos) << without.log();
 }
 

@@ -1,5 +1,5 @@
-// A node serves a layout: real clients at all of its receivers, each of which receives what its
-// stage consumes and nothing else.
+// A node serves a layout to real clients at all of its receivers. Each receives only what its stage
+// consumes.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class LayoutLoop : public LoopTest {
     return options;
   }
 
-  // A client at every receiver, and what each was handed.
+  // What the client at a receiver was given.
   struct AtReceiver {
     Place place;
     std::vector<MicrobatchHeader> headers;
@@ -97,7 +97,7 @@ TEST_F(LayoutLoop, AStageReceivesWhatItConsumes) {
   EXPECT_EQ(summary.reports_rejected, 0);
   EXPECT_EQ(summary.decoded_again, 0U);
 
-  // In all no more than a rank that reads everything, but for the lengths.
+  // Together they receive what a rank that reads everything receives; only lengths are sent twice.
   std::int64_t staged = 0;
   for (const AtReceiver& receiver : at) staged += receiver.bytes;
   NodeOptions whole = options(1);
@@ -110,7 +110,7 @@ TEST_F(LayoutLoop, AStageReceivesWhatItConsumes) {
   EXPECT_LE(static_cast<double>(staged), 1.02 * static_cast<double>(alone));
 }
 
-TEST_F(LayoutLoop, EverySampleOnceOnEverySide) {
+TEST_F(LayoutLoop, EveryModuleReceivesEachSampleOnce) {
   make_dataset(53);  // three whole batches and a tail of five
   for (const std::size_t encoders : {1, 2, 3}) {
     for (const std::size_t replicas : {1, 2}) {
@@ -130,7 +130,7 @@ TEST_F(LayoutLoop, EverySampleOnceOnEverySide) {
       EXPECT_EQ((seen[{LayoutModule::kLlm, 0}]), (seen[{LayoutModule::kLlm, 1}]));
       for (const auto& [id, times] : seen[{LayoutModule::kLlm, 0}]) {
         EXPECT_EQ(times, 1) << id;
-        // Every fifth sample is text alone.
+        // Every fifth sample has only text.
         EXPECT_EQ((seen[{LayoutModule::kEncoder, 0}].count(id)), 1U - (id % 5 == 3 ? 1U : 0U));
       }
     }
@@ -156,7 +156,7 @@ TEST_F(LayoutLoop, ATrainerWithAnotherLayoutIsRefused) {
   EXPECT_FALSE(Client::connect(options).has_value());
 }
 
-TEST_F(LayoutLoop, TwoClientsAtOnePlaceAreToldWhichItIs) {
+TEST_F(LayoutLoop, ASecondClientAtAPlaceIsRefusedByName) {
   make_dataset(16);
   NodeOptions options = serve();
   options.service.heartbeat_timeout = std::chrono::seconds(2);

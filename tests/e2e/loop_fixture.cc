@@ -16,10 +16,10 @@
 namespace isocost {
 namespace {
 
-Seen look_at(const Microbatch& microbatch) {
+Received received(const Microbatch& microbatch) {
   const MicrobatchHeader& header = microbatch.header;
-  Seen seen{header.position,  header.microbatches, header.global_label_tokens,
-            header.plan_hash, header.samples,      0};
+  Received seen{header.position,  header.microbatches, header.global_label_tokens,
+                header.plan_hash, header.samples,      0};
   const SharedTensor* labels = microbatch.find("llm.labels");
   const SharedTensor* weights = microbatch.find("llm.loss_weights");
   EXPECT_EQ(labels != nullptr, weights != nullptr);
@@ -31,9 +31,10 @@ Seen look_at(const Microbatch& microbatch) {
   return seen;
 }
 
-// A trainer's loop: takes microbatches until the last epoch has ended.
+// A trainer's loop: takes microbatches until the last epoch has ended. `told` is set to the error
+// that ended it, if any.
 void train(std::int64_t rank, const Node& node, std::uint64_t layout, const TrainerStep& step,
-           std::vector<Seen>& seen, std::vector<EpochEnd>& ends, std::string& told) {
+           std::vector<Received>& seen, std::vector<EpochEnd>& ends, std::string& told) {
   ClientOptions options;
   options.endpoint = node.endpoint();
   options.rank = static_cast<std::int32_t>(rank);
@@ -50,7 +51,7 @@ void train(std::int64_t rank, const Node& node, std::uint64_t layout, const Trai
       return;
     }
     if (next->has_value()) {
-      seen.push_back(look_at(**next));
+      seen.push_back(received(**next));
       if (step) step(rank, **client, **next);
       continue;
     }
@@ -67,7 +68,7 @@ std::map<std::pair<std::uint32_t, std::uint32_t>, std::multiset<SampleId>> Deliv
     const {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::multiset<SampleId>> out;
   for (const auto& rank : ranks) {
-    for (const Seen& seen : rank) {
+    for (const Received& seen : rank) {
       auto& ids = out[{seen.position.epoch, seen.position.step}];
       for (const SampleEntry& sample : seen.samples) {
         if (sample.weight > 0) ids.insert(sample.id);
@@ -80,7 +81,7 @@ std::map<std::pair<std::uint32_t, std::uint32_t>, std::multiset<SampleId>> Deliv
 std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> Delivered::plan_hashes() const {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> out;
   for (const auto& rank : ranks) {
-    for (const Seen& seen : rank) {
+    for (const Received& seen : rank) {
       out[{seen.position.epoch, seen.position.step}] = seen.plan_hash;
     }
   }
@@ -192,21 +193,21 @@ Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerSte
   if (receivers == 0) receivers = options.plan.ranks;
   delivered.ranks.resize(static_cast<std::size_t>(receivers));
   std::vector<std::vector<EpochEnd>> ends(delivered.ranks.size());
-  std::vector<std::string> last_words(delivered.ranks.size());
+  std::vector<std::string> refusals(delivered.ranks.size());
   std::optional<Result<NodeSummary>> outcome;
   {
     std::vector<std::jthread> trainers;
     for (std::int64_t rank = 0; rank < receivers; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
       trainers.emplace_back([&, rank, at] {
-        train(rank, *node, layout, step, delivered.ranks[at], ends[at], last_words[at]);
+        train(rank, *node, layout, step, delivered.ranks[at], ends[at], refusals[at]);
       });
     }
     outcome = node->run({});
   }
-  if (told != nullptr) *told = last_words.front();
+  if (told != nullptr) *told = refusals.front();
   ISOCOST_ASSIGN(delivered.summary, *std::move(outcome));
-  for (const std::string& words : last_words) EXPECT_EQ(words, "");
+  for (const std::string& refusal : refusals) EXPECT_EQ(refusal, "");
   delivered.epoch_ends = ends.front();
   return delivered;
 }

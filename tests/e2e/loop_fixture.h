@@ -18,35 +18,35 @@
 
 namespace isocost {
 
-/// A microbatch as a trainer saw it.
-struct Seen {
+/// What a trainer received of a microbatch.
+struct Received {
   Position position;
   std::uint32_t microbatches = 0;
   std::uint64_t global_label_tokens = 0;
   std::uint64_t plan_hash = 0;
   std::vector<SampleEntry> samples;
-  /// Labels in the tensor, where there is one, that are not ignored, repeats left out.
+  /// Labels that count for the loss: neither ignored nor of repeats; 0 without a label tensor.
   std::int64_t label_positions = 0;
 };
 
-/// All that one run delivered.
+/// Everything that one run delivered.
 struct Delivered {
-  std::vector<std::vector<Seen>> ranks;
-  std::vector<EpochEnd> epoch_ends;  ///< As rank 0 saw them.
+  std::vector<std::vector<Received>> ranks;
+  std::vector<EpochEnd> epoch_ends;  ///< As rank 0 received them.
   NodeSummary summary;
 
-  /// Ids with weight of each global batch, in delivery order of (epoch, step).
+  /// Returns the samples with weight of each global batch, by (epoch, step).
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::multiset<SampleId>> batches() const;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> plan_hashes() const;
-  /// Every sample of an epoch with the number of times it came with weight.
+  /// Returns how often each sample of an epoch was delivered with weight.
   std::map<SampleId, int> counts(std::uint32_t epoch) const;
 };
 
-/// What a trainer does with each microbatch before it asks for the next; on its own thread.
+/// Called for each microbatch on the thread of its rank, before the rank asks for the next.
 using TrainerStep = std::function<void(std::int64_t rank, Client&, const Microbatch&)>;
 
-/// A scratch directory with shards of real media: pictures of several formats and sizes, sounds,
-/// texts, interleaved samples. One per test, removed with it.
+/// Has shards of real media in a scratch directory: pictures of several formats and sizes, sounds,
+/// texts and interleaved samples.
 class LoopTest : public testing::Test {
  protected:
   /// Writes `samples` samples into shards of 16 under `shards()`. Sample i is the same in every
@@ -58,15 +58,16 @@ class LoopTest : public testing::Test {
   /// Defaults for a small job on a free loopback port.
   NodeOptions options(std::int64_t ranks) const;
 
-  /// Runs a node and one client a rank until the last epoch ends. Fails the test on any error.
+  /// Runs a node and one client per rank until the last epoch ends. Fails the test on any error.
   Delivered run(const NodeOptions& options, const TrainerStep& step = {});
-  /// The same with a client at each of so many receivers of a layout.
+  /// The same with one client for each receiver of a layout.
   Delivered run(const NodeOptions& options, std::int64_t receivers, const TrainerStep& step);
-  /// The first where the node may fail; `told` takes what rank 0's client was told then.
+  /// Returns the node's failure instead of failing the test. `told` is set to the error that rank
+  /// 0's client received.
   Result<Delivered> try_run(const NodeOptions& options, const TrainerStep& step,
                             std::string* told = nullptr, std::int64_t receivers = 0);
 
-  /// Key of the n-th sample that is a PNG and a text.
+  /// Returns the key of the n-th sample that is made of a PNG and a text.
   static std::string png_key(int n);
 
  private:

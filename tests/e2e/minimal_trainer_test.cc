@@ -1,4 +1,4 @@
-// examples/minimal_trainer as users start it: a process of its own against a real node.
+// Runs examples/minimal_trainer as users do: as a process that connects to a real node.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct Ended {
 };
 
 Ended run_trainer(const std::string& arguments) {
-  // The pipe belongs to the child: a trainer that never ends is ended by `timeout`.
+  // `timeout` ends a trainer that hangs, which closes the pipe.
   const std::string command =
       "timeout -k 5 90 '" ISOCOST_MINIMAL_TRAINER "' " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
@@ -42,7 +42,7 @@ Ended run_trainer(const std::string& arguments) {
   return ended;
 }
 
-/// The losses of lines "step N loss X"; fails the test where N does not count from 1.
+/// Returns the losses of lines "step N loss X". Fails the test if N does not count up from 1.
 std::vector<double> losses(const std::string& output) {
   std::vector<double> found;
   std::istringstream lines(output);
@@ -58,7 +58,8 @@ std::vector<double> losses(const std::string& output) {
 
 class MinimalTrainer : public LoopTest {
  protected:
-  /// One node, one trainer, until the trainer has ended; then the node is stopped if it still runs.
+  /// Runs one node and one trainer until the trainer has ended. Then stops the node, unless it ends
+  /// with the trainer's last epoch.
   Ended train(const NodeOptions& options, const std::string& arguments) {
     auto node = Node::create(options, {}, {});
     EXPECT_TRUE(node.has_value()) << node.error().message();
@@ -84,7 +85,7 @@ TEST_F(MinimalTrainer, LearnsFromEverySampleOfEveryEpoch) {
   ASSERT_EQ(ended.status, 0) << ended.output;
   ASSERT_TRUE(summary_->has_value()) << summary_->error().message();
   EXPECT_EQ((*summary_)->delivered, 200U);
-  EXPECT_GT((*summary_)->measurements, 0);  // its reports were believed
+  EXPECT_GT((*summary_)->measurements, 0);  // the node learned from its reports
   const std::vector<double> seen = losses(ended.output);
   ASSERT_EQ(seen.size(), 15U) << ended.output;  // 16, 16 and a tail of 8, five times
   EXPECT_NEAR(seen.front(), 5.56, 0.3);         // guessing one of 260 tokens
@@ -98,7 +99,7 @@ TEST_F(MinimalTrainer, StopsAfterTheStepsAskedFor) {
   EXPECT_EQ(losses(ended.output).size(), 2U) << ended.output;
 }
 
-TEST_F(MinimalTrainer, SaysThatTheNodeExpectsMoreRanks) {
+TEST_F(MinimalTrainer, FailsIfTheNodeExpectsMoreRanks) {
   make_dataset(40);
   const Ended ended = train(options(2), "");
   EXPECT_EQ(ended.status, 1);

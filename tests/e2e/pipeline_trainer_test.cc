@@ -1,5 +1,5 @@
-// examples/pipeline_trainer as users start it: encoder and LLM stages in processes of their own, on
-// real media.
+// Runs examples/pipeline_trainer as users do: encoder and LLM stages in separate processes, on real
+// media.
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -33,7 +33,7 @@ using testing::Not;
 constexpr double kTolerance = 1e-9;
 constexpr double kEncoderLaunch = 0.02;  // s
 
-/// The program, and what it and its processes print, until all of them have closed their end.
+/// The program, and the output of it and of its processes.
 class Program {
  public:
   explicit Program(const std::vector<std::string>& arguments) {
@@ -55,7 +55,7 @@ class Program {
   }
   ~Program() {
     if (!ended_) {
-      kill(pid_, SIGKILL);  // its processes end with it
+      kill(pid_, SIGKILL);  // ends its processes, too
       waitpid(pid_, nullptr, 0);
     }
     close(output_end_);
@@ -66,7 +66,7 @@ class Program {
   pid_t pid() const { return pid_; }
   const std::string& output() const { return output_; }
 
-  /// Reads until the text has come; false where the output ended, or time is up, before.
+  /// Reads until `text` has been printed. Returns false if the output ends or time is up before.
   bool read_until(const std::string& text) {
     while (output_.find(text) == std::string::npos) {
       if (!read_some()) return false;
@@ -74,8 +74,8 @@ class Program {
     return true;
   }
 
-  /// Reads until no process has the output open any more: none is left then. The exit status, or
-  /// 128 + the signal's number; -1 where time is up.
+  /// Reads until every process has closed the output, so that none is left. Returns the exit
+  /// status, or 128 + the signal's number; -1 if time is up.
   int finish() {
     while (read_some()) {
     }
@@ -86,7 +86,7 @@ class Program {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  /// That of a stage, from the line "<name>: process N".
+  /// Returns the process id of a stage, from the line "<name>: process N".
   pid_t process(const std::string& name) const {
     std::istringstream lines(output_);
     for (std::string line; std::getline(lines, line);) {
@@ -132,7 +132,7 @@ class PipelineTrainer : public LoopTest {
 
   std::filesystem::path temporary() const { return scratch() / "tmp"; }
   std::vector<std::string> arguments(const std::string& more) const {
-    std::vector<std::string> all = {"--shards", shards().string(), "--timeout", "30"};
+    std::vector<std::string> all = {"--data", shards().string(), "--peer-timeout", "30"};
     std::istringstream words(more);
     for (std::string word; words >> word;) all.push_back(word);
     return all;
@@ -145,7 +145,8 @@ class PipelineTrainer : public LoopTest {
     std::ifstream in(file);
     return nlohmann::json::parse(in, nullptr, false);
   }
-  /// By which encoders take about as long as the LLM, so that planning them apart pays.
+  /// Writes a model profile with encoders about as expensive as the LLM, so that decoupled plans
+  /// are faster.
   std::string write_profile() const {
     CostProfile profile = CostProfile::stated_default();
     for (std::size_t m = 0; m < kModules; ++m) {
@@ -158,7 +159,7 @@ class PipelineTrainer : public LoopTest {
     std::ofstream(file) << profile.to_json();
     return file.string();
   }
-  /// Bytes of each tensor, received by one rank that reads everything.
+  /// Returns the bytes of each tensor that one rank receives if it reads everything.
   std::map<std::string, std::int64_t> bytes_of_all() {
     std::map<std::string, std::int64_t> bytes;
     NodeOptions whole = options(1);
@@ -171,7 +172,7 @@ class PipelineTrainer : public LoopTest {
     return bytes;
   }
 
-  bool killed_ = false;  ///< The program itself: it could not clear away.
+  bool killed_ = false;  ///< The program was killed, so that its files remain.
 };
 
 TEST_F(PipelineTrainer, GradientsAreThoseOfOneProcessAndOneBatch) {
@@ -220,7 +221,7 @@ TEST_F(PipelineTrainer, AStageReceivesTheBytesThatItConsumes) {
   EXPECT_LT(outcome["bubble_fraction"], 1);
 }
 
-// Weights by name, of all parts.
+// Returns the weights of all parts by name.
 std::map<std::string, torch::Tensor> weights(const std::filesystem::path& states,
                                              const std::string& step) {
   std::map<std::string, torch::Tensor> all;
@@ -230,13 +231,13 @@ std::map<std::string, torch::Tensor> weights(const std::filesystem::path& states
     if (tensors) all.merge(*tensors);
   }
   all.erase("cursor");
-  all.erase("learned");
+  all.erase("cost_model_state");
   return all;
 }
 
-TEST_F(PipelineTrainer, AfterAStageDiedTheRestIsTrainedOnOnce) {
+TEST_F(PipelineTrainer, AfterAStageDiedTheRemainingSamplesAreTrainedOnOnce) {
   make_dataset(48);
-  const std::string job = "--global-batch 4 --microbatches 2 --dtype float64 --checkpoint ";
+  const std::string job = "--global-batch-size 4 --microbatches 2 --dtype float64 --checkpoint ";
   const std::filesystem::path states = scratch() / "states";
   train(job + (scratch() / "whole").string() + " --steps 12");
 
@@ -248,16 +249,16 @@ TEST_F(PipelineTrainer, AfterAStageDiedTheRestIsTrainedOnOnce) {
   EXPECT_THAT(program.output(),
               HasSubstr(victim + " (process " + std::to_string(program.process(victim)) +
                         ") was killed by signal 9"));
-  // Its neighbour says so, too, by itself.
+  // The neighbouring stage reports it, too.
   EXPECT_THAT(program.output(), HasSubstr("llm, data 0, stage 0, tensor 0: unavailable: step "));
 
   int trained = 0;
   {
     Program resumed(arguments(job + states.string() + " --steps 1 --resume"));
     EXPECT_EQ(resumed.finish(), 0) << resumed.output();
-    ASSERT_TRUE(resumed.read_until("goes on after step ")) << resumed.output();
-    const std::size_t at = resumed.output().find("goes on after step ");
-    ASSERT_EQ(std::sscanf(resumed.output().c_str() + at, "goes on after step %d", &trained), 1);
+    ASSERT_TRUE(resumed.read_until("resumes after step ")) << resumed.output();
+    const std::size_t at = resumed.output().find("resumes after step ");
+    ASSERT_EQ(std::sscanf(resumed.output().c_str() + at, "resumes after step %d", &trained), 1);
   }
   ++trained;
   ASSERT_GE(trained, 2);
@@ -267,10 +268,10 @@ TEST_F(PipelineTrainer, AfterAStageDiedTheRestIsTrainedOnOnce) {
   ASSERT_TRUE(outcome.is_object());
   EXPECT_EQ(outcome["samples"],
             (nlohmann::json{{"delivered", 4 * (12 - trained)}, {"lost", 0}, {"duplicated", 0}}));
-  // Every sample once, each in its step: the weights are those of a run without a death.
+  // The weights equal those of a run in which no stage died: every sample was trained on once.
   const auto expected = weights(scratch() / "whole", "12");
   const auto cost_model_state =
-      read_tensors(scratch() / "whole" / "encoder.step-12").value().at("learned");
+      read_tensors(scratch() / "whole" / "encoder.step-12").value().at("cost_model_state");
   EXPECT_GT(cost_model_state.numel(), 1000);
   const auto found = weights(states, "12");
   ASSERT_EQ(found.size(), expected.size());
@@ -279,11 +280,11 @@ TEST_F(PipelineTrainer, AfterAStageDiedTheRestIsTrainedOnOnce) {
   }
 }
 
-TEST_F(PipelineTrainer, SaysAtOnceWhatCannotBe) {
+TEST_F(PipelineTrainer, RefusesBadOptionsBeforeItTrains) {
   make_dataset(16);
   for (const auto& [wrong, named] :
        {std::pair<std::string, std::string>{"--encoder-dp 9 --llm-dp 2", "--encoder-dp"},
-        {"--global-batch 1 --llm-dp 2", "--global-batch is 1"},
+        {"--global-batch-size 1 --llm-dp 2", "--global-batch-size is 1"},
         {"--json /nowhere/x.json", "--json: cannot write"},
         {"--lr nan", "--lr"}}) {
     Program program(arguments("--steps 1 --check-gradient " + wrong));
@@ -293,17 +294,17 @@ TEST_F(PipelineTrainer, SaysAtOnceWhatCannotBe) {
   }
 }
 
-TEST_F(PipelineTrainer, GradientsThatAreNoNumbersFail) {
+TEST_F(PipelineTrainer, GradientsThatAreNotNumbersFail) {
   make_dataset(16);
-  Program program(arguments("--steps 2 --global-batch 8 --check-gradient --lr 1000000"));
+  Program program(arguments("--steps 2 --global-batch-size 8 --check-gradient --lr 1000000"));
   EXPECT_EQ(program.finish(), 1) << program.output();
-  EXPECT_THAT(program.output(), HasSubstr("the gradients are not those"));
+  EXPECT_THAT(program.output(), HasSubstr("the gradients differ from those"));
 }
 
 TEST_F(PipelineTrainer, StopsWithAllItsProcesses) {
   make_dataset(48);
   for (const int signal : {SIGTERM, SIGKILL}) {
-    Program program(arguments("--global-batch 2 --microbatches 1 --steps 24"));
+    Program program(arguments("--global-batch-size 2 --microbatches 1 --steps 24"));
     ASSERT_TRUE(program.read_until("step 1: ")) << program.output();
     kill(program.pid(), signal);
     EXPECT_EQ(program.finish(), 128 + signal) << program.output();
@@ -311,7 +312,7 @@ TEST_F(PipelineTrainer, StopsWithAllItsProcesses) {
   }
 }
 
-TEST_F(PipelineTrainer, SaysWhatIsWrong) {
+TEST_F(PipelineTrainer, BadUsageEndsWithStatusTwo) {
   make_dataset(16);
   const auto refused = [&](const std::string& more) {
     Program program(arguments(more));
@@ -324,7 +325,7 @@ TEST_F(PipelineTrainer, SaysWhatIsWrong) {
   EXPECT_THAT(refused("--check-gradient --dtype float32"), HasSubstr("leave --dtype out"));
   Program help({"--help"});
   EXPECT_EQ(help.finish(), 0);
-  EXPECT_THAT(help.output(), HasSubstr("pipeline_trainer --shards build/demo/shards"));
+  EXPECT_THAT(help.output(), HasSubstr("pipeline_trainer --data build/demo/shards"));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ namespace {
 using Step = std::pair<std::uint32_t, std::uint32_t>;  // epoch, step
 using Batches = std::map<Step, std::multiset<SampleId>>;
 
-// Of nothing learned. Cursor 0: whatever the node has.
+// A start point without cost model state. Cursor 0 matches any cursor of the node.
 StartPoint start_at(std::uint32_t epoch, std::uint32_t step, std::uint64_t cursor = 0) {
   StartPoint start;
   start.cursor = cursor;
@@ -36,7 +36,7 @@ StartPoint start_at(std::uint32_t epoch, std::uint32_t step, std::uint64_t curso
   return start;
 }
 
-// One node over several jobs, as where trainers are restarted beside it.
+// One node serves several jobs, as if trainers were restarted beside it.
 class Resume : public LoopTest {
  protected:
   void serve(const NodeOptions& options) {
@@ -48,7 +48,7 @@ class Resume : public LoopTest {
     EXPECT_TRUE(summary_.has_value()) << "the node still serves";
   }
   const std::string& endpoint() const { return serving_->endpoint(); }
-  // Of the job that was trained last, as a state keeps it.
+  // Returns the cursor of the last job, as saved states hold it.
   std::uint64_t cursor() const { return cursor_; }
   const std::optional<Result<NodeSummary>>& summary() const { return summary_; }
 
@@ -62,11 +62,12 @@ class Resume : public LoopTest {
     return options;
   }
 
-  // What each rank does with a microbatch, on a thread of its own.
+  // Called for each microbatch on the thread of its rank.
   using Train = std::function<void(Client&, std::int32_t rank, const MicrobatchHeader&)>;
 
-  // All ranks of a job train the steps from `start` up to `stop`, exclusive (everything without
-  // it), look at the microbatch after that, and vanish without a goodbye. Returns what was trained.
+  // All ranks of a job train the steps from `start` up to but not including `stop` (all steps
+  // without it), receive one more microbatch, and disconnect without a goodbye. Returns what was
+  // trained.
   Batches train(std::int32_t ranks, const StartPoint& start, std::optional<Step> stop,
                 const Train& work = {}) {
     std::vector<Batches> seen(static_cast<std::size_t>(ranks));
@@ -143,7 +144,7 @@ TEST_F(Resume, AnywhereWithAnotherWorldSizeGivesTheSameBatches) {
   EXPECT_TRUE(summary()->has_value());
 }
 
-// Batches are composed three at a time, and jobs stop and start within windows.
+// Batches are composed in windows of three, and jobs stop and start within windows.
 TEST_F(Resume, WithinAWindowOfTheLookaheadGivesTheSameBatches) {
   make_dataset(118);  // 8 steps an epoch, the last a smaller one
   NodeOptions base = options(6);
@@ -241,7 +242,7 @@ TEST_F(Resume, AfterTheLastEpochThereIsNothingAndNobodyHangs) {
   EXPECT_TRUE(summary()->has_value());
 }
 
-// The ranks of the next job may be other hosts.
+// The ranks of the next job may run on other hosts.
 TEST_F(Resume, SlowdownsOfAJobsRanksAreNotTheNextOnes) {
   make_dataset(128);  // 8 steps
   NodeOptions two_epochs = options(0);
@@ -249,7 +250,7 @@ TEST_F(Resume, SlowdownsOfAJobsRanksAreNotTheNextOnes) {
   serve(two_epochs);
   const CostModel truth(CostProfile::stated_default(), {});
   std::mutex mutex;
-  std::map<Step, std::array<double, 2>> given;  // work of each rank
+  std::map<Step, std::array<double, 2>> given;  // predicted seconds of each rank's work
   const auto slow = [&](double times) {
     return [&, times](Client& client, std::int32_t rank, const MicrobatchHeader& header) {
       Report report{header.position, truth.predict_microbatch(header.load)};
@@ -300,7 +301,7 @@ TEST_F(Resume, RefusesAStartBeyondTheData) {
   finish();
 }
 
-// A client id that claims ranks of two jobs leaves no place of the first behind.
+// A client id that claims ranks of two jobs does not keep a rank of the first job taken.
 TEST_F(Resume, OneClientIdAtTwoRanksHarmsNobody) {
   make_dataset(20);
   serve(options(0));
@@ -343,8 +344,8 @@ TEST_F(Resume, RanksThatDisagreeAreTold) {
   finish();
 }
 
-// Planning waits for the rank furthest behind: its peers must hear that nobody holds it.
-TEST_F(Resume, WhoWaitsForARankThatHasGoneIsTold) {
+// Planning waits for the rank that is furthest behind. If no trainer holds it, its peers are told.
+TEST_F(Resume, RanksThatWaitForAMissingRankAreTold) {
   make_dataset(70);  // 5 steps; two are planned ahead
   NodeOptions impatient = options(2);
   impatient.service.heartbeat_timeout = std::chrono::milliseconds(300);
@@ -363,7 +364,7 @@ TEST_F(Resume, WhoWaitsForARankThatHasGoneIsTold) {
   finish();
 }
 
-TEST_F(Resume, ARestartWaitsUntilTheOldJobHasGone) {
+TEST_F(Resume, ARestartWaitsUntilTheOldJobHasLeft) {
   make_dataset(40);
   serve(options(0));
   auto old_job = Client::connect(client(0, 1, StartPoint{})).value();

@@ -1,5 +1,5 @@
-// The promise "same gradient" through the whole loop: shards, node, wire, clients, model. In
-// float64.
+// Gradients do not depend on the plan. Tested through the whole loop (shards, node, wire, clients,
+// model), in float64.
 
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ torch::Tensor gradient(const std::vector<TorchMicrobatch>& microbatches) {
 
 class SameGradientLoop : public LoopTest {
  protected:
-  // Sums each step's gradients over ranks and microbatches.
+  // Returns each step's gradients, summed over ranks and microbatches.
   Gradients gradients(const NodeOptions& options) {
     std::mutex mutex;
     std::map<std::uint32_t, std::vector<TorchMicrobatch>> steps;
@@ -56,14 +56,15 @@ class SameGradientLoop : public LoopTest {
   }
 };
 
-TEST_F(SameGradientLoop, BalancedBlindAndInOneBatch) {
+TEST_F(SameGradientLoop, UnderEveryPolicyIsThatOfOneBatch) {
   make_dataset(21);  // 16 and a tail of 5: with 8 ranks, three repeats of no weight
   NodeOptions whole = options(1);
   whole.plan.microbatches = 1;
   const Gradients expected = gradients(whole);
   ASSERT_EQ(expected.size(), 2U);
   for (const std::int64_t ranks : {1, 2, 8}) {
-    for (const BalancePolicy policy : {BalancePolicy::kInOrder, BalancePolicy::kCost}) {
+    for (const BalancePolicy policy :
+         {BalancePolicy::kInOrder, BalancePolicy::kTokens, BalancePolicy::kCost}) {
       NodeOptions cut = options(ranks);
       cut.plan.balance = policy;
       const Gradients sums = gradients(cut);

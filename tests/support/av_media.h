@@ -11,8 +11,8 @@
 #include "base/byte_source.h"
 #include "decode/sample_shape.h"
 
-// Audio and video made at run time with libsndfile's and FFmpeg's encoders. A failure to encode
-// throws std::runtime_error: the test machine lacks something.
+// Makes audio and video at run time with libsndfile's and FFmpeg's encoders. A failure to encode
+// throws std::runtime_error, as the test machine then lacks a library.
 namespace isocost::test {
 
 using Bytes = std::vector<std::byte>;
@@ -39,19 +39,19 @@ struct VideoSpec {
   bool moov_at_start = false;
   bool fragmented = false;             ///< MP4
   bool live = false;                   ///< Matroska without duration and cues.
-  std::int32_t clockwise_degrees = 0;  ///< How a player is to turn it; MP4.
-  bool noise = false;                  ///< Fills the file: pictures that compress badly.
-  double silence_s = 0;                ///< A second, silent audio stream of PCM.
+  std::int32_t clockwise_degrees = 0;  ///< How a player should turn it; MP4.
+  bool noise = false;                  ///< Pictures that compress badly, for a large file.
+  double silence_s = 0;                ///< Length of an additional, silent PCM stream.
   std::optional<std::array<std::uint8_t, 3>> yuv;  ///< A plain colour instead of the number.
 };
-/// A video whose every picture shows its own number, 16 bits as 4×4 black and white tiles.
+/// Makes a video in which every picture shows its number, 16 bits as 4×4 black and white tiles.
 Bytes make_video(const VideoSpec& spec);
-/// A container with an audio stream only.
+/// Makes a container that has only an audio stream.
 Bytes make_video_without_video(MediaFormat container);
-/// The number shown by an unrotated picture of make_video.
+/// Returns the number that an unrotated picture of make_video shows.
 int shown_number(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height);
 
-/// Counts the bytes that somebody reads of another source.
+/// Counts the bytes that are read from another source.
 class CountingByteSource final : public ByteSource {
  public:
   explicit CountingByteSource(const ByteSource& inner) : inner_(inner) {}
@@ -64,7 +64,7 @@ class CountingByteSource final : public ByteSource {
   mutable std::int64_t bytes_read_ = 0;
 };
 
-/// Answers kIo from a position on.
+/// Fails with kIo for every read that reaches `fails_from`.
 class FailingByteSource final : public ByteSource {
  public:
   FailingByteSource(const ByteSource& inner, std::int64_t fails_from)

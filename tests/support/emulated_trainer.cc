@@ -141,7 +141,8 @@ double EmulatedTrainer::slowest_rank(const Planned& planned, std::int64_t step) 
   return slowest;
 }
 
-// What a sample adds to a microbatch that holds others: with it twice, less once.
+// The true cost of a sample is what it adds to a microbatch that holds others: the seconds of the
+// sample twice, less those of it once.
 double EmulatedTrainer::oracle(const std::vector<Load>& samples, std::int64_t step) const {
   Planned planned{samples, {}};
   std::vector<double> costs;

@@ -11,51 +11,51 @@
 
 namespace isocost {
 
-/// What an emulated machine really takes, unknown to the model.
+/// The true seconds of an emulated machine, which the cost model does not know.
 struct HiddenCost {
-  /// Seconds of one module for the samples of a microbatch, at a step, on a rank of slowdown 1.
+  /// Returns the seconds of one module for a microbatch at a step, on a rank of slowdown 1.
   std::function<double(Module module, std::span<const Load> samples, std::int64_t step)> seconds;
-  /// Factor on a rank's seconds.
+  /// Returns the factor on a rank's seconds.
   std::function<double(std::int32_t rank, std::int64_t step)> slowdown = [](auto, auto) {
     return 1.0;
   };
 };
 
-/// The form of a profile as a hidden cost, sample by sample.
+/// Returns the hidden cost that follows a model profile's coefficients exactly.
 HiddenCost cost_of(const CostProfile& profile);
 
 struct EmulationOptions {
   std::int32_t ranks = 8;
   std::int32_t microbatches = 4;
   std::int64_t global_batch_size = 256;
-  std::int64_t plan_ahead = 2;  ///< A step is planned when the step so many before it has begun.
-  double noise = 0.03;          ///< Of each module and microbatch: standard deviation, relative.
-  double outliers = 0;          ///< Share of microbatches that take ten times as long.
+  std::int64_t plan_ahead = 2;  ///< Steps that are planned ahead of the one that runs.
+  double noise = 0.03;          ///< Relative standard deviation, per module and microbatch.
+  double outliers = 0;          ///< Part of the microbatches that take ten times as long.
   std::uint64_t seed = 1;
 };
 
-/// What came of one step.
+/// The result of one step.
 struct EmulatedStep {
   std::int64_t step = 0;
-  double seconds = 0;         ///< The slowest rank's, without noise.
-  double oracle_seconds = 0;  ///< The same, had the plan been made knowing all costs and slowdowns.
-  std::vector<double> rank_profile_s;     ///< [ranks]: work given to each, by the profile.
+  double seconds = 0;         ///< Of the slowest rank, without noise.
+  double oracle_seconds = 0;  ///< The same for a plan made with the true costs and slowdowns.
+  std::vector<double> rank_profile_s;     ///< [ranks]: seconds of each rank's work by the profile.
   std::vector<Measurement> measurements;  ///< Their shapes are views into `shapes`.
   std::vector<MicrobatchShape> shapes;
 };
 
-/// Trains without a model: draws global batches of pictures, documents, videos, speech and text,
-/// lays them out by the model's predictions as the planner does, takes the hidden seconds and
-/// reports them. Deterministic by seed. Checks that every plan holds each sample of its global
-/// batch once.
+/// Emulates training: draws global batches of pictures, documents, videos, speech and text, plans
+/// them by the cost model's predictions as the planner does, and reports the hidden seconds. The
+/// same seed gives the same run. Aborts if a plan does not hold each sample of its global batch
+/// once.
 class EmulatedTrainer {
  public:
   EmulatedTrainer(HiddenCost hidden, const EmulationOptions& options);
 
-  /// Plans and runs the next step, and gives its measurements to the model.
+  /// Plans and runs the next step, and passes its measurements to the cost model.
   EmulatedStep run_step(CostModel& model);
 
-  /// Samples of the kind that are trained on.
+  /// Returns samples from the distribution that is trained on.
   std::vector<Load> draw(std::int64_t samples, std::uint64_t seed) const;
   const HiddenCost& hidden() const { return hidden_; }
 
@@ -80,7 +80,7 @@ class EmulatedTrainer {
   std::vector<Planned> ahead_;
 };
 
-/// Roughly normal with deviation one: the sum of 12 uniform numbers.
+/// Returns an approximately normal number of mean 0 and deviation 1, the sum of 12 uniform numbers.
 double normal(Random& random);
 
 }  // namespace isocost

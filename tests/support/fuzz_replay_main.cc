@@ -1,6 +1,6 @@
-// Replays a fuzz target where no fuzzer is at hand: every corpus file as it is, then a few thousand
-// seeded mutations of each (flips, cuts, doublings, spliced lengths). A crash or a sanitizer report
-// fails the test.
+// Runs a fuzz target without a fuzzer: on every corpus file as it is, and then on up to two
+// thousand seeded mutations of each (flips, cuts, doublings, random runs). A crash or a sanitizer
+// report fails the test.
 
 #include <algorithm>
 #include <cstddef>
@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
     }
   }
   if (seeds.size() < 2) {
-    std::fputs("no corpus files: give a directory that holds some\n", stderr);
+    std::fputs("no corpus files: name a directory that has some\n", stderr);
     return 1;
   }
   constexpr int kMutations = 2000;

@@ -55,7 +55,7 @@ Bytes app_segments(std::size_t bytes) {
     const std::size_t part = std::min<std::size_t>(bytes, 65'000);
     append(out,
            {0xFF, 0xE2, static_cast<int>((part + 2) >> 8), static_cast<int>((part + 2) & 255)});
-    out.resize(out.size() + part, std::byte{0xC0});  // looks like a frame header, is none
+    out.resize(out.size() + part, std::byte{0xC0});  // looks like a frame header but is not one
     bytes -= part;
   }
   return out;

@@ -10,8 +10,8 @@
 #include "decode/sample_shape.h"
 #include "tests/support/av_media.h"
 
-// Pictures made at run time with the codec libraries' encoders. A failure to encode throws
-// std::runtime_error: the test machine lacks something.
+// Makes pictures at run time with the codec libraries' encoders. A failure to encode throws
+// std::runtime_error, as the test machine then lacks a library.
 namespace isocost::test {
 
 using Colour = std::array<std::uint8_t, 3>;
@@ -27,7 +27,7 @@ struct Picture {
 };
 
 Picture plain(std::int32_t width, std::int32_t height, Colour colour);
-/// Smooth gradients in colours that depend on the seed: compresses like a photograph.
+/// Smooth gradients in colours that depend on the seed. They compress like a photograph.
 Picture gradient(std::int32_t width, std::int32_t height, std::uint64_t seed);
 /// Four plain quarters: top left, top right, bottom left, bottom right.
 Picture quarters(std::int32_t width, std::int32_t height, const std::array<Colour, 4>& colours);
@@ -38,12 +38,13 @@ struct JpegSpec {
   bool progressive = false;
   bool subsampled = false;  ///< 4:2:0
   bool big_endian_exif = false;
-  std::size_t app_bytes = 0;  ///< APP2 segments (like a colour profile) put before the picture.
+  std::size_t app_bytes =
+      0;  ///< Size of APP2 segments (as of a colour profile) before the picture.
 };
-/// The picture as it is stored; `orientation` says how a viewer is to turn it.
+/// Stores the picture as it is; `orientation` says how a viewer should turn it.
 Bytes make_jpeg(const Picture& picture, const JpegSpec& spec = {});
 Bytes make_png(const Picture& picture, bool interlaced = false);
-/// `alpha`: a byte each pixel.
+/// `alpha`: one byte per pixel.
 Bytes make_png(const Picture& picture, std::span<const std::uint8_t> alpha);
 Bytes make_webp(const Picture& picture, bool lossless = false);
 Bytes make_webp(const Picture& picture, std::span<const std::uint8_t> alpha);
@@ -51,7 +52,7 @@ Bytes make_webp(const Picture& picture, std::span<const std::uint8_t> alpha);
 Bytes make_gif(const Picture& picture);
 Bytes make_bmp(const Picture& picture);
 
-/// Gradients of a seed. `orientation` is for JPEG.
+/// The same for gradients of a seed.
 Bytes make_jpeg(std::int32_t width, std::int32_t height, std::uint64_t seed = 1,
                 int orientation = 1);
 Bytes make_png(std::int32_t width, std::int32_t height, std::uint64_t seed = 1);

@@ -14,16 +14,16 @@ struct TarFile {
   char type = 'f';  ///< 'f' file, 'd' directory, 's' symbolic link, 'h' hard link, 'p' sparse file.
 };
 
-/// Writes an archive through libarchive: `format` is "ustar", "pax" or "gnutar".
+/// Returns an archive written by libarchive; `format` is "ustar", "pax" or "gnutar".
 std::string make_tar(const std::vector<TarFile>& files, std::string_view format = "pax");
 
 std::string gzip(std::string_view bytes);
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 std::string read_file(const std::filesystem::path& path);
 
-/// A whole PNG, 8-bit grey, black.
+/// Returns a complete PNG, 8-bit grey, all black.
 std::string tiny_png(std::uint32_t width, std::uint32_t height);
-/// 16-bit mono WAV of silence.
+/// Returns a silent 16-bit mono WAV.
 std::string tiny_wav(std::uint32_t samples);
 
 }  // namespace isocost

@@ -1,4 +1,4 @@
-"""A made-up run of two ranks whose every number is known."""
+"""Makes up traces of two ranks in which every number is known."""
 
 
 def trace(step_seconds, microbatches=2, predicted=1.1):

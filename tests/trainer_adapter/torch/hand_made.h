@@ -1,6 +1,6 @@
 #pragma once
 
-// Samples made by hand, and microbatches put together from them as a client would.
+// Makes samples by hand, and assembles microbatches from them as a client does.
 
 #include <algorithm>
 #include <cstdint>
@@ -33,7 +33,7 @@ struct HandMadeSample {
   }
 };
 
-/// BOS, images, windows, `text_bytes` random bytes, EOS; every value drawn from `random`.
+/// Makes a sample of BOS, images, audio windows, `text_bytes` bytes and EOS; all values are random.
 inline HandMadeSample make_sample(std::uint64_t id,
                                   std::vector<std::pair<std::int32_t, std::int32_t>> images,
                                   std::vector<std::int32_t> audio_frames, std::size_t text_bytes,
@@ -74,7 +74,8 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-/// Copies the values into a buffer of the pool; nothing for no values, as for an absent modality.
+/// Copies the values into a buffer of the pool. Does nothing for no values, as of an absent
+/// modality.
 template <typename T>
 void add_tensor(Microbatch& microbatch, const std::string& name, DType dtype,
                 const std::vector<T>& values, std::vector<std::int64_t> shape, BufferPool& pool) {
@@ -95,7 +96,7 @@ inline void add_lengths(Microbatch& microbatch, const std::string& module,
   add_tensor(microbatch, module + ".cu_seqlens", DType::kInt32, sums, {count + 1}, pool);
 }
 
-/// The microbatch that a client would assemble of these samples.
+/// Returns the microbatch that a client assembles from these samples.
 inline Microbatch assemble(std::span<const HandMadeSample> samples,
                            std::uint64_t global_label_tokens, BufferPool& pool) {
   HandMadeSample all;

@@ -1,5 +1,5 @@
-// TorchLoader against the real server over loopback: one microbatch, an end of epoch; alone, and as
-// one of two tensor ranks that are joined by gloo.
+// TorchLoader against the real server over loopback: it receives one microbatch and an end of
+// epoch, alone and as one of two tensor ranks that are connected by gloo.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ class OneMicrobatchNode {
 
   const std::string& endpoint() const { return server_->endpoint(); }
 
-  /// What was reported, or nothing within the deadline.
+  /// Returns what was reported, or nothing if the deadline has passed.
   std::optional<Report> wait_for_report() {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [this] { return report_.has_value(); });
@@ -63,7 +63,7 @@ class OneMicrobatchNode {
       changed_.notify_all();
     } else if (std::holds_alternative<CreditGranted>(event) && !std::exchange(sent_, true)) {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return ready_; });  // until `server_` is set, at once
+      changed_.wait(lock, [this] { return ready_; });  // `server_` is about to be set
       send();
     }
   }
@@ -72,7 +72,7 @@ class OneMicrobatchNode {
     MicrobatchHeader header = microbatch_.header;
     Fragment fragment;
     for (const NamedTensor& named : microbatch_.tensors) {
-      // What follows from the lengths and weights is the client's to make.
+      // The client makes the tensors that follow from lengths and weights.
       if (named.name.ends_with(".cu_seqlens") || named.name.ends_with(".loss_weights")) continue;
       header.tensors.push_back({named.name, named.tensor.dtype, named.tensor.shape});
       header.rows.push_back(static_cast<std::uint32_t>(named.tensor.shape.front()));
@@ -130,7 +130,7 @@ TEST(TorchClient, TensorsLieInTheClientsPoolAndOutliveIt) {
   EXPECT_TRUE(mel.equal(at::tensor(sample.mel).view({-1, 128})));
 }
 
-/// One of two tensor ranks, each with a thread of its own.
+/// One of two tensor ranks, each of which has its own thread.
 class TensorRank {
  public:
   TensorRank(const c10::intrusive_ptr<c10d::Store>& store, int rank) : rank_(rank) {
@@ -160,7 +160,7 @@ class TensorRank {
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
 };
 
-// What both do at once, on a thread each.
+// Runs both ranks at once, each on its own thread.
 void on_both(const std::function<void(TensorRank&, int)>& act) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::array<std::jthread, 2> ranks;
@@ -231,7 +231,7 @@ TEST(TorchClient, TensorRanksLearnWhyTheFirstWasRefused) {
   });
 }
 
-// What was not handed on is not taken for trained on, and no call goes on with the next.
+// A microbatch that was not broadcast is not acknowledged, and later calls fail as well.
 TEST(TorchClient, AFailedBroadcastEndsTheGroup) {
   BufferPool pool;
   Random random(7);
@@ -256,7 +256,7 @@ TEST(TorchClient, AFailedBroadcastEndsTheGroup) {
   EXPECT_EQ((*client)->next({}).error().code(), ErrorCode::kCancelled);
 }
 
-// A member that calls something else than the others is told so, not left with a wild size.
+// A rank that makes another call than the others gets an error instead of reading a wrong size.
 TEST(TorchClient, WhatIsNoMessageOfTheFirstRankIsRefused) {
   const auto with_length = [](std::uint64_t length) {
     return connect_replica({}, {1, [length](std::span<std::byte> bytes) -> Status {

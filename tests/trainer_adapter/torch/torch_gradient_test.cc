@@ -1,6 +1,5 @@
-// The promise "same gradient" at the level of tensors: however a global batch is cut into
-// microbatches, the sum of their gradients is that of one single batch. In float64, with the
-// example's own model.
+// The sum of gradients over microbatches equals the gradient of the whole global batch, for any
+// partition into microbatches. Tested in float64 with the example's model.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +32,8 @@ MultimodalModel small_model() {
   return model;
 }
 
-/// Text only, one and several images (equal and unequal), a video's frames, audio, all of it.
+/// Samples of only text, of one or several images (equal and unequal), of a video's frames, of
+/// audio, and of everything together.
 std::vector<HandMadeSample> global_batch_size() {
   Random random(23);
   std::vector<HandMadeSample> samples;
@@ -55,7 +55,7 @@ std::uint64_t label_tokens(const std::vector<HandMadeSample>& samples) {
   return count;
 }
 
-/// All gradients in one vector, summed over the parts.
+/// Returns all gradients in one vector, summed over the parts.
 torch::Tensor gradient(const Partition& parts, std::uint64_t global_label_tokens) {
   MultimodalModel model = small_model();
   BufferPool pool;
@@ -122,7 +122,7 @@ TEST(SameGradient, AnErrorOfOnePartInAMillionWouldShow) {
   EXPECT_GT(relative_error(gradient({samples}, tokens), single), kTolerance);
 }
 
-/// What a sample contributes must not depend on its neighbours' contents.
+/// A sample's gradient must not depend on the contents of its neighbours.
 TEST(SameGradient, SamplesDoNotSeeTheirNeighbours) {
   const std::vector<HandMadeSample> samples = global_batch_size();
   Random random(77);
@@ -136,7 +136,7 @@ TEST(SameGradient, SamplesDoNotSeeTheirNeighbours) {
   EXPECT_LE(relative_error(gradient({crowd}, 10), gradient({{samples[5]}}, 10)), kTolerance);
 }
 
-/// The positions of rows and columns matter: an image and its transpose differ.
+/// Rows and columns have different positions: the outputs of an image and of its transpose differ.
 TEST(Model, SeesWhereAPatchIs) {
   Random random(4);
   HandMadeSample wide = make_sample(0, {{2, 8}}, {}, 4, random);
@@ -155,7 +155,7 @@ TEST(Model, MeasuresTheModulesThatHaveWork) {
   EXPECT_LT(result.seconds[static_cast<std::size_t>(Module::kVision)], 0);
   EXPECT_LT(result.seconds[static_cast<std::size_t>(Module::kAudio)], 0);
   EXPECT_GT(result.seconds[static_cast<std::size_t>(Module::kLlm)], 0);
-  // Untrained: close to guessing one of the vocabulary's tokens.
+  // The untrained model guesses among the vocabulary's tokens.
   EXPECT_NEAR(result.loss / text.weight, std::log(static_cast<double>(kVocabulary)), 1.5);
 }
 

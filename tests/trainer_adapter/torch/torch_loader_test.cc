@@ -69,7 +69,7 @@ TEST(TorchLoader, AnAbsentModalityHasNoTensor) {
   EXPECT_TRUE(torch.find("llm.cu_seqlens").defined());
 }
 
-/// -log softmax(row)[label], spelt out.
+/// -log softmax(row)[label], computed step by step.
 double cross_entropy(const at::Tensor& row, std::int64_t label) {
   double sum = 0;
   for (std::int64_t i = 0; i < row.size(0); ++i) sum += std::exp(row[i].item<double>());

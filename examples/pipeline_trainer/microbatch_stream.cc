@@ -1,4 +1,4 @@
-#include "examples/pipeline_trainer/intake.h"
+#include "examples/pipeline_trainer/microbatch_stream.h"
 
 #include <cstddef>
 #include <set>
@@ -8,7 +8,7 @@
 
 namespace isocost {
 
-Result<Intake> Intake::connect(const IntakeOptions& options) {
+Result<MicrobatchStream> MicrobatchStream::connect(const StreamOptions& options) {
   ClientOptions client;
   client.endpoint = options.endpoint;
   client.rank = options.receiver;
@@ -17,12 +17,12 @@ Result<Intake> Intake::connect(const IntakeOptions& options) {
   client.start = options.start;
   client.connect_timeout = options.timeout;
   ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(client));
-  Intake intake(std::move(loader), options.timeout);
-  intake.cost_model_state_ = options.start.cost_model_state;
-  return intake;
+  MicrobatchStream stream(std::move(loader), options.timeout);
+  stream.cost_model_state_ = options.start.cost_model_state;
+  return stream;
 }
 
-Result<std::optional<TorchMicrobatch>> Intake::next() {
+Result<std::optional<TorchMicrobatch>> MicrobatchStream::next() {
   const auto start = std::chrono::steady_clock::now();
   if (!loader_.client().wait(timeout_)) {
     return Error(ErrorCode::kDeadlineExceeded,
@@ -34,7 +34,7 @@ Result<std::optional<TorchMicrobatch>> Intake::next() {
   return microbatch;
 }
 
-void Intake::count(const TorchMicrobatch& microbatch) {
+void MicrobatchStream::count(const TorchMicrobatch& microbatch) {
   const MicrobatchHeader& header = microbatch.header;
   if (!header.cost_model_state.empty()) cost_model_state_ = header.cost_model_state;
   for (const TensorSpec& spec : header.tensors) {
@@ -58,7 +58,7 @@ void Intake::count(const TorchMicrobatch& microbatch) {
   }
 }
 
-Result<const MicrobatchHeader*> Intake::peek() {
+Result<const MicrobatchHeader*> MicrobatchStream::peek() {
   if (!ahead_) {
     ISOCOST_ASSIGN(ahead_, next());
     if (!ahead_) return Error(ErrorCode::kNotFound, "the node has no more microbatches");
@@ -67,19 +67,19 @@ Result<const MicrobatchHeader*> Intake::peek() {
   return &ahead_->header;
 }
 
-Result<TorchMicrobatch> Intake::take() {
+Result<TorchMicrobatch> MicrobatchStream::take() {
   ISOCOST_TRY(peek());
   TorchMicrobatch microbatch = *std::move(ahead_);
   ahead_.reset();
   return microbatch;
 }
 
-Status Intake::report(const TorchMicrobatch& microbatch,
-                      const std::array<double, kModules>& seconds, double forward_s) {
+Status MicrobatchStream::report(const TorchMicrobatch& microbatch,
+                                const std::array<double, kModules>& seconds, double forward_s) {
   return loader_.report(microbatch, seconds, forward_s);
 }
 
-Result<std::uint64_t> Intake::finish() {
+Result<std::uint64_t> MicrobatchStream::finish() {
   ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> more, next());
   if (more) return Error(ErrorCode::kInternal, "the node has microbatches beyond the last step");
   const std::uint64_t planned = loader_.client().epoch_end()->delivered;
@@ -87,6 +87,6 @@ Result<std::uint64_t> Intake::finish() {
   return planned;
 }
 
-double Intake::waited_s() { return std::exchange(waited_s_, 0); }
+double MicrobatchStream::waited_s() { return std::exchange(waited_s_, 0); }
 
 }  // namespace isocost
