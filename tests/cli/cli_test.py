@@ -328,7 +328,7 @@ class ProfileData(WithShards):
 
     def test_plan_names_what_is_wrong_with_the_file(self):
         data = self.directory / "D.json"
-        for text, says in (("{}", "isocost profile-data --json"), ("[", "parse error"), ("", "D.json")):
+        for text, says in (("{}", "isocost data profile --json"), ("[", "parse error"), ("", "D.json")):
             data.write_text(text, encoding="utf-8")
             failed = isocost("plan", "--data", data)
             self.assertEqual(failed.returncode, 2)
