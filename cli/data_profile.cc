@@ -74,8 +74,9 @@ void print_heaviest(const DataProfile& profile) {
   for (const ProfiledSample& sample : profile.samples) {
     mean += sample.total_s() / static_cast<double>(profile.samples.size());
   }
-  std::printf("\nthe most expensive 1 %% take %.1f %% of all seconds; the heaviest samples:\n",
-              100 * profile.heaviest_percent_share);
+  std::printf(
+      "\nthe most expensive 1 %% take %.1f %% of all seconds; the most expensive samples:\n",
+      100 * profile.heaviest_percent_share);
   for (const HeavySample& heavy : profile.heaviest) {
     std::printf("%8.1f x mean  %s: %s (%s)\n", mean > 0 ? heavy.sample.total_s() / mean : 1.0,
                 heavy.shard.c_str(), heavy.key.c_str(), heavy.parts.c_str());
@@ -89,29 +90,30 @@ void print_hours(const DataProfile& profile) {
         "(the default model profile holds proportions only: give --gpu-hours or --profile for "
         "hours)\n");
   } else if (hours->of_run) {
-    std::printf("of %.4g GPU-hours: %.4g\n", hours->blind, hours->saved());
+    std::printf("of %.4g GPU-hours: %.4g\n", hours->in_order, hours->saved());
   } else {
-    std::printf("a pass over the data: %.4g GPU-hours in order, %.4g balanced\n", hours->blind,
-                hours->balanced);
+    std::printf("a pass over the data: %.4g GPU-hours in-order, %.4g cost\n", hours->in_order,
+                hours->cost);
   }
 }
 
 void print_skew(const DataProfile& profile) {
   const CostSkew& skew = profile.skew;
   const DataProfileOptions& options = profile.options;
-  std::printf("\n%zu global batches of %lld samples, %lld ranks x %lld microbatches\n",
-              options.batches, static_cast<long long>(options.global_batch_size),
+  std::printf("\n%lld global batches of %lld samples, %lld ranks x %lld microbatches\n",
+              static_cast<long long>(options.batches),
+              static_cast<long long>(options.global_batch_size),
               static_cast<long long>(options.ranks), static_cast<long long>(options.microbatches));
   std::printf("%-14s %21s %18s %18s\n", "(± deviation)", "microbatch max/mean", "rank max/mean",
               "step s");
   for (const auto& [name, policy] :
-       {std::pair("in order", &skew.blind), std::pair("balanced", &skew.balanced)}) {
+       {std::pair("in-order", &skew.in_order), std::pair("cost", &skew.cost)}) {
     std::printf("%-13s %11.3f ± %7.3f %10.3f ± %5.3f %10.4g ± %5.2g\n", name,
                 policy->microbatch_max_over_mean, policy->microbatch_max_over_mean_deviation,
                 policy->rank_max_over_mean, policy->rank_max_over_mean_deviation, policy->step_s,
                 policy->step_s_deviation);
   }
-  std::printf("balancing saves %.1f %% of step time (deviation %.1f)\n", 100 * skew.saved_share,
+  std::printf("policy cost saves %.1f %% of step time (deviation %.1f)\n", 100 * skew.saved_share,
               100 * skew.saved_share_deviation);
   print_hours(profile);
 }
@@ -121,7 +123,7 @@ void print_table(const DataProfile& profile) {
       "%s: %llu samples, %llu bad; %zu profiled, %llu refused by the recipe; model profile %s\n",
       profile.directory.c_str(), static_cast<unsigned long long>(profile.dataset_size),
       static_cast<unsigned long long>(profile.bad), profile.samples.size(),
-      static_cast<unsigned long long>(profile.refused), profile.profile_source.c_str());
+      static_cast<unsigned long long>(profile.refused), profile.model_profile_source.c_str());
   if (profile.refused > 0) std::printf("first refused: %s\n", profile.refused_example.c_str());
   print_modalities(profile);
   print_distributions(profile);
@@ -139,7 +141,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
   options.stop = signals.token();
   options.progress = progress_bar();
   if (!arguments.profile.empty()) {
-    ISOCOST_ASSIGN(options.profile, as_usage_error(CostProfile::load(arguments.profile)));
+    ISOCOST_ASSIGN(options.model_profile, as_usage_error(CostProfile::load(arguments.profile)));
   }
   NodeOptions node;
   for (const auto& [spec, value] : arguments.recipe) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "base/range.h"
 #include "base/statistics.h"
 #include "loader/plan/permutation.h"
 #include "loader/plan/plan_options.h"
@@ -16,15 +17,6 @@ namespace isocost {
 namespace {
 
 constexpr std::uint64_t kProgressEvery = 1024;
-
-// Any kind of integer: none is converted before it is compared.
-template <class Integer>
-Status in_range(const char* field, Integer value, std::int64_t least, std::int64_t most) {
-  if (std::cmp_greater_equal(value, least) && std::cmp_less_equal(value, most)) return {};
-  return Error(ErrorCode::kInvalidArgument, std::string(field) + " = " + std::to_string(value) +
-                                                ": allowed are " + std::to_string(least) + " to " +
-                                                std::to_string(most));
-}
 
 Status check_hours(double hours) {
   constexpr double kMost = 1e12;
@@ -52,21 +44,21 @@ std::string describe_parts(const SampleShape& shape) {
   return text;
 }
 
-Error cancelled() { return {ErrorCode::kCancelled, "profiling was asked to stop"}; }
+Error cancelled() { return {ErrorCode::kCancelled, "profiling was cancelled"}; }
 
 class Profiler {
  public:
   Profiler(const Dataset& dataset, const Recipe& recipe, DataProfile& profile)
       : dataset_(dataset),
         recipe_(recipe),
-        model_(profile.options.profile, {.correct = false}),
+        model_(profile.options.model_profile, {.correct = false}),
         profile_(profile) {}
 
   Status run() {
-    ISOCOST_TRY(look_at_samples());
+    ISOCOST_TRY(profile_samples());
     if (profile_.samples.empty()) {
       return Error(ErrorCode::kNotFound,
-                   profile_.directory + " holds no usable sample" +
+                   profile_.directory + " holds no sample that the recipe accepts" +
                        (profile_.refused > 0 ? " (" + profile_.refused_example + ")" : ""));
     }
     correlate();
@@ -90,12 +82,12 @@ class Profiler {
     return ids;
   }
 
-  Status look_at_samples() {
+  Status profile_samples() {
     const std::vector<SampleId> ids = choose();
     profile_.samples.reserve(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (profile_.options.stop.stop_requested()) return cancelled();
-      look_at(ids[i]);
+      profile_sample(ids[i]);
       if ((i + 1) % kProgressEvery == 0 || i + 1 == ids.size()) {
         tell(i + 1, ids.size(), "profiling samples");
       }
@@ -103,7 +95,7 @@ class Profiler {
     return {};
   }
 
-  void look_at(SampleId id) {
+  void profile_sample(SampleId id) {
     const SampleShape shape = dataset_.shape(id);
     const auto load = recipe_.load(shape);
     if (!load) {
@@ -140,8 +132,8 @@ class Profiler {
 
   void find_heaviest() {
     std::vector<ProfiledSample> order = profile_.samples;
-    const auto count =
-        static_cast<std::ptrdiff_t>(std::min(profile_.options.heaviest, order.size()));
+    const auto count = static_cast<std::ptrdiff_t>(
+        std::min<std::int64_t>(profile_.options.heaviest, std::ssize(order)));
     std::partial_sort(order.begin(), order.begin() + count, order.end(),
                       [](const ProfiledSample& a, const ProfiledSample& b) {
                         return std::pair(b.total_s(), a.id) < std::pair(a.total_s(), b.id);
@@ -154,8 +146,7 @@ class Profiler {
     }
   }
 
-  // Global batches as training would draw them, but with replacement, so that a small data set has
-  // batches, too.
+  // Draws a global batch with replacement, so that a small data set has batches, too.
   PlanInput draw(Random& random) const {
     PlanInput input;
     for (std::int64_t i = 0; i < profile_.options.global_batch_size; ++i) {
@@ -175,28 +166,29 @@ class Profiler {
     plan_options.global_batch_size = options.global_batch_size;
     Random random(options.seed);
     std::vector<double> shares;
-    Spreads blind_spreads;
-    Spreads balanced_spreads;
+    Spreads in_order_spreads;
+    Spreads cost_spreads;
     CostSkew& skew = profile_.skew;
-    for (std::size_t i = 0; i < options.batches; ++i) {
+    for (std::int64_t i = 0; i < options.batches; ++i) {
       if (options.stop.stop_requested()) return cancelled();
       const PlanInput input = draw(random);
       plan_options.balance = BalancePolicy::kInOrder;
-      ISOCOST_ASSIGN(const double blind, add_batch(input, plan_options, skew.blind, blind_spreads));
+      ISOCOST_ASSIGN(const double in_order,
+                     add_batch(input, plan_options, skew.in_order, in_order_spreads));
       plan_options.balance = BalancePolicy::kCost;
-      ISOCOST_ASSIGN(const double balanced,
-                     add_batch(input, plan_options, skew.balanced, balanced_spreads));
-      shares.push_back(blind > 0 ? 1 - balanced / blind : 0);
-      tell(i + 1, options.batches, "balancing global batches");
+      ISOCOST_ASSIGN(const double cost, add_batch(input, plan_options, skew.cost, cost_spreads));
+      shares.push_back(in_order > 0 ? 1 - cost / in_order : 0);
+      tell(static_cast<std::uint64_t>(i) + 1, static_cast<std::uint64_t>(options.batches),
+           "balancing global batches");
     }
-    summarise(std::move(blind_spreads), skew.blind);
-    summarise(std::move(balanced_spreads), skew.balanced);
-    if (skew.blind.step_s > 0) skew.saved_share = 1 - skew.balanced.step_s / skew.blind.step_s;
+    summarise(std::move(in_order_spreads), skew.in_order);
+    summarise(std::move(cost_spreads), skew.cost);
+    if (skew.in_order.step_s > 0) skew.saved_share = 1 - skew.cost.step_s / skew.in_order.step_s;
     skew.saved_share_deviation = distribution_of(std::move(shares)).deviation;
     return {};
   }
 
-  // A policy's figures, batch by batch.
+  // Figures of a policy, one per batch.
   struct Spreads {
     std::vector<double> microbatch;
     std::vector<double> rank;
@@ -215,7 +207,7 @@ class Profiler {
     set(spreads.step_s, policy.step_s, policy.step_s_deviation);
   }
 
-  // Notes the batch's figures; returns the seconds of its slowest rank.
+  // Adds the figures of a batch. Returns the seconds of its slowest rank.
   Result<double> add_batch(const PlanInput& input, const PlanOptions& plan_options,
                            CostSkew::Policy& policy, Spreads& spreads) const {
     ISOCOST_ASSIGN(const StepPlan plan, plan_step(input, model_, plan_options));
@@ -242,7 +234,7 @@ class Profiler {
     return slowest;
   }
 
-  // 1 where there is no work: it is even.
+  // Returns 1 if there is no work.
   static double max_over_mean(const std::vector<double>& values) {
     const Distribution spread = distribution_of(values);
     return spread.mean > 0 ? spread.most / spread.mean : 1;
@@ -261,11 +253,11 @@ class Profiler {
 }  // namespace
 
 Status DataProfileOptions::validate() const {
-  ISOCOST_TRY(in_range("ranks", ranks, 1, 100'000));
-  ISOCOST_TRY(in_range("microbatches", microbatches, 1, 100'000));
-  ISOCOST_TRY(in_range("global_batch_size", global_batch_size, 1, 1'000'000));
-  ISOCOST_TRY(in_range("batches", batches, 1, 100'000));
-  ISOCOST_TRY(in_range("heaviest", heaviest, 0, 100'000));
+  ISOCOST_TRY(check_range("ranks", ranks, 1, 100'000));
+  ISOCOST_TRY(check_range("microbatches", microbatches, 1, 100'000));
+  ISOCOST_TRY(check_range("global_batch_size", global_batch_size, 1, 1'000'000));
+  ISOCOST_TRY(check_range("batches", batches, 1, 100'000));
+  ISOCOST_TRY(check_range("heaviest", heaviest, 0, 100'000));
   ISOCOST_TRY(check_hours(gpu_hours));
   if (global_batch_size < ranks * microbatches) {
     return Error(ErrorCode::kInvalidArgument,
@@ -284,16 +276,16 @@ double ProfiledSample::encoder_s() const {
 std::optional<GpuHours> DataProfile::gpu_hours() const {
   if (options.gpu_hours > 0) {
     return GpuHours{.of_run = true,
-                    .blind = options.gpu_hours,
-                    .balanced = options.gpu_hours * (1 - skew.saved_share)};
+                    .in_order = options.gpu_hours,
+                    .cost = options.gpu_hours * (1 - skew.saved_share)};
   }
-  if (profile_source == CostProfile::stated_default().source) return std::nullopt;
+  if (model_profile_source == CostProfile::stated_default().source) return std::nullopt;
   const double steps =
       static_cast<double>(dataset_size) / static_cast<double>(options.global_batch_size);
-  const double hours_a_second = steps * static_cast<double>(options.ranks) / 3600;
+  const double hours_per_second = steps * static_cast<double>(options.ranks) / 3600;
   return GpuHours{.of_run = false,
-                  .blind = hours_a_second * skew.blind.step_s,
-                  .balanced = hours_a_second * skew.balanced.step_s};
+                  .in_order = hours_per_second * skew.in_order.step_s,
+                  .cost = hours_per_second * skew.cost.step_s};
 }
 
 const std::vector<SampleQuantity>& sample_quantities() {
@@ -307,7 +299,7 @@ const std::vector<SampleQuantity>& sample_quantities() {
        [](const ProfiledSample& sample) { return static_cast<double>(sample.load.tensor_bytes); }},
       {"encoder_s", "encoder seconds", [](const ProfiledSample& s) { return s.encoder_s(); }},
       {"llm_s", "LLM seconds", [](const ProfiledSample& s) { return s.llm_s(); }},
-      {"total_s", "seconds together", [](const ProfiledSample& s) { return s.total_s(); }},
+      {"total_s", "total seconds", [](const ProfiledSample& s) { return s.total_s(); }},
   };
   return the_quantities;
 }
@@ -326,7 +318,7 @@ Result<DataProfile> profile_data(const Dataset& dataset, const std::filesystem::
   DataProfile profile;
   profile.options = options;
   profile.directory = directory.string();
-  profile.profile_source = options.profile.source;
+  profile.model_profile_source = options.model_profile.source;
   profile.fingerprint = dataset.fingerprint();
   profile.dataset_size = dataset.size();
   profile.bad = dataset.bad().size();

@@ -21,15 +21,15 @@ namespace isocost {
 
 struct DataProfileOptions {
   RecipeOptions recipe;
-  CostProfile profile = CostProfile::stated_default();
-  std::uint64_t samples = 10'000;  ///< At most so many, drawn without replacement; 0: all.
+  CostProfile model_profile = CostProfile::stated_default();
+  std::uint64_t samples = 10'000;  ///< Up to this many, drawn without replacement; 0: all.
   std::uint64_t seed = 0;
   std::int64_t global_batch_size = 512;
   std::int64_t ranks = 8;
   std::int64_t microbatches = 4;  ///< Per rank.
-  std::size_t batches = 32;       ///< Global batches that the skew is measured on.
-  std::size_t heaviest = 10;
-  double gpu_hours = 0;  ///< What a run takes without balancing, all ranks together; 0: not said.
+  std::int64_t batches = 32;      ///< Global batches that the skew is computed from.
+  std::int64_t heaviest = 10;     ///< Length of the list of the most expensive samples.
+  double gpu_hours = 0;  ///< GPU-hours of a run with policy in-order, all ranks; 0: not known.
   ProgressSink progress;
   std::stop_token stop;
 
@@ -37,7 +37,7 @@ struct DataProfileOptions {
   Status validate() const;
 };
 
-/// A sample as the index and the recipe have it, priced.
+/// A sample's load, by the index and the recipe, and its predicted seconds.
 struct ProfiledSample {
   SampleId id = 0;
   Load load;
@@ -49,7 +49,7 @@ struct ProfiledSample {
 };
 
 struct ModalityCount {
-  std::uint64_t samples = 0;  ///< That have a part of it.
+  std::uint64_t samples = 0;  ///< Samples that have a part of this modality.
   std::uint64_t parts = 0;
   std::int64_t encoded_bytes = 0;
 };
@@ -57,13 +57,13 @@ struct ModalityCount {
 struct HeavySample {
   std::string shard;
   std::string key;
-  std::string parts;  ///< "video + text".
+  std::string parts;  ///< Such as "video + text".
   ProfiledSample sample;
 };
 
-/// What global batches of the profiled samples cost, dealt in order and balanced as by a node (see
-/// plan_step): means over the batches; deviations are standard deviations over them. A rank's
-/// seconds are the sum of its microbatches'.
+/// Predicted skew of global batches of the profiled samples by two policies, planned as a node
+/// plans them (see plan_step): means over the batches, and standard deviations over them. The
+/// seconds of a rank are the sum of its microbatches'.
 struct CostSkew {
   struct Policy {
     double microbatch_max_over_mean = 1;
@@ -75,69 +75,70 @@ struct CostSkew {
     double step_s_deviation = 0;
     std::vector<double> example_rank_s;  ///< Of the first batch, [ranks].
   };
-  Policy blind;
-  Policy balanced;
-  double saved_share = 0;  ///< Of the blind steps' seconds.
+  Policy in_order;
+  Policy cost;
+  double saved_share = 0;  ///< Share of the seconds of policy in-order that policy cost saves.
   double saved_share_deviation = 0;
 };
 
-/// What training takes on all ranks together.
+/// GPU-hours of training, all ranks together, by policy.
 struct GpuHours {
-  bool of_run = false;  ///< Of the run that the options name; else of one pass over the data.
-  double blind = 0;
-  double balanced = 0;
+  bool of_run =
+      false;  ///< Of the run that the options describe; otherwise of a pass over the data.
+  double in_order = 0;
+  double cost = 0;
 
-  double saved() const { return blind - balanced; }
+  double saved() const { return in_order - cost; }
 };
 
-/// A data set's loads, from its index alone.
+/// Loads and predicted cost of a data set, computed from its index alone.
 struct DataProfile {
   DataProfileOptions options;
   std::string directory;
-  std::string profile_source;
-  std::uint64_t fingerprint = 0;   ///< The data set's.
-  std::uint64_t dataset_size = 0;  ///< Samples that can be used.
-  std::uint64_t bad = 0;           ///< Found by indexing.
-  std::uint64_t refused = 0;       ///< By the recipe, of those looked at.
-  std::string refused_example;     ///< Which and why, of the first one.
+  std::string model_profile_source;
+  std::uint64_t fingerprint = 0;   ///< Of the data set.
+  std::uint64_t dataset_size = 0;  ///< Samples without the bad ones.
+  std::uint64_t bad = 0;           ///< Samples that indexing found bad.
+  std::uint64_t refused = 0;       ///< Profiled samples that the recipe refused.
+  std::string refused_example;     ///< Name of the first refused sample, and why.
 
-  std::vector<ProfiledSample> samples;  ///< In the order of their ids.
+  std::vector<ProfiledSample> samples;  ///< In ascending order of their ids.
   std::array<ModalityCount, 4> modalities;
-  /// Pearson's and Spearman's, of encoder and LLM seconds; none where either does not vary.
+  /// Pearson's and Spearman's, of encoder and LLM seconds; none if either does not vary.
   std::optional<double> correlation;
   std::optional<double> rank_correlation;
-  double heaviest_percent_share =
-      0;  ///< Of all seconds, that the most expensive 1 % of samples take.
-  std::vector<HeavySample> heaviest;  ///< By seconds, descending.
+  /// Share of all seconds that the most expensive 1 % of the samples take.
+  double heaviest_percent_share = 0;
+  std::vector<HeavySample> heaviest;  ///< In descending order of seconds.
   CostSkew skew;
 
-  /// None where neither the options name a run's hours nor the profile was measured: the default
-  /// one knows proportions only.
+  /// Returns none if the options do not give a run's hours and the model profile is the default
+  /// one, which gives proportions only.
   std::optional<GpuHours> gpu_hours() const;
-  /// Everything, with the samples' loads: see docs/data_profile.md.
+  /// Returns all figures and the loads of the samples; docs/data_profile.md holds the format.
   std::string to_json() const;
 };
 
-/// A number that every sample has.
+/// A number of a sample that tables show.
 struct SampleQuantity {
   std::string_view name;  ///< As in JSON: "vision_patches".
-  std::string_view text;  ///< As people read it, with the unit.
+  std::string_view text;  ///< For people, with the unit.
   double (*of)(const ProfiledSample&);
 };
-/// Loads, bytes and seconds, in the order in which tables show them.
+/// Returns loads, bytes and seconds, in the order of the tables.
 const std::vector<SampleQuantity>& sample_quantities();
 std::vector<double> values_of(const DataProfile& profile, const SampleQuantity& quantity);
 
-/// Looks at shapes only: nothing is decoded. Blocks; one thread. Deterministic. Errors: those of
-/// validate and Recipe::create; kNotFound for a data set without a sample that the recipe takes;
+/// Profiles samples by their shapes; nothing is decoded. Blocks, on one thread. Deterministic.
+/// Errors: those of `validate` and Recipe::create; kNotFound if the recipe refuses every sample;
 /// kCancelled.
 Result<DataProfile> profile_data(const Dataset& dataset, const std::filesystem::path& directory,
                                  const DataProfileOptions& options);
 
-/// The loads in what DataProfile::to_json wrote. Errors: kCorrupt naming what is missing, mistyped
-/// or out of range; kUnsupported for another version.
+/// Returns the loads of a document that DataProfile::to_json wrote. Errors: kCorrupt naming what is
+/// missing, mistyped or out of range; kUnsupported for another version.
 Result<std::vector<Load>> parse_profiled_loads(std::string_view json);
-/// As above, with the file's name; kNotFound, kIo. At most 256 MiB.
+/// As above for a file of at most 256 MiB. Errors name the file; also kNotFound, kIo.
 Result<std::vector<Load>> load_profiled_loads(const std::filesystem::path& file);
 
 }  // namespace isocost

@@ -6,16 +6,17 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/statistics.h"
 #include "loader/report/internal/report_plots.h"
-#include "loader/report/internal/report_svg.h"
+#include "loader/report/internal/svg.h"
 
 namespace isocost {
 namespace {
 
 using report::escaped;
-using report::number;
-using report::shown;
+using report::short_number;
 
 constexpr std::string_view kHead = R"(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Data profile</title><style>
@@ -28,7 +29,6 @@ h1 { font-size: 1.5em; margin-bottom: 0 } h2 { font-size: 1.1em; margin: 1.6em 0
 figcaption { font-size: .9em; max-width: 480px }
 table { border-collapse: collapse; width: 100% } td, th { text-align: right; padding: 3px 8px; border-bottom: 1px solid #e4e7ea }
 td:first-child, th:first-child, .text { text-align: left } .text { overflow-wrap: anywhere }
-svg text { font: 11px system-ui, sans-serif; fill: #555 }
 </style></head><body>
 )";
 
@@ -39,17 +39,18 @@ std::string tile(const std::string& value, const std::string& text) {
 
 std::string tiles(const DataProfile& profile) {
   const CostSkew& skew = profile.skew;
-  std::string out =
-      "<div class=\"tiles\">" + tile(std::to_string(profile.dataset_size), "samples") +
-      tile(std::to_string(profile.samples.size()), "profiled") +
-      tile(std::to_string(profile.bad), "bad, found by indexing") +
-      tile(std::to_string(profile.refused), "refused by the recipe") +
-      tile(number(100 * skew.saved_share) + " ± " + number(100 * skew.saved_share_deviation) + " %",
-           "of step time saved by balancing (± deviation over batches)");
+  std::string out = "<div class=\"tiles\">" +
+                    tile(std::to_string(profile.dataset_size), "samples") +
+                    tile(std::to_string(profile.samples.size()), "profiled") +
+                    tile(std::to_string(profile.bad), "bad, found by indexing") +
+                    tile(std::to_string(profile.refused), "refused by the recipe") +
+                    tile(fmt::format("{:.1f} ± {:.1f} %", 100 * skew.saved_share,
+                                     100 * skew.saved_share_deviation),
+                         "of step time saved by policy cost (± deviation over batches)");
   if (const std::optional<GpuHours> hours = profile.gpu_hours()) {
-    out += tile(number(hours->saved(), "%.4g"),
-                "GPU-hours saved, of " + number(hours->blind, "%.4g") +
-                    (hours->of_run ? " that the run takes" : " that a pass over the data takes"));
+    out += tile(fmt::format("{:.4g}", hours->saved()),
+                fmt::format("GPU-hours saved, of {:.4g} for {}", hours->in_order,
+                            hours->of_run ? "the run" : "a pass over the data"));
   }
   return out + "</div>\n";
 }
@@ -65,7 +66,7 @@ std::string row(const std::vector<std::string>& cells, const char* tag = "td",
 }
 
 std::string with_deviation(double value, double deviation) {
-  return number(value, "%.3f") + " ± " + number(deviation, "%.3f");
+  return fmt::format("{:.3f} ± {:.3f}", value, deviation);
 }
 
 std::string skew_row(const char* name, const CostSkew::Policy& policy) {
@@ -73,48 +74,49 @@ std::string skew_row(const char* name, const CostSkew::Policy& policy) {
       name,
       with_deviation(policy.microbatch_max_over_mean, policy.microbatch_max_over_mean_deviation)};
   for (const double ratio : policy.module_max_over_mean) {
-    cells.push_back(ratio > 0 ? number(ratio, "%.3f") : "-");
+    cells.push_back(ratio > 0 ? fmt::format("{:.3f}", ratio) : "-");
   }
   cells.push_back(with_deviation(policy.rank_max_over_mean, policy.rank_max_over_mean_deviation));
-  cells.push_back(number(policy.step_s, "%#.4g") + " ± " +
-                  number(policy.step_s_deviation, "%#.2g"));
+  cells.push_back(fmt::format("{:#.4g} ± {:#.2g}", policy.step_s, policy.step_s_deviation));
   return row(cells);
 }
 
 std::string hours_text(const DataProfile& profile) {
   const std::optional<GpuHours> hours = profile.gpu_hours();
   if (!hours) {
-    return "GPU-hours: not known, since the default profile knows proportions only (--gpu-hours or "
-           "--profile tells).";
+    return "GPU-hours are not known because the default model profile gives proportions only. Set "
+           "--gpu-hours or --profile.";
   }
-  return std::string("GPU-hours of ") + (hours->of_run ? "the run" : "a pass over the data") +
-         ": " + number(hours->blind, "%.4g") + " in order, " + number(hours->balanced, "%.4g") +
-         " balanced, " + number(hours->saved(), "%.4g") + " saved.";
+  return fmt::format("GPU-hours of {}: {:.4g} in-order, {:.4g} cost, {:.4g} saved.",
+                     hours->of_run ? "the run" : "a pass over the data", hours->in_order,
+                     hours->cost, hours->saved());
 }
 
 std::string skew(const DataProfile& profile) {
   const DataProfileOptions& options = profile.options;
-  return "<h2>Skew and saving</h2><p>Means ± deviation over " + std::to_string(options.batches) +
-         " global batches of " + std::to_string(options.global_batch_size) + " samples, " +
-         std::to_string(options.ranks) + " ranks × " + std::to_string(options.microbatches) +
-         " microbatches, dealt in order and balanced.</p><table>" +
-         row({"", "microbatch max/mean", "… vision", "… audio", "… LLM", "rank max/mean",
+  return fmt::format(
+             "<h2>Skew and saving</h2><p>Means ± deviation over {} global batches of {} samples "
+             "for {} ranks × {} microbatches.</p><table>",
+             options.batches, options.global_batch_size, options.ranks, options.microbatches) +
+         row({"policy", "microbatch max/mean", "… vision", "… audio", "… LLM", "rank max/mean",
               "step (seconds)"},
              "th") +
-         skew_row("in order", profile.skew.blind) + skew_row("balanced", profile.skew.balanced) +
-         "</table><p>Balancing saves " + number(100 * profile.skew.saved_share) +
-         " % of step time (deviation " + number(100 * profile.skew.saved_share_deviation) + "). " +
+         skew_row("in-order", profile.skew.in_order) + skew_row("cost", profile.skew.cost) +
+         fmt::format("</table><p>Policy cost saves {:.1f} % of step time (deviation {:.1f}). ",
+                     100 * profile.skew.saved_share, 100 * profile.skew.saved_share_deviation) +
          hours_text(profile) + "</p>\n";
 }
 
 std::string distributions(const DataProfile& profile) {
-  std::string out = "<h2>Of a sample</h2><table>" +
-                    row({"", "mean", "median", "90 %", "99 %", "most", "deviation / mean"}, "th");
+  std::string out =
+      "<h2>Per sample</h2><table>" +
+      row({"", "mean", "median", "90 %", "99 %", "maximum", "deviation / mean"}, "th");
   for (const SampleQuantity& quantity : sample_quantities()) {
     const Distribution d = distribution_of(values_of(profile, quantity));
     if (d.most == 0) continue;
-    out += row({std::string(quantity.text), shown(d.mean), shown(d.p50), shown(d.p90), shown(d.p99),
-                shown(d.most), number(d.deviation / d.mean, "%.2f")});
+    out += row({std::string(quantity.text), short_number(d.mean), short_number(d.p50),
+                short_number(d.p90), short_number(d.p99), short_number(d.most),
+                fmt::format("{:.2f}", d.deviation / d.mean)});
   }
   return out + "</table>\n";
 }
@@ -124,11 +126,11 @@ std::string modalities(const DataProfile& profile) {
   for (std::size_t m = 0; m < profile.modalities.size(); ++m) {
     const ModalityCount& count = profile.modalities.at(m);
     if (count.parts == 0) continue;
-    out += row({std::string(modality_name(static_cast<Modality>(m))), std::to_string(count.samples),
-                number(100 * static_cast<double>(count.samples) /
-                       static_cast<double>(profile.samples.size())) +
-                    " %",
-                std::to_string(count.parts), shown(static_cast<double>(count.encoded_bytes))});
+    out +=
+        row({std::string(modality_name(static_cast<Modality>(m))), std::to_string(count.samples),
+             fmt::format("{:.1f} %", 100 * static_cast<double>(count.samples) /
+                                         static_cast<double>(profile.samples.size())),
+             std::to_string(count.parts), short_number(static_cast<double>(count.encoded_bytes))});
   }
   return out + "</table>\n";
 }
@@ -139,14 +141,15 @@ std::string heaviest(const DataProfile& profile) {
     mean += sample.total_s() / static_cast<double>(profile.samples.size());
   }
   std::string out =
-      "<h2>Heaviest samples</h2><table>" +
-      row({"shard", "key", "parts", "patches", "audio positions", "LLM tokens", "× mean"}, "th", 3);
+      "<h2>Most expensive samples</h2><table>" +
+      row({"shard", "key", "parts", "vision patches", "audio positions", "LLM tokens", "× mean"},
+          "th", 3);
   for (const HeavySample& heavy : profile.heaviest) {
     const Load& load = heavy.sample.load;
     out +=
         row({heavy.shard, heavy.key, heavy.parts, std::to_string(load[Module::kVision].units),
              std::to_string(load[Module::kAudio].units), std::to_string(load[Module::kLlm].units),
-             mean > 0 ? number(heavy.sample.total_s() / mean) : "1.0"},
+             mean > 0 ? fmt::format("{:.1f}", heavy.sample.total_s() / mean) : "1.0"},
             "td", 3);
   }
   return out + "</table>\n";
@@ -156,10 +159,12 @@ std::string heaviest(const DataProfile& profile) {
 
 std::string data_report_html(const DataProfile& profile) {
   const std::string refused =
-      profile.refused == 0 ? "" : " First refused: " + escaped(profile.refused_example) + ".";
+      profile.refused == 0 ? ""
+                           : " The first refused sample: " + escaped(profile.refused_example) + ".";
   return std::string(kHead) + "<h1>Data profile</h1><p>" + escaped(profile.directory) +
-         "; from the index, nothing decoded. Seconds by the profile: " +
-         escaped(profile.profile_source) + "." + refused + "</p>\n" + tiles(profile) +
+         ". Computed from the index; nothing was decoded. Seconds are predicted by the model "
+         "profile: " +
+         escaped(profile.model_profile_source) + "." + refused + "</p>\n" + tiles(profile) +
          skew(profile) + "<div class=\"plots\">" + report::plots(profile) + "</div>\n" +
          distributions(profile) + modalities(profile) + heaviest(profile) + "</body></html>\n";
 }

@@ -6,9 +6,9 @@
 
 namespace isocost {
 
-/// A page for people that needs nothing but itself: figures, histograms of encoder and LLM units,
-/// their joint distribution, how cost is concentrated, an example batch rank by rank, the heaviest
-/// samples. HTML with inline SVG, no script. Names from the data set are escaped. Pure.
+/// Returns a self-contained HTML page with inline SVG and no script: figures, histograms of units,
+/// encoder against LLM seconds, the concentration of cost, one global batch rank by rank, and the
+/// most expensive samples. Names from the data set are escaped.
 std::string data_report_html(const DataProfile& profile);
 
 }  // namespace isocost

@@ -3,11 +3,19 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "loader/report/internal/svg.h"
 
 namespace isocost {
 namespace {
+
+using report::Anchor;
+using report::SvgWriter;
+using report::TextStyle;
 
 constexpr double kLeft = 110;
 constexpr double kWidth = 1080;
@@ -27,51 +35,24 @@ constexpr std::array<std::array<std::string_view, 3>, 2> kColours = {
 
 constexpr std::string_view kIdle = "#eeeeee";
 constexpr std::string_view kReduction = "#e0a030";
-constexpr std::string_view kSmall = "font-size=\"10\" fill=\"#555\"";
-
-std::string number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.2f", value);
-  return text.data();
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string text_at(double x, double y, std::string_view anchor, std::string_view text,
-                    std::string_view style = "") {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" +
-         std::string(anchor) + "\" " + std::string(style) + ">" + escaped(text) + "</text>\n";
-}
-
-std::string box(double x, double y, double width, double height, std::string_view colour) {
-  return "<rect x=\"" + number(x) + "\" y=\"" + number(y) + "\" width=\"" + number(width) +
-         "\" height=\"" + number(height) + "\" fill=\"" + std::string(colour) + "\"/>\n";
-}
+constexpr TextStyle kSmall = {.size = 10, .colour = report::kQuietTextColour};
+constexpr TextStyle kSmallCentred = {
+    .anchor = Anchor::kMiddle, .size = 10, .colour = report::kQuietTextColour};
+constexpr TextStyle kName = {.anchor = Anchor::kEnd};
+constexpr TextStyle kHeading = {.size = 13, .bold = true};
 
 std::string_view colour_of(bool encoder, PassKind kind) {
   return kColours.at(encoder ? 0 : 1).at(static_cast<std::size_t>(kind));
 }
 
-/// What a picture shows of a step: an LLM replica, the encoder replica of the same
-/// number (modulo how many there are), and of their stages the first `rows`.
+// The part of a step that a picture shows: the first stages of one LLM replica and of the encoder
+// replica with the same number (modulo the number of encoder replicas).
 struct View {
   std::vector<std::uint32_t> devices;
-  std::uint32_t replica[2] = {0, 0};   // of the LLM, of the encoder
-  std::uint32_t replicas[2] = {0, 0};  // how many there are
-  std::size_t left_out = 0;            // stages of the two
-  bool each_replica = false;           // of one stage
+  std::uint32_t replica[2] = {0, 0};   // number of the LLM's, number of the encoder's
+  std::uint32_t replicas[2] = {0, 0};  // how many the LLM has, how many the encoder has
+  std::size_t left_out = 0;            // stages of the two that are not shown
+  bool each_replica = false;           // every replica is one stage, and all are shown
 };
 
 View view_of(const PipelinePicture& picture, std::size_t rows) {
@@ -81,7 +62,7 @@ View view_of(const PipelinePicture& picture, std::size_t rows) {
     std::uint32_t& replicas = view.replicas[stage.encoder ? 1 : 0];
     replicas = std::max(replicas, stage.replica + 1);
   }
-  // Ranks that hold the whole model are worth a row each.
+  // Ranks that hold the whole model get a row each.
   view.each_replica = report.stages.size() == view.replicas[0];
   view.replica[0] = picture.llm_replica.value_or(last_llm_replica(report));
   view.replica[1] = view.replicas[1] > 0 ? view.replica[0] % view.replicas[1] : 0;
@@ -114,7 +95,7 @@ std::string note_of(const View& view) {
   return note;
 }
 
-// When all replicas have finished a stage.
+// Returns when the last replica finishes this stage.
 double all_finish(const PipelineReport& report, const StageReport& stage) {
   double finish = 0;
   for (const StageReport& other : report.stages) {
@@ -130,31 +111,29 @@ std::string name_of(const View& view, const StageReport& stage) {
   return (stage.encoder ? "encoder " : "LLM ") + std::to_string(stage.stage);
 }
 
-std::string draw_device(const PipelineReport& report, const View& view, std::uint32_t device,
-                        double top, double scale) {
+void draw_device(const PipelineReport& report, const View& view, std::uint32_t device, double top,
+                 double scale, SvgWriter& svg) {
   const StageReport& stage = report.stages[device];
-  const std::string name = name_of(view, stage);
-  std::string out = text_at(kLeft - 8, top + kRow - 5, "end", name);
-  out += box(kLeft, top, report.step_s * scale, kRow - 2, kIdle);
+  svg.text({kLeft - 8, top + kRow - 5}, name_of(view, stage), kName);
+  svg.box({kLeft, top, report.step_s * scale, kRow - 2}, kIdle);
   for (const PipelineEvent& event : report.events) {
     if (event.device != device) continue;
     const double x = kLeft + event.start_s * scale;
     const double width = (event.end_s - event.start_s) * scale;
-    out += box(x, top, std::max(0.0, width - 0.4), kRow - 2,
-               colour_of(stage.encoder, event.pass.kind));
+    svg.box({x, top, std::max(0.0, width - 0.4), kRow - 2},
+            colour_of(stage.encoder, event.pass.kind));
     if (width < kSmallestLabel) continue;
     const bool dark = event.pass.kind != PassKind::kForward;
-    out += text_at(x + width / 2, top + kRow - 6, "middle", std::to_string(event.pass.slot),
-                   dark ? "fill=\"#fff\" font-size=\"9\"" : "fill=\"#333\" font-size=\"9\"");
+    svg.text({x + width / 2, top + kRow - 6}, std::to_string(event.pass.slot),
+             {.anchor = Anchor::kMiddle, .size = 9, .colour = dark ? "#ffffff" : "#333333"});
   }
   if (stage.reduce_s > 0) {
-    out += box(kLeft + all_finish(report, stage) * scale, top, stage.reduce_s * scale, kRow - 2,
-               kReduction);
+    svg.box({kLeft + all_finish(report, stage) * scale, top, stage.reduce_s * scale, kRow - 2},
+            kReduction);
   }
-  return out;
 }
 
-// 1, 2 or 5 times a power of ten, so that a span has kMostTicks of it at most.
+// Returns 1, 2 or 5 times a power of ten, so that a span has at most kMostTicks of it.
 double tick_of(double span) {
   const double least = span / kMostTicks;
   const double power = std::pow(10, std::floor(std::log10(least)));
@@ -164,23 +143,19 @@ double tick_of(double span) {
   return 10 * power;
 }
 
-// Lines behind the rows, and times below them.
-std::string draw_axis(double top, double bottom, double span) {
+// A line across the rows at each tick, and its time below them.
+void draw_axis(double top, double bottom, double span, SvgWriter& svg) {
   const bool in_ms = span < 1;
   const double unit = in_ms ? 1e3 : 1;
   const double tick = tick_of(span);
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(tick * unit))));
-  std::string out;
   for (int i = 0; i * tick <= span * (1 + 1e-9); ++i) {
     const double x = kLeft + kWidth * i * tick / span;
-    out += "<line x1=\"" + number(x) + "\" y1=\"" + number(top) + "\" x2=\"" + number(x) +
-           "\" y2=\"" + number(bottom + 4) + "\" stroke=\"#999\" stroke-width=\"0.5\"/>\n";
-    std::array<char, 48> label{};
-    std::snprintf(label.data(), label.size(), "%.*f %s", decimals, i * tick * unit,
-                  in_ms ? "ms" : "s");
-    out += text_at(x, bottom + 16, "middle", label.data(), kSmall);
+    svg.line({x, top}, {x, bottom + 4}, report::kLineColour, 0.5);
+    svg.text({x, bottom + 16},
+             fmt::format("{:.{}f} {}", i * tick * unit, decimals, in_ms ? "ms" : "s"),
+             kSmallCentred);
   }
-  return out;
 }
 
 struct LegendEntry {
@@ -188,7 +163,7 @@ struct LegendEntry {
   std::string label;
 };
 
-// What stands in the pictures, and nothing else.
+// One entry for each colour that the pictures use.
 std::vector<LegendEntry> legend_of(const std::vector<PipelinePicture>& pictures) {
   bool runs[2][3] = {};  // [encoder][kind]
   bool reduces = false;
@@ -214,15 +189,13 @@ std::vector<LegendEntry> legend_of(const std::vector<PipelinePicture>& pictures)
   return entries;
 }
 
-std::string draw_legend(const std::vector<LegendEntry>& entries, double top) {
-  std::string out;
+void draw_legend(const std::vector<LegendEntry>& entries, double top, SvgWriter& svg) {
   double x = kLeft;
   for (const LegendEntry& entry : entries) {
-    out += box(x, top, 12, 12, entry.colour);
-    out += text_at(x + 17, top + 10, "start", entry.label);
+    svg.box({x, top, 12, 12}, entry.colour);
+    svg.text({x + 17, top + 10}, entry.label);
     x += kLegendEntry;
   }
-  return out;
 }
 
 }  // namespace
@@ -240,32 +213,33 @@ std::string draw_pipelines(const std::vector<PipelinePicture>& pictures, std::si
     longest = std::max(longest, picture.report.step_s);
   }
   const double scale = longest > 0 ? kWidth / longest : 0;
-  std::string body;
+  SvgWriter svg;
   double top = 6;
   for (const PipelinePicture& picture : pictures) {
     if (picture.report.stages.empty()) continue;
-    body +=
-        text_at(kLeft, top + 16, "start", picture.title, "font-size=\"13\" font-weight=\"bold\"");
+    svg.text({kLeft, top + 16}, picture.title, kHeading);
     top += kTitle - 6;
     const View view = view_of(picture, rows);
-    body += text_at(kLeft, top + kNote - 5, "start", note_of(view), kSmall);
+    svg.text({kLeft, top + kNote - 5}, note_of(view), kSmall);
     top += kNote;
     for (const std::uint32_t device : view.devices) {
-      body += draw_device(picture.report, view, device, top, scale);
+      draw_device(picture.report, view, device, top, scale, svg);
       top += kRow;
     }
     if (scale > 0) {
-      body += draw_axis(top - kRow * static_cast<double>(view.devices.size()), top, longest);
+      draw_axis(top - kRow * static_cast<double>(view.devices.size()), top, longest, svg);
     }
     top += kAxis + kGap;
   }
-  body += draw_legend(legend_of(pictures), top);
-  const std::string width = number(kLeft + kWidth + 30);
-  const std::string height = number(top + kLegend);
-  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + width + "\" height=\"" + height +
-         "\" viewBox=\"0 0 " + width + " " + height +
-         "\" font-family=\"sans-serif\" font-size=\"11\" fill=\"#222\">\n" +
-         box(0, 0, kLeft + kWidth + 30, top + kLegend, "#ffffff") + body + "</svg>\n";
+  const auto is_empty = [](const PipelinePicture& picture) {
+    return picture.report.stages.empty();
+  };
+  if (std::all_of(pictures.begin(), pictures.end(), is_empty)) {
+    svg.text({kLeft, top + 16}, "There is nothing to draw.");
+  } else {
+    draw_legend(legend_of(pictures), top, svg);
+  }
+  return svg.file(kLeft + kWidth + 30, top + kLegend);
 }
 
 }  // namespace isocost

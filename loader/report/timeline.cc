@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "loader/report/internal/svg.h"
 #include "loader/report/pipeline_svg.h"
 
 namespace isocost {
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostRows = 32;
 
-// Data-parallel ranks, each a stage that holds the whole model.
+// Data-parallel ranks: each is a stage that holds the whole model.
 PipelineModel ranks_model(const StepPlan& plan) {
   PipelineModel model;
   model.microbatches = plan.microbatches;
@@ -39,7 +40,7 @@ double media_units(const Load& load) {
   return static_cast<double>(load[Module::kVision].units + load[Module::kAudio].units);
 }
 
-// The encoder's microbatches that hold something, numbered.
+// Adds the encoder's passes. Returns the slot of each of its microbatches; empty ones have no pass.
 std::vector<std::vector<std::uint32_t>> add_encoder(const StepPlan& plan,
                                                     const PipelineModel& model,
                                                     PipelineStep& step) {
@@ -59,13 +60,13 @@ std::vector<std::vector<std::uint32_t>> add_encoder(const StepPlan& plan,
   return slots;
 }
 
-struct BinPlace {
+struct BinIndex {
   std::uint32_t replica = 0;
   std::uint32_t microbatch = 0;
 };
 
-// What a microbatch of the LLM takes from each of the encoder's, its tokens by their rows.
-void add_feeds(const PlannedMicrobatch& bin, const BinPlace& at, const PipelineModel& model,
+// Adds what a microbatch of the LLM takes from each of the encoder's, in proportion to its rows.
+void add_feeds(const PlannedMicrobatch& bin, const BinIndex& at, const PipelineModel& model,
                const std::vector<std::vector<std::uint32_t>>& slots, PipelineStep& step) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, double> rows;
   double all = 0;
@@ -81,7 +82,7 @@ void add_feeds(const PlannedMicrobatch& bin, const BinPlace& at, const PipelineM
   }
 }
 
-void add_microbatch(const PlannedMicrobatch& bin, const BinPlace& at, const PipelineModel& model,
+void add_microbatch(const PlannedMicrobatch& bin, const BinIndex& at, const PipelineModel& model,
                     const std::vector<std::vector<std::uint32_t>>& slots, PipelineStep& step) {
   const StagePass pass{.output_bytes =
                            bytes_of(static_cast<double>(bin.run_load[Module::kLlm].units),
@@ -91,7 +92,7 @@ void add_microbatch(const PlannedMicrobatch& bin, const BinPlace& at, const Pipe
   add_feeds(bin, at, model, slots, step);
 }
 
-// How a stage's seconds are divided over its model chunks.
+// Returns the shares of a stage's seconds that its model chunks take.
 std::vector<double> chunk_shares(const PipelineModel& model, bool encoder, std::size_t stage,
                                  const PlannedMicrobatch& microbatch) {
   if (encoder || model.llm.chunks == 1) return {1};
@@ -120,12 +121,11 @@ std::string title_of(std::string_view what, std::uint32_t epoch, std::uint32_t s
                      report.step_s, 100 * report.idle_share);
 }
 
+// A picture that holds a sentence.
 std::string note(std::string_view text) {
-  return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"720\" height=\"60\" "
-      "font-family=\"sans-serif\">"
-      "<rect width=\"720\" height=\"60\" fill=\"#fff\"/><text x=\"16\" y=\"35\">{}</text></svg>\n",
-      text);
+  report::SvgWriter svg;
+  svg.text({16, 35}, text, {.size = 14});
+  return svg.file(720, 60);
 }
 
 }  // namespace
@@ -204,14 +204,17 @@ std::string Timeline::svg() const {
     const MutexLock lock(mutex_);
     newest = newest_;
   }
-  if (!newest)
-    return note("No step has been measured whole yet: trainers report seconds of each microbatch.");
+  if (!newest) {
+    return note(
+        "No step has been measured completely yet: trainers must report seconds of every "
+        "microbatch.");
+  }
   const auto predicted = simulate(newest->second.predicted);
   const auto measured = simulate(newest->second.measured);
   if (!predicted) return note(predicted.error().message());
   if (!measured) return note(measured.error().message());
   const StepId& id = newest->first;
-  // Both of the replica that the step waited for.
+  // Both show the replica that the step waited for.
   const std::uint32_t slowest = last_llm_replica(*measured);
   return draw_pipelines(
       {{title_of("predicted", id.epoch, id.step, *predicted), *predicted, slowest},

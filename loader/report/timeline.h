@@ -16,22 +16,23 @@
 
 namespace isocost {
 
-/// Draws the newest step that all receivers have measured, beside what was predicted of it when it
-/// was planned: both run through the pipeline simulator, one with the planned and one with the
-/// reported seconds of each pass. Where trainers do not tell forward from backward, and for what is
-/// predicted, forward takes the plan's share; a stage's seconds are divided over its model chunks
-/// as predicted. Steps that the schedule cannot run (a tail of interleaved stages) are left out.
-/// Internally synchronised.
+/// Draws the newest step that all receivers have measured, as predicted when it was planned and as
+/// measured. Both run through the pipeline simulator, one with the planned and one with the
+/// reported seconds of each pass. Predictions, and trainers that do not report forward and backward
+/// separately, use the plan's share of forward; the seconds of a stage are divided over its model
+/// chunks as predicted. Steps that the schedule cannot run (a tail of interleaved stages) are left
+/// out. Thread-safe.
 class Timeline {
  public:
-  /// `layout` outlives this; null: receivers are data-parallel ranks.
+  /// `layout` must outlive the object; null: receivers are data-parallel ranks.
   explicit Timeline(const ServedLayout* layout) : layout_(layout) {}
 
-  /// A rank's report on a microbatch of a step that the node holds. Seconds that are no time (see
-  /// is_time) are left out, and with them the step.
+  /// Adds a rank's report of a microbatch of a step that the node holds. A report whose seconds are
+  /// not a time (see is_time) is ignored, and its step stays incomplete.
   void reported(const StepId& id, std::int32_t rank, const Report& report, const StepPlan& plan);
 
-  /// Self-contained SVG; a picture that says so where no step has been measured whole.
+  /// Returns a self-contained SVG file. While no step has been measured completely, the picture
+  /// holds a sentence that says so.
   std::string svg() const;
 
  private:
@@ -40,10 +41,10 @@ class Timeline {
     PipelineStep predicted;
     PipelineStep measured;
     MissingReports missing;
-    /// [encoder replicas][microbatches]: slots of the pipeline, without those that hold nothing.
+    /// [encoder replicas][microbatches]: the pipeline's slot of each; empty ones have none.
     std::vector<std::vector<std::uint32_t>> slots;
   };
-  /// A receiver's pass forward and backward of one of its microbatches.
+  /// Seconds of a receiver's forward and backward passes of one of its microbatches.
   struct Passes {
     std::size_t receiver = 0;
     std::uint32_t microbatch = 0;

@@ -299,9 +299,9 @@ class DataProfile(WithShards):
         printed = isocost("data", "profile", self.shards, *self.OPTIONS, "--gpu-hours", "100", "--json", "--html", page)
         profile = json.loads(printed.stdout)
         hours = profile["gpu_hours"]
-        self.assertEqual((hours["of"], hours["blind"]), ("run", 100))
+        self.assertEqual((hours["of"], hours["in_order"]), ("run", 100))
         self.assertAlmostEqual(hours["saved"], 100 * profile["skew"]["saved_share"])
-        self.assertIn("GPU-hours of the run: 100 in order", page.read_text(encoding="utf-8"))
+        self.assertIn("GPU-hours of the run: 100 in-order", page.read_text(encoding="utf-8"))
         unsaid = json.loads(isocost("data", "profile", self.shards, *self.OPTIONS, "--json").stdout)
         self.assertIsNone(unsaid["gpu_hours"])
 

@@ -1,4 +1,4 @@
-// What a data profile looks like as JSON; docs/data_profile.md holds the schema.
+// A data profile as JSON; docs/data_profile.md holds the format.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxSquares = std::int64_t{1} << 62;
@@ -79,8 +79,8 @@ ordered_json to_json(const CostSkew::Policy& policy) {
 ordered_json to_json(const std::optional<GpuHours>& hours) {
   if (!hours) return nullptr;
   return {{"of", hours->of_run ? "run" : "epoch"},
-          {"blind", hours->blind},
-          {"balanced", hours->balanced},
+          {"in_order", hours->in_order},
+          {"cost", hours->cost},
           {"saved", hours->saved()}};
 }
 
@@ -110,7 +110,7 @@ ordered_json summary(const DataProfile& profile) {
   out["bad"] = profile.bad;
   out["profiled"] = profile.samples.size();
   out["refused"] = profile.refused;
-  out["profile"] = profile.profile_source;
+  out["model_profile"] = profile.model_profile_source;
   for (std::size_t m = 0; m < profile.modalities.size(); ++m) {
     const ModalityCount& count = profile.modalities.at(m);
     out["modalities"][std::string(modality_name(static_cast<Modality>(m)))] = {
@@ -129,8 +129,8 @@ ordered_json summary(const DataProfile& profile) {
                  {"ranks", profile.options.ranks},
                  {"microbatches", profile.options.microbatches},
                  {"batches", profile.options.batches},
-                 {"blind", to_json(profile.skew.blind)},
-                 {"balanced", to_json(profile.skew.balanced)},
+                 {"in_order", to_json(profile.skew.in_order)},
+                 {"cost", to_json(profile.skew.cost)},
                  {"saved_share", profile.skew.saved_share},
                  {"saved_share_deviation", profile.skew.saved_share_deviation}};
   out["gpu_hours"] = to_json(profile.gpu_hours());
@@ -153,7 +153,8 @@ Status check_head(const json& document) {
   if (!version->is_number_integer()) return corrupt("version", "must be an integer");
   if (*version == kVersion) return {};
   return Error(ErrorCode::kUnsupported,
-               "data profile: 'version' is " + version->dump() + "; this program reads version 1");
+               "data profile: 'version' is " + version->dump() + "; this program reads version " +
+                   std::to_string(kVersion) + ": run isocost data profile again");
 }
 
 Result<const json*> loads_rows(const json& document) {

@@ -11,14 +11,62 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/load.h"
 #include "loader/report/data_profile.h"
-#include "loader/report/internal/report_svg.h"
+#include "loader/report/internal/svg.h"
 
 namespace isocost::report {
 namespace {
 
-// Powers of two; zero has a bin of its own in front.
+constexpr std::string_view kVisionColour = "#2f8f6f";
+constexpr std::string_view kAudioColour = "#8a5fb5";
+constexpr std::string_view kLlmColour = "#4d7fc0";
+constexpr std::string_view kInOrderColour = "#c9803a";
+constexpr std::string_view kCostColour = "#2f8f6f";
+
+constexpr double kWidth = 480;
+constexpr double kHeight = 250;
+// Edges of a plot's area: the name of the vertical axis is above it, labels and the name of the
+// horizontal axis are below.
+constexpr double kLeft = 60;
+constexpr double kRight = kWidth - 20;
+constexpr double kTop = 30;
+constexpr double kFloor = kHeight - 36;
+
+// A plot with axes and a caption.
+class Plot {
+ public:
+  Plot() { svg_.line({kLeft, kFloor}, {kRight, kFloor}); }
+
+  SvgWriter& svg() { return svg_; }
+  void vertical_axis() { svg_.line({kLeft, kFloor}, {kLeft, kTop}); }
+  // Labels below and to the left of the area.
+  void label_x(double x, std::string_view text) { write(x, kFloor + 14, Anchor::kMiddle, text); }
+  void label_y(double y, std::string_view text) { write(kLeft - 6, y, Anchor::kEnd, text); }
+  void name_axes(std::string_view across, std::string_view upwards) {
+    write((kLeft + kRight) / 2, kHeight - 6, Anchor::kMiddle, across);
+    write(4, 14, Anchor::kStart, "↑ " + std::string(upwards));
+  }
+  void legend(double x, std::string_view colour, std::string_view text) {
+    svg_.box({x, 6, 10, 10}, colour);
+    write(x + 14, 15, Anchor::kStart, text);
+  }
+  std::string figure(std::string_view caption) const {
+    return "<figure>" + svg_.html(kWidth, kHeight, caption) + "<figcaption>" + escaped(caption) +
+           "</figcaption></figure>\n";
+  }
+
+ private:
+  void write(double x, double y, Anchor anchor, std::string_view text) {
+    svg_.text({x, y}, text, {.anchor = anchor, .colour = kQuietTextColour});
+  }
+
+  SvgWriter svg_;
+};
+
+// Bins from one power of two to the next; zeros have a bin of their own in front.
 class LogBins {
  public:
   LogBins(const std::vector<double>& values, std::string (*text)(double)) : text_(text) {
@@ -51,7 +99,7 @@ class LogBins {
     if (zero_ && bin == 0) return "0";
     return label(bin) + " to " + text_(2 * edge(bin));
   }
-  // Not more labels than fit.
+  // Every how many bins a label fits, with room for `room` labels.
   std::size_t label_step(std::size_t room) const { return size() / (room + 1) + 1; }
 
  private:
@@ -78,27 +126,26 @@ double units_of(const ProfiledSample& sample) {
 
 std::string histogram(const std::vector<double>& values, std::string_view colour,
                       const std::string& unit) {
-  const LogBins bins(values, shown);
+  const LogBins bins(values, short_number);
   std::vector<std::size_t> counts(bins.size());
   for (const double value : values) ++counts[bins.of(value)];
   const auto most = static_cast<double>(*std::max_element(counts.begin(), counts.end()));
   const double step = (kRight - kLeft) / static_cast<double>(bins.size());
-  std::string out = line(kLeft, kFloor, kRight, kFloor);
+  Plot plot;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const double x = kLeft + step * static_cast<double>(i);
     const double height = (kFloor - kTop) * static_cast<double>(counts[i]) / most;
-    out += box(x + 1, kFloor - height, step - 2, height, colour,
-               bins.range(i) + " " + unit + ": " + std::to_string(counts[i]) + " samples");
-    if (i % bins.label_step(12) == 0) {
-      out += text_at(x + step / 2, kFloor + 14, "middle", bins.label(i));
-    }
+    plot.svg().box({x + 1, kFloor - height, step - 2, height}, colour,
+                   {.title = fmt::format("{} {}: {} samples", bins.range(i), unit, counts[i])});
+    if (i % bins.label_step(12) == 0) plot.label_x(x + step / 2, bins.label(i));
   }
-  out += text_at(kLeft - 6, kTop + 4, "end", shown(most)) + text_at(kLeft - 6, kFloor, "end", "0");
-  out += axes(unit + " of a sample; each bar up to twice as many", "samples");
-  return figure(out, "How many samples have how many " + unit);
+  plot.label_y(kTop + 4, short_number(most));
+  plot.label_y(kFloor, "0");
+  plot.name_axes(unit + " per sample (logarithmic bins)", "samples");
+  return plot.figure("Distribution of " + unit + " over the samples");
 }
 
-// Nothing where no sample has any.
+// Returns nothing if no sample has any.
 std::string histogram_of(const DataProfile& profile, double (*of)(const ProfiledSample&),
                          std::string_view colour, const std::string& unit) {
   const std::vector<double> values = of_samples(profile, of);
@@ -106,27 +153,24 @@ std::string histogram_of(const DataProfile& profile, double (*of)(const Profiled
   return any ? histogram(values, colour, unit) : "";
 }
 
-std::string joint_labels(const LogBins& columns, const LogBins& rows, double width, double height) {
-  std::string out;
+void label_bins(const LogBins& columns, const LogBins& rows, double width, double height,
+                Plot& plot) {
   for (std::size_t i = 0; i < columns.size(); i += columns.label_step(8)) {
-    out += text_at(kLeft + width * (static_cast<double>(i) + 0.5), kFloor + 14, "middle",
-                   columns.label(i));
+    plot.label_x(kLeft + width * (static_cast<double>(i) + 0.5), columns.label(i));
   }
   for (std::size_t i = 0; i < rows.size(); i += rows.label_step(10)) {
-    out +=
-        text_at(kLeft - 6, kFloor - height * (static_cast<double>(i) + 0.3), "end", rows.label(i));
+    plot.label_y(kFloor - height * (static_cast<double>(i) + 0.3), rows.label(i));
   }
-  return out;
 }
 
-// Seconds: patches and audio positions do not add up.
-std::string joint(const DataProfile& profile) {
+// In seconds, because patches and audio positions do not add up.
+std::string encoder_against_llm(const DataProfile& profile) {
   const std::vector<double> encoder =
       of_samples(profile, [](const ProfiledSample& sample) { return sample.encoder_s(); });
   const std::vector<double> llm =
       of_samples(profile, [](const ProfiledSample& sample) { return sample.llm_s(); });
-  const LogBins columns(encoder, shown_seconds);
-  const LogBins rows(llm, shown_seconds);
+  const LogBins columns(encoder, short_seconds);
+  const LogBins rows(llm, short_seconds);
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> counts;
   std::size_t most = 0;
   for (std::size_t i = 0; i < llm.size(); ++i) {
@@ -134,25 +178,26 @@ std::string joint(const DataProfile& profile) {
   }
   const double width = (kRight - kLeft) / static_cast<double>(columns.size());
   const double height = (kFloor - kTop) / static_cast<double>(rows.size());
-  std::string out = line(kLeft, kFloor, kRight, kFloor) + line(kLeft, kFloor, kLeft, kTop);
+  Plot plot;
+  plot.vertical_axis();
   for (const auto& [cell, count] : counts) {
     const double shade = 0.12 + 0.88 * std::log1p(static_cast<double>(count)) /
                                     std::log1p(static_cast<double>(most));
-    out += box(kLeft + width * static_cast<double>(cell.first),
-               kFloor - height * static_cast<double>(cell.second + 1), width - 1, height - 1,
-               kLlmColour,
-               columns.range(cell.first) + " in the encoders, " + rows.range(cell.second) +
-                   " in the LLM: " + std::to_string(count) + " samples",
-               shade);
+    const Box box{kLeft + width * static_cast<double>(cell.first),
+                  kFloor - height * static_cast<double>(cell.second + 1), width - 1, height - 1};
+    plot.svg().box(box, kLlmColour,
+                   {.title = fmt::format("encoders {}, LLM {}: {} samples",
+                                         columns.range(cell.first), rows.range(cell.second), count),
+                    .opacity = shade});
   }
-  out += joint_labels(columns, rows, width, height);
-  out += axes("encoder seconds of a sample", "LLM seconds of a sample");
+  label_bins(columns, rows, width, height, plot);
+  plot.name_axes("encoder seconds per sample", "LLM seconds per sample");
   const auto text = [](const std::optional<double>& value) {
-    return value ? number(*value, "%.2f") : "-";
+    return value ? fmt::format("{:.2f}", *value) : "-";
   };
-  return figure(
-      out, "Encoder and LLM seconds together: the darker, the more samples. Correlation " +
-               text(profile.correlation) + " (of ranks " + text(profile.rank_correlation) + ")");
+  return plot.figure("Encoder against LLM seconds; darker cells hold more samples. Correlation " +
+                     text(profile.correlation) + ", rank correlation " +
+                     text(profile.rank_correlation));
 }
 
 std::string concentration(const DataProfile& profile) {
@@ -162,72 +207,75 @@ std::string concentration(const DataProfile& profile) {
   double sum = 0;
   for (const double s : seconds) sum += s;
   const double width = kRight - kLeft;
-  std::string path = "M" + number(kLeft) + " " + number(kFloor);
+  std::vector<Point> points = {{kLeft, kFloor}};
   double taken = 0;
   const std::size_t step = seconds.size() / 200 + 1;
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     taken += sum > 0 ? seconds[i] / sum : 0;
     if (i % step != 0 && i + 1 != seconds.size()) continue;
-    const double x =
-        kLeft + width * static_cast<double>(i + 1) / static_cast<double>(seconds.size());
-    path += " L" + number(x) + " " + number(kFloor - (kFloor - kTop) * taken);
+    points.push_back(
+        {kLeft + width * static_cast<double>(i + 1) / static_cast<double>(seconds.size()),
+         kFloor - (kFloor - kTop) * taken});
   }
-  std::string out = line(kLeft, kFloor, kLeft + width, kFloor) + line(kLeft, kFloor, kLeft, kTop) +
-                    line(kLeft, kFloor, kRight, kTop, "#ddd");
-  out += "<path d=\"" + path + "\" stroke=\"" + std::string(kBlindColour) +
-         "\" stroke-width=\"2\" fill=\"none\"/>";
+  Plot plot;
+  plot.vertical_axis();
+  plot.svg().line({kLeft, kFloor}, {kRight, kTop}, "#dddddd");
+  plot.svg().curve(points, kInOrderColour, 2);
   for (int percent = 0; percent <= 100; percent += 25) {
     const std::string label = std::to_string(percent);
-    out += text_at(kLeft + width * percent / 100, kFloor + 14, "middle", label);
-    out += text_at(kLeft - 6, kFloor - (kFloor - kTop) * percent / 100 + 4, "end", label);
+    plot.label_x(kLeft + width * percent / 100, label);
+    plot.label_y(kFloor - (kFloor - kTop) * percent / 100 + 4, label);
   }
-  out += axes("samples (%), the dearest first", "of all seconds (%)");
-  return figure(out, "Share of all seconds that the dearest samples take: the first 1 % take " +
-                         number(100 * profile.heaviest_percent_share) + " %");
+  plot.name_axes("samples (%), most expensive first", "share of all seconds (%)");
+  return plot.figure(
+      fmt::format("Share of all seconds that the most expensive samples take. The most expensive "
+                  "1 % take {:.1f} %",
+                  100 * profile.heaviest_percent_share));
 }
 
 std::string example_batch(const DataProfile& profile) {
-  const std::vector<double>& blind = profile.skew.blind.example_rank_s;
-  const std::vector<double>& balanced = profile.skew.balanced.example_rank_s;
-  const double most = std::max({1e-300, *std::max_element(blind.begin(), blind.end()),
-                                *std::max_element(balanced.begin(), balanced.end())});
+  const std::vector<double>& in_order = profile.skew.in_order.example_rank_s;
+  const std::vector<double>& cost = profile.skew.cost.example_rank_s;
+  const double most = std::max({1e-300, *std::max_element(in_order.begin(), in_order.end()),
+                                *std::max_element(cost.begin(), cost.end())});
   double mean = 0;
-  for (const double s : blind) mean += s / static_cast<double>(blind.size());
-  const double step = (kRight - kLeft) / static_cast<double>(blind.size());
+  for (const double s : in_order) mean += s / static_cast<double>(in_order.size());
+  const double step = (kRight - kLeft) / static_cast<double>(in_order.size());
   const auto height = [&](double seconds) { return (kFloor - kTop) * seconds / most; };
-  std::string out = line(kLeft, kFloor, kRight, kFloor);
-  for (std::size_t rank = 0; rank < blind.size(); ++rank) {
+  Plot plot;
+  for (std::size_t rank = 0; rank < in_order.size(); ++rank) {
     const double x = kLeft + step * static_cast<double>(rank);
-    const std::string name = "rank " + std::to_string(rank);
-    out += box(x + step * 0.08, kFloor - height(blind[rank]), step * 0.4, height(blind[rank]),
-               kBlindColour, name + ", in order: " + shown_seconds(blind[rank]));
-    out += box(x + step * 0.52, kFloor - height(balanced[rank]), step * 0.4, height(balanced[rank]),
-               kBalancedColour, name + ", balanced: " + shown_seconds(balanced[rank]));
-    if (rank % (blind.size() / 16 + 1) == 0) {
-      out += text_at(x + step / 2, kFloor + 14, "middle", std::to_string(rank));
-    }
+    const auto bar = [&](double at, double seconds, std::string_view colour, const char* policy) {
+      plot.svg().box(
+          {at, kFloor - height(seconds), step * 0.4, height(seconds)}, colour,
+          {.title = fmt::format("rank {}, {}: {}", rank, policy, short_seconds(seconds))});
+    };
+    bar(x + step * 0.08, in_order[rank], kInOrderColour, "in-order");
+    bar(x + step * 0.52, cost[rank], kCostColour, "cost");
+    if (rank % (in_order.size() / 16 + 1) == 0) plot.label_x(x + step / 2, std::to_string(rank));
   }
-  out += line(kLeft, kFloor - height(mean), kRight, kFloor - height(mean), "#444");
-  // Below the label of the highest, where both are near.
-  out += text_at(kLeft - 6, std::max(kFloor - height(mean) + 4, kTop + 18), "end", "mean");
-  out += text_at(kLeft - 6, kTop + 4, "end", shown_seconds(most)) +
-         text_at(kLeft - 6, kFloor, "end", "0");
-  out += box(kRight - 160, 6, 10, 10, kBlindColour, "") +
-         text_at(kRight - 146, 15, "start", "in order") +
-         box(kRight - 75, 6, 10, 10, kBalancedColour, "") +
-         text_at(kRight - 61, 15, "start", "balanced");
-  out += axes("rank", "seconds a step");
-  return figure(out, "One global batch of " + std::to_string(profile.options.global_batch_size) +
-                         " samples, rank by rank: the highest bar is the step");
+  const double mean_y = kFloor - height(mean);
+  plot.svg().line({kLeft, mean_y}, {kRight, mean_y}, "#444444");
+  // Not over the label of the highest bar, where both are near.
+  plot.label_y(std::max(mean_y + 4, kTop + 18), "mean");
+  plot.label_y(kTop + 4, short_seconds(most));
+  plot.label_y(kFloor, "0");
+  plot.legend(kRight - 130, kInOrderColour, "in-order");
+  plot.legend(kRight - 50, kCostColour, "cost");
+  plot.name_axes("rank", "seconds per step");
+  return plot.figure(
+      fmt::format("One global batch of {} samples, rank by rank, by policy. The highest bar is the "
+                  "step",
+                  profile.options.global_batch_size));
 }
 
 }  // namespace
 
 std::string plots(const DataProfile& profile) {
-  return histogram_of(profile, units_of<Module::kVision>, kVisionColour, "patches") +
+  return histogram_of(profile, units_of<Module::kVision>, kVisionColour, "vision patches") +
          histogram_of(profile, units_of<Module::kAudio>, kAudioColour, "audio positions") +
-         histogram_of(profile, units_of<Module::kLlm>, kLlmColour, "LLM tokens") + joint(profile) +
-         concentration(profile) + example_batch(profile);
+         histogram_of(profile, units_of<Module::kLlm>, kLlmColour, "LLM tokens") +
+         encoder_against_llm(profile) + concentration(profile) + example_batch(profile);
 }
 
 }  // namespace isocost::report

@@ -6,8 +6,9 @@
 
 namespace isocost::report {
 
-/// The report's figures: histograms of the units that there are, module by module; encoder and LLM
-/// seconds together; how cost is concentrated; one global batch rank by rank. Pure.
+/// Returns the report's figures as HTML: a histogram for each module that has any units, encoder
+/// against LLM seconds, the concentration of cost, and the seconds of one global batch, rank by
+/// rank.
 std::string plots(const DataProfile& profile);
 
 }  // namespace isocost::report

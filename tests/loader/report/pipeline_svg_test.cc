@@ -62,8 +62,10 @@ TEST(PipelineSvg, SaysWhenAndWhatItLeavesOut) {
 }
 
 TEST(PipelineSvg, NothingToDraw) {
-  EXPECT_THAT(draw_pipelines({}), testing::EndsWith("</svg>\n"));
-  EXPECT_THAT(draw_pipelines({{"empty", {}}}), testing::EndsWith("</svg>\n"));
+  for (const std::string& svg : {draw_pipelines({}), draw_pipelines({{"empty", {}}})}) {
+    EXPECT_THAT(svg, testing::HasSubstr(">There is nothing to draw.</text>"));
+    EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
+  }
 }
 
 TEST(PipelineSvg, DrawsARowForEachRankThatHoldsTheWholeModel) {

@@ -54,7 +54,7 @@ TEST_F(TimelineTest, DrawsAStepOnceAllOfItIsMeasured) {
   report(1, 0, 1, 2);
   report(1, 0, 1, 2);             // again: not the one that is missing
   report(1, 0, 0, std::nan(""));  // nor is this a time
-  EXPECT_THAT(timeline_.svg(), HasSubstr("No step has been measured whole yet"));
+  EXPECT_THAT(timeline_.svg(), HasSubstr("No step has been measured completely yet"));
   report(1, 0, 0, 2);
   EXPECT_THAT(timeline_.svg(), AllOf(HasSubstr("predicted: epoch 0, step 0: 2 s, 0.0 % idle"),
                                      HasSubstr("measured: epoch 0, step 0: 4 s, 25.0 % idle")));
