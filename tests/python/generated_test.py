@@ -38,7 +38,7 @@ class Settings(ShardTest):
     OTHERS = isocost.NodeOptions(
         recipe=isocost.RecipeOptions(max_image_patches=512, max_frame_patches=256, video_fps=2.5, max_video_frames=4,
                                      max_audio_seconds=3.5, max_text_tokens=100),
-        balance="tokens", lookahead=2, steps=2, tail="drop", padded=("vision", "llm"), correct=False,
+        lookahead=2, steps=2, tail="drop", padded=("vision", "llm"), correct=False,
         on_bad_sample="replace", max_bad_samples=3, max_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
         workers=1, plan_ahead=1, metrics="0")
 
@@ -56,16 +56,18 @@ class Settings(ShardTest):
         changed = {field.name for field in dataclasses.fields(self.OTHERS)
                    if getattr(self.OTHERS, field.name) != getattr(isocost.NodeOptions(), field.name)}
         self.assertEqual({field.name for field in dataclasses.fields(self.OTHERS)} - changed,
-                         {"profile", "correction_file", "bad_samples_file", "index_dir"})
+                         {"profile", "correction_file", "bad_samples_file", "index_dir", "balance"})
         files = {name: self.directory / name for name in ("correction_file", "bad_samples_file", "index_dir")}
         options = dataclasses.replace(self.OTHERS, **files)
         with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, node=options) as loader:
             microbatches = list(loader)
-            self.assertEqual(loader.stats()["node"]["bad"], 0)
+        self.assertFalse(files["bad_samples_file"].exists())
         self.assertEqual({microbatch.step for microbatch in microbatches}, {0, 1})
         self.assertLessEqual(max(int(lengths.max()) for microbatch in microbatches
                                  for lengths in [microbatch.get("vision_lengths")] if lengths is not None), 512)
         self.assertTrue(list((self.directory / "index_dir").iterdir()))
+        with self.assertRaisesRegex(ValueError, "only balance = cost"):
+            isocost.DataLoader(self.shards, node=dataclasses.replace(options, balance="tokens"))
 
     def test_a_recipe_has_a_short_form(self):
         short = arguments.node_settings(isocost.NodeOptions(recipe="native28"), {})

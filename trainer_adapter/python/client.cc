@@ -133,7 +133,6 @@ py::dict welcome(PyClient& self) {
   result["epochs"] = welcome.epochs;
   result["global_batch_size"] = welcome.global_batch_size;
   result["microbatches"] = welcome.microbatches;
-  result["timeout_s"] = static_cast<double>(welcome.heartbeat_timeout_ms) / 1e3;
   return result;
 }
 

@@ -64,6 +64,8 @@ def text() -> str:
             lines += ["", *class_lines(name, dict(vars(member)))]
         elif callable(member) and not name.startswith("_"):
             lines += ["", *function(name, member.__doc__ or "", "")]
+        elif isinstance(member, (int, float)):
+            lines += ["", f"{name}: {type(member).__name__}"]
     return "\n".join(lines) + "\n"
 
 

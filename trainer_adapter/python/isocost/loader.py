@@ -66,7 +66,7 @@ class DataLoader:
               the same microbatch: the first one loads, and sends the tensors to the others. In place of the data group
               the pair may hold None or an isocost.Place.
         layout: the file that `isocost plan` writes. Every process receives what its place in the layout consumes
-            (docs/layout.md). A node of its own must have been given the same layout. Gives microbatches.
+            (docs/layout.md). It sets microbatches. A node that `isocost serve` runs must have been given the same layout.
 
         global_batch_size: samples of one optimizer step, over all ranks. Default: 64, or batch_size of torch's keywords
             x ranks x microbatches.
@@ -95,8 +95,8 @@ class DataLoader:
             of the last two: how many there will be after `transform`.
         reprofile: called between two steps when the node detects model drift (an encoder was unfrozen, the context
             grew). Returns the model profile that isocost.profile_model measures now, with a short budget. It is called
-            in the first data-parallel rank, the others wait for it, and it should leave no gradients. A node of its own
-            asks for it only with `--reprofile on`.
+            in the first data-parallel rank while the others wait for it, and it should leave no gradients. A node that
+            `isocost serve` runs asks for it only with `--reprofile on`.
         curve_server_key, curve_secret_key: key files, where the node uses CURVE.
         **torch_options: every keyword of torch.utils.data.DataLoader. The first process of a job warns once of each,
             with a `KeywordNote` that says whether it is used or not needed. sampler, batch_sampler and collate_fn are
@@ -257,7 +257,7 @@ class DataLoader:
         if self._endless:
             raise TypeError("an endless isocost.DataLoader has no length")
         if self.place is not None and self.place.module == "encoder":
-            raise TypeError("how many microbatches an encoder with ranks of its own has, each step decides")
+            raise TypeError("an encoder with ranks of its own has no length: each step decides how many microbatches it has")
         welcome = self._connection.welcome()
         steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch_size"], welcome["microbatches"]
         ranks = welcome["ranks"] if self._in_layout is None else self._data_ranks()

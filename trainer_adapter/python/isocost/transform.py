@@ -73,20 +73,21 @@ _SAMPLES = {"input_ids", "labels", "position_ids", "lengths", "vision_patches", 
 _DERIVED = {"loss_weights", *(argument_name(f"{module}.cu_seqlens") for module in MODULES)}
 
 
-def cut(raw: Any, tensors: Dict[str, Any]) -> List[Sample]:
-    """The samples of a microbatch, as views of its tensors."""
+def cut(raw: Any, tensors: Dict[str, Any]) -> List[Tuple[Sample, int]]:
+    """The samples of a microbatch, as views of its tensors, and the label tokens that the plan counts in each."""
     names = [argument_name(name) for name, _tensor in raw.tensors[:raw.announced]]
     first = dict.fromkeys(names, 0)
     samples = []
     rows = iter(raw.rows)
     for entry in raw.samples:
+        described = RawSample(*entry)
         parts = {}
         for name in names:
             count = next(rows)
             if count:
                 parts[name] = tensors[name][first[name]:first[name] + count]
             first[name] += count
-        samples.append(Sample(RawSample(*entry), parts))
+        samples.append((Sample(described, parts), described.label_tokens))
     return samples
 
 
@@ -273,9 +274,8 @@ class Pipeline:
         if self._transform is None:
             return self._workers.submit(self._finish, raw, tensors)
         # These begin before `finish`, which waits for them.
-        label_tokens = [RawSample(*entry).label_tokens for entry in raw.samples]
-        parts = [(sample, self._workers.submit(apply, self._transform, sample, count, self._whole))
-                 for sample, count in zip(cut(raw, tensors), label_tokens)]
+        parts = [(sample, self._workers.submit(apply, self._transform, sample, label_tokens, self._whole))
+                 for sample, label_tokens in cut(raw, tensors)]
 
         def finish() -> Tuple[Any, Any]:
             return self._finish(raw, pack([(sample, part.get()) for sample, part in parts], list(tensors)))
