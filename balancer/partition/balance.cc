@@ -207,6 +207,25 @@ Result<BalanceResult> lpt(const BalanceProblem& problem) {
   return describe(problem, *std::move(plan), find_lower_bound(problem));
 }
 
+Result<BalanceResult> evaluate(const BalanceProblem& problem,
+                               std::vector<std::vector<std::uint32_t>> bins) {
+  ISOCOST_TRY(validate(problem));
+  std::vector<std::uint32_t> items;
+  for (const auto& bin : bins) items.insert(items.end(), bin.begin(), bin.end());
+  std::sort(items.begin(), items.end());
+  bool each_once = items.size() == problem.items();
+  for (std::size_t i = 0; each_once && i < items.size(); ++i) each_once = items[i] == i;
+  if (!each_once || bins.size() != problem.ranks * problem.microbatches) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "evaluate: the bins must hold each of " + std::to_string(problem.items()) +
+                     " items once, in " + std::to_string(problem.ranks * problem.microbatches) +
+                     " bins");
+  }
+  BalanceProblem uncapped = problem;
+  uncapped.microbatch_bytes = 0;
+  return describe(problem, std::move(bins), find_lower_bound(uncapped));
+}
+
 Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOptions& options) {
   ISOCOST_TRY(validate(problem));
   ISOCOST_TRY(check_cap(problem));

@@ -95,6 +95,13 @@ Result<BalanceResult> deal_in_order(const BalanceProblem& problem);
 /// Errors: those of balance().
 Result<BalanceResult> lpt(const BalanceProblem& problem);
 
+/// Returns the makespan and the lower bound of a given division, which was made by another measure
+/// than the problem's costs. Ignores the memory cap, as deal_in_order() does. Pure. Errors:
+/// kInvalidArgument for a malformed problem, or if `bins` does not hold each item exactly once in
+/// ranks × microbatches bins.
+Result<BalanceResult> evaluate(const BalanceProblem& problem,
+                               std::vector<std::vector<std::uint32_t>> bins);
+
 /// Divides the items so that the objective is small: bounds, LPT, local search, and an exact solve
 /// of small problems. Never worse than deal_in_order() where that keeps the cap. Pure and
 /// deterministic; runs on the calling thread. Errors: kInvalidArgument for a malformed problem

@@ -260,6 +260,15 @@ Result<PipelinePlan> order_microbatches(const PipelineModel& model,
   return search.plan(pipeline_bound(model, samples));
 }
 
+Result<PipelinePlan> evaluate_microbatches(const PipelineModel& model,
+                                           std::span<const SampleCost> samples,
+                                           const MicrobatchBins& bins,
+                                           const PipelineSearchOptions& options) {
+  ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
+  ISOCOST_TRY(check_bins(model, samples, bins));
+  return StepSearch(groups, samples, bins, options).plan(pipeline_bound(model, samples));
+}
+
 Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
                                      std::span<const SampleCost> samples,
                                      const MicrobatchBins& bins,

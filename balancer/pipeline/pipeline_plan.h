@@ -60,6 +60,12 @@ Result<PipelinePlan> order_microbatches(const PipelineModel& model,
                                         const MicrobatchBins& bins,
                                         const PipelineSearchOptions& options);
 
+/// Simulates given microbatches in the order given. Errors: those of order_microbatches().
+Result<PipelinePlan> evaluate_microbatches(const PipelineModel& model,
+                                           std::span<const SampleCost> samples,
+                                           const MicrobatchBins& bins,
+                                           const PipelineSearchOptions& options);
+
 /// Searches division and order from `bins`, as plan_pipeline() does from its own start. Never
 /// longer than `bins`. Deterministic. Errors: those of order_microbatches(); kInvalidArgument for
 /// an empty microbatch.

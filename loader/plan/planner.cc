@@ -79,8 +79,19 @@ Division division_of(MicrobatchBins bins, double step_s, double bound_s, Encoder
   return division;
 }
 
+// Divides a step by LPT over LLM tokens: what a user without a cost model can do, so neither costs
+// nor slowdowns enter.
+Result<BalanceResult> divide_by_tokens(const PlanInput& input, const BalanceProblem& problem) {
+  BalanceProblem tokens{
+      .ranks = problem.ranks, .microbatches = problem.microbatches, .objective = problem.objective};
+  for (const Load& load : input.loads) {
+    tokens.costs.push_back(static_cast<double>(load[Module::kLlm].units));
+  }
+  return lpt(tokens);
+}
+
 // Divides a whole step of a pipelined layout.
-Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
+Result<Division> plan_for_pipeline(const PlanInput& input, const std::vector<SampleCost>& samples,
                                    const PlanOptions& options, const BalanceProblem& problem,
                                    const PipelineModel& pipeline, const ServedLayout& layout) {
   const PipelineSearchOptions order{.evaluations = kPipelineEvaluations,
@@ -97,6 +108,9 @@ Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
     // The search against the simulator knows no cap: balance under the cap, then order.
     ISOCOST_ASSIGN(BalanceResult balanced, isocost::balance(problem, balance_options()));
     ISOCOST_ASSIGN(plan, order_microbatches(pipeline, samples, balanced.bins, order));
+  } else if (options.balance == BalancePolicy::kTokens) {
+    ISOCOST_ASSIGN(const BalanceResult divided, divide_by_tokens(input, problem));
+    ISOCOST_ASSIGN(plan, evaluate_microbatches(pipeline, samples, divided.bins, order));
   } else {
     const PipelinePolicy policy =
         options.balance == BalancePolicy::kCost ? PipelinePolicy::kCost : PipelinePolicy::kInOrder;
@@ -118,12 +132,15 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
     by_stage.microbatch_bytes = problem.microbatch_bytes;
     problem = std::move(by_stage);
     if (microbatches == layout->microbatches()) {
-      return plan_for_pipeline(samples, options, problem, pipeline, *layout);
+      return plan_for_pipeline(input, samples, options, problem, pipeline, *layout);
     }
   }
   Division division;
   if (options.balance == BalancePolicy::kInOrder) {
     ISOCOST_ASSIGN(division.llm, deal_in_order(problem));
+  } else if (options.balance == BalancePolicy::kTokens) {
+    ISOCOST_ASSIGN(BalanceResult divided, divide_by_tokens(input, problem));
+    ISOCOST_ASSIGN(division.llm, evaluate(problem, std::move(divided.bins)));
   } else {
     ISOCOST_ASSIGN(division.llm, isocost::balance(problem, balance_options()));
   }

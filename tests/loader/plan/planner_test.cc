@@ -65,6 +65,55 @@ TEST(MicrobatchesFor, ShrinksWithTheTail) {
   EXPECT_EQ(microbatches_for(9, make_options(4, 4, 16)), 2U);  // 3 would leave a place empty
 }
 
+TEST(PlanStep, TokensBalancesTokensAndNotCost) {
+  const PlanInput input = make_input(256, 5);
+  const auto tokens_of = [](const StepPlan& plan, std::int64_t rank) {
+    std::int64_t tokens = 0;
+    for (std::uint32_t m = 0; m < plan.microbatches; ++m) {
+      tokens += plan.bin(static_cast<std::size_t>(rank), m).load[Module::kLlm].units;
+    }
+    return tokens;
+  };
+  const auto most_over_least = [&](const StepPlan& plan) {
+    std::int64_t least = tokens_of(plan, 0);
+    std::int64_t most = least;
+    for (std::int64_t rank = 1; rank < 4; ++rank) {
+      least = std::min(least, tokens_of(plan, rank));
+      most = std::max(most, tokens_of(plan, rank));
+    }
+    return static_cast<double>(most) / static_cast<double>(least);
+  };
+  PlanOptions options = make_options(4, 4, 256);
+  options.balance = BalancePolicy::kTokens;
+  const StepPlan tokens = plan_step(input, default_model(), options).value();
+  options.balance = BalancePolicy::kInOrder;
+  const StepPlan in_order = plan_step(input, default_model(), options).value();
+  options.balance = BalancePolicy::kCost;
+  const StepPlan cost = plan_step(input, default_model(), options).value();
+
+  EXPECT_LT(most_over_least(tokens), 1.01);
+  EXPECT_GT(most_over_least(in_order), 1.05);
+  // The makespan is in predicted seconds under every policy.
+  EXPECT_NEAR(tokens.makespan_s, slowest_rank(tokens, 4), 0.05 * tokens.makespan_s);
+  EXPECT_LT(tokens.makespan_s, in_order.makespan_s);
+  EXPECT_LT(cost.makespan_s, tokens.makespan_s);
+  EXPECT_EQ(tokens.global_label_tokens, cost.global_label_tokens);
+}
+
+TEST(PlanStep, TokensIgnoresTheModelProfile) {
+  const PlanInput input = make_input(64, 9);
+  CostProfile expensive_vision = CostProfile::stated_default();
+  expensive_vision.modules[0].coefficients.per_unit *= 10;
+  const CostModel other(expensive_vision, {});
+  PlanOptions options = make_options(2, 4, 64);
+  const auto hash = [&](const CostModel& model) {
+    return plan_step(input, model, options).value().hash;
+  };
+  EXPECT_NE(hash(other), hash(default_model()));
+  options.balance = BalancePolicy::kTokens;
+  EXPECT_EQ(hash(other), hash(default_model()));
+}
+
 TEST(PlanStep, PricesWhatTheTrainerPads) {
   CostModel::Options options;
   options.padded[static_cast<std::size_t>(Module::kLlm)] = true;

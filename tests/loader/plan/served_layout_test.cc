@@ -144,6 +144,11 @@ TEST_F(ServedLayoutTest, PlansForThePipeline) {
   options_.balance = BalancePolicy::kInOrder;
   EXPECT_EQ(slots_of(plan(input, layout.get())), slots_of(plan(input, nullptr)));
   EXPECT_GT(plan(input, layout.get()).makespan_s, planned.makespan_s);
+  options_.balance = BalancePolicy::kTokens;
+  const StepPlan by_tokens = plan(input, layout.get());
+  EXPECT_NEAR(by_tokens.makespan_s, simulated(by_tokens, input, *layout),
+              1e-9 * by_tokens.makespan_s);
+  EXPECT_GT(by_tokens.makespan_s, planned.makespan_s);
 }
 
 TEST_F(ServedLayoutTest, ASmallerTailAndACapAreKept) {
