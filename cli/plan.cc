@@ -161,7 +161,7 @@ Result<int> plan(PlanArguments arguments) {
                 report.search_s, arguments.output.c_str());
   }
   ISOCOST_ASSIGN(const Layout best, complete_layout(report.found.best.front().layout, job,
-                                                    mean_cost(batches.front()), arguments));
+                                                    isocost::mean(batches.front()), arguments));
   ISOCOST_TRY(replace_file(arguments.output, best.to_json()));
   return kDone;
 }

@@ -23,11 +23,4 @@ std::vector<SampleCost> costs_of(std::span<const Load> loads, const CostProfile&
   return costs;
 }
 
-SampleCost mean_cost(std::span<const SampleCost> batch) {
-  SampleCost sum;
-  for (const SampleCost& sample : batch) sum += sample;
-  const auto n = static_cast<double>(batch.size());
-  return {sum.encoder_s / n, sum.llm_s / n, sum.encoder_units / n, sum.llm_units / n};
-}
-
 }  // namespace isocost::cli

@@ -21,7 +21,4 @@ SampledBatches draw_batches(const TraceMix& mix, const CostProfile& profile, std
 
 std::vector<SampleCost> costs_of(std::span<const Load> loads, const CostProfile& profile);
 
-/// Returns the mean sample of a non-empty batch.
-SampleCost mean_cost(std::span<const SampleCost> batch);
-
 }  // namespace isocost::cli

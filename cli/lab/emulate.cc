@@ -78,7 +78,7 @@ Result<EmulatedJob> trainers_of(const EmulateArguments& arguments, const Layout&
   if (!arguments.hidden_profile.empty()) {
     ISOCOST_ASSIGN(job.profile, as_usage_error(CostProfile::load(arguments.hidden_profile)));
   }
-  const SampleCost mean = mean_cost(costs_of(loads, job.profile));
+  const SampleCost mean = isocost::mean(costs_of(loads, job.profile));
   EmulatedJob trainers{.job = job, .layout = layout, .loads = loads, .steps = arguments.steps};
   ISOCOST_ASSIGN(
       trainers.disturbance,

@@ -89,7 +89,7 @@ Result<int> simulate_command(SimulateArguments arguments) {
   ISOCOST_ASSIGN(job.cluster, Cluster::parse_interconnect(arguments.interconnect));
   const SampledBatches batches =
       draw_batches(mix, job.profile, arguments.steps, arguments.global_batch_size, arguments.seed);
-  const SampleCost mean = mean_cost(batches.front());
+  const SampleCost mean = isocost::mean(batches.front());
   ISOCOST_ASSIGN(const Layout layout, layout_of(arguments, mean, job));
   ISOCOST_ASSIGN(job.cluster.gpu_memory, parse_bytes(arguments.gpu_memory));
   for (const std::string& warning : layout.warnings()) {
