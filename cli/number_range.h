@@ -12,21 +12,18 @@ namespace isocost::cli {
 template <typename Least, typename Most>
 CLI::Validator number_range(Least least, Most most) {
   using Number = std::common_type_t<Least, Most>;
-  const auto text = [](Number number) {
-    std::ostringstream out;
-    out.precision(15);
-    out << number;
-    return out.str();
-  };
-  const std::string range = text(least) + " to " + text(most);
-  return {
-      [least = Number{least}, most = Number{most}, range](const std::string& given) -> std::string {
-        Number number{};
-        const bool is_number = CLI::detail::lexical_cast(given, number);
-        if (is_number && number >= least && number <= most) return {};
-        return "'" + given + "' is not a number from " + range;
-      },
-      range};
+  const auto from = static_cast<Number>(least);
+  const auto to = static_cast<Number>(most);
+  std::ostringstream range;
+  range.precision(15);
+  range << from << " to " << to;
+  return {[from, to, text = range.str()](const std::string& given) -> std::string {
+            Number number{};
+            const bool is_number = CLI::detail::lexical_cast(given, number);
+            if (is_number && number >= from && number <= to) return {};
+            return "'" + given + "' is not a number from " + text;
+          },
+          range.str()};
 }
 
 }  // namespace isocost::cli

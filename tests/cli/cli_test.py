@@ -58,7 +58,7 @@ class Help(unittest.TestCase):
                 self.assertIn(f"  {pathlib.Path(program).name} {command} ", shown.stdout)
 
     def test_a_range_is_shown(self):
-        self.assertIn("--workers INT:0 to 1024 [0]", isocost("index", "--help").stdout)
+        self.assertIn("--workers INT:0 to 1024=0", isocost("index", "--help").stdout)
 
     def test_an_unknown_command_is_named(self):
         for arguments, says in (

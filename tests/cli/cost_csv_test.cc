@@ -40,7 +40,7 @@ TEST(CostCsv, ErrorsNameLineAndColumn) {
   const Case cases[] = {
       {"", {}, ErrorCode::kCorrupt, "no rows"},
       {"# only\n\n", {}, ErrorCode::kCorrupt, "no rows"},
-      {"a,b\n", {}, ErrorCode::kCorrupt, "a header and no rows"},
+      {"a,b\n", {}, ErrorCode::kCorrupt, "a header but no rows"},
       {"1,2\n\n3\n", {}, ErrorCode::kCorrupt, "line 3: 1 fields where line 1 has 2"},
       {"1,2\n3,4,5\n", {}, ErrorCode::kCorrupt, "line 2: 3 fields"},
       {"1,2x\n", {}, ErrorCode::kCorrupt, "line 1: column 2: '2x' is not a number"},
@@ -55,7 +55,7 @@ TEST(CostCsv, ErrorsNameLineAndColumn) {
       {"1,\"2\"3\n", {}, ErrorCode::kCorrupt, "column 2: the quotes do not close"},
       {"a,a\n1,2\n", {}, ErrorCode::kCorrupt, "two columns are called 'a'"},
       {"a,b\n1,2\n", {.wanted = {"c"}}, ErrorCode::kNotFound, "no column 'c'"},
-      {"1,2\n", {.wanted = {"c"}}, ErrorCode::kNotFound, "no header"},
+      {"1,2\n", {.wanted = {"c"}}, ErrorCode::kNotFound, "not a header"},
       {"1\n2\n3\n", {.max_rows = 2}, ErrorCode::kResourceExhausted, "line 3: more than 2 rows"},
       {"1,2,3\n", {.max_columns = 2}, ErrorCode::kResourceExhausted, "more than 2 columns"},
   };
