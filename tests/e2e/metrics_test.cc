@@ -90,7 +90,8 @@ TEST_F(Metrics, SayWhatTheNodeSays) {
   EXPECT_EQ(before.training.samples_sent, 0U);
   EXPECT_EQ(before.memory_budget_bytes, 256 * kMiB);
   const std::string picture = url.substr(0, url.rfind('/')) + "/timeline.svg";
-  EXPECT_THAT(cli::http_get(picture, {}, {}).value(), HasSubstr("No step has been measured completely"));
+  EXPECT_THAT(cli::http_get(picture, {}, {}).value(),
+              HasSubstr("No step has been measured completely"));
   {
     std::vector<std::jthread> trainers;
     for (std::int64_t rank = 0; rank < 2; ++rank) {
