@@ -258,8 +258,8 @@ class DataLoader:
         if self._endless:
             raise TypeError("an endless isocost.DataLoader has no length")
         if self.place is not None and self.place.module == "encoder":
-            raise TypeError("an encoder with ranks of its own has no length: each step decides how many microbatches it "
-                            "has")
+            raise TypeError("an encoder with ranks of its own has no length: each step decides how many microbatches "
+                            "it has")
         welcome = self._connection.welcome()
         steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch_size"], welcome["microbatches"]
         ranks = welcome["ranks"] if self._in_layout is None else self._data_ranks()
