@@ -19,14 +19,14 @@ CLI::Validator number_range(Least least, Most most) {
     return out.str();
   };
   const std::string range = text(least) + " to " + text(most);
-  return {
-      [least = Number{least}, most = Number{most}, range](const std::string& given) -> std::string {
-        Number number{};
-        const bool is_number = CLI::detail::lexical_cast(given, number);
-        if (is_number && number >= least && number <= most) return {};
-        return "'" + given + "' is not a number from " + range;
-      },
-      range};
+  return {[least = static_cast<Number>(least), most = static_cast<Number>(most),
+           range](const std::string& given) -> std::string {
+            Number number{};
+            const bool is_number = CLI::detail::lexical_cast(given, number);
+            if (is_number && number >= least && number <= most) return {};
+            return "'" + given + "' is not a number from " + range;
+          },
+          range};
 }
 
 }  // namespace isocost::cli
