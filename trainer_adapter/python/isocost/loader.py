@@ -66,7 +66,8 @@ class DataLoader:
               the same microbatch: the first one loads, and sends the tensors to the others. In place of the data group
               the pair may hold None or an isocost.Place.
         layout: the file that `isocost plan` writes. Every process receives what its place in the layout consumes
-            (docs/layout.md). It sets microbatches. A node that `isocost serve` runs must have been given the same layout.
+            (docs/layout.md). It sets microbatches. A node that `isocost serve` runs must have been given the same
+            layout.
 
         global_batch_size: samples of one optimizer step, over all ranks. Default: 64, or batch_size of torch's keywords
             x ranks x microbatches.
@@ -257,7 +258,8 @@ class DataLoader:
         if self._endless:
             raise TypeError("an endless isocost.DataLoader has no length")
         if self.place is not None and self.place.module == "encoder":
-            raise TypeError("an encoder with ranks of its own has no length: each step decides how many microbatches it has")
+            raise TypeError("an encoder with ranks of its own has no length: each step decides how many microbatches "
+                            "it has")
         welcome = self._connection.welcome()
         steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch_size"], welcome["microbatches"]
         ranks = welcome["ranks"] if self._in_layout is None else self._data_ranks()
