@@ -155,7 +155,8 @@ void add_top(CLI::App& app, Run& run) {
       ->check(number_range(0.1, 3600))
       ->capture_default_str();
   command
-      ->add_option("--timeout", arguments->timeout_s, "Seconds to wait for an answer of the node")
+      ->add_option("--request-timeout", arguments->timeout_s,
+                   "Seconds to wait for an answer of the node")
       ->check(number_range(0.1, 600))
       ->capture_default_str();
   command->add_flag("--once", arguments->once,
@@ -171,7 +172,7 @@ void add_top(CLI::App& app, Run& run) {
       "  ssh -NL 9464:127.0.0.1:9464 loader3 & isocost top    # a node on another host\n"
       "  isocost top --json | jq .modules.vision.mape\n"
       "Ctrl-C ends it. docs/metrics.md explains the output. Exit status: 0; 1 if no node answers;\n"
-      "2 for a wrong call.");
+      "2 for a usage error.");
   command->callback([arguments, &run] {
     run = [arguments]() -> Result<int> {
       ISOCOST_TRY(top(*arguments));

@@ -488,7 +488,7 @@ class Top(WithShards):
         self.assertEqual(document["ranks"], [])
 
     def test_seconds_are_numbers_in_a_range(self):
-        for option in ("--interval", "--timeout"):
+        for option in ("--interval", "--request-timeout"):
             for seconds in ("nan", "inf", "0", "1s", ""):
                 refused = isocost("top", "--once", f"{option}={seconds}", "http://127.0.0.1:1")
                 self.assertEqual(refused.returncode, 2, (option, seconds))
@@ -501,7 +501,7 @@ class Top(WithShards):
 
     def test_what_is_no_node(self):
         _, endpoint = self.serve()  # speaks ZeroMQ there
-        failed = isocost("top", "--once", "--timeout", "1", endpoint.replace("tcp:", "http:"))
+        failed = isocost("top", "--once", "--request-timeout", "1", endpoint.replace("tcp:", "http:"))
         self.assertEqual(failed.returncode, 1, failed.stderr)
         self.assertIn(endpoint.removeprefix("tcp://"), failed.stderr)
         for address in ("ftp://127.0.0.1", "http://", ""):
