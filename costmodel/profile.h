@@ -75,9 +75,9 @@ struct CostProfile {
   /// Returns an estimate from FLOP counts, whose proportions are right but whose scale is not: see
   /// docs/cost_model.md.
   static CostProfile stated_default();
-  /// Parses JSON, see docs/model_profile.md. Errors: kCorrupt naming the field that is missing, unknown,
-  /// mistyped, negative or not finite, or the points that contradict each other; kUnsupported for
-  /// another version.
+  /// Parses JSON, see docs/model_profile.md. Errors: kCorrupt naming the field that is missing,
+  /// unknown, mistyped, negative or not finite, or the points that contradict each other;
+  /// kUnsupported for another version.
   static Result<CostProfile> parse(std::string_view json);
   /// Reads and parses a file. Errors: kNotFound, kIo, and those of parse() with the file's name.
   static Result<CostProfile> load(const std::filesystem::path& file);

@@ -160,7 +160,7 @@ class ProfilingMethod {
 
 /// Bytes that a driver on a CPU overwrites before each half of a run: in training other modules run
 /// in between, so a module finds its weights and activations in memory, not in the caches. More
-/// than the last-level caches of most servers.
+/// than the last-level caches of many servers.
 inline constexpr std::int64_t kOverwrittenCacheBytes = std::int64_t{128} << 20;
 
 /// Whether the message of a failure says that memory ran out, in the words of torch's allocators,
