@@ -8,9 +8,9 @@
 
 namespace isocost {
 
-/// Has the last word on what a model will see of a sample, before its step is planned: a trainer
-/// that tokenises by itself knows other lengths. Called on the planning thread. An error ends
-/// training.
+/// Returns the load of a sample, in place of the recipe's `load`, before its step is planned. For
+/// trainers that tokenise themselves and know other lengths. Called on the planning thread. An
+/// error ends training.
 using LoadHook = std::function<Result<Load>(SampleId id, const Dataset& dataset, const Load& load)>;
 
 }  // namespace isocost

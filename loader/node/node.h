@@ -15,40 +15,41 @@
 
 namespace isocost {
 
-/// A loader node with its coordinator: draws global batches, decodes, plans, delivers, takes
-/// measurements. Threads: one plans (and waits for decoding), one delivers, one carries the socket,
-/// and the workers.
+/// A loader node with its coordinator: draws global batches, decodes and plans them, delivers
+/// microbatches, and corrects its cost model from measurements. Threads: one plans (and waits for
+/// decoding), one delivers (the one that calls `run`), one owns the socket, one serves metrics, and
+/// the workers decode.
 class Node {
  public:
   /// Opens the data set and binds the socket; planning starts with `run`. Errors: those of
-  /// NodeOptions::validate, Dataset::open, the profile and Server::create.
+  /// NodeOptions::validate, Dataset::open, CostProfile::load and Server::create.
   static Result<std::unique_ptr<Node>> create(const NodeOptions& options, ProgressSink progress,
                                               const LogSink& log, LoadHook load_hook = {});
   virtual ~Node() = default;
 
-  /// Where clients connect, the port filled in.
+  /// The endpoint that clients connect to, with its port.
   virtual const std::string& endpoint() const = 0;
   virtual const Dataset& dataset() const = 0;
 
-  /// Serves until every rank has acknowledged the last epoch, `stop` is requested, or something
-  /// fails; clients are told which. Where all clients of a job go before its end, the next ones may
-  /// begin another: from another step, and, where the options leave it open, with another number of
-  /// ranks. Call once. Errors: kCancelled; what the bad-sample policy or
-  /// planning failed with.
+  /// Serves until every rank has acknowledged the last epoch, `stop` is requested or something
+  /// fails; clients are told which. If all clients of a job leave before its end, the next ones may
+  /// begin another: from another step and, where the options do not set it, with another number of
+  /// ranks. Call once. Errors: kCancelled; those of the bad-sample policy and of planning.
   virtual Result<NodeSummary> run(const std::stop_token& stop) = 0;
 
-  /// Waits until every rank has come and gone, at most so long; whether that came about. From any
-  /// thread: who embeds a node lets the other ranks finish before it stops.
+  /// Blocks until every rank has joined and left, or until `limit` has passed. Returns whether all
+  /// ranks left. Thread-safe. For a process that embeds a node, and lets the other ranks finish
+  /// before it stops the node.
   virtual bool wait_until_left(std::chrono::milliseconds limit) = 0;
-  /// What it did so far. From any thread.
+  /// Returns counters since the start. Thread-safe.
   virtual NodeSummary summary() = 0;
-  /// The same and what it is doing now. From any thread; takes each part under its own lock, for
-  /// microseconds. Parts may be that much apart.
+  /// Returns the counters and the present state. Thread-safe. It takes the lock of one part after
+  /// another, each for microseconds, so the parts may differ in time by that much.
   virtual NodeMetrics metrics() = 0;
-  /// The newest step that every receiver measured, as predicted and as measured: see Timeline.
-  /// Empty where no metrics are served. From any thread.
+  /// Draws the newest step that every receiver measured, as predicted and as measured: see
+  /// Timeline. Empty where no metrics are served. Thread-safe.
   virtual std::string timeline_svg() const = 0;
-  /// Where `metrics` is served over HTTP, the port filled in; empty where it is not.
+  /// The URL at which `metrics` is served, with its port; empty where it is not served.
   virtual std::string metrics_url() const = 0;
 };
 

@@ -12,22 +12,23 @@
 
 namespace isocost {
 
-/// Where a node is reached, when it gives a trainer up, and what people see of it.
+/// How a node is reached and observed, and when it considers a trainer lost. See docs/config.md.
 struct ServiceOptions {
-  std::int64_t plan_ahead = 2;  ///< Steps decoded and planned ahead of training.
+  std::int64_t plan_ahead = 2;  ///< Steps that are decoded and planned ahead of training.
   std::string bind = "tcp://127.0.0.1:5800";
   bool insecure = false;
   std::string curve_key;
   std::string curve_clients;
   std::chrono::milliseconds heartbeat_timeout{30000};
-  std::string metrics;  ///< Where /metrics is served; empty: nowhere. See parse_metrics_address.
+  std::string
+      metrics;  ///< Address of the metrics endpoint, see parse_metrics_address; empty: none.
   std::filesystem::path summary;  ///< JSON written at the end; empty: none.
 
   /// Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };
 
-/// Everything that `isocost serve` can be told, flags and TOML alike: see docs/config.md for each.
+/// All options of `isocost serve`, as flags and as TOML keys. See docs/config.md.
 struct NodeOptions {
   std::filesystem::path data;  ///< Directory of shards to train on.
   PlanOptions plan;

@@ -8,7 +8,7 @@ namespace isocost {
 NodeThread::NodeThread(std::unique_ptr<Node> node)
     : node_(std::move(node)), thread_([this](const std::stop_token& stop) {
         Result<NodeSummary> outcome = node_->run(stop);
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         outcome_ = std::move(outcome);
         ended_.notify_all();
       }) {}
@@ -16,18 +16,20 @@ NodeThread::NodeThread(std::unique_ptr<Node> node)
 NodeThread::~NodeThread() = default;
 
 std::optional<Result<NodeSummary>> NodeThread::wait(std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  ended_.wait_for(lock, limit, [this] { return outcome_.has_value(); });
+  const MutexLock lock(mutex_);
+  ended_.wait_for(mutex_, limit,
+                  [this]() ISOCOST_REQUIRES(mutex_) { return outcome_.has_value(); });
   return outcome_;
 }
 
 Result<NodeSummary> NodeThread::stop(std::chrono::milliseconds grace) {
   if (!wait({})) node_->wait_until_left(grace);
   thread_.request_stop();
-  std::unique_lock lock(mutex_);
-  ended_.wait(lock, [this] { return outcome_.has_value(); });
-  if (*outcome_ || outcome_->error().code() != ErrorCode::kCancelled) return *outcome_;
-  lock.unlock();
+  {
+    const MutexLock lock(mutex_);
+    ended_.wait(mutex_, [this]() ISOCOST_REQUIRES(mutex_) { return outcome_.has_value(); });
+    if (*outcome_ || outcome_->error().code() != ErrorCode::kCancelled) return *outcome_;
+  }
   return node_->summary();
 }
 

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/result.h"
 #include "loader/node/node.h"
 
@@ -29,21 +28,21 @@ class NodeThread {
 
   /// Blocks until Node::run has returned, or until `limit` has passed. Returns what Node::run
   /// returned; nothing where it is still serving.
-  std::optional<Result<NodeSummary>> wait(std::chrono::milliseconds limit);
+  std::optional<Result<NodeSummary>> wait(std::chrono::milliseconds limit) ISOCOST_EXCLUDES(mutex_);
 
   /// Blocks until every rank has left (see Node::wait_until_left), but no longer than `grace`; then
   /// asks the node to stop and blocks until it has, which takes as long as the sample that is being
   /// decoded and the step that is being planned. Returns the node's counters. May be called again:
   /// the node is stopped once. Errors: those of Node::run but kCancelled, as a node that was asked
   /// to stop has not failed.
-  Result<NodeSummary> stop(std::chrono::milliseconds grace = {});
+  Result<NodeSummary> stop(std::chrono::milliseconds grace = {}) ISOCOST_EXCLUDES(mutex_);
 
  private:
   const std::unique_ptr<Node> node_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  std::optional<Result<NodeSummary>> outcome_;  // guarded by mutex_
-  std::jthread thread_;                         // last: joined before the rest goes
+  Mutex mutex_;
+  ConditionVariable ended_;
+  std::optional<Result<NodeSummary>> outcome_ ISOCOST_GUARDED_BY(mutex_);
+  std::jthread thread_;  // last: joined before the other members are destroyed
 };
 
 }  // namespace isocost

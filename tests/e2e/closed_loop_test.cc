@@ -458,7 +458,7 @@ TEST_F(SavedState, HoldsForTheModelProfileOfItsRun) {
   std::ofstream(options_.plan.profile) << other.to_json();
   const LoggedNode serving(options_);
   EXPECT_LT(train(serving, saved, 1, 0).first_s / fresh_.first_s, 2.1);
-  EXPECT_NE(serving.log().find("belongs to another profile"), std::string::npos) << serving.log();
+  EXPECT_NE(serving.log().find("belongs to another model profile"), std::string::npos) << serving.log();
 }
 
 TEST_F(SavedState, IsIgnoredIfItIsDamaged) {
@@ -520,7 +520,7 @@ TEST_F(SavedState, BringsTheProfileThatATrainerMeasured) {
   EXPECT_NEAR(train_at_new_node(options_, saved, 1, 0).first_s / fresh_.first_s, 10, 1);
   const LoggedNode without(options_);  // asks for no profile at its first step
   EXPECT_NEAR(train(without, saved, 1, 10).first_s / fresh_.first_s, 10, 1);
-  EXPECT_EQ(without.log().find("is asked to measure"), std::string::npos) << without.log();
+  EXPECT_EQ(without.log().find("asking rank 0 to measure"), std::string::npos) << without.log();
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ TEST_F(LayoutLoop, ATrainerWithAnotherLayoutIsRefused) {
   options.layout = 0;
   const auto without = Client::connect(options);
   ASSERT_FALSE(without.has_value());
-  EXPECT_THAT(without.error().message(), HasSubstr("has no layout, the node one"));
+  EXPECT_THAT(without.error().message(), HasSubstr("has no layout, but the node has one"));
   options.layout = layout_.fingerprint();
   EXPECT_TRUE(Client::connect(options).has_value());
   options.rank = 7;

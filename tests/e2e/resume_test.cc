@@ -190,7 +190,7 @@ TEST_F(Resume, WithOtherRanksOnlyAtAWindowsStart) {
   serve(three);
   const auto refused = Client::connect(client(0, 3, start_at(0, 2, cursor)));
   ASSERT_FALSE(refused.has_value());
-  EXPECT_NE(refused.error().message().find("within a window of the lookahead the ranks"),
+  EXPECT_NE(refused.error().message().find("within a lookahead window also the ranks"),
             std::string::npos)
       << refused.error().message();
   Batches all = train(3, start_at(0, 3, cursor), {});
@@ -295,7 +295,7 @@ TEST_F(Resume, RefusesAStartBeyondTheData) {
     const auto refused = Client::connect(client(0, 1, start));
     ASSERT_FALSE(refused.has_value());
     EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
-    EXPECT_NE(refused.error().message().find("to start from"), std::string::npos);
+    EXPECT_NE(refused.error().message().find("cannot start from"), std::string::npos);
   }
   EXPECT_EQ(train(1, {}, {}).size(), 2U);
   finish();
@@ -357,7 +357,7 @@ TEST_F(Resume, RanksThatWaitForAMissingRankAreTold) {
     while (next && *next) next = left->next({});
     ASSERT_FALSE(next.has_value());
     EXPECT_EQ(next.error().code(), ErrorCode::kUnavailable);
-    const std::string reason = came ? "rank 1 has gone" : "rank 1 never came";
+    const std::string reason = came ? "rank 1 has left" : "rank 1 never joined";
     EXPECT_NE(next.error().message().find(reason), std::string::npos) << next.error().message();
   }
   EXPECT_EQ(train(2, {}, {}).size(), 5U);

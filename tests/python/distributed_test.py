@@ -121,7 +121,7 @@ except isocost.NodeUnavailableError as error:
     print("told:", error, flush=True)
 """, expect=None)
         self.assertEqual(run.statuses, [0, -9], run.stderr)
-        self.assertIn("told: the node refused: rank 1 has gone", run.stdout)
+        self.assertIn("told: the node refused: rank 1 has left", run.stdout)
 
     def test_a_late_rank_finds_a_node_through_master_addr_alone(self):
         self.job("""

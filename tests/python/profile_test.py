@@ -358,14 +358,14 @@ class Reprofile(ShardTest):
         self.assertLess(calls[0], self.CHANGE + 30)
         self.assertEqual(node["reprofiles"], 1)
         self.assertLess(max(errors), 1e-4)
-        self.assertIn("rank 0's new profile is in use", log)
+        self.assertIn("model profile of rank 0 adopted", log)
 
     def test_one_that_cannot_be_read_is_named_and_training_goes_on(self):
         calls, node, errors, log = self.train(lambda: {"version": 1, "unit": "hours"})
         self.assertGreaterEqual(len(calls), 1)
         self.assertEqual(node["reprofiles"], 0)
         self.assertLess(max(errors), 0.05)  # correction has learnt it all the same
-        self.assertIn("'unit' must be \"seconds\"; the old one stays", log)
+        self.assertIn("'unit' must be \"seconds\"; the node keeps the present profile", log)
 
     def test_one_that_fails_is_named_and_training_goes_on(self):
         def fail():

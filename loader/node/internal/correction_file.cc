@@ -17,13 +17,14 @@ Status restore_correction(OnlineModel& model, const std::filesystem::path& file,
                  read_file("correction_file", file, kMaxCostModelStateBytes));
   const Status restored = model.restore_state(state);
   if (restored) return {};
-  const std::string named = "correction_file " + file.string();
+  const std::string name = "correction_file " + file.string();
   if (restored.error().code() == ErrorCode::kInvalidArgument) {
-    log(sink, LogLevel::kWarning, named + " belongs to another profile; learning starts anew");
+    log(sink, LogLevel::kWarning,
+        name + " belongs to another model profile: it is ignored, and correction starts from none");
     return {};
   }
   return Error(ErrorCode::kInvalidArgument,
-               named + " (remove it to start anew): " + restored.error().message());
+               name + ": " + restored.error().message() + "; remove the file to start without it");
 }
 
 Status save_correction(OnlineModel& model, const std::filesystem::path& file) {

@@ -8,15 +8,16 @@
 
 namespace isocost {
 
-/// What correction learned, kept from one run of a node to the next. An empty path: not kept.
+// The cost model's state, kept in a file from one run of a node to the next. With an empty path
+// nothing is read or written.
 
-/// Goes on from the file where there is one. A state of another profile is left alone, with a
-/// warning: learning starts anew. Errors: kIo; kInvalidArgument for what is no state, naming the
-/// file.
+/// Restores the state from the file, if the file exists. The state of another model profile is
+/// ignored with a warning. Errors: kIo; kInvalidArgument for a file that cannot be used, with its
+/// name.
 Status restore_correction(OnlineModel& model, const std::filesystem::path& file,
                           const LogSink& log);
 
-/// Replaces the file in one piece, once there is something to keep. Errors: kIo.
+/// Replaces the file atomically, once there is a state to keep. Errors: kIo.
 Status save_correction(OnlineModel& model, const std::filesystem::path& file);
 
 }  // namespace isocost

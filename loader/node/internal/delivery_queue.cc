@@ -11,7 +11,7 @@ void DeliveryQueue::push(std::shared_ptr<SealedStep> step) {
 
 void DeliveryQueue::push(const EpochEnd& end) {
   entries_.push_back({nullptr, end});
-  last_seen_ = last_seen_ || end.last_epoch;
+  complete_ = complete_ || end.last_epoch;
 }
 
 const DeliveryQueue::Entry* DeliveryQueue::entry_at(std::uint64_t number) const {
@@ -19,7 +19,8 @@ const DeliveryQueue::Entry* DeliveryQueue::entry_at(std::uint64_t number) const 
   return &entries_[static_cast<std::size_t>(number - first_)];
 }
 
-// Sets the rank's cursor to the first microbatch after `position`; to the oldest held without one.
+// Sets the rank's cursor to the first microbatch after `position`, or, without one, to the oldest
+// that is held.
 void DeliveryQueue::seek_after(std::size_t number, const std::optional<Position>& position) {
   Rank& rank = ranks_[number];
   rank.entry = first_;
@@ -44,9 +45,9 @@ void DeliveryQueue::join(std::int32_t rank, const std::optional<Position>& recei
   Rank& state = ranks_.at(static_cast<std::size_t>(rank));
   state.present = true;
   state.credit = 0;
-  // What was acknowledged is gone for good, whatever a client claims not to have.
+  // What was acknowledged is no longer held, even if a client claims to have received less.
   std::optional<Position> after = state.acknowledged;
-  // Nor can it have what was never sent.
+  // A client cannot have received what was never sent.
   const bool possible = received && state.sent && *received <= *state.sent;
   if (possible && (!after || *after < *received)) after = received;
   seek_after(static_cast<std::size_t>(rank), after);
@@ -100,8 +101,9 @@ std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
   return delivery;
 }
 
-bool DeliveryQueue::done_with(std::size_t receiver, const Entry& entry) const {
+bool DeliveryQueue::done_with_front(std::size_t receiver) const {
   const Rank& rank = ranks_[receiver];
+  const Entry& entry = entries_.front();
   if (entry.step == nullptr) return rank.entry > first_;
   return rank.acknowledged && *rank.acknowledged >= entry.step->last_position(receiver);
 }
@@ -109,7 +111,7 @@ bool DeliveryQueue::done_with(std::size_t receiver, const Entry& entry) const {
 void DeliveryQueue::drop_finished() {
   while (!entries_.empty()) {
     for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
-      if (!done_with(receiver, entries_.front())) return;
+      if (!done_with_front(receiver)) return;
     }
     entries_.pop_front();
     first_ += 1;
@@ -127,15 +129,15 @@ bool DeliveryQueue::acknowledged_any() const {
                      [](const Rank& rank) { return rank.acknowledged.has_value(); });
 }
 
-std::optional<std::int32_t> DeliveryQueue::awaited() const {
-  if (last_seen_) return std::nullopt;  // all is there
-  const bool somebody_waits =
-      std::any_of(ranks_.begin(), ranks_.end(), [this](const Rank& rank) { return waits(rank); });
-  if (!somebody_waits) return std::nullopt;
-  const auto last = std::min_element(
+std::optional<std::int32_t> DeliveryQueue::absent_rank() const {
+  if (complete_) return std::nullopt;  // nothing more will be planned
+  const bool any_waits = std::any_of(ranks_.begin(), ranks_.end(),
+                                     [this](const Rank& rank) { return waits_for_data(rank); });
+  if (!any_waits) return std::nullopt;
+  const auto slowest = std::min_element(
       ranks_.begin(), ranks_.end(), [](const Rank& a, const Rank& b) { return a.entry < b.entry; });
-  if (last->present) return std::nullopt;
-  return static_cast<std::int32_t>(last - ranks_.begin());
+  if (slowest->present) return std::nullopt;
+  return static_cast<std::int32_t>(slowest - ranks_.begin());
 }
 
 std::size_t DeliveryQueue::ahead() const {
@@ -176,7 +178,7 @@ QueueDepth DeliveryQueue::depth() const {
   return depth;
 }
 
-bool DeliveryQueue::finished() const { return last_seen_ && entries_.empty(); }
+bool DeliveryQueue::finished() const { return complete_ && entries_.empty(); }
 
 std::shared_ptr<const SealedStep> DeliveryQueue::find(const Position& position) const {
   for (const Entry& entry : entries_) {

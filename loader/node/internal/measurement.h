@@ -8,8 +8,8 @@
 
 namespace isocost {
 
-/// What a receiver reports of one of its microbatches, as the cost model is in: seconds of whole
-/// modules on one rank. A view into `plan`.
+/// Converts a receiver's report on a microbatch into the cost model's terms: seconds of whole
+/// modules on one rank. The result is a view into `plan`.
 Measurement measurement_of(const StepPlan& plan, std::size_t receiver, const Report& report);
 
 }  // namespace isocost

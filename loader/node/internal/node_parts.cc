@@ -28,30 +28,29 @@ Result<CostProfile> starting_profile(const NodeOptions& options) {
   return CostProfile::load(options.plan.profile);
 }
 
-// That tells the time that learning takes.
-CostModel::Options cost_model_options(const NodeOptions& options) {
+CostModel::Options cost_model_options(const NodeOptions& options, const MonotonicClock& clock) {
   CostModel::Options model_options;
   model_options.correct = options.plan.correct;
   model_options.padded = options.plan.padded;
-  model_options.correction.clock = [] {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
+  model_options.correction.clock = [clock] {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(clock().time_since_epoch()).count();
   };
   return model_options;
 }
 
 Result<std::unique_ptr<OnlineModel>> model_from(const NodeOptions& options,
-                                                const CostProfile& profile, const LogSink& log) {
-  auto model = std::make_unique<OnlineModel>(profile, cost_model_options(options), log);
-  if (options.plan.correct)
+                                                const CostProfile& profile, const LogSink& log,
+                                                const MonotonicClock& clock) {
+  auto model = std::make_unique<OnlineModel>(profile, cost_model_options(options, clock), log);
+  if (options.plan.correct) {
     ISOCOST_TRY(restore_correction(*model, options.plan.correction_file, log));
+  }
   return model;
 }
 
-// Spread over the data set; only a layout asks.
-std::vector<Load> some_loads(const NodeOptions& options, const Dataset& dataset,
-                             const Recipe& recipe) {
+// Loads of samples from all over the data set; none without a layout, which alone needs them.
+std::vector<Load> sampled_loads(const NodeOptions& options, const Dataset& dataset,
+                                const Recipe& recipe) {
   constexpr std::uint64_t kLoads = 1024;
   std::vector<Load> loads;
   if (options.plan.layout.empty()) return loads;
@@ -71,8 +70,9 @@ std::uint64_t NodeParts::steps(std::uint64_t epoch) const {
 }
 
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
-                                  const LogSink& log, LoadHook load_hook) {
-  // Before what follows from them: a layout's counts in place of those that were given.
+                                  const LogSink& log, LoadHook load_hook,
+                                  const MonotonicClock& clock) {
+  // A layout's counts are compared before the checks of values that follow from them.
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
   ISOCOST_TRY(check_layout(options.plan, profile));
   ISOCOST_TRY(options.validate());
@@ -81,7 +81,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples.file));
   ISOCOST_TRY(check_output_file("correction_file", options.plan.correction_file));
   ISOCOST_TRY(check_output_file("summary", options.service.summary));
-  ISOCOST_ASSIGN(auto model, model_from(options, profile, log));
+  ISOCOST_ASSIGN(auto model, model_from(options, profile, log, clock));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.decode.recipe));
 
   DatasetOptions dataset_options;
@@ -95,7 +95,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   if (dataset->size() == 0) {
     const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
     return Error(ErrorCode::kNotFound, options.data.string() + " holds no usable sample (" + first +
-                                           "): isocost check lists why");
+                                           "): `isocost check` lists the reasons");
   }
   for (const BadSample& sample : dataset->bad()) ISOCOST_TRY(bad->add(sample));
 
@@ -108,9 +108,10 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
                                                   ", tail = drop or carry");
   }
   ISOCOST_ASSIGN(auto layout, ServedLayout::create(options.plan, profile,
-                                                   some_loads(options, *dataset, recipe)));
+                                                   sampled_loads(options, *dataset, recipe)));
   return NodeParts{options,
                    log,
+                   clock,
                    std::move(dataset),
                    std::move(recipe),
                    std::move(profile),

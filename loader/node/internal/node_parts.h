@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "costmodel/profile.h"
@@ -21,29 +22,30 @@ namespace isocost {
 struct NodeParts {
   NodeOptions options;
   LogSink log;
+  MonotonicClock clock;
   std::unique_ptr<Dataset> dataset;
   Recipe recipe;
-  CostProfile profile;                         ///< To start from.
-  std::unique_ptr<OnlineModel> model;          ///< With what the node's last run has kept.
+  CostProfile profile;                         ///< The starting profile.
+  std::unique_ptr<OnlineModel> model;          ///< With the state of `correction_file`.
   std::unique_ptr<const ServedLayout> layout;  ///< Null: data-parallel only.
   Cursor cursor;
   std::unique_ptr<BadSampleList> bad;
   LoadHook load_hook;
 
-  /// Who takes what is delivered: ranks, or the layout's receivers; 0: not known before a job says
-  /// it.
+  /// Ranks, or receivers of the layout, that data is delivered to; 0: the first job determines it.
   std::int64_t receivers() const {
     return layout ? static_cast<std::int64_t>(layout->receivers().size()) : options.plan.ranks;
   }
-  /// Steps of an epoch as it is served.
+  /// Steps of an epoch, with the limit of the option `steps` applied.
   std::uint64_t steps(std::uint64_t epoch) const;
 };
 
-/// Checks the options, reads what they name and indexes the data set, in this order: a long wait is
-/// not to end in what could be seen before. Errors: as for Node::create, but for an address that
-/// another has.
+/// Checks the options, reads the files that they name and indexes the data set, in this order, so
+/// that a wrong option is reported before a long wait. Errors: those of Node::create, except for an
+/// address that is in use. `clock` measures what planning and correction take.
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
-                                  const LogSink& log, LoadHook load_hook);
+                                  const LogSink& log, LoadHook load_hook,
+                                  const MonotonicClock& clock = steady_clock());
 
 ServerOptions server_options(const NodeOptions& options);
 

@@ -8,10 +8,12 @@
 namespace isocost {
 namespace {
 
-// Beyond what ranks report between two plans.
+// More than ranks report between two plans.
 constexpr std::size_t kMostObservations = 65'536;
 
-constexpr std::string_view kMagic = "isocost learned 1 ";  // what a state begins with
+// A state begins with this: the name of the format and its version.
+constexpr std::string_view kFormatName = "isocost cost model state ";
+constexpr std::string_view kFormat = "isocost cost model state 2 ";
 
 }  // namespace
 
@@ -19,100 +21,164 @@ OnlineModel::OnlineModel(const CostProfile& profile, CostModel::Options options,
     : options_(std::move(options)),
       log_(std::move(log)),
       profile_(profile),
-      started_from_(fmt::format("{:016x}", profile.fingerprint())),
-      model_(profile, options_) {}
+      profile_identifier_(fmt::format("{:016x}", profile.fingerprint())),
+      model_(std::make_unique<CostModel>(profile, options_)) {}
 
 bool OnlineModel::report(const Measurement& measurement, std::shared_ptr<const SealedStep> step) {
-  const MutexLock lock(reported_mutex_);
+  const MutexLock lock(queue_mutex_);
   if (reported_.size() >= kMostObservations) return false;
   reported_.push_back({measurement, std::move(step)});
   return true;
 }
 
-void OnlineModel::observe_reported() {
+void OnlineModel::observe_reported(Messages& messages) {
   std::vector<Observation> reported;
   {
-    const MutexLock lock(reported_mutex_);
+    const MutexLock lock(queue_mutex_);
     reported.swap(reported_);
   }
   for (const Observation& one : reported) {
     if (one.step->plan.profile != generation_) continue;
-    const Status observed = model_.observe(one.measurement);
+    const Status observed = model_->observe(one.measurement);
     if (observed) continue;
-    // Named ever more rarely: a trainer that errs once errs on every microbatch.
-    const std::int64_t rejected = rejected_before_ + model_.rejected();
+    // A trainer that errs once errs on every microbatch: the 1st, 2nd, 4th, 8th ... are logged.
+    const std::int64_t rejected = rejected_before_ + model_->rejected();
     if ((rejected & (rejected - 1)) != 0) continue;
-    log(log_, LogLevel::kWarning,
-        "rank " + std::to_string(one.measurement.rank) + ": " + observed.error().message() +
-            "; refused, as " + std::to_string(rejected) + " so far");
+    messages.push_back({LogLevel::kWarning,
+                        fmt::format("rank {}: {}; {} measurements rejected so far",
+                                    one.measurement.rank, observed.error().message(), rejected)});
   }
 }
 
+void OnlineModel::describe_drift(Messages& messages) {
+  const CorrectionStatus status = model_->correction();
+  for (std::size_t m = 0; m < kModules; ++m) {
+    const auto& module = status.modules.at(m);
+    if (module.drifts == drifts_logged_.at(m)) continue;
+    drifts_logged_.at(m) = module.drifts;
+    messages.push_back(
+        {LogLevel::kWarning,
+         fmt::format("Model drift detected in module {}: measured {:.2f}x predicted over the last "
+                     "{} steps.",
+                     module_name(static_cast<Module>(m)), module.drift_ratio, kDriftSteps)});
+  }
+}
+
+void OnlineModel::log_all(const Messages& messages) const {
+  for (const Message& message : messages) log(log_, message.level, message.text);
+}
+
 Result<StepPlan> OnlineModel::plan(const std::function<Result<StepPlan>(const CostModel&)>& plan) {
+  Messages messages;
+  std::unique_ptr<CostModel> model;
+  std::uint32_t generation = 0;
+  {
+    const MutexLock lock(model_mutex_);
+    observe_reported(messages);
+    model_->update();
+    describe_drift(messages);
+    before_plan_ = progress_of_model();
+    generation = generation_;
+    model = std::move(model_);
+  }
+  log_all(messages);
+  Result<StepPlan> planned = plan(*model);
+  if (planned) planned->profile = generation;
   const MutexLock lock(model_mutex_);
-  observe_reported();
-  model_.update();
-  Result<StepPlan> planned = plan(model_);
-  if (planned) planned->profile = generation_;
+  model_ = std::move(model);
   return planned;
 }
 
 void OnlineModel::begin_job() {
-  const MutexLock lock(model_mutex_);
-  observe_reported();
-  model_.begin_job();
-  generation_ += 1;
+  Messages messages;
+  {
+    const MutexLock lock(model_mutex_);
+    observe_reported(messages);
+    model_->begin_job();
+    generation_ += 1;
+  }
+  log_all(messages);
 }
 
 Status OnlineModel::adopt(std::string profile) {
   ISOCOST_ASSIGN(const CostProfile parsed, CostProfile::parse(profile));
-  const MutexLock lock(model_mutex_);
-  replace(CostModel(parsed, options_), std::move(profile));
-  profiles_ += 1;
+  Messages messages;
+  {
+    const MutexLock lock(model_mutex_);
+    replace(CostModel(parsed, options_), std::move(profile), messages);
+    profiles_ += 1;
+  }
+  log_all(messages);
   return {};
 }
 
-void OnlineModel::replace(CostModel model, std::string profile) {
-  observe_reported();
-  measured_before_ += model_.measurements();
-  rejected_before_ += model_.rejected();
-  model_ = std::move(model);
+void OnlineModel::replace(CostModel model, std::string profile, Messages& messages) {
+  observe_reported(messages);
+  measured_before_ += model_->measurements();
+  rejected_before_ += model_->rejected();
+  *model_ = std::move(model);
   adopted_ = std::move(profile);
   generation_ += 1;
+  drifts_logged_ = {};
 }
 
 OnlineModel::Progress OnlineModel::progress() {
-  const MutexLock lock(model_mutex_);
-  observe_reported();
-  return {.correction = model_.correction(),
-          .mape = model_.mape(),
-          .measurements = measured_before_ + model_.measurements(),
-          .rejected = rejected_before_ + model_.rejected(),
+  Messages messages;
+  Progress progress;
+  {
+    const MutexLock lock(model_mutex_);
+    if (model_ == nullptr) return before_plan_;
+    observe_reported(messages);
+    progress = progress_of_model();
+  }
+  log_all(messages);
+  return progress;
+}
+
+OnlineModel::Progress OnlineModel::progress_of_model() const {
+  return {.correction = model_->correction(),
+          .mape = model_->mape(),
+          .measurements = measurements(),
+          .rejected = rejected_before_ + model_->rejected(),
           .profiles = profiles_};
 }
 
-bool OnlineModel::untaught() {
-  const MutexLock lock(model_mutex_);
-  return measured_before_ + model_.measurements() == 0;
+std::int64_t OnlineModel::measurements() const { return measured_before_ + model_->measurements(); }
+
+bool OnlineModel::has_measurements() {
+  Messages messages;
+  bool any = false;
+  {
+    const MutexLock lock(model_mutex_);
+    observe_reported(messages);
+    any = measurements() > 0;
+  }
+  log_all(messages);
+  return any;
 }
 
-// The magic; the profile that the node was started with, as 16 hexadecimal digits; the adopted
-// one's JSON, which may be empty; a zero; CostModel's state.
+// The format; the starting profile's fingerprint as 16 hexadecimal digits; the adopted profile's
+// JSON, which may be empty; a zero byte; CostModel's state.
 std::string OnlineModel::save_state() {
   const MutexLock lock(model_mutex_);
-  if (!restored_ && measured_before_ + model_.measurements() == 0) return {};
-  return std::string(kMagic) + started_from_ + adopted_ + '\0' + model_.save_state();
+  if (!restored_ && measurements() == 0) return {};
+  return std::string(kFormat) + profile_identifier_ + adopted_ + '\0' + model_->save_state();
 }
 
 Status OnlineModel::restore_state(std::string_view state) {
-  if (!state.starts_with(kMagic)) return Error(ErrorCode::kCorrupt, "it is no saved state");
-  state.remove_prefix(kMagic.size());
-  if (!state.starts_with(started_from_)) {
-    return Error(ErrorCode::kInvalidArgument, "it was learned by another profile");
+  if (!state.starts_with(kFormat)) {
+    if (state.starts_with(kFormatName) || state.starts_with("isocost learned ")) {
+      return Error(ErrorCode::kUnsupported, "it is a cost model state of another version");
+    }
+    return Error(ErrorCode::kCorrupt, "it is not a cost model state");
   }
-  state.remove_prefix(started_from_.size());
+  state.remove_prefix(kFormat.size());
+  if (!state.starts_with(profile_identifier_)) {
+    return Error(ErrorCode::kInvalidArgument, "it belongs to another model profile");
+  }
+  state.remove_prefix(profile_identifier_.size());
   const std::size_t end = state.find('\0');
-  if (end == std::string_view::npos) return Error(ErrorCode::kCorrupt, "it is cut short");
+  if (end == std::string_view::npos) return Error(ErrorCode::kCorrupt, "its end is missing");
   std::string adopted(state.substr(0, end));
   CostProfile profile = profile_;
   if (!adopted.empty()) {
@@ -120,9 +186,13 @@ Status OnlineModel::restore_state(std::string_view state) {
   }
   CostModel model(std::move(profile), options_);
   ISOCOST_TRY(model.restore_state(state.substr(end + 1)));
-  const MutexLock lock(model_mutex_);
-  replace(std::move(model), std::move(adopted));
-  restored_ = true;
+  Messages messages;
+  {
+    const MutexLock lock(model_mutex_);
+    replace(std::move(model), std::move(adopted), messages);
+    restored_ = true;
+  }
+  log_all(messages);
   return {};
 }
 

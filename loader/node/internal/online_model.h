@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,68 +16,95 @@
 
 namespace isocost {
 
-/// The cost model of a running node. Measurements come from a thread that must never wait; they are
-/// learned from when the next step is planned. Internally synchronised.
+/// The cost model of a running node. Trainers' measurements are queued by a thread that must not
+/// wait, and the model learns from them when the next step is planned. `report` and `progress` may
+/// be called from any thread, and never wait for a plan. The other functions belong to one thread
+/// at a time, the planning thread while there is one.
 class OnlineModel {
  public:
   OnlineModel(const CostProfile& profile, CostModel::Options options, LogSink log);
 
-  /// Takes a measurement down, with the step that its shape is a view into. False where a flood of
-  /// them waits already: it is dropped. Never waits for the model. One of a step that was planned
-  /// by a profile before the last `adopt` says nothing about this one, and is let go.
-  bool report(const Measurement& measurement, std::shared_ptr<const SealedStep> step);
+  /// Queues a measurement, with the step that its shape is a view into. Returns false, and drops
+  /// it, where too many are queued already. A measurement of a step that was planned before the
+  /// last `adopt`, `restore_state` or `begin_job` does not apply to the present model and is
+  /// ignored.
+  bool report(const Measurement& measurement, std::shared_ptr<const SealedStep> step)
+      ISOCOST_EXCLUDES(queue_mutex_);
 
-  /// Learns from what was reported, then plans with what it knows now.
-  Result<StepPlan> plan(const std::function<Result<StepPlan>(const CostModel&)>& plan);
+  /// Learns from what was reported, then calls `plan` with the model, without a lock. Logs refused
+  /// measurements and model drift.
+  Result<StepPlan> plan(const std::function<Result<StepPlan>(const CostModel&)>& plan)
+      ISOCOST_EXCLUDES(model_mutex_);
 
-  /// See CostModel. What comes of steps that were planned before is let go.
-  void begin_job();
+  /// See CostModel.
+  void begin_job() ISOCOST_EXCLUDES(model_mutex_);
 
-  /// Goes on from another profile (JSON), with nothing learned. Errors: those of
-  /// CostProfile::parse; the model is as before then.
-  Status adopt(std::string profile);
+  /// Goes on from another model profile (JSON), with nothing learned. Errors: those of
+  /// CostProfile::parse; the model is unchanged then.
+  Status adopt(std::string profile) ISOCOST_EXCLUDES(model_mutex_);
 
-  /// What was learned so far, everything reported included.
   struct Progress {
     CorrectionStatus correction;
     ModuleSeconds mape{};  ///< NaN where nothing was measured.
     std::int64_t measurements = 0;
     std::int64_t rejected = 0;
-    std::uint32_t profiles = 0;  ///< Adopted.
+    std::uint32_t profiles = 0;  ///< Model profiles adopted.
   };
-  Progress progress();
+  /// What was learned so far. While a step is being planned: up to its start. Otherwise it learns
+  /// from everything reported first.
+  Progress progress() ISOCOST_EXCLUDES(model_mutex_);
 
-  /// Nothing was measured here: what others learned is news.
-  bool untaught();
-  /// CostModel's state, and the profile that it rests on where one was adopted; at most
+  /// Whether this node has measured anything itself. Learns from everything reported first.
+  bool has_measurements() ISOCOST_EXCLUDES(model_mutex_);
+  /// CostModel's state, and the model profile that it rests on where one was adopted; at most
   /// kMaxCostModelStateBytes. Empty where nothing was measured or restored.
-  std::string save_state();
-  /// Errors: those of CostModel, and of the profile; the model is as before then.
-  Status restore_state(std::string_view state);
+  std::string save_state() ISOCOST_EXCLUDES(model_mutex_);
+  /// Goes on from a saved state. Errors: kInvalidArgument for the state of another model profile;
+  /// kUnsupported for a state of another version; those of CostModel and CostProfile::parse. The
+  /// model is unchanged then.
+  Status restore_state(std::string_view state) ISOCOST_EXCLUDES(model_mutex_);
 
  private:
   struct Observation {
     Measurement measurement;
     std::shared_ptr<const SealedStep> step;
   };
-  // With model_mutex_ held:
-  void observe_reported();
-  void replace(CostModel model, std::string profile);
+  struct Message {
+    LogLevel level;
+    std::string text;
+  };
+  using Messages = std::vector<Message>;  // logged after the lock is released
+
+  void observe_reported(Messages& messages) ISOCOST_REQUIRES(model_mutex_);
+  void describe_drift(Messages& messages) ISOCOST_REQUIRES(model_mutex_);
+  void replace(CostModel model, std::string profile, Messages& messages)
+      ISOCOST_REQUIRES(model_mutex_);
+  std::int64_t measurements() const ISOCOST_REQUIRES(model_mutex_);
+  Progress progress_of_model() const ISOCOST_REQUIRES(model_mutex_);
+  void log_all(const Messages& messages) const;
 
   const CostModel::Options options_;
   const LogSink log_;
-  const CostProfile profile_;       // that it starts from
-  const std::string started_from_;  // its fingerprint
-  Mutex model_mutex_;  // guards model_ to rejected_before_; taken before reported_mutex_
-  CostModel model_;
-  std::string adopted_;  // JSON of the profile in use; empty: the one that it started from
-  bool restored_ = false;
-  std::uint32_t profiles_ = 0;
-  std::uint32_t generation_ = 0;      // of models and jobs: steps of another are let go
-  std::int64_t measured_before_ = 0;  // by models before this one
-  std::int64_t rejected_before_ = 0;
-  Mutex reported_mutex_;  // guards reported_, and is held for moments only
-  std::vector<Observation> reported_;
+  const CostProfile profile_;             // the starting profile
+  const std::string profile_identifier_;  // its fingerprint
+
+  Mutex model_mutex_;  // taken before queue_mutex_
+  // Null while `plan` has it.
+  std::unique_ptr<CostModel> model_ ISOCOST_GUARDED_BY(model_mutex_);
+  Progress before_plan_ ISOCOST_GUARDED_BY(model_mutex_);  // of the plan that has the model
+  // JSON of the profile in use; empty: the starting profile.
+  std::string adopted_ ISOCOST_GUARDED_BY(model_mutex_);
+  bool restored_ ISOCOST_GUARDED_BY(model_mutex_) = false;
+  std::uint32_t profiles_ ISOCOST_GUARDED_BY(model_mutex_) = 0;
+  // Of models and jobs: measurements of steps of an earlier generation are ignored.
+  std::uint32_t generation_ ISOCOST_GUARDED_BY(model_mutex_) = 0;
+  std::array<std::uint64_t, kModules> drifts_logged_ ISOCOST_GUARDED_BY(model_mutex_){};
+  // By the models before this one.
+  std::int64_t measured_before_ ISOCOST_GUARDED_BY(model_mutex_) = 0;
+  std::int64_t rejected_before_ ISOCOST_GUARDED_BY(model_mutex_) = 0;
+
+  Mutex queue_mutex_;  // held for moments only
+  std::vector<Observation> reported_ ISOCOST_GUARDED_BY(queue_mutex_);
 };
 
 }  // namespace isocost

@@ -6,48 +6,51 @@
 namespace isocost {
 namespace {
 
-// While an answer may be on its way another drift is no reason to ask again: modules change
-// together, and are measured together.
-constexpr std::uint32_t kPatience = 64;  // steps
+// An answer may take this many steps. Another drift meanwhile is no reason to ask again, because
+// all modules are measured together.
+constexpr std::uint32_t kStepsForAnswer = 64;
 
 }  // namespace
 
-void Reprofiling::offer(ProfileReceived came) {
+void Reprofiling::receive(ProfileReceived received) {
   const MutexLock lock(mutex_);
-  offered_ = std::move(came);
+  received_ = std::move(received);
 }
 
-void Reprofiling::take_offered() {
-  std::optional<ProfileReceived> came;
+void Reprofiling::adopt_received() {
+  std::optional<ProfileReceived> received;
   {
     const MutexLock lock(mutex_);
-    came = std::exchange(offered_, std::nullopt);
+    received = std::exchange(received_, std::nullopt);
   }
-  if (!came) return;
-  const std::string from = "rank " + std::to_string(came->rank) + "'s new profile";
-  if (asked_ago_ == 0) {
-    log(log_, LogLevel::kWarning, from + " came unasked; the old one stays");
+  if (!received) return;
+  const std::string name = "model profile of rank " + std::to_string(received->rank);
+  if (steps_since_asked_ == 0) {
+    log(log_, LogLevel::kWarning,
+        name + " ignored: the node did not ask for one, and keeps the present profile");
     return;
   }
-  asked_ago_ = 0;
-  if (const Status adopted = model_.adopt(std::move(came->profile)); !adopted) {
-    log(log_, LogLevel::kWarning, from + ": " + adopted.error().message() + "; the old one stays");
+  steps_since_asked_ = 0;
+  if (const Status adopted = model_.adopt(std::move(received->profile)); !adopted) {
+    log(log_, LogLevel::kWarning,
+        name + ": " + adopted.error().message() + "; the node keeps the present profile");
     return;
   }
-  drifts_ = 0;  // the new model counts anew
-  log(log_, LogLevel::kInfo, from + " is in use; what was learned on the old one is forgotten");
+  drifts_asked_ = 0;  // the new model counts its drifts from 0
+  log(log_, LogLevel::kInfo,
+      name + " adopted: the node plans with it, and correction starts from it");
 }
 
-bool Reprofiling::ask() {
+bool Reprofiling::should_ask() {
   if (!allowed_) return false;
-  const bool is_awaited = asked_ago_ > 0 && asked_ago_ < kPatience;
-  if (asked_ago_ > 0) ++asked_ago_;
-  if (is_awaited) return false;
+  const bool answer_expected = steps_since_asked_ > 0 && steps_since_asked_ < kStepsForAnswer;
+  if (steps_since_asked_ > 0) ++steps_since_asked_;
+  if (answer_expected) return false;
   const std::uint64_t drifts = model_.progress().correction.drifts;
-  if (drifts <= drifts_) return false;
-  drifts_ = drifts;
-  asked_ago_ = 1;
-  log(log_, LogLevel::kInfo, "the model has changed: rank 0 is asked to measure its profile again");
+  if (drifts <= drifts_asked_) return false;
+  drifts_asked_ = drifts;
+  steps_since_asked_ = 1;
+  log(log_, LogLevel::kInfo, "asking rank 0 to measure a new model profile");
   return true;
 }
 

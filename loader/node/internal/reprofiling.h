@@ -11,29 +11,31 @@
 
 namespace isocost {
 
-/// Has the profile measured again where correction finds the model changed: asks once a drift, and
-/// goes on from what a trainer sends. `offer` from any thread, the rest from the planning one.
+/// Has a trainer measure a new model profile after model drift: asks once for each drift, and
+/// adopts the profile that the trainer sends. `receive` may be called from any thread; the other
+/// functions belong to the planning thread.
 class Reprofiling {
  public:
-  /// `model` must outlive it.
+  /// `model` must outlive it. With `allowed` false it never asks.
   Reprofiling(bool allowed, OnlineModel& model, LogSink sink)
       : allowed_(allowed), model_(model), log_(std::move(sink)) {}
 
-  void offer(ProfileReceived came);
-  /// Adopts what was offered. A profile that nobody asked for, or that cannot be read, is named in
-  /// the log.
-  void take_offered();
-  /// Whether the step that has just been planned is to ask for a profile.
-  bool ask();
+  /// Stores a profile until `adopt_received`.
+  void receive(ProfileReceived received) ISOCOST_EXCLUDES(mutex_);
+  /// Adopts what was received. A profile that nobody asked for, or that cannot be read, is logged
+  /// and ignored.
+  void adopt_received() ISOCOST_EXCLUDES(mutex_);
+  /// Whether the step that has just been planned asks its first rank for a profile.
+  bool should_ask();
 
  private:
   const bool allowed_;
   OnlineModel& model_;
   const LogSink log_;
-  std::uint64_t drifts_ = 0;     // up to which was asked
-  std::uint32_t asked_ago_ = 0;  // steps; 0: no answer is awaited
-  Mutex mutex_;                  // guards offered_
-  std::optional<ProfileReceived> offered_;
+  std::uint64_t drifts_asked_ = 0;       // asked for every drift up to this one
+  std::uint32_t steps_since_asked_ = 0;  // 0: no answer is expected
+  Mutex mutex_;
+  std::optional<ProfileReceived> received_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost

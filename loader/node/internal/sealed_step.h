@@ -15,15 +15,15 @@
 
 namespace isocost {
 
-/// A decoded sample on its way out: its tensors, and the memory granted for them, which is given
-/// back when the last reader lets go.
+/// A decoded sample: its tensors, and the memory granted for them, which is returned when the last
+/// reference is gone.
 struct DecodedSample {
   MemoryBudget::Grant grant;
   std::vector<NamedTensor> tensors;
 };
 
-/// One sample of a sealed step. Its tensors are kept where memory allowed; else they are decoded
-/// once more when their turn comes.
+/// One sample of a sealed step. Its tensors are kept if memory allowed; otherwise the sample is
+/// decoded again when it is sent.
 struct SampleSlot {
   SampleId id = 0;
   Load load;
@@ -33,26 +33,25 @@ struct SampleSlot {
   std::vector<SamplePart> parts;  ///< What the recipe makes of each part.
   std::vector<TensorSpec> specs;  ///< Names, dtypes and shapes of its tensors.
   std::shared_ptr<const DecodedSample> decoded;
-  std::uint32_t readers = 0;  ///< Receivers that it was not sent to yet; then it is let go.
+  std::uint32_t readers = 0;  ///< Times that it is still to be sent; then it is released.
 };
 
-/// A global batch whose samples have all been decoded once, so that what is bad is known and the
-/// count of label tokens is exact, and which is therefore planned. The plan is immutable;
-/// `slots[i].decoded` and `readers` belong to the delivering thread.
+/// A planned global batch. All of its samples were decoded once before planning, so bad ones are
+/// left out and the count of label tokens is exact. The plan is immutable; `slots[i].decoded` and
+/// `readers` belong to the delivering thread.
 struct SealedStep {
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;
   std::vector<SampleSlot> slots;
   StepPlan plan;
-  double plan_seconds = 0;      ///< That it took.
-  bool profile_wanted = false;  ///< The first rank is asked to measure its profile again.
-  std::string
-      cost_model_state;  ///< Of the cost model, for saved states; empty: not with this step.
+  double plan_seconds = 0;       ///< Spent on planning.
+  bool profile_wanted = false;   ///< Asks the first rank to measure a new model profile.
+  std::string cost_model_state;  ///< For trainers' saved states; empty: not with this step.
 
   Position last_position(std::size_t receiver) const {
     return {epoch, step, plan.microbatches_of(receiver) - 1};
   }
-  /// Each microbatch that holds a sample is a reader of it, for each receiver of the microbatch.
+  /// Sets every slot's `readers`: each receiver of each microbatch that holds the sample.
   void count_readers();
 };
 

@@ -43,7 +43,7 @@ Result<std::unique_ptr<ByteSource>> read_into(std::string& text, const ByteSourc
   return std::make_unique<MemoryByteSource>(bytes.first(read));
 }
 
-// A pool's block may be an eighth larger than what was asked of it.
+// A pool's block may be an eighth larger than what was asked for.
 std::int64_t held_bytes(std::int64_t tensor_bytes) { return tensor_bytes + tensor_bytes / 8; }
 
 }  // namespace
@@ -63,66 +63,68 @@ Result<std::vector<SampleSlot>> StepDecoder::decode_step(std::span<const SampleI
     }
     ISOCOST_TRY(context_.bad->add(*attempt.bad));
     if (policy_ != BadSamplePolicy::kReplace) continue;
-    ISOCOST_ASSIGN(auto stand_in, replacement(attempt.slot.id, taken, stop));
-    if (!stand_in) continue;
-    taken.push_back(stand_in->id);
-    good.push_back(std::move(*stand_in));
+    ISOCOST_ASSIGN(auto another, replacement(attempt.slot.id, taken, stop));
+    if (!another) continue;
+    taken.push_back(another->id);
+    good.push_back(std::move(*another));
     ++replaced_;
   }
   return good;
 }
 
 Status StepDecoder::run(std::span<Attempt> attempts, const std::stop_token& stop) {
-  std::latch open(static_cast<std::ptrdiff_t>(attempts.size()));
+  std::latch done(static_cast<std::ptrdiff_t>(attempts.size()));
   Status status;
   for (std::size_t i = 0; i < attempts.size(); ++i) {
     if (i + 1 < attempts.size()) context_.dataset->read_ahead(attempts[i + 1].slot.id);
     Attempt& attempt = attempts[i];
-    attempt.bad = refuse(attempt.slot.id, attempt.slot);
+    attempt.bad = check_shape(attempt.slot);
     if (!attempt.bad && status) status = apply_hook(attempt.slot);
-    if (!attempt.bad && status) attempt.bad = refuse_for_layout(attempt.slot);
+    if (!attempt.bad && status) attempt.bad = check_layout(attempt.slot);
     if (attempt.bad || !status) {
-      open.count_down();
+      done.count_down();
       continue;
     }
     auto grant = admit(attempt.slot.id, stop);
     if (!grant) {
       status = std::move(grant).error();
-      open.count_down();
+      done.count_down();
       continue;
     }
     auto shared = std::make_shared<MemoryBudget::Grant>(*std::move(grant));
-    context_.executor->submit([this, &attempt, &open, shared] {
+    context_.executor->submit([this, &attempt, &done, shared] {
       finish(attempt, std::move(*shared));
-      open.count_down();
+      done.count_down();
     });
   }
-  open.wait();  // tasks always end: they wait for nothing
+  done.wait();  // tasks always end: they wait for nothing
   return status;
 }
 
-// What the shape alone rules out; fills in the load otherwise.
-std::optional<BadSample> StepDecoder::refuse(SampleId id, SampleSlot& slot) const {
-  const Dataset& dataset = *context_.dataset;
-  const SampleShape shape = dataset.shape(id);
-  BadSample bad{std::string(dataset.shard(id)), std::string(dataset.key(id)), "", ""};
+BadSample StepDecoder::bad_sample(SampleId id, std::string reason) const {
+  return {std::string(context_.dataset->shard(id)), std::string(context_.dataset->key(id)), "",
+          std::move(reason)};
+}
+
+// Finds samples whose shape alone rules them out; fills in what the shape tells of the others.
+std::optional<BadSample> StepDecoder::check_shape(SampleSlot& slot) const {
+  const SampleShape shape = context_.dataset->shape(slot.id);
   auto load = context_.recipe->load(shape);
   auto parts = context_.recipe->parts(shape);
   auto needed = decoding_bytes(*context_.recipe, shape, context_.budget->limit());
-  if (!load || !parts || !needed) {
-    const Error& error = !load ? load.error() : !parts ? parts.error() : needed.error();
-    bad.reason = error.message();
-    return bad;
-  }
+  if (!load) return bad_sample(slot.id, load.error().message());
+  if (!parts) return bad_sample(slot.id, parts.error().message());
+  if (!needed) return bad_sample(slot.id, needed.error().message());
   if (microbatch_bytes_ > 0 && load->tensor_bytes > microbatch_bytes_) {
-    bad.reason = "its tensors hold " + std::to_string(load->tensor_bytes) +
-                 " bytes, a microbatch may hold " + std::to_string(microbatch_bytes_) +
-                 ": raise --microbatch-memory";
-    return bad;
+    return bad_sample(slot.id, "its tensors hold " + std::to_string(load->tensor_bytes) +
+                                   " bytes, and microbatch_memory allows " +
+                                   std::to_string(microbatch_bytes_) +
+                                   " in a microbatch: raise it");
   }
   slot.load = *load;
   slot.weight = shape.weight;
-  slot.key = bad.shard + "/" + bad.key;
+  slot.key = std::string(context_.dataset->shard(slot.id)) + "/" +
+             std::string(context_.dataset->key(slot.id));
   slot.parts = *std::move(parts);
   return std::nullopt;
 }
@@ -133,13 +135,12 @@ Status StepDecoder::apply_hook(SampleSlot& slot) const {
   return {};
 }
 
-// A sample that no stage could hold, however it is planned.
-std::optional<BadSample> StepDecoder::refuse_for_layout(const SampleSlot& slot) const {
+// Finds samples that a pipeline stage could not hold, whatever the plan.
+std::optional<BadSample> StepDecoder::check_layout(const SampleSlot& slot) const {
   if (context_.layout == nullptr) return std::nullopt;
   auto reason = context_.layout->beyond_memory(slot.load);
   if (!reason) return std::nullopt;
-  return BadSample{std::string(context_.dataset->shard(slot.id)),
-                   std::string(context_.dataset->key(slot.id)), "", *std::move(reason)};
+  return bad_sample(slot.id, *std::move(reason));
 }
 
 Result<MemoryBudget::Grant> StepDecoder::admit(SampleId id, const std::stop_token& stop) const {
@@ -150,7 +151,6 @@ Result<MemoryBudget::Grant> StepDecoder::admit(SampleId id, const std::stop_toke
 
 tl::expected<StepDecoder::Prepared, BadSample> StepDecoder::prepare(SampleId id) const {
   const Dataset& dataset = *context_.dataset;
-  BadSample bad{std::string(dataset.shard(id)), std::string(dataset.key(id)), "", ""};
   const SampleShape shape = dataset.shape(id);
   Prepared prepared;
   std::vector<std::unique_ptr<ByteSource>> sources;
@@ -161,8 +161,8 @@ tl::expected<StepDecoder::Prepared, BadSample> StepDecoder::prepare(SampleId id)
       source = read_into(prepared.json, **source);
     }
     if (!source) {
+      BadSample bad = bad_sample(id, source.error().message());
       bad.part = dataset.part_name(id, i);
-      bad.reason = source.error().message();
       return tl::unexpected(std::move(bad));
     }
     sources.push_back(*std::move(source));
@@ -170,8 +170,8 @@ tl::expected<StepDecoder::Prepared, BadSample> StepDecoder::prepare(SampleId id)
   }
   auto tensors = context_.recipe->tensors(parts, *context_.pool);
   if (!tensors) {
+    BadSample bad = bad_sample(id, tensors.error().error.message());
     bad.part = dataset.part_name(id, tensors.error().part);
-    bad.reason = tensors.error().error.message();
     return tl::unexpected(std::move(bad));
   }
   prepared.tensors = *std::move(tensors);
@@ -201,10 +201,10 @@ void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant) {
   }
   attempt.slot.json = std::move(prepared->json);
   attempt.slot.specs = specs_of(prepared->tensors);
-  attempt.slot.decoded = keep_if_room(hold(std::move(prepared->tensors), std::move(grant)));
+  attempt.slot.decoded = hold_if_room(hold(std::move(prepared->tensors), std::move(grant)));
 }
 
-std::shared_ptr<const DecodedSample> StepDecoder::keep_if_room(
+std::shared_ptr<const DecodedSample> StepDecoder::hold_if_room(
     std::shared_ptr<const DecodedSample> decoded) {
   const std::int64_t bytes = decoded->grant.bytes();
   auto waiting = waiting_;

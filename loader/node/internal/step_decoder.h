@@ -23,11 +23,11 @@
 
 namespace isocost {
 
-/// Decodes the samples of a global batch on the workers, and finds out which are bad. All memory
-/// goes through the budget: half of it may hold decoded samples that wait to be sent, the other
-/// half is always free for decoding, so that neither can starve the other; a sample that decoded
-/// but found no room to wait is decoded once more when it is sent. Single-thread, but `decode` may
-/// be called from any.
+/// Decodes the samples of a global batch on the workers, and finds out which are bad. Memory stays
+/// within the budget. Decoded samples that wait to be sent may hold half of it, and the other half
+/// is always free for decoding, so neither can starve the other. A decoded sample that does not fit
+/// into its half is released, and decoded again when it is sent. `decode_step` belongs to one
+/// thread; the other functions may be called from any.
 class StepDecoder {
  public:
   struct Context {
@@ -37,7 +37,7 @@ class StepDecoder {
     MemoryBudget* budget;
     BufferPool* pool;
     BadSampleList* bad;
-    LoadHook load_hook;                    ///< Empty: the recipe's loads stand.
+    LoadHook load_hook;                    ///< Empty: the recipe's loads are used.
     const ServedLayout* layout = nullptr;  ///< Whose stages must hold each sample; null: none.
   };
   StepDecoder(const Context& context, const NodeOptions& options)
@@ -46,13 +46,13 @@ class StepDecoder {
         seed_(options.plan.seed),
         microbatch_bytes_(options.plan.microbatch_memory) {}
 
-  /// The good samples of `ids` in their order, each decoded once. With the policy `replace`,
-  /// another sample of the data set, the same in every run, stands in for a bad one. Errors: what
-  /// BadSampleList::add refuses with; kCancelled.
+  /// Returns the good samples of `ids` in their order, each decoded once. With the policy `replace`
+  /// another sample of the data set, the same in every run, takes a bad one's place. Blocks until
+  /// all are decoded. Errors: those of BadSampleList::add and of the load hook; kCancelled.
   Result<std::vector<SampleSlot>> decode_step(std::span<const SampleId> ids,
                                               const std::stop_token& stop);
 
-  /// Waits for the memory that decoding this sample takes. Errors: kCancelled.
+  /// Blocks until the memory that decoding this sample takes is granted. Errors: kCancelled.
   Result<MemoryBudget::Grant> admit(SampleId id, const std::stop_token& stop) const;
 
   /// Decodes on the calling thread, within a grant from `admit`; the grant shrinks to what the
@@ -60,11 +60,12 @@ class StepDecoder {
   tl::expected<std::shared_ptr<const DecodedSample>, BadSample> decode(
       SampleId id, MemoryBudget::Grant grant) const;
 
+  /// Bad samples replaced so far.
   std::uint64_t replaced() const { return replaced_; }
-  /// What is now kept for samples that wait to be sent, bytes as granted. From any thread.
+  /// Samples that are kept until they are sent, and the bytes granted for them.
   std::int64_t waiting_bytes() const { return waiting_->bytes; }
   std::int64_t waiting_samples() const { return waiting_->samples; }
-  /// Tensor bytes of all samples decoded so far, those decoded again each time. From any thread.
+  /// Tensor bytes of all samples decoded so far; a sample decoded again counts again.
   std::int64_t decoded_bytes() const { return decoded_bytes_; }
 
  private:
@@ -80,9 +81,10 @@ class StepDecoder {
     std::vector<NamedTensor> tensors;
     std::string json;  // see SampleEntry
   };
-  std::optional<BadSample> refuse(SampleId id, SampleSlot& slot) const;
+  std::optional<BadSample> check_shape(SampleSlot& slot) const;
   Status apply_hook(SampleSlot& slot) const;
-  std::optional<BadSample> refuse_for_layout(const SampleSlot& slot) const;
+  std::optional<BadSample> check_layout(const SampleSlot& slot) const;
+  BadSample bad_sample(SampleId id, std::string reason) const;
   Status run(std::span<Attempt> attempts, const std::stop_token& stop);
   tl::expected<Prepared, BadSample> prepare(SampleId id) const;
   std::shared_ptr<const DecodedSample> hold(std::vector<NamedTensor> tensors,
@@ -90,13 +92,13 @@ class StepDecoder {
   void finish(Attempt& attempt, MemoryBudget::Grant grant);
   Result<std::optional<SampleSlot>> replacement(SampleId bad, std::span<const SampleId> taken,
                                                 const std::stop_token& stop);
-  std::shared_ptr<const DecodedSample> keep_if_room(std::shared_ptr<const DecodedSample> decoded);
+  std::shared_ptr<const DecodedSample> hold_if_room(std::shared_ptr<const DecodedSample> decoded);
 
   const Context context_;
   const BadSamplePolicy policy_;
   const std::uint64_t seed_;
   const std::int64_t microbatch_bytes_;
-  // Shared with the samples it counts, which may outlive this object in a socket's queue.
+  // Shared with the samples that it counts, which may outlive this object in a socket's queue.
   std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
   mutable std::atomic<std::int64_t> decoded_bytes_ = 0;
   std::atomic<std::uint64_t> replaced_ = 0;

@@ -1,52 +1,57 @@
 #include "loader/node/internal/step_source.h"
 
-#include <chrono>
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "loader/node/internal/correction_file.h"
 #include "loader/plan/planner.h"
 
 namespace isocost {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr std::uint64_t kStepsBetweenSaves = 8;  // of what correction learned
+constexpr std::uint64_t kStepsBetweenSaves = 8;  // of the cost model's state
 
 }  // namespace
 
 StepSource::StepSource(const NodeParts& parts)
     : parts_(parts),
+      plan_options_(parts.options.plan),
       composer_({&parts.cursor, parts.dataset.get(), &parts.recipe, parts.layout.get()},
                 parts.options.plan, parts.profile),
       fingerprint_(composer_.fingerprint()),
       model_(*parts.model),
       reprofiling_(parts.options.plan.reprofile, model_, parts.log) {}
 
-void StepSource::offer(std::string cost_model_state) {
+void StepSource::receive_state(std::string cost_model_state) {
   if (cost_model_state.empty() || !parts_.options.plan.correct) return;
   const MutexLock lock(mutex_);
-  offered_ = std::move(cost_model_state);
+  received_ = std::move(cost_model_state);
 }
 
-void StepSource::take_offered() {
+void StepSource::restore_received() {
   std::string cost_model_state;
   {
     const MutexLock lock(mutex_);
-    cost_model_state.swap(offered_);
+    cost_model_state.swap(received_);
   }
-  // Each rank of a job brings the same.
-  if (cost_model_state.empty() || cost_model_state == taken_ || !model_.untaught()) return;
-  taken_ = cost_model_state;
+  // Each rank of a job brings the same state.
+  if (cost_model_state.empty() || cost_model_state == restored_) return;
+  if (model_.has_measurements()) return;
+  restored_ = cost_model_state;
   const Status restored = model_.restore_state(cost_model_state);
   if (restored) return;
   const bool of_another = restored.error().code() == ErrorCode::kInvalidArgument;
   log(parts_.log, LogLevel::kWarning,
-      "what the saved state holds of the cost model " +
-          (of_another ? std::string("belongs to another profile")
+      "the cost model's part of the saved state " +
+          (of_another ? std::string("belongs to another model profile")
                       : "cannot be read (" + restored.error().message() + ")") +
-          "; learning starts anew");
+          ": it is ignored, and correction starts without it");
+}
+
+void StepSource::begin_job(std::int64_t ranks) {
+  if (parts_.layout == nullptr) plan_options_.ranks = ranks;
+  model_.begin_job();
 }
 
 Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
@@ -63,29 +68,29 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
     input.weights.push_back(slot.weight);
     input.ids.push_back(slot.id);
   }
-  take_offered();
-  reprofiling_.take_offered();
-  const auto started = Clock::now();
+  restore_received();
+  reprofiling_.adopt_received();
+  const MonotonicTime started = parts_.clock();
   ISOCOST_ASSIGN(sealed->plan, model_.plan([&](const CostModel& model) {
-    return plan_step(input, model, request.options.plan, parts_.layout.get());
+    return plan_step(input, model, plan_options_, parts_.layout.get());
   }));
   sealed->count_readers();
-  sealed->plan_seconds = std::chrono::duration<double>(Clock::now() - started).count();
-  sealed->profile_wanted = reprofiling_.ask();
-  if (++sealed_ % kStepsBetweenSaves == 0 && parts_.options.plan.correct) {
-    keep();
+  sealed->plan_seconds = seconds_between(started, parts_.clock());
+  sealed->profile_wanted = reprofiling_.should_ask();
+  if (++steps_sealed_ % kStepsBetweenSaves == 0 && parts_.options.plan.correct) {
+    save_correction();
     sealed->cost_model_state = model_.save_state();
   }
   return sealed;
 }
 
-// A full disk is no reason to end training: what was learned is learned again.
-void StepSource::keep() {
+// A full disk does not end training: the state can be learned again.
+void StepSource::save_correction() {
   if (!parts_.options.plan.correct) return;
-  const Status saved = save_correction(model_, parts_.options.plan.correction_file);
+  const Status saved = isocost::save_correction(model_, parts_.options.plan.correction_file);
   if (saved) return;
   log(parts_.log, LogLevel::kWarning,
-      "correction_file: " + saved.error().message() + "; training goes on without it");
+      "correction_file: " + saved.error().message() + "; training goes on without saving it");
 }
 
 bool StepSource::continues(std::uint64_t other, std::uint64_t step) const {

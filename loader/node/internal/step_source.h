@@ -13,64 +13,61 @@
 #include "loader/node/internal/reprofiling.h"
 #include "loader/node/internal/sealed_step.h"
 #include "loader/node/internal/step_decoder.h"
-#include "loader/node/node_options.h"
 #include "loader/plan/batch_composer.h"
+#include "loader/plan/plan_options.h"
 
 namespace isocost {
 
-/// Where a node's steps come from: names a batch, has it decoded, plans it with what the cost model
-/// knows by then, and keeps what that has learned. Of one thread, the planning one, but for what is
-/// said otherwise.
+/// Makes a node's steps: names a batch, has it decoded, plans it with what the cost model knows by
+/// then, and saves what the model has learned. Belongs to the planning thread, except where a
+/// function says otherwise.
 class StepSource {
  public:
   /// `parts` must outlive it.
   explicit StepSource(const NodeParts& parts);
 
-  /// What a client's saved state brings (StartPoint::learned) is where the next step goes on from,
-  /// unless this node has measured something by then: that is newer. What cannot be used is named
-  /// in the log. From any thread.
-  void offer(std::string cost_model_state);
+  /// Stores the cost model's state that a client brings from a saved state. The next step is
+  /// planned with it, unless this node has measured something by then, which is newer. A state that
+  /// cannot be used is logged. From any thread.
+  void receive_state(std::string cost_model_state) ISOCOST_EXCLUDES(mutex_);
+  /// Stores a model profile that a trainer has measured. From any thread.
+  void receive_profile(ProfileReceived received) { reprofiling_.receive(std::move(received)); }
 
-  /// The next step is another job's first.
-  void begin_job() { model_.begin_job(); }
+  /// The steps from here on are another job's, of so many data-parallel ranks.
+  void begin_job(std::int64_t ranks);
 
-  /// What is to be sealed, and for whom.
   struct Request {
     std::uint32_t epoch = 0;
     std::uint32_t step = 0;
-    const NodeOptions& options;  ///< With the job's ranks.
     StepDecoder& decoder;
     std::stop_token stop;
   };
-  /// The step, decoded and planned; null where every sample of it was bad, and is listed. Keeps
-  /// what was learned, now and then, in `correction_file` and in the step. Errors: those of
-  /// BatchComposer, StepDecoder and plan_step.
+  /// Returns the step, decoded and planned; null where every sample of it is bad. Every few steps
+  /// the cost model's state is saved in `correction_file` and in the step. Blocks while the samples
+  /// are decoded. Errors: those of BatchComposer, StepDecoder and plan_step.
   Result<std::shared_ptr<SealedStep>> seal(const Request& request);
 
-  /// Writes `correction_file`, if there is one. A file that cannot be written is a warning. While
-  /// no other thread seals.
-  void keep();
+  /// Writes `correction_file`, if there is one. A file that cannot be written is a warning. Not
+  /// while another thread seals.
+  void save_correction();
 
   /// See BatchComposer. From any thread.
   std::uint64_t fingerprint() const { return fingerprint_; }
   bool continues(std::uint64_t other, std::uint64_t step) const;
-  /// Measurements come in, and figures go out, on any thread.
-  OnlineModel& model() { return model_; }
-  /// From any thread: a profile that a trainer has measured again.
-  void offer(ProfileReceived came) { reprofiling_.offer(std::move(came)); }
 
  private:
-  void take_offered();
+  void restore_received();
 
   const NodeParts& parts_;
+  PlanOptions plan_options_;  // with the job's ranks
   BatchComposer composer_;
   const std::uint64_t fingerprint_;
   OnlineModel& model_;
   Reprofiling reprofiling_;
-  std::uint64_t sealed_ = 0;  // steps
-  Mutex mutex_;               // guards offered_
-  std::string offered_;
-  std::string taken_;  // what was taken last of what was offered
+  std::uint64_t steps_sealed_ = 0;
+  std::string restored_;  // the last state that was received and tried
+  Mutex mutex_;
+  std::string received_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost

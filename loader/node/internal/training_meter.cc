@@ -5,6 +5,7 @@
 #include <numeric>
 
 namespace isocost {
+
 RankTotals& TrainingMeter::rank(std::size_t rank) {
   if (rank >= totals_.ranks.size()) totals_.ranks.resize(rank + 1);
   return totals_.ranks[rank];

@@ -12,33 +12,36 @@
 
 namespace isocost {
 
-/// Adds up what is planned, sent and measured, for metrics. Internally synchronised: each call
-/// takes its lock for well under a microsecond, `totals` for a copy.
+/// Sums what is planned, sent and measured, for metrics. Internally synchronised: each call holds
+/// its lock for less than a microsecond, `totals` while it copies.
 class TrainingMeter {
  public:
-  /// The next step's plan.
-  void planned(const StepPlan& plan);
-  void sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch);
+  /// Counts the next step's plan.
+  void planned(const StepPlan& plan) ISOCOST_EXCLUDES(mutex_);
+  /// Counts a microbatch that was sent.
+  void sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch)
+      ISOCOST_EXCLUDES(mutex_);
 
-  /// A rank's report on a microbatch of a step that the node holds. Modules of which nothing was
-  /// planned there, and seconds that are no time (see is_time), count for nothing; a microbatch
-  /// reported again does not complete a step twice.
-  void reported(const StepId& id, std::int32_t rank, const Report& report, const StepPlan& plan);
+  /// Counts a rank's report on a microbatch of a step that the node holds. Modules for which
+  /// nothing was planned there, and seconds outside the range of is_time, are ignored. A second
+  /// report on a microbatch does not complete a step twice.
+  void reported(const StepId& id, std::int32_t rank, const Report& report, const StepPlan& plan)
+      ISOCOST_EXCLUDES(mutex_);
 
-  TrainingTotals totals() const;
+  TrainingTotals totals() const ISOCOST_EXCLUDES(mutex_);
 
  private:
   struct OpenStep {
     explicit OpenStep(const StepPlan& plan) : missing(plan), busy(plan.receivers()) {}
     MissingReports missing;
-    std::vector<double> busy;  // [ranks]
+    std::vector<double> busy;  // [ranks], seconds
   };
-  void close(const OpenStep& step);
-  RankTotals& rank(std::size_t rank);
+  void close(const OpenStep& step) ISOCOST_REQUIRES(mutex_);
+  RankTotals& rank(std::size_t rank) ISOCOST_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  TrainingTotals totals_;
-  OpenSteps<OpenStep> open_;
+  TrainingTotals totals_ ISOCOST_GUARDED_BY(mutex_);
+  OpenSteps<OpenStep> open_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost

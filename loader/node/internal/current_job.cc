@@ -1,0 +1,163 @@
+#include "loader/node/internal/current_job.h"
+
+#include <utility>
+
+namespace isocost {
+namespace {
+
+Error superseded() { return {ErrorCode::kCancelled, "another job has begun"}; }
+Error stopped() { return {ErrorCode::kCancelled, "the node was asked to stop"}; }
+
+JobTerms terms_of(const Job& job) { return {job.id(), job.ranks(), job.start()}; }
+
+}  // namespace
+
+tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& hello,
+                                                                   bool same_client) const {
+  const MutexLock lock(mutex_);
+  const Job* job = job_ ? &*job_ : nullptr;
+  const auto decision = evaluate_join(hello, same_client, job, options_.requirements);
+  if (!decision) return tl::unexpected(decision.error());
+  Evaluation evaluation{*decision, {}};
+  if (*decision == JoinDecision::kJoin) evaluation.job = terms_of(*job_);
+  return evaluation;
+}
+
+tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone) {
+  const MutexLock lock(mutex_);
+  if (job_ && !alone) {
+    const MonotonicTime now = options_.clock();
+    return tl::unexpected(retry_later(hello, *job_, now - job_->disputed_since(now)));
+  }
+  auto job = new_job(hello, job_ ? job_->id() + 1 : 1, options_.requirements);
+  if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
+  job_ = *std::move(job);
+  changed_.notify_all();
+  return terms_of(*job_);
+}
+
+void CurrentJob::join(const ClientJoined& joined) {
+  const MutexLock lock(mutex_);
+  if (job_) job_->join(joined);
+  changed_.notify_all();
+}
+
+void CurrentJob::leave(std::int32_t rank) {
+  const MutexLock lock(mutex_);
+  if (job_) job_->leave(rank);
+  changed_.notify_all();
+}
+
+void CurrentJob::grant(std::int32_t rank, std::uint32_t microbatches) {
+  const MutexLock lock(mutex_);
+  if (has_rank(rank)) job_->queue().grant(rank, microbatches);
+  changed_.notify_all();
+}
+
+void CurrentJob::acknowledge(std::int32_t rank, const Position& position) {
+  const MutexLock lock(mutex_);
+  if (has_rank(rank)) job_->queue().acknowledge(rank, position);
+  changed_.notify_all();
+}
+
+CurrentJob::HeldStep CurrentJob::find(std::int32_t rank, const Position& position) const {
+  const MutexLock lock(mutex_);
+  if (!has_rank(rank)) return {};
+  HeldStep held{job_->id(), job_->queue().find(position)};
+  const auto receiver = static_cast<std::size_t>(rank);
+  const bool planned =
+      held.step != nullptr && position.microbatch < held.step->plan.microbatches_of(receiver);
+  if (!planned) held.step = nullptr;
+  return held;
+}
+
+Result<JobTerms> CurrentJob::wait_for_job(const std::stop_token& stop) {
+  const MutexLock lock(mutex_);
+  const bool begun =
+      changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return job_.has_value(); });
+  if (!begun) return stopped();
+  return terms_of(*job_);
+}
+
+Status CurrentJob::wait_for_room(std::uint64_t job, const std::stop_token& stop) {
+  const MutexLock lock(mutex_);
+  const bool woken = changed_.wait(
+      mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) { return !serves(job) || has_room(); });
+  if (!serves(job)) return superseded();
+  return woken ? Status() : stopped();
+}
+
+Status CurrentJob::push(std::uint64_t job, std::shared_ptr<SealedStep> step) {
+  const MutexLock lock(mutex_);
+  if (!serves(job)) return superseded();
+  job_->queue().push(std::move(step));
+  changed_.notify_all();
+  return {};
+}
+
+Status CurrentJob::push(std::uint64_t job, const EpochEnd& end) {
+  const MutexLock lock(mutex_);
+  if (!serves(job)) return superseded();
+  job_->queue().push(end);
+  changed_.notify_all();
+  return {};
+}
+
+Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanoseconds limit,
+                                          const std::stop_token& stop) {
+  const MutexLock lock(mutex_);
+  std::optional<DeliveryQueue::Delivery> delivery;
+  const bool woken = changed_.wait_for(mutex_, stop, limit, [&]() ISOCOST_REQUIRES(mutex_) {
+    if (failure_ || !serves(job) || job_->queue().finished()) return true;
+    delivery = job_->queue().next();
+    return delivery.has_value();
+  });
+  if (failure_) return *failure_;
+  if (stop.stop_requested()) return stopped();
+  if (!woken) return Next(NothingToSend{});
+  if (!serves(job)) return superseded();
+  if (!delivery) return Next(Finished{});
+  changed_.notify_all();  // less waits to be sent: planning may go on
+  const std::uint64_t session = job_->session(delivery->rank);
+  return Next(Outgoing{*std::move(delivery), session});
+}
+
+std::optional<CurrentJob::BlockedRanks> CurrentJob::blocked_ranks(std::uint64_t job) const {
+  const MutexLock lock(mutex_);
+  if (!serves(job)) return std::nullopt;
+  const DeliveryQueue& queue = job_->queue();
+  const std::optional<std::int32_t> absent = queue.absent_rank();
+  if (!absent || has_room()) return std::nullopt;
+  BlockedRanks blocked{*absent, job_->joined_before(*absent), {}};
+  for (std::int32_t rank = 0; rank < job_->ranks(); ++rank) {
+    if (queue.waits_for_data(rank)) blocked.waiting.push_back({rank, job_->session(rank)});
+  }
+  return blocked;
+}
+
+void CurrentJob::fail(Error error) {
+  const MutexLock lock(mutex_);
+  if (!failure_) failure_ = std::move(error);
+  changed_.notify_all();
+}
+
+bool CurrentJob::wait_until_joined(std::chrono::nanoseconds limit) {
+  const MutexLock lock(mutex_);
+  return changed_.wait_for(
+      mutex_, limit, [this]() ISOCOST_REQUIRES(mutex_) { return !job_ || job_->all_joined(); });
+}
+
+bool CurrentJob::wait_until_left(std::chrono::nanoseconds limit) {
+  const MutexLock lock(mutex_);
+  return changed_.wait_for(mutex_, limit, [this]() ISOCOST_REQUIRES(mutex_) {
+    return !job_ || (job_->all_joined() && job_->all_left());
+  });
+}
+
+CurrentJob::Depth CurrentJob::depth() const {
+  const MutexLock lock(mutex_);
+  if (!job_) return {};
+  return {job_->ranks(), job_->present(), job_->queue().depth()};
+}
+
+}  // namespace isocost

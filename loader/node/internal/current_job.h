@@ -1,0 +1,146 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "loader/metrics/snapshot.h"
+#include "loader/node/internal/admission.h"
+#include "loader/node/internal/delivery_queue.h"
+#include "loader/node/internal/job.h"
+#include "loader/node/internal/sealed_step.h"
+#include "transport/messages.h"
+#include "transport/server.h"
+
+namespace isocost {
+
+/// Which job it is. A plain value.
+struct JobTerms {
+  std::uint64_t id = 0;
+  std::int32_t ranks = 0;
+  StartPoint start;
+};
+
+/// The job that a node serves now, and its delivery queue. The socket's thread admits clients and
+/// passes on what they say, the planning thread adds steps, the delivering thread takes
+/// microbatches, and all of them wait here for each other. Internally synchronised; it neither logs
+/// nor calls back while it holds its lock.
+class CurrentJob {
+ public:
+  struct Options {
+    JoinRequirements requirements;
+    std::size_t plan_ahead = 2;  ///< Steps that may be planned and not yet sent to every rank.
+    MonotonicClock clock = steady_clock();
+  };
+  explicit CurrentJob(Options options) : options_(std::move(options)) {}
+
+  // Admission, on the socket's thread.
+
+  struct Evaluation {
+    JoinDecision decision = JoinDecision::kNewJob;
+    JobTerms job;  ///< Where the decision is kJoin.
+  };
+  /// See evaluate_join.
+  tl::expected<Evaluation, Refusal> evaluate(const Hello& hello, bool same_client) const
+      ISOCOST_EXCLUDES(mutex_);
+  /// Begins the job that the client asks for. `alone`: no other client is connected. Errors: those
+  /// of new_job, and retry_later where a job has other clients.
+  tl::expected<JobTerms, Refusal> begin(const Hello& hello, bool alone) ISOCOST_EXCLUDES(mutex_);
+
+  // What clients say, on the socket's thread. Ranks that the job does not have are ignored.
+
+  void join(const ClientJoined& joined) ISOCOST_EXCLUDES(mutex_);
+  void leave(std::int32_t rank) ISOCOST_EXCLUDES(mutex_);
+  void grant(std::int32_t rank, std::uint32_t microbatches) ISOCOST_EXCLUDES(mutex_);
+  void acknowledge(std::int32_t rank, const Position& position) ISOCOST_EXCLUDES(mutex_);
+
+  struct HeldStep {
+    std::uint64_t job = 0;
+    std::shared_ptr<const SealedStep> step;
+  };
+  /// The step of a rank's microbatch while it is held; a null step otherwise.
+  HeldStep find(std::int32_t rank, const Position& position) const ISOCOST_EXCLUDES(mutex_);
+
+  // Planning.
+
+  /// Blocks until there is a job. Errors: kCancelled.
+  Result<JobTerms> wait_for_job(const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
+  /// Blocks until no more than `plan_ahead` steps wait for the slowest rank. Errors: kCancelled,
+  /// also where another job has begun.
+  Status wait_for_room(std::uint64_t job, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
+  /// Errors: kCancelled where another job has begun.
+  Status push(std::uint64_t job, std::shared_ptr<SealedStep> step) ISOCOST_EXCLUDES(mutex_);
+  Status push(std::uint64_t job, const EpochEnd& end) ISOCOST_EXCLUDES(mutex_);
+
+  // Delivery.
+
+  struct Outgoing {
+    DeliveryQueue::Delivery delivery;
+    std::uint64_t session = 0;  ///< Of the client that holds the rank.
+  };
+  struct NothingToSend {};
+  struct Finished {};
+  using Next = std::variant<Outgoing, NothingToSend, Finished>;
+  /// Blocks until something may be sent, and counts it as sent; NothingToSend after `limit`,
+  /// Finished when every rank has acknowledged the last epoch. Errors: what `fail` was given;
+  /// kCancelled, also where another job has begun.
+  Result<Next> next(std::uint64_t job, std::chrono::nanoseconds limit, const std::stop_token& stop)
+      ISOCOST_EXCLUDES(mutex_);
+
+  struct Waiting {
+    std::int32_t rank = 0;
+    std::uint64_t session = 0;
+  };
+  /// Ranks that cannot go on because another one has no client.
+  struct BlockedRanks {
+    std::int32_t absent = 0;     ///< The rank without a client: planning waits for it.
+    bool joined_before = false;  ///< It had a client.
+    std::vector<Waiting> waiting;
+  };
+  /// Nothing where no rank is blocked, or another job has begun.
+  std::optional<BlockedRanks> blocked_ranks(std::uint64_t job) const ISOCOST_EXCLUDES(mutex_);
+
+  // Any thread.
+
+  /// Ends `next` with this error. The first failure counts.
+  void fail(Error error) ISOCOST_EXCLUDES(mutex_);
+  /// Blocks until every rank has joined, or `limit` has passed. Returns whether all have.
+  bool wait_until_joined(std::chrono::nanoseconds limit) ISOCOST_EXCLUDES(mutex_);
+  /// Blocks until every rank has joined and left, or `limit` has passed. Returns whether all have;
+  /// true without a job.
+  bool wait_until_left(std::chrono::nanoseconds limit) ISOCOST_EXCLUDES(mutex_);
+
+  struct Depth {
+    std::int64_t ranks = 0;  ///< 0 before the first job.
+    std::int64_t present = 0;
+    QueueDepth queue;
+  };
+  Depth depth() const ISOCOST_EXCLUDES(mutex_);
+
+ private:
+  bool serves(std::uint64_t job) const ISOCOST_REQUIRES(mutex_) {
+    return job_ && job_->id() == job;
+  }
+  bool has_rank(std::int32_t rank) const ISOCOST_REQUIRES(mutex_) {
+    return job_ && rank >= 0 && rank < job_->ranks();
+  }
+  bool has_room() const ISOCOST_REQUIRES(mutex_) {
+    return job_->queue().ahead() <= options_.plan_ahead;
+  }
+
+  const Options options_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::optional<Job> job_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
+};
+
+}  // namespace isocost

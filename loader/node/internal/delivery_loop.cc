@@ -1,0 +1,95 @@
+#include "loader/node/internal/delivery_loop.h"
+
+#include <utility>
+#include <variant>
+
+#include "loader/node/internal/microbatch_header.h"
+
+namespace isocost {
+
+Status DeliveryLoop::run(std::uint64_t job, const std::stop_token& stop) {
+  for (;;) {
+    ISOCOST_ASSIGN(const CurrentJob::Next next,
+                   context_.job->next(job, context_.blocked_timeout, stop));
+    if (std::holds_alternative<CurrentJob::Finished>(next)) return {};
+    if (const auto* outgoing = std::get_if<CurrentJob::Outgoing>(&next)) {
+      ISOCOST_TRY(deliver(*outgoing, stop));
+    } else {
+      fail_blocked_ranks(job);
+    }
+  }
+}
+
+Status DeliveryLoop::deliver(const CurrentJob::Outgoing& outgoing, const std::stop_token& stop) {
+  const DeliveryQueue::Delivery& delivery = outgoing.delivery;
+  if (delivery.step == nullptr) {
+    context_.server->epoch_end(delivery.rank, delivery.end, outgoing.session);
+    return {};
+  }
+  const SealedStep& step = *delivery.step;
+  const auto receiver = static_cast<std::size_t>(delivery.rank);
+  context_.server->begin(delivery.rank, header_of(step, receiver, delivery.microbatch),
+                         outgoing.session);
+  context_.meter->sent(step.plan, receiver, delivery.microbatch);
+  const auto& samples = step.plan.microbatch_of(receiver, delivery.microbatch).samples;
+  for (std::uint32_t i = 0; i < samples.size(); ++i) ISOCOST_TRY(send_sample(outgoing, i, stop));
+  return {};
+}
+
+// The sample at an index of the microbatch.
+Status DeliveryLoop::send_sample(const CurrentJob::Outgoing& outgoing, std::uint32_t index,
+                                 const std::stop_token& stop) {
+  const DeliveryQueue::Delivery& delivery = outgoing.delivery;
+  SealedStep& step = *delivery.step;
+  const auto receiver = static_cast<std::size_t>(delivery.rank);
+  const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, delivery.microbatch);
+  const Position position{step.epoch, step.step, delivery.microbatch};
+  SampleSlot& slot = step.slots[bin.samples[index].slot];
+  if (const auto decoded = slot.decoded) {
+    if (slot.readers <= 1) slot.decoded = nullptr;  // a receiver that reconnected has read it twice
+    slot.readers -= 1;
+    context_.server->fragment(delivery.rank,
+                              {position, index, consumed(step.plan, receiver, decoded->tensors)},
+                              decoded, outgoing.session);
+    return {};
+  }
+  ISOCOST_ASSIGN(MemoryBudget::Grant grant, context_.decoder->admit(slot.id, stop));
+  auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
+  context_.executor->submit([this, step = delivery.step, receiver, session = outgoing.session,
+                             position, index, id = slot.id, shared] {
+    decode_and_send(step->plan, receiver, session, {position, index, {}}, id, std::move(*shared));
+  });
+  return {};
+}
+
+void DeliveryLoop::decode_and_send(const StepPlan& plan, std::size_t receiver,
+                                   std::uint64_t session, Fragment fragment, SampleId id,
+                                   MemoryBudget::Grant grant) {
+  auto decoded = context_.decoder->decode(id, std::move(grant));
+  if (!decoded) {
+    context_.job->fail(
+        Error(ErrorCode::kCorrupt, "sample changed while training: " + describe(decoded.error())));
+    return;
+  }
+  fragment.tensors = consumed(plan, receiver, (*decoded)->tensors);
+  decoded_again_ += 1;
+  context_.server->fragment(static_cast<std::int32_t>(receiver), std::move(fragment), *decoded,
+                            session);
+}
+
+// Planning waits for the slowest rank. If that rank has no client, the others would wait for ever:
+// they are told, so that all can start again together.
+void DeliveryLoop::fail_blocked_ranks(std::uint64_t job) {
+  const auto blocked = context_.job->blocked_ranks(job);
+  if (!blocked) return;
+  const Refusal refusal{
+      ErrorCode::kUnavailable,
+      context_.name(blocked->absent) + (blocked->joined_before ? " has left" : " never joined") +
+          ", and no data can follow without it: start all ranks again from the last saved state"};
+  log(context_.log, LogLevel::kWarning, refusal.message);
+  for (const CurrentJob::Waiting& waiting : blocked->waiting) {
+    context_.server->refuse(waiting.rank, refusal, waiting.session);
+  }
+}
+
+}  // namespace isocost

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "base/executor.h"
+#include "base/log.h"
+#include "base/memory_budget.h"
+#include "base/result.h"
+#include "loader/node/internal/current_job.h"
+#include "loader/node/internal/step_decoder.h"
+#include "loader/node/internal/training_meter.h"
+#include "transport/server.h"
+
+namespace isocost {
+
+/// The delivering thread's loop: takes microbatches from a job's queue and sends them. A sample
+/// whose tensors were not kept is decoded again on a worker, which sends it when it is done.
+class DeliveryLoop {
+ public:
+  /// All but the sink and the name must outlive it. Decoding tasks refer to the loop: the executor
+  /// must have run them before the loop is destroyed.
+  struct Context {
+    CurrentJob* job;
+    Server* server;
+    StepDecoder* decoder;
+    Executor* executor;
+    TrainingMeter* meter;
+    std::function<std::string(std::int32_t rank)> name;
+    LogSink log;
+    /// Ranks that wait for a rank without a client fail after this time without anything to send.
+    std::chrono::nanoseconds blocked_timeout;
+  };
+  explicit DeliveryLoop(Context context) : context_(std::move(context)) {}
+
+  /// Delivers until every rank has acknowledged the last epoch. Errors: those of CurrentJob::next;
+  /// kCancelled while it waits for memory.
+  Status run(std::uint64_t job, const std::stop_token& stop);
+
+  /// Samples decoded again for sending. From any thread.
+  std::uint64_t decoded_again() const { return decoded_again_; }
+
+ private:
+  Status deliver(const CurrentJob::Outgoing& outgoing, const std::stop_token& stop);
+  Status send_sample(const CurrentJob::Outgoing& outgoing, std::uint32_t index,
+                     const std::stop_token& stop);
+  void decode_and_send(const StepPlan& plan, std::size_t receiver, std::uint64_t session,
+                       Fragment fragment, SampleId id, MemoryBudget::Grant grant);
+  void fail_blocked_ranks(std::uint64_t job);
+
+  const Context context_;
+  std::atomic<std::uint64_t> decoded_again_ = 0;
+};
+
+}  // namespace isocost

@@ -1,0 +1,44 @@
+#include "loader/node/internal/job.h"
+
+#include <algorithm>
+
+namespace isocost {
+
+Job::Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start)
+    : id_(id),
+      ranks_(ranks),
+      start_(start),
+      queue_(ranks),
+      ranks_state_(static_cast<std::size_t>(ranks)) {}
+
+void Job::join(const ClientJoined& joined) {
+  if (joined.rank < 0 || joined.rank >= ranks_) return;
+  queue_.join(joined.rank, joined.received);
+  at(joined.rank) = {true, true, joined.session};
+}
+
+void Job::leave(std::int32_t rank) {
+  if (rank < 0 || rank >= ranks_) return;  // a client of the job before, or one that never joined
+  queue_.leave(rank);
+  at(rank).present = false;
+  at(rank).joined_before = true;
+}
+
+bool Job::all_joined() const {
+  return std::all_of(ranks_state_.begin(), ranks_state_.end(),
+                     [](const Rank& rank) { return rank.joined_before; });
+}
+
+bool Job::all_left() const { return present() == 0; }
+
+std::int64_t Job::present() const {
+  return std::count_if(ranks_state_.begin(), ranks_state_.end(),
+                       [](const Rank& rank) { return rank.present; });
+}
+
+MonotonicTime Job::disputed_since(MonotonicTime now) {
+  if (!disputed_since_) disputed_since_ = now;
+  return *disputed_since_;
+}
+
+}  // namespace isocost

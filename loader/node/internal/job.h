@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "loader/node/internal/delivery_queue.h"
+#include "transport/messages.h"
+#include "transport/server.h"
+
+namespace isocost {
+
+/// A training job: a number of ranks that train from a starting point on. A node serves one job at
+/// a time. It begins the next one after all clients of the last one have left and new clients ask
+/// for another start or number of ranks, as after a restart from a checkpoint. Single-thread.
+class Job {
+ public:
+  Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start);
+
+  std::uint64_t id() const { return id_; }
+  std::int32_t ranks() const { return ranks_; }
+  const StartPoint& start() const { return start_; }
+
+  DeliveryQueue& queue() { return queue_; }
+  const DeliveryQueue& queue() const { return queue_; }
+
+  /// A client takes a rank, or leaves it. Ranks that the job does not have are ignored.
+  void join(const ClientJoined& joined);
+  void leave(std::int32_t rank);
+
+  /// Session of the rank's present or last client; 0 if it never had one.
+  std::uint64_t session(std::int32_t rank) const { return at(rank).session; }
+  bool joined_before(std::int32_t rank) const { return at(rank).joined_before; }
+  /// Whether every rank has had a client. One that left before it joined counts, too.
+  bool all_joined() const;
+  bool all_left() const;
+  /// Ranks that have a client now.
+  std::int64_t present() const;
+
+  /// When a client first asked for another job while this one still had clients; `now` on the first
+  /// call.
+  MonotonicTime disputed_since(MonotonicTime now);
+
+ private:
+  struct Rank {
+    bool present = false;
+    bool joined_before = false;
+    std::uint64_t session = 0;
+  };
+  const Rank& at(std::int32_t rank) const {
+    return ranks_state_.at(static_cast<std::size_t>(rank));
+  }
+  Rank& at(std::int32_t rank) { return ranks_state_.at(static_cast<std::size_t>(rank)); }
+
+  std::uint64_t id_;
+  std::int32_t ranks_;
+  StartPoint start_;
+  DeliveryQueue queue_;
+  std::vector<Rank> ranks_state_;
+  std::optional<MonotonicTime> disputed_since_;
+};
+
+}  // namespace isocost

@@ -1,0 +1,106 @@
+#include "loader/node/internal/planning_loop.h"
+
+#include <cstddef>
+#include <utility>
+
+namespace isocost {
+
+PlanningLoop::PlanningLoop(PlanningInput input, Options options, CurrentJob& job,
+                           TrainingMeter& meter, LogSink log)
+    : input_(std::move(input)),
+      options_(std::move(options)),
+      job_(job),
+      meter_(meter),
+      log_(std::move(log)) {}
+
+void PlanningLoop::run(const JobTerms& job, const std::stop_token& stop) {
+  input_.begin_job(job);
+  Status planned = plan_epochs(job, stop);
+  // A request to stop, or to make way for another job, is not a failure.
+  if (planned || planned.error().code() == ErrorCode::kCancelled) return;
+  job_.fail(std::move(planned).error());
+}
+
+Status PlanningLoop::plan_epochs(const JobTerms& job, const std::stop_token& stop) {
+  std::uint32_t epoch = job.start.epoch;
+  for (; options_.epochs == 0 || epoch < options_.epochs; ++epoch) {
+    ISOCOST_TRY(plan_epoch(job, epoch, stop));
+  }
+  // A job that was saved after its last epoch has nothing left to train on, and is told so.
+  if (epoch != job.start.epoch) return {};
+  EpochEnd end;
+  end.epoch = epoch;
+  end.last_epoch = true;
+  return push(job, end);
+}
+
+Status PlanningLoop::plan_epoch(const JobTerms& job, std::uint32_t epoch,
+                                const std::stop_token& stop) {
+  const std::uint32_t first_step = epoch == job.start.epoch ? job.start.step : 0;
+  const std::uint64_t steps = input_.steps(epoch);
+  EpochEnd end;
+  end.epoch = epoch;
+  end.last_epoch = epoch + 1 == options_.epochs;
+  for (std::uint64_t step = first_step; step < steps; ++step) {
+    ISOCOST_TRY(job_.wait_for_room(job.id, stop));
+    ISOCOST_ASSIGN(std::shared_ptr<SealedStep> sealed,
+                   input_.seal(epoch, static_cast<std::uint32_t>(step), stop));
+    if (sealed == nullptr) continue;
+    count(*sealed);
+    end.delivered += sealed->slots.size();
+    ISOCOST_TRY(job_.push(job.id, std::move(sealed)));
+  }
+  end.steps = static_cast<std::uint32_t>(steps);
+  end.dropped = input_.dropped(epoch);
+  end.bad = input_.bad();
+  if (end.delivered == 0 && first_step == 0 && steps > 0) return all_bad(epoch);
+  if (end.dropped > 0) {
+    log(log_, LogLevel::kInfo,
+        "epoch " + std::to_string(epoch) + ": " + std::to_string(end.dropped) +
+            " samples of the tail dropped (tail = drop)");
+  }
+  return push(job, end);
+}
+
+Error PlanningLoop::all_bad(std::uint32_t epoch) const {
+  const std::string& file = options_.bad_samples_file;
+  return {ErrorCode::kCorrupt, "every sample of epoch " + std::to_string(epoch) + " is bad" +
+                                   (file.empty() ? "" : ": " + file + " lists the reasons")};
+}
+
+Status PlanningLoop::push(const JobTerms& job, const EpochEnd& end) {
+  ISOCOST_TRY(job_.push(job.id, end));
+  const MutexLock lock(mutex_);
+  totals_.epochs += 1;
+  totals_.dropped += end.dropped;
+  return {};
+}
+
+void PlanningLoop::count(const SealedStep& step) {
+  meter_.planned(step.plan);
+  std::size_t placed = 0;
+  for (const PlannedMicrobatch& bin : step.plan.bins) placed += bin.samples.size();
+  const double gap =
+      step.plan.lower_bound_s > 0 ? step.plan.makespan_s / step.plan.lower_bound_s - 1 : 0;
+  const MutexLock lock(mutex_);
+  totals_.steps += 1;
+  totals_.delivered += step.slots.size();
+  totals_.repeats += placed - step.slots.size();
+  // Running means over steps.
+  const auto n = static_cast<double>(totals_.steps);
+  totals_.plan_seconds_mean += (step.plan_seconds - totals_.plan_seconds_mean) / n;
+  totals_.gap_mean += (gap - totals_.gap_mean) / n;
+}
+
+void PlanningLoop::add_to(NodeSummary& summary) const {
+  const MutexLock lock(mutex_);
+  summary.epochs = totals_.epochs;
+  summary.steps = totals_.steps;
+  summary.delivered = totals_.delivered;
+  summary.repeats = totals_.repeats;
+  summary.dropped = totals_.dropped;
+  summary.plan_seconds_mean = totals_.plan_seconds_mean;
+  summary.gap_mean = totals_.gap_mean;
+}
+
+}  // namespace isocost

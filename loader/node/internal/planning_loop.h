@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/result.h"
+#include "loader/metrics/snapshot.h"
+#include "loader/node/internal/current_job.h"
+#include "loader/node/internal/sealed_step.h"
+#include "loader/node/internal/training_meter.h"
+
+namespace isocost {
+
+/// Where a PlanningLoop takes its steps from. Called on the planning thread, without a lock.
+struct PlanningInput {
+  /// The next steps are this job's.
+  std::function<void(const JobTerms& job)> begin_job;
+  /// Steps of an epoch, and samples of its tail that are dropped.
+  std::function<std::uint64_t(std::uint32_t epoch)> steps;
+  std::function<std::uint64_t(std::uint32_t epoch)> dropped;
+  /// The step, decoded and planned; null where all of its samples are bad.
+  std::function<Result<std::shared_ptr<SealedStep>>(std::uint32_t epoch, std::uint32_t step,
+                                                    const std::stop_token& stop)>
+      seal;
+  /// Bad samples so far.
+  std::function<std::uint64_t()> bad;
+};
+
+/// The planning thread's loop: seals the steps of a job, epoch by epoch, and adds them to the job's
+/// queue as far ahead of training as the job has room for.
+class PlanningLoop {
+ public:
+  struct Options {
+    std::uint64_t epochs = 1;      ///< 0: without end.
+    std::string bad_samples_file;  ///< Named where all samples are bad; empty: none.
+  };
+  /// `job` and `meter` must outlive it.
+  PlanningLoop(PlanningInput input, Options options, CurrentJob& job, TrainingMeter& meter,
+               LogSink log);
+
+  /// Plans until the last epoch has ended, `stop` is requested or another job has begun. Another
+  /// error becomes the job's failure: see CurrentJob::fail. One call at a time.
+  void run(const JobTerms& job, const std::stop_token& stop);
+
+  /// Fills in what was planned since the start. From any thread.
+  void add_to(NodeSummary& summary) const ISOCOST_EXCLUDES(mutex_);
+
+ private:
+  Status plan_epochs(const JobTerms& job, const std::stop_token& stop);
+  Status plan_epoch(const JobTerms& job, std::uint32_t epoch, const std::stop_token& stop);
+  Status push(const JobTerms& job, const EpochEnd& end) ISOCOST_EXCLUDES(mutex_);
+  Error all_bad(std::uint32_t epoch) const;
+  void count(const SealedStep& step) ISOCOST_EXCLUDES(mutex_);
+
+  const PlanningInput input_;
+  const Options options_;
+  CurrentJob& job_;
+  TrainingMeter& meter_;
+  const LogSink log_;
+
+  struct Totals {
+    std::uint64_t epochs = 0;
+    std::uint64_t steps = 0;
+    std::uint64_t delivered = 0;
+    std::uint64_t repeats = 0;
+    std::uint64_t dropped = 0;
+    double plan_seconds_mean = 0;
+    double gap_mean = 0;
+  };
+  mutable Mutex mutex_;
+  Totals totals_ ISOCOST_GUARDED_BY(mutex_);
+};
+
+}  // namespace isocost

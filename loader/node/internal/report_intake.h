@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "loader/node/internal/current_job.h"
+#include "loader/node/internal/online_model.h"
+#include "loader/node/internal/training_meter.h"
+#include "loader/plan/missing_reports.h"
+#include "loader/report/timeline.h"
+#include "transport/messages.h"
+
+namespace isocost {
+
+/// Passes trainers' reports on to whatever learns from them, and drops those that make no sense: of
+/// a step that is no longer held, of seconds that were reported before, or more than the cost model
+/// can queue. `take` belongs to the socket's thread and never waits for planning; `dropped` may be
+/// called from any thread.
+class ReportIntake {
+ public:
+  /// All but the sink and the name must outlive it.
+  struct Context {
+    const CurrentJob* job;
+    OnlineModel* model;
+    TrainingMeter* meter;
+    Timeline* timeline;  ///< Null: none is drawn.
+    std::function<std::string(std::int32_t rank)> name;
+    LogSink log;
+  };
+  explicit ReportIntake(Context context) : context_(std::move(context)) {}
+
+  /// A report of a client that holds the rank. The 1st, 2nd, 4th, 8th ... dropped report is logged.
+  void take(std::int32_t rank, const Report& report) ISOCOST_EXCLUDES(mutex_);
+
+  std::int64_t dropped() const ISOCOST_EXCLUDES(mutex_);
+
+ private:
+  const char* why_dropped(std::int32_t rank, const Report& report);
+
+  const Context context_;
+  OpenSteps<MeasuredModules> measured_;
+  mutable Mutex mutex_;
+  std::int64_t dropped_ ISOCOST_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace isocost

@@ -1,0 +1,182 @@
+#include "loader/node/internal/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "tests/loader/node/node_support.h"
+#include "tests/support/manual_clock.h"
+
+namespace isocost {
+namespace {
+
+using std::chrono_literals::operator""s;
+using testing::HasSubstr;
+
+NodeOptions some_options() {
+  NodeOptions options;
+  options.data = "shards";
+  return options;
+}
+
+Hello hello_of(std::int32_t rank, std::int32_t world_size = 0) {
+  Hello hello;
+  hello.rank = rank;
+  hello.world_size = world_size;
+  return hello;
+}
+
+Hello hello_from(std::int32_t rank, std::int32_t world_size, std::uint32_t epoch,
+                 std::uint32_t step) {
+  Hello hello = hello_of(rank, world_size);
+  hello.has_start = true;
+  hello.start.epoch = epoch;
+  hello.start.step = step;
+  return hello;
+}
+
+class AdmissionTest : public testing::Test {
+ protected:
+  tl::expected<JoinDecision, Refusal> evaluate(const Hello& hello, const Job* job,
+                                               bool same_client = false) const {
+    return evaluate_join(hello, same_client, job, requirements_);
+  }
+
+  NodeOptions options_ = some_options();
+  JoinRequirements requirements_{options_};
+};
+
+TEST_F(AdmissionTest, TheFirstClientBeginsAJob) {
+  EXPECT_EQ(evaluate(hello_of(0, 2), nullptr), JoinDecision::kNewJob);
+  const auto job = new_job(hello_from(0, 2, 1, 5), 7, requirements_);
+  ASSERT_TRUE(job.has_value());
+  EXPECT_EQ(job->id(), 7U);
+  EXPECT_EQ(job->ranks(), 2);
+  EXPECT_EQ(job->start().epoch, 1U);
+  EXPECT_EQ(job->start().step, 5U);
+}
+
+TEST_F(AdmissionTest, ClientsOfTheSameStartAndSizeJoin) {
+  const Job job(1, 2, {});
+  EXPECT_EQ(evaluate(hello_of(1, 2), &job), JoinDecision::kJoin);
+  EXPECT_EQ(evaluate(hello_of(1), &job), JoinDecision::kJoin);
+  EXPECT_EQ(evaluate(hello_from(1, 2, 0, 0), &job), JoinDecision::kJoin);
+}
+
+TEST_F(AdmissionTest, AnotherStartOrSizeIsAnotherJob) {
+  const Job job(1, 2, {});
+  EXPECT_EQ(evaluate(hello_of(1, 3), &job), JoinDecision::kNewJob);
+  EXPECT_EQ(evaluate(hello_from(1, 2, 0, 4), &job), JoinDecision::kNewJob);
+}
+
+TEST_F(AdmissionTest, ARankThatWasServedBeginsAgainUnlessItReconnects) {
+  Job job(1, 1, {});
+  job.queue().push(make_step(0, 0, 1, 1));
+  job.join({0, false, {}, 1});
+  job.queue().grant(0, 1);
+  ASSERT_TRUE(job.queue().next().has_value());
+  EXPECT_EQ(evaluate(hello_from(0, 1, 0, 0), &job), JoinDecision::kBeginAgain);
+  EXPECT_EQ(evaluate(hello_from(0, 1, 0, 0), &job, true), JoinDecision::kJoin);
+  EXPECT_EQ(evaluate(hello_of(0, 1), &job), JoinDecision::kJoin);
+  Hello of_this_job = hello_from(0, 1, 0, 0);
+  of_this_job.job = 1;
+  EXPECT_EQ(evaluate(of_this_job, &job), JoinDecision::kJoin);
+}
+
+TEST_F(AdmissionTest, AClientOfAnEarlierJobIsRefusedForGood) {
+  const Job job(2, 1, {});
+  Hello hello = hello_of(0, 1);
+  hello.job = 1;
+  const auto decision = evaluate(hello, &job);
+  ASSERT_FALSE(decision.has_value());
+  EXPECT_EQ(decision.error().code, ErrorCode::kCancelled);
+}
+
+TEST_F(AdmissionTest, RanksOutOfRangeAreRefused) {
+  const Job job(1, 2, {});
+  EXPECT_FALSE(evaluate(hello_of(2, 2), &job).has_value());
+  EXPECT_FALSE(evaluate(hello_of(-1, 2), &job).has_value());
+}
+
+TEST_F(AdmissionTest, AStateOfAnotherOrderIsRefused) {
+  requirements_.cursor = 5;
+  Hello hello = hello_from(0, 1, 0, 3);
+  hello.start.cursor = 6;
+  const auto decision = evaluate(hello, nullptr);
+  ASSERT_FALSE(decision.has_value());
+  EXPECT_THAT(decision.error().message, HasSubstr("global_batch_size"));
+  hello.start.cursor = 5;
+  EXPECT_TRUE(evaluate(hello, nullptr).has_value());
+}
+
+TEST_F(AdmissionTest, LayoutsMustAgree) {
+  Hello hello = hello_of(0, 1);
+  hello.layout = 3;
+  EXPECT_THAT(evaluate(hello, nullptr).error().message, HasSubstr("the node has none"));
+  requirements_.layout = 4;
+  EXPECT_THAT(evaluate(hello, nullptr).error().message, HasSubstr("another layout"));
+  hello.layout = 0;
+  EXPECT_TRUE(evaluate(hello, nullptr).has_value());  // without stages all receive the same
+  requirements_.staged = true;
+  EXPECT_THAT(evaluate(hello, nullptr).error().message, HasSubstr("has no layout"));
+}
+
+TEST_F(AdmissionTest, AStartMustExist) {
+  EXPECT_FALSE(check_start(hello_of(0), 1, 4).has_value());
+  EXPECT_FALSE(check_start(hello_from(0, 1, 0, 4), 1, 4).has_value());  // the end of the epoch
+  EXPECT_TRUE(check_start(hello_from(0, 1, 0, 5), 1, 4).has_value());
+  EXPECT_FALSE(check_start(hello_from(0, 1, 1, 0), 1, 4).has_value());  // the end of training
+  EXPECT_TRUE(check_start(hello_from(0, 1, 1, 1), 1, 4).has_value());
+  EXPECT_TRUE(check_start(hello_from(0, 1, 2, 0), 1, 4).has_value());
+  EXPECT_FALSE(check_start(hello_from(0, 1, 9, 4), 0, 4).has_value());  // epochs without end
+}
+
+TEST_F(AdmissionTest, AJobThatNeverTrainsIsADisagreementAfterTwoSeconds) {
+  Job job(1, 2, {});
+  EXPECT_EQ(retry_later(hello_of(0, 3), job, 2s).code, ErrorCode::kUnavailable);
+  EXPECT_EQ(retry_later(hello_of(0, 3), job, 3s).code, ErrorCode::kInvalidArgument);
+  job.queue().push(make_step(0, 0, 2, 1));
+  job.join({0, false, {}, 1});
+  job.queue().grant(0, 1);
+  ASSERT_TRUE(job.queue().next().has_value());
+  job.queue().acknowledge(0, {0, 0, 0});
+  EXPECT_EQ(retry_later(hello_of(0, 3), job, 3s).code, ErrorCode::kUnavailable);
+}
+
+TEST_F(AdmissionTest, ANumberOfRanksThatTheOptionsDoNotAllowIsAnError) {
+  EXPECT_FALSE(new_job(hello_of(0, 1 << 30), 1, requirements_).has_value());
+}
+
+TEST(Job, KnowsWhoJoinedAndLeft) {
+  Job job(1, 2, {});
+  EXPECT_TRUE(job.all_left());
+  EXPECT_FALSE(job.all_joined());
+  job.join({0, false, {}, 11});
+  job.join({7, false, {}, 12});  // a rank that the job does not have
+  job.leave(7);
+  EXPECT_EQ(job.present(), 1);
+  EXPECT_EQ(job.session(0), 11U);
+  EXPECT_TRUE(job.joined_before(0));
+  EXPECT_FALSE(job.joined_before(1));
+  job.join({1, false, {}, 13});
+  job.leave(0);
+  EXPECT_TRUE(job.all_joined());
+  EXPECT_FALSE(job.all_left());
+  job.leave(1);
+  EXPECT_TRUE(job.all_left());
+}
+
+TEST(Job, RemembersWhenADisputeBegan) {
+  ManualClock clock;
+  const MonotonicClock now = clock.clock();
+  Job job(1, 1, {});
+  const MonotonicTime first = job.disputed_since(now());
+  clock.advance(5s);
+  EXPECT_EQ(job.disputed_since(now()), first);
+}
+
+}  // namespace
+}  // namespace isocost

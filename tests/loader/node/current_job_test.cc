@@ -1,0 +1,296 @@
+#include "loader/node/internal/current_job.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <variant>
+
+#include "tests/loader/node/node_support.h"
+#include "tests/support/manual_clock.h"
+
+namespace isocost {
+namespace {
+
+using std::chrono_literals::operator""s;
+
+constexpr std::chrono::seconds kLong{60};  // no test waits for so long
+
+NodeOptions some_options() {
+  NodeOptions options;
+  options.data = "shards";
+  return options;
+}
+
+class CurrentJobTest : public testing::Test {
+ protected:
+  std::uint64_t begin(std::int32_t ranks) {
+    Hello hello;
+    hello.world_size = ranks;
+    return job_.begin(hello, true).value().id;
+  }
+  void join(std::int32_t rank, std::uint32_t credit) {
+    job_.join({rank, false, {}, std::uint64_t{100} + static_cast<std::uint64_t>(rank)});
+    job_.grant(rank, credit);
+  }
+  // What `next` gives without waiting.
+  Result<CurrentJob::Next> next(std::uint64_t job) { return job_.next(job, 0s, {}); }
+  std::optional<std::int32_t> next_rank(std::uint64_t job) {
+    const auto given = next(job);
+    if (!given) return std::nullopt;
+    const auto* outgoing = std::get_if<CurrentJob::Outgoing>(&*given);
+    if (outgoing == nullptr) return std::nullopt;
+    return outgoing->delivery.rank;
+  }
+
+  ManualClock clock_;
+  NodeOptions options_ = some_options();
+  CurrentJob job_{{JoinRequirements{options_}, 2, clock_.clock()}};
+};
+
+TEST_F(CurrentJobTest, PlanningWaitsForTheFirstJob) {
+  std::optional<Result<JobTerms>> terms;
+  {
+    const std::jthread planner([&] { terms = job_.wait_for_job({}); });
+    begin(3);
+  }
+  ASSERT_TRUE(terms->has_value());
+  EXPECT_EQ((*terms)->ranks, 3);
+  EXPECT_EQ((*terms)->id, 1U);
+}
+
+TEST_F(CurrentJobTest, AStopEndsTheWaitForAJob) {
+  std::stop_source stop;
+  std::optional<Result<JobTerms>> terms;
+  {
+    const std::jthread planner([&] { terms = job_.wait_for_job(stop.get_token()); });
+    stop.request_stop();
+  }
+  EXPECT_EQ(terms->error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(CurrentJobTest, AClientJoinsWhatAnotherBegan) {
+  begin(2);
+  Hello hello;
+  hello.rank = 1;
+  hello.world_size = 2;
+  const auto evaluation = job_.evaluate(hello, false);
+  ASSERT_TRUE(evaluation.has_value());
+  EXPECT_EQ(evaluation->decision, JoinDecision::kJoin);
+  EXPECT_EQ(evaluation->job.ranks, 2);
+}
+
+TEST_F(CurrentJobTest, AnotherJobWaitsForClientsToLeaveAndThenSupersedes) {
+  const std::uint64_t first = begin(1);
+  Hello other;
+  other.world_size = 2;
+  EXPECT_EQ(job_.begin(other, false).error().code, ErrorCode::kUnavailable);
+  clock_.advance(3s);  // nobody has trained on anything: the ranks disagree
+  EXPECT_EQ(job_.begin(other, false).error().code, ErrorCode::kInvalidArgument);
+  const std::uint64_t second = job_.begin(other, true).value().id;
+  EXPECT_EQ(second, first + 1);
+  EXPECT_EQ(job_.push(first, make_step(0, 0, 1, 1)).error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(job_.push(first, end_of_epoch(0, true)).error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(job_.wait_for_room(first, {}).error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(next(first).error().code(), ErrorCode::kCancelled);
+  EXPECT_TRUE(job_.wait_for_room(second, {}).has_value());
+}
+
+TEST_F(CurrentJobTest, AnotherJobEndsTheWaitsOfTheOneBefore) {
+  const std::uint64_t first = begin(1);
+  for (std::uint32_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(job_.push(first, make_step(0, step, 1, 1)));
+  }
+  std::optional<Status> room;
+  std::optional<Result<CurrentJob::Next>> given;
+  {
+    const std::jthread planner([&] { room = job_.wait_for_room(first, {}); });
+    const std::jthread deliverer([&] { given = job_.next(first, kLong, {}); });
+    begin(2);
+  }
+  EXPECT_EQ(room->error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(given->error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(CurrentJobTest, PlanningWaitsUntilTheSlowestRankWasSentAStep) {
+  const std::uint64_t job = begin(2);
+  for (std::uint32_t step = 0; step < 3; ++step) {
+    EXPECT_TRUE(job_.wait_for_room(job, {}));  // up to plan_ahead steps, and the one being planned
+    ASSERT_TRUE(job_.push(job, make_step(0, step, 2, 1)));
+  }
+  join(0, 9);
+  join(1, 1);
+  std::optional<Status> room;
+  std::latch waiting(1);
+  {
+    const std::jthread planner([&] {
+      waiting.count_down();
+      room = job_.wait_for_room(job, {});
+    });
+    waiting.wait();
+    while (next_rank(job)) {
+    }
+  }
+  EXPECT_TRUE(room->has_value());
+}
+
+TEST_F(CurrentJobTest, AStopEndsTheWaitForRoom) {
+  const std::uint64_t job = begin(1);
+  for (std::uint32_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(job_.push(job, make_step(0, step, 1, 1)));
+  }
+  std::stop_source stop;
+  std::optional<Status> room;
+  {
+    const std::jthread planner([&] { room = job_.wait_for_room(job, stop.get_token()); });
+    stop.request_stop();
+  }
+  EXPECT_EQ(room->error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(CurrentJobTest, DeliveryWaitsForCreditAndNamesTheSession) {
+  const std::uint64_t job = begin(1);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 1)));
+  std::optional<Result<CurrentJob::Next>> given;
+  {
+    const std::jthread deliverer([&] { given = job_.next(job, kLong, {}); });
+    join(0, 1);
+  }
+  ASSERT_TRUE(given->has_value());
+  const auto& outgoing = std::get<CurrentJob::Outgoing>(**given);
+  EXPECT_EQ(outgoing.delivery.rank, 0);
+  EXPECT_EQ(outgoing.session, 100U);
+}
+
+TEST_F(CurrentJobTest, NothingToSendIsNotTheEnd) {
+  const std::uint64_t job = begin(1);
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::NothingToSend>(next(job).value()));
+}
+
+TEST_F(CurrentJobTest, IsFinishedWhenTheLastEpochIsAcknowledged) {
+  const std::uint64_t job = begin(1);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 1)));
+  ASSERT_TRUE(job_.push(job, end_of_epoch(0, true)));
+  join(0, 1);
+  EXPECT_EQ(next_rank(job), 0);
+  EXPECT_EQ(next_rank(job), 0);  // the end of the epoch
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::NothingToSend>(next(job).value()));
+  job_.acknowledge(0, {0, 0, 0});
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::Finished>(next(job).value()));
+}
+
+TEST_F(CurrentJobTest, TheFirstFailureEndsDelivery) {
+  const std::uint64_t job = begin(1);
+  std::optional<Result<CurrentJob::Next>> given;
+  {
+    const std::jthread deliverer([&] { given = job_.next(job, kLong, {}); });
+    job_.fail(Error(ErrorCode::kCorrupt, "first"));
+  }
+  job_.fail(Error(ErrorCode::kIo, "second"));
+  EXPECT_EQ(given->error().message(), "first");
+  EXPECT_EQ(next(job).error().message(), "first");
+}
+
+TEST_F(CurrentJobTest, AStopEndsDelivery) {
+  const std::uint64_t job = begin(1);
+  std::stop_source stop;
+  std::optional<Result<CurrentJob::Next>> given;
+  {
+    const std::jthread deliverer([&] { given = job_.next(job, kLong, stop.get_token()); });
+    stop.request_stop();
+  }
+  EXPECT_EQ(given->error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(CurrentJobTest, NamesTheRankThatOthersWaitFor) {
+  const std::uint64_t job = begin(3);
+  for (std::uint32_t step = 0; step < 3; ++step) {
+    ASSERT_TRUE(job_.push(job, make_step(0, step, 3, 1)));
+  }
+  join(0, 9);
+  join(2, 9);
+  EXPECT_FALSE(job_.blocked_ranks(job).has_value());  // there is something to send them
+  while (next_rank(job)) {
+  }
+  const auto blocked = job_.blocked_ranks(job);
+  ASSERT_TRUE(blocked.has_value());
+  EXPECT_EQ(blocked->absent, 1);
+  EXPECT_FALSE(blocked->joined_before);
+  ASSERT_EQ(blocked->waiting.size(), 2U);
+  EXPECT_EQ(blocked->waiting[1].rank, 2);
+  EXPECT_EQ(blocked->waiting[1].session, 102U);
+  EXPECT_FALSE(job_.blocked_ranks(job + 1).has_value());
+
+  join(1, 0);
+  EXPECT_FALSE(job_.blocked_ranks(job).has_value());  // slow, but here
+  job_.leave(1);
+  EXPECT_TRUE(job_.blocked_ranks(job).value().joined_before);
+}
+
+TEST_F(CurrentJobTest, HoldsAStepUntilAllRanksHaveAcknowledgedIt) {
+  EXPECT_EQ(job_.find(0, {0, 0, 0}).step, nullptr);
+  const std::uint64_t job = begin(1);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 2)));
+  EXPECT_NE(job_.find(0, {0, 0, 1}).step, nullptr);
+  EXPECT_EQ(job_.find(0, {0, 0, 1}).job, job);
+  EXPECT_EQ(job_.find(0, {0, 0, 2}).step, nullptr);  // no such microbatch
+  EXPECT_EQ(job_.find(1, {0, 0, 0}).step, nullptr);  // no such rank
+  EXPECT_EQ(job_.find(0, {0, 1, 0}).step, nullptr);
+  join(0, 2);
+  while (next_rank(job)) {
+  }
+  job_.acknowledge(0, {0, 0, 1});
+  EXPECT_EQ(job_.find(0, {0, 0, 0}).step, nullptr);
+}
+
+TEST_F(CurrentJobTest, RanksThatTheJobDoesNotHaveAreIgnored) {
+  job_.join({0, false, {}, 1});
+  job_.grant(0, 1);
+  job_.acknowledge(0, {0, 0, 0});
+  job_.leave(0);
+  begin(1);
+  for (const std::int32_t rank : {-1, 1}) {
+    join(rank, 1);
+    job_.acknowledge(rank, {0, 0, 0});
+    job_.leave(rank);
+  }
+  EXPECT_EQ(job_.depth().present, 0);
+}
+
+TEST_F(CurrentJobTest, WaitsForClientsToJoinAndLeave) {
+  EXPECT_TRUE(job_.wait_until_left(0s));  // no job
+  begin(1);
+  EXPECT_FALSE(job_.wait_until_joined(0s));
+  EXPECT_FALSE(job_.wait_until_left(0s));
+  bool joined = false;
+  bool left = false;
+  {
+    const std::jthread embedding([&] {
+      joined = job_.wait_until_joined(kLong);
+      left = job_.wait_until_left(kLong);
+    });
+    join(0, 0);
+    job_.leave(0);
+  }
+  EXPECT_TRUE(joined);
+  EXPECT_TRUE(left);
+}
+
+TEST_F(CurrentJobTest, TellsItsDepth) {
+  EXPECT_EQ(job_.depth().ranks, 0);
+  const std::uint64_t job = begin(2);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 2, 3)));
+  join(1, 0);
+  const CurrentJob::Depth depth = job_.depth();
+  EXPECT_EQ(depth.ranks, 2);
+  EXPECT_EQ(depth.present, 1);
+  EXPECT_EQ(depth.queue.planned, 6U);
+}
+
+}  // namespace
+}  // namespace isocost

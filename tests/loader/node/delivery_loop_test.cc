@@ -1,0 +1,225 @@
+#include "loader/node/internal/delivery_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/loader/node/node_support.h"
+#include "tests/support/manual_clock.h"
+#include "tests/support/manual_executor.h"
+
+namespace isocost {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::chrono::seconds kLong{60};  // no test waits for so long
+
+NodeOptions some_options() {
+  NodeOptions options;
+  options.data = "shards";
+  return options;
+}
+
+// Notes what would be sent, as "begin 0:0.1.2" (rank, epoch, step, microbatch), and calls back.
+class RecordingServer final : public Server {
+ public:
+  const std::string& endpoint() const override { return endpoint_; }
+  void begin(std::int32_t rank, const MicrobatchHeader& header, std::uint64_t session) override {
+    note("begin " + name(rank, header.position), session);
+  }
+  void fragment(std::int32_t rank, Fragment fragment, std::shared_ptr<const void> keep,
+                std::uint64_t session) override {
+    EXPECT_NE(keep, nullptr);
+    note("sample " + name(rank, fragment.position) + "/" + std::to_string(fragment.sample) +
+             " of " + std::to_string(fragment.tensors.size()),
+         session);
+  }
+  void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session) override {
+    note("end " + std::to_string(rank) + ":" + std::to_string(end.epoch), session);
+    if (end.last_epoch && on_end) on_end(rank);
+  }
+  void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session) override {
+    note("refuse " + std::to_string(rank) + ": " + refusal.message, session);
+    if (on_refuse) on_refuse();
+  }
+  void fail(const Error& error) override { note("fail " + error.message(), 0); }
+
+  std::vector<std::string> sent() const {
+    const MutexLock lock(mutex_);
+    return sent_;
+  }
+  std::vector<std::uint64_t> sessions() const {
+    const MutexLock lock(mutex_);
+    return sessions_;
+  }
+
+  std::function<void(std::int32_t rank)> on_end;
+  std::function<void()> on_refuse;
+
+ private:
+  static std::string name(std::int32_t rank, const Position& at) {
+    return std::to_string(rank) + ":" + std::to_string(at.epoch) + "." + std::to_string(at.step) +
+           "." + std::to_string(at.microbatch);
+  }
+  void note(std::string what, std::uint64_t session) {
+    const MutexLock lock(mutex_);
+    sent_.push_back(std::move(what));
+    sessions_.push_back(session);
+  }
+
+  const std::string endpoint_ = "tcp://nowhere";
+  mutable Mutex mutex_;
+  std::vector<std::string> sent_ ISOCOST_GUARDED_BY(mutex_);
+  std::vector<std::uint64_t> sessions_ ISOCOST_GUARDED_BY(mutex_);
+};
+
+class DeliveryLoopTest : public testing::Test {
+ protected:
+  // A job of so many ranks and one step of one microbatch each.
+  std::uint64_t begin(std::uint32_t ranks, bool complete = true) {
+    Hello hello;
+    hello.world_size = static_cast<std::int32_t>(ranks);
+    const std::uint64_t job = job_.begin(hello, true).value().id;
+    step_ = make_step(0, 0, ranks, 1);
+    EXPECT_TRUE(job_.push(job, step_));
+    if (complete) {
+      EXPECT_TRUE(job_.push(job, end_of_epoch(0, true)));
+    }
+    return job;
+  }
+  void join(std::int32_t rank) {
+    job_.join({rank, false, {}, std::uint64_t{100} + static_cast<std::uint64_t>(rank)});
+    job_.grant(rank, 9);
+  }
+  // As if the step had been decoded and its tensors were kept.
+  void keep_tensors() {
+    for (SampleSlot& slot : step_->slots) {
+      slot.decoded = decoder_.decode(slot.id, decoder_.admit(slot.id, {}).value()).value();
+    }
+  }
+  DeliveryLoop loop(std::chrono::nanoseconds blocked_timeout) {
+    return DeliveryLoop({&job_, &server_, &decoder_, &executor_, &meter_,
+                         [](std::int32_t rank) { return "rank " + std::to_string(rank); },
+                         log_.sink(), blocked_timeout});
+  }
+  void acknowledge_at_the_end() {
+    server_.on_end = [this](std::int32_t rank) { job_.acknowledge(rank, {0, 0, 0}); };
+  }
+
+  ManualClock clock_;
+  NodeOptions options_ = some_options();
+  CurrentJob job_{{JoinRequirements{options_}, 0, clock_.clock()}};
+  std::shared_ptr<SealedStep> step_;
+  TextDataset dataset_{{"a", "b", kNotUtf8}};
+  Recipe recipe_ = Recipe::create({}).value();
+  BufferPool pool_;
+  MemoryBudget budget_{kGiB};
+  LogLines log_;
+  std::unique_ptr<BadSampleList> bad_ =
+      BadSampleList::create({.file = {}}, dataset_.size(), {}).value();
+  RecordingServer server_;
+  TrainingMeter meter_;
+  ManualExecutor executor_;
+  StepDecoder decoder_{{&dataset_, &recipe_, &executor_, &budget_, &pool_, bad_.get(), {}, nullptr},
+                       options_};
+};
+
+TEST_F(DeliveryLoopTest, SendsWhatWasKeptAndReleasesIt) {
+  const std::uint64_t job = begin(1);
+  keep_tensors();
+  join(0);
+  acknowledge_at_the_end();
+  DeliveryLoop delivery = loop(kLong);
+  EXPECT_TRUE(delivery.run(job, {}));
+  EXPECT_THAT(server_.sent(), ElementsAre("begin 0:0.0.0", "sample 0:0.0.0/0 of 4", "end 0:0"));
+  EXPECT_THAT(server_.sessions(), ElementsAre(100, 100, 100));
+  EXPECT_EQ(step_->slots[0].decoded, nullptr);
+  EXPECT_EQ(budget_.in_use(), 0);
+  EXPECT_EQ(delivery.decoded_again(), 0U);
+  EXPECT_EQ(meter_.totals().microbatches_sent, 1U);
+}
+
+TEST_F(DeliveryLoopTest, DecodesAgainWhatWasNotKept) {
+  const std::uint64_t job = begin(1);
+  join(0);
+  acknowledge_at_the_end();
+  DeliveryLoop delivery = loop(kLong);
+  EXPECT_TRUE(delivery.run(job, {}));
+  EXPECT_THAT(server_.sent(), ElementsAre("begin 0:0.0.0", "end 0:0"));
+  ASSERT_EQ(executor_.waiting(), 1U);
+  executor_.run_first();
+  EXPECT_EQ(server_.sent().back(), "sample 0:0.0.0/0 of 4");
+  EXPECT_EQ(delivery.decoded_again(), 1U);
+  EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(DeliveryLoopTest, ASampleThatHasBecomeBadFailsTheJob) {
+  const std::uint64_t job = begin(1);
+  step_->slots[0].id = 2;  // not UTF-8
+  join(0);
+  DeliveryLoop delivery = loop(kLong);
+  std::optional<Status> status;
+  {
+    const std::jthread deliverer([&] { status = delivery.run(job, {}); });
+    executor_.wait_for(1);
+    executor_.run_first();
+  }
+  EXPECT_THAT(status->error().message(), HasSubstr("sample changed while training"));
+}
+
+TEST_F(DeliveryLoopTest, RanksThatWaitForAnAbsentOneAreToldOnce) {
+  const std::uint64_t job = begin(2, false);
+  keep_tensors();
+  join(0);
+  std::stop_source stop;
+  server_.on_refuse = [&] { stop.request_stop(); };
+  DeliveryLoop delivery = loop(std::chrono::nanoseconds(1));
+  EXPECT_EQ(delivery.run(job, stop.get_token()).error().code(), ErrorCode::kCancelled);
+  const std::string why =
+      "rank 1 never joined, and no data can follow without it: start all ranks again from the last "
+      "saved state";
+  EXPECT_THAT(server_.sent(),
+              ElementsAre("begin 0:0.0.0", "sample 0:0.0.0/0 of 4", "refuse 0: " + why));
+  EXPECT_EQ(server_.sessions().back(), 100U);
+  EXPECT_THAT(log_.lines(), ElementsAre(why));
+}
+
+TEST_F(DeliveryLoopTest, AStopEndsTheWaitForMemory) {
+  const std::uint64_t job = begin(1);
+  join(0);
+  const auto all = budget_.try_acquire(kGiB);
+  ASSERT_TRUE(all.has_value());
+  std::stop_source stop;
+  DeliveryLoop delivery = loop(kLong);
+  std::optional<Status> status;
+  {
+    const std::jthread deliverer([&] { status = delivery.run(job, stop.get_token()); });
+    stop.request_stop();
+  }
+  EXPECT_EQ(status->error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(DeliveryLoopTest, AnotherJobEndsIt) {
+  const std::uint64_t job = begin(1);
+  DeliveryLoop delivery = loop(kLong);
+  std::optional<Status> status;
+  {
+    const std::jthread deliverer([&] { status = delivery.run(job, {}); });
+    begin(2);
+  }
+  EXPECT_EQ(status->error().code(), ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/log.h"
+#include "base/mutex.h"
+#include "loader/dataset/dataset.h"
+#include "loader/node/internal/sealed_step.h"
+#include "loader/plan/step_plan.h"
+
+namespace isocost {
+
+/// Collects log messages. Any thread.
+class LogLines {
+ public:
+  LogSink sink() {
+    return [this](LogLevel /*level*/, std::string_view text) {
+      const MutexLock lock(mutex_);
+      lines_.emplace_back(text);
+    };
+  }
+  std::vector<std::string> lines() const {
+    const MutexLock lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<std::string> lines_ ISOCOST_GUARDED_BY(mutex_);
+};
+
+/// A step in which each rank has `microbatches` microbatches of one sample and, as predicted, one
+/// second of the LLM each.
+inline std::shared_ptr<SealedStep> make_step(std::uint32_t epoch, std::uint32_t step,
+                                             std::uint32_t ranks, std::uint32_t microbatches) {
+  auto sealed = std::make_shared<SealedStep>();
+  sealed->epoch = epoch;
+  sealed->step = step;
+  sealed->plan.microbatches = microbatches;
+  for (std::uint32_t i = 0; i < ranks * microbatches; ++i) {
+    SampleSlot& slot = sealed->slots.emplace_back();
+    slot.id = i;
+    slot.load[Module::kLlm].add_sequence(100);
+    PlannedMicrobatch& bin = sealed->plan.bins.emplace_back();
+    bin.samples.push_back({i, 1.0F});
+    bin.load = bin.run_load = slot.load;
+    bin.predicted = {0, 0, 1};
+  }
+  sealed->count_readers();
+  return sealed;
+}
+
+inline EpochEnd end_of_epoch(std::uint32_t epoch, bool last) {
+  EpochEnd end;
+  end.epoch = epoch;
+  end.last_epoch = last;
+  return end;
+}
+
+/// Samples of one text each, in memory. A text that is not UTF-8 is a bad sample when it is
+/// decoded.
+class TextDataset final : public Dataset {
+ public:
+  explicit TextDataset(std::vector<std::string> texts) : texts_(std::move(texts)) {
+    for (std::size_t i = 0; i < texts_.size(); ++i) keys_.push_back("key" + std::to_string(i));
+  }
+
+  std::uint64_t size() const override { return texts_.size(); }
+  SampleShape shape(SampleId id) const override {
+    PartShape part;
+    part.text_bytes = part.encoded_bytes = static_cast<std::int64_t>(texts_.at(id).size());
+    return {{part}, 1.0F};
+  }
+  std::string_view key(SampleId id) const override { return keys_.at(id); }
+  std::string_view shard(SampleId /*id*/) const override { return "shard.tar"; }
+  std::string_view part_name(SampleId /*id*/, std::size_t /*part*/) const override { return "txt"; }
+  Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t /*part*/) const override {
+    return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(texts_.at(id))));
+  }
+  void read_ahead(SampleId /*id*/) const override {}
+  const std::vector<BadSample>& bad() const override { return bad_; }
+  std::size_t shards() const override { return 1; }
+  std::size_t indexes_not_kept() const override { return 0; }
+  std::uint64_t fingerprint() const override { return 1; }
+
+ private:
+  std::vector<std::string> texts_;
+  std::vector<std::string> keys_;
+  std::vector<BadSample> bad_;
+};
+
+inline constexpr char kNotUtf8[] = "\xff\xfe";
+
+}  // namespace isocost

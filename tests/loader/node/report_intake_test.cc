@@ -1,0 +1,100 @@
+#include "loader/node/internal/report_intake.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+
+#include "tests/loader/node/node_support.h"
+#include "tests/support/manual_clock.h"
+
+namespace isocost {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+NodeOptions some_options() {
+  NodeOptions options;
+  options.data = "shards";
+  return options;
+}
+
+Report report_of(std::uint32_t step, std::uint32_t microbatch, double llm) {
+  Report report;
+  report.position = {0, step, microbatch};
+  report.seconds = {-1, -1, llm};
+  return report;
+}
+
+class ReportIntakeTest : public testing::Test {
+ protected:
+  ReportIntakeTest() {
+    Hello hello;
+    hello.world_size = 1;
+    const std::uint64_t job = job_.begin(hello, true).value().id;
+    EXPECT_TRUE(job_.push(job, make_step(0, 0, 1, 2)));
+  }
+
+  ManualClock clock_;
+  NodeOptions options_ = some_options();
+  CurrentJob job_{{JoinRequirements{options_}, 2, clock_.clock()}};
+  LogLines log_;
+  OnlineModel model_{CostProfile::stated_default(), {}, log_.sink()};
+  TrainingMeter meter_;
+  Timeline timeline_{nullptr};
+  ReportIntake reports_{{&job_, &model_, &meter_, &timeline_,
+                         [](std::int32_t rank) { return "rank " + std::to_string(rank); },
+                         log_.sink()}};
+};
+
+TEST_F(ReportIntakeTest, PassesReportsOn) {
+  reports_.take(0, report_of(0, 0, 0.5));
+  reports_.take(0, report_of(0, 1, 1.5));
+  EXPECT_EQ(reports_.dropped(), 0);
+  EXPECT_EQ(model_.progress().measurements, 2);
+  EXPECT_EQ(meter_.totals().measured_steps, 1U);
+  EXPECT_EQ(meter_.totals().ranks.front().measured[2], 2);
+  EXPECT_THAT(timeline_.svg(), HasSubstr("measured"));
+  EXPECT_THAT(log_.lines(), ElementsAre());
+}
+
+TEST_F(ReportIntakeTest, DropsAReportOnAStepThatIsNotHeld) {
+  reports_.take(0, report_of(1, 0, 0.5));
+  EXPECT_EQ(reports_.dropped(), 1);
+  EXPECT_THAT(log_.lines(), ElementsAre("rank 0: report on epoch 0, step 1 dropped: the step is no "
+                                        "longer held; 1 reports dropped so far"));
+}
+
+TEST_F(ReportIntakeTest, DropsSecondsThatWereReportedBefore) {
+  reports_.take(0, report_of(0, 0, 0.5));
+  reports_.take(0, report_of(0, 0, 0.7));
+  EXPECT_EQ(reports_.dropped(), 1);
+  EXPECT_EQ(meter_.totals().ranks.front().measured[2], 0.5);
+  EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("reported before")));
+}
+
+TEST_F(ReportIntakeTest, LogsFewOfManyDroppedReports) {
+  for (int i = 0; i < 100; ++i) reports_.take(0, report_of(9, 0, 0.5));
+  EXPECT_EQ(reports_.dropped(), 100);
+  EXPECT_EQ(log_.lines().size(), 7U);  // the 1st, 2nd, 4th ... 64th
+}
+
+// The sink asks what the metrics ask: a lock that is held while logging would never be released.
+TEST_F(ReportIntakeTest, LogsWithoutALock) {
+  std::int64_t seen = 0;
+  ReportIntake reports({&job_, &model_, &meter_, nullptr, [](std::int32_t) { return "rank"; },
+                        [&](LogLevel, std::string_view) {
+                          std::jthread([&] {
+                            seen = reports.dropped();
+                            job_.depth();
+                          }).join();
+                        }});
+  reports.take(0, report_of(5, 0, 1));
+  EXPECT_EQ(seen, 1);
+}
+
+}  // namespace
+}  // namespace isocost

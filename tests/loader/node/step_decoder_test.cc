@@ -1,0 +1,170 @@
+#include "loader/node/internal/step_decoder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/loader/node/node_support.h"
+#include "tests/support/manual_executor.h"
+
+namespace isocost {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Slots = Result<std::vector<SampleSlot>>;
+
+std::vector<SampleId> ids_of(const Slots& slots) {
+  std::vector<SampleId> ids;
+  if (!slots) return ids;
+  for (const SampleSlot& slot : *slots) ids.push_back(slot.id);
+  return ids;
+}
+
+class StepDecoderTest : public testing::Test {
+ protected:
+  StepDecoder decoder(Executor& executor) {
+    options_.bad_samples.file.clear();
+    bad_ = BadSampleList::create(options_.bad_samples, dataset_.size(), {}).value();
+    return StepDecoder(
+        {&dataset_, &recipe_, &executor, &budget_, &pool_, bad_.get(), hook_, nullptr}, options_);
+  }
+  Slots decode(const std::vector<SampleId>& ids) {
+    const auto executor = make_executor(2);
+    return decoder(*executor).decode_step(ids, {});
+  }
+
+  TextDataset dataset_{{"zero", "one", kNotUtf8, "three", "four", std::string(200'000, 'x')}};
+  Recipe recipe_ = Recipe::create({.max_text_tokens = 1'000'000}).value();
+  NodeOptions options_;
+  BufferPool pool_;
+  MemoryBudget budget_{kGiB};
+  std::unique_ptr<BadSampleList> bad_;
+  LoadHook hook_;
+};
+
+TEST_F(StepDecoderTest, DecodesEachSampleOnceInItsOrder) {
+  const Slots slots = decode({3, 0, 1});
+  EXPECT_THAT(ids_of(slots), ElementsAre(3, 0, 1));
+  for (const SampleSlot& slot : slots.value()) {
+    ASSERT_NE(slot.decoded, nullptr);
+    EXPECT_EQ(slot.specs.size(), slot.decoded->tensors.size());
+    // The text between its first and its last token.
+    EXPECT_EQ(slot.load[Module::kLlm].units,
+              static_cast<std::int64_t>(dataset_.shape(slot.id).parts[0].text_bytes) + 2);
+  }
+}
+
+// Workers finish in any order; here in the reverse one.
+TEST_F(StepDecoderTest, TheOrderDoesNotDependOnTheWorkers) {
+  ManualExecutor executor;
+  StepDecoder decoder = this->decoder(executor);
+  std::optional<Slots> slots;
+  {
+    const std::jthread planner(
+        [&] { slots = decoder.decode_step(std::vector<SampleId>{0, 1, 3}, {}); });
+    executor.wait_for(3);
+    for (int i = 0; i < 3; ++i) executor.run_last();
+  }
+  EXPECT_THAT(ids_of(*slots), ElementsAre(0, 1, 3));
+}
+
+TEST_F(StepDecoderTest, SkipsBadSamples) {
+  EXPECT_THAT(ids_of(decode({0, 2, 3})), ElementsAre(0, 3));
+  EXPECT_EQ(bad_->count(), 1U);
+}
+
+TEST_F(StepDecoderTest, ReplacesBadSamplesAlikeInEveryRun) {
+  options_.bad_samples.policy = BadSamplePolicy::kReplace;
+  const std::vector<SampleId> ids = ids_of(decode({0, 2, 3}));
+  ASSERT_EQ(ids.size(), 3U);
+  EXPECT_EQ(ids[0], 0U);
+  EXPECT_EQ(ids[2], 3U);
+  EXPECT_THAT(ids[1], testing::AnyOf(1, 4, 5));
+  EXPECT_EQ(ids_of(decode({0, 2, 3})), ids);
+}
+
+TEST_F(StepDecoderTest, FailsWhereThePolicySaysSo) {
+  options_.bad_samples.policy = BadSamplePolicy::kFail;
+  const Slots slots = decode({0, 2});
+  ASSERT_FALSE(slots.has_value());
+  EXPECT_THAT(slots.error().message(), HasSubstr("shard.tar: key2"));
+}
+
+TEST_F(StepDecoderTest, ASampleLargerThanAMicrobatchIsBad) {
+  options_.plan.microbatch_memory = 1000;
+  options_.bad_samples.policy = BadSamplePolicy::kFail;
+  EXPECT_THAT(decode({5}).error().message(), HasSubstr("microbatch_memory allows 1000"));
+}
+
+TEST_F(StepDecoderTest, TheHookSetsTheLoad) {
+  hook_ = [](SampleId id, const Dataset&, const Load&) {
+    Load load;
+    load[Module::kLlm].add_sequence(static_cast<std::int64_t>(100 + id));
+    return Result<Load>(load);
+  };
+  EXPECT_EQ(decode({3}).value()[0].load[Module::kLlm].units, 103);
+  hook_ = [](SampleId, const Dataset&, const Load&) {
+    return Result<Load>(Error(ErrorCode::kIo, "no tokens"));
+  };
+  EXPECT_EQ(decode({3}).error().message(), "no tokens");
+}
+
+TEST_F(StepDecoderTest, HoldsNoMoreThanHalfOfTheBudget) {
+  const auto executor = make_executor(1);
+  // A batch of the large sample alone: its tensors hold more than half of what decoding it needs.
+  const std::int64_t needed = recipe_.working_set_bytes(dataset_.shape(5)).value();
+  MemoryBudget budget(2 * needed);
+  bad_ = BadSampleList::create({.file = {}}, dataset_.size(), {}).value();
+  StepDecoder decoder(
+      {&dataset_, &recipe_, executor.get(), &budget, &pool_, bad_.get(), {}, nullptr}, options_);
+  Slots slots = decoder.decode_step(std::vector<SampleId>{5, 5, 5}, {});
+  ASSERT_EQ(slots.value().size(), 3U);
+  int held = 0;
+  for (const SampleSlot& slot : *slots) held += slot.decoded != nullptr ? 1 : 0;
+  EXPECT_LT(held, 3);
+  EXPECT_EQ(decoder.waiting_samples(), held);
+  EXPECT_LE(decoder.waiting_bytes(), needed);
+  EXPECT_EQ(budget.in_use(), decoder.waiting_bytes());
+  slots->clear();
+  EXPECT_EQ(decoder.waiting_samples(), 0);
+  EXPECT_EQ(decoder.waiting_bytes(), 0);
+  EXPECT_EQ(budget.in_use(), 0);
+}
+
+TEST_F(StepDecoderTest, AStopEndsTheWaitForMemory) {
+  const auto executor = make_executor(1);
+  StepDecoder decoder = this->decoder(*executor);
+  const auto all = budget_.try_acquire(kGiB);
+  ASSERT_TRUE(all.has_value());
+  std::stop_source stop;
+  std::optional<Slots> slots;
+  {
+    const std::jthread planner(
+        [&] { slots = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token()); });
+    stop.request_stop();
+  }
+  EXPECT_EQ(slots->error().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(StepDecoderTest, ABadSampleIsNamedWhenItIsDecodedAgain) {
+  const auto executor = make_executor(1);
+  const StepDecoder decoder = this->decoder(*executor);
+  const auto decoded = decoder.decode(2, decoder.admit(2, {}).value());
+  ASSERT_FALSE(decoded.has_value());
+  EXPECT_EQ(decoded.error().key, "key2");
+  EXPECT_EQ(decoded.error().part, "txt");
+  EXPECT_EQ(budget_.in_use(), 0);
+}
+
+}  // namespace
+}  // namespace isocost
