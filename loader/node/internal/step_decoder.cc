@@ -117,7 +117,7 @@ std::optional<BadSample> StepDecoder::refuse(SampleId id, SampleSlot& slot) cons
   if (microbatch_bytes_ > 0 && load->tensor_bytes > microbatch_bytes_) {
     bad.reason = "its tensors hold " + std::to_string(load->tensor_bytes) +
                  " bytes, a microbatch may hold " + std::to_string(microbatch_bytes_) +
-                 ": raise --microbatch-memory";
+                 ": raise microbatch_memory";
     return bad;
   }
   slot.load = *load;
