@@ -14,8 +14,8 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::int64_t kSmallest = 256;
 constexpr std::int64_t kLargest = std::int64_t{1} << 46;
 
-// Capacities keep four leading bits of the size, so that at most an eighth of a block is unused and
-// blocks of nearly equal samples are still interchangeable.
+// Capacities keep the four leading bits of the size. At most an eighth of a block is unused, and
+// samples of nearly equal size share blocks.
 std::int64_t capacity_for(std::int64_t size) {
   if (size <= kSmallest) return kSmallest;
   const int shift = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size - 1))) - 4;

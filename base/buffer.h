@@ -12,8 +12,8 @@ namespace isocost {
 
 class BufferPool;
 
-/// Owned bytes, 64-byte aligned, taken from a BufferPool and given back to it on destruction.
-/// Move-only; single-thread, but may be moved between threads. Contents start uninitialised.
+/// Owned bytes, 64-byte aligned, taken from a BufferPool and returned to it on destruction.
+/// Uninitialised. Move-only. Single-thread, but may be moved between threads.
 class Buffer {
  public:
   Buffer() = default;
@@ -40,23 +40,23 @@ class Buffer {
   std::int64_t capacity_ = 0;
 };
 
-/// Recycles buffers by size class (at most an eighth of a block is unused) and counts what is out.
-/// Internally synchronised. It limits what it keeps for reuse (`keep_bytes`), not what it hands
-/// out: admission is the caller's.
+/// Recycles buffers by size class (at most an eighth of a block is unused) and counts the bytes in
+/// use. It limits the bytes kept for reuse (`keep_bytes`); limiting those in use is up to the
+/// caller. Thread-safe.
 class BufferPool {
  public:
   explicit BufferPool(std::int64_t keep_bytes = 64 << 20);
   ~BufferPool();
 
-  /// A buffer of `size` >= 0 bytes. Throws std::bad_alloc like every allocation.
+  /// Returns a buffer of `size` >= 0 bytes. Throws std::bad_alloc like every allocation.
   Buffer allocate(std::int64_t size);
 
-  /// Bytes of capacity now in buffers that somebody holds.
+  /// Returns the capacity, in bytes, of all buffers in use.
   std::int64_t bytes_in_use() const;
-  /// Bytes of capacity kept for reuse.
+  /// Returns the capacity, in bytes, kept for reuse.
   std::int64_t bytes_kept() const;
-  /// True where `address` lies in a buffer that this pool handed out and that is still held: tests
-  /// use it to show that a tensor was not copied.
+  /// Returns whether `address` lies in a buffer of this pool that is in use. Tests show with it
+  /// that a tensor was not copied.
   bool owns(const void* address) const;
 
  private:

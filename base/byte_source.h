@@ -8,21 +8,22 @@
 
 namespace isocost {
 
-/// Random access to the bytes of one member of a shard (or of a file): how probes and decoders
-/// read, so that a header can be looked at, or a video seeked, without loading the whole.
-/// Implementations are const-safe: several threads may read at once.
+/// Random access to the bytes of one member of a shard, or of a file. Probes read headers and video
+/// decoders seek through it without loading the whole. Implementations are const-safe: several
+/// threads may read at once.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
   virtual std::int64_t size() const = 0;
 
-  /// Reads into `destination` from `offset`; returns the bytes read, fewer than asked only at the
-  /// end (0 at or past it). Errors: kInvalidArgument for a negative offset, kIo.
+  /// Reads from `offset` into `destination` and returns the number of bytes read, which is smaller
+  /// than requested only at the end (0 at or past it). Errors: kInvalidArgument for a negative
+  /// offset, kIo.
   virtual Result<std::size_t> read_at(std::int64_t offset,
                                       std::span<std::byte> destination) const = 0;
 };
 
-/// Views bytes in memory, which must outlive it. Immutable.
+/// A view of bytes in memory, which must outlive it. Immutable.
 class MemoryByteSource final : public ByteSource {
  public:
   explicit MemoryByteSource(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -6,9 +6,8 @@
 
 namespace isocost {
 
-/// Runs tasks on a fixed number of worker threads. Internally synchronised. Tasks must not throw
-/// and must not wait for other tasks. The destructor runs what was submitted, then joins every
-/// thread.
+/// Runs tasks on a fixed number of worker threads. Tasks must not throw and must not wait for other
+/// tasks. The destructor runs all submitted tasks, then joins every thread. Thread-safe.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -16,8 +15,9 @@ class Executor {
   virtual std::size_t workers() const = 0;
 };
 
-/// oneTBB workers; with ISOCOST_EXECUTOR=thread (the `tsan` preset, since Debian's oneTBB is not
-/// instrumented) plain threads. `workers` = 0 takes one per core.
+/// Returns an executor with oneTBB workers, or with plain threads if built with
+/// ISOCOST_EXECUTOR=thread (the `tsan` preset, because Debian's oneTBB is not instrumented).
+/// `workers` = 0 takes one per core.
 std::unique_ptr<Executor> make_executor(std::size_t workers);
 
 }  // namespace isocost

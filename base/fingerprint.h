@@ -7,8 +7,8 @@
 
 namespace isocost {
 
-/// FNV-1a over 64 bits (Fowler, Noll, Vo; RFC 9923 describes it): tells whether two things are the
-/// same on every machine. Not for secrets, nor against somebody who wants a collision.
+/// FNV-1a hash of 64 bits (Fowler, Noll, Vo; RFC 9923), the same on every machine. Not for secrets,
+/// and not safe against deliberate collisions.
 class Fingerprint {
  public:
   template <std::integral T>
@@ -17,7 +17,7 @@ class Fingerprint {
     for (int i = 0; i < 8; ++i) add_byte(static_cast<std::uint8_t>(word >> (8 * i)));
   }
   void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
-  /// With its length, so that "ab", "c" and "a", "bc" differ.
+  /// Adds the length, too, so that "ab", "c" and "a", "bc" differ.
   void add(std::string_view text) {
     add(text.size());
     for (const char c : text) add_byte(static_cast<std::uint8_t>(c));

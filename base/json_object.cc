@@ -12,15 +12,15 @@ namespace {
 
 using nlohmann::json;
 
-// Printable and short: keys come from outside.
+// Keys come from outside: shortened, and printable.
 std::string shown(std::string_view key) {
   std::string text;
   for (const char c : key.substr(0, 40)) text += c >= ' ' && c < 127 ? c : '?';
   return text;
 }
 
-// Watches the parser: JSON leaves open what a key written twice means, and a number that does not
-// fit in a double is reported without its key.
+// Finds duplicate keys, whose meaning JSON leaves open, and the key of a number that does not fit
+// in a double, which the parser does not report.
 struct Watch {
   int max_depth = 0;
   std::vector<std::set<std::string>> keys = {};
@@ -48,7 +48,7 @@ Error corrupt(const JsonFormat& format, const std::string& what) {
 Result<json> parse_strictly(std::string_view text, const JsonFormat& format) {
   if (text.size() > format.max_bytes) {
     return corrupt(format, "larger than " + std::to_string(format.max_bytes >> 10) +
-                               " KiB: this is no " + format.name);
+                               " KiB, so not a " + format.name);
   }
   Watch watch{.max_depth = format.max_depth};
   json document;
@@ -58,12 +58,12 @@ Result<json> parse_strictly(std::string_view text, const JsonFormat& format) {
     });
   } catch (const json::exception& error) {
     std::string after = watch.last_key.empty() ? "" : "after '" + shown(watch.last_key) + "': ";
-    // Without the library's name for the error: "[json.exception.parse_error.101] ".
+    // Leaves out the library's name of the error: "[json.exception.parse_error.101] ".
     const std::string_view what = error.what();
     const std::size_t name = what.find("] ");
     return corrupt(format, after.append(name == what.npos ? what : what.substr(name + 2)));
   }
-  if (watch.too_deep) return corrupt(format, "nested too deep");
+  if (watch.too_deep) return corrupt(format, "nested too deeply");
   if (!watch.twice.empty()) return corrupt(format, "'" + shown(watch.twice) + "' is given twice");
   if (!document.is_object()) return corrupt(format, "not a JSON object");
   return document;
@@ -174,7 +174,7 @@ Result<std::vector<std::int64_t>> JsonObject::wholes(std::string_view key, std::
   if (value.size() > most) return wrong(key, "has more than " + std::to_string(most) + " entries");
   std::vector<std::int64_t> numbers;
   for (std::size_t i = 0; i < value.size(); ++i) {
-    // Unsigned ones beyond int64 would come out negative.
+    // Unsigned integers beyond int64 would become negative.
     const bool fits = value[i].is_number_integer() &&
                       (!value[i].is_number_unsigned() ||
                        value[i].get<std::uint64_t>() <= static_cast<std::uint64_t>(greatest)) &&

@@ -15,28 +15,28 @@
 
 namespace isocost {
 
-/// What a JSON document is called in errors, and its bounds.
+/// Name of a kind of JSON document, for errors, and its limits.
 struct JsonFormat {
-  const char* name = "document";  ///< "profile".
+  const char* name = "document";  ///< For example "profile".
   std::size_t max_bytes = std::size_t{1} << 20;
   int max_depth = 8;
 };
 
-/// What is wrong in a file that somebody named is theirs to mend: kCorrupt and kUnsupported become
-/// kInvalidArgument, and all name the file.
+/// Converts an error in the contents of a file that the user named: kCorrupt and kUnsupported
+/// become kInvalidArgument, and the message names the file.
 Error error_of_file(Error error, const std::filesystem::path& file);
 
-/// An object of a JSON file from outside, read strictly: a key that is given twice, unknown or
-/// missing, a value of another type, a number out of range or not finite is an error kCorrupt that
-/// names the format and the key's path ("profile: 'modules.llm.points.3.forward_s' must be ...").
-/// Value type: copies share the document. Immutable.
+/// An object of a JSON document from outside, read strictly. A duplicate, unknown or missing key, a
+/// value of another type, and a number out of range or not finite are errors kCorrupt that name the
+/// format and the key's path ("profile: 'modules.llm.points.3.forward_s' must be ..."). Value type:
+/// copies share the document. Immutable.
 class JsonObject {
  public:
   static Result<JsonObject> parse(std::string_view text, const JsonFormat& format);
-  /// A file's. Errors: kNotFound, kIo, and those of `parse` as error_of_file has them.
+  /// Parses a file. Errors: kNotFound, kIo, and those of `parse` converted by error_of_file.
   static Result<JsonObject> load(const std::filesystem::path& file, const JsonFormat& format);
 
-  /// Errors: kCorrupt where there are other keys.
+  /// Checks that there are no other keys. Errors: kCorrupt.
   Status only_keys(std::span<const std::string_view> known) const;
   Status only_keys(std::initializer_list<std::string_view> known) const {
     return only_keys(std::span(known.begin(), known.size()));
@@ -44,29 +44,29 @@ class JsonObject {
   bool has(std::string_view key) const;
 
   Result<std::string> text(std::string_view key) const;
-  /// Empty where the key is left out.
+  /// Returns "" if there is no such key.
   Result<std::string> optional_text(std::string_view key) const;
   Result<std::int64_t> whole(std::string_view key, std::int64_t least, std::int64_t most) const;
-  /// Finite, not negative.
+  /// Returns a number that is finite and not negative.
   Result<double> amount(std::string_view key) const;
   Result<bool> flag(std::string_view key) const;
   Result<JsonObject> object(std::string_view key) const;
-  /// An array of integers, at most so many, each from `least` to `greatest`.
+  /// Returns an array of up to `most` integers, each from `least` to `greatest`.
   Result<std::vector<std::int64_t>> wholes(std::string_view key, std::size_t most,
                                            std::int64_t least, std::int64_t greatest) const;
-  /// An array of at most `most` numbers, each finite and not negative.
+  /// Returns an array of up to `most` numbers, each finite and not negative.
   Result<std::vector<double>> amounts(std::string_view key, std::size_t most) const;
-  /// An array of at most `most` strings.
+  /// Returns an array of up to `most` strings.
   Result<std::vector<std::string>> text_list(std::string_view key, std::size_t most) const;
-  /// An array of objects, at most so many.
+  /// Returns an array of up to `most` objects.
   Result<std::vector<JsonObject>> objects(std::string_view key, std::size_t most) const;
-  /// An object whose values are all strings, in the order of its keys.
+  /// Returns the members of an object whose values are all strings, in the order of its keys.
   Result<std::vector<std::pair<std::string, std::string>>> texts(std::string_view key) const;
 
-  /// Version `supported` under the key "version". Errors: kUnsupported for another.
+  /// Checks that "version" is `supported`. Errors: kUnsupported for another version.
   Status check_version(std::int64_t supported) const;
 
-  /// kCorrupt for a key of this object.
+  /// Returns an error kCorrupt for a key of this object.
   Error wrong(std::string_view key, const std::string& what) const;
 
  private:

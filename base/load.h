@@ -8,15 +8,15 @@
 
 namespace isocost {
 
-/// The parts of a multimodal model that are priced and measured apart.
+/// The parts of a multimodal model whose cost is predicted and measured separately.
 enum class Module : std::uint8_t { kVision = 0, kAudio = 1, kLlm = 2 };
 inline constexpr std::size_t kModules = 3;
 
-/// "vision", "audio", "llm": the name in configuration, tensors, wire and JSON.
+/// Returns "vision", "audio" or "llm": the name in configuration, tensors, wire and JSON.
 std::string_view module_name(Module module);
 std::optional<Module> module_from_name(std::string_view name);
 
-/// What one module will see of a sample or, summed, of a microbatch. Attention runs within a
+/// Input size of one module for a sample or, summed, for a microbatch. Attention runs within a
 /// sequence (an image or a video frame, an audio window, a packed sample), hence the squares.
 struct ModuleLoad {
   std::int64_t sequences = 0;      ///< Images and video frames; audio windows; packed samples.
@@ -37,12 +37,12 @@ struct ModuleLoad {
   bool operator==(const ModuleLoad&) const = default;
 };
 
-/// What a model will see of a sample: integers that follow from its shape and the recipe alone,
-/// equal on every machine. Loads of samples add up to the load of their microbatch.
+/// Input size of a model for a sample. These integers follow from the sample's shape and the recipe
+/// alone and are equal on every machine. Loads of samples add up to the load of their microbatch.
 struct Load {
   std::array<ModuleLoad, kModules> modules;
   std::int64_t label_tokens = 0;  ///< Positions whose prediction counts in the loss.
-  std::int64_t tensor_bytes = 0;  ///< Decoded tensors as delivered.
+  std::int64_t tensor_bytes = 0;  ///< Bytes of the decoded tensors, as delivered.
 
   ModuleLoad& operator[](Module module) { return modules[static_cast<std::size_t>(module)]; }
   const ModuleLoad& operator[](Module module) const {

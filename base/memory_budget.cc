@@ -31,7 +31,7 @@ Result<MemoryBudget::Grant> MemoryBudget::acquire(std::int64_t bytes, const std:
                                                     std::to_string(limit_));
   }
   const MutexLock lock(mutex_);
-  const void* ticket = &bytes;  // unique while this call waits
+  const void* ticket = &bytes;  // unique while this call blocks
   waiting_.push_back(ticket);
   const bool granted = changed_.wait(mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) {
     return waiting_.front() == ticket && used_ + bytes <= limit_;
@@ -41,16 +41,8 @@ Result<MemoryBudget::Grant> MemoryBudget::acquire(std::int64_t bytes, const std:
     used_ += bytes;
     peak_ = std::max(peak_, used_);
   }
-  changed_.notify_all();  // the next in line may fit, too
+  changed_.notify_all();  // the next request may fit, too
   if (!granted) return Error(ErrorCode::kCancelled, "stopped while waiting for memory");
-  return Grant(this, bytes);
-}
-
-std::optional<MemoryBudget::Grant> MemoryBudget::try_acquire(std::int64_t bytes) {
-  const MutexLock lock(mutex_);
-  if (!waiting_.empty() || used_ + bytes > limit_) return std::nullopt;
-  used_ += bytes;
-  peak_ = std::max(peak_, used_);
   return Grant(this, bytes);
 }
 

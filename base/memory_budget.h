@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <stop_token>
 
 #include "base/mutex.h"
@@ -11,11 +10,12 @@
 
 namespace isocost {
 
-/// Admission by bytes: what decoding may hold at once. First come, first served, so a large request
-/// is not starved by small ones. Internally synchronised; must outlive its grants.
+/// Limits the bytes that decoding may hold at once. Requests are served in their order, so small
+/// ones cannot starve a large one. Thread-safe; must outlive its grants.
 class MemoryBudget {
  public:
-  /// Bytes granted; given back on destruction. Move-only, may be released on any thread.
+  /// Granted bytes, returned to the budget on destruction. Move-only; may be released on any
+  /// thread.
   class Grant {
    public:
     Grant() = default;
@@ -26,8 +26,8 @@ class MemoryBudget {
     ~Grant() { release(); }
 
     std::int64_t bytes() const { return bytes_; }
-    /// Gives back all but `bytes` (no more than held): a decoder's scratch is freed, its output
-    /// stays.
+    /// Returns all but `bytes` to the budget, for example when a decoder has freed its scratch
+    /// memory and keeps its output. Does nothing if the grant is not larger.
     void shrink(std::int64_t bytes);
     void release() { shrink(0); }
 
@@ -40,11 +40,9 @@ class MemoryBudget {
 
   explicit MemoryBudget(std::int64_t limit_bytes) : limit_(limit_bytes) {}
 
-  /// Waits for `bytes`. Errors: kResourceExhausted where that exceeds the whole budget (waiting
-  /// would not help), kCancelled.
+  /// Blocks until `bytes` are available. Errors: kResourceExhausted if they exceed the whole
+  /// budget, kCancelled.
   Result<Grant> acquire(std::int64_t bytes, const std::stop_token& stop);
-  /// Grants at once or not at all; never overtakes somebody who waits.
-  std::optional<Grant> try_acquire(std::int64_t bytes);
 
   std::int64_t limit() const { return limit_; }
   std::int64_t in_use() const;

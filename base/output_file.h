@@ -7,11 +7,12 @@
 
 namespace isocost {
 
-/// Whether `file` may be written later, so that hours of work do not end in an error: asks for
-/// rights, writes nothing. Empty paths pass. Errors: kInvalidArgument with `option` and the reason.
+/// Checks that `file` can be written later, so that hours of work do not end in an error. Checks
+/// permissions and writes nothing; an empty path passes. Errors: kInvalidArgument with `option` and
+/// the reason.
 Status check_output_file(std::string_view option, const std::filesystem::path& file);
 
-/// Replaces `file` in one piece: whoever reads it sees the old bytes or the new. Errors: kIo.
+/// Replaces `file` atomically: a reader sees either the old bytes or the new ones. Errors: kIo.
 Status replace_file(const std::filesystem::path& file, std::string_view bytes);
 
 }  // namespace isocost

@@ -22,20 +22,20 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  /// Uniform in [0, bound); bound > 0. Bias is below bound / 2^64.
+  /// Returns a uniform integer in [0, bound); bound > 0. The bias is below bound / 2^64.
   std::uint64_t below(std::uint64_t bound) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<std::uint64_t>((static_cast<Wide>(next()) * bound) >> 64);
   }
 
-  /// Uniform in [0, 1), 53 bits.
+  /// Returns a uniform number in [0, 1) with 53 random bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
  private:
   std::uint64_t state_;
 };
 
-/// Fisher-Yates, reproducible across platforms.
+/// Shuffles by Fisher-Yates, with the same result on every platform.
 template <typename T>
 void shuffle(std::span<T> items, Random& random) {
   for (std::size_t i = items.size(); i > 1; --i) {

@@ -9,9 +9,9 @@
 
 namespace isocost {
 
-/// All bytes of a file, a pipe included, but never more than `max_bytes`, whatever it is. `what` it
-/// is begins the errors: "profile p.json does not exist". Errors: kNotFound; kInvalidArgument for
-/// a directory; kIo for what cannot be read; kResourceExhausted for more bytes.
+/// Returns all bytes of a file or pipe. Errors begin with `what` ("profile p.json does not exist"):
+/// kNotFound; kInvalidArgument for a directory; kIo if it cannot be read; kResourceExhausted for
+/// more than `max_bytes`.
 Result<std::string> read_file(std::string_view what, const std::filesystem::path& file,
                               std::size_t max_bytes);
 

@@ -18,10 +18,6 @@ std::string_view error_code_name(ErrorCode code) {
   return index < kNames.size() ? kNames.at(index) : "unknown";
 }
 
-bool is_retryable(ErrorCode code) {
-  return code == ErrorCode::kUnavailable || code == ErrorCode::kDeadlineExceeded;
-}
-
 Error::Error(ErrorCode code, std::string message, std::source_location where)
     : code_(code), message_(std::move(message)), where_(where) {}
 

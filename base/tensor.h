@@ -15,13 +15,13 @@ namespace isocost {
 
 enum class DType : std::uint8_t { kUInt8 = 0, kInt32 = 1, kInt64 = 2, kFloat32 = 3 };
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 std::int64_t dtype_size(DType dtype);
-/// "uint8", "int32", "int64", "float32".
+/// Returns "uint8", "int32", "int64" or "float32".
 std::string_view dtype_name(DType dtype);
 
-/// A dense row-major tensor that shares its bytes. Immutable once published; copying it copies a
-/// pointer. `data` points into the buffer that `owner` keeps alive.
+/// A dense row-major tensor that shares its bytes: a copy copies a pointer. Immutable once
+/// published. `data` points into the buffer that `owner` keeps alive.
 struct SharedTensor {
   DType dtype = DType::kUInt8;
   std::vector<std::int64_t> shape;
@@ -33,21 +33,21 @@ struct SharedTensor {
   std::span<const std::byte> bytes() const {
     return {data, static_cast<std::size_t>(size_bytes())};
   }
-  /// Typed view; T must be the dtype's C++ type.
+  /// Returns a typed view; T must be the C++ type of `dtype`.
   template <typename T>
   std::span<const T> as() const {
     return {reinterpret_cast<const T*>(data), static_cast<std::size_t>(elements())};
   }
 };
 
-/// A tensor with the name by which models know it, "<module>.<tensor>", e.g. "vision.patches".
+/// A tensor with its name, "<module>.<tensor>"; see base/tensor_schema.h.
 struct NamedTensor {
   std::string name;
   SharedTensor tensor;
 };
 
-/// Publishes a filled buffer as a tensor. Errors: kInvalidArgument where the buffer's size is not
-/// that of the shape, or a dimension is negative.
+/// Publishes a filled buffer as a tensor. Errors: kInvalidArgument if the buffer's size is not that
+/// of the shape, or a dimension is negative.
 Result<SharedTensor> make_tensor(Buffer&& buffer, DType dtype, std::vector<std::int64_t> shape);
 
 }  // namespace isocost

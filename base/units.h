@@ -5,10 +5,10 @@
 
 namespace isocost {
 
-/// Modelled time, in seconds. Measured time is `std::chrono::nanoseconds` from a monotonic clock.
+/// Predicted time, in seconds. Measured time is `std::chrono::nanoseconds` from a monotonic clock.
 using Seconds = std::chrono::duration<double>;
 
-/// What a module may take for one microbatch. Seconds below or beyond are nobody's measurement.
+/// Range of plausible seconds of a module for one microbatch. Measurements outside are refused.
 inline constexpr double kLeastModuleSeconds = 1e-9;
 inline constexpr double kMostModuleSeconds = 86'400;
 

@@ -22,11 +22,11 @@ namespace isocost {
 struct RecipeOptions {
   std::string name = "native28";
   std::int32_t max_image_patches = 4096;  ///< Of 14×14 pixels; larger images are scaled down.
-  std::int32_t max_frame_patches = 1024;  ///< The same for a video frame.
+  std::int32_t max_frame_patches = 1024;  ///< The same limit for a video frame.
   double video_fps = 1.0;                 ///< Frames sampled a second of video.
   std::int32_t max_video_frames = 32;
-  double max_audio_seconds = 120.0;     ///< What lies beyond is cut off.
-  std::int32_t max_text_tokens = 8192;  ///< A text part; what lies beyond is cut off.
+  double max_audio_seconds = 120.0;     ///< Longer audio is cut.
+  std::int32_t max_text_tokens = 8192;  ///< Longer text parts are cut.
 
   /// Errors: kInvalidArgument with field, value and allowed range.
   Status validate() const;
@@ -40,34 +40,34 @@ inline constexpr std::int64_t kTokenVision =
 inline constexpr std::int64_t kTokenAudio = 259;  ///< One for each 4 mel frames, likewise.
 inline constexpr std::int64_t kVocabulary = 260;
 
-/// One part's bytes, beside its shape.
+/// The bytes and the shape of one part.
 struct PartBytes {
   const PartShape* shape = nullptr;
   const ByteSource* source = nullptr;
 };
 
-/// Why a sample gave no tensors, and the index of the part that is to blame.
+/// Why a sample has no tensors, and the index of the part at fault.
 struct PartError {
   Error error;
   std::size_t part = 0;
 };
 
-/// Turns shapes into loads (integer arithmetic) and bytes into tensors; both agree exactly.
+/// Computes loads from shapes, in integer arithmetic, and tensors from bytes. Both agree exactly.
 /// `native28`:
 ///
 /// - an image keeps its native resolution, each side rounded to the nearest multiple of 28 (at
 ///   least 28) and scaled down, aspect kept, where it has more than `max_image_patches` patches of
 ///   14×14; EXIF orientation is applied; alpha is composed on white, and of an animation the first
-///   picture counts;
-/// - a video gives n = min(max_video_frames, max(1, floor(duration × video_fps))) frames, that at
+///   picture is used;
+/// - a video gives n = min(max_video_frames, max(1, floor(duration × video_fps))) frames, those at
 ///   (2i + 1) / 2n of the duration for each i, each treated as an image of at most
 ///   `max_frame_patches`;
 /// - audio is mixed to mono, resampled to 16 kHz, cut into windows of at most 30 s, each a 128-bin
 ///   log-mel (FFT 400, hop 160) of frames padded to a multiple of 4;
 /// - text is its UTF-8 bytes; the sequence is BOS, the parts in order, EOS.
 ///
-/// Tensors of a sample, rows along the first dimension; those of several samples are concatenated
-/// there:
+/// Tensors of a sample (see base/tensor_schema.h) have rows along the first dimension, where the
+/// tensors of several samples are concatenated:
 ///
 ///     vision.patches   uint8 [patches, 588]   14×14×3 pixels (row, column, RGB) 0..255; the four
 ///                                             patches of a 2×2 group are neighbours, groups row by
@@ -79,40 +79,39 @@ struct PartError {
 ///     audio.lengths    int32 [windows]        frames of each window
 ///     llm.input_ids    int64 [tokens]
 ///     llm.labels       int64 [tokens]         the token to predict at each position (already
-///                                             shifted), or kIgnoredLabel where that is no text
-///                                             byte and not EOS
+///                                             shifted); kIgnoredLabel unless that is a text byte
+///                                             or EOS
 ///     llm.position_ids int64 [tokens]         0, 1, ... within the sample
 ///     llm.lengths      int32 [1]              tokens
 ///
-/// A modality that the sample lacks has no tensor. Load: vision sequences are images, units
-/// patches; audio sequences are windows, units frames / 2; llm one sequence of `tokens`. Immutable;
-/// const-safe.
+/// A modality that the sample lacks has no tensors. In the load, vision has images as sequences and
+/// patches as units, audio has windows and frames / 2, and the LLM one sequence of tokens.
+/// Immutable; const-safe.
 class Recipe {
  public:
   static Result<Recipe> create(const RecipeOptions& options);
 
-  /// Errors: kResourceExhausted (more than 2^28 tokens); kInvalidArgument for a shape without
-  /// parts, or a part of impossible size.
+  /// Returns the load of a sample. Errors: kResourceExhausted (more than 2^28 tokens);
+  /// kInvalidArgument for a shape without parts, or a part of impossible size.
   Result<Load> load(const SampleShape& shape) const;
 
-  /// What `tensors` makes of each part, from the shapes alone: patch grids, numbers of frames and
-  /// the times at which video frames are sampled. Errors: as `load`.
+  /// Returns what `tensors` makes of each part: patch grids, numbers of frames and the times of
+  /// sampled video frames. Errors: those of `load`.
   Result<std::vector<SamplePart>> parts(const SampleShape& shape) const;
 
-  /// Bytes of memory that `tensors` may need at its peak, its result included.
+  /// Returns the peak memory of `tensors` in bytes, its result included. Errors: those of `load`.
   Result<std::int64_t> working_set_bytes(const SampleShape& shape) const;
 
-  /// Decodes and prepares. Blocks on reads and computes on the calling thread only. The tensors own
-  /// their memory (from `pool`). Errors: kCorrupt (cut-off media, text that is not UTF-8, audio
-  /// without samples or with NaN, a stream that ends early), kUnsupported, kIo. Nothing partial is
-  /// returned.
-  /// Where no single part is at fault, the error names part 0.
+  /// Decodes and prepares a sample. Blocks on reads, and computes on the calling thread. The
+  /// tensors own their memory, from `pool`. Errors: kCorrupt (truncated media, text that is not
+  /// UTF-8, audio without samples or with NaN, a stream that ends early), kUnsupported, kIo. If no
+  /// single part is at fault, the error names part 0.
   tl::expected<std::vector<NamedTensor>, PartError> tensors(std::span<const PartBytes> parts,
                                                             BufferPool& pool) const;
 
   const RecipeOptions& options() const { return options_; }
-  /// 64-bit hash of name and options: shapes loads, so it is part of plans' and clients'
-  /// fingerprints.
+  /// Returns a 64-bit hash of name and options. Loads depend on them, so it is a part of the
+  /// fingerprints of plans and clients.
   std::uint64_t fingerprint() const;
 
  private:

@@ -1,4 +1,4 @@
-// Bytes to tensors: each is allocated once, at the size that the plan says, and filled part by
+// Bytes to tensors. Each tensor is allocated once, with the size of the plan, and filled part by
 // part.
 
 #include <cstddef>
@@ -34,7 +34,7 @@ namespace {
 static_assert(tensor_entry(Module::kVision, TensorRole::kRows).row_width == kPatchBytes);
 static_assert(tensor_entry(Module::kAudio, TensorRole::kRows).row_width == kMelBins);
 
-/// A tensor being filled front to back.
+/// A tensor that is filled from front to back.
 template <typename T>
 class Column {
  public:
@@ -44,7 +44,7 @@ class Column {
         buffer_(pool.allocate(rows * width * static_cast<std::int64_t>(sizeof(T)))),
         room_(reinterpret_cast<T*>(buffer_.data()), static_cast<std::size_t>(rows * width)) {}
 
-  /// The next `rows` rows. The plan has counted them.
+  /// Returns the next `rows` rows. The plan has counted them.
   std::span<T> take(std::int64_t rows) {
     const auto values = static_cast<std::size_t>(rows * width_);
     const std::span<T> front = room_.first(values);
@@ -70,10 +70,10 @@ class Column {
 
 Status check_size(const PartBytes& part) {
   if (part.source->size() == part.shape->encoded_bytes) return {};
-  return corrupt("it has other bytes than when it was probed");
+  return corrupt("its size has changed since it was indexed");
 }
 
-/// The whole text, of which the recipe may use less.
+/// Returns the whole text, of which the recipe may use less.
 Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
   ISOCOST_TRY(check_size(part));
   ISOCOST_ASSIGN(std::vector<std::uint8_t> bytes,
@@ -86,7 +86,7 @@ Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
     return corrupt("is not UTF-8 at byte " + std::to_string(valid));
   }
   if (static_cast<std::int64_t>(bytes.size()) != part.shape->text_bytes) {
-    return corrupt("it has another text than when it was probed");
+    return corrupt("its text has changed since it was indexed");
   }
   return bytes;
 }
@@ -188,7 +188,7 @@ class SampleTensors {
     return audio_log_mel(*bytes.source, *bytes.shape, plan.audio, mel_.take(plan.mel_frames()));
   }
 
-  /// Shifted here, so that trainers need not know where samples meet.
+  /// Labels are shifted here, so that trainers need not know where samples begin.
   void fill_labels() {
     const auto labels = labels_.take(plan_.tokens);
     const auto positions = positions_.take(plan_.tokens);

@@ -9,8 +9,8 @@
 
 namespace isocost {
 
-/// Container or codec of a part. The bytes decide, not the file name; a name that claims another
-/// one is an error of the sample.
+/// Container or codec of a part, as its bytes show it. A file name of another format is an error of
+/// the sample.
 enum class MediaFormat : std::uint8_t {
   kUtf8 = 0,
   kJson = 1,
@@ -29,7 +29,7 @@ enum class MediaFormat : std::uint8_t {
   kAvi = 14,
 };
 
-/// What a header tells about one part of a sample; no pixel or audio sample is decoded for it.
+/// Properties of one part of a sample that its header tells, without decoding pixels or audio.
 struct PartShape {
   Modality modality = Modality::kText;
   MediaFormat format = MediaFormat::kUtf8;
@@ -48,7 +48,7 @@ struct PartShape {
   bool operator==(const PartShape&) const = default;
 };
 
-/// The parts that a model sees, in the order in which it sees them (their order in the shard).
+/// The parts that a model reads, in their order in the shard.
 struct SampleShape {
   std::vector<PartShape> parts;
   float weight = 1.0F;  ///< From the sample's JSON ("weight"), finite and >= 0; scales its loss.
@@ -57,8 +57,8 @@ struct SampleShape {
 
 std::string_view format_name(MediaFormat format);
 
-/// The format that a WebDataset part name claims ("jpg", "0.png", "caption.txt", "json"): its last
-/// extension, case ignored. Nothing for extensions that Isocost does not read.
+/// Returns the format of a WebDataset part name ("jpg", "0.png", "caption.txt", "json") by its last
+/// extension, ignoring case. Returns nothing for extensions that Isocost does not read.
 std::optional<MediaFormat> format_from_extension(std::string_view part_name);
 Modality modality_of(MediaFormat format);
 

@@ -19,9 +19,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Where the node is still busy with a job whose clients are leaving.
-constexpr std::chrono::milliseconds kAskAgain{500};
-// Memory of past microbatches kept for the next: fresh pages cost more than the copy into them.
+// Time between hellos while clients of the node's previous job are leaving.
+constexpr std::chrono::milliseconds kHelloInterval{500};
+// Memory of past microbatches that is kept for reuse: fresh pages cost more than the copy into
+// them.
 constexpr std::int64_t kKeepBytes = std::int64_t{1} << 30;
 
 std::array<std::uint8_t, 16> random_client_id() {
@@ -32,7 +33,7 @@ std::array<std::uint8_t, 16> random_client_id() {
 }
 
 // States: joining (no welcome yet) -> running -> done (the last epoch's end was received) or
-// failed. The connection's thread moves it on; the trainer's thread waits for what becomes ready.
+// failed. The connection's thread changes the state; the trainer's thread waits for ready_.
 class ClientImpl final : public Client {
  public:
   explicit ClientImpl(const ClientOptions& options) : options_(options), id_(random_client_id()) {}
@@ -40,8 +41,7 @@ class ClientImpl final : public Client {
 
   Status join(const std::stop_token& stop);
 
-  // Set once, before `connect` returns.
-  const Welcome& welcome() const override ISOCOST_NO_THREAD_SAFETY_ANALYSIS { return welcome_; }
+  const Welcome& welcome() const override { return welcome_; }
   bool wait(std::chrono::milliseconds limit) override;
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
@@ -68,11 +68,11 @@ class ClientImpl final : public Client {
   void on_epoch_end(const EpochEnd& end);
   Assembly* find_pending(const Position& position);
   void on_tick(std::chrono::nanoseconds silence);
-  void take_what_is_whole();
+  void finish_complete();
   void finish(Assembly& assembly);
   void finish(const EpochEnd& end);
   void fail(Error error) ISOCOST_EXCLUDES(mutex_);
-  bool has_news() const ISOCOST_REQUIRES(mutex_) {
+  bool is_ready() const ISOCOST_REQUIRES(mutex_) {
     return left_ || !ready_.empty() || done_ || failure_.has_value();
   }
   void top_up() ISOCOST_REQUIRES(mutex_);
@@ -86,10 +86,10 @@ class ClientImpl final : public Client {
   const std::array<std::uint8_t, 16> id_;
   BufferPool pool_{kKeepBytes};
 
-  std::optional<EpochEnd> epoch_end_;  // the trainer's thread alone
+  std::optional<EpochEnd> epoch_end_;  // used by the trainer's thread only
 
-  // The connection's thread alone: what was announced and is not ready yet, in order. Fragments of
-  // several microbatches may come interleaved, and an end of epoch before the last fragment.
+  // Used by the connection's thread only: announced and not ready yet, in order. Fragments of
+  // several microbatches may arrive interleaved, and an end of epoch before the last fragment.
   std::deque<std::variant<Assembly, EpochEnd>> pending_;
 
   mutable Mutex mutex_;
@@ -97,9 +97,9 @@ class ClientImpl final : public Client {
   Welcome welcome_ ISOCOST_GUARDED_BY(mutex_);
   std::uint64_t session_ ISOCOST_GUARDED_BY(mutex_) = 0;
   bool welcomed_ ISOCOST_GUARDED_BY(mutex_) = false;
-  std::string not_yet_ ISOCOST_GUARDED_BY(mutex_);  // why the node does not let us in now
-  bool greeting_ ISOCOST_GUARDED_BY(mutex_) =
-      true;  // said hello, not yet answered: credit would count for nothing
+  std::string unavailable_ ISOCOST_GUARDED_BY(mutex_);  // why the node asked to retry
+  bool awaits_welcome_ ISOCOST_GUARDED_BY(mutex_) =
+      true;  // a hello is unanswered, so credit would be ignored
   bool left_ ISOCOST_GUARDED_BY(mutex_) = false;
   std::chrono::nanoseconds data_wait_ ISOCOST_GUARDED_BY(mutex_){0};  // since the last report
   std::optional<Position> in_use_ ISOCOST_GUARDED_BY(mutex_);
@@ -108,7 +108,7 @@ class ClientImpl final : public Client {
   std::deque<Ready> ready_ ISOCOST_GUARDED_BY(mutex_);
   std::uint32_t microbatches_ready_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::uint32_t credit_out_ ISOCOST_GUARDED_BY(mutex_) =
-      0;  // granted on this connection, not yet come
+      0;  // granted on this connection and not used yet
   std::optional<Position> received_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<std::uint32_t> last_epoch_end_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
@@ -119,9 +119,10 @@ class ClientImpl final : public Client {
 
 Status ClientImpl::join(const std::stop_token& stop) {
   if (options_.start && options_.start->cost_model_state.size() > kMaxCostModelStateBytes) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "start.learned: " + std::to_string(options_.start->cost_model_state.size()) +
-                     " bytes are more than a node ever sends: the saved state is damaged");
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "start.cost_model_state: " + std::to_string(options_.start->cost_model_state.size()) +
+            " bytes are more than a node ever sends: the saved state is corrupt");
   }
   ConnectionHandlers handlers;
   handlers.hello = [this] { return hello(); };
@@ -131,7 +132,7 @@ Status ClientImpl::join(const std::stop_token& stop) {
   };
   handlers.on_error = [this](Error error) { fail(std::move(error)); };
   handlers.on_tick = [this](std::chrono::nanoseconds silence) { on_tick(silence); };
-  const MutexLock lock(mutex_);  // the connection's thread may call before `connection_` is there
+  const MutexLock lock(mutex_);  // callbacks may come before `connection_` is set
   ISOCOST_ASSIGN(connection_,
                  Connection::open({options_.endpoint, options_.curve_server_key_file,
                                    options_.curve_secret_key_file, options_.max_microbatch_bytes},
@@ -142,7 +143,7 @@ Status ClientImpl::join(const std::stop_token& stop) {
   if (failure_) return *failure_;
   if (welcomed_) return {};
   if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "connecting was stopped");
-  if (!not_yet_.empty()) return Error(ErrorCode::kDeadlineExceeded, not_yet_);
+  if (!unavailable_.empty()) return Error(ErrorCode::kDeadlineExceeded, unavailable_);
   return Error(ErrorCode::kDeadlineExceeded,
                "no answer from " + options_.endpoint + " within " +
                    std::to_string(std::chrono::duration<double>(options_.connect_timeout).count()) +
@@ -151,7 +152,7 @@ Status ClientImpl::join(const std::stop_token& stop) {
 
 Hello ClientImpl::hello() {
   const MutexLock lock(mutex_);
-  greeting_ = true;
+  awaits_welcome_ = true;
   Hello hello;
   hello.rank = options_.rank;
   hello.world_size = options_.world_size;
@@ -186,8 +187,9 @@ void ClientImpl::on_refusal(const Refusal& refusal) {
   {
     const MutexLock lock(mutex_);
     if (!welcomed_ && refusal.code == ErrorCode::kUnavailable) {
-      not_yet_ = refusal.message;
-      connection_->set_heartbeat(kAskAgain / 2);  // it greets again after two without a welcome
+      unavailable_ = refusal.message;
+      connection_->set_heartbeat(kHelloInterval /
+                                 2);  // hello is sent again after two without a welcome
       return;
     }
   }
@@ -208,9 +210,9 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
   if (!welcomed_) welcome_ = welcome;  // once: the trainer holds a reference
   welcomed_ = true;
   session_ = welcome.session;
-  greeting_ = false;
-  pending_.clear();  // what was under way comes again
-  // May have been lost with the last connection, and the node waits for it.
+  awaits_welcome_ = false;
+  pending_.clear();  // the node sends incomplete microbatches again
+  // The node waits for it, and it may have been lost with the last connection.
   if (acknowledged_) connection_->send(Acknowledgement{*acknowledged_});
   credit_out_ = 0;
   top_up();
@@ -221,7 +223,8 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
 void ClientImpl::on_header(MicrobatchHeader header) {
   {
     const MutexLock lock(mutex_);
-    if (received_ && header.position <= *received_) {  // held already, and its credit spent
+    if (received_ &&
+        header.position <= *received_) {  // received already, and the node spent a credit on it
       return_credit();
       return;
     }
@@ -233,7 +236,7 @@ void ClientImpl::on_header(MicrobatchHeader header) {
     return;
   }
   pending_.emplace_back(*std::move(assembly));
-  take_what_is_whole();  // it is at once where all of its tensors are empty
+  finish_complete();  // complete at once if all of its tensors are empty
 }
 
 Result<Assembly> ClientImpl::begin(MicrobatchHeader header) {
@@ -241,7 +244,8 @@ Result<Assembly> ClientImpl::begin(MicrobatchHeader header) {
     return std::holds_alternative<Assembly>(pending);
   });
   if (under_way >= prefetch()) {
-    return Error(ErrorCode::kCorrupt, "the node announces more microbatches than it was asked for");
+    return Error(ErrorCode::kCorrupt,
+                 "the node announces more microbatches than it has credit for");
   }
   return Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes);
 }
@@ -257,30 +261,30 @@ Assembly* ClientImpl::find_pending(const Position& position) {
 void ClientImpl::on_fragment(const FragmentHeader& header,
                              std::span<const std::span<const std::byte>> frames) {
   Assembly* assembly = find_pending(header.position);
-  if (assembly == nullptr) return;  // left from before a reconnect
+  if (assembly == nullptr) return;  // of before a reconnect
   const auto copied = assembly->add(header, frames);
   if (!copied) {
     fail(copied.error());
     return;
   }
   bytes_copied_ += *copied;
-  take_what_is_whole();
+  finish_complete();
 }
 
 void ClientImpl::on_epoch_end(const EpochEnd& end) {
-  // Between the microbatches under way there is room for few ends.
+  // At most `prefetch` microbatches are pending, with few ends of epoch between them.
   if (pending_.size() > 2 * std::size_t{prefetch()}) {
-    fail(Error(ErrorCode::kCorrupt, "the node announces more ends of epochs than epochs can end"));
+    fail(Error(ErrorCode::kCorrupt, "the node announces too many ends of epochs"));
     return;
   }
   pending_.emplace_back(end);
-  take_what_is_whole();
+  finish_complete();
 }
 
-void ClientImpl::take_what_is_whole() {
+void ClientImpl::finish_complete() {
   while (!pending_.empty()) {
     if (auto* assembly = std::get_if<Assembly>(&pending_.front())) {
-      if (!assembly->whole()) return;
+      if (!assembly->complete()) return;
       finish(*assembly);
     } else {
       finish(std::get<EpochEnd>(pending_.front()));
@@ -317,9 +321,9 @@ void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
   if (!welcomed_ || done_ || failure_) return;
   if (silence <= std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) return;
   failure_ =
-      Error(ErrorCode::kUnavailable, options_.endpoint + " has been silent for " +
+      Error(ErrorCode::kUnavailable, options_.endpoint + " has sent nothing for " +
                                          std::to_string(welcome_.heartbeat_timeout_ms / 1000.0) +
-                                         " s: the node or the way to it is gone");
+                                         " s: the node or its network is down");
   changed_.notify_all();
 }
 
@@ -329,16 +333,16 @@ void ClientImpl::fail(Error error) {
   changed_.notify_all();
 }
 
-// Asks for as many microbatches as may be ready ahead of the one in use.
+// Grants credit so that `prefetch` microbatches are ready or on their way.
 void ClientImpl::top_up() {
   const std::uint32_t covered = credit_out_ + microbatches_ready_;
-  if (greeting_ || covered >= prefetch()) return;
+  if (awaits_welcome_ || covered >= prefetch()) return;
   const std::uint32_t more = prefetch() - covered;
   connection_->send(Credit{more, session_});
   credit_out_ += more;
 }
 
-// A microbatch has come: whether it was wanted or not, the node counts it.
+// The node has spent a credit on a microbatch, even if it was received before.
 void ClientImpl::return_credit() {
   if (credit_out_ > 0) credit_out_ -= 1;
   top_up();
@@ -355,10 +359,10 @@ bool ClientImpl::wait(std::chrono::milliseconds limit) {
   const auto asked = Clock::now();
   const MutexLock lock(mutex_);
   if (!left_) acknowledge();
-  const bool news =
-      changed_.wait_for(mutex_, limit, [this]() ISOCOST_REQUIRES(mutex_) { return has_news(); });
+  const bool ready =
+      changed_.wait_for(mutex_, limit, [this]() ISOCOST_REQUIRES(mutex_) { return is_ready(); });
   data_wait_ += Clock::now() - asked;
-  return news;
+  return ready;
 }
 
 Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) {
@@ -366,7 +370,7 @@ Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) 
   const MutexLock lock(mutex_);
   if (!left_) acknowledge();
   const bool woken =
-      changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return has_news(); });
+      changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return is_ready(); });
   data_wait_ += Clock::now() - asked;
   if (left_) return Error(ErrorCode::kCancelled, "the client is closed");
   if (!ready_.empty()) return hand_out(asked);
@@ -397,8 +401,8 @@ Status check_forward(const Report& report) {
   for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
   const bool is_part = report.forward_s >= 0 && report.forward_s <= all;  // NaN, too, is not
   if (report.forward_s == -1 || is_part) return {};
-  return Error(ErrorCode::kInvalidArgument, "forward: " + std::to_string(report.forward_s) +
-                                                " seconds are no part of the " +
+  return Error(ErrorCode::kInvalidArgument, "forward_s: " + std::to_string(report.forward_s) +
+                                                " seconds are not a part of the " +
                                                 std::to_string(all) + " reported");
 }
 
@@ -409,9 +413,10 @@ Status ClientImpl::report(const Report& report) {
     const double seconds = report.seconds.at(i);
     const bool measured = seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;
     if (!measured && seconds != -1 && seconds != 0) {  // NaN, too, is not
-      return Error(ErrorCode::kInvalidArgument, std::string(module_name(static_cast<Module>(i))) +
-                                                    ": " + std::to_string(seconds) +
-                                                    " seconds is no time that a microbatch takes");
+      return Error(ErrorCode::kInvalidArgument,
+                   std::string(module_name(static_cast<Module>(i))) + ": " +
+                       std::to_string(seconds) +
+                       " seconds is neither -1 (not measured) nor 0 nor between 1 ns and a day");
     }
   }
   ISOCOST_TRY(check_forward(report));

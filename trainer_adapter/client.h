@@ -19,86 +19,91 @@ namespace isocost {
 
 struct ClientOptions {
   std::string endpoint = "tcp://127.0.0.1:5800";
-  std::int32_t rank = 0;  ///< With a layout its receiver: receiver_of (balancer/layout/place.h).
-  std::int32_t world_size = 0;  ///< Of ranks or receivers; 0: whatever the node has.
-  std::uint64_t layout =
-      0;  ///< Fingerprint of the layout, which the node then must serve; 0: not said.
-  std::uint32_t prefetch = 2;  ///< Microbatches asked for ahead of the one in use.
-  /// Where training begins, the same on all ranks: from a saved state, or {} for the first step.
-  /// Empty: the rank goes on where its last client stopped.
+  /// Data-parallel rank; with a layout the number of the receiver: receiver_of
+  /// (balancer/layout/place.h).
+  std::int32_t rank = 0;
+  std::int32_t world_size = 0;  ///< Number of ranks or receivers; 0 accepts the node's.
+  /// Fingerprint of the layout, which the node must then serve; 0: unknown.
+  std::uint64_t layout = 0;
+  std::uint32_t prefetch = 2;  ///< Microbatches to receive ahead of the one in use.
+  /// Where training begins, the same on all ranks: a saved state, or {} for the first step. Empty:
+  /// the rank continues where its last client stopped.
   std::optional<StartPoint> start;
-  /// What the trainer computes on, as its profile names it; the node warns where its profile is of
-  /// another one. Empty: not said.
+  /// The device that the trainer computes on, as a model profile names it. The node warns if its
+  /// model profile is of another device. Empty: unknown.
   std::string hardware;
   std::chrono::milliseconds connect_timeout{30000};
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
-  std::string curve_secret_key_file;  ///< This client's; empty: a fresh pair.
-  std::int64_t max_microbatch_bytes = std::int64_t{16}
-                                      << 30;  ///< A node that announces more is not believed.
+  std::string curve_secret_key_file;  ///< This client's key pair; empty: a fresh one.
+  /// A node that announces a larger microbatch is an error.
+  std::int64_t max_microbatch_bytes = std::int64_t{16} << 30;
   LogSink log;
 };
 
-/// One microbatch, assembled: what a trainer computes on. Move-only. Tensors stay valid after it is
-/// gone, for as long as somebody holds them.
+/// One microbatch, assembled: the input of a trainer's forward pass. Move-only. Its tensors share
+/// their bytes and stay valid after it is gone.
 struct Microbatch {
   MicrobatchHeader header;
-  /// The announced tensors, rows of all samples concatenated in header.samples' order, and what
-  /// follows from them:
-  ///   <module>.cu_seqlens  int32 [sequences + 1]   running sums of <module>.lengths, from 0
-  ///   llm.loss_weights     float32 [tokens]        each sample's weight at its tokens, where there
-  ///                                                are labels
+  /// The announced tensors, with the rows of all samples concatenated in the order of
+  /// header.samples, and the tensors that assembly computes from them (TensorSource::kAssembly):
+  /// the running sums [sequences + 1] of each module's lengths and, if there are labels, each
+  /// sample's weight at each of its tokens.
   std::vector<NamedTensor> tensors;
   std::chrono::nanoseconds waited{0};  ///< How long `next` blocked for it.
 
-  /// Null where this microbatch has no such tensor (no audio in it, say).
+  /// Returns null if this microbatch has no tensor of this name, for example no audio.
   const SharedTensor* find(std::string_view name) const;
 };
 
-/// A trainer's end of the wire. One background thread receives and assembles ahead of use, one copy
-/// from socket to tensor. `next`, `report` from one thread at a time; `close` from any.
+/// A trainer's connection to its node. A background thread receives and assembles microbatches
+/// ahead of use, with one copy from socket to tensor. `close` is thread-safe; the other functions
+/// may be called from one thread at a time.
 class Client {
  public:
-  /// Joins the node; where clients of a job before this one have not gone yet, waits for that, too.
-  /// Errors: kDeadlineExceeded naming the endpoint, and what it waited for; what the node refuses
-  /// with (kInvalidArgument: rank out of range, world size or start unlike the other ranks', a
-  /// start in other data; kAlreadyExists: rank taken; kUnsupported: protocol version);
-  /// kCancelled where `stop` ended the wait.
+  /// Joins the node. Blocks until the node has accepted this client, which may have to wait until
+  /// clients of a previous job have gone. Errors: kDeadlineExceeded with the endpoint and the
+  /// reason; the node's refusal (kInvalidArgument: rank out of range, another world size or start
+  /// than the other ranks', a start in other data; kAlreadyExists: rank taken; kUnsupported:
+  /// protocol version); kCancelled if `stop` ended the wait.
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options,
                                                  const std::stop_token& stop = {});
-  /// Leaves without acknowledging the microbatch in use: the next client of this rank gets it
-  /// again.
+  /// Leaves without acknowledging the microbatch in use, which the next client of this rank
+  /// receives again.
   virtual ~Client() = default;
 
   virtual const Welcome& welcome() const = 0;
 
-  /// The next microbatch of this rank; nothing at the end of an epoch (then `epoch_end` tells about
-  /// it, and the next call goes on with the next epoch, or again gives nothing after the last).
-  /// Acknowledges the one before. Reconnects by itself where the connection drops; microbatches
-  /// come exactly once all the same. Errors: kCancelled; kUnavailable where the node is silent
-  /// beyond the time-out or was restarted; what the node failed with.
+  /// Acknowledges the previous microbatch and returns the next one of this rank. Returns nothing at
+  /// the end of an epoch: `epoch_end` then describes it, and the next call continues with the next
+  /// epoch or, after the last one, returns nothing again. Blocks until one of them has arrived.
+  /// Reconnects when the connection drops; every microbatch is still returned exactly once. Errors:
+  /// kCancelled; kUnavailable if the node sent nothing for the heartbeat time-out or was restarted;
+  /// the node's failure.
   virtual Result<std::optional<Microbatch>> next(const std::stop_token& stop) = 0;
-  /// Waits until `next` would not block, at most so long; whether that came about. Acknowledges the
-  /// microbatch in use, as `next` does. For callers that have to look after other things meanwhile.
+  /// Acknowledges the microbatch in use, and blocks until `next` would not block or `limit` has
+  /// passed. Returns whether `next` would not block. For callers with other work meanwhile.
   virtual bool wait(std::chrono::milliseconds limit) = 0;
+  /// Returns the last end of epoch that `next` reached, if any.
   virtual const std::optional<EpochEnd>& epoch_end() const = 0;
 
-  /// Sends measured seconds back, and with them how long `next` and `wait` blocked since the last
-  /// report. Errors: kInvalidArgument for seconds that are neither -1 (not measured)
-  /// nor 0 nor between kLeastModuleSeconds and kMostModuleSeconds, or forward_s beyond their sum.
+  /// Sends measured seconds to the node, with the time that `next` and `wait` blocked since the
+  /// last report as data_wait_s. Errors: kInvalidArgument for seconds that are neither -1 (not
+  /// measured) nor 0 nor between kLeastModuleSeconds and kMostModuleSeconds, and for a forward_s
+  /// beyond their sum.
   virtual Status report(const Report& report) = 0;
 
-  /// Sends the model's profile, measured anew (JSON, see docs/model_profile.md): for a microbatch
-  /// whose header says profile_wanted, before it is trained on. The node plans by it from a later
-  /// step on; one that it cannot read it names in its log, and keeps the old one. Errors:
-  /// kInvalidArgument for more than kMaxProfileBytes.
+  /// Sends a new model profile (JSON, see docs/model_profile.md). To be called for a microbatch with
+  /// profile_wanted, before it is trained on. The node plans with it from a later step on; it logs
+  /// a profile that it cannot read, and keeps the old one. Errors: kInvalidArgument for more than
+  /// kMaxProfileBytes.
   virtual Status send_profile(const std::string& profile) = 0;
 
-  /// Acknowledges the microbatch in use, says goodbye and joins the thread; idempotent. Takes at
-  /// most a second.
+  /// Acknowledges the microbatch in use, tells the node that this client leaves, and joins the
+  /// thread. Blocks for up to a second. Idempotent.
   virtual void close() = 0;
 
-  /// Bytes copied from socket buffers into tensors so far: tests hold it against the bytes
-  /// delivered.
+  /// Returns the bytes copied from socket buffers into tensors so far. Tests compare them with the
+  /// bytes delivered.
   virtual std::int64_t bytes_copied() const = 0;
   virtual const BufferPool& pool() const = 0;
 };

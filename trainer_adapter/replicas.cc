@@ -25,11 +25,11 @@ Failure failure_of(const Error& error) {
   return {error.code(), error.message().substr(0, kMaxTextBytes)};
 }
 
-// To be read only.
+// For reading on rank 0, for writing elsewhere.
 std::span<std::byte> bytes_of(const SharedTensor& tensor) {
   const std::span<const std::byte> bytes = tensor.bytes();
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): rank 0 does not write, says the
-  // contract.
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): rank 0 does not write
+  // (see ReplicaGroup).
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
 
@@ -56,19 +56,19 @@ class ReplicaClient final : public Client {
 
  private:
   Result<std::optional<Microbatch>> take_together(const std::stop_token& stop);
-  Message take(const std::stop_token& stop, Microbatch& taken);
+  Message receive_first(const std::stop_token& stop, Microbatch& received);
   Status share(Message& message);
-  Status hand_on(const Microbatch& microbatch);
-  Result<Microbatch> receive(MicrobatchHeader header);
+  Status broadcast_tensors(const Microbatch& microbatch);
+  Result<Microbatch> receive_from_first(MicrobatchHeader header);
 
   const ClientOptions options_;
   const ReplicaGroup group_;
   std::unique_ptr<Client> first_;  // rank 0's
   Welcome welcome_;
   std::optional<EpochEnd> epoch_end_;
-  std::optional<Error> broken_;  // members no longer make the same calls
+  std::optional<Error> broken_;  // members no longer make the same calls, so `next` fails
   bool closed_ = false;
-  BufferPool pool_{kKeepBytes};  // of the others
+  BufferPool pool_{kKeepBytes};  // of members other than rank 0
 };
 
 Status ReplicaClient::join(const std::stop_token& stop) {
@@ -92,7 +92,7 @@ Status ReplicaClient::join(const std::stop_token& stop) {
   return {};
 }
 
-// Once a member has failed alone, its calls would meet other calls of the others.
+// After a member has failed alone, its calls would no longer match those of the others.
 Result<std::optional<Microbatch>> ReplicaClient::next(const std::stop_token& stop) {
   if (closed_) return Error(ErrorCode::kCancelled, "the client is closed");
   if (broken_) return *broken_;
@@ -104,7 +104,7 @@ Result<std::optional<Microbatch>> ReplicaClient::next(const std::stop_token& sto
 void ReplicaClient::close() {
   closed_ = true;
   if (!first_) return;
-  // What failed on its way to the others was not trained on, and is not acknowledged.
+  // A microbatch that did not reach the others was not trained on, and is not acknowledged.
   if (broken_) {
     first_.reset();
   } else {
@@ -116,7 +116,7 @@ Result<std::optional<Microbatch>> ReplicaClient::take_together(const std::stop_t
   const auto asked = Clock::now();
   Microbatch microbatch;
   Message news;
-  if (first_) news = take(stop, microbatch);
+  if (first_) news = receive_first(stop, microbatch);
   ISOCOST_TRY(share(news));
   if (const auto* failure = std::get_if<Failure>(&news)) {
     return Error(failure->code, failure->message);
@@ -128,24 +128,24 @@ Result<std::optional<Microbatch>> ReplicaClient::take_together(const std::stop_t
   auto* header = std::get_if<MicrobatchHeader>(&news);
   if (header == nullptr) return Error(ErrorCode::kCorrupt, "replicas: no microbatch from rank 0");
   if (first_) {
-    ISOCOST_TRY(hand_on(microbatch));
+    ISOCOST_TRY(broadcast_tensors(microbatch));
   } else {
-    ISOCOST_ASSIGN(microbatch, receive(std::move(*header)));
+    ISOCOST_ASSIGN(microbatch, receive_from_first(std::move(*header)));
   }
   microbatch.waited = Clock::now() - asked;
   return std::optional(std::move(microbatch));
 }
 
-Message ReplicaClient::take(const std::stop_token& stop, Microbatch& taken) {
+Message ReplicaClient::receive_first(const std::stop_token& stop, Microbatch& received) {
   auto result = first_->next(stop);
   if (!result) return failure_of(result.error());
   std::optional<Microbatch> next = *std::move(result);
   if (!next) return first_->epoch_end().value_or(EpochEnd{});
-  taken = *std::move(next);
-  return taken.header;
+  received = *std::move(next);
+  return received.header;
 }
 
-// Of all members' messages rank 0's.
+// Replaces `message` by that of rank 0 on every member.
 Status ReplicaClient::share(Message& message) {
   using Length = std::array<std::byte, sizeof(std::uint64_t)>;
   std::vector<std::byte> frame;
@@ -165,8 +165,8 @@ Status ReplicaClient::share(Message& message) {
   return {};
 }
 
-// The tensors that the header announces: the others follow from them.
-Status ReplicaClient::hand_on(const Microbatch& microbatch) {
+// Only announced tensors: every member computes the others from them.
+Status ReplicaClient::broadcast_tensors(const Microbatch& microbatch) {
   for (const TensorSpec& spec : microbatch.header.tensors) {
     const std::span<std::byte> bytes = bytes_of(*microbatch.find(spec.name));
     if (!bytes.empty()) ISOCOST_TRY(group_.broadcast(bytes));
@@ -174,10 +174,10 @@ Status ReplicaClient::hand_on(const Microbatch& microbatch) {
   return {};
 }
 
-Result<Microbatch> ReplicaClient::receive(MicrobatchHeader header) {
+Result<Microbatch> ReplicaClient::receive_from_first(MicrobatchHeader header) {
   ISOCOST_ASSIGN(Assembly assembly,
                  Assembly::begin(std::move(header), pool_, options_.max_microbatch_bytes));
-  for (const std::span<std::byte> bytes : assembly.take_whole()) {
+  for (const std::span<std::byte> bytes : assembly.expose_all()) {
     if (!bytes.empty()) ISOCOST_TRY(group_.broadcast(bytes));
   }
   return assembly.finish(pool_);

@@ -54,7 +54,7 @@ class ConnectionImpl final : public Connection {
   void receive_all();
   void send_queued();
   void keep_alive();
-  void greet();
+  void send_hello();
   void send_now(std::span<const std::byte> bytes);
 
   ConnectionHandlers handlers_;
@@ -69,7 +69,7 @@ class ConnectionImpl final : public Connection {
   zmq::socket_t events_;
   std::atomic<bool> up_ = false;
   Clock::time_point heard_ = Clock::now();
-  Clock::time_point greeted_;
+  Clock::time_point hello_sent_;
   Clock::time_point next_beat_;
   std::once_flag stopped_;
   std::jthread thread_;  // last: joined first
@@ -81,7 +81,7 @@ void ConnectionImpl::stop() {
     thread_.request_stop();
     wake_.notify();
     thread_.join();
-    context_.close();  // waits for what lingers
+    context_.close();  // waits for queued messages
   });
 }
 
@@ -94,9 +94,9 @@ Status ConnectionImpl::start(const ConnectionOptions& options) {
   dealer_.set(zmq::sockopt::linger, kLingerMs);
   dealer_.set(zmq::sockopt::reconnect_ivl, kReconnectMs);
   dealer_.set(zmq::sockopt::reconnect_ivl_max, kReconnectMostMs);
-  // Not `immediate`, with which libzmq drops what is left to read once a connection is lost, in the
-  // middle of a message, too, and aborts over that (fq.cpp, "!_more"). So what was sent into a
-  // connection that was lost arrives before the greeting of the next one: the node drops it.
+  // Without `immediate`: with it, libzmq drops unread frames of a lost connection even in the
+  // middle of a message, and then aborts (fq.cpp, "!_more"). As a consequence, messages sent into a
+  // lost connection arrive before the hello of the next one, and the node drops them.
   dealer_.set(zmq::sockopt::maxmsgsize, options.max_frame_bytes);
   dealer_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
   if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress,
@@ -124,8 +124,7 @@ Status ConnectionImpl::secure(const ConnectionOptions& options) {
 }
 
 void ConnectionImpl::send(const Message& message) {
-  // Credit belongs to the connection that it was granted on; the rest keeps its meaning on the next
-  // one.
+  // Credit is valid only on the connection that it was granted on; other messages stay valid.
   if (!up_ && std::holds_alternative<Credit>(message)) return;
   bool first = false;
   {
@@ -164,7 +163,7 @@ void ConnectionImpl::take_events() {
     std::uint16_t event = 0;
     std::memcpy(&event, frames.front().data(), sizeof(event));
     up_ = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
-    if (up_) greet();
+    if (up_) send_hello();
   }
 }
 
@@ -201,23 +200,23 @@ void ConnectionImpl::keep_alive() {
   const auto now = Clock::now();
   const std::chrono::milliseconds interval(heartbeat_ms_.load());
   if (!up_) return;
-  if (now - std::max(heard_, greeted_) > 2 * interval) greet();
+  if (now - std::max(heard_, hello_sent_) > 2 * interval) send_hello();
   if (now < next_beat_) return;
   next_beat_ = now + interval;
   send_now(encode(Heartbeat{}));
 }
 
-void ConnectionImpl::greet() {
-  greeted_ = Clock::now();
+void ConnectionImpl::send_hello() {
+  hello_sent_ = Clock::now();
   {
-    // What was granted before counts no more once the node has read this greeting.
+    // Credit granted before is void once the node has read this hello.
     const MutexLock lock(mutex_);
     std::erase_if(outgoing_, [](const Outgoing& waiting) { return waiting.is_credit; });
   }
   send_now(encode(handlers_.hello()));
 }
 
-// Into a connection whose end has not been reported yet it is lost, as it is on the way.
+// A message into a connection that is already lost, but not yet reported so, is lost with it.
 void ConnectionImpl::send_now(std::span<const std::byte> bytes) {
   std::vector<zmq::message_t> frames;
   frames.push_back(copied_frame(bytes));

@@ -15,40 +15,42 @@ namespace isocost {
 struct ConnectionOptions {
   std::string endpoint;
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
-  std::string curve_secret_key_file;  ///< Ours; empty: a fresh pair.
-  std::int64_t max_frame_bytes = -1;  ///< A peer that sends larger ones is cut off; -1: no limit.
+  std::string curve_secret_key_file;  ///< The client's key pair; empty: a fresh one.
+  /// A peer that sends a larger frame is disconnected; -1: no limit.
+  std::int64_t max_frame_bytes = -1;
 };
 
-/// What a connection's owner does; each is called on the connection's thread and must not block.
+/// Callbacks of a connection's owner. All are called on the connection's thread and must not block.
 struct ConnectionHandlers {
-  /// The greeting for a connection that has just come up, for the first time or again, or on which
-  /// nothing came for two heartbeats: the node may have given us up without our noticing.
+  /// Returns the hello to send. Called when the connection comes up, for the first time or again,
+  /// and when nothing came for two heartbeats, because the node may then consider this client lost.
   std::function<Hello()> hello;
-  /// A message from the node; `frames` are those that follow the first, valid during the call.
+  /// Receives a message. `frames` are those that follow the first, valid during the call.
   std::function<void(Message message, std::span<const std::span<const std::byte>> frames)>
       on_message;
-  /// What came could not be read.
+  /// Receives the reason why a message could not be read.
   std::function<void(Error error)> on_error;
-  /// Now and then, with the time since anything came from the node.
+  /// Receives the time since the last message of the node, at least every 100 ms.
   std::function<void(std::chrono::nanoseconds silence)> on_tick;
 };
 
-/// A client's socket on a thread of its own: connects, reconnects, greets each time, keeps
-/// heartbeats. Internally synchronised.
+/// A client's socket on a thread of its own. It connects, reconnects, sends a hello each time, and
+/// sends heartbeats. Thread-safe.
 class Connection {
  public:
-  /// Returns at once; the node may come up later. Errors: kInvalidArgument for a bad endpoint or
+  /// Returns at once; the node may start later. Errors: kInvalidArgument for an invalid endpoint or
   /// key file.
   static Result<std::unique_ptr<Connection>> open(const ConnectionOptions& options,
                                                   ConnectionHandlers handlers);
-  virtual ~Connection() = default;  ///< As stop().
+  virtual ~Connection() = default;  ///< Calls stop().
 
-  /// After `stop`, or while the connection is down, what is sent waits and may never leave.
+  /// Queues a message and returns at once. While the connection is down, and after `stop`, messages
+  /// wait and may never be sent; credit is dropped.
   virtual void send(const Message& message) = 0;
-  /// Gives what was sent 200 ms to leave, and joins. Idempotent; from any thread but the
-  /// connection's own.
+  /// Waits up to 200 ms for queued messages to leave, and joins the thread. Idempotent. May be
+  /// called from any thread except the connection's own.
   virtual void stop() = 0;
-  /// How often heartbeats leave; the node says so in its welcome.
+  /// Sets the time between heartbeats, which the node's welcome tells.
   virtual void set_heartbeat(std::chrono::milliseconds interval) = 0;
 };
 

@@ -22,8 +22,8 @@ bool is_key(const std::string& text) {
   return text.size() == kKeyCharacters && zmq_z85_decode(raw.data(), text.c_str()) != nullptr;
 }
 
-// Lines that hold something. A comment is a line that starts with '# ': '#' alone is a letter of
-// Z85.
+// Lines that are neither blank nor comments. A comment starts with '# '; '#' alone is a character
+// of Z85.
 Result<std::vector<std::string>> lines_of(const std::filesystem::path& file) {
   std::ifstream in(file);
   if (!in) return Error(ErrorCode::kInvalidArgument, file.string() + ": cannot be read");
@@ -43,8 +43,8 @@ Result<std::string> value_of(const std::filesystem::path& file, std::string_view
     std::string key = line.substr(prefix.size());
     if (is_key(key)) return key;
   }
-  return Error(ErrorCode::kInvalidArgument, file.string() + ": holds no line '" + prefix +
-                                                "KEY'; isocost keygen writes such files");
+  return Error(ErrorCode::kInvalidArgument, file.string() + ": has no line '" + prefix +
+                                                "KEY'; `isocost keygen` writes such files");
 }
 
 Error not_written(const std::filesystem::path& file, int failure) {
@@ -120,7 +120,7 @@ Result<std::vector<std::string>> read_allowed_keys(const std::filesystem::path& 
     std::string key = line.starts_with("public ") ? line.substr(7) : line;
     if (!is_key(key)) {
       return Error(ErrorCode::kInvalidArgument,
-                   file.string() + ": '" + line + "' is no public key");
+                   file.string() + ": '" + line + "' is not a public key");
     }
     keys.push_back(std::move(key));
   }

@@ -14,19 +14,19 @@ struct KeyPair {
   std::string secret_key;
 };
 
-/// A fresh pair. Errors: kUnsupported where libzmq was built without CURVE.
+/// Returns a fresh pair. Errors: kUnsupported if libzmq was built without CURVE.
 Result<KeyPair> generate_keys();
 
-/// Writes NAME.secret (both halves, mode 0600) and NAME.public. Errors: kAlreadyExists where one is
-/// there already, kInvalidArgument for a directory's name, kIo.
+/// Writes NAME.secret (both keys, mode 0600) and NAME.public. Errors: kAlreadyExists if one of them
+/// exists, kInvalidArgument for a directory's name, kIo.
 Status write_keys(const KeyPair& keys, const std::filesystem::path& name);
 
-/// Reads what write_keys wrote. Errors: kInvalidArgument naming the file, kIo.
+/// Read the files of write_keys. Errors: kInvalidArgument with the file's name.
 Result<KeyPair> read_secret_key(const std::filesystem::path& file);
 Result<std::string> read_public_key(const std::filesystem::path& file);
 
-/// Public keys, one a line; with or without "public " before it; blank lines and lines that
-/// start with "# " are skipped.
+/// Reads a list of public keys, one per line, with or without "public " before it. Blank lines and
+/// lines that start with "# " are skipped. Errors: kInvalidArgument with the file's name.
 Result<std::vector<std::string>> read_allowed_keys(const std::filesystem::path& file);
 
 }  // namespace isocost

@@ -260,8 +260,8 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
     warn("a client's message was refused: " + message.error().message());
     return;
   }
-  if (const auto* greeting = std::get_if<Hello>(&*message)) {
-    hello(address, *greeting);
+  if (const auto* received = std::get_if<Hello>(&*message)) {
+    hello(address, *received);
     return;
   }
   // Messages that a client sent before it noticed a lost connection come from an address that holds
@@ -432,7 +432,8 @@ void ServerImpl::send_queued() {
       continue;
     }
     const auto client = clients_.find(message.rank);
-    if (client == clients_.end() || client->second.address.empty()) continue;  // asked for again
+    if (client == clients_.end() || client->second.address.empty())
+      continue;  // sent again after a join
     if (message.session != 0 && message.session != client->second.session) continue;
     message.frames.insert(message.frames.begin(), zmq::message_t(client->second.address));
     send_frames(router_, message.frames);

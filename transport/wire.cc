@@ -107,7 +107,7 @@ T get_error(ByteReader& in) {
   return error;
 }
 
-// A state that is too long is left out: cut off, nobody could read it.
+// A state that is too long is left out, since a truncated one would be useless.
 void put_cost_model_state(ByteWriter& out, const std::string& cost_model_state) {
   out.put_text<std::uint32_t>(cost_model_state.size() > kMaxCostModelStateBytes ? std::string_view()
                                                                                 : cost_model_state);

@@ -11,7 +11,7 @@
 
 namespace isocost {
 
-/// Any message of the protocol: what its first frame says. See docs/wire_format.md.
+/// The content of a first frame: any message of the protocol. See docs/wire_format.md.
 using Message =
     std::variant<Hello, Credit, Acknowledgement, Report, ProfileUpdate, Heartbeat, Leave, Welcome,
                  Refusal, MicrobatchHeader, FragmentHeader, EpochEnd, Failure>;
@@ -24,15 +24,17 @@ inline constexpr std::size_t kMaxDimensions = 8;
 inline constexpr std::size_t kMaxSamples = std::size_t{1} << 16;
 inline constexpr std::uint32_t kMaxCredit = 1024;  ///< Microbatches in one message.
 
-/// The first frame of a message. Pure.
+/// Returns the first frame of a message. Keys, parts and JSON texts beyond their limits (see
+/// SampleEntry) are left out. Pure.
 std::vector<std::byte> encode(const Message& message);
 
-/// Reads a first frame from outside. Pure. Errors: kCorrupt (not ours, cut off, too long, out of
-/// range), kUnsupported (another protocol version: both are named; refusals are read in any
-/// version).
+/// Parses a first frame, which may be hostile. Pure. Errors: kCorrupt (not this protocol,
+/// truncated, too long, or a value out of range), kUnsupported (another protocol version; refusals
+/// are read in any version).
 Result<Message> decode(std::span<const std::byte> frame);
 
-/// Bytes of a tensor. Errors: kCorrupt where a dimension is negative or the product overflows.
+/// Returns the size of a tensor. Errors: kCorrupt if a dimension is negative or the product
+/// overflows.
 Result<std::int64_t> tensor_bytes(const TensorSpec& spec);
 
 }  // namespace isocost

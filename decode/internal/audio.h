@@ -17,30 +17,31 @@ inline constexpr std::int64_t kMelBins = 128;
 inline constexpr std::int64_t kWindowMelFrames = 3000;
 
 /// Header -> shape for kWav, kFlac, kOggVorbis, kOpus, kMp3: sample_rate, channels, frames. Reads a
-/// few KB; an MP3 without a length in its header is walked frame header by frame header, and a FLAC
-/// stream of unknown length is decoded once. Const-safe. Errors: kCorrupt (cut off, no samples, out
-/// of range), kUnsupported (another codec in the container), kIo.
+/// few KB; of an MP3 without a length in its header all frame headers are read, and a FLAC stream
+/// of unknown length is decoded once. Const-safe. Errors: kCorrupt (truncated, no samples, out of
+/// range), kUnsupported (another codec in the container), kIo.
 Result<PartShape> probe_audio(const ByteSource& source, MediaFormat format);
 
-/// 16 kHz mono samples that the recipe uses of a shape, cut at `max_seconds`; integer arithmetic.
-/// At least 1 where the shape has a sample and `max_seconds` > 0.
+/// Returns the number of 16 kHz mono samples that the recipe uses of a shape, cut at `max_seconds`,
+/// in integer arithmetic. At least 1 if the shape has a sample and `max_seconds` > 0.
 std::int64_t audio_samples_16k(const PartShape& shape, double max_seconds);
 
-/// How a shape's audio is cut; both the load and the tensors follow it.
+/// How a shape's audio is cut, for the load and for the tensors.
 struct AudioPlan {
   std::vector<std::int32_t> window_frames;  ///< Mel frames of each <= 30 s window, multiples of 4.
   std::int64_t samples = 0;                 ///< 16 kHz samples behind them, before padding.
 };
 AudioPlan plan_audio(const PartShape& shape, double max_seconds);
 
-/// Decodes, mixes to mono, resamples, computes log-mel: fills float32 rows of 128 into `mel`, whose
-/// size must be exactly sum(window_frames) * 128. Decodes no further than the plan needs; computes
-/// on the calling thread. Errors: kInvalidArgument (size of `mel`), kCorrupt (cut off, NaN, ends
-/// more than 0.1 s before its header says), kIo. After an error `mel` holds anything.
+/// Decodes, mixes to mono, resamples and computes the log-mel spectrogram, in float32 rows of 128.
+/// `mel` must have exactly sum(window_frames) * 128 values. Decodes no further than the plan needs,
+/// on the calling thread. Errors: kInvalidArgument (size of `mel`), kCorrupt (truncated, NaN, ends
+/// more than 0.1 s before the length in its header), kIo. After an error the contents of `mel` are
+/// undefined.
 Status audio_log_mel(const ByteSource& source, const PartShape& shape, const AudioPlan& plan,
                      std::span<float> mel);
 
-/// Upper bound of the memory that audio_log_mel takes beside `mel`.
+/// Returns an upper bound of the memory of audio_log_mel, without `mel`.
 std::int64_t audio_working_set_bytes(const PartShape& shape, double max_seconds);
 
 }  // namespace isocost

@@ -123,7 +123,7 @@ Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid
     return Error(ErrorCode::kInvalidArgument, "image_patches: room for another grid");
   }
   if (source.size() != shape.encoded_bytes) {
-    return corrupt("it has other bytes than when it was probed");
+    return corrupt("its size has changed since it was indexed");
   }
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file,
                  read_some(source, 0, static_cast<std::size_t>(source.size())));

@@ -11,7 +11,7 @@ inline constexpr std::int32_t kPatchSide = 14;              ///< Pixels.
 inline constexpr std::int32_t kGroupSide = 2 * kPatchSide;  ///< 2×2 patches become one token.
 inline constexpr std::int64_t kPatchBytes = std::int64_t{3} * kPatchSide * kPatchSide;
 
-/// What an image becomes: rows and columns of patches, both even.
+/// Rows and columns of an image's patches, both even.
 struct PatchGrid {
   std::int32_t rows = 0;
   std::int32_t columns = 0;
@@ -23,12 +23,13 @@ struct PatchGrid {
   bool operator==(const PatchGrid&) const = default;
 };
 
-/// Each side rounded to the nearest multiple of 28 pixels, at least 28; where that gives more than
-/// `max_patches` >= 4 patches, the largest grid of about the same aspect that does not. Sides are
-/// > 0. Integer arithmetic.
+/// Returns the grid of an image: each side rounded to the nearest multiple of 28 pixels, at
+/// least 28. If that gives more than `max_patches` >= 4 patches, the largest grid of about the same
+/// aspect ratio within the limit. Sides are > 0. Integer arithmetic.
 PatchGrid patch_grid(std::int32_t width, std::int32_t height, std::int32_t max_patches);
 
-/// min(max_frames, max(1, floor(duration × fps))) times in the middle of as many equal slices.
+/// The number of frames is min(max_frames, max(1, floor(duration × fps))); each is sampled in the
+/// middle of one of as many equal slices of the duration.
 std::int64_t frame_count(std::int64_t duration_us, double fps, std::int32_t max_frames);
 std::vector<std::int64_t> frame_times_us(std::int64_t duration_us, std::int64_t count);
 

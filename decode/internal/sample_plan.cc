@@ -38,12 +38,12 @@ Result<PartPlan> plan_part(const PartShape& shape, const RecipeOptions& options)
       plan.text_tokens = std::min<std::int64_t>(shape.text_bytes, options.max_text_tokens);
       return plan;
     case Modality::kImage:
-      if (!has_pixels(shape)) return impossible(shape, "a size of picture that can be");
+      if (!has_pixels(shape)) return impossible(shape, "a possible picture size");
       plan.grid = patch_grid(shape.width, shape.height, options.max_image_patches);
       plan.images = 1;
       return plan;
     case Modality::kVideo:
-      if (!has_pixels(shape)) return impossible(shape, "a size of picture that can be");
+      if (!has_pixels(shape)) return impossible(shape, "a possible picture size");
       if (shape.duration_us < 0) return impossible(shape, "a duration");
       plan.grid = patch_grid(shape.width, shape.height, options.max_frame_patches);
       plan.images = frame_count(shape.duration_us, options.video_fps, options.max_video_frames);

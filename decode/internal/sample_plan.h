@@ -12,7 +12,7 @@
 
 namespace isocost {
 
-/// What the recipe makes of one part; the fields of its modality are set.
+/// The recipe's plan of one part. Only the fields of its modality are set.
 struct PartPlan {
   PatchGrid grid;           ///< Of the image or of each video frame.
   std::int64_t images = 0;  ///< 1, or the frames taken of a video.
@@ -23,7 +23,7 @@ struct PartPlan {
   std::int64_t tokens() const { return images * grid.tokens() + mel_frames() / 4 + text_tokens; }
 };
 
-/// What the recipe makes of a sample. Loads and tensors both follow it, so they agree.
+/// The recipe's plan of a sample. Loads and tensors are both computed from it, so they agree.
 struct SamplePlan {
   std::vector<PartPlan> parts;
   std::int64_t images = 0;
@@ -36,8 +36,8 @@ struct SamplePlan {
   Load load() const;
   std::int64_t tensor_bytes() const;
 
-  /// Errors: kInvalidArgument (a size of a part that cannot be), kResourceExhausted (more tokens
-  /// than squares of them fit in 63 bits). After an error the plan is of no use.
+  /// Adds a part. Errors: kInvalidArgument (impossible size), kResourceExhausted (so many tokens
+  /// that sums of their squares would overflow). After an error the plan must not be used.
   Status add(const PartShape& shape, const RecipeOptions& options);
 };
 

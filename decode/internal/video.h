@@ -12,25 +12,25 @@
 namespace isocost {
 
 /// Header -> shape for kMp4, kMatroska, kAvi: width and height as displayed, orientation,
-/// duration_us. Reads the container's index, no packet where the header says all. Const-safe.
-/// Errors: kCorrupt (cut off, no video stream, no frames), kUnsupported (a codec that we do not
-/// decode), kResourceExhausted (over `max_pixels`), kIo.
+/// duration_us. Reads the container's index, and packets only if the header is incomplete.
+/// Const-safe. Errors: kCorrupt (truncated, no video stream, no frames), kUnsupported (unknown
+/// codec), kResourceExhausted (over `max_pixels`), kIo.
 Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
                               std::int64_t max_pixels);
 
 /// Receives a frame: [height, width, 3] uint8 RGB, packed, valid during the call only.
 using VideoFrameSink = std::function<Status(std::size_t index, std::span<const std::uint8_t> rgb)>;
 
-/// For each of `times_us` (ascending, from the stream's start) decodes the frame on screen then
-/// (the last one that starts at or before it, or the first), as displayed, scaled to the target
-/// size, and calls `sink` once, in order. Seeks to key frames, so a long video is not decoded
-/// whole. Decodes on the calling thread. Errors: those of the sink; kCorrupt (a packet that does
-/// not decode, a stream that ends early), kUnsupported, kIo.
+/// For each of `times_us` (ascending, from the stream's start) decodes the frame on screen at that
+/// time (the last one that starts at or before it, or the first), as displayed, scaled to the
+/// target size, and calls `sink` once, in order. Seeks to key frames, so a long video is not
+/// decoded as a whole. Decodes on the calling thread. Errors: those of the sink; kCorrupt (a packet
+/// that does not decode, a stream that ends early), kUnsupported, kIo.
 Status video_frames(const ByteSource& source, const PartShape& shape,
                     std::span<const std::int64_t> times_us, std::int32_t target_width,
                     std::int32_t target_height, const VideoFrameSink& sink);
 
-/// Upper bound of the memory that video_frames takes.
+/// Returns an upper bound of the memory of video_frames.
 std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target_width,
                                      std::int32_t target_height);
 

@@ -29,17 +29,9 @@ TEST(MemoryBudget, RefusesWhatCanNeverFit) {
   EXPECT_EQ(budget.acquire(101, {}).error().code(), ErrorCode::kResourceExhausted);
 }
 
-TEST(MemoryBudget, TriesWithoutWaiting) {
-  MemoryBudget budget(100);
-  auto first = budget.try_acquire(70);
-  ASSERT_TRUE(first.has_value());
-  EXPECT_FALSE(budget.try_acquire(31).has_value());
-  EXPECT_TRUE(budget.try_acquire(30).has_value());
-}
-
 TEST(MemoryBudget, AWaiterGetsWhatIsGivenBack) {
   MemoryBudget budget(100);
-  std::optional<MemoryBudget::Grant> held = budget.try_acquire(80);
+  std::optional<MemoryBudget::Grant> held = budget.acquire(80, {}).value();
   std::jthread waiter([&] { EXPECT_TRUE(budget.acquire(50, {}).has_value()); });
   held.reset();
   waiter.join();
@@ -48,7 +40,7 @@ TEST(MemoryBudget, AWaiterGetsWhatIsGivenBack) {
 
 TEST(MemoryBudget, AStoppedWaiterLeavesTheQueue) {
   MemoryBudget budget(100);
-  std::optional<MemoryBudget::Grant> held = budget.try_acquire(100);
+  std::optional<MemoryBudget::Grant> held = budget.acquire(100, {}).value();
   std::stop_source stop;
   std::jthread waiter([&] {
     EXPECT_EQ(budget.acquire(50, stop.get_token()).error().code(), ErrorCode::kCancelled);

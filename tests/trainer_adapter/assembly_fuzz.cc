@@ -37,7 +37,7 @@ void assemble(isocost::MicrobatchHeader header, Bytes rest) {
   auto assembly = isocost::Assembly::begin(std::move(header), pool, kMostBytes);
   if (!assembly) return;
   std::int64_t copied = 0;
-  while (!assembly->whole() && !rest.empty()) {
+  while (!assembly->complete() && !rest.empty()) {
     const auto message = isocost::decode(next_frame(rest));
     const auto* fragment = message ? std::get_if<isocost::FragmentHeader>(&*message) : nullptr;
     if (fragment == nullptr) return;
@@ -48,7 +48,7 @@ void assemble(isocost::MicrobatchHeader header, Bytes rest) {
     copied += *added;
   }
   if (copied > kMostBytes) std::abort();
-  if (!assembly->whole()) return;
+  if (!assembly->complete()) return;
   const auto microbatch = assembly->finish(pool);
   if (!microbatch) return;
   std::int64_t announced = 0;

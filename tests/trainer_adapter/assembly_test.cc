@@ -69,9 +69,9 @@ TEST(Assembly, PutsRowsInTheOrderOfTheSamples) {
   const Sample first = first_sample();
   const Sample second = second_sample();
   EXPECT_EQ(assembly.add(second.header, second.frames()).value(), 20);
-  EXPECT_FALSE(assembly.whole());
+  EXPECT_FALSE(assembly.complete());
   EXPECT_EQ(assembly.add(first.header, first.frames()).value(), 48);
-  ASSERT_TRUE(assembly.whole());
+  ASSERT_TRUE(assembly.complete());
   const Microbatch microbatch = assembly.finish(pool).value();
   const auto ids = microbatch.find("llm.input_ids")->as<std::int64_t>();
   EXPECT_EQ(std::vector(ids.begin(), ids.end()), (std::vector<std::int64_t>{256, 65, 66}));
@@ -88,7 +88,7 @@ TEST(Assembly, IgnoresASampleThatComesTwice) {
   const Sample first = first_sample();
   EXPECT_GT(assembly.add(first.header, first.frames()).value(), 0);
   EXPECT_EQ(assembly.add(first.header, first.frames()).value(), 0);
-  EXPECT_FALSE(assembly.whole());
+  EXPECT_FALSE(assembly.complete());
 }
 
 TEST(Assembly, RefusesWhatContradictsTheAnnouncement) {
@@ -121,17 +121,17 @@ TEST(Assembly, JoinsPiecesOfATensor) {
   const std::vector<std::byte> patches = head.bytes[0];
   head.bytes[0].resize(5);
   EXPECT_EQ(assembly.add(head.header, head.frames()).value(), 5 + 16 + 4 + 16);
-  EXPECT_FALSE(assembly.whole());
+  EXPECT_FALSE(assembly.complete());
   FragmentHeader tail{{}, 0, {{head.header.pieces[0].tensor, 5}}};
   const std::span<const std::byte> rest = std::span(patches).subspan(5);
   EXPECT_EQ(assembly.add(tail, {&rest, 1}).value(), 7);
-  ASSERT_TRUE(assembly.whole());
+  ASSERT_TRUE(assembly.complete());
   const Microbatch microbatch = assembly.finish(pool).value();
   const auto bytes = microbatch.find("vision.patches")->bytes();
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), patches.begin(), patches.end()));
 }
 
-TEST(Assembly, IsNotWholeWhereAFragmentLeavesATensorOut) {
+TEST(Assembly, IsNotCompleteIfAFragmentLeavesATensorOut) {
   BufferPool pool;
   Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();
   Sample first = first_sample();
@@ -140,7 +140,7 @@ TEST(Assembly, IsNotWholeWhereAFragmentLeavesATensorOut) {
   const Sample second = second_sample();
   ASSERT_TRUE(assembly.add(first.header, first.frames()));
   ASSERT_TRUE(assembly.add(second.header, second.frames()));
-  EXPECT_FALSE(assembly.whole());
+  EXPECT_FALSE(assembly.complete());
 }
 
 TEST(Assembly, RefusesAnnouncementsThatCannotBe) {

@@ -120,7 +120,8 @@ Result<Assembly::Target> Assembly::place(const MicrobatchHeader& header, std::si
   }
   const std::int64_t rows = target.first_row.back();
   if (rows != target.spec.shape.front()) {
-    return corrupt(header.position, target.spec.name + ": rows do not add up");
+    return corrupt(header.position,
+                   target.spec.name + ": rows of its samples do not add up to its own");
   }
   ISOCOST_ASSIGN(const std::int64_t bytes, tensor_bytes(target.spec));
   target.row_bytes = rows > 0 ? bytes / rows : 0;
@@ -131,7 +132,7 @@ Result<Assembly::Target> Assembly::place(const MicrobatchHeader& header, std::si
 Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
                                  std::int64_t max_bytes) {
   if (header.rows.size() != header.samples.size() * header.tensors.size()) {
-    return corrupt(header.position, "not one number of rows for each sample and tensor");
+    return corrupt(header.position, "number of rows missing for a sample and tensor");
   }
   ISOCOST_TRY(check_tensors(header));
   Assembly assembly;
@@ -146,7 +147,7 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
     assembly.missing_bytes_ = *sum;
     assembly.targets_.push_back(std::move(target));
   }
-  // Only now, when all of it is known to be within the limit.
+  // Allocated only when the sum is known to be within the limit.
   try {
     for (Target& target : assembly.targets_) {
       target.buffer = pool.allocate(target.first_row.back() * target.row_bytes);
@@ -154,7 +155,7 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
   } catch (const std::bad_alloc&) {
     return Error(ErrorCode::kResourceExhausted,
                  "no memory for a microbatch of " + std::to_string(assembly.missing_bytes_) +
-                     " bytes: lower the prefetch, or give the node a smaller microbatch");
+                     " bytes: lower prefetch, or the node's microbatch_memory");
   }
   assembly.header_ = std::move(header);
   return assembly;
@@ -163,7 +164,7 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
 Result<std::int64_t> Assembly::add(const FragmentHeader& header,
                                    std::span<const std::span<const std::byte>> frames) {
   if (header.sample >= header_.samples.size() || frames.size() != header.pieces.size()) {
-    return corrupt(header_.position, "a fragment of no sample, or without its frames");
+    return corrupt(header_.position, "a fragment without a sample or without its frames");
   }
   std::int64_t copied = 0;
   for (std::size_t i = 0; i < frames.size(); ++i) {
@@ -189,12 +190,12 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
   const std::int64_t whole = rows * target->row_bytes;
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (!alike || piece.offset > whole || size > whole - piece.offset) {
-    return corrupt(header_.position, spec.name + ": not the rows that were announced");
+    return corrupt(header_.position, spec.name + ": other rows than announced");
   }
   std::int64_t& filled = target->filled[sample];
-  if (piece.offset + size <= filled) return std::int64_t{0};  // came already, or is empty
+  if (piece.offset + size <= filled) return std::int64_t{0};  // again, or empty
   if (piece.offset != filled) {
-    return corrupt(header_.position, spec.name + ": a piece does not follow the one before");
+    return corrupt(header_.position, spec.name + ": a gap before a piece");
   }
   std::memcpy(target->buffer.data() + first * target->row_bytes + filled, bytes.data(),
               bytes.size());
@@ -203,7 +204,7 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
   return size;
 }
 
-std::vector<std::span<std::byte>> Assembly::take_whole() {
+std::vector<std::span<std::byte>> Assembly::expose_all() {
   std::vector<std::span<std::byte>> tensors;
   for (Target& target : targets_) tensors.push_back(target.buffer.bytes());
   missing_bytes_ = 0;

@@ -13,30 +13,32 @@
 
 namespace isocost {
 
-/// A microbatch under way: its tensors are allocated when it is announced, each piece of a fragment
-/// is copied to its place, and when every byte has come it is whole. What the node says is checked
-/// as if it were hostile; no byte is handed out that did not come. Single-thread.
+/// A microbatch that is being received. Its tensors are allocated when it is announced, and each
+/// piece of a fragment is copied to its place until every byte has arrived. Messages of the node
+/// are checked as if they were hostile, and no byte is handed out that did not arrive.
+/// Single-thread.
 class Assembly {
  public:
-  /// Errors: kCorrupt (tensors that contradict each other, a name twice or one that is derived
-  /// here, more than `max_bytes`), kResourceExhausted.
+  /// Allocates the announced tensors. Errors: kCorrupt (tensors that contradict each other or the
+  /// schema, a name twice, more than `max_bytes`), kResourceExhausted.
   static Result<Assembly> begin(MicrobatchHeader header, BufferPool& pool, std::int64_t max_bytes);
 
   const Position& position() const { return header_.position; }
 
-  /// Copies pieces of one sample's tensors in; `frames[i]` are the bytes of header.pieces[i]. A
-  /// piece that came already is ignored. Returns the bytes copied. Errors: kCorrupt (rows that do
-  /// not fit, wrong sizes, a gap between pieces, an unknown tensor).
+  /// Copies pieces of one sample's tensors to their places and returns the number of bytes copied.
+  /// `frames[i]` holds the bytes of header.pieces[i]. A piece that arrives again is ignored.
+  /// Errors: kCorrupt (other rows than announced, wrong sizes, a gap between pieces, an unknown
+  /// tensor).
   Result<std::int64_t> add(const FragmentHeader& header,
                            std::span<const std::span<const std::byte>> frames);
 
-  /// In place of `add`: the bytes of each announced tensor, for the caller to fill. Then it is
-  /// whole.
-  std::vector<std::span<std::byte>> take_whole();
+  /// Returns the bytes of each announced tensor, which the caller fills instead of calling `add`.
+  /// The microbatch then counts as complete.
+  std::vector<std::span<std::byte>> expose_all();
 
-  bool whole() const { return missing_bytes_ == 0; }
-  /// The finished microbatch with its derived tensors; only where whole(). Errors: kCorrupt where
-  /// lengths do not add up to the rows.
+  bool complete() const { return missing_bytes_ == 0; }
+  /// Returns the microbatch, with the tensors that are computed here. To be called once, when
+  /// complete(). Errors: kCorrupt if lengths do not add up to the rows.
   Result<Microbatch> finish(BufferPool& pool);
 
  private:
@@ -45,7 +47,7 @@ class Assembly {
     Buffer buffer;
     std::int64_t row_bytes = 0;
     std::vector<std::int64_t> first_row;  // [samples + 1]: first row of each sample
-    std::vector<std::int64_t> filled;     // [samples]: bytes that came of each sample's rows
+    std::vector<std::int64_t> filled;     // [samples]: bytes received of each sample's rows
   };
   Assembly() = default;
 

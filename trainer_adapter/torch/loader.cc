@@ -35,7 +35,7 @@ at::ScalarType scalar_type(DType dtype) {
 }  // namespace
 
 at::Tensor to_torch(const SharedTensor& tensor) {
-  // libtorch has no read-only tensors; that nobody writes is the contract of the header.
+  // libtorch has no read-only tensors; the header asks callers not to write.
   auto* data =
       const_cast<std::byte*>(tensor.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
   return at::from_blob(

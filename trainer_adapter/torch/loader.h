@@ -20,31 +20,32 @@
 
 namespace isocost {
 
-/// A view of the tensor's bytes as a libtorch tensor on the CPU; no copy. It keeps the bytes alive,
-/// so it may outlive the microbatch and the client. The bytes are shared: do not write in place.
+/// Returns a view of the tensor's bytes as a libtorch tensor on the CPU, without a copy. It keeps
+/// the bytes alive, so it may outlive the microbatch and the client. The bytes are shared: do not
+/// write in place.
 at::Tensor to_torch(const SharedTensor& tensor);
 
-/// A microbatch whose tensors are libtorch's, by the names of trainer_adapter/client.h and
-/// decode/recipe.h. Value type; copies share tensors.
+/// A microbatch with libtorch tensors, by the names of base/tensor_schema.h. Value type; copies
+/// share tensors.
 struct TorchMicrobatch {
   MicrobatchHeader header;
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   std::chrono::nanoseconds waited{0};  ///< How long `next` blocked for it.
 
-  /// Undefined where this microbatch has no such tensor (no audio in it, say).
+  /// Returns an undefined tensor if this microbatch has none of this name, for example no audio.
   at::Tensor find(std::string_view name) const;
 };
 
 TorchMicrobatch to_torch(const Microbatch& microbatch);
 
-/// Next-token loss of a microbatch: the sum over its label tokens of weight x cross entropy, over
-/// the label tokens of the whole global batch. Sums over microbatches and ranks are thus the global
-/// batch's weighted mean, whatever the plan; so gradients are to be summed, not averaged.
-/// `logits` is [tokens, vocabulary]; the result is a scalar of its dtype. Throws c10::Error where
-/// the shapes disagree, as every libtorch function.
+/// Returns the next-token loss of a microbatch: the sum over its label tokens of weight × cross
+/// entropy, divided by the number of label tokens of the whole global batch. Summed over
+/// microbatches and ranks it is the global batch's weighted mean, whatever the plan, so gradients
+/// must be summed and not averaged. `logits` is [tokens, vocabulary]; the result is a scalar of its
+/// dtype. Throws c10::Error if the shapes disagree, as every libtorch function does.
 at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatch);
 
-/// The libtorch face of a Client: one rank's microbatches, in place of a DataLoader.
+/// A Client with libtorch tensors: one rank's microbatches, in place of a DataLoader.
 ///
 ///   ISOCOST_ASSIGN(TorchLoader loader, TorchLoader::connect(options));
 ///   while (true) {
@@ -59,14 +60,13 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
 class TorchLoader {
  public:
   static Result<TorchLoader> connect(const ClientOptions& options);
-  /// Of a client that is connected, such as that of one of several tensor ranks
-  /// (trainer_adapter/replicas.h).
+  /// Takes a connected client, for example of a replica group (trainer_adapter/replicas.h).
   explicit TorchLoader(std::unique_ptr<Client> client) : client_(std::move(client)) {}
 
   Result<std::optional<TorchMicrobatch>> next(const std::stop_token& stop);
 
-  /// Sends the measured seconds of each module (forward and backward; negative: not measured), and
-  /// how much of all of them forward passes took (negative: not told apart).
+  /// Sends the measured seconds of each module, forward and backward (-1: not measured), and those
+  /// of them that forward passes took over all modules (-1: not measured).
   Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
                 double forward_s = -1);
 

@@ -28,7 +28,7 @@ class ByteWriter {
     const auto raw = std::as_bytes(bytes);
     bytes_.insert(bytes_.end(), raw.begin(), raw.end());
   }
-  /// A length of type Length, then the characters.
+  /// Appends a length of type Length, then the characters.
   template <typename Length>
   void put_text(std::string_view text) {
     put(static_cast<Length>(text.size()));
@@ -41,8 +41,8 @@ class ByteWriter {
   std::vector<std::byte> bytes_;
 };
 
-/// Reads what ByteWriter wrote. Past the end, and after `fail`, everything reads as zero and `ok`
-/// is false, so that a parser may check once.
+/// Reads values in the order in which ByteWriter wrote them. Past the end, and after `fail`, every
+/// value reads as zero and `ok` is false, so that a parser may check once.
 class ByteReader {
  public:
   explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}

@@ -19,8 +19,8 @@ namespace {
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kIpc = "ipc://";
 
-// The endpoint's socket file; nothing where it has none of a name that we know ('*' lets ZeroMQ
-// choose, '@' is a name without a file).
+// The endpoint's socket file; empty if it has none with a known name ('*' lets ZeroMQ choose one,
+// '@' begins a name without a file).
 std::optional<std::string> path_of(std::string_view endpoint) {
   if (!endpoint.starts_with(kIpc)) return std::nullopt;
   std::string path(endpoint.substr(kIpc.size()));
@@ -28,13 +28,13 @@ std::optional<std::string> path_of(std::string_view endpoint) {
   return path;
 }
 
-bool somebody_listens(const std::string& path) {
+bool has_listener(const std::string& path) {
   sockaddr_un address{};
   if (path.size() >= sizeof(address.sun_path)) return false;  // no socket has such a path
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
   const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return true;  // unknown: rather leave it
+  if (descriptor < 0) return true;  // unknown: leave the file
   const bool refused =
       connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
       errno == ECONNREFUSED;
@@ -42,7 +42,7 @@ bool somebody_listens(const std::string& path) {
   return !refused;
 }
 
-// '*' or a number of 16 bits: ZeroMQ would take the rest of a larger one.
+// '*' or a number of 16 bits: ZeroMQ would use a larger one modulo 65,536.
 bool is_port(std::string_view text) {
   if (text == "*") return true;
   std::uint16_t port = 0;
@@ -79,7 +79,7 @@ Status check_path_is_free(std::string_view endpoint) {
     return Error(ErrorCode::kAlreadyExists,
                  "bind: " + *path + " exists and is not a socket: choose another path");
   }
-  if (status.st_uid != geteuid() || somebody_listens(*path)) {
+  if (status.st_uid != geteuid() || has_listener(*path)) {
     return Error(ErrorCode::kAlreadyExists,
                  "bind: " + std::string(endpoint) +
                      " is in use: stop the program that listens there, or choose another path");

@@ -7,16 +7,16 @@
 
 namespace isocost {
 
-/// Whether only this machine can reach a node that binds here. Errors: kInvalidArgument for what is
-/// neither tcp://HOST:PORT nor ipc://PATH.
+/// Returns whether only this machine can reach a node that binds to `endpoint`. Errors:
+/// kInvalidArgument unless it is tcp://HOST:PORT or ipc://PATH.
 Result<bool> is_local_endpoint(std::string_view endpoint);
 
-/// Whether a node may bind this endpoint's path, where it is ipc://PATH: ZeroMQ removes whatever is
-/// there, be it a file or the socket of a node that runs. Only a socket of ours that nobody listens
-/// on may go. Errors: kAlreadyExists.
+/// Checks that a node may bind ipc://PATH; other endpoints pass. ZeroMQ would remove any file at
+/// PATH, even the socket of a running node. Only a socket of this user without a listener may be
+/// replaced. Errors: kAlreadyExists.
 Status check_path_is_free(std::string_view endpoint);
 
-/// Removes the socket file of an endpoint that was bound here; ZeroMQ leaves it behind.
+/// Removes the socket file of an endpoint that this process has bound; ZeroMQ leaves it behind.
 void remove_path(std::string_view endpoint);
 
 }  // namespace isocost

@@ -14,7 +14,7 @@ namespace {
 using Keep = std::shared_ptr<const void>;
 
 constexpr std::int64_t kCopyBelow = 1024;  // bytes
-// A message with less room than this is closed rather than filled up with a sliver.
+// A message with less room than this is closed, to avoid tiny pieces.
 constexpr std::int64_t kSmallestPiece = kPieceBytes / 16;
 
 class Packer {

@@ -7,7 +7,7 @@ namespace {
 
 using Keep = std::shared_ptr<const void>;
 
-void let_go(void* /*data*/, void* hint) { delete static_cast<Keep*>(hint); }
+void release_owner(void* /*data*/, void* hint) { delete static_cast<Keep*>(hint); }
 
 }  // namespace
 
@@ -18,7 +18,8 @@ zmq::message_t copied_frame(std::span<const std::byte> bytes) {
 zmq::message_t shared_frame(std::span<const std::byte> bytes, Keep keep) {
   auto hint = std::make_unique<Keep>(std::move(keep));
   // ZeroMQ does not write to what it sends; its interface is older than const.
-  zmq::message_t frame(const_cast<std::byte*>(bytes.data()), bytes.size(), let_go, hint.get());
+  zmq::message_t frame(const_cast<std::byte*>(bytes.data()), bytes.size(), release_owner,
+                       hint.get());
   [[maybe_unused]] const Keep* frames_own = hint.release();
   return frame;
 }
@@ -45,7 +46,7 @@ std::vector<zmq::message_t> receive_frames(zmq::socket_t& socket) {
       frames.push_back(std::move(frame));
     }
   } catch (const zmq::error_t&) {
-    return {};  // EINTR: the next poll finds the message again
+    return {};  // EINTR: the next poll reports the message again
   }
   return frames;
 }

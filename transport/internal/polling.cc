@@ -12,8 +12,8 @@ void block_signals() {
 
 void poll_items(std::span<zmq::pollitem_t> items, std::chrono::milliseconds most) {
   for (zmq::pollitem_t& item : items) item.revents = 0;
-  // The only failure that sockets of ours can meet is EINTR, which a stopped and continued program
-  // may see even where signals are blocked.
+  // The only possible failure is EINTR, which a stopped and continued program may see even with
+  // signals blocked.
   static_cast<void>(zmq_poll(items.data(), static_cast<int>(items.size()), most.count()));
 }
 

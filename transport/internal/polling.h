@@ -6,11 +6,11 @@
 
 namespace isocost {
 
-/// Keeps the calling thread out of the program's signal handling: a signal that it took would
-/// interrupt its waits, and belongs to the program's own threads anyway.
+/// Blocks all signals in the calling thread, so that the program's own threads handle them and they
+/// do not interrupt this one's waits.
 void block_signals();
 
-/// Waits until an item is ready or the time is over. An interrupted wait is one that ended early.
+/// Blocks until an item is ready or the time is over. An interrupted wait returns early.
 void poll_items(std::span<zmq::pollitem_t> items, std::chrono::milliseconds most);
 
 }  // namespace isocost

@@ -4,8 +4,7 @@
 
 namespace isocost {
 
-/// Wakes a thread that polls sockets: an eventfd, since ZeroMQ sockets may be used by one thread
-/// only.
+/// Wakes a thread that polls sockets, by an eventfd, since only one thread may use a ZeroMQ socket.
 class Wake {
  public:
   Wake();
@@ -13,8 +12,8 @@ class Wake {
   Wake(const Wake&) = delete;
   Wake& operator=(const Wake&) = delete;
 
-  void notify();  ///< From any thread.
-  void drain();   ///< From the thread that polls.
+  void notify();  ///< Thread-safe.
+  void drain();   ///< On the thread that polls.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -7,14 +7,14 @@
 
 namespace isocost {
 
-/// Answers ZeroMQ's question whether a client's public key is let in (ZAP,
-/// https://rfc.zeromq.org/spec/27/). Single-thread; bound for as long as it lives, and must be
-/// before the socket that it guards.
+/// Answers ZeroMQ's requests whether a client with a given public key may connect (ZAP,
+/// https://rfc.zeromq.org/spec/27/). It must be bound before the socket that it guards, and is
+/// bound while it lives. Single-thread.
 class KeyGate {
  public:
   KeyGate(zmq::context_t& context, const std::vector<std::string>& allowed);
   zmq::socket_t& socket() { return socket_; }
-  void answer();  ///< One request that waits.
+  void answer();  ///< Answers one request that has arrived.
 
  private:
   std::set<std::string> allowed_;

@@ -198,7 +198,7 @@ TEST_F(DeliveryLoopTest, RanksThatWaitForAnAbsentOneAreToldOnce) {
 TEST_F(DeliveryLoopTest, AStopEndsTheWaitForMemory) {
   const std::uint64_t job = begin(1);
   join(0);
-  const auto all = budget_.try_acquire(kGiB);
+  const auto all = budget_.acquire(kGiB, {});
   ASSERT_TRUE(all.has_value());
   std::stop_source stop;
   DeliveryLoop delivery = loop(kLong);

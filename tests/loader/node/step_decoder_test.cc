@@ -144,7 +144,7 @@ TEST_F(StepDecoderTest, HoldsNoMoreThanHalfOfTheBudget) {
 TEST_F(StepDecoderTest, AStopEndsTheWaitForMemory) {
   const auto executor = make_executor(1);
   StepDecoder decoder = this->decoder(*executor);
-  const auto all = budget_.try_acquire(kGiB);
+  const auto all = budget_.acquire(kGiB, {});
   ASSERT_TRUE(all.has_value());
   std::stop_source stop;
   std::optional<Slots> slots;
