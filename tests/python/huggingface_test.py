@@ -33,7 +33,7 @@ class Trainer(ShardTest):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2,
                                 node=isocost.NodeOptions(tail="drop")) as loader:
             for microbatch in loader:
-                part = isocost.token_loss(model(**microbatch.tensors), microbatch)
+                part = isocost.token_loss(model(**microbatch), microbatch)
                 part.backward()
                 loss += part.item()
                 if microbatch.last_of_step:

@@ -219,7 +219,7 @@ class Measuring(ShardTest):
         model = Model()
         for microbatch in self.loader:
             with self.loader.timed(microbatch):
-                isocost.token_loss(model(**microbatch.tensors), microbatch).backward()
+                isocost.token_loss(model(**microbatch), microbatch).backward()
         self.assertEqual(self.loader.stats()["reports"], len(self.loader))
 
     def test_a_block_that_fails_is_not_reported(self):
@@ -232,7 +232,7 @@ class Measuring(ShardTest):
         model = Model()
         timers = self.loader.attach(model, encoder="vision_tower", llm="language_model")
         for microbatch in itertools.islice(self.loader, 4):
-            isocost.token_loss(model(**microbatch.tensors), microbatch).backward()
+            isocost.token_loss(model(**microbatch), microbatch).backward()
             taken = {name: len(watches) for name, watches in timers.watches.items()}
             self.assertEqual(taken["llm"], 2)  # forward and backward
         self.assertGreaterEqual(self.loader.stats()["reports"], 3)
@@ -244,7 +244,7 @@ class Measuring(ShardTest):
         model = Model()
         timers = self.loader.attach(model, encoder="vision_tower", llm="language_model")
         for microbatch in itertools.islice(self.loader, 4):
-            isocost.token_loss(model(**microbatch.tensors), microbatch).backward()
+            isocost.token_loss(model(**microbatch), microbatch).backward()
             self.assertIn("llm", timers.watches)
             for watches in timers.watches.values():
                 self.assertNotIn(None, [watch.seconds() for watch in watches])  # all have ended
@@ -263,7 +263,7 @@ class Measuring(ShardTest):
         first = self.loader.attach(model, llm="language_model")
         self.loader.attach(model, llm="language_model")
         microbatch = next(iter(self.loader))
-        model(**microbatch.tensors)
+        model(**microbatch)
         self.assertEqual(first.watches, {})
         with self.assertRaisesRegex(TypeError, "decoder"):
             self.loader.attach(model, decoder="language_model")
