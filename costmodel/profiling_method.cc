@@ -272,7 +272,7 @@ void ProfilingMethod::advance() {
     const Microbatch microbatch = waiting_.front();
     waiting_.pop_front();
     if (stage_ != Stage::kCuts && is_beyond_memory(microbatch)) continue;
-    current_.emplace();
+    current_ = Measurement{};
     current_->microbatch = microbatch;
     current_->end_s = elapsed_s_ + share;
   }

@@ -458,7 +458,8 @@ TEST_F(SavedState, HoldsForTheModelProfileOfItsRun) {
   std::ofstream(options_.plan.profile) << other.to_json();
   const LoggedNode serving(options_);
   EXPECT_LT(train(serving, saved, 1, 0).first_s / fresh_.first_s, 2.1);
-  EXPECT_NE(serving.log().find("belongs to another model profile"), std::string::npos) << serving.log();
+  EXPECT_NE(serving.log().find("belongs to another model profile"), std::string::npos)
+      << serving.log();
 }
 
 TEST_F(SavedState, IsIgnoredIfItIsDamaged) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "loader/node/internal/measurement.h"
 #include "tests/loader/node/node_support.h"
 #include "tests/support/manual_clock.h"
@@ -78,7 +79,7 @@ class StepSourceTest : public testing::Test {
   NodeOptions options_;
   ManualClock clock_;
   LogLines log_;
-  ScratchDirectory scratch_;
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   BufferPool pool_;
   MemoryBudget budget_{kGiB};
   std::unique_ptr<Executor> executor_ = make_executor(2);
