@@ -121,12 +121,12 @@ Result<bool> FrameReader::seek(std::int64_t time_us) {
     const AVIndexEntry* entry =
         avformat_index_get_entry_from_timestamp(stream, target, AVSEEK_FLAG_BACKWARD);
     const bool beyond = entry != nullptr && entry->timestamp + reorder_ > last_;
-    const bool blind = !beyond && !jumped && may_know_more(entry, time_us);
-    if (!beyond && !jumped && !blind) return false;
-    const std::int64_t key = blind ? target : (entry != nullptr ? entry->timestamp : 0);
+    const bool unindexed = !beyond && !jumped && may_know_more(entry, time_us);
+    if (!beyond && !jumped && !unindexed) return false;
+    const std::int64_t key = unindexed ? target : (entry != nullptr ? entry->timestamp : 0);
     ISOCOST_TRY(jump(key));
     const std::int64_t landed = pending_ ? packet_time(*packet_) : key;
-    if (blind && landed <= last_) index_is_whole_ = true;
+    if (unindexed && landed <= last_) index_is_whole_ = true;
     // An index may tell when a key frame is decoded, not when it is shown.
     if (landed <= ticks(time_us) || entry == nullptr) return true;
     target = key - 1;

@@ -36,8 +36,8 @@ struct SamplePlan {
   Load load() const;
   std::int64_t tensor_bytes() const;
 
-  /// Adds a part. Errors: kInvalidArgument (impossible size), kResourceExhausted (so many tokens
-  /// that sums of their squares would overflow). After an error the plan must not be used.
+  /// Adds a part. Errors: kInvalidArgument (impossible size), kResourceExhausted (sums of
+  /// squared token counts would overflow). After an error the plan must not be used.
   Status add(const PartShape& shape, const RecipeOptions& options);
 };
 

@@ -82,7 +82,7 @@ Status check_marks(ByteView head, MediaFormat claimed) {
     return corrupt("is " + name(*found) + ", not " + name(claimed) +
                    " as its name says: rename it");
   }
-  // An MP3 may begin with junk, which its own reader judges.
+  // An MP3 may begin with junk, which its own reader handles.
   if (claimed == MediaFormat::kMp3) return {};
   return corrupt("is no " + name(claimed) + ": it does not begin as one, or is cut off");
 }

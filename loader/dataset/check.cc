@@ -24,7 +24,7 @@ struct BadPart {
   std::string reason;
 };
 
-// Decodes each part by itself on the workers: a bad part does not hide another one, and memory is
+// Decodes each part separately on the workers: a bad part does not hide another one, and memory is
 // admitted per part.
 class Checker {
  public:

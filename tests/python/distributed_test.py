@@ -44,8 +44,8 @@ class Swap(ShardTest):
 
     def test_losses_and_gradients_are_those_of_torchs_loader(self):
         before = self.losses("train_ddp.py")
-        blind = self.losses("train_ddp_isocost.py", "balance=in-order")
-        self.assertClose(blind, before, 1e-6)
+        in_order = self.losses("train_ddp_isocost.py", "balance=in-order")
+        self.assertClose(in_order, before, 1e-6)
         self.assertClose(self.losses("train_ddp_isocost.py", "balance=cost"), before, 1e-6)
 
 

@@ -102,7 +102,7 @@ assert not os.listdir({directory!r})
         self.addCleanup(process.kill)
         line = process.stdout.readline()
         self.assertEqual(line, "waiting\n", line or process.stderr.read())
-        time.sleep(0.3)  # into the wait that follows; too early is an interrupt all the same
+        time.sleep(0.3)  # into the wait that follows; an earlier signal interrupts as well
         process.send_signal(signal.SIGINT)
         sent = time.monotonic()
         line = process.stdout.readline()

@@ -364,7 +364,7 @@ class Reprofile(ShardTest):
         calls, node, errors, log = self.train(lambda: {"version": 1, "unit": "hours"})
         self.assertGreaterEqual(len(calls), 1)
         self.assertEqual(node["reprofiles"], 0)
-        self.assertLess(max(errors), 0.05)  # correction has learnt it all the same
+        self.assertLess(max(errors), 0.05)  # correction compensates for it
         self.assertIn("'unit' must be \"seconds\"; the node keeps the present profile", log)
 
     def test_one_that_fails_is_named_and_training_goes_on(self):

@@ -34,7 +34,7 @@ class ManualExecutor final : public Executor {
     const MutexLock lock(mutex_);
     return tasks_.size();
   }
-  /// Blocks until so many tasks wait. Fails the test if they do not come.
+  /// Blocks until this number of tasks wait. Fails the test at the deadline.
   void wait_for(std::size_t count) {
     const MutexLock lock(mutex_);
     EXPECT_TRUE(

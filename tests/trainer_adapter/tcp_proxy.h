@@ -20,7 +20,7 @@ class TcpProxy {
   std::string endpoint() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
   /// Cuts every connection; new ones are taken at once.
   void cut() { ++generation_; }
-  /// Cuts every connection when so many bytes more have gone to clients.
+  /// Cuts every connection once this number of further bytes has gone to clients.
   void cut_after(std::uint64_t bytes) { cut_at_ = bytes_to_client_ + bytes; }
   /// While held, nothing goes from clients to the node; the other way stays open.
   void hold_to_node(bool held) { held_ = held; }

@@ -33,7 +33,7 @@ class StepSource {
   /// Stores a model profile that a trainer has measured. From any thread.
   void receive_profile(ProfileReceived received) { reprofiling_.receive(std::move(received)); }
 
-  /// The steps from here on are another job's, of so many data-parallel ranks.
+  /// The steps from here on are those of another job with this number of data-parallel ranks.
   void begin_job(std::int64_t ranks);
 
   struct Request {

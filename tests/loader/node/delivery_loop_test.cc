@@ -86,7 +86,7 @@ class RecordingServer final : public Server {
 
 class DeliveryLoopTest : public testing::Test {
  protected:
-  // A job of so many ranks and one step of one microbatch each.
+  // A job of `ranks` ranks and one step of one microbatch each.
   std::uint64_t begin(std::uint32_t ranks, bool complete = true) {
     Hello hello;
     hello.world_size = static_cast<std::int32_t>(ranks);

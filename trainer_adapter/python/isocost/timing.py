@@ -53,8 +53,8 @@ class Measured(NamedTuple):
     """Seconds of one microbatch.
 
     Attributes:
-        modules: the seconds of each module that was measured by itself; empty where the whole was measured.
-        whole: the seconds of all modules together; None where modules were measured by themselves.
+        modules: the seconds of each module that was measured separately; empty if the whole was measured.
+        whole: the seconds of all modules together; None if modules were measured separately.
         forward: the part of the seconds that forward passes took; None: it was not measured apart.
     """
 
