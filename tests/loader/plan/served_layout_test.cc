@@ -320,7 +320,7 @@ TEST_F(ServedLayoutTest, FewerMicrobatchesThanStagesAreWarnedOfWithTheirCost) {
   layout_.microbatches = options_.microbatches = 3;
   write();
   EXPECT_THAT(create().value()->warnings(),
-              testing::ElementsAre(HasSubstr("3 microbatches for 5 stages: some 57 %")));
+              testing::ElementsAre(HasSubstr("3 microbatches for 5 stages: about 57 %")));
 }
 
 TEST_F(ServedLayoutTest, NoRankOfSeveralStagesMeasuresTheModel) {
