@@ -62,8 +62,8 @@ TEST_F(ClosedLoop, SamplesComeWithTheirKeyJsonAndParts) {
 
   std::map<std::string, SampleEntry> samples;
   for (const auto& rank : run(options(1)).ranks) {
-    for (const Seen& seen : rank) {
-      for (const SampleEntry& sample : seen.samples) samples[sample.key] = sample;
+    for (const Received& received : rank) {
+      for (const SampleEntry& sample : received.samples) samples[sample.key] = sample;
     }
   }
   std::filesystem::path shard;
