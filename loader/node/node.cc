@@ -44,11 +44,11 @@ JoinRequirements requirements_of(const NodeParts& parts, std::uint64_t cursor) {
 class NodeImpl final : public Node {
  public:
   explicit NodeImpl(NodeParts parts)
-      : parts_(std::move(parts)),
+      : budget_(parts.options.decode.memory),
+        parts_(std::move(parts)),
         steps_(parts_),
         job_({requirements_of(parts_, steps_.fingerprint()),
               static_cast<std::size_t>(parts_.options.service.plan_ahead), parts_.clock}),
-        budget_(parts_.options.decode.memory),
         planning_(planning_input(),
                   {static_cast<std::uint64_t>(parts_.options.plan.epochs),
                    parts_.options.bad_samples.file.string()},
@@ -74,13 +74,15 @@ class NodeImpl final : public Node {
   PlanningInput planning_input();
   std::string name_of(std::int32_t rank) const;
 
+  // First, because samples hold grants: those of the job's queue, and those of steps whose reports
+  // wait for the cost model, which is one of the parts.
+  MemoryBudget budget_;
+  BufferPool pool_;
   NodeParts parts_;
   const MonotonicTime started_ = parts_.clock();
   StepSource steps_;
   CurrentJob job_;
   bool hardware_compared_ = false;  // used on the socket's thread only
-  BufferPool pool_;
-  MemoryBudget budget_;
   TrainingMeter meter_;
   PlanningLoop planning_;
   std::unique_ptr<Timeline> timeline_;  // where metrics are served

@@ -119,12 +119,12 @@ class DeliveryLoopTest : public testing::Test {
 
   ManualClock clock_;
   NodeOptions options_ = some_options();
-  CurrentJob job_{{JoinRequirements{options_}, 0, clock_.clock()}};
-  std::shared_ptr<SealedStep> step_;
   TextDataset dataset_{{"a", "b", kNotUtf8}};
   Recipe recipe_ = Recipe::create({}).value();
   BufferPool pool_;
-  MemoryBudget budget_{kGiB};
+  MemoryBudget budget_{kGiB};  // outlives the job and its step, whose samples hold grants
+  CurrentJob job_{{JoinRequirements{options_}, 0, clock_.clock()}};
+  std::shared_ptr<SealedStep> step_;
   LogLines log_;
   std::unique_ptr<BadSampleList> bad_ =
       BadSampleList::create({.file = {}}, dataset_.size(), {}).value();
