@@ -28,7 +28,9 @@ Result<NodeSummary> NodeThread::stop(std::chrono::milliseconds grace) {
   {
     const MutexLock lock(mutex_);
     ended_.wait(mutex_, [this]() ISOCOST_REQUIRES(mutex_) { return outcome_.has_value(); });
-    if (*outcome_ || outcome_->error().code() != ErrorCode::kCancelled) return *outcome_;
+    const bool stopped =
+        outcome_ && !*outcome_ && outcome_->error().code() == ErrorCode::kCancelled;
+    if (outcome_ && !stopped) return *outcome_;
   }
   return node_->summary();
 }

@@ -15,8 +15,7 @@ JobTerms terms_of(const Job& job) { return {job.id(), job.ranks(), job.start()};
 tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& hello,
                                                                    bool same_client) const {
   const MutexLock lock(mutex_);
-  const Job* job = job_ ? &*job_ : nullptr;
-  const auto decision = evaluate_join(hello, same_client, job, options_.requirements);
+  const auto decision = evaluate_join(hello, same_client, job_.get(), options_.requirements);
   if (!decision) return tl::unexpected(decision.error());
   Evaluation evaluation{*decision, {}};
   if (*decision == JoinDecision::kJoin) evaluation.job = terms_of(*job_);
@@ -31,7 +30,7 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   }
   auto job = new_job(hello, job_ ? job_->id() + 1 : 1, options_.requirements);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
-  job_ = *std::move(job);
+  job_ = std::make_unique<Job>(*std::move(job));
   changed_.notify_all();
   return terms_of(*job_);
 }
@@ -74,7 +73,7 @@ CurrentJob::HeldStep CurrentJob::find(std::int32_t rank, const Position& positio
 Result<JobTerms> CurrentJob::wait_for_job(const std::stop_token& stop) {
   const MutexLock lock(mutex_);
   const bool begun =
-      changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return job_.has_value(); });
+      changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return job_ != nullptr; });
   if (!begun) return stopped();
   return terms_of(*job_);
 }

@@ -139,7 +139,7 @@ class CurrentJob {
   const Options options_;
   mutable Mutex mutex_;
   ConditionVariable changed_;
-  std::optional<Job> job_ ISOCOST_GUARDED_BY(mutex_);
+  std::unique_ptr<Job> job_ ISOCOST_GUARDED_BY(mutex_);  // null before the first
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
 };
 
