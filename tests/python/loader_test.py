@@ -298,7 +298,7 @@ class Measuring(ShardTest):
 
     def test_a_forward_pass_is_part_of_what_was_measured(self):
         microbatch = next(iter(self.loader))
-        with self.assertRaisesRegex(ValueError, "forward: 0.3"):
+        with self.assertRaisesRegex(ValueError, "forward_s: 0.3"):
             self.loader.report(microbatch, {"llm": 0.2}, forward=0.3)
         for forward in ("0.1", -1.0, float("nan")):
             with self.assertRaisesRegex(ValueError, "report: forward = "):
