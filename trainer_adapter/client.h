@@ -92,10 +92,10 @@ class Client {
   /// beyond their sum.
   virtual Status report(const Report& report) = 0;
 
-  /// Sends a new model profile (JSON, see docs/model_profile.md). To be called for a microbatch with
-  /// profile_wanted, before it is trained on. The node plans with it from a later step on; it logs
-  /// a profile that it cannot read, and keeps the old one. Errors: kInvalidArgument for more than
-  /// kMaxProfileBytes.
+  /// Sends a new model profile (JSON, see docs/model_profile.md). To be called for a microbatch
+  /// with profile_wanted, before it is trained on. The node plans with it from a later step on; it
+  /// logs a profile that it cannot read, and keeps the old one. Errors: kInvalidArgument for more
+  /// than kMaxProfileBytes.
   virtual Status send_profile(const std::string& profile) = 0;
 
   /// Acknowledges the microbatch in use, tells the node that this client leaves, and joins the

@@ -13,8 +13,9 @@ void add_job(CLI::App& app, Options& options) {
   app.add_option("--encoder-dp", options.encoder_dp, "Replicas of the encoder stage")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  app.add_option("--profile", options.profile,
-                 "Model profile that the node plans with (docs/model_profile.md) [the stated default]")
+  app.add_option(
+         "--profile", options.profile,
+         "Model profile that the node plans with (docs/model_profile.md) [the stated default]")
       ->check(CLI::ExistingFile)
       ->type_name("FILE");
   app.add_option("--llm-dp", options.llm_dp, "Replicas of the LLM's stages")

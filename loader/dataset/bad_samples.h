@@ -34,8 +34,8 @@ class BadSampleList {
   static Result<std::unique_ptr<BadSampleList>> create(const BadSampleOptions& options,
                                                        std::uint64_t dataset_size, LogSink log);
 
-  /// Counts and lists a bad sample. An error ends training: kCorrupt if the policy is kFail or there
-  /// are more than options.max, kIo if the file cannot be written. Each names the sample.
+  /// Counts and lists a bad sample. An error ends training: kCorrupt if the policy is kFail or
+  /// there are more than options.max, kIo if the file cannot be written. Each names the sample.
   Status add(const BadSample& bad);
 
   std::uint64_t count() const { return count_; }

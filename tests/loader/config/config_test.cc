@@ -60,7 +60,8 @@ TEST(ApplyToml, NamesFileLineAndKey) {
   EXPECT_EQ(refusal("ranks = 2\nrank = 3\n"),
             "node.toml:2: rank: no such setting; isocost serve --help lists them");
   EXPECT_EQ(refusal("ranks = 'many'"), "node.toml:1: ranks: 'many' is not a whole number in range");
-  EXPECT_EQ(refusal("balance = 'fair'"), "node.toml:1: balance: 'fair' is not one of in-order|tokens|cost");
+  EXPECT_EQ(refusal("balance = 'fair'"),
+            "node.toml:1: balance: 'fair' is not one of in-order|tokens|cost");
   EXPECT_EQ(refusal("padded = 'llm,text'"),
             "node.toml:1: padded: 'text' is not one of vision, audio, llm");
   EXPECT_EQ(refusal("seed = -1"), "node.toml:1: seed: '-1' is not a whole number in range");
