@@ -49,7 +49,7 @@ Status check_pixels(const PartShape& shape, std::int64_t max_pixels) {
   return Error(ErrorCode::kResourceExhausted,
                std::to_string(shape.width) + "x" + std::to_string(shape.height) +
                    " pixels are over the limit of " + std::to_string(max_pixels) +
-                   ": raise --max-pixels");
+                   ": raise max_pixels");
 }
 
 Result<std::uint8_t> exif_orientation(HeaderWindow& window, std::int64_t begin, std::int64_t end) {

@@ -185,13 +185,13 @@ std::vector<OptionSpec> plan_options() {
       text_option("data", &NodeOptions::data, "DIR",
                   "Directory of WebDataset shards (*.tar, *.tar.gz) to train on."),
       number("ranks", &P::ranks,
-             "Data-parallel ranks of the training job; 0: as many as the first trainer says."),
+             "Data-parallel ranks of the training job; 0: taken from the first trainer."),
       number("global_batch_size", &P::global_batch_size,
              "Samples per optimizer step, over all ranks."),
       number("microbatches", &P::microbatches, "Microbatches per rank and step."),
       text_option("layout", &P::layout, "FILE",
-                  "Layout of isocost plan: gives ranks (the LLM's replicas) and microbatches, "
-                  "delivers to each stage what it consumes, and plans for its pipeline."),
+                  "Layout file of isocost plan. It sets ranks (the LLM's replicas) and "
+                  "microbatches, and each stage receives only the tensors that it needs."),
       choice("balance", &P::balance, {"in-order", "tokens", "cost"},
              "in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost "
              "equalises predicted cost."),
@@ -206,8 +206,10 @@ std::vector<OptionSpec> plan_options() {
       choice("tail", &P::tail, {"deliver", "drop", "carry"},
              "Samples left at the end of an epoch: delivered as a smaller step, dropped, or moved "
              "to the next epoch."),
-      text_option("profile", &P::profile, "FILE",
-                  "Model profile to start from; empty: a stated default."),
+      text_option(
+          "profile", &P::profile, "FILE",
+          "Model profile to start from; empty: a built-in one, stated for SigLIP-so400m, Whisper "
+          "large-v3 and Qwen2.5-7B."),
       modules("padded", &P::padded,
               "Modules that the trainer pads to the longest sequence of a microbatch (for example "
               "llm or vision,llm). Affects predicted cost only; data is delivered packed."),
@@ -245,7 +247,7 @@ std::vector<OptionSpec> decode_options() {
       choice("on_bad_sample", &B::policy, {"skip", "replace", "fail"},
              "A bad sample is left out, replaced by another one, or ends training."),
       text_option("max_bad_samples", &B::max, "N|P%",
-                  "More bad samples than this, a count or a share of the data set, end training."),
+                  "Number or percentage of bad samples beyond which training ends."),
       text_option("bad_samples_file", &B::file, "FILE",
                   "JSON lines: shard, key, part and reason of each bad sample."),
       number("max_pixels", &D::max_pixels,
@@ -274,8 +276,8 @@ std::vector<OptionSpec> service_options() {
                    "Seconds without a heartbeat before a trainer is considered lost. Ranks that "
                    "wait for it fail after a second time-out of the same length."),
       text_option("metrics", &S::metrics, "ADDRESS",
-                  "Serve Prometheus metrics over HTTP there: PORT (of 127.0.0.1), ADDRESS:PORT or "
-                  "[IPV6]:PORT; empty: nowhere."),
+                  "Address of the HTTP endpoint for metrics: PORT (of 127.0.0.1), ADDRESS:PORT or "
+                  "[IPV6]:PORT; empty: no endpoint."),
       text_option("summary", &S::summary, "FILE",
                   "JSON report written when the node ends; empty: none."),
   };

@@ -61,6 +61,7 @@ Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const BadSampleOpti
 Status BadSampleList::add(const BadSample& bad) {
   if (!seen_.insert(bad.shard + '\0' + bad.key + '\0' + bad.part).second) return {};
   count_ = seen_.size();
+  last_ = bad;
   ISOCOST_TRY(write(bad));
   if (policy_ == BadSamplePolicy::kFail) {
     return Error(ErrorCode::kCorrupt,

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -40,6 +41,9 @@ class BadSampleList {
 
   std::uint64_t count() const { return count_; }
 
+  /// Returns the last sample added, if any. Belongs to the thread of `add`.
+  const std::optional<BadSample>& last() const { return last_; }
+
  private:
   BadSampleList(const BadSampleOptions& options, std::uint64_t limit, LogSink log);
   Status write(const BadSample& bad);
@@ -50,7 +54,8 @@ class BadSampleList {
   const LogSink log_;
   std::ofstream file_;
   std::set<std::string, std::less<>> seen_;  // shard, key and part
-  std::atomic<std::uint64_t> count_ = 0;     // of seen_
+  std::optional<BadSample> last_;
+  std::atomic<std::uint64_t> count_ = 0;  // of seen_
 };
 
 /// Errors: kInvalidArgument if options.max is neither a count nor a percentage.

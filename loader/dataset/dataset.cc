@@ -108,7 +108,7 @@ class Indexing {
   const std::vector<fs::path> directories_;
   std::atomic<std::size_t> next_ = 0;
   Mutex mutex_;
-  std::uint64_t done_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> done_ = 0;
   std::optional<Error> error_ ISOCOST_GUARDED_BY(mutex_);
 };
 
@@ -140,9 +140,8 @@ void Indexing::work() {
 }
 
 void Indexing::finish_one(const Shard& shard) {
-  const MutexLock lock(mutex_);
-  ++done_;
-  if (options_.progress) options_.progress(done_, shards_.size(), shard.name);
+  const std::uint64_t done = ++done_;
+  if (options_.progress) options_.progress(done, shards_.size(), shard.name);
 }
 
 void Indexing::fail(Error error) {

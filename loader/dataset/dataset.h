@@ -26,9 +26,12 @@ struct BadSample {
   std::string key;
   std::string part;  ///< Empty: the sample as a whole.
   std::string reason;
+  /// Refused for a limit among the options (memory, microbatch_memory), not for its data.
+  bool over_limit = false;
 };
 
 /// Called repeatedly during long work with the amount done, the total, and what is being done.
+/// Calls may come from several threads at once.
 using ProgressSink =
     std::function<void(std::uint64_t done, std::uint64_t total, std::string_view what)>;
 

@@ -116,7 +116,7 @@ Status Maker::prepare() {
   if (!options_.force) {
     return Error(ErrorCode::kAlreadyExists,
                  output_.string() + " already holds " + std::to_string(standing.size()) +
-                     " shards: name another directory, or replace them with --force");
+                     " shards: name another directory, or set force to replace them");
   }
   for (const fs::path& path : standing) {
     if (is_shard_of(path, options_.name)) remove(path);
@@ -157,7 +157,7 @@ Status Maker::add(const InputSample& sample) {
 
 Status Maker::take_bad(BadSample bad, const Error& error) {
   if (!options_.skip_bad) {
-    return Error(error.code(), error.message() + " (--skip-bad leaves bad samples out)");
+    return Error(error.code(), error.message() + " (skip_bad leaves bad samples out)");
   }
   made_.bad.push_back(std::move(bad));
   return {};

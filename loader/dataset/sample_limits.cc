@@ -11,7 +11,7 @@ Result<std::int64_t> decoding_bytes(const Recipe& recipe, const SampleShape& sha
   return Error(ErrorCode::kResourceExhausted, "decoding needs " + std::to_string(needed) +
                                                   " bytes, half of the memory budget is " +
                                                   std::to_string(decoding_share(memory)) +
-                                                  ": raise --memory");
+                                                  ": raise memory");
 }
 
 }  // namespace isocost

@@ -224,7 +224,7 @@ std::vector<Row> balance_rows() {
       {{"isocost_measured_steps_total",
         kCounter,
         {},
-        "Steps of which every rank reported every microbatch."},
+        "Steps for which all ranks reported all microbatches."},
        [](N n, Series& s) { s.add(n.training.measured_steps); }},
       {{"isocost_rank_busy_seconds_total",
         kCounter,
@@ -234,13 +234,12 @@ std::vector<Row> balance_rows() {
       {{"isocost_rank_idle_seconds_total",
         kCounter,
         {"rank"},
-        "Seconds of the slowest rank less those of this rank, in the steps that every rank "
-        "measured."},
+        "Seconds this rank waited for the slowest rank, in steps that every rank measured."},
        [](N n, Series& s) { add_by_rank(n, s, &RankTotals::idle); }},
       {{"isocost_data_wait_seconds_total",
         kCounter,
         {"rank"},
-        "Seconds that the trainer was blocked for a microbatch, as it reports."},
+        "Seconds the trainer reported waiting for a microbatch."},
        [](N n, Series& s) { add_by_rank(n, s, &RankTotals::data_wait); }},
   };
 }

@@ -41,7 +41,7 @@ struct RankTotals {
   double forward = 0;         ///< Forward alone, from trainers that report it.
   double busy = 0;            ///< All modules, in steps that every rank measured.
   double idle = 0;            ///< The slowest rank's seconds less this rank's, in the same steps.
-  double data_wait = 0;       ///< The trainer was blocked for a microbatch, as it reports.
+  double data_wait = 0;       ///< Reported time of waiting for a microbatch.
   bool operator==(const RankTotals&) const = default;
 };
 

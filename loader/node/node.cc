@@ -223,7 +223,8 @@ PlanningInput NodeImpl::planning_input() {
               [this](std::uint32_t epoch, std::uint32_t step, const std::stop_token& stop) {
                 return steps_.seal({epoch, step, *decoder_, stop});
               },
-          .bad = [this] { return parts_.bad->count(); }};
+          .bad = [this] { return parts_.bad->count(); },
+          .last_bad = [this] { return parts_.bad->last(); }};
 }
 
 std::string NodeImpl::name_of(std::int32_t rank) const {

@@ -85,7 +85,7 @@ std::string hours_text(const DataProfile& profile) {
   const std::optional<GpuHours> hours = profile.gpu_hours();
   if (!hours) {
     return "GPU-hours are not known because the default model profile gives proportions only. Set "
-           "--gpu-hours or --profile.";
+           "gpu_hours, or give a measured model profile.";
   }
   return fmt::format("GPU-hours of {}: {:.4g} in-order, {:.4g} cost, {:.4g} saved.",
                      hours->of_run ? "the run" : "a pass over the data", hours->in_order,

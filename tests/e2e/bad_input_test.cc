@@ -139,7 +139,7 @@ TEST_F(BadInput, SamplesBeyondTheMemoryBudgetAreListed) {
   const Delivered run_result = run(starved);
   EXPECT_GT(run_result.summary.bad, 0U);
   EXPECT_EQ(run_result.summary.bad + run_result.counts(0).size(), 20U);
-  EXPECT_NE(bad_list().front().at("reason").get<std::string>().find("raise --memory"),
+  EXPECT_NE(bad_list().front().at("reason").get<std::string>().find("raise memory"),
             std::string::npos);
 }
 

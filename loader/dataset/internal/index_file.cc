@@ -112,7 +112,7 @@ bool save(const IndexRequest& request, std::span<const std::byte> bytes) {
   }
   log(request.log, LogLevel::kWarning,
       fmt::format("{}: its index is kept in memory and will be built again next time{}; give a "
-                  "directory with --index-dir",
+                  "directory as index_dir",
                   request.shard.string(), refusals));
   return false;
 }

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "loader/dataset/bad_samples.h"
+
 namespace isocost {
 
 PlanningLoop::PlanningLoop(PlanningInput input, Options options, CurrentJob& job,
@@ -64,8 +66,13 @@ Status PlanningLoop::plan_epoch(const JobTerms& job, std::uint32_t epoch,
 
 Error PlanningLoop::all_bad(std::uint32_t epoch) const {
   const std::string& file = options_.bad_samples_file;
-  return {ErrorCode::kCorrupt, "every sample of epoch " + std::to_string(epoch) + " is bad" +
-                                   (file.empty() ? "" : ": " + file + " lists the reasons")};
+  const std::optional<BadSample> last = input_.last_bad();
+  // A limit that no sample keeps is the caller's to raise; anything else is wrong with the data.
+  const bool over_limit = last && last->over_limit;
+  return {over_limit ? ErrorCode::kResourceExhausted : ErrorCode::kCorrupt,
+          "every sample of epoch " + std::to_string(epoch) + " is bad" +
+              (file.empty() ? "" : ": " + file + " lists the reasons") +
+              (last ? "; the last one: " + describe(*last) : "")};
 }
 
 Status PlanningLoop::push(const JobTerms& job, const EpochEnd& end) {

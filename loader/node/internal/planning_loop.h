@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/result.h"
+#include "loader/dataset/dataset.h"
 #include "loader/metrics/snapshot.h"
 #include "loader/node/internal/current_job.h"
 #include "loader/node/internal/sealed_step.h"
@@ -27,8 +29,9 @@ struct PlanningInput {
   std::function<Result<std::shared_ptr<SealedStep>>(std::uint32_t epoch, std::uint32_t step,
                                                     const std::stop_token& stop)>
       seal;
-  /// Bad samples so far.
+  /// Bad samples so far, and the last of them.
   std::function<std::uint64_t()> bad;
+  std::function<std::optional<BadSample>()> last_bad;
 };
 
 /// The planning thread's loop: seals the steps of a job, epoch by epoch, and adds them to the job's

@@ -114,12 +114,18 @@ std::optional<BadSample> StepDecoder::check_shape(SampleSlot& slot) const {
   auto needed = decoding_bytes(*context_.recipe, shape, context_.budget->limit());
   if (!load) return bad_sample(slot.id, load.error().message());
   if (!parts) return bad_sample(slot.id, parts.error().message());
-  if (!needed) return bad_sample(slot.id, needed.error().message());
+  if (!needed) {
+    BadSample bad = bad_sample(slot.id, needed.error().message());
+    bad.over_limit = needed.error().code() == ErrorCode::kResourceExhausted;
+    return bad;
+  }
   if (microbatch_bytes_ > 0 && load->tensor_bytes > microbatch_bytes_) {
-    return bad_sample(slot.id, "its tensors hold " + std::to_string(load->tensor_bytes) +
-                                   " bytes, and microbatch_memory allows " +
-                                   std::to_string(microbatch_bytes_) +
-                                   " in a microbatch: raise it");
+    BadSample bad =
+        bad_sample(slot.id, "its tensors hold " + std::to_string(load->tensor_bytes) +
+                                " bytes, and microbatch_memory allows " +
+                                std::to_string(microbatch_bytes_) + " in a microbatch: raise it");
+    bad.over_limit = true;
+    return bad;
   }
   slot.load = *load;
   slot.weight = shape.weight;

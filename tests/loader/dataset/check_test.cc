@@ -79,7 +79,7 @@ TEST_F(Check, APartBeyondTheMemoryIsNamedWithWhatItNeeds) {
   ASSERT_TRUE(report.has_value()) << report.error().message();
   ASSERT_EQ(report->bad.size(), 1U);
   EXPECT_EQ(report->bad[0].part, "png");
-  EXPECT_THAT(report->bad[0].reason, HasSubstr("raise --memory"));
+  EXPECT_THAT(report->bad[0].reason, HasSubstr("raise memory"));
 }
 
 TEST_F(Check, StopsWhenAsked) {

@@ -264,7 +264,7 @@ TEST_F(IndexReuse, WhereNothingCanBeWrittenTheIndexIsKeptInMemory) {
   write_file(scratch_ / "file", "in the way");
   options_.index_dir = scratch_ / "file";
   EXPECT_EQ(open()->size(), 2U);
-  EXPECT_THAT(log_, Contains(HasSubstr("--index-dir")));
+  EXPECT_THAT(log_, Contains(HasSubstr("index_dir")));
 }
 
 }  // namespace

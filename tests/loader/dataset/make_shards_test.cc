@@ -162,7 +162,7 @@ TEST_F(MakeShards, KeepsOtherShardsUnlessForced) {
   const auto refused = make_shards(source, out(), options_);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), ErrorCode::kAlreadyExists);
-  EXPECT_THAT(refused.error().message(), HasSubstr("--force"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("set force"));
   EXPECT_EQ(members_of(out() / "shard-000000.tar").size(), 1U);
 
   options_.force = true;

@@ -43,7 +43,8 @@ class PlanningLoopTest : public testing::Test {
               if (all_bad_) return std::shared_ptr<SealedStep>();
               return make_step(epoch, step, 1, 2);
             },
-            .bad = [] { return std::uint64_t{3}; }};
+            .bad = [] { return std::uint64_t{3}; },
+            .last_bad = [this] { return last_bad_; }};
   }
   JobTerms begin(std::uint32_t epoch = 0, std::uint32_t step = 0) {
     Hello hello;
@@ -87,6 +88,7 @@ class PlanningLoopTest : public testing::Test {
   std::uint64_t steps_ = 2;
   std::uint64_t dropped_ = 0;
   bool all_bad_ = false;
+  std::optional<BadSample> last_bad_;
   std::optional<Error> failure_;
   std::vector<std::uint64_t> began_;
   EpochEnd last_end_;
@@ -154,6 +156,16 @@ TEST_F(PlanningLoopTest, AnEpochOfBadSamplesFails) {
   planning.run(job, {});
   EXPECT_THAT(planned(job),
               ElementsAre("every sample of epoch 0 is bad: bad.jsonl lists the reasons"));
+}
+
+TEST_F(PlanningLoopTest, ALimitThatNoSampleKeepsIsNamed) {
+  all_bad_ = true;
+  last_bad_ = BadSample{"a.tar", "cat", "", "raise it", true};
+  const JobTerms job = begin();
+  PlanningLoop planning = loop(1);
+  planning.run(job, {});
+  EXPECT_THAT(planned(job), ElementsAre("every sample of epoch 0 is bad: bad.jsonl lists the "
+                                        "reasons; the last one: a.tar: cat: raise it"));
 }
 
 TEST_F(PlanningLoopTest, AFailureIsTheJobs) {

@@ -275,8 +275,8 @@ TEST_F(ServedLayoutTest, DataParallelOnlyIsPlannedAsWithoutALayout) {
 
 TEST_F(ServedLayoutTest, MeasuredSecondsBecomeThoseOfOneRank) {
   const auto layout = create().value();
-  // Seats: two of the encoder, then two LLM stages of two replicas. A stage does its share of its
-  // module, and of no other.
+  // Receivers: two of the encoder, then two LLM stages of two replicas. A stage does its share of
+  // its module, and of no other.
   const Receiver& encoder = layout->receivers()[0];
   const Receiver& first = layout->receivers()[2];
   const double half = first.work.shares[2];
