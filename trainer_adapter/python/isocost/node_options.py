@@ -45,13 +45,14 @@ class NodeOptions:
         lookahead: Global batches composed together; 1 keeps each as it was drawn.
         steps: An epoch ends after this many steps; 0 takes all samples.
         tail: Samples left at the end of an epoch: delivered as a smaller step, dropped, or moved to the next epoch.
-        profile: Model profile to start from; empty: a stated default.
+        profile: Model profile to start from; empty: a built-in one, stated for SigLIP-so400m, Whisper large-v3 and
+            Qwen2.5-7B.
         padded: Modules that the trainer pads to the longest sequence of a microbatch (for example llm or vision,llm).
             Affects predicted cost only; data is delivered packed.
         correct: Correct the cost model from measured seconds.
         correction_file: Keeps the state of the cost model for the node's next run; empty: not kept.
         on_bad_sample: A bad sample is left out, replaced by another one, or ends training.
-        max_bad_samples: More bad samples than this, a count or a share of the data set, end training.
+        max_bad_samples: Number or percentage of bad samples beyond which training ends.
         bad_samples_file: JSON lines: shard, key, part and reason of each bad sample.
         max_pixels: Images and frames with more pixels are refused as bad samples.
         memory: Budget for decoding and decoded samples.
@@ -59,8 +60,8 @@ class NodeOptions:
         workers: Decoding threads; 0: one per core.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
         plan_ahead: Steps decoded and planned ahead of training.
-        metrics: Serve Prometheus metrics over HTTP there: PORT (of 127.0.0.1), ADDRESS:PORT or [IPV6]:PORT; empty:
-            nowhere.
+        metrics: Address of the HTTP endpoint for metrics: PORT (of 127.0.0.1), ADDRESS:PORT or [IPV6]:PORT; empty: no
+            endpoint.
     """
 
     recipe: Union[str, RecipeOptions] = RecipeOptions()
