@@ -85,7 +85,7 @@ class Connection:
         return self._resources.client
 
     def welcome(self) -> Dict[str, Any]:
-        """Returns what the node says of itself. Blocks until the client is connected."""
+        """Returns the node's welcome message. Blocks until the client is connected."""
         welcome: Dict[str, Any] = self.client().welcome()
         return welcome
 

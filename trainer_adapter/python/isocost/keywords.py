@@ -39,7 +39,7 @@ noted: Set[str] = set()  # The keywords that this process has warned of.
 
 
 class KeywordNote(UserWarning):
-    """Says what became of a keyword of torch's DataLoader. The first process of a job warns once of each keyword."""
+    """Explains how a keyword of torch's DataLoader was handled. The first process of a job warns once per keyword."""
 
 
 def take(given: Mapping[str, Any], note: bool) -> Dict[str, Any]:

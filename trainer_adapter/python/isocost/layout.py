@@ -145,7 +145,7 @@ def take_place(file: Any, place: Optional[PlaceLike], process: rendezvous.Proces
 
 
 def checked_place(given: PlaceLike) -> Place:
-    """Returns the place that `given` describes. Raises ValueError where its fields are none that a place can have."""
+    """Returns the place that `given` describes. Raises ValueError if a field is invalid."""
     try:
         if isinstance(given, (str, bytes)):  # its letters are no fields
             raise TypeError

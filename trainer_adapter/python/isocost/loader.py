@@ -73,7 +73,7 @@ class DataLoader:
             x ranks x microbatches.
         microbatches: microbatches per rank and step. Default: 4, or 1 with torch's batch_size.
         seed: decides, with the epoch, the samples of every step. Default: 0.
-        epochs: epochs that the node prepares; 0, the default: as many as are asked for.
+        epochs: epochs that the node prepares; 0, the default: without end.
         endless: one iteration runs through all epochs, and len() raises TypeError.
         prefetch: microbatches that wait ready for this rank. Default: 2.
         device: where the tensors are to be, e.g. "cuda". Default: the CPU.
@@ -103,13 +103,13 @@ class DataLoader:
             with a `KeywordNote` that says whether it is used or not needed. sampler, batch_sampler and collate_fn are
             refused.
 
-    What the node decides is refused with an endpoint: say it to `isocost serve`.
+    Settings of the node are refused with an endpoint; give them to `isocost serve`.
 
     One thread at a time uses a loader. Ctrl-C interrupts a wait within 100 ms. Close the loader, or use it as a context
     manager; otherwise it closes when the interpreter exits. It cannot be used after a fork, and a process that was
     forked while a loader node ran in it cannot host another one: start such processes with 'spawn'.
 
-    Raises: ValueError for an argument that cannot be, arguments that contradict each other, a memory limit that cannot
+    Raises: ValueError for an invalid argument, arguments that contradict each other, a memory limit that cannot
         be kept, a state of other data, and ranks that disagree; TypeError for an argument of a wrong type or an unknown
         keyword; FileNotFoundError where there are no shards; ShardError for damaged shards or too many bad samples;
         ProtocolError for a node of another version; NodeUnavailableError where the node has gone or failed;
@@ -270,8 +270,8 @@ class DataLoader:
         return int((steps - 1) * full + last)
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next iteration that of this epoch, from its beginning. Does nothing where it would be anyway.
-        Raises ValueError for what is no epoch."""
+        """Makes the next iteration start at the beginning of this epoch. No effect if it would anyway.
+        Raises ValueError if epoch is not a whole number of at least 0."""
         arguments.whole("epoch", epoch, 0)
         if (self._next.epoch, self._next.step) != (epoch, 0) or self._is_iterating:
             self._restart(self._state()._replace(epoch=epoch, step=0))
@@ -290,7 +290,7 @@ class DataLoader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration begin at a state. All ranks must do the same.
 
-        Raises ValueError for what is no state. A state of other data is refused, with ValueError, when the node is
+        Raises ValueError if the state is malformed. A state of other data is refused, with ValueError, when the node is
         asked."""
         loaded = State.from_dict(state)
         if loaded != self._state() or self._is_iterating:
@@ -310,7 +310,7 @@ class DataLoader:
                 microbatches may come between. The seconds of several forward passes are added. One report is sent, with
                 the forward pass told apart, after as many backward passes as the layout's LLM stages have chunks. Leave
                 time that is spent waiting for neighbours outside the block.
-        Raises: TypeError for what is no microbatch; ValueError for another part, for a backward pass without a forward
+        Raises: TypeError if microbatch is not an isocost.Microbatch; ValueError for another part, for a backward pass without a forward
             pass, and with a layout of several stages where `part` is None or the schedule has two backward passes
             (zb-h1).
         """

@@ -32,7 +32,7 @@ class ModuleProfiler:
             may be what initializes CUDA.
         agree: returns the first process's value in all processes that measure together, so that all decide alike.
 
-    Raises: ValueError for limits or cuts that cannot be.
+    Raises: ValueError for invalid limits or cuts.
     """
 
     def __init__(self, name: str, module: ProfiledModule, budget_s: float, say: Callable[[str], None],

@@ -89,7 +89,7 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
     Gradients are left in the model's parameters: set them to None before training goes on. Blocks for the budget.
 
     Returns: the model profile, as docs/model_profile.md describes it.
-    Raises: TypeError and ValueError for arguments that cannot be; ValueError where the smallest load runs out of
+    Raises: TypeError and ValueError for invalid arguments; ValueError where the smallest load runs out of
         memory and where the clock stands still; OSError, before anything is measured, where `file` cannot be written.
 
     Example:

@@ -19,7 +19,7 @@ class Process(NamedTuple):
 
 def this_process(rank: Optional[int], world_size: Optional[int], group: Any = None) -> Process:
     """Returns the given numbers, else those of the process group (the default group where it is initialised), else
-    torchrun's RANK and WORLD_SIZE, else a single process. Raises ValueError for numbers that cannot be."""
+    torchrun's RANK and WORLD_SIZE, else a single process. Raises ValueError for invalid numbers."""
     if (rank is None) != (world_size is None):
         raise ValueError("rank and world_size belong together: give both or neither")
     if rank is None or world_size is None:

@@ -58,7 +58,7 @@ class Replicas:
                                            for name, dtype, shape in specs}
 
     def welcome(self) -> Dict[str, Any]:
-        """Returns what the node says of itself, as the client's `welcome` does."""
+        """Returns the node's welcome message, as the client's `welcome` does."""
         return self._welcome
 
     def report(self, epoch: int, step: int, microbatch: int, seconds: Sequence[float], forward: float) -> None:

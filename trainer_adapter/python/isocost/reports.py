@@ -9,7 +9,7 @@ LEAST_SECONDS, MOST_SECONDS = 1e-9, 86400.0  # Of one module and microbatch; the
 
 def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
     """Returns seconds in the order of MODULES; -1 stands for a module that was not measured. Raises ValueError for
-    seconds that cannot be, and for an unknown module."""
+    impossible seconds, and for an unknown module."""
     if not isinstance(seconds, Mapping):
         spread = _spread(microbatch, MODULES, checked_seconds("seconds", seconds))
         return [spread.get(module, -1.0) for module in MODULES]

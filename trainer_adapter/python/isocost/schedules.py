@@ -149,7 +149,7 @@ def schedule_steps(loader: DataLoader, max_tokens: Optional[int] = None, *, pad_
 
 
 def stage_modules(timed: Any) -> List[Any]:
-    """The modules that `timed` names. Raises TypeError for what is no module."""
+    """The modules that `timed` names. Raises TypeError if one is not a module."""
     import torch
 
     def is_one(module: Any) -> bool:  # A list is none, since nothing calls its hooks.
