@@ -169,37 +169,36 @@ Status ProfilingMethod::record(const ProfilingResult& result) {
       current_->due = ProfilingRunKind::kTimed;
       return {};
     case ProfilingRunKind::kTimed:
-      return record_seconds(result);
+      return record_seconds(*current_, result);
   }
   return {};
 }
 
-Status ProfilingMethod::record_seconds(const ProfilingResult& result) {
+Status ProfilingMethod::record_seconds(Measurement& measured, const ProfilingResult& result) {
   const double forward_s = result.forward.count();
   const double backward_s = result.backward.count();
   const double total_s = forward_s + backward_s;
   if (!(forward_s >= 0 && backward_s >= 0 && total_s > 0) || !std::isfinite(total_s)) {
-    if (++current_->unusable <= kMostUnusable) return {};
+    if (++measured.unusable <= kMostUnusable) return {};
     return fail(invalid(options_, "the clock runs backwards or stands still"));
   }
-  current_->forward_s.push_back(forward_s);
-  current_->backward_s.push_back(backward_s);
-  current_->total_s.push_back(total_s);
-  if (!is_settled()) return {};
-  finish_measurement();
+  measured.forward_s.push_back(forward_s);
+  measured.backward_s.push_back(backward_s);
+  measured.total_s.push_back(total_s);
+  if (!is_settled(measured)) return {};
+  finish(measured);
   advance();
   return {};
 }
 
-bool ProfilingMethod::is_settled() const {
-  const std::size_t runs = current_->total_s.size();
+bool ProfilingMethod::is_settled(const Measurement& measured) const {
+  const std::size_t runs = measured.total_s.size();
   if (runs < kFewestRuns) return false;
-  if (runs >= kMostRuns || elapsed_s_ >= current_->end_s) return true;
-  return runs >= kLeastRuns && relative_spread(current_->total_s) <= kTargetSpread;
+  if (runs >= kMostRuns || elapsed_s_ >= measured.end_s) return true;
+  return runs >= kLeastRuns && relative_spread(measured.total_s) <= kTargetSpread;
 }
 
-void ProfilingMethod::finish_measurement() {
-  Measurement& measured = *current_;
+void ProfilingMethod::finish(Measurement& measured) {
   const ProfilePoint point{.load = measured.microbatch.load(),
                            .forward_s = median(measured.forward_s),
                            .backward_s = median(measured.backward_s),
@@ -249,6 +248,7 @@ std::vector<ProfilingMethod::Microbatch> ProfilingMethod::first_grid() const {
     }
   }
   std::vector<Microbatch> grid;
+  grid.reserve(loads.size());
   for (const auto& [units, length] : loads) {
     grid.push_back({.length = length, .sequences = units / length});
   }

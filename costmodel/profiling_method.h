@@ -138,9 +138,9 @@ class ProfilingMethod {
   bool has_length(std::int64_t length) const;
   double left_s() const;
   double share_s() const;
-  Status record_seconds(const ProfilingResult& result);
-  bool is_settled() const;
-  void finish_measurement();
+  Status record_seconds(Measurement& measured, const ProfilingResult& result);
+  bool is_settled(const Measurement& measured) const;
+  void finish(Measurement& measured);
   Status fail(Error error);
   void say(const Microbatch& microbatch, const std::string& what);
 

@@ -89,6 +89,8 @@ class BadInput(ShardTest):
 
     def test_a_memory_limit_that_cannot_be_kept_is_the_callers(self):
         self.assertRefused(ValueError, "microbatch", node=isocost.NodeOptions(microbatch_memory=1000))
+        self.assertRefused(ValueError, "every sample.*microbatch_memory allows 10 in a microbatch: raise it",
+                           node=isocost.NodeOptions(microbatch_memory=10))
 
     def test_too_many_bad_samples_are_the_shards(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -102,6 +104,7 @@ class BadInput(ShardTest):
             warnings.simplefilter("ignore", isocost.KeywordNote)
             self.assertRefused(ValueError, "^timeout= and heartbeat_timeout=", timeout=3, heartbeat_timeout=3)
             self.assertRefused(ValueError, "^num_workers= and workers=", num_workers=2, workers=2)
+            self.assertRefused(ValueError, "^prefetch= and prefetch_factor=", prefetch=3, prefetch_factor=4)
             self.assertRefused(ValueError, "^drop_last=True and tail='carry'", drop_last=True,
                                node=isocost.NodeOptions(tail="carry"))
 

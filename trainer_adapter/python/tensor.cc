@@ -9,6 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/tensor_schema.h"
+#include "base/units.h"
+
 namespace isocost::python {
 namespace {
 
@@ -118,6 +121,19 @@ void bind_tensor(py::module_& module) {
       .def("__dlpack__", [](const SharedTensor& t, const py::kwargs&) { return to_dlpack(t); })
       .def("__dlpack_device__",
            [](const SharedTensor&) { return py::make_tuple(static_cast<int>(kDLCPU), 0); });
+  module.def("argument_name", &argument_name, py::arg("tensor"));
+  module.def(
+      "recipe_tensors",
+      [] {
+        std::vector<std::string> names;
+        for (const TensorEntry& entry : kTensorSchema) {
+          if (entry.source == TensorSource::kRecipe) names.push_back(argument_name(entry.name));
+        }
+        return names;
+      },
+      "Argument names of the tensors that the recipe makes, in the order of base/tensor_schema.h.");
+  module.attr("least_module_seconds") = kLeastModuleSeconds;
+  module.attr("most_module_seconds") = kMostModuleSeconds;
 }
 
 }  // namespace isocost::python

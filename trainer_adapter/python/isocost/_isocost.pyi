@@ -15,6 +15,15 @@ class Tensor:
     def __dlpack__(self, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> Tuple[Any, ...]: ...
 
+def argument_name(tensor: str) -> str: ...
+
+def recipe_tensors() -> List[str]:
+    """Argument names of the tensors that the recipe makes, in the order of base/tensor_schema.h."""
+
+least_module_seconds: float
+
+most_module_seconds: float
+
 class Microbatch:
     @property
     def tensors(self) -> List[Tuple[str, Tensor]]:

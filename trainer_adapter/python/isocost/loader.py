@@ -148,6 +148,8 @@ class DataLoader:
         used = keywords.take(torch_options, note=self._is_first_process(replica_group))
         self._device = arguments.device(device)
         ahead = arguments.whole("prefetch_factor", used.get("prefetch_factor", 2), 1)
+        if prefetch is not None and "prefetch_factor" in used:
+            raise ValueError("prefetch= and prefetch_factor= are the same setting: give one of them")
         connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
         self._endless = arguments.flag("endless", endless)
         self._lengths = arguments.function("lengths", lengths)
@@ -310,9 +312,9 @@ class DataLoader:
                 microbatches may come between. The seconds of several forward passes are added. One report is sent, with
                 the forward pass told apart, after as many backward passes as the layout's LLM stages have chunks. Leave
                 time that is spent waiting for neighbours outside the block.
-        Raises: TypeError if microbatch is not an isocost.Microbatch; ValueError for another part, for a backward pass without a forward
-            pass, and with a layout of several stages where `part` is None or the schedule has two backward passes
-            (zb-h1).
+        Raises: TypeError if microbatch is not an isocost.Microbatch; ValueError for another part, for a backward pass
+            without a forward pass, and with a layout of several stages where `part` is None or the schedule has two
+            backward passes (zb-h1).
         """
         if not isinstance(microbatch, Microbatch):
             raise TypeError(f"timed: {type(microbatch).__name__} is no isocost.Microbatch; collate= may keep the one "

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
+from isocost import _isocost
+
 MODULES = ("vision", "audio", "llm")
 
 
@@ -11,8 +13,7 @@ MODULES = ("vision", "audio", "llm")
 def argument_name(tensor: str) -> str:
     """A tensor's name as a Python argument. The language model's names stand alone, others carry their module:
     "llm.input_ids" becomes "input_ids", "vision.patches" becomes "vision_patches"."""
-    module, _, name = tensor.partition(".")
-    return name if module == "llm" else f"{module}_{name}"
+    return _isocost.argument_name(tensor)
 
 
 class Route(NamedTuple):

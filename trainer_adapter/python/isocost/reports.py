@@ -2,9 +2,8 @@
 
 from typing import Dict, List, Mapping, Sequence, Union
 
+from isocost import _isocost
 from isocost.microbatch import MODULES, Microbatch
-
-LEAST_SECONDS, MOST_SECONDS = 1e-9, 86400.0  # Of one module and microbatch; the node has the same limits.
 
 
 def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
@@ -32,7 +31,8 @@ def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> D
 
 def checked_seconds(name: str, seconds: float) -> float:
     """Returns the seconds. Raises ValueError where no module takes so long for a microbatch."""
+    least, most = _isocost.least_module_seconds, _isocost.most_module_seconds
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
-            seconds == 0 or LEAST_SECONDS <= seconds <= MOST_SECONDS):  # NaN, too, is not
+            seconds == 0 or least <= seconds <= most):  # NaN is neither
         raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")
     return float(seconds)

@@ -5,6 +5,7 @@ import queue
 import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from isocost import _isocost
 from isocost.loss import IGNORED_LABEL
 from isocost.microbatch import MODULES, RawSample, argument_name, torch_tensors
 from isocost.workers import Result, Workers
@@ -67,8 +68,7 @@ class Sample:
 Transform = Callable[[Sample], Optional[Mapping[str, Any]]]
 
 # Tensors of the recipe that samples have rows of.
-_SAMPLES = {"input_ids", "labels", "position_ids", "lengths", "vision_patches", "vision_grids", "vision_lengths",
-            "audio_mel", "audio_lengths"}
+_SAMPLES = frozenset(_isocost.recipe_tensors())
 # Tensors that follow from the samples' weights and lengths.
 _DERIVED = {"loss_weights", *(argument_name(f"{module}.cu_seqlens") for module in MODULES)}
 
