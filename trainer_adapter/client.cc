@@ -41,7 +41,8 @@ class ClientImpl final : public Client {
 
   Status join(const std::stop_token& stop);
 
-  const Welcome& welcome() const override { return welcome_; }
+  // Written once, before `connect` returns the client.
+  const Welcome& welcome() const override ISOCOST_NO_THREAD_SAFETY_ANALYSIS { return welcome_; }
   bool wait(std::chrono::milliseconds limit) override;
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
