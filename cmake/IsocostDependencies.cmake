@@ -14,7 +14,9 @@ pkg_check_modules(webp REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
 pkg_check_modules(sndfile REQUIRED IMPORTED_TARGET sndfile)
 pkg_check_modules(ffmpeg REQUIRED IMPORTED_TARGET libavformat libavcodec libavutil libswscale libswresample)
 find_package(ZLIB REQUIRED)
-find_library(GLPK_LIBRARY glpk REQUIRED)
+if(ISOCOST_WITH_GLPK)
+  find_library(GLPK_LIBRARY glpk REQUIRED)
+endif()
 
 # Debian's OpenCVConfig.cmake comes only with libopencv-dev, which drags in some 280 libraries; the two that
 # we link are named here instead.

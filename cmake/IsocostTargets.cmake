@@ -22,8 +22,9 @@ function(isocost_component name)
   set(target isocost_${name})
   add_library(${target} STATIC ${arg_SOURCES})
   add_library(isocost::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR} FILES ${arg_HEADERS})
-  target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE isocost_flags ${arg_PRIVATE})
+  target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE $<BUILD_INTERFACE:isocost_flags> ${arg_PRIVATE})
 endfunction()
 
 # isocost_program(NAME SOURCES ... LINK ...): an executable with our warnings.

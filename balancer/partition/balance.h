@@ -48,7 +48,8 @@ struct BalanceOptions {
   double enough_gap = 2e-4;  ///< The local search stops this close to the bound (relative).
   /// Budget of the local search: pairs of bins evaluated, per bin.
   std::int64_t improvement_rounds = 1200;
-  /// Problems of at most this many items are solved exactly: by enumeration, then by GLPK.
+  /// Problems of at most this many items are solved exactly: by enumeration, then by GLPK
+  /// (in builds with it).
   std::size_t exact_items = 12;
   /// Branch-and-bound nodes that GLPK may spend on an exact solve. Enumeration may spend 100 times
   /// as many.

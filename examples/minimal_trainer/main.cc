@@ -10,11 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "decode/recipe.h"
 #include "trainer_adapter/torch/loader.h"
 
 namespace isocost {
 namespace {
+
+// Token ids of the recipe `native28`: the bytes of UTF-8 text, then four special ones.
+constexpr int kTokenBos = 256;
+constexpr int kVocabulary = 260;
 
 /// Predicts a token from the eight before it in the same sample.
 struct TextModel : torch::nn::Module {

@@ -10,6 +10,7 @@
 #include "trainer_adapter/python/tensor.h"
 
 PYBIND11_MODULE(_isocost, module) {
+  module.attr("version") = ISOCOST_VERSION;
   isocost::python::bind_tensor(module);
   isocost::python::bind_client(module);
   isocost::python::bind_node(module);

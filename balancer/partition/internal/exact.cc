@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "balancer/partition/internal/assignment_ilp.h"
 #include "balancer/partition/internal/enumeration.h"
+#ifdef ISOCOST_WITH_GLPK
+#include "balancer/partition/internal/assignment_ilp.h"
+#endif
 
 namespace isocost {
 namespace {
@@ -12,6 +14,24 @@ namespace {
 // One node of the ILP is a linear program, which takes as long as this many enumeration nodes.
 constexpr std::int64_t kNodesPerIlpNode = 100;
 constexpr std::int64_t kMostNodes = std::int64_t{1} << 40;
+
+#ifdef ISOCOST_WITH_GLPK
+constexpr std::int64_t kEnumerationNodes = kNodesPerIlpNode;
+
+// Solves what enumeration left open.
+ExactAnswer solve_rest(const Partition& problem, const ExactLimits& limits, ExactAnswer answer) {
+  ExactLimits left = limits;
+  if (answer.bins) left.below = grouped_makespan(problem, limits.bins_per_rank, *answer.bins);
+  ExactAnswer second = solve_assignment_ilp(problem, left);
+  if (!second.bins) second.bins = std::move(answer.bins);
+  return second;
+}
+#else
+// Enumeration has the time of both.
+constexpr std::int64_t kEnumerationNodes = 2 * kNodesPerIlpNode;
+
+ExactAnswer solve_rest(const Partition&, const ExactLimits&, ExactAnswer answer) { return answer; }
+#endif
 
 }  // namespace
 
@@ -35,14 +55,10 @@ double grouped_makespan(const Partition& problem, std::size_t bins_per_rank, con
 
 ExactAnswer solve_exactly(const Partition& problem, const ExactLimits& limits) {
   const std::int64_t nodes =
-      kNodesPerIlpNode * std::clamp<std::int64_t>(limits.nodes, 0, kMostNodes);
+      kEnumerationNodes * std::clamp<std::int64_t>(limits.nodes, 0, kMostNodes);
   ExactAnswer answer = enumerate_bins(problem, limits, nodes);
   if (answer.finished) return answer;
-  ExactLimits left = limits;
-  if (answer.bins) left.below = grouped_makespan(problem, limits.bins_per_rank, *answer.bins);
-  ExactAnswer second = solve_assignment_ilp(problem, left);
-  if (!second.bins) second.bins = std::move(answer.bins);
-  return second;
+  return solve_rest(problem, limits, std::move(answer));
 }
 
 }  // namespace isocost

@@ -30,8 +30,8 @@ struct ExactAnswer {
 /// Returns the makespan where loads are summed over groups of `bins_per_rank` consecutive bins.
 double grouped_makespan(const Partition& problem, std::size_t bins_per_rank, const Bins& bins);
 
-/// Enumerates the plans; if the nodes do not suffice, solves the assignment ILP. Deterministic:
-/// both stop by counts, never by time.
+/// Enumerates the plans; if the nodes do not suffice, solves the assignment ILP, in builds with
+/// GLPK. Deterministic: both stop by counts, never by time.
 ExactAnswer solve_exactly(const Partition& problem, const ExactLimits& limits);
 
 }  // namespace isocost

@@ -6,11 +6,13 @@
 #include <numeric>
 #include <string>
 
-#include "balancer/partition/internal/assignment_ilp.h"
 #include "balancer/partition/internal/bounds.h"
 #include "balancer/partition/internal/construct.h"
 #include "base/random.h"
 #include "tests/balancer/partition/brute_force.h"
+#ifdef ISOCOST_WITH_GLPK
+#include "balancer/partition/internal/assignment_ilp.h"
+#endif
 
 namespace isocost {
 namespace {
@@ -302,6 +304,7 @@ Partition partition_of(const BalanceProblem& problem, std::span<const double> sl
           .slowdowns = slowdowns};
 }
 
+#ifdef ISOCOST_WITH_GLPK
 // In balance(), enumeration solves all small problems before the ILP; here the ILP solves them.
 TEST(Properties, TheIlpAloneIsExactToo) {
   Random random(20);
@@ -325,6 +328,7 @@ TEST(Properties, TheIlpAloneIsExactToo) {
   }
   EXPECT_GT(proved, 950);
 }
+#endif
 
 // A few sizes, several of which exactly fill a bin, and some that do not fit beside them.
 BalanceProblem crowded_problem(Random& random) {

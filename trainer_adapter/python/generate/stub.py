@@ -64,7 +64,7 @@ def text() -> str:
             lines += ["", *class_lines(name, dict(vars(member)))]
         elif callable(member) and not name.startswith("_"):
             lines += ["", *function(name, member.__doc__ or "", "")]
-        elif isinstance(member, (int, float)):
+        elif isinstance(member, (int, float)) or name == "version":
             lines += ["", f"{name}: {type(member).__name__}"]
     return "\n".join(lines) + "\n"
 

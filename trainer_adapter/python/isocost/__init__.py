@@ -13,6 +13,13 @@
 `help(isocost.DataLoader)` describes all of it.
 """
 
+from isocost.shared_libraries import explained
+
+try:
+    from isocost import _isocost
+except ImportError as error:
+    raise explained(error) from None
+
 from isocost.dataset import Dataset
 from isocost.errors import ClosedError, IsocostError, NodeUnavailableError, ProtocolError, ShardError
 from isocost.keywords import KeywordNote
@@ -26,6 +33,8 @@ from isocost.profile import profile_model
 from isocost.profiled_module import Architecture, Cut, ProfiledModule
 from isocost.schedules import ScheduleStep, packed_stage, schedule_steps
 from isocost.transform import Part, Sample
+
+__version__ = _isocost.version
 
 __all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "Dataset", "IsocostError", "KeywordNote", "Layout",
            "Microbatch", "NodeOptions", "NodeUnavailableError", "Part", "Place", "ProfiledModule", "ProtocolError",

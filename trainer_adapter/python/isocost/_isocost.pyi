@@ -5,6 +5,8 @@ Generated from the built module by trainer_adapter/python/generate/stub.py. Do n
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, overload
 
+version: str
+
 class Tensor:
     @property
     def dtype(self) -> str: ...

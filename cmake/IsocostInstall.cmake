@@ -1,0 +1,47 @@
+# What `cmake --install` puts where. Components: `program`, `development` (the client for C++ trainers), `python`.
+# A trainer in another tree: find_package(Isocost COMPONENTS client) or, for libtorch, COMPONENTS torch.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# A wheel has folders of its own for programs and packages.
+if(DEFINED SKBUILD)
+  set(program_folder ${SKBUILD_SCRIPTS_DIR})
+  set(python_folder .)
+else()
+  set(program_folder ${CMAKE_INSTALL_BINDIR})
+  set(python_folder lib/python3/dist-packages)
+  foreach(component program development python)
+    install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${component})
+  endforeach()
+endif()
+
+install(TARGETS isocost isocost-lab RUNTIME DESTINATION ${program_folder} COMPONENT program)
+
+if(ISOCOST_BUILD_PYTHON)
+  install(TARGETS isocost_python DESTINATION ${python_folder}/isocost COMPONENT python)
+  install(DIRECTORY trainer_adapter/python/isocost DESTINATION ${python_folder} COMPONENT python
+          PATTERN __pycache__ EXCLUDE)
+endif()
+
+# isocost_export(COMPONENT TARGETS...): libraries, headers and CMake targets of one component of find_package.
+set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Isocost)
+function(isocost_export component)
+  install(TARGETS ${ARGN} EXPORT isocost_${component}
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+          FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/isocost COMPONENT development)
+  install(EXPORT isocost_${component} NAMESPACE isocost:: FILE isocost-${component}.cmake
+          DESTINATION ${config_folder} COMPONENT development)
+endfunction()
+
+set_target_properties(isocost_trainer_adapter PROPERTIES EXPORT_NAME client)
+isocost_export(client isocost_base isocost_transport isocost_trainer_adapter)
+if(ISOCOST_BUILD_TORCH)
+  isocost_export(torch isocost_costmodel isocost_libtorch isocost_torch)
+endif()
+
+configure_package_config_file(cmake/IsocostConfig.cmake.in ${CMAKE_BINARY_DIR}/IsocostConfig.cmake
+                              INSTALL_DESTINATION ${config_folder})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/IsocostConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/IsocostConfig.cmake ${CMAKE_BINARY_DIR}/IsocostConfigVersion.cmake
+        DESTINATION ${config_folder} COMPONENT development)

@@ -1,0 +1,112 @@
+"""What `cmake --install` leaves is enough for trainers in other trees: both examples configure, build and train with
+the installed package alone, and the installed program and Python package work."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["ISOCOST_BUILD"])
+# Not a temporary name: a compiler cache knows the files again.
+DIRECTORY = BUILD / "install-test"
+PREFIX = DIRECTORY / "prefix"
+TIMEOUT = 240
+TEXTS = ["a caption", "a longer caption than the first", "one", "two words"] * 4
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=TIMEOUT, **options)
+    if done.returncode:
+        raise AssertionError(f"{command}: status {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def owner(library):
+    """The Debian package that a shared library is from."""
+    file = pathlib.Path(library).resolve()
+    # dpkg knows some libraries by the name that they had before /lib became a link.
+    for path in (file, str(file).removeprefix("/usr")):
+        found = subprocess.run(["dpkg", "-S", str(path)], capture_output=True, text=True)
+        if found.returncode == 0:
+            return found.stdout.split(":")[0]
+    raise AssertionError(f"no package owns {file}")
+
+
+def build_outside(folder):
+    """Copies the project `folder` away from this tree, and builds it against PREFIX. Returns its program."""
+    copy = DIRECTORY / folder.name
+    shutil.copytree(folder, copy)
+    launcher = shutil.which("ccache")
+    run("cmake", "-S", copy, "-B", copy / "build", "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_PREFIX_PATH={PREFIX}", *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={launcher}"] if launcher else []))
+    run("cmake", "--build", copy / "build")
+    return copy / "build" / folder.name
+
+
+class Installed(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        shutil.rmtree(DIRECTORY, ignore_errors=True)
+        run("cmake", "--install", BUILD, "--prefix", PREFIX)
+        cls.program = PREFIX / "bin/isocost"
+        files = DIRECTORY / "files"
+        files.mkdir()
+        for number, text in enumerate(TEXTS):
+            (files / f"{number:04}.txt").write_text(text)
+        cls.shards = DIRECTORY / "shards"
+        run(cls.program, "make-shards", files, cls.shards)
+
+    def train(self, trainer, *arguments):
+        """The output of `trainer`, which takes one epoch from the installed program."""
+        node = subprocess.Popen(
+            [str(part) for part in (self.program, "serve", "--data", self.shards, "--ranks", 1, "--microbatches", 2,
+                                    "--global-batch-size", 8, "--epochs", 1, "--bind", "tcp://127.0.0.1:*")],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            endpoint = next(line.split()[-1] for line in node.stdout if line.startswith("listening on "))
+            output = run(trainer, *[endpoint if part == "ENDPOINT" else part for part in arguments])
+            self.assertEqual(node.wait(TIMEOUT), 0, node.stdout.read())
+            return output
+        finally:
+            node.kill()
+            node.wait()
+            node.stdout.close()
+
+    def test_the_list_of_debian_packages_is_what_is_linked(self):
+        package = PREFIX / "lib/python3/dist-packages/isocost"
+        listed = {line for line in (package / "debian_packages.txt").read_text().split("\n")
+                  if line and not line.startswith("#")}
+        linked = set()
+        for binary in (self.program, PREFIX / "bin/isocost-lab", *package.glob("_isocost*.so")):
+            needed = re.findall(r"NEEDED.*\[(\S+)\]", run("readelf", "-d", binary))
+            for name, path in re.findall(r"(\S+) => (\S+)", run("ldd", binary)):
+                if name in needed:
+                    linked.add(owner(path))
+        self.assertEqual(linked - {"libc6"}, listed)
+
+    def test_a_client_without_libtorch(self):
+        trainer = build_outside(SOURCE / "tests/install/text_client")
+        tokens = sum(len(text) for text in TEXTS)
+        self.assertRegex(self.train(trainer, "ENDPOINT"), rf"^{len(TEXTS)} samples, \d+ tokens\n$")
+        self.assertGreater(int(self.train(trainer, "ENDPOINT").split()[2]), tokens)
+        self.assertNotIn("torch", run("ldd", trainer))
+
+    def test_the_minimal_trainer_outside_the_tree(self):
+        trainer = build_outside(SOURCE / "examples/minimal_trainer")
+        output = self.train(trainer, "--endpoint", "ENDPOINT")
+        self.assertEqual(len(output.splitlines()), len(TEXTS) // 8, output)
+
+    def test_the_python_package_has_the_programs_version(self):
+        version = run(self.program, "--version").split()[-1]
+        installed = PREFIX / "lib/python3/dist-packages"
+        printed = run(sys.executable, "-c", "import isocost; print(isocost.__version__, isocost.__file__)",
+                      env={**os.environ, "PYTHONPATH": str(installed)}, cwd="/")
+        self.assertEqual(printed.split(), [version, str(installed / "isocost/__init__.py")])
+
+
+if __name__ == "__main__":
+    unittest.main()
