@@ -1,6 +1,6 @@
 """A plain PyTorch + DDP training script over text in WebDataset shards: before Isocost.
 
-    torchrun --nproc-per-node 2 examples/python/train_ddp.py SHARDS
+    torchrun --nproc-per-node 2 examples/python/train_ddp.py SHARDS   # torch 2
 
 `train_ddp_isocost.py` is the same script with Isocost's loader; README.md shows the difference.
 """

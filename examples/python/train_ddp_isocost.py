@@ -1,6 +1,6 @@
 """The training script of `train_ddp.py` with Isocost's loader.
 
-    torchrun --nproc-per-node 2 examples/python/train_ddp_isocost.py SHARDS [SETTING=VALUE ...]
+    torchrun --nproc-per-node 2 examples/python/train_ddp_isocost.py SHARDS [SETTING=VALUE ...]   # torch 2
 
 Settings are those of isocost.NodeOptions: balance=in-order deals samples as train_ddp.py does.
 """

@@ -1,7 +1,7 @@
 """A Hugging Face Trainer whose batches come from Isocost.
 
     python examples/python/train_hf.py SHARDS [--steps 4]
-    torchrun --nproc-per-node 2 examples/python/train_hf.py SHARDS
+    torchrun --nproc-per-node 2 examples/python/train_hf.py SHARDS   # torch 2
 
 The Trainer's gradient accumulation takes Isocost's microbatches one after the other; the loss is that of the whole
 global batch, so it is neither divided by their number nor averaged.
