@@ -96,7 +96,7 @@ class Simulation {
     ISOCOST_ASSIGN(PipelineReport report, simulate(make_step(model_, loads)));
     const auto n = static_cast<double>(arguments_.steps);
     result.step_s += report.step_s / n;
-    result.idle_share += report.idle_share / n;
+    result.idle_fraction += report.idle_fraction / n;
     result.microbatch_max_over_mean += max_over_mean(loads) / n;
     result.rank_max_over_mean += max_over_mean(loads_of_replicas(model_, loads)) / n;
     result.plan_s += seconds.count() / n;

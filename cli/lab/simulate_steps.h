@@ -18,7 +18,7 @@ namespace isocost::cli {
 struct PolicyResult {
   PipelinePolicy policy = PipelinePolicy::kInOrder;
   double step_s = 0;
-  double idle_share = 0;
+  double idle_fraction = 0;
   double microbatch_max_over_mean = 0;
   double rank_max_over_mean = 0;
   double plan_s = 0;               ///< Measured, not simulated.
