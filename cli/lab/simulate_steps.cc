@@ -140,7 +140,7 @@ Result<std::vector<PipelinePolicy>> parse_policies(const std::string& names) {
     const auto policy = policy_from_name(name);
     if (!policy) {
       return Error(ErrorCode::kInvalidArgument,
-                   "--policy is '" + name + "'; it must be in-order, lpt or cost");
+                   "--balance is '" + name + "'; it must be in-order, lpt or cost");
     }
     policies.push_back(*policy);
   }

@@ -41,7 +41,7 @@ struct SimulatedPolicies {
   DecoupledResult decoupled;  ///< Filled in with --decouple.
 };
 
-/// Parses --policy, NAME[,NAME...]. Errors: kInvalidArgument for an unknown name.
+/// Parses --balance, NAME[,NAME...]. Errors: kInvalidArgument for an unknown name.
 Result<std::vector<PipelinePolicy>> parse_policies(const std::string& names);
 
 /// Plans and simulates every batch by every policy, with a progress bar. `batches` are in the
