@@ -8,8 +8,8 @@ namespace isocost::cli {
 /// Returns a sink that prints log lines on standard error. Call once per process.
 LogSink console_log(bool verbose);
 
-/// Returns a sink that draws a progress bar on standard error: redrawn in place on a terminal, one
-/// line per tenth elsewhere. Call `finish_progress` before other output.
+/// Returns a sink that draws the process's progress bar (see ProgressBar) on standard error. Call
+/// `finish_progress` before other output.
 ProgressSink progress_bar();
 
 /// Ends the line of a bar that is being drawn. Thread-safe.

@@ -15,7 +15,7 @@ void DatasetFlags::add_to(CLI::App& command) {
       ->type_name("DIR");
   command.add_option("--max-pixels", max_pixels, "Images and frames with more pixels are bad")
       ->capture_default_str();
-  command.add_option("--workers", workers, "Threads; 0: one per core")
+  command.add_option("--workers", workers, "Worker threads; 0: one per core")
       ->check(number_range(0, 1024))
       ->capture_default_str();
   command.add_flag("--json", json, "Print JSON instead of text");

@@ -20,15 +20,16 @@ constexpr double kMostSeconds = 7 * 24 * 3600;
 
 struct ModelProfileArguments {
   bool example = false;
-  std::string out = "profile.json";
+  std::string output = "profile.json";
   double budget_s = 60;
   int threads = 1;
 };
 
 // Replaces this process by the program that links libtorch. Returns only if that fails.
 Error start_example(const ModelProfileArguments& arguments) {
-  if (arguments.out.empty()) return {ErrorCode::kInvalidArgument, "--out is empty; name a file"};
-  const Status writable = check_output_file("--out", arguments.out);
+  if (arguments.output.empty())
+    return {ErrorCode::kInvalidArgument, "--output is empty; name a file"};
+  const Status writable = check_output_file("--output", arguments.output);
   if (!writable) return writable.error();
   std::error_code failure;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", failure);
@@ -42,7 +43,7 @@ Error start_example(const ModelProfileArguments& arguments) {
   setenv("OPENBLAS_NUM_THREADS", threads.c_str(), 1);
   setenv("OMP_NUM_THREADS", threads.c_str(), 1);
   const std::string budget = std::to_string(arguments.budget_s);
-  execl(program.c_str(), program.c_str(), "--out", arguments.out.c_str(), "--budget",
+  execl(program.c_str(), program.c_str(), "--output", arguments.output.c_str(), "--budget",
         budget.c_str(), "--threads", threads.c_str(), nullptr);
   return {ErrorCode::kIo, "cannot start " + program + ": " +
                               std::error_code(errno, std::system_category()).message()};
@@ -59,7 +60,7 @@ void add_model_profile(CLI::App& app, Run& run) {
       "Your own model is measured in Python, by isocost.profile_model.");
   auto arguments = std::make_shared<ModelProfileArguments>();
   command->add_flag("--example", arguments->example, "Measure the model of ./run demo")->required();
-  command->add_option("--out", arguments->out, "Model profile to write")
+  command->add_option("--output", arguments->output, "Model profile to write")
       ->type_name("FILE")
       ->capture_default_str();
   command
@@ -69,11 +70,11 @@ void add_model_profile(CLI::App& app, Run& run) {
       ->transform(
           CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
       ->check(number_range(kLeastSeconds, kMostSeconds));
-  command->add_option("--threads", arguments->threads, "Threads to compute with")
+  command->add_option("--threads", arguments->threads, "Threads in which the model computes (BLAS)")
       ->check(number_range(1, 1024))
       ->capture_default_str();
   command->footer(
-      "Examples:\n  isocost model profile --example --budget 5m --out profile.json\n"
+      "Examples:\n  isocost model profile --example --budget 5m --output profile.json\n"
       "  isocost serve --data data/shards --profile profile.json\n"
       "Each load of the first grid (up to 15 per module) and of each cut is run at least 5 times:\n"
       "2 runs warm up, 3 runs count. These runs take about a minute for the example's model on "

@@ -189,10 +189,10 @@ void add_options(CLI::App& command, PlanArguments& arguments) {
   count("--fresh", arguments.fresh, 0, 1000,
         "Score the best layouts also on this many batches that the search has not seen");
   count("--top", search.keep, 1, 100, "Layouts to list");
-  count("--search", search.evaluations, 0, 10'000'000,
-        "Simulator evaluations for each plan of the last round");
+  count("--evaluations", search.evaluations, 0, 10'000'000,
+        "Search budget: simulator evaluations for each plan of the last round");
   count("--seed", search.seed, 0, std::int64_t{1} << 53, "Seed of the samples drawn");
-  count("--workers", arguments.workers, 0, 1024, "Threads; 0: one per core");
+  count("--workers", arguments.workers, 0, 1024, "Worker threads; 0: one per core");
   command
       .add_option("--resume", arguments.resume,
                   "Keep scores in FILE, and continue from those that it holds")

@@ -14,7 +14,7 @@ Result<LayoutScore> parse_score(const nlohmann::json& json) {
   LayoutScore score;
   ISOCOST_ASSIGN(score.layout, Layout::parse(json.at("layout").dump()));
   json.at("step_s").get_to(score.step_s);
-  json.at("idle_share").get_to(score.idle_share);
+  json.at("idle_fraction").get_to(score.idle_fraction);
   json.at("work_s").get_to(score.work_s);
   json.at("reduce_s").get_to(score.reduce_s);
   json.at("memory_bytes").get_to(score.memory_bytes);
@@ -32,7 +32,7 @@ std::string line_of(const LayoutRecord& record) {
 nlohmann::ordered_json score_json(const LayoutScore& score) {
   return {{"layout", nlohmann::ordered_json::parse(score.layout.to_json())},
           {"step_s", score.step_s},
-          {"idle_share", score.idle_share},
+          {"idle_fraction", score.idle_fraction},
           {"work_s", score.work_s},
           {"reduce_s", score.reduce_s},
           {"memory_bytes", score.memory_bytes},

@@ -22,7 +22,7 @@ std::size_t skipped(const LayoutSearchResult& found) {
 }
 
 void print_score(const char* label, const LayoutScore& score, const JobModel& job) {
-  std::printf("%-10s %9.4f %7.2f%% %9.1f  %s%s\n", label, score.step_s, 100 * score.idle_share,
+  std::printf("%-10s %9.4f %7.2f%% %9.1f  %s%s\n", label, score.step_s, 100 * score.idle_fraction,
               usable_gib(job) - gib(score.memory_bytes), score.layout.to_string().c_str(),
               score.fits ? "" : "  (does not fit the memory)");
 }

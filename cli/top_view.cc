@@ -47,8 +47,8 @@ struct Growth {
   double decoded_bytes_per_s = kUnknown;
   std::vector<RankTotals> ranks;
   RankTotals sum;  // of all ranks
-  double idle_share = kUnknown;
-  double data_wait_share = kUnknown;
+  double idle_fraction = kUnknown;
+  double data_wait_fraction = kUnknown;
 };
 
 Growth growth_of(const TopView& view) {
@@ -79,8 +79,8 @@ Growth growth_of(const TopView& view) {
     sum.idle += rank.idle;
     sum.data_wait += rank.data_wait;
   }
-  growth.idle_share = share(sum.idle, sum.busy + sum.idle);
-  growth.data_wait_share =
+  growth.idle_fraction = share(sum.idle, sum.busy + sum.idle);
+  growth.data_wait_fraction =
       share(sum.data_wait, growth.window_s * static_cast<double>(growth.ranks.size()));
   return growth;
 }
@@ -155,8 +155,8 @@ std::string head_lines(const TopView& view, const Growth& growth) {
   out += fmt::format("plan        imbalance {}, makespan {} (bound {})\n",
                      number(now.training.imbalance, "", 5), number(now.training.makespan_s, " s"),
                      number(now.training.lower_bound_s, " s"));
-  out += fmt::format("ranks       idle {}, data wait {}\n", percent(growth.idle_share),
-                     percent(growth.data_wait_share));
+  out += fmt::format("ranks       idle {}, data wait {}\n", percent(growth.idle_fraction),
+                     percent(growth.data_wait_fraction));
   return out;
 }
 
@@ -258,8 +258,8 @@ std::string top_json(const TopView& view) {
                        {"samples_per_s", growth.samples_per_s},
                        {"steps_per_s", growth.steps_per_s},
                        {"decoded_bytes_per_s", growth.decoded_bytes_per_s},
-                       {"idle_share", growth.idle_share},
-                       {"data_wait_share", growth.data_wait_share}};
+                       {"idle_fraction", growth.idle_fraction},
+                       {"data_wait_fraction", growth.data_wait_fraction}};
   json["node"] = ordered_json::parse(status_json(view.now))["node"];
   for (std::size_t m = 0; m < kModules; ++m) {
     json["modules"][name_of(m)] = module_json(view.now, growth.sum, m);

@@ -94,7 +94,7 @@ inline constexpr std::size_t kMaxSampleDescriptionBytes = std::size_t{16} << 20;
 /// One sample of a microbatch, in the order of its rows.
 struct SampleEntry {
   std::uint64_t id = 0;
-  float weight = 1.0F;  ///< 0: a repeat that fills a slot and does not count in the loss.
+  float weight = 1.0F;  ///< 0: a repeat, for a rank that would have no sample.
   std::uint32_t label_tokens = 0;
   /// "shard/key", with the file name of the shard; printable UTF-8. It names the sample in the data
   /// set whatever the seed, and every receiver gets it.

@@ -37,7 +37,7 @@ void take_report(const PipelineReport& report, const PipelineModel& model, const
                                          stage.peak_activation_bytes);
   }
   score.step_s += report.step_s / batches;
-  score.idle_share += report.idle_share / batches;
+  score.idle_fraction += report.idle_fraction / batches;
   score.work_s += work / batches;
   score.reduce_s += reduce / batches;
 }

@@ -21,10 +21,10 @@ namespace isocost {
 /// as at run time.
 struct LayoutScore {
   Layout layout = {};
-  double step_s = 0;      ///< Mean over the batches, simulated.
-  double idle_share = 0;  ///< Mean over the batches.
-  double work_s = 0;      ///< Mean seconds of passes on the busiest stage.
-  double reduce_s = 0;    ///< Mean seconds of gradient reduction on the busiest stage.
+  double step_s = 0;         ///< Mean over the batches, simulated.
+  double idle_fraction = 0;  ///< Mean over the batches.
+  double work_s = 0;         ///< Mean seconds of passes on the busiest stage.
+  double reduce_s = 0;       ///< Mean seconds of gradient reduction on the busiest stage.
   /// The largest sum over batches and ranks of a rank's activations and the state of its module's
   /// fullest stage. An upper bound on any rank's memory.
   std::int64_t memory_bytes = 0;

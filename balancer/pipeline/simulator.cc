@@ -93,7 +93,7 @@ Result<PipelineReport> simulate(const PipelineStep& step) {
     report.events.push_back({operation.device, operation.pass, ends[i] - seconds, ends[i]});
   }
   const double available = report.step_s * static_cast<double>(report.stages.size());
-  if (available > 0) report.idle_share = std::max(0.0, 1 - busy / available);
+  if (available > 0) report.idle_fraction = std::max(0.0, 1 - busy / available);
   return report;
 }
 

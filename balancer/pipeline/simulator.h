@@ -90,7 +90,7 @@ struct StageReport {
 
 struct PipelineReport {
   double step_s = 0;                ///< Time until the last stage has its reduced gradients.
-  double idle_share = 0;            ///< 1 - busy / (stages × step).
+  double idle_fraction = 0;         ///< 1 - busy / (stages × step).
   std::vector<StageReport> stages;  ///< Encoder replicas first, replica by replica, stage by stage.
   std::vector<PipelineEvent> events;  ///< Each event follows the events that it waits for.
 

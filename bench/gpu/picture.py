@@ -102,7 +102,7 @@ def draw_lanes(picture, step, policy, top, scale):
     shown = "" if len(ranks) == len(outcome["ranks"]) else f", {len(ranks)} of {len(outcome['ranks'])} ranks shown"
     picture.text("name", LANES_LEFT, top - 10, plans.policy_name(policy))
     picture.text("faint", LANES_LEFT + 100, top - 10, f"{seconds_text(outcome['step_s'])}, ranks idle "
-                 f"{100 * outcome['idle']:.1f} %{shown}")
+                 f"{100 * outcome['idle_fraction']:.1f} %{shown}")
     for i, rank in enumerate(ranks):
         y, x = top + i * (LANE + LANE_GAP), LANES_LEFT
         for module in KINDS:

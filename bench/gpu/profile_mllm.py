@@ -276,7 +276,7 @@ def summarize(steps):
     import plans
 
     summary = {policy: {key: spread([step[policy][key] for step in steps])
-                        for key in ("step_s", "idle", "predicted_step_s", "predicted_idle")}
+                        for key in ("step_s", "idle_fraction", "predicted_step_s", "predicted_idle_fraction")}
                for policy in plans.POLICIES}
     summary["speedup"] = {policy: spread([step["speedup"][policy] for step in steps]) for policy in steps[0]["speedup"]}
     return summary

@@ -109,10 +109,10 @@ def replay_plan(bench, samples, plan):
                 rank["predicted_s"] += price[module].seconds
                 found[module].append(compared(bench, module, load[module], price[module], measured))
         ranks.append(rank)
-    measured_s, idle = plans.step([sum(rank[f"{module}_s"] for module in pricing.MODULES) for rank in ranks])
+    measured_s, measured_idle = plans.step([sum(rank[f"{module}_s"] for module in pricing.MODULES) for rank in ranks])
     predicted_s, predicted_idle = plans.step([rank["predicted_s"] for rank in ranks])
-    return {"step_s": measured_s, "idle": idle, "predicted_step_s": predicted_s, "predicted_idle": predicted_idle,
-            "ranks": ranks}, found
+    return {"step_s": measured_s, "idle_fraction": measured_idle, "predicted_step_s": predicted_s,
+            "predicted_idle_fraction": predicted_idle, "ranks": ranks}, found
 
 
 def warm(bench, samples, plan):

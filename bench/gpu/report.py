@@ -47,7 +47,7 @@ def step_rows(model):
     for policy in plans.POLICIES:
         own = model["summary"][policy]
         lines.append(f"  {plans.policy_name(policy):30}{ranged(own['step_s']):>26}{ranged(own['predicted_step_s']):>26}"
-                     f"{ranged(own['idle'], 100):>24}")
+                     f"{ranged(own['idle_fraction'], 100):>24}")
     baseline = plans.policy_name(plans.BASELINE)
     return lines + [f"  {plans.policy_name(policy)} is {ranged(speedup)} times as fast as {baseline}"
                     for policy, speedup in model["summary"]["speedup"].items()]

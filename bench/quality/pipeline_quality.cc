@@ -95,7 +95,7 @@ class Means {
 
   void add(const PipelineReport& report, double lower_bound_s) {
     step_s_ += report.step_s / steps_;
-    idle_ += report.idle_share / steps_;
+    idle_ += report.idle_fraction / steps_;
     gap_ += (report.step_s / lower_bound_s - 1) / steps_;
     peak_ = std::max(peak_, report.peak_activation_bytes());
   }
@@ -191,7 +191,7 @@ Result<json> score_fresh(const JobModel& job, const Layout& layout, const Batche
   Fingerprint plans;
   plans.add(layout.to_json());
   return json{{"makespan", score.step_s},
-              {"idle_fraction", score.idle_share},
+              {"idle_fraction", score.idle_fraction},
               {"memory_bytes", score.memory_bytes},
               {"layout", layout.to_string()},
               {"plans", plans.value()}};

@@ -1,4 +1,4 @@
-// Measures the quality of decisions without a clock: makespan, gap to the bound, idle share and
+// Measures the quality of decisions without a clock: makespan, gap to the bound, idle fraction and
 // memory of each policy on fixed seeds. Fails if a decision of any policy is worse than the
 // recorded one, or if its plans differ: one seed has one plan on every machine and build.
 #include <CLI/CLI.hpp>
@@ -193,7 +193,7 @@ bool is_worse(const std::string& where, const json& now, const json& recorded) {
     if (!now.contains(measure)) continue;
     const double value = now[measure];
     const double before = recorded.value(measure, 0.0);
-    // Gaps and idle shares are fractions of a makespan near one.
+    // Gaps and idle fractions are fractions of a makespan near one.
     const double rounding = kRounding * std::max(before, 1.0);
     if (value > before + rounding) {
       std::fprintf(stderr, "%s: %s %.9g is worse than the recorded %.9g\n", where.c_str(), measure,

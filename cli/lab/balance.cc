@@ -32,7 +32,7 @@ struct BalanceArguments {
   std::vector<double> slowdowns;
   std::string capacity;
   std::string bytes_column;
-  std::int64_t effort = BalanceOptions{}.improvement_rounds;
+  std::int64_t evaluations = BalanceOptions{}.improvement_rounds;
   bool json = false;
 };
 
@@ -212,7 +212,7 @@ Result<int> run_balance(const BalanceArguments& arguments) {
   auto problem = as_usage_error(read_problem(arguments));
   if (!problem) return std::move(problem).error().with_context(arguments.costs);
   BalanceOptions options;
-  options.improvement_rounds = arguments.effort;
+  options.improvement_rounds = arguments.evaluations;
   const auto started = std::chrono::steady_clock::now();
   const auto balanced = balance(*problem, options);
   if (!balanced) return error_of_bins(balanced.error(), *problem).with_context(arguments.costs);
@@ -250,8 +250,8 @@ void add_balance(CLI::App& app, Run& run) {
                    "Column of bytes, by name or number (the first is 1); default: 'bytes'")
       ->type_name("COLUMN");
   command
-      ->add_option("--effort", arguments->effort,
-                   "Search budget: evaluations of a pair of bins, per bin. More gets nearer to the "
+      ->add_option("--evaluations", arguments->evaluations,
+                   "Search budget: pairs of bins evaluated, per bin. More gets nearer to the "
                    "bound and takes longer")
       ->check(number_range(std::int64_t{0}, std::int64_t{1} << 40))
       ->capture_default_str();

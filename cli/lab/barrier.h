@@ -12,8 +12,8 @@
 namespace isocost::cli {
 
 /// Lets `size` threads wait for each other, as often as they like. The last thread to join runs
-/// `at_barrier`, under the barrier's lock, before any of them goes on. Unlike std::barrier it can
-/// be stopped.
+/// `at_barrier` while the others wait; after a stop or a deadline these leave without waiting for
+/// it. Unlike std::barrier it can be stopped.
 class Barrier {
  public:
   Barrier(std::size_t size, std::function<void()> at_barrier)

@@ -61,7 +61,7 @@ void print_json(const EmulateArguments& arguments, const EmulatedJob& job,
                                        {"simulated_step_s", report.simulated_s},
                                        {"relative_error", report.relative_error()},
                                        {"largest_step_error", report.largest_step_error},
-                                       {"data_wait_share", report.data_wait_share},
+                                       {"data_wait_fraction", report.data_wait_fraction},
                                        {"delivered", node.summary.delivered},
                                        {"plan_seconds_mean", node.summary.plan_seconds_mean},
                                        {"cost_model_state", cost_model_json(node)},
@@ -82,7 +82,7 @@ void print_text(const EmulateArguments& arguments, const EmulatedJob& job,
               report.emulated_s, report.simulated_s, 100 * report.relative_error(),
               100 * report.largest_step_error);
   std::printf("data wait       %.3f %% of the step\nplanning        %.1f ms per step\n",
-              100 * report.data_wait_share, 1e3 * node.summary.plan_seconds_mean);
+              100 * report.data_wait_fraction, 1e3 * node.summary.plan_seconds_mean);
   if (job.layout.encoder_place == EncoderPlace::kOwnRanks) {
     std::printf("decoupled       %zu of %zu steps\n", report.decoupled_steps, arguments.steps);
   }
@@ -107,7 +107,7 @@ Result<EmulationReport> compare_with_simulator(const EmulatedJob& job,
     waited_s += step.data_wait_s / n;
     report.step_s.push_back(step.seconds);
   }
-  report.data_wait_share = waited_s / report.emulated_s;
+  report.data_wait_fraction = waited_s / report.emulated_s;
   return report;
 }
 

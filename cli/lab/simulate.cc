@@ -79,7 +79,7 @@ Result<PipelineModel> model_of(const SimulateArguments& arguments, const JobMode
 Result<int> simulate_command(SimulateArguments arguments) {
   ISOCOST_TRY(check_output_file("--svg", arguments.svg));
   ISOCOST_TRY(check_size(arguments));
-  ISOCOST_ASSIGN(const std::vector<PipelinePolicy> policies, parse_policies(arguments.policies));
+  ISOCOST_ASSIGN(const std::vector<PipelinePolicy> policies, parse_policies(arguments.balance));
   if (!arguments.activation_memory.empty()) {
     ISOCOST_ASSIGN(const std::int64_t cap, parse_bytes(arguments.activation_memory));
     arguments.order.caps = {.encoder_bytes = cap, .llm_bytes = cap};

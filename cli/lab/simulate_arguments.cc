@@ -44,7 +44,11 @@ void SimulateArguments::add_to(CLI::App& command) {
   command.add_option("--seed", seed, "Seed of the samples drawn")
       ->check(number_range(0, std::int64_t{1} << 53))
       ->capture_default_str();
-  command.add_option("--policy", policies, "Policies to compare: in-order, lpt, cost")
+  command
+      .add_option(
+          "--balance", balance,
+          "Policies to compare: in-order and cost as a node plans, and lpt, which is vector "
+          "LPT by predicted seconds")
       ->type_name("NAME[,NAME...]")
       ->capture_default_str();
   command
@@ -53,7 +57,8 @@ void SimulateArguments::add_to(CLI::App& command) {
       ->type_name("X[,X...]");
   count("--lookahead", lookahead, 1, "Global batches that policy cost composes together");
   command
-      .add_option("--search", order.evaluations, "Simulator evaluations per step of policy cost")
+      .add_option("--evaluations", order.evaluations,
+                  "Search budget: simulator evaluations per step of policy cost")
       ->check(number_range(0, 100'000'000))
       ->capture_default_str();
   command

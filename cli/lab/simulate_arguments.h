@@ -25,7 +25,7 @@ struct SimulateArguments {
   std::size_t global_batch_size = 512;
   std::size_t steps = 10;
   std::uint64_t seed = 0;
-  std::string policies = "in-order,lpt,cost";
+  std::string balance = "in-order,lpt,cost";
   std::size_t lookahead = 1;
   bool decouple = false;
   std::string slowdowns;

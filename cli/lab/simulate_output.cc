@@ -21,7 +21,7 @@ std::string field_of(PipelinePolicy policy) {
 
 nlohmann::ordered_json to_json(const PolicyResult& result, double gpu_gib) {
   return {{"step_s", result.step_s},
-          {"idle_share", result.idle_share},
+          {"idle_fraction", result.idle_fraction},
           {"max_over_mean", result.microbatch_max_over_mean},
           {"rank_max_over_mean", result.rank_max_over_mean},
           {"bound_s", result.bound_s},
@@ -36,12 +36,12 @@ nlohmann::ordered_json to_json(const PolicyResult& result, double gpu_gib) {
 void print_table(const std::vector<PolicyResult>& results) {
   std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "policy", "step s", "speedup", "idle",
               "microbatch", "rank", "peak", "plan");
-  std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "", "", "", "share", "max/mean", "max/mean",
-              "act. GiB", "ms");
+  std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "", "", "", "fraction", "max/mean",
+              "max/mean", "act. GiB", "ms");
   for (const PolicyResult& result : results) {
     std::printf("%-8s %10.4f %7.3fx %7.2f%% %12.3f %10.3f %10.1f %9.1f\n",
                 std::string(policy_name(result.policy)).c_str(), result.step_s,
-                results.front().step_s / result.step_s, 100 * result.idle_share,
+                results.front().step_s / result.step_s, 100 * result.idle_fraction,
                 result.microbatch_max_over_mean, result.rank_max_over_mean,
                 result.peak_activation_gib, 1e3 * result.plan_s);
   }
@@ -115,7 +115,7 @@ Status write_simulation_svg(const std::string& path, const std::vector<PolicyRes
     char title[128];
     std::snprintf(title, sizeof title, "%s: %.3f s, %.1f %% idle (first step, the slowest replica)",
                   std::string(policy_name(result.policy)).c_str(), picture.report.step_s,
-                  100 * picture.report.idle_share);
+                  100 * picture.report.idle_fraction);
     picture.title = title;
   }
   return replace_file(path, draw_pipelines(pictures));

@@ -59,8 +59,8 @@ double memory_gib(const PipelineReport& report, const RankMemory& state) {
 
 // Returns the batches as policy cost takes them: those of a window are composed together. The last
 // window may be smaller.
-Result<SampledBatches> look_ahead(const PipelineModel& model, const SampledBatches& batches,
-                                  std::size_t lookahead) {
+Result<SampledBatches> composed_batches(const PipelineModel& model, const SampledBatches& batches,
+                                        std::size_t lookahead) {
   if (lookahead == 1) return batches;
   SampledBatches out;
   for (std::size_t first = 0; first < batches.size(); first += lookahead) {
@@ -96,7 +96,7 @@ class Simulation {
     ISOCOST_ASSIGN(PipelineReport report, simulate(make_step(model_, loads)));
     const auto n = static_cast<double>(arguments_.steps);
     result.step_s += report.step_s / n;
-    result.idle_share += report.idle_share / n;
+    result.idle_fraction += report.idle_fraction / n;
     result.microbatch_max_over_mean += max_over_mean(loads) / n;
     result.rank_max_over_mean += max_over_mean(loads_of_replicas(model_, loads)) / n;
     result.plan_s += seconds.count() / n;
@@ -140,7 +140,7 @@ Result<std::vector<PipelinePolicy>> parse_policies(const std::string& names) {
     const auto policy = policy_from_name(name);
     if (!policy) {
       return Error(ErrorCode::kInvalidArgument,
-                   "--policy is '" + name + "'; it must be in-order, lpt or cost");
+                   "--balance is '" + name + "'; it must be in-order, lpt or cost");
     }
     policies.push_back(*policy);
   }
@@ -159,12 +159,13 @@ Result<SimulatedPolicies> simulate_steps(const SimulateArguments& arguments,
     for (SampleCost& sample : batch) sample = spread_load(job, layout, sample);
   }
   const ProgressSink progress = progress_bar();
-  ISOCOST_ASSIGN(const SampledBatches composed, look_ahead(model, drawn, arguments.lookahead));
+  ISOCOST_ASSIGN(const SampledBatches composed,
+                 composed_batches(model, drawn, arguments.lookahead));
   const Simulation simulation(arguments, model, state_memory(job, layout, model));
   for (std::size_t step = 0; step < drawn.size(); ++step) {
     for (PolicyResult& result : results.policies) {
-      const bool looks_ahead = result.policy == PipelinePolicy::kCost;
-      ISOCOST_TRY(simulation.add_step(step, (looks_ahead ? composed : drawn)[step], result));
+      const bool is_composed = result.policy == PipelinePolicy::kCost;
+      ISOCOST_TRY(simulation.add_step(step, (is_composed ? composed : drawn)[step], result));
     }
     if (arguments.decouple) {
       ISOCOST_TRY(simulation.add_decoupled_step(step, composed[step], results.decoupled));

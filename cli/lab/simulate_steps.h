@@ -18,7 +18,7 @@ namespace isocost::cli {
 struct PolicyResult {
   PipelinePolicy policy = PipelinePolicy::kInOrder;
   double step_s = 0;
-  double idle_share = 0;
+  double idle_fraction = 0;
   double microbatch_max_over_mean = 0;
   double rank_max_over_mean = 0;
   double plan_s = 0;               ///< Measured, not simulated.
@@ -41,7 +41,7 @@ struct SimulatedPolicies {
   DecoupledResult decoupled;  ///< Filled in with --decouple.
 };
 
-/// Parses --policy, NAME[,NAME...]. Errors: kInvalidArgument for an unknown name.
+/// Parses --balance, NAME[,NAME...]. Errors: kInvalidArgument for an unknown name.
 Result<std::vector<PipelinePolicy>> parse_policies(const std::string& names);
 
 /// Plans and simulates every batch by every policy, with a progress bar. `batches` are in the

@@ -209,7 +209,7 @@ def make_profile(options):
     print(f"measuring the model for {options.profile_budget}", file=sys.stderr, flush=True)
     scratch = options.profile.with_suffix(".tmp")
     command = [options.program, "model", "profile", "--example", "--budget", options.profile_budget,
-               "--out", scratch]
+               "--output", scratch]
     if subprocess.run(command, stderr=subprocess.DEVNULL).returncode:
         raise Failed("isocost model profile --example failed; run it to see why")
     scratch.rename(options.profile)

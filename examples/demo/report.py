@@ -86,8 +86,8 @@ def mape(microbatches):
 
 
 def count_samples(run):
-    """Numbers of delivered, lost, duplicated and bad samples. A repeat of zero weight, which fills an empty slot, does
-    not count as a duplicate."""
+    """Numbers of delivered, lost, duplicated and bad samples. A repeat of zero weight, which gives a rank something to
+    run, does not count as a duplicate."""
     weighted = collections.Counter()
     seen = set()
     for line in run.microbatches:

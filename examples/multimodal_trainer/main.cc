@@ -110,7 +110,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--report", options.trace, "Trace to write, as JSON lines")->required();
   app.add_option("--steps", options.steps, "Steps to train; 0: all epochs");
   app.add_option("--seed", options.seed, "Seed of the first weights");
-  app.add_option("--threads", options.threads, "Threads to compute with")
+  app.add_option("--threads", options.threads, "Threads in which the model computes (BLAS)")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--lr", options.learning_rate, "Learning rate of Adam")->capture_default_str();

@@ -33,12 +33,14 @@ int main(int argc, char** argv) {
   std::string file = "profile.json";
   double budget_s = 60;
   int threads = 1;
-  app.add_option("--out", file, "Model profile to write")->type_name("FILE")->capture_default_str();
+  app.add_option("--output", file, "Model profile to write")
+      ->type_name("FILE")
+      ->capture_default_str();
   app.add_option("--budget", budget_s, "Time to measure, for example 90s or 5m")
       ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}},
                                         CLI::AsNumberWithUnit::UNIT_OPTIONAL))
       ->check(CLI::PositiveNumber);
-  app.add_option("--threads", threads, "Threads to compute with")
+  app.add_option("--threads", threads, "Threads in which the model computes (BLAS)")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);

@@ -61,18 +61,18 @@ class EncoderStage final : public Stage {
     return receiver_at(parts_.layout, LayoutModule::kLlm, exchange.replica, 0);
   }
 
-  torch::Tensor& rows_of(InFlight& slot, Module module) const {
-    return slot.rows.at(static_cast<std::size_t>(module));
+  torch::Tensor& rows_of(InFlight& at, Module module) const {
+    return at.rows.at(static_cast<std::size_t>(module));
   }
 
-  void encode_media(InFlight& slot) {
-    if (slot.microbatch.find("vision.patches").defined()) {
-      const Timed timed(slot.seconds, Module::kVision);
-      rows_of(slot, Module::kVision) = parts_.model.model()->vision->forward(slot.microbatch);
+  void encode_media(InFlight& at) {
+    if (at.microbatch.find("vision.patches").defined()) {
+      const Timed timed(at.seconds, Module::kVision);
+      rows_of(at, Module::kVision) = parts_.model.model()->vision->forward(at.microbatch);
     }
-    if (slot.microbatch.find("audio.mel").defined()) {
-      const Timed timed(slot.seconds, Module::kAudio);
-      rows_of(slot, Module::kAudio) = parts_.model.model()->audio->forward(slot.microbatch);
+    if (at.microbatch.find("audio.mel").defined()) {
+      const Timed timed(at.seconds, Module::kAudio);
+      rows_of(at, Module::kAudio) = parts_.model.model()->audio->forward(at.microbatch);
     }
   }
 

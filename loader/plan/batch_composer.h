@@ -14,7 +14,7 @@
 
 namespace isocost {
 
-/// Decides which samples make up each global batch. With a lookahead of W batches, steps k·W to
+/// Decides which samples make up each global batch. With a look-ahead of W batches, steps k·W to
 /// k·W + W - 1 of an epoch are a window: the samples that the cursor drew for the window are
 /// divided again over its full batches (see compose_batches). A smaller last batch stays as it was
 /// drawn, and with W = 1 every batch does.

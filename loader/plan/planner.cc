@@ -151,8 +151,8 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
 Division one_each(const PlanInput& input, const PlanOptions& options) {
   Division division;
   for (std::int64_t rank = 0; rank < options.ranks; ++rank) {
-    const auto slot = static_cast<std::size_t>(rank) % input.loads.size();
-    division.llm.bins.push_back({static_cast<std::uint32_t>(slot)});
+    const auto sample = static_cast<std::size_t>(rank) % input.loads.size();
+    division.llm.bins.push_back({static_cast<std::uint32_t>(sample)});
   }
   return division;
 }
@@ -161,8 +161,8 @@ Division one_each(const PlanInput& input, const PlanOptions& options) {
 void price(const PlanInput& input, const CostModel& model, PlannedMicrobatch& bin) {
   std::vector<Load> loads;
   for (const PlannedSample& sample : bin.samples) {
-    bin.load += input.loads[sample.slot];
-    loads.push_back(input.loads[sample.slot]);
+    bin.load += input.loads[sample.index];
+    loads.push_back(input.loads[sample.index]);
   }
   const std::vector<Load> run = model.as_run(loads);
   for (const Load& sample : run) bin.run_load += sample;
@@ -175,12 +175,12 @@ void fill_bins(const PlanInput& input, const BalanceResult& balanced, const Cost
   std::vector<bool> placed(input.loads.size(), false);
   for (const auto& samples : balanced.bins) {
     PlannedMicrobatch& bin = plan.bins.emplace_back();
-    for (const std::uint32_t slot : samples) {
-      const bool repeat = placed[slot];
-      placed[slot] = true;
-      bin.samples.push_back({slot, repeat ? 0.0F : input.weights[slot]});
-      if (!repeat && input.weights[slot] > 0) {
-        plan.global_label_tokens += static_cast<std::uint64_t>(input.loads[slot].label_tokens);
+    for (const std::uint32_t sample : samples) {
+      const bool repeat = placed[sample];
+      placed[sample] = true;
+      bin.samples.push_back({sample, repeat ? 0.0F : input.weights[sample]});
+      if (!repeat && input.weights[sample] > 0) {
+        plan.global_label_tokens += static_cast<std::uint64_t>(input.loads[sample].label_tokens);
       }
     }
     price(input, model, bin);
@@ -202,7 +202,7 @@ void fill_encoder(const PlanInput& input, const CostModel& model, const ServedLa
 void add_to(Fingerprint& hash, const PlanInput& input, const PlannedMicrobatch& bin) {
   hash.add(bin.samples.size());
   for (const PlannedSample& sample : bin.samples) {
-    hash.add(input.ids[sample.slot]);
+    hash.add(input.ids[sample.index]);
     hash.add(std::bit_cast<std::uint32_t>(sample.weight));
   }
 }

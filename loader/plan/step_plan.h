@@ -12,9 +12,9 @@
 
 namespace isocost {
 
-/// A sample in a microbatch: an index into the step's samples and its weight in the loss.
+/// A sample in a microbatch: its index among the step's samples and its weight in the loss.
 struct PlannedSample {
-  std::uint32_t slot = 0;
+  std::uint32_t index = 0;
   float weight = 1.0F;  ///< 0: a repeat, for a rank that would have no sample.
 };
 

@@ -118,7 +118,7 @@ bool can_run(const StepPlan& plan, const ServedLayout* layout) {
 std::string title_of(std::string_view what, std::uint32_t epoch, std::uint32_t step,
                      const PipelineReport& report) {
   return fmt::format("{}: epoch {}, step {}: {:.4g} s, {:.1f} % idle", what, epoch, step,
-                     report.step_s, 100 * report.idle_share);
+                     report.step_s, 100 * report.idle_fraction);
 }
 
 // A picture that holds a sentence.

@@ -192,17 +192,17 @@ class Predict(WithShards):
 class ModelProfile(unittest.TestCase):
     def test_an_output_that_cannot_be_is_refused_before_measuring(self):
         for out in ("/nonexistent/p.json", "/", ""):
-            refused = isocost("model", "profile", "--example", "--out", out)
+            refused = isocost("model", "profile", "--example", "--output", out)
             self.assertEqual(refused.returncode, 2, refused.stderr)
-            self.assertIn("--out", refused.stderr)
+            self.assertIn("--output", refused.stderr)
 
     def test_budgets_have_units(self):
         # Refused for its output, a budget was understood.
         for budget in ("30", "30s", "5m", "1h", "0.5 h"):
-            understood = isocost("model", "profile", "--example", "--budget", budget, "--out", "/nonexistent/p.json")
+            understood = isocost("model", "profile", "--example", "--budget", budget, "--output", "/nonexistent/p.json")
             self.assertIn("/nonexistent/p.json", understood.stderr, budget)
         for budget in ("1d", "0s", "-5m", "nan", "inf", "200h", ""):
-            refused = isocost("model", "profile", "--example", f"--budget={budget}", "--out", "/nonexistent/p.json")
+            refused = isocost("model", "profile", "--example", f"--budget={budget}", "--output", "/nonexistent/p.json")
             self.assertEqual(refused.returncode, 2, budget)
             self.assertIn("--budget", refused.stderr, budget)
 
@@ -331,7 +331,7 @@ class DataProfile(WithShards):
         data = self.directory / "D.json"
         data.write_text(isocost("data", "profile", self.shards, *self.OPTIONS, "--json").stdout, encoding="utf-8")
         layout = self.directory / "layout.json"
-        options = ("--gpus", "4", "--global-batch-size", "16", "--batches", "1", "--search", "50", "--json")
+        options = ("--gpus", "4", "--global-batch-size", "16", "--batches", "1", "--evaluations", "50", "--json")
         planned = isocost("plan", "--data-profile", data, *options, "--output", layout)
         self.assertEqual(planned.returncode, 0, planned.stderr)
         best = json.loads(planned.stdout)["best"][0]["layout"]

@@ -39,7 +39,7 @@ class Planner(unittest.TestCase):
     def plan(self, *more):
         layout = self.folder / "layout.json"
         answer = self.answer(
-            "plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--search", 200,
+            "plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 200,
             "--batches", 2, "--output", layout, *more)
         return answer, layout
 
@@ -60,21 +60,21 @@ class Planner(unittest.TestCase):
         answer = self.answer(
             "simulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 4,
             "--global-batch-size", 32, "--steps", 5, "--lookahead", 3, "--slowdowns", "1,1.5",
-            "--policy", "cost")
+            "--balance", "cost")
         self.assertEqual(answer["lookahead"], 3)
         self.assertEqual(list(answer["policies"]), ["cost"])
 
     def test_defaults_of_every_schedule_run_and_fit(self):
         for schedule in ("gpipe", "1f1b", "interleaved", "zb-h1"):
             answer = self.answer(
-                "simulate", "--trace", PHOTOS, "--steps", 1, "--policy", "in-order",
+                "simulate", "--trace", PHOTOS, "--steps", 1, "--balance", "in-order",
                 "--schedule", schedule)
             self.assertTrue(answer["policies"]["in_order"]["fits_gpu"], schedule)
             self.assertEqual(answer["layout"]["llm"]["tensor"], 4)
 
     def test_simulate_plans_encoder_and_llm_apart(self):
         options = ("simulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 4,
-                   "--global-batch-size", 32, "--steps", 2, "--policy", "cost", "--decouple")
+                   "--global-batch-size", 32, "--steps", 2, "--balance", "cost", "--decouple")
         answer = self.answer(*options)
         self.assertLessEqual(answer["decoupled"]["step_s"], answer["decoupled"]["coupled_s"])
         self.assertAlmostEqual(
@@ -82,7 +82,7 @@ class Planner(unittest.TestCase):
         self.refused("--decouple", "simulate", "--trace", PHOTOS, "--pp", 1, "--decouple")
 
     def test_simulate_says_what_no_gpu_holds(self):
-        options = ("simulate", "--trace", PHOTOS, "--steps", 1, "--policy", "in-order",
+        options = ("simulate", "--trace", PHOTOS, "--steps", 1, "--balance", "in-order",
                    "--gpu-memory", "2GiB")
         self.assertFalse(self.answer(*options)["policies"]["in_order"]["fits_gpu"])
         done = call(*options)
@@ -117,7 +117,7 @@ class Planner(unittest.TestCase):
         lines[2] = "nonsense\n"
         scores.write_text("".join(lines), encoding="utf-8")
         done = call(
-            "plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--search", 200,
+            "plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 200,
             "--batches", 2, "--resume", scores, "--output", self.folder / "layout.json")
         self.assertEqual(done.returncode, 2)
         self.assertIn("line 3 is not a score", done.stderr)
@@ -234,7 +234,7 @@ class Planner(unittest.TestCase):
         self.refused("--encoder-pp", *simulate, "--pp", 1, "--encoder-pp", 1)
         self.refused("--encoder-pp is 8", *simulate, "--encoder-pp", 8)
         self.refused("slowdown", *simulate, "--slowdowns", "nan,1,1,1,1,1,1,1")
-        self.refused("--policy is 'isocost'; it must be in-order, lpt or cost", *simulate, "--policy", "isocost")
+        self.refused("--balance is 'isocost'; it must be in-order, lpt or cost", *simulate, "--balance", "isocost")
         self.refused("--balance: 'none' is not one of in-order|tokens|cost", "emulate", "--trace", PHOTOS, "--balance",
                      "none")
         self.refused("empty file name", "simulate", "--trace", PHOTOS + ",")
@@ -243,7 +243,7 @@ class Planner(unittest.TestCase):
         self.refused("microbatches", "emulate", "--trace", PHOTOS, "--global-batch-size", 3)
         # Blanks after commas are no part of a name.
         done = call("simulate", "--trace", f"{PHOTOS}, {PHOTOS}", "--steps", 1,
-                       "--policy", "in-order, lpt")
+                       "--balance", "in-order, lpt")
         self.assertEqual(done.returncode, 0, done.stderr)
 
 

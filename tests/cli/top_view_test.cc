@@ -49,8 +49,8 @@ TEST(TopView, CountsFromTheStartWithOneSnapshot) {
   EXPECT_EQ(json["window_s"], 10);
   EXPECT_DOUBLE_EQ(json["samples_per_s"].get<double>(), 12.8);
   EXPECT_EQ(json["decoded_bytes_per_s"], 200);
-  EXPECT_DOUBLE_EQ(json["idle_share"].get<double>(), 1.0 / 8);
-  EXPECT_DOUBLE_EQ(json["data_wait_share"].get<double>(), 0.1);
+  EXPECT_DOUBLE_EQ(json["idle_fraction"].get<double>(), 1.0 / 8);
+  EXPECT_DOUBLE_EQ(json["data_wait_fraction"].get<double>(), 0.1);
   EXPECT_EQ(json["modules"]["llm"]["measured_s"], 16);
   EXPECT_EQ(json["modules"]["llm"]["mape"], 0.07);
   EXPECT_EQ(json["modules"]["llm"]["factors"]["64"], 1.6);
@@ -92,7 +92,7 @@ TEST(TopView, UnknownNumbersAreNull) {
   const NodeMetrics now = fetched(NodeMetrics{});
   const auto json = nlohmann::json::parse(top_json({kUrl, now, NodeMetrics{}}));
   EXPECT_TRUE(json["samples_per_s"].is_null());
-  EXPECT_TRUE(json["idle_share"].is_null());
+  EXPECT_TRUE(json["idle_fraction"].is_null());
   EXPECT_EQ(json["ranks"].size(), 0U);
 }
 

@@ -129,17 +129,17 @@ TEST_F(ClosedLoop, FewerSamplesThanRanksAreFilledWithRepeatsOfNoWeight) {
   make_dataset(18);  // 16 + 2 for 4 ranks
   const Delivered run_result = run(options(4));
   float weight = 0;
-  std::size_t slots = 0;
+  std::size_t entries = 0;
   for (const auto& rank : run_result.ranks) {
     for (const Received& seen : rank) {
       if (seen.position.step != 1) continue;
       for (const SampleEntry& sample : seen.samples) {
         weight += sample.weight;
-        ++slots;
+        ++entries;
       }
     }
   }
-  EXPECT_EQ(slots, 4U);
+  EXPECT_EQ(entries, 4U);
   EXPECT_EQ(weight, 2.0F);
   EXPECT_EQ(run_result.summary.repeats, 2U);
   for (const auto& [id, times] : run_result.counts(0)) EXPECT_EQ(times, 1) << id;

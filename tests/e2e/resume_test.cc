@@ -190,7 +190,7 @@ TEST_F(Resume, WithOtherRanksOnlyAtAWindowsStart) {
   serve(three);
   const auto refused = Client::connect(client(0, 3, start_at(0, 2, cursor)));
   ASSERT_FALSE(refused.has_value());
-  EXPECT_NE(refused.error().message().find("within a lookahead window also the ranks"),
+  EXPECT_NE(refused.error().message().find("within a look-ahead window also the ranks"),
             std::string::npos)
       << refused.error().message();
   Batches all = train(3, start_at(0, 3, cursor), {});

@@ -218,7 +218,7 @@ class WholePath(unittest.TestCase):
                 self.assertEqual(len(step[policy]["ranks"]), 8)
                 ranks = [rank["vision_s"] + rank["llm_s"] for rank in step[policy]["ranks"]]
                 self.assertAlmostEqual(step[policy]["step_s"], max(ranks))
-                self.assertAlmostEqual(step[policy]["idle"], 1 - sum(ranks) / (8 * max(ranks)))
+                self.assertAlmostEqual(step[policy]["idle_fraction"], 1 - sum(ranks) / (8 * max(ranks)))
 
     def test_with_the_program_and_the_package(self):
         result, table = self.result()

@@ -30,7 +30,7 @@ def half(lengths):
 def main():
     distributed.init_process_group("gloo")
     module = isocost.ProfiledModule(whole, (64, 512), 2048, cuts=[isocost.Cut(half, tensor=2)])
-    profile = isocost.profile_model(budget_s=1, file=sys.argv[1], progress=False, group=distributed.group.WORLD,
+    profile = isocost.profile_model(budget_s=1, output=sys.argv[1], progress=False, group=distributed.group.WORLD,
                                     llm=module)
     print(json.dumps(profile))
     distributed.destroy_process_group()

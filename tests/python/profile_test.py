@@ -262,7 +262,7 @@ class BadInput(unittest.TestCase):
         module = isocost.ProfiledModule(lambda lengths: self.fail("was measured"), (16, 64), 256)
         for file in ("/nonexistent/profile.json", tempfile.gettempdir()):
             with self.assertRaisesRegex(OSError, "cannot write"):
-                isocost.profile_model(file=file, progress=False, llm=module)
+                isocost.profile_model(output=file, progress=False, llm=module)
 
 
 class WithTorch(unittest.TestCase):
@@ -277,7 +277,7 @@ class WithTorch(unittest.TestCase):
             file = pathlib.Path(directory) / "profile.json"
             llm = isocost.Architecture("a small LLM", layers=2, width=64, heads=4, mlp=256)
             module = isocost.ProfiledModule(prepare, (64, 1024), 4096, architecture=llm)
-            profile = isocost.profile_model(budget_s=2, file=str(file), dtype="float32", progress=False, llm=module)
+            profile = isocost.profile_model(budget_s=2, output=str(file), dtype="float32", progress=False, llm=module)
             self.assertEqual(json.loads(file.read_text()), profile)
             for point in profile["modules"]["llm"]["points"]:
                 self.assertGreater(point["backward_s"], 0)

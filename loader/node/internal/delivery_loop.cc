@@ -44,19 +44,20 @@ Status DeliveryLoop::send_sample(const CurrentJob::Outgoing& outgoing, std::uint
   const auto receiver = static_cast<std::size_t>(delivery.rank);
   const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, delivery.microbatch);
   const Position position{step.epoch, step.step, delivery.microbatch};
-  SampleSlot& slot = step.slots[bin.samples[index].slot];
-  if (const auto decoded = slot.decoded) {
-    if (slot.readers <= 1) slot.decoded = nullptr;  // a receiver that reconnected has read it twice
-    slot.readers -= 1;
+  StepSample& sample = step.samples[bin.samples[index].index];
+  if (const auto decoded = sample.decoded) {
+    if (sample.readers <= 1)
+      sample.decoded = nullptr;  // a receiver that reconnected has read it twice
+    sample.readers -= 1;
     context_.server->fragment(delivery.rank,
                               {position, index, consumed(step.plan, receiver, decoded->tensors)},
                               decoded, outgoing.session);
     return {};
   }
-  ISOCOST_ASSIGN(MemoryBudget::Grant grant, context_.decoder->admit(slot.id, stop));
+  ISOCOST_ASSIGN(MemoryBudget::Grant grant, context_.decoder->admit(sample.id, stop));
   auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
   context_.executor->submit([this, step = delivery.step, receiver, session = outgoing.session,
-                             position, index, id = slot.id, shared] {
+                             position, index, id = sample.id, shared] {
     decode_and_send(step->plan, receiver, session, {position, index, {}}, id, std::move(*shared));
   });
   return {};

@@ -16,7 +16,7 @@ std::vector<TensorSpec> combined_specs(const SealedStep& step, const PlannedMicr
                                        std::size_t receiver) {
   std::vector<TensorSpec> specs;
   for (const PlannedSample& sample : bin.samples) {
-    for (const TensorSpec& spec : step.slots[sample.slot].specs) {
+    for (const TensorSpec& spec : step.samples[sample.index].specs) {
       if (!consumes(step.plan, receiver, spec.name)) continue;
       const auto found = std::find_if(specs.begin(), specs.end(), [&](const TensorSpec& other) {
         return other.name == spec.name;
@@ -31,22 +31,22 @@ std::vector<TensorSpec> combined_specs(const SealedStep& step, const PlannedMicr
   return specs;
 }
 
-std::uint32_t rows_of(const SampleSlot& slot, const std::string& tensor) {
-  for (const TensorSpec& spec : slot.specs) {
+std::uint32_t rows_of(const StepSample& sample, const std::string& tensor) {
+  for (const TensorSpec& spec : sample.specs) {
     if (spec.name == tensor) return static_cast<std::uint32_t>(spec.shape.front());
   }
   return 0;
 }
 
 // JSON texts and parts go to receivers with a use for them.
-SampleEntry entry_of(const SealedStep& step, const PlannedSample& sample, std::size_t receiver) {
-  const SampleSlot& slot = step.slots[sample.slot];
-  SampleEntry entry{slot.id, sample.weight, static_cast<std::uint32_t>(slot.load.label_tokens),
-                    slot.key};
+SampleEntry entry_of(const SealedStep& step, const PlannedSample& planned, std::size_t receiver) {
+  const StepSample& sample = step.samples[planned.index];
+  SampleEntry entry{sample.id, planned.weight, static_cast<std::uint32_t>(sample.load.label_tokens),
+                    sample.key};
   const bool whole = step.plan.layout_receivers.empty();
   const StageWork work = whole ? StageWork{} : step.plan.layout_receivers[receiver].work;
-  if (whole || work.embeds_tokens || work.predicts) entry.json = slot.json;
-  if (whole || work.embeds_tokens || work.embeds_media) entry.parts = slot.parts;
+  if (whole || work.embeds_tokens || work.predicts) entry.json = sample.json;
+  if (whole || work.embeds_tokens || work.embeds_media) entry.parts = sample.parts;
   return entry;
 }
 
@@ -88,7 +88,7 @@ MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::ui
   header.tensors = combined_specs(step, bin, receiver);
   for (const PlannedSample& sample : bin.samples) {
     for (const TensorSpec& whole : header.tensors) {
-      header.rows.push_back(rows_of(step.slots[sample.slot], whole.name));
+      header.rows.push_back(rows_of(step.samples[sample.index], whole.name));
     }
   }
   return header;

@@ -49,7 +49,7 @@ Status PlanningLoop::plan_epoch(const JobTerms& job, std::uint32_t epoch,
                    input_.seal(epoch, static_cast<std::uint32_t>(step), stop));
     if (sealed == nullptr) continue;
     count(*sealed);
-    end.delivered += sealed->slots.size();
+    end.delivered += sealed->samples.size();
     ISOCOST_TRY(job_.push(job.id, std::move(sealed)));
   }
   end.steps = static_cast<std::uint32_t>(steps);
@@ -91,8 +91,8 @@ void PlanningLoop::count(const SealedStep& step) {
       step.plan.lower_bound_s > 0 ? step.plan.makespan_s / step.plan.lower_bound_s - 1 : 0;
   const MutexLock lock(mutex_);
   totals_.steps += 1;
-  totals_.delivered += step.slots.size();
-  totals_.repeats += placed - step.slots.size();
+  totals_.delivered += step.samples.size();
+  totals_.repeats += placed - step.samples.size();
   // Running means over steps.
   const auto n = static_cast<double>(totals_.steps);
   totals_.plan_seconds_mean += (step.plan_seconds - totals_.plan_seconds_mean) / n;

@@ -3,11 +3,11 @@
 namespace isocost {
 
 void SealedStep::count_readers() {
-  for (SampleSlot& slot : slots) slot.readers = 0;
+  for (StepSample& sample : samples) sample.readers = 0;
   for (std::size_t receiver = 0; receiver < plan.receivers(); ++receiver) {
     for (std::uint32_t m = 0; m < plan.microbatches_of(receiver); ++m) {
       for (const PlannedSample& sample : plan.microbatch_of(receiver, m).samples) {
-        slots[sample.slot].readers += 1;
+        samples[sample.index].readers += 1;
       }
     }
   }

@@ -24,7 +24,7 @@ struct DecodedSample {
 
 /// One sample of a sealed step. Its tensors are kept if memory allowed; otherwise the sample is
 /// decoded again when it is sent.
-struct SampleSlot {
+struct StepSample {
   SampleId id = 0;
   Load load;
   float weight = 1.0F;
@@ -37,12 +37,12 @@ struct SampleSlot {
 };
 
 /// A planned global batch. All of its samples were decoded once before planning, so bad ones are
-/// left out and the count of label tokens is exact. The plan is immutable; `slots[i].decoded` and
+/// left out and the count of label tokens is exact. The plan is immutable; `samples[i].decoded` and
 /// `readers` belong to the delivering thread.
 struct SealedStep {
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;
-  std::vector<SampleSlot> slots;
+  std::vector<StepSample> samples;
   StepPlan plan;
   double plan_seconds = 0;       ///< Spent on planning.
   bool profile_wanted = false;   ///< Asks the first rank to measure a new model profile.
@@ -51,7 +51,7 @@ struct SealedStep {
   Position last_position(std::size_t receiver) const {
     return {epoch, step, plan.microbatches_of(receiver) - 1};
   }
-  /// Sets every slot's `readers`: each receiver of each microbatch that holds the sample.
+  /// Sets every sample's `readers`: each receiver of each microbatch that holds the sample.
   void count_readers();
 };
 

@@ -48,22 +48,22 @@ std::int64_t held_bytes(std::int64_t tensor_bytes) { return tensor_bytes + tenso
 
 }  // namespace
 
-Result<std::vector<SampleSlot>> StepDecoder::decode_step(std::span<const SampleId> ids,
+Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleId> ids,
                                                          const std::stop_token& stop) {
   std::vector<Attempt> attempts(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) attempts[i].slot.id = ids[i];
+  for (std::size_t i = 0; i < ids.size(); ++i) attempts[i].sample.id = ids[i];
   ISOCOST_TRY(run(attempts, stop));
 
-  std::vector<SampleSlot> good;
+  std::vector<StepSample> good;
   std::vector<SampleId> taken(ids.begin(), ids.end());
   for (Attempt& attempt : attempts) {
     if (!attempt.bad) {
-      good.push_back(std::move(attempt.slot));
+      good.push_back(std::move(attempt.sample));
       continue;
     }
     ISOCOST_TRY(context_.bad->add(*attempt.bad));
     if (policy_ != BadSamplePolicy::kReplace) continue;
-    ISOCOST_ASSIGN(auto another, replacement(attempt.slot.id, taken, stop));
+    ISOCOST_ASSIGN(auto another, replacement(attempt.sample.id, taken, stop));
     if (!another) continue;
     taken.push_back(another->id);
     good.push_back(std::move(*another));
@@ -76,16 +76,16 @@ Status StepDecoder::run(std::span<Attempt> attempts, const std::stop_token& stop
   std::latch done(static_cast<std::ptrdiff_t>(attempts.size()));
   Status status;
   for (std::size_t i = 0; i < attempts.size(); ++i) {
-    if (i + 1 < attempts.size()) context_.dataset->read_ahead(attempts[i + 1].slot.id);
+    if (i + 1 < attempts.size()) context_.dataset->read_ahead(attempts[i + 1].sample.id);
     Attempt& attempt = attempts[i];
-    attempt.bad = check_shape(attempt.slot);
-    if (!attempt.bad && status) status = apply_hook(attempt.slot);
-    if (!attempt.bad && status) attempt.bad = check_layout(attempt.slot);
+    attempt.bad = check_shape(attempt.sample);
+    if (!attempt.bad && status) status = apply_hook(attempt.sample);
+    if (!attempt.bad && status) attempt.bad = check_layout(attempt.sample);
     if (attempt.bad || !status) {
       done.count_down();
       continue;
     }
-    auto grant = admit(attempt.slot.id, stop);
+    auto grant = admit(attempt.sample.id, stop);
     if (!grant) {
       status = std::move(grant).error();
       done.count_down();
@@ -107,46 +107,46 @@ BadSample StepDecoder::bad_sample(SampleId id, std::string reason) const {
 }
 
 // Finds samples whose shape alone rules them out; fills in what the shape tells of the others.
-std::optional<BadSample> StepDecoder::check_shape(SampleSlot& slot) const {
-  const SampleShape shape = context_.dataset->shape(slot.id);
+std::optional<BadSample> StepDecoder::check_shape(StepSample& sample) const {
+  const SampleShape shape = context_.dataset->shape(sample.id);
   auto load = context_.recipe->load(shape);
   auto parts = context_.recipe->parts(shape);
   auto needed = decoding_bytes(*context_.recipe, shape, context_.budget->limit());
-  if (!load) return bad_sample(slot.id, load.error().message());
-  if (!parts) return bad_sample(slot.id, parts.error().message());
+  if (!load) return bad_sample(sample.id, load.error().message());
+  if (!parts) return bad_sample(sample.id, parts.error().message());
   if (!needed) {
-    BadSample bad = bad_sample(slot.id, needed.error().message());
+    BadSample bad = bad_sample(sample.id, needed.error().message());
     bad.over_limit = needed.error().code() == ErrorCode::kResourceExhausted;
     return bad;
   }
   if (microbatch_bytes_ > 0 && load->tensor_bytes > microbatch_bytes_) {
     BadSample bad =
-        bad_sample(slot.id, "its tensors hold " + std::to_string(load->tensor_bytes) +
-                                " bytes, and microbatch_memory allows " +
-                                std::to_string(microbatch_bytes_) + " in a microbatch: raise it");
+        bad_sample(sample.id, "its tensors hold " + std::to_string(load->tensor_bytes) +
+                                  " bytes, and microbatch_memory allows " +
+                                  std::to_string(microbatch_bytes_) + " in a microbatch: raise it");
     bad.over_limit = true;
     return bad;
   }
-  slot.load = *load;
-  slot.weight = shape.weight;
-  slot.key = std::string(context_.dataset->shard(slot.id)) + "/" +
-             std::string(context_.dataset->key(slot.id));
-  slot.parts = *std::move(parts);
+  sample.load = *load;
+  sample.weight = shape.weight;
+  sample.key = std::string(context_.dataset->shard(sample.id)) + "/" +
+               std::string(context_.dataset->key(sample.id));
+  sample.parts = *std::move(parts);
   return std::nullopt;
 }
 
-Status StepDecoder::apply_hook(SampleSlot& slot) const {
+Status StepDecoder::apply_hook(StepSample& sample) const {
   if (!context_.load_hook) return {};
-  ISOCOST_ASSIGN(slot.load, context_.load_hook(slot.id, *context_.dataset, slot.load));
+  ISOCOST_ASSIGN(sample.load, context_.load_hook(sample.id, *context_.dataset, sample.load));
   return {};
 }
 
 // Finds samples that a pipeline stage could not hold, whatever the plan.
-std::optional<BadSample> StepDecoder::check_layout(const SampleSlot& slot) const {
+std::optional<BadSample> StepDecoder::check_layout(const StepSample& sample) const {
   if (context_.layout == nullptr) return std::nullopt;
-  auto reason = context_.layout->beyond_memory(slot.load);
+  auto reason = context_.layout->beyond_memory(sample.load);
   if (!reason) return std::nullopt;
-  return bad_sample(slot.id, *std::move(reason));
+  return bad_sample(sample.id, *std::move(reason));
 }
 
 Result<MemoryBudget::Grant> StepDecoder::admit(SampleId id, const std::stop_token& stop) const {
@@ -200,14 +200,14 @@ tl::expected<std::shared_ptr<const DecodedSample>, BadSample> StepDecoder::decod
 }
 
 void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant) {
-  auto prepared = prepare(attempt.slot.id);
+  auto prepared = prepare(attempt.sample.id);
   if (!prepared) {
     attempt.bad = std::move(prepared).error();
     return;
   }
-  attempt.slot.json = std::move(prepared->json);
-  attempt.slot.specs = specs_of(prepared->tensors);
-  attempt.slot.decoded = hold_if_room(hold(std::move(prepared->tensors), std::move(grant)));
+  attempt.sample.json = std::move(prepared->json);
+  attempt.sample.specs = specs_of(prepared->tensors);
+  attempt.sample.decoded = hold_if_room(hold(std::move(prepared->tensors), std::move(grant)));
 }
 
 std::shared_ptr<const DecodedSample> StepDecoder::hold_if_room(
@@ -227,19 +227,19 @@ std::shared_ptr<const DecodedSample> StepDecoder::hold_if_room(
           }};
 }
 
-Result<std::optional<SampleSlot>> StepDecoder::replacement(SampleId bad,
+Result<std::optional<StepSample>> StepDecoder::replacement(SampleId bad,
                                                            std::span<const SampleId> taken,
                                                            const std::stop_token& stop) {
   constexpr int kTries = 16;
   Random random(seed_ ^ (bad * 0x9E3779B97F4A7C15ULL));
   for (int i = 0; i < kTries; ++i) {
     Attempt attempt;
-    attempt.slot.id = random.below(context_.dataset->size());
-    if (std::find(taken.begin(), taken.end(), attempt.slot.id) != taken.end()) continue;
+    attempt.sample.id = random.below(context_.dataset->size());
+    if (std::find(taken.begin(), taken.end(), attempt.sample.id) != taken.end()) continue;
     ISOCOST_TRY(run(std::span(&attempt, 1), stop));
-    if (!attempt.bad) return std::optional(std::move(attempt.slot));
+    if (!attempt.bad) return std::optional(std::move(attempt.sample));
   }
-  return std::optional<SampleSlot>();
+  return std::optional<StepSample>();
 }
 
 }  // namespace isocost

@@ -49,7 +49,7 @@ class StepDecoder {
   /// Returns the good samples of `ids` in their order, each decoded once. With the policy `replace`
   /// another sample of the data set, the same in every run, takes a bad one's place. Blocks until
   /// all are decoded. Errors: those of BadSampleList::add and of the load hook; kCancelled.
-  Result<std::vector<SampleSlot>> decode_step(std::span<const SampleId> ids,
+  Result<std::vector<StepSample>> decode_step(std::span<const SampleId> ids,
                                               const std::stop_token& stop);
 
   /// Blocks until the memory that decoding this sample takes is granted. Errors: kCancelled.
@@ -74,23 +74,23 @@ class StepDecoder {
     std::atomic<std::int64_t> samples = 0;
   };
   struct Attempt {
-    SampleSlot slot;
+    StepSample sample;
     std::optional<BadSample> bad;
   };
   struct Prepared {
     std::vector<NamedTensor> tensors;
     std::string json;  // see SampleEntry
   };
-  std::optional<BadSample> check_shape(SampleSlot& slot) const;
-  Status apply_hook(SampleSlot& slot) const;
-  std::optional<BadSample> check_layout(const SampleSlot& slot) const;
+  std::optional<BadSample> check_shape(StepSample& sample) const;
+  Status apply_hook(StepSample& sample) const;
+  std::optional<BadSample> check_layout(const StepSample& sample) const;
   BadSample bad_sample(SampleId id, std::string reason) const;
   Status run(std::span<Attempt> attempts, const std::stop_token& stop);
   tl::expected<Prepared, BadSample> prepare(SampleId id) const;
   std::shared_ptr<const DecodedSample> hold(std::vector<NamedTensor> tensors,
                                             MemoryBudget::Grant grant) const;
   void finish(Attempt& attempt, MemoryBudget::Grant grant);
-  Result<std::optional<SampleSlot>> replacement(SampleId bad, std::span<const SampleId> taken,
+  Result<std::optional<StepSample>> replacement(SampleId bad, std::span<const SampleId> taken,
                                                 const std::stop_token& stop);
   std::shared_ptr<const DecodedSample> hold_if_room(std::shared_ptr<const DecodedSample> decoded);
 

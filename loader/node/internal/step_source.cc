@@ -59,14 +59,14 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   sealed->epoch = request.epoch;
   sealed->step = request.step;
   ISOCOST_ASSIGN(const std::vector<SampleId> ids, composer_.batch(request.epoch, request.step));
-  ISOCOST_ASSIGN(sealed->slots, request.decoder.decode_step(ids, request.stop));
-  if (sealed->slots.empty()) return std::shared_ptr<SealedStep>();
+  ISOCOST_ASSIGN(sealed->samples, request.decoder.decode_step(ids, request.stop));
+  if (sealed->samples.empty()) return std::shared_ptr<SealedStep>();
 
   PlanInput input;
-  for (const SampleSlot& slot : sealed->slots) {
-    input.loads.push_back(slot.load);
-    input.weights.push_back(slot.weight);
-    input.ids.push_back(slot.id);
+  for (const StepSample& sample : sealed->samples) {
+    input.loads.push_back(sample.load);
+    input.weights.push_back(sample.weight);
+    input.ids.push_back(sample.id);
   }
   restore_received();
   reprofiling_.adopt_received();

@@ -26,7 +26,7 @@ std::vector<ModuleUnits> first_units(std::span<const Load> loads,
   for (const PlannedSample& sample : samples) {
     firsts.push_back(at);
     for (std::size_t m = 0; m < kModules; ++m) {
-      at.at(m) += static_cast<std::uint32_t>(loads[sample.slot].modules.at(m).units);
+      at.at(m) += static_cast<std::uint32_t>(loads[sample.index].modules.at(m).units);
     }
   }
   return firsts;
@@ -43,7 +43,7 @@ EncoderPartition coupled_partition(const StepPlan& plan, std::span<const Load> l
     const std::uint32_t bin = feed.llm_replica * plan.microbatches + feed.microbatch;
     const std::vector<PlannedSample>& samples = plan.bins[bin].samples;
     for (std::uint32_t i = 0; i < samples.size(); ++i) {
-      if (has_media(loads[samples[i].slot])) microbatch.push_back({bin, i});
+      if (has_media(loads[samples[i].index])) microbatch.push_back({bin, i});
     }
   }
   for (auto& replica : partition) {
@@ -56,7 +56,7 @@ EncoderPartition decoupled_partition(const StepPlan& plan, const EncoderSlots& s
   std::unordered_map<std::size_t, BinSample> at;
   for (std::uint32_t bin = 0; bin < plan.bins.size(); ++bin) {
     const std::vector<PlannedSample>& samples = plan.bins[bin].samples;
-    for (std::uint32_t i = 0; i < samples.size(); ++i) at[samples[i].slot] = {bin, i};
+    for (std::uint32_t i = 0; i < samples.size(); ++i) at[samples[i].index] = {bin, i};
   }
   EncoderPartition partition(slots.size());
   for (std::size_t e = 0; e < slots.size(); ++e) {
@@ -92,7 +92,7 @@ void route(std::span<const Load> loads, const EncoderPartition& partition, StepP
       const std::vector<ModuleUnits> in_encoder = first_units(loads, microbatch.samples);
       for (std::uint32_t i = 0; i < partition[e][k].size(); ++i) {
         const BinSample& at = partition[e][k][i];
-        const Load& load = loads[microbatch.samples[i].slot];
+        const Load& load = loads[microbatch.samples[i].index];
         for (const Module module : kMediaModules) {
           if (load[module].units == 0) continue;
           const auto m = static_cast<std::size_t>(module);

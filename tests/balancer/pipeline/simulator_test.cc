@@ -43,7 +43,7 @@ TEST(Pipeline, EqualMicrobatchesFollowTheClosedForms) {
       for (const Schedule schedule : {Schedule::kGpipe, Schedule::k1F1B}) {
         const PipelineReport report = run(equal_step(schedule, 1, stages, 1, m, kPass));
         EXPECT_DOUBLE_EQ(report.step_s, turns * 3) << stages << " stages, " << m;
-        EXPECT_NEAR(report.idle_share, 1 - static_cast<double>(m) / turns, 1e-12);
+        EXPECT_NEAR(report.idle_fraction, 1 - static_cast<double>(m) / turns, 1e-12);
       }
     }
   }
@@ -105,7 +105,7 @@ TEST(Pipeline, AnEncoderWithItsOwnRanksPrecedesTheLlm) {
     const PipelineReport a = run(joined);
     const PipelineReport b = run(apart);
     EXPECT_DOUBLE_EQ(a.step_s, b.step_s);
-    EXPECT_DOUBLE_EQ(a.idle_share, b.idle_share);
+    EXPECT_DOUBLE_EQ(a.idle_fraction, b.idle_fraction);
     EXPECT_EQ(a.peak_activation_bytes(), b.peak_activation_bytes());
   }
 }

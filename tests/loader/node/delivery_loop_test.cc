@@ -104,8 +104,8 @@ class DeliveryLoopTest : public testing::Test {
   }
   // As if the step had been decoded and its tensors were kept.
   void keep_tensors() {
-    for (SampleSlot& slot : step_->slots) {
-      slot.decoded = decoder_.decode(slot.id, decoder_.admit(slot.id, {}).value()).value();
+    for (StepSample& sample : step_->samples) {
+      sample.decoded = decoder_.decode(sample.id, decoder_.admit(sample.id, {}).value()).value();
     }
   }
   DeliveryLoop loop(std::chrono::nanoseconds blocked_timeout) {
@@ -144,7 +144,7 @@ TEST_F(DeliveryLoopTest, SendsWhatWasKeptAndReleasesIt) {
   EXPECT_TRUE(delivery.run(job, {}));
   EXPECT_THAT(server_.sent(), ElementsAre("begin 0:0.0.0", "sample 0:0.0.0/0 of 4", "end 0:0"));
   EXPECT_THAT(server_.sessions(), ElementsAre(100, 100, 100));
-  EXPECT_EQ(step_->slots[0].decoded, nullptr);
+  EXPECT_EQ(step_->samples[0].decoded, nullptr);
   EXPECT_EQ(budget_.in_use(), 0);
   EXPECT_EQ(delivery.decoded_again(), 0U);
   EXPECT_EQ(meter_.totals().microbatches_sent, 1U);
@@ -166,7 +166,7 @@ TEST_F(DeliveryLoopTest, DecodesAgainWhatWasNotKept) {
 
 TEST_F(DeliveryLoopTest, ASampleThatHasBecomeBadFailsTheJob) {
   const std::uint64_t job = begin(1);
-  step_->slots[0].id = 2;  // not UTF-8
+  step_->samples[0].id = 2;  // not UTF-8
   join(0);
   DeliveryLoop delivery = loop(kLong);
   std::optional<Status> status;

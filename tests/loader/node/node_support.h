@@ -45,12 +45,12 @@ inline std::shared_ptr<SealedStep> make_step(std::uint32_t epoch, std::uint32_t 
   sealed->step = step;
   sealed->plan.microbatches = microbatches;
   for (std::uint32_t i = 0; i < ranks * microbatches; ++i) {
-    SampleSlot& slot = sealed->slots.emplace_back();
-    slot.id = i;
-    slot.load[Module::kLlm].add_sequence(100);
+    StepSample& sample = sealed->samples.emplace_back();
+    sample.id = i;
+    sample.load[Module::kLlm].add_sequence(100);
     PlannedMicrobatch& bin = sealed->plan.bins.emplace_back();
     bin.samples.push_back({i, 1.0F});
-    bin.load = bin.run_load = slot.load;
+    bin.load = bin.run_load = sample.load;
     bin.predicted = {0, 0, 1};
   }
   sealed->count_readers();

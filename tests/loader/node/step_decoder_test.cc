@@ -21,12 +21,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-using Slots = Result<std::vector<SampleSlot>>;
+using StepSamples = Result<std::vector<StepSample>>;
 
-std::vector<SampleId> ids_of(const Slots& slots) {
+std::vector<SampleId> ids_of(const StepSamples& samples) {
   std::vector<SampleId> ids;
-  if (!slots) return ids;
-  for (const SampleSlot& slot : *slots) ids.push_back(slot.id);
+  if (!samples) return ids;
+  for (const StepSample& sample : *samples) ids.push_back(sample.id);
   return ids;
 }
 
@@ -38,7 +38,7 @@ class StepDecoderTest : public testing::Test {
     return StepDecoder(
         {&dataset_, &recipe_, &executor, &budget_, &pool_, bad_.get(), hook_, nullptr}, options_);
   }
-  Slots decode(const std::vector<SampleId>& ids) {
+  StepSamples decode(const std::vector<SampleId>& ids) {
     const auto executor = make_executor(2);
     return decoder(*executor).decode_step(ids, {});
   }
@@ -53,14 +53,14 @@ class StepDecoderTest : public testing::Test {
 };
 
 TEST_F(StepDecoderTest, DecodesEachSampleOnceInItsOrder) {
-  const Slots slots = decode({3, 0, 1});
-  EXPECT_THAT(ids_of(slots), ElementsAre(3, 0, 1));
-  for (const SampleSlot& slot : slots.value()) {
-    ASSERT_NE(slot.decoded, nullptr);
-    EXPECT_EQ(slot.specs.size(), slot.decoded->tensors.size());
+  const StepSamples samples = decode({3, 0, 1});
+  EXPECT_THAT(ids_of(samples), ElementsAre(3, 0, 1));
+  for (const StepSample& sample : samples.value()) {
+    ASSERT_NE(sample.decoded, nullptr);
+    EXPECT_EQ(sample.specs.size(), sample.decoded->tensors.size());
     // The text between its first and its last token.
-    EXPECT_EQ(slot.load[Module::kLlm].units,
-              static_cast<std::int64_t>(dataset_.shape(slot.id).parts[0].text_bytes) + 2);
+    EXPECT_EQ(sample.load[Module::kLlm].units,
+              static_cast<std::int64_t>(dataset_.shape(sample.id).parts[0].text_bytes) + 2);
   }
 }
 
@@ -68,14 +68,14 @@ TEST_F(StepDecoderTest, DecodesEachSampleOnceInItsOrder) {
 TEST_F(StepDecoderTest, TheOrderDoesNotDependOnTheWorkers) {
   ManualExecutor executor;
   StepDecoder decoder = this->decoder(executor);
-  std::optional<Slots> slots;
+  std::optional<StepSamples> samples;
   {
     const std::jthread planner(
-        [&] { slots = decoder.decode_step(std::vector<SampleId>{0, 1, 3}, {}); });
+        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1, 3}, {}); });
     executor.wait_for(3);
     for (int i = 0; i < 3; ++i) executor.run_last();
   }
-  EXPECT_THAT(ids_of(*slots), ElementsAre(0, 1, 3));
+  EXPECT_THAT(ids_of(*samples), ElementsAre(0, 1, 3));
 }
 
 TEST_F(StepDecoderTest, SkipsBadSamples) {
@@ -95,9 +95,9 @@ TEST_F(StepDecoderTest, ReplacesBadSamplesAlikeInEveryRun) {
 
 TEST_F(StepDecoderTest, FailsWhereThePolicySaysSo) {
   options_.bad_samples.policy = BadSamplePolicy::kFail;
-  const Slots slots = decode({0, 2});
-  ASSERT_FALSE(slots.has_value());
-  EXPECT_THAT(slots.error().message(), HasSubstr("shard.tar: key2"));
+  const StepSamples samples = decode({0, 2});
+  ASSERT_FALSE(samples.has_value());
+  EXPECT_THAT(samples.error().message(), HasSubstr("shard.tar: key2"));
 }
 
 TEST_F(StepDecoderTest, ASampleLargerThanAMicrobatchIsBad) {
@@ -127,15 +127,15 @@ TEST_F(StepDecoderTest, HoldsNoMoreThanHalfOfTheBudget) {
   bad_ = BadSampleList::create({.file = {}}, dataset_.size(), {}).value();
   StepDecoder decoder(
       {&dataset_, &recipe_, executor.get(), &budget, &pool_, bad_.get(), {}, nullptr}, options_);
-  Slots slots = decoder.decode_step(std::vector<SampleId>{5, 5, 5}, {});
-  ASSERT_EQ(slots.value().size(), 3U);
+  StepSamples samples = decoder.decode_step(std::vector<SampleId>{5, 5, 5}, {});
+  ASSERT_EQ(samples.value().size(), 3U);
   int held = 0;
-  for (const SampleSlot& slot : *slots) held += slot.decoded != nullptr ? 1 : 0;
+  for (const StepSample& sample : *samples) held += sample.decoded != nullptr ? 1 : 0;
   EXPECT_LT(held, 3);
   EXPECT_EQ(decoder.waiting_samples(), held);
   EXPECT_LE(decoder.waiting_bytes(), needed);
   EXPECT_EQ(budget.in_use(), decoder.waiting_bytes());
-  slots->clear();
+  samples->clear();
   EXPECT_EQ(decoder.waiting_samples(), 0);
   EXPECT_EQ(decoder.waiting_bytes(), 0);
   EXPECT_EQ(budget.in_use(), 0);
@@ -147,13 +147,13 @@ TEST_F(StepDecoderTest, AStopEndsTheWaitForMemory) {
   const auto all = budget_.acquire(kGiB, {});
   ASSERT_TRUE(all.has_value());
   std::stop_source stop;
-  std::optional<Slots> slots;
+  std::optional<StepSamples> samples;
   {
     const std::jthread planner(
-        [&] { slots = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token()); });
+        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token()); });
     stop.request_stop();
   }
-  EXPECT_EQ(slots->error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(samples->error().code(), ErrorCode::kCancelled);
 }
 
 TEST_F(StepDecoderTest, ABadSampleIsNamedWhenItIsDecodedAgain) {

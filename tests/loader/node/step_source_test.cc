@@ -93,11 +93,11 @@ TEST_F(StepSourceTest, SealsTheCursorsBatches) {
   const auto step = steps.seal({0, 3, decoder, {}}).value();
   ASSERT_NE(step, nullptr);
   std::vector<SampleId> ids;
-  for (const SampleSlot& slot : step->slots) ids.push_back(slot.id);
+  for (const StepSample& sample : step->samples) ids.push_back(sample.id);
   EXPECT_EQ(ids, parts.cursor.batch(0, 3));
   EXPECT_EQ(step->plan.receivers(), 2U);
   EXPECT_EQ(step->plan.microbatches, 2U);
-  for (const SampleSlot& slot : step->slots) EXPECT_EQ(slot.readers, 1U);
+  for (const StepSample& sample : step->samples) EXPECT_EQ(sample.readers, 1U);
 }
 
 TEST_F(StepSourceTest, PlansForTheRanksOfTheJob) {

@@ -123,7 +123,7 @@ TEST(PlanStep, PricesWhatTheTrainerPads) {
   for (const PlannedMicrobatch& bin : plan.bins) {
     std::int64_t longest = 0;
     for (const PlannedSample& sample : bin.samples) {
-      longest = std::max(longest, input.loads[sample.slot][Module::kLlm].units);
+      longest = std::max(longest, input.loads[sample.index][Module::kLlm].units);
     }
     const ModuleLoad& run = bin.run_load[Module::kLlm];
     EXPECT_EQ(run.units, static_cast<std::int64_t>(bin.samples.size()) * longest);
@@ -150,9 +150,9 @@ TEST(PlanStep, PlacesEverySampleOnce) {
         EXPECT_FALSE(bin.samples.empty());
         Load load;
         for (const PlannedSample& sample : bin.samples) {
-          seen.insert(sample.slot);
+          seen.insert(sample.index);
           EXPECT_EQ(sample.weight, 1.0F);
-          load += input.loads[sample.slot];
+          load += input.loads[sample.index];
         }
         EXPECT_EQ(bin.load, load);
         labels += static_cast<std::uint64_t>(load.label_tokens);
@@ -189,7 +189,7 @@ TEST(PlanStep, OneInputOnePlan) {
   for (std::size_t i = 0; i < a.bins.size(); ++i) {
     ASSERT_EQ(a.bins[i].samples.size(), b.bins[i].samples.size());
     for (std::size_t k = 0; k < a.bins[i].samples.size(); ++k) {
-      EXPECT_EQ(a.bins[i].samples[k].slot, b.bins[i].samples[k].slot);
+      EXPECT_EQ(a.bins[i].samples[k].index, b.bins[i].samples[k].index);
     }
   }
 }

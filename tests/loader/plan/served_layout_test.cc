@@ -75,7 +75,7 @@ class ServedLayoutTest : public testing::Test {
     std::vector<std::vector<std::uint32_t>> bins;
     for (const PlannedMicrobatch& bin : plan.bins) {
       bins.emplace_back();
-      for (const PlannedSample& sample : bin.samples) bins.back().push_back(sample.slot);
+      for (const PlannedSample& sample : bin.samples) bins.back().push_back(sample.index);
     }
     return bins;
   }
@@ -93,7 +93,7 @@ class ServedLayoutTest : public testing::Test {
       for (const PlannedMicrobatch& microbatch : replica) {
         slots.back().emplace_back();
         for (const PlannedSample& sample : microbatch.samples) {
-          slots.back().back().push_back(sample.slot);
+          slots.back().back().push_back(sample.index);
         }
       }
     }
@@ -105,7 +105,7 @@ class ServedLayoutTest : public testing::Test {
     for (const PlannedMicrobatch& bin : plan.bins) {
       SampleCost& sum = loads.emplace_back();
       for (const PlannedSample& sample : bin.samples) {
-        const Load& load = input.loads[sample.slot];
+        const Load& load = input.loads[sample.index];
         sum += layout.price(model_.predict_sample(load), load);
       }
     }
@@ -132,7 +132,7 @@ TEST_F(ServedLayoutTest, PlansForThePipeline) {
   std::vector<int> seen(48);
   for (const PlannedMicrobatch& bin : planned.bins) {
     EXPECT_FALSE(bin.samples.empty());
-    for (const PlannedSample& sample : bin.samples) ++seen.at(sample.slot);
+    for (const PlannedSample& sample : bin.samples) ++seen.at(sample.index);
   }
   EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), 48);
   // Makespan and bound are the simulated step's, and it is shorter than what is planned for ranks
@@ -189,8 +189,8 @@ void expect_routes_to_meet(const StepPlan& plan, const PlanInput& input) {
         });
         ASSERT_NE(met, to.routes.end());
         EXPECT_EQ(met->units, route.units);
-        EXPECT_EQ(to.samples[met->sample].slot, from.samples[route.sample].slot);
-        const Load& load = input.loads[from.samples[route.sample].slot];
+        EXPECT_EQ(to.samples[met->sample].index, from.samples[route.sample].index);
+        const Load& load = input.loads[from.samples[route.sample].index];
         EXPECT_EQ(route.units, load[route.module].units);
         EXPECT_LE(route.first_unit + route.units, from.load[route.module].units);
         ++routes;
@@ -201,7 +201,7 @@ void expect_routes_to_meet(const StepPlan& plan, const PlanInput& input) {
   for (const PlannedMicrobatch& bin : plan.bins) {
     wanted += bin.routes.size();
     for (const PlannedSample& sample : bin.samples) {
-      const Load& load = input.loads[sample.slot];
+      const Load& load = input.loads[sample.index];
       routes -= load[Module::kVision].units > 0 ? 1 : 0;
       routes -= load[Module::kAudio].units > 0 ? 1 : 0;
     }

@@ -63,7 +63,7 @@ def versions() -> Dict[str, str]:
     return found
 
 
-def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: str = "", progress: bool = True,
+def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: str = "", progress: bool = True,
                   group: Any = None, **modules: ProfiledModule) -> Dict[str, Any]:
     """Measures a model profile: forward and backward seconds and peak memory of a model's modules, for the cost model.
 
@@ -77,7 +77,7 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
     Args:
         budget_s: seconds for all modules together. Every load of the first grid and of the cuts runs at least 5 times
             regardless, twice to warm up.
-        file: file to write the model profile to; None: none.
+        output: file to write the model profile to; None: none.
         dtype: name of the type that the model computes in, for people: "bfloat16".
         progress: whether a line is printed on stderr for each load.
         group: a torch.distributed process group whose processes all call this alike, each with its part of the cuts
@@ -90,13 +90,13 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
 
     Returns: the model profile, as docs/model_profile.md describes it.
     Raises: TypeError and ValueError for invalid arguments; ValueError where the smallest load runs out of
-        memory and where the clock stands still; OSError, before anything is measured, where `file` cannot be written.
+        memory and where the clock stands still; OSError, before anything is measured, where `output` cannot be written.
 
     Example:
         >>> def prepare(lengths):
         ...     ids = torch.randint(1000, (sum(lengths),), device="cuda")
         ...     return lambda: llm(ids, lengths)
-        >>> isocost.profile_model(file="profile.json",
+        >>> isocost.profile_model(output="profile.json",
         ...                       llm=isocost.ProfiledModule(prepare, (64, 8192), most_units=16384))
     """
     check(modules, budget_s)
@@ -109,8 +109,8 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
     # All limits are checked before anything is measured.
     profilers = {name: ModuleProfiler(name, module, budget_s / len(modules), say, agree=first_of(group))
                  for name, module in modules.items()}
-    if file is not None:
-        check_writable(file)
+    if output is not None:
+        check_writable(output)
     nothing = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
     measured: Dict[str, Any] = {name: nothing for name in MODULES}
     for name, profiler in profilers.items():
@@ -118,8 +118,8 @@ def profile_model(budget_s: float = 300.0, file: Optional[str] = None, dtype: st
         measured[name] = profiler.to_json()
     document = {"version": 1, "unit": "seconds", "source": "isocost.profile_model", "hardware": hardware(),
                 "dtype": dtype, "versions": versions(), "modules": measured}
-    if file is not None and is_first:
-        write(document, file)
+    if output is not None and is_first:
+        write(document, output)
     return document
 
 
