@@ -11,8 +11,14 @@ if(DEFINED SKBUILD)
 else()
   set(program_folder ${CMAKE_INSTALL_BINDIR})
   set(python_folder lib/python3/dist-packages)
-  foreach(component program development python)
-    install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT ${component})
+  # Each component is a Debian package, and two packages cannot hold one file.
+  foreach(place program:isocost development:libisocost-dev python:python3-isocost)
+    string(REPLACE ":" ";" place ${place})
+    list(GET place 0 component)
+    list(GET place 1 package)
+    install(FILES NOTICE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${package} COMPONENT ${component})
+    install(FILES LICENSE RENAME copyright DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${package}
+            COMPONENT ${component})
   endforeach()
 endif()
 

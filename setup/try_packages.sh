@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Installs what `./run package` made, each into a Debian 12 root of its own that has nothing else, and runs it there on
+# media of every kind. Needs root (debootstrap, chroot) and Debian's archive.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+packages=$PWD/build/packages
+base=$PWD/build/package/debian12.tar
+mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+roots=$(mktemp -d build/package/roots.XXXXXX)
+trap 'rm -rf --one-file-system "$roots"' EXIT
+
+say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
+fail() {
+  echo "package: $*" >&2
+  exit 1
+}
+
+if [ ! -e "$base" ]; then
+  say "a fresh Debian 12 by debootstrap"
+  debootstrap --variant=minbase --include=ca-certificates,python3-venv bookworm "$roots/base" "$mirror" \
+    >build/package/debootstrap.log || { tail build/package/debootstrap.log >&2; exit 1; }
+  tar -C "$roots/base" -cf "$base.new" .
+  mv "$base.new" "$base"
+fi
+
+say "media of every kind"
+media=$roots/media
+mkdir "$media"
+draw() { ffmpeg -nostdin -loglevel error -f lavfi -i "testsrc2=size=320x240:rate=10:duration=2" "$@"; }
+draw -frames:v 1 "$media/0.jpg"
+draw -frames:v 1 "$media/1.png"
+draw -frames:v 1 "$media/2.webp"
+draw -pix_fmt yuv420p "$media/3.mp4"
+for sound in 4.wav 5.flac 6.ogg 7.mp3; do
+  ffmpeg -nostdin -loglevel error -f lavfi -i "sine=duration=1" "$media/$sound"
+done
+echo "a caption" >"$media/8.txt"
+cat >"$media/try" <<'EOF'
+set -e
+isocost --version
+isocost make-shards /media /tmp/shards
+isocost check /tmp/shards
+isocost data profile /tmp/shards
+isocost-lab --version
+EOF
+
+# new_root NAME [FILES]: a fresh root in $roots/NAME with the media, and the files in /packages.
+new_root() {
+  root=$roots/$1
+  shift
+  mkdir "$root"
+  tar -C "$root" -xf "$base"
+  cp /etc/resolv.conf "$root/etc/"
+  cp -r "$media" "$root/" # /media
+  mkdir "$root/packages"
+  [ $# = 0 ] || cp "$@" "$root/packages/"
+}
+inside() { env -i PATH=/opt/isocost/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
+install_in() { inside sh -c "apt-get update -qq && apt-get install --no-install-recommends -y -qq $*" >"$roots/apt.log" 2>&1 || { cat "$roots/apt.log" >&2; exit 1; }; }
+try() { inside sh /media/try >"$roots/try.log" 2>&1 || { cat "$roots/try.log" >&2; fail "$1 does not work"; }; }
+installed() { du -sx --apparent-size -BM "$root" | cut -f1; }
+
+say "Debian packages"
+new_root deb "$packages"/*.deb
+before=$(installed)
+install_in '/packages/isocost_*.deb /packages/python3-isocost_*.deb'
+try "the package isocost"
+inside python3 -c 'import isocost; print(isocost.__version__)' >/dev/null || fail "python3-isocost cannot be imported"
+say "  installed with what they depend on: $before -> $(installed)"
+install_in '/packages/libisocost-dev_*.deb cmake make'
+cp -r tests/install/text_client "$root/tmp/"
+inside sh -c 'cmake -S /tmp/text_client -B /tmp/build && cmake --build /tmp/build && /tmp/build/text_client tcp://nowhere' \
+  >"$roots/client.log" 2>&1 && fail "text_client joined a node that is not there"
+grep -q 'text_client: invalid argument\|text_client: .*nowhere' "$roots/client.log" ||
+  { cat "$roots/client.log" >&2; fail "libisocost-dev does not build a client"; }
+rm -rf "$root"
+
+pip_install() {
+  inside python3 -m venv /opt/isocost
+  inside pip install --quiet --no-index "$1"
+}
+wheels=("$packages"/isocost-*.whl)
+if [ -e "${wheels[0]}" ]; then
+  say "wheel"
+  new_root wheel "${wheels[0]}"
+  pip_install "/packages/$(basename "${wheels[0]}")"
+  inside python3 -c 'import isocost' 2>"$roots/import.log" && fail "the wheel needs none of the packages that it names"
+  names=$(sed -n 's/.*apt-get install --no-install-recommends -y \(.*\)\. The self-contained wheel.*/\1/p' \
+    "$roots/import.log")
+  [ -n "$names" ] || { cat "$roots/import.log" >&2; fail "the wheel does not say what it needs"; }
+  install_in "$names"
+  inside python3 -c 'import isocost'
+  try "the wheel with the packages that its error names"
+  rm -rf "$root"
+fi
+
+portable=("$packages"/portable/*.whl)
+if [ -e "${portable[0]}" ]; then
+  say "self-contained wheel"
+  new_root portable "${portable[0]}"
+  pip_install "/packages/$(basename "${portable[0]}")"
+  inside python3 -c 'import isocost'
+  try "the self-contained wheel"
+  rm -rf "$root"
+fi
+say "all of them work in a root of their own"
