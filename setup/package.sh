@@ -59,7 +59,7 @@ fi
 if [ -n "$portable" ]; then
   [ -n "$wheel" ] || { echo "package: a self-contained wheel needs a package index" >&2; exit 1; }
   say "self-contained wheel"
-  PATH="$PWD/$venv/bin:$PATH" "$venv/bin/auditwheel" repair --strip -w "$packages/portable" "$wheel" >"$tree/auditwheel.log" 2>&1 ||
+  setup/portable_wheel.sh "$venv" "$wheel" "$packages/portable" >"$tree/auditwheel.log" 2>&1 ||
     { tail -20 "$tree/auditwheel.log" >&2; exit 1; }
   size "$packages"/portable/*.whl
 fi
