@@ -180,9 +180,10 @@ struct Fragment {
 struct EpochEnd {
   std::uint32_t epoch = 0;
   std::uint32_t steps = 0;
-  std::uint64_t delivered = 0;  ///< Samples delivered to all ranks, without repeats.
-  std::uint64_t bad = 0;        ///< Samples that were left out because they are bad.
-  std::uint64_t dropped = 0;    ///< Samples of the last step that option `tail` left out.
+  /// Samples planned for all ranks, without repeats; from the job's first step on.
+  std::uint64_t planned = 0;
+  std::uint64_t bad = 0;      ///< Samples that were left out because they are bad.
+  std::uint64_t dropped = 0;  ///< Samples of the last step that option `tail` left out.
   bool last_epoch = false;
 };
 
