@@ -72,9 +72,11 @@ Result<int> serve(const ServeArguments& arguments) {
   const NodeSummary summary = node->summary();
   const Status written = write_summary(options, summary);
   log(sink, LogLevel::kInfo,
-      (ended ? "done: " : "ended early: ") + std::to_string(summary.steps) + " steps, " +
-          std::to_string(summary.delivered) + " samples delivered, " + std::to_string(summary.bad) +
-          " bad, " + std::to_string(summary.dropped) + " dropped");
+      (ended ? "done: " : "ended early: ") + std::to_string(summary.steps_delivered) + " of " +
+          std::to_string(summary.steps) + " planned steps and " +
+          std::to_string(summary.delivered) + " of " + std::to_string(summary.planned) +
+          " samples delivered, " + std::to_string(summary.bad) + " bad, " +
+          std::to_string(summary.dropped) + " dropped");
   if (ended && !written) return written.error();
   if (ended) return kDone;
   if (!written) log(sink, LogLevel::kError, written.error().message());

@@ -60,8 +60,8 @@ Growth growth_of(const TopView& view) {
   const auto per_second = [&growth](auto value, auto earlier) {
     return share(static_cast<double>(value) - static_cast<double>(earlier), growth.window_s);
   };
-  growth.samples_per_s = per_second(now.training.samples_sent, before.training.samples_sent);
-  growth.steps_per_s = per_second(now.summary.steps, before.summary.steps);
+  growth.samples_per_s = per_second(now.summary.delivered, before.summary.delivered);
+  growth.steps_per_s = per_second(now.summary.steps_delivered, before.summary.steps_delivered);
   growth.decoded_bytes_per_s = per_second(now.decoded_bytes, before.decoded_bytes);
 
   growth.ranks = now.training.ranks;
@@ -144,8 +144,8 @@ std::string head_lines(const TopView& view, const Growth& growth) {
   out +=
       fmt::format("throughput  {}, {}, decoded {}/s\n", number(growth.samples_per_s, " samples/s"),
                   number(growth.steps_per_s, " steps/s"), bytes(growth.decoded_bytes_per_s));
-  out += fmt::format("samples     {} delivered, {} bad, {} decoded again\n",
-                     now.training.samples_sent, now.summary.bad, now.summary.decoded_again);
+  out += fmt::format("samples     {} delivered, {} bad, {} decoded again\n", now.summary.delivered,
+                     now.summary.bad, now.summary.decoded_again);
   out += fmt::format("memory      {} of {}, peak {}\n", bytes(now.memory_bytes),
                      bytes(now.memory_budget_bytes), bytes(now.summary.memory_peak_bytes));
   out += fmt::format(
@@ -164,11 +164,11 @@ std::string correction_line(const NodeMetrics& now) {
   const CorrectionStatus& correction = now.correction;
   const char* state = correction.on ? "on" : "paused";
   if (!now.correct) state = "off (correct = off)";
-  return fmt::format("correction  {}: gain {}, overhead {}; {} drifts{}; {} reports, {} rejected\n",
-                     state, percent(correction.gain), percent(correction.overhead),
-                     correction.drifts,
-                     correction.reprofile_suggested ? " (measure the model profile again)" : "",
-                     now.summary.measurements, now.summary.reports_rejected);
+  return fmt::format(
+      "correction  {}: gain {}, overhead {}; {} drifts{}; {} measurements, {} rejected\n", state,
+      percent(correction.gain), percent(correction.overhead), correction.drifts,
+      correction.reprofile_suggested ? " (measure the model profile again)" : "",
+      now.summary.measurements, now.summary.measurements_rejected);
 }
 
 // The median factor, then the factors that differ from it, the most different first.

@@ -18,7 +18,7 @@ namespace isocost {
 /// versions. See docs/wire_format.md.
 inline constexpr std::uint16_t kProtocolVersion = 2;
 
-/// The place of a microbatch in training. Positions are ordered as microbatches are delivered.
+/// Which microbatch of a rank it is. Positions are ordered as microbatches are delivered.
 struct Position {
   std::uint32_t epoch = 0;
   std::uint32_t step = 0;        ///< Global batch within the epoch.
@@ -148,7 +148,7 @@ struct MicrobatchHeader {
   std::vector<SampleEntry> samples;  ///< An encoder's microbatch holds samples with media only.
   std::vector<TensorSpec> tensors;   ///< Tensors that the receiver consumes.
   /// [samples × tensors], sample by sample: the number of rows of each sample in each tensor. They
-  /// give the place of each fragment, and add up to the tensors' first dimensions.
+  /// give the offset of each fragment, and add up to the tensors' first dimensions.
   std::vector<std::uint32_t> rows;
   /// Ordered by sample and module. Empty unless the layout gives the encoder ranks of its own.
   std::vector<Route> routes;
@@ -180,9 +180,10 @@ struct Fragment {
 struct EpochEnd {
   std::uint32_t epoch = 0;
   std::uint32_t steps = 0;
-  std::uint64_t delivered = 0;  ///< Samples delivered to all ranks, without repeats.
-  std::uint64_t bad = 0;        ///< Samples that were left out because they are bad.
-  std::uint64_t dropped = 0;    ///< Samples of the last step that option `tail` left out.
+  /// Samples planned for all ranks, without repeats; from the job's first step on.
+  std::uint64_t planned = 0;
+  std::uint64_t bad = 0;      ///< Samples that were left out because they are bad.
+  std::uint64_t dropped = 0;  ///< Samples of the last step that option `tail` left out.
   bool last_epoch = false;
 };
 

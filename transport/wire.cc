@@ -486,7 +486,7 @@ FragmentHeader get_fragment(ByteReader& in) {
 Type put(ByteWriter& out, const EpochEnd& end) {
   out.put(end.epoch);
   out.put(end.steps);
-  out.put(end.delivered);
+  out.put(end.planned);
   out.put(end.bad);
   out.put(end.dropped);
   out.put(static_cast<std::uint8_t>(end.last_epoch));
@@ -497,7 +497,7 @@ EpochEnd get_epoch_end(ByteReader& in) {
   EpochEnd end;
   end.epoch = in.get<std::uint32_t>();
   end.steps = in.get<std::uint32_t>();
-  end.delivered = in.get<std::uint64_t>();
+  end.planned = in.get<std::uint64_t>();
   end.bad = in.get<std::uint64_t>();
   end.dropped = in.get<std::uint64_t>();
   end.last_epoch = in.get<std::uint8_t>() != 0;

@@ -96,7 +96,7 @@ def count_samples(run):
             if weight > 0:
                 weighted[line["epoch"], sample] += 1
     planned = run.summary["samples"]
-    lost = planned["delivered"] - len(seen)
+    lost = planned["planned"] - len(seen)
     if not run.limited:
         epochs = run.summary["epochs"]
         there = run.samples_in_dataset * epochs - planned["bad"] - planned["dropped"]

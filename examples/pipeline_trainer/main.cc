@@ -81,9 +81,9 @@ Status run_roles(const Options& options, const std::vector<std::string>& command
   stop_signal = processes.stop_signal();
   const auto summary = serving.stop(std::chrono::seconds(status ? 5 : 0));
   if (!summary) return Error(summary.error()).with_context("the node");
-  if (summary->reports_rejected > 0) {
+  if (summary->measurements_rejected > 0) {
     std::fprintf(stderr, "node: refused %lld of the stages' measurements\n",
-                 static_cast<long long>(summary->reports_rejected));
+                 static_cast<long long>(summary->measurements_rejected));
   }
   return status;
 }

@@ -82,7 +82,7 @@ Status MicrobatchStream::report(const TorchMicrobatch& microbatch,
 Result<std::uint64_t> MicrobatchStream::finish() {
   ISOCOST_ASSIGN(const std::optional<TorchMicrobatch> more, next());
   if (more) return Error(ErrorCode::kInternal, "the node has microbatches beyond the last step");
-  const std::uint64_t planned = loader_.client().epoch_end()->delivered;
+  const std::uint64_t planned = loader_.client().epoch_end()->planned;
   loader_.client().close();
   return planned;
 }

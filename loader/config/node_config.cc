@@ -12,7 +12,7 @@
 namespace isocost {
 namespace {
 
-std::string place(const toml::node& node, std::string_view file_name) {
+std::string line_of(const toml::node& node, std::string_view file_name) {
   return std::string(file_name) + ":" + std::to_string(node.source().begin.line);
 }
 
@@ -34,7 +34,7 @@ Status apply_table(NodeOptions& options, const toml::table& table, const std::st
       ISOCOST_TRY(apply_table(options, *inner, name + ".", file_name));
       continue;
     }
-    const std::string where = place(node, file_name) + ": " + name;
+    const std::string where = line_of(node, file_name) + ": " + name;
     const OptionSpec* spec = find_node_option(name);
     if (spec == nullptr) {
       return Error(ErrorCode::kInvalidArgument,

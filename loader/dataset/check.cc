@@ -13,7 +13,7 @@
 #include "base/memory_budget.h"
 #include "base/mutex.h"
 #include "decode/sample_shape.h"
-#include "loader/dataset/sample_limits.h"
+#include "loader/dataset/decoding_memory.h"
 
 namespace isocost {
 namespace {

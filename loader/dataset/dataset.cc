@@ -150,12 +150,12 @@ void Indexing::fail(Error error) {
   if (!error_) error_ = std::move(error);
 }
 
-// A sample's position with the hash of its key, in the order of shards and samples.
-struct KeyPlace {
+// The hash of a sample's key, and which sample of which shard has it.
+struct KeyOccurrence {
   std::uint64_t hash;
   std::uint32_t shard;
   std::uint32_t sample;
-  auto operator<=>(const KeyPlace&) const = default;
+  auto operator<=>(const KeyOccurrence&) const = default;
 };
 
 class IndexedDataset final : public Dataset {
@@ -167,7 +167,7 @@ class IndexedDataset final : public Dataset {
   std::uint64_t size() const override { return first_.back(); }
   SampleShape shape(SampleId id) const override;
   std::string_view key(SampleId id) const override;
-  std::string_view shard(SampleId id) const override { return at(id).shard->name; }
+  std::string_view shard(SampleId id) const override { return find(id).shard->name; }
   std::string_view part_name(SampleId id, std::size_t part) const override;
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const override;
   void read_ahead(SampleId id) const override;
@@ -177,16 +177,16 @@ class IndexedDataset final : public Dataset {
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
  private:
-  struct Place {
+  struct IndexedSample {
     const Shard* shard;
     const IndexView* view;
     std::uint64_t sample;
   };
-  Place at(SampleId id) const;
-  Result<std::shared_ptr<const ShardFile>> open(const Place& place) const;
-  std::vector<KeyPlace> sorted_keys() const;
-  std::optional<KeyPlace> first_with_key(const std::vector<KeyPlace>& places, std::size_t begin,
-                                         std::size_t i) const;
+  IndexedSample find(SampleId id) const;
+  Result<std::shared_ptr<const ShardFile>> open(const IndexedSample& sample) const;
+  std::vector<KeyOccurrence> sorted_keys() const;
+  std::optional<KeyOccurrence> first_with_key(const std::vector<KeyOccurrence>& occurrences,
+                                              std::size_t begin, std::size_t i) const;
   void collect_bad();
   void drop_repeated_keys();
   void keep_all_but(const std::vector<std::vector<std::uint32_t>>& dropped);
@@ -216,39 +216,41 @@ void IndexedDataset::collect_bad() {
 }
 
 // Sixteen bytes per sample, while the data set is being opened.
-std::vector<KeyPlace> IndexedDataset::sorted_keys() const {
-  std::vector<KeyPlace> places;
+std::vector<KeyOccurrence> IndexedDataset::sorted_keys() const {
+  std::vector<KeyOccurrence> occurrences;
   for (std::uint32_t s = 0; s < shards_.size(); ++s) {
     const IndexView& view = shards_[s].index->view();
     for (std::uint32_t i = 0; i < view.samples(); ++i) {
-      places.push_back({Fingerprint::of(view.key(i)), s, i});
+      occurrences.push_back({Fingerprint::of(view.key(i)), s, i});
     }
   }
-  std::sort(places.begin(), places.end());
-  return places;
+  std::sort(occurrences.begin(), occurrences.end());
+  return occurrences;
 }
 
-// Returns the first of places[begin .. i) with the key of places[i]; all have the same hash.
-std::optional<KeyPlace> IndexedDataset::first_with_key(const std::vector<KeyPlace>& places,
-                                                       std::size_t begin, std::size_t i) const {
-  const auto key_of = [&](const KeyPlace& place) {
-    return shards_[place.shard].index->view().key(place.sample);
+// Returns the first of occurrences[begin .. i) with the key of occurrences[i]; all have the same
+// hash.
+std::optional<KeyOccurrence> IndexedDataset::first_with_key(
+    const std::vector<KeyOccurrence>& occurrences, std::size_t begin, std::size_t i) const {
+  const auto key_of = [&](const KeyOccurrence& at) {
+    return shards_[at.shard].index->view().key(at.sample);
   };
   for (std::size_t k = begin; k < i; ++k) {
-    if (key_of(places[k]) == key_of(places[i])) return places[k];
+    if (key_of(occurrences[k]) == key_of(occurrences[i])) return occurrences[k];
   }
   return std::nullopt;
 }
 
 // Finds keys repeated across shards; indexing has found those within a shard.
 void IndexedDataset::drop_repeated_keys() {
-  const auto places = sorted_keys();
-  std::vector<std::pair<KeyPlace, KeyPlace>> repeats;  // the repeated key, its first sample
-  std::size_t begin = 0;                               // of the run with one hash
-  for (std::size_t i = 1; i < places.size(); ++i) {
-    if (places[begin].hash != places[i].hash) begin = i;
-    if (const auto first = first_with_key(places, begin, i))
-      repeats.emplace_back(places[i], *first);
+  const auto occurrences = sorted_keys();
+  // Each repetition with the first sample of the same key.
+  std::vector<std::pair<KeyOccurrence, KeyOccurrence>> repeats;
+  std::size_t begin = 0;  // of the run with one hash
+  for (std::size_t i = 1; i < occurrences.size(); ++i) {
+    if (occurrences[begin].hash != occurrences[i].hash) begin = i;
+    if (const auto first = first_with_key(occurrences, begin, i))
+      repeats.emplace_back(occurrences[i], *first);
   }
   std::sort(repeats.begin(), repeats.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.shard, a.first.sample) < std::pair(b.first.shard, b.first.sample);
@@ -291,7 +293,7 @@ void IndexedDataset::number_samples() {
   fingerprint_ = fingerprint.value();
 }
 
-IndexedDataset::Place IndexedDataset::at(SampleId id) const {
+IndexedDataset::IndexedSample IndexedDataset::find(SampleId id) const {
   const auto after = std::upper_bound(first_.begin(), first_.end(), id);
   const auto s = static_cast<std::size_t>(after - first_.begin()) - 1;
   const Shard& shard = shards_[s];
@@ -305,46 +307,46 @@ std::size_t IndexedDataset::indexes_not_kept() const {
 }
 
 SampleShape IndexedDataset::shape(SampleId id) const {
-  const Place place = at(id);
+  const IndexedSample found = find(id);
   SampleShape shape;
-  shape.weight = place.view->weight(place.sample);
-  const std::uint64_t end = place.view->first_part(place.sample + 1);
-  for (std::uint64_t i = place.view->first_part(place.sample); i < end; ++i) {
-    shape.parts.push_back(place.view->part_shape(i));
+  shape.weight = found.view->weight(found.sample);
+  const std::uint64_t end = found.view->first_part(found.sample + 1);
+  for (std::uint64_t i = found.view->first_part(found.sample); i < end; ++i) {
+    shape.parts.push_back(found.view->part_shape(i));
   }
   return shape;
 }
 
 std::string_view IndexedDataset::key(SampleId id) const {
-  const Place place = at(id);
-  return place.view->key(place.sample);
+  const IndexedSample found = find(id);
+  return found.view->key(found.sample);
 }
 
 std::string_view IndexedDataset::part_name(SampleId id, std::size_t part) const {
-  const Place place = at(id);
-  return place.view->part_name(place.view->first_part(place.sample) + part);
+  const IndexedSample found = find(id);
+  return found.view->part_name(found.view->first_part(found.sample) + part);
 }
 
-Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const Place& place) const {
-  return cache_.get(place.shard->path, place.view->identity().stamp);
+Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const IndexedSample& sample) const {
+  return cache_.get(sample.shard->path, sample.view->identity().stamp);
 }
 
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {
-  const Place place = at(id);
-  ISOCOST_ASSIGN(auto shard, open(place));
-  const std::uint64_t i = place.view->first_part(place.sample) + part;
-  return std::make_unique<MemberSource>(std::move(shard), place.view->part_offset(i),
-                                        place.view->part_shape(i).encoded_bytes);
+  const IndexedSample found = find(id);
+  ISOCOST_ASSIGN(auto shard, open(found));
+  const std::uint64_t i = found.view->first_part(found.sample) + part;
+  return std::make_unique<MemberSource>(std::move(shard), found.view->part_offset(i),
+                                        found.view->part_shape(i).encoded_bytes);
 }
 
 void IndexedDataset::read_ahead(SampleId id) const {
-  const Place place = at(id);
-  const auto shard = open(place);
+  const IndexedSample found = find(id);
+  const auto shard = open(found);
   if (!shard) return;  // open_part reports it
-  const std::uint64_t last = place.view->first_part(place.sample + 1) - 1;
-  const std::int64_t begin = place.view->part_offset(place.view->first_part(place.sample));
+  const std::uint64_t last = found.view->first_part(found.sample + 1) - 1;
+  const std::int64_t begin = found.view->part_offset(found.view->first_part(found.sample));
   const std::int64_t end =
-      place.view->part_offset(last) + place.view->part_shape(last).encoded_bytes;
+      found.view->part_offset(last) + found.view->part_shape(last).encoded_bytes;
   (*shard)->read_ahead(begin, end - begin);
 }
 

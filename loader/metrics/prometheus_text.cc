@@ -105,19 +105,29 @@ std::vector<Row> progress_rows() {
        [](N n, Series& s) {
          s.add(n.summary.plan_seconds_mean * static_cast<double>(n.summary.steps));
        }},
+      {{"isocost_steps_delivered_total",
+        kCounter,
+        {},
+        "Planned steps that every rank has acknowledged."},
+       [](N n, Series& s) { s.add(n.summary.steps_delivered); }},
   };
 }
 
 std::vector<Row> sample_rows() {
   return {
       {{"isocost_samples_planned_total", kCounter, {}, "Samples in the planned steps."},
-       [](N n, Series& s) { s.add(n.summary.delivered); }},
+       [](N n, Series& s) { s.add(n.summary.planned); }},
       {{"isocost_samples_delivered_total",
+        kCounter,
+        {},
+        "Samples in microbatches that ranks have acknowledged. Samples of weight 0 do not count."},
+       [](N n, Series& s) { s.add(n.summary.delivered); }},
+      {{"isocost_samples_sent_total",
         kCounter,
         {},
         "Samples sent to ranks. Samples sent again count again; samples of weight 0 do not count."},
        [](N n, Series& s) { s.add(n.training.samples_sent); }},
-      {{"isocost_microbatches_delivered_total",
+      {{"isocost_microbatches_sent_total",
         kCounter,
         {},
         "Microbatches sent to ranks. Microbatches sent again count again."},
@@ -133,7 +143,7 @@ std::vector<Row> sample_rows() {
         kCounter,
         {},
         "Samples repeated with weight 0 because a step has fewer samples than ranks."},
-       [](N n, Series& s) { s.add(n.summary.repeats); }},
+       [](N n, Series& s) { s.add(n.summary.repeated); }},
       {{"isocost_samples_dropped_total", kCounter, {}, "Samples dropped at the end of an epoch."},
        [](N n, Series& s) { s.add(n.summary.dropped); }},
       {{"isocost_samples_decoded_again_total",
@@ -270,7 +280,7 @@ std::vector<Row> prediction_rows() {
         kCounter,
         {},
         "Reports that were rejected: out of range, late, repeated, or too many."},
-       [](N n, Series& s) { s.add(n.summary.reports_rejected); }},
+       [](N n, Series& s) { s.add(n.summary.measurements_rejected); }},
       {{"isocost_prediction_error_ratio",
         kGauge,
         {"module"},

@@ -20,18 +20,20 @@ std::string NodeSummary::to_json() const {
   }
   const nlohmann::ordered_json json = {{"epochs", epochs},
                                        {"steps", steps},
+                                       {"steps_delivered", steps_delivered},
                                        {"samples",
-                                        {{"delivered", delivered},
+                                        {{"planned", planned},
+                                         {"delivered", delivered},
                                          {"bad", bad},
                                          {"replaced", replaced},
-                                         {"repeats", repeats},
+                                         {"repeated", repeated},
                                          {"dropped", dropped},
                                          {"decoded_again", decoded_again}}},
                                        {"plan_seconds_mean", plan_seconds_mean},
                                        {"gap_mean", gap_mean},
                                        {"memory_peak_bytes", memory_peak_bytes},
                                        {"measurements", measurements},
-                                       {"reports_rejected", reports_rejected},
+                                       {"measurements_rejected", measurements_rejected},
                                        {"reprofiles", reprofiles},
                                        {"mape", mape_json}};
   return json.dump(2);

@@ -14,20 +14,24 @@ namespace isocost {
 
 /// Counters and means since the node was created, as the program prints them at its end.
 struct NodeSummary {
-  std::uint64_t epochs = 0;         ///< Planned to their end.
-  std::uint64_t steps = 0;          ///< Decoded and planned.
-  std::uint64_t delivered = 0;      ///< Samples planned for delivery, without repeats.
+  std::uint64_t epochs = 0;           ///< Planned to their end.
+  std::uint64_t steps = 0;            ///< Decoded and planned.
+  std::uint64_t steps_delivered = 0;  ///< Acknowledged by every rank.
+  std::uint64_t planned = 0;          ///< Samples in the planned steps, without repeats.
+  /// Samples in microbatches that ranks have acknowledged, without repeats. A sample that several
+  /// receivers of a layout take counts once, when one that predicts labels acknowledges it.
+  std::uint64_t delivered = 0;
   std::uint64_t bad = 0;            ///< Samples found bad by indexing or decoding.
   std::uint64_t replaced = 0;       ///< Bad samples that were replaced by another sample.
-  std::uint64_t repeats = 0;        ///< Samples repeated with weight 0.
+  std::uint64_t repeated = 0;       ///< Samples repeated with weight 0.
   std::uint64_t dropped = 0;        ///< Samples dropped at the end of an epoch.
   std::uint64_t decoded_again = 0;  ///< Samples decoded twice: memory was short, or a rank
                                     ///< reconnected.
   double plan_seconds_mean = 0;     ///< Seconds of planning per step.
   double gap_mean = 0;              ///< Makespan of a plan over its lower bound, less 1.
   std::int64_t memory_peak_bytes = 0;
-  std::int64_t measurements = 0;      ///< Reports that correction accepted.
-  std::int64_t reports_rejected = 0;  ///< Reports out of range, late, repeated, or too many.
+  std::int64_t measurements = 0;           ///< Reports that correction accepted.
+  std::int64_t measurements_rejected = 0;  ///< Reports out of range, late, repeated, or too many.
   std::uint32_t reprofiles = 0;  ///< Model profiles that a trainer measured and the node adopted.
   ModuleSeconds mape{};  ///< Mean absolute relative error of predictions; NaN where not measured.
 

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr const char* kKind = "node status";
 constexpr JsonFormat kFormat{.name = kKind, .max_bytes = std::size_t{64} << 20};
 constexpr std::size_t kMostRanks = 100'000;  // as PlanOptions allows
@@ -171,12 +171,14 @@ void visit_node(Visitor& at, Metrics& node) {
   if constexpr (Visitor::kReads) {
     node.summary.plan_seconds_mean = steps > 0 ? planning_s / steps : 0;
   }
-  at.count("samples_planned_total", node.summary.delivered);
-  at.count("samples_delivered_total", node.training.samples_sent);
-  at.count("microbatches_delivered_total", node.training.microbatches_sent);
+  at.count("steps_delivered_total", node.summary.steps_delivered);
+  at.count("samples_planned_total", node.summary.planned);
+  at.count("samples_delivered_total", node.summary.delivered);
+  at.count("samples_sent_total", node.training.samples_sent);
+  at.count("microbatches_sent_total", node.training.microbatches_sent);
   at.count("samples_bad_total", node.summary.bad);
   at.count("samples_replaced_total", node.summary.replaced);
-  at.count("samples_repeated_total", node.summary.repeats);
+  at.count("samples_repeated_total", node.summary.repeated);
   at.count("samples_dropped_total", node.summary.dropped);
   at.count("samples_decoded_again_total", node.summary.decoded_again);
   at.count("decoded_bytes_total", node.decoded_bytes);
@@ -193,7 +195,7 @@ void visit_node(Visitor& at, Metrics& node) {
   at.amount("plan_lower_bound_seconds", node.training.lower_bound_s);
   at.count("measured_steps_total", node.training.measured_steps);
   at.count("measurements_total", node.summary.measurements);
-  at.count("measurements_rejected_total", node.summary.reports_rejected);
+  at.count("measurements_rejected_total", node.summary.measurements_rejected);
   at.flag("correction_enabled", node.correct);
   at.flag("correction_on", node.correction.on);
   at.amount("correction_gain_ratio", node.correction.gain);

@@ -261,13 +261,16 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
 NodeSummary NodeImpl::summary() {
   NodeSummary summary;
   planning_.add_to(summary);
+  const DeliveryCounts delivered = job_.delivered();
+  summary.steps_delivered = delivered.steps;
+  summary.delivered = delivered.samples;
   summary.decoded_again = delivery_->decoded_again();
   summary.bad = parts_.bad->count();
   summary.replaced = decoder_->replaced();
   summary.memory_peak_bytes = budget_.peak();
   const OnlineModel::Progress progress = parts_.model->progress();
   summary.measurements = progress.measurements;
-  summary.reports_rejected = reports_->dropped() + progress.rejected;
+  summary.measurements_rejected = reports_->dropped() + progress.rejected;
   summary.reprofiles = progress.profiles;
   summary.mape = progress.mape;
   return summary;

@@ -1,5 +1,6 @@
 #include "loader/plan/step_plan.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace isocost {
@@ -16,6 +17,14 @@ const PlannedMicrobatch& StepPlan::microbatch_of(std::size_t receiver,
   const Receiver& place = layout_receivers[receiver];
   return place.module == LayoutModule::kLlm ? bin(place.replica, microbatch)
                                             : encoder[place.replica][microbatch];
+}
+
+std::uint64_t StepPlan::samples_counted(std::size_t receiver, std::uint32_t microbatch) const {
+  if (!predicts(receiver)) return 0;
+  const auto& samples = microbatch_of(receiver, microbatch).samples;
+  return static_cast<std::uint64_t>(
+      std::count_if(samples.begin(), samples.end(),
+                    [](const PlannedSample& sample) { return sample.weight > 0; }));
 }
 
 ModuleSeconds StepPlan::predicted_of(std::size_t receiver, std::uint32_t microbatch) const {

@@ -19,7 +19,10 @@ NodeMetrics node_at(double uptime, double scale, std::size_t ranks = 2) {
   NodeMetrics node;
   node.uptime_s = uptime;
   node.decoded_bytes = static_cast<std::int64_t>(1000 * scale);
-  node.training.samples_sent = static_cast<std::uint64_t>(64 * scale);
+  node.summary.steps = static_cast<std::uint64_t>(9 * scale);
+  node.summary.steps_delivered = static_cast<std::uint64_t>(4 * scale);
+  node.summary.planned = static_cast<std::uint64_t>(144 * scale);
+  node.summary.delivered = static_cast<std::uint64_t>(64 * scale);
   node.summary.mape = {0.05, 0.06, 0.07};
   node.training.ranks.resize(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
@@ -76,6 +79,7 @@ TEST(TopView, CountsBetweenTwoSnapshots) {
   const auto json = nlohmann::json::parse(top_json({kUrl, now, before}));
   EXPECT_EQ(json["window_s"], 4);
   EXPECT_EQ(json["samples_per_s"], 16);
+  EXPECT_EQ(json["steps_per_s"], 1);
   EXPECT_EQ(json["modules"]["vision"]["predicted_s"], 2);
   EXPECT_EQ(json["ranks"][0]["busy_s"], 3);
 }

@@ -30,7 +30,9 @@ TEST_F(ClosedLoop, DeliversEverySampleOnceAndCountsLabels) {
   const auto counts = run_result.counts(0);
   EXPECT_EQ(counts.size(), 70U);
   for (const auto& [id, times] : counts) EXPECT_EQ(times, 1) << id;
+  EXPECT_EQ(run_result.summary.planned, 70U);
   EXPECT_EQ(run_result.summary.delivered, 70U);
+  EXPECT_EQ(run_result.summary.steps_delivered, run_result.summary.steps);
 
   // The count that scales the loss is the number of labels that all ranks receive in the step.
   std::map<std::uint32_t, std::int64_t> labels;
@@ -141,7 +143,7 @@ TEST_F(ClosedLoop, FewerSamplesThanRanksAreFilledWithRepeatsOfNoWeight) {
   }
   EXPECT_EQ(entries, 4U);
   EXPECT_EQ(weight, 2.0F);
-  EXPECT_EQ(run_result.summary.repeats, 2U);
+  EXPECT_EQ(run_result.summary.repeated, 2U);
   for (const auto& [id, times] : run_result.counts(0)) EXPECT_EQ(times, 1) << id;
 }
 
@@ -212,7 +214,7 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
     EXPECT_TRUE(client.report(report));
   });
   EXPECT_GT(run_result.summary.measurements, 100);
-  EXPECT_EQ(run_result.summary.reports_rejected, 0);
+  EXPECT_EQ(run_result.summary.measurements_rejected, 0);
   EXPECT_LT(run_result.summary.mape.at(static_cast<std::size_t>(Module::kLlm)), 0.05);
 }
 
@@ -278,7 +280,7 @@ TEST_F(ClosedLoop, SecondsOfAMicrobatchCountOnce) {
   const NodeSummary summary = run(options(1), train).summary;
   EXPECT_GT(microbatches, 0);
   EXPECT_EQ(summary.measurements, 2 * microbatches);
-  EXPECT_EQ(summary.reports_rejected, 2 * microbatches);
+  EXPECT_EQ(summary.measurements_rejected, 2 * microbatches);
 }
 
 TEST_F(ClosedLoop, TheCorrectionIsKeptForTheNextRun) {

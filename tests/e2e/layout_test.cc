@@ -93,8 +93,10 @@ TEST_F(LayoutLoop, AStageReceivesWhatItConsumes) {
   EXPECT_THAT(at[3].tensors, ElementsAre("llm.cu_seqlens", "llm.lengths"));
   EXPECT_THAT(at[4].tensors,
               ElementsAre("llm.cu_seqlens", "llm.labels", "llm.lengths", "llm.loss_weights"));
-  EXPECT_EQ(summary.delivered, 48U);
-  EXPECT_EQ(summary.reports_rejected, 0);
+  EXPECT_EQ(summary.planned, 48U);
+  EXPECT_EQ(summary.delivered, 48U);  // by the stages that predict labels
+  EXPECT_EQ(summary.steps_delivered, summary.steps);
+  EXPECT_EQ(summary.measurements_rejected, 0);
   EXPECT_EQ(summary.decoded_again, 0U);
 
   // Together they receive what a rank that reads everything receives; only lengths are sent twice.

@@ -107,12 +107,14 @@ TEST_F(Metrics, SayWhatTheNodeSays) {
   EXPECT_THAT(drawn, AllOf(HasSubstr("predicted: " + last), HasSubstr("measured: " + last)));
   EXPECT_THAT(drawn, AllOf(HasSubstr(">rank 0<"), HasSubstr(">rank 1<")));
   const NodeMetrics now = fetch(url);
+  EXPECT_EQ(now.summary.planned, 70U);
   EXPECT_EQ(now.summary.delivered, 70U);
+  EXPECT_EQ(now.summary.steps_delivered, summary.steps);
   EXPECT_EQ(now.training.samples_sent, 70U);
   EXPECT_EQ(now.summary.steps, summary.steps);
   EXPECT_EQ(now.summary.epochs, 1U);
   EXPECT_EQ(now.summary.measurements, summary.measurements);
-  EXPECT_EQ(now.summary.reports_rejected, summary.reports_rejected);
+  EXPECT_EQ(now.summary.measurements_rejected, summary.measurements_rejected);
   EXPECT_EQ(now.summary.memory_peak_bytes, summary.memory_peak_bytes);
   EXPECT_EQ(now.queue.steps, 0U);
   EXPECT_EQ(now.queue.unacknowledged, 0U);
@@ -221,9 +223,10 @@ TEST_F(Metrics, CanBeFetchedWhileTraining) {
       std::uint64_t delivered = 0;
       while (!stop.stop_requested()) {
         const NodeMetrics now = fetch(node.metrics_url());
-        EXPECT_GE(now.training.samples_sent, delivered);
+        EXPECT_GE(now.summary.delivered, delivered);
+        EXPECT_LE(now.summary.delivered, now.summary.planned);
         EXPECT_LE(now.memory_bytes, now.memory_budget_bytes);
-        delivered = now.training.samples_sent;
+        delivered = now.summary.delivered;
       }
     });
   }

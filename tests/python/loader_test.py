@@ -185,13 +185,21 @@ class Memory(ShardTest):
         with isocost.DataLoader(self.shards, global_batch_size=4, microbatches=1, endless=True,
                                 memory="64MiB") as loader:
             iterator = iter(loader)
+            samples = 0
             for microbatch in itertools.islice(iterator, 1000):
                 loader.report(microbatch, 0.001)
+                samples += len(microbatch.sample_ids)
             before = resident()
             for microbatch in itertools.islice(iterator, 9000):
                 loader.report(microbatch, 0.001)
+                samples += len(microbatch.sample_ids)
             self.assertLess(resident() - before, 8 << 20)
-            self.assertEqual(loader.stats()["node"]["reports_rejected"], 0)
+            node = loader.stats()["node"]
+            self.assertEqual(node["measurements_rejected"], 0)
+            # A microbatch is acknowledged when the loop takes the next one.
+            self.assertLess(node["samples"]["delivered"], samples)
+            self.assertGreater(node["samples"]["delivered"], samples - 100)
+            self.assertGreaterEqual(node["samples"]["planned"], samples)
 
 
 class Model(torch.nn.Module):

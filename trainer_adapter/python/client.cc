@@ -142,7 +142,7 @@ std::optional<py::dict> epoch_end(PyClient& self) {
   py::dict result;
   result["epoch"] = end->epoch;
   result["steps"] = end->steps;
-  result["delivered"] = end->delivered;
+  result["planned"] = end->planned;
   result["bad"] = end->bad;
   result["dropped"] = end->dropped;
   result["last_epoch"] = end->last_epoch;

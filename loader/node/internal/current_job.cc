@@ -10,6 +10,10 @@ Error stopped() { return {ErrorCode::kCancelled, "the node was asked to stop"}; 
 
 JobTerms terms_of(const Job& job) { return {job.id(), job.ranks(), job.start()}; }
 
+DeliveryCounts sum(const DeliveryCounts& a, const DeliveryCounts& b) {
+  return {a.steps + b.steps, a.samples + b.samples};
+}
+
 }  // namespace
 
 tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& hello,
@@ -30,6 +34,7 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   }
   auto job = new_job(hello, job_ ? job_->id() + 1 : 1, options_.requirements);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
+  if (job_) of_past_jobs_ = sum(of_past_jobs_, job_->queue().delivered());
   job_ = std::make_unique<Job>(*std::move(job));
   changed_.notify_all();
   return terms_of(*job_);
@@ -157,6 +162,11 @@ CurrentJob::Depth CurrentJob::depth() const {
   const MutexLock lock(mutex_);
   if (!job_) return {};
   return {job_->ranks(), job_->present(), job_->queue().depth()};
+}
+
+DeliveryCounts CurrentJob::delivered() const {
+  const MutexLock lock(mutex_);
+  return job_ ? sum(of_past_jobs_, job_->queue().delivered()) : of_past_jobs_;
 }
 
 }  // namespace isocost

@@ -124,6 +124,8 @@ class CurrentJob {
     QueueDepth queue;
   };
   Depth depth() const ISOCOST_EXCLUDES(mutex_);
+  /// Returns what ranks of all jobs so far have acknowledged.
+  DeliveryCounts delivered() const ISOCOST_EXCLUDES(mutex_);
 
  private:
   bool serves(std::uint64_t job) const ISOCOST_REQUIRES(mutex_) {
@@ -140,6 +142,7 @@ class CurrentJob {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::unique_ptr<Job> job_ ISOCOST_GUARDED_BY(mutex_);  // null before the first
+  DeliveryCounts of_past_jobs_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
 };
 

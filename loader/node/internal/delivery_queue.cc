@@ -65,8 +65,25 @@ void DeliveryQueue::acknowledge(std::int32_t rank, const Position& position) {
   Rank& state = ranks_.at(static_cast<std::size_t>(rank));
   if (!state.sent || position > *state.sent) return;
   if (state.acknowledged && position <= *state.acknowledged) return;
-  state.acknowledged = position;
+  const std::optional<Position> before = std::exchange(state.acknowledged, position);
+  count_delivered(static_cast<std::size_t>(rank), before);
   drop_finished();
+}
+
+// Adds the microbatches after `before` that the receiver has now acknowledged. Their steps are
+// still held.
+void DeliveryQueue::count_delivered(std::size_t receiver, const std::optional<Position>& before) {
+  const Position& now = *ranks_[receiver].acknowledged;
+  for (const Entry& entry : entries_) {
+    if (entry.step == nullptr) continue;
+    const SealedStep& step = *entry.step;
+    for (std::uint32_t m = 0; m < step.plan.microbatches_of(receiver); ++m) {
+      const Position at{step.epoch, step.step, m};
+      if (before && at <= *before) continue;
+      if (at > now) return;
+      delivered_.samples += step.plan.samples_counted(receiver, m);
+    }
+  }
 }
 
 std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
@@ -113,6 +130,7 @@ void DeliveryQueue::drop_finished() {
     for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
       if (!done_with_front(receiver)) return;
     }
+    if (entries_.front().step != nullptr) delivered_.steps += 1;
     entries_.pop_front();
     first_ += 1;
     for (Rank& rank : ranks_) {

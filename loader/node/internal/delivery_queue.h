@@ -14,6 +14,12 @@
 
 namespace isocost {
 
+/// What ranks have acknowledged.
+struct DeliveryCounts {
+  std::uint64_t steps = 0;    ///< By every rank.
+  std::uint64_t samples = 0;  ///< See StepPlan::samples_counted.
+};
+
 /// Decides which microbatch goes to which rank next. Steps enter in order. Each rank receives its
 /// microbatches in order, as many as its credit allows. A step is held until every rank has
 /// acknowledged it, so that what was not acknowledged can be delivered again. Ranks are the
@@ -60,6 +66,8 @@ class DeliveryQueue {
   std::size_t ahead() const;
   /// Returns how much it holds.
   QueueDepth depth() const;
+  /// Returns what was acknowledged so far.
+  const DeliveryCounts& delivered() const { return delivered_; }
   /// Whether every rank was sent the end of the last epoch and has acknowledged every microbatch.
   bool finished() const;
   /// The step while it is held; null otherwise.
@@ -87,12 +95,14 @@ class DeliveryQueue {
   void seek_after(std::size_t number, const std::optional<Position>& position);
   bool done_with_front(std::size_t receiver) const;
   std::uint32_t acknowledged_of(std::size_t receiver, const SealedStep& step) const;
+  void count_delivered(std::size_t receiver, const std::optional<Position>& before);
   void drop_finished();
 
   std::vector<Rank> ranks_;
   std::deque<Entry> entries_;
   std::uint64_t first_ = 0;  // number of entries_.front(), counted from the start of the job
   bool complete_ = false;    // the end of the last epoch was pushed
+  DeliveryCounts delivered_;
 };
 
 }  // namespace isocost

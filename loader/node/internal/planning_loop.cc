@@ -49,13 +49,13 @@ Status PlanningLoop::plan_epoch(const JobTerms& job, std::uint32_t epoch,
                    input_.seal(epoch, static_cast<std::uint32_t>(step), stop));
     if (sealed == nullptr) continue;
     count(*sealed);
-    end.delivered += sealed->samples.size();
+    end.planned += sealed->samples.size();
     ISOCOST_TRY(job_.push(job.id, std::move(sealed)));
   }
   end.steps = static_cast<std::uint32_t>(steps);
   end.dropped = input_.dropped(epoch);
   end.bad = input_.bad();
-  if (end.delivered == 0 && first_step == 0 && steps > 0) return all_bad(epoch);
+  if (end.planned == 0 && first_step == 0 && steps > 0) return all_bad(epoch);
   if (end.dropped > 0) {
     log(log_, LogLevel::kInfo,
         "epoch " + std::to_string(epoch) + ": " + std::to_string(end.dropped) +
@@ -91,8 +91,8 @@ void PlanningLoop::count(const SealedStep& step) {
       step.plan.lower_bound_s > 0 ? step.plan.makespan_s / step.plan.lower_bound_s - 1 : 0;
   const MutexLock lock(mutex_);
   totals_.steps += 1;
-  totals_.delivered += step.samples.size();
-  totals_.repeats += placed - step.samples.size();
+  totals_.planned += step.samples.size();
+  totals_.repeated += placed - step.samples.size();
   // Running means over steps.
   const auto n = static_cast<double>(totals_.steps);
   totals_.plan_seconds_mean += (step.plan_seconds - totals_.plan_seconds_mean) / n;
@@ -103,8 +103,8 @@ void PlanningLoop::add_to(NodeSummary& summary) const {
   const MutexLock lock(mutex_);
   summary.epochs = totals_.epochs;
   summary.steps = totals_.steps;
-  summary.delivered = totals_.delivered;
-  summary.repeats = totals_.repeats;
+  summary.planned = totals_.planned;
+  summary.repeated = totals_.repeated;
   summary.dropped = totals_.dropped;
   summary.plan_seconds_mean = totals_.plan_seconds_mean;
   summary.gap_mean = totals_.gap_mean;

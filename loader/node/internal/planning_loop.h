@@ -69,8 +69,8 @@ class PlanningLoop {
   struct Totals {
     std::uint64_t epochs = 0;
     std::uint64_t steps = 0;
-    std::uint64_t delivered = 0;
-    std::uint64_t repeats = 0;
+    std::uint64_t planned = 0;
+    std::uint64_t repeated = 0;
     std::uint64_t dropped = 0;
     double plan_seconds_mean = 0;
     double gap_mean = 0;

@@ -9,7 +9,7 @@
 
 #include "base/byte_source.h"
 #include "base/random.h"
-#include "loader/dataset/sample_limits.h"
+#include "loader/dataset/decoding_memory.h"
 #include "transport/messages.h"
 
 namespace isocost {

@@ -29,12 +29,10 @@ void TrainingMeter::planned(const StepPlan& plan) {
 }
 
 void TrainingMeter::sent(const StepPlan& plan, std::size_t receiver, std::uint32_t microbatch) {
-  const PlannedMicrobatch& bin = plan.microbatch_of(receiver, microbatch);
-  const auto counted = std::count_if(bin.samples.begin(), bin.samples.end(),
-                                     [](const PlannedSample& sample) { return sample.weight > 0; });
+  const std::uint64_t samples = plan.samples_counted(receiver, microbatch);
   const MutexLock lock(mutex_);
   totals_.microbatches_sent += 1;
-  if (plan.predicts(receiver)) totals_.samples_sent += static_cast<std::uint64_t>(counted);
+  totals_.samples_sent += samples;
 }
 
 void TrainingMeter::reported(const StepId& id, std::int32_t rank_number, const Report& report,

@@ -21,7 +21,9 @@ NodeMetrics some_metrics() {
   node.uptime_s = 12.5;
   node.summary.steps = 4;
   node.summary.plan_seconds_mean = 0.25;
-  node.summary.delivered = 64;
+  node.summary.planned = 64;
+  node.summary.delivered = 48;
+  node.summary.steps_delivered = 3;
   node.summary.bad = 3;
   node.summary.memory_peak_bytes = 5'000'000'000;
   node.summary.measurements = 16;
@@ -63,6 +65,8 @@ TEST(Metrics, TheTextSaysWhatTheSnapshotSays) {
   EXPECT_EQ(values.at("isocost_step"), 7);
   EXPECT_EQ(values.at("isocost_planning_seconds_total"), 1);
   EXPECT_EQ(values.at("isocost_samples_planned_total"), 64);
+  EXPECT_EQ(values.at("isocost_samples_delivered_total"), 48);
+  EXPECT_EQ(values.at("isocost_steps_delivered_total"), 3);
   EXPECT_EQ(values.at("isocost_samples_bad_total"), 3);
   EXPECT_EQ(values.at("isocost_memory_peak_bytes"), 5'000'000'000);
   EXPECT_EQ(values.at(R"(isocost_predicted_seconds_total{module="llm",rank="0"})"), 3);

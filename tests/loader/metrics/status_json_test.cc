@@ -172,7 +172,7 @@ TEST(StatusJson, ControlCharactersDoNotPass) {
 }
 
 TEST(StatusJson, OtherProgramsAndVersionsAreRefused) {
-  EXPECT_THAT(refused([](json& d) { d["version"] = 2; }, ErrorCode::kUnsupported),
+  EXPECT_THAT(refused([](json& d) { d["version"] = 3; }, ErrorCode::kUnsupported),
               HasSubstr("use the isocost top of the node's own version"));
   EXPECT_THAT(refused([](json& d) { d.erase("version"); }), HasSubstr("'version' is missing"));
   EXPECT_THAT(refused([](json& d) { d["kind"] = "data profile"; }, ErrorCode::kUnsupported),

@@ -248,6 +248,21 @@ TEST_F(CurrentJobTest, HoldsAStepUntilAllRanksHaveAcknowledgedIt) {
   EXPECT_EQ(job_.find(0, {0, 0, 0}).step, nullptr);
 }
 
+TEST_F(CurrentJobTest, CountsWhatAllItsJobsDelivered) {
+  for (int jobs = 1; jobs <= 2; ++jobs) {
+    const std::uint64_t job = begin(1);
+    ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 2)));
+    join(0, 2);
+    while (next_rank(job)) {
+    }
+    job_.acknowledge(0, {0, 0, 0});
+    EXPECT_EQ(job_.delivered().samples, 2U * jobs - 1);
+    job_.acknowledge(0, {0, 0, 1});
+    EXPECT_EQ(job_.delivered().samples, 2U * jobs);
+    EXPECT_EQ(job_.delivered().steps, 1U * jobs);
+  }
+}
+
 TEST_F(CurrentJobTest, RanksThatTheJobDoesNotHaveAreIgnored) {
   job_.join({0, false, {}, 1});
   job_.grant(0, 1);

@@ -8,23 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "tests/loader/node/node_support.h"
+
 namespace isocost {
 namespace {
 
+// Of two ranks, with a sample in each microbatch.
 std::shared_ptr<SealedStep> step(std::uint32_t epoch, std::uint32_t number,
                                  std::uint32_t microbatches) {
-  auto sealed = std::make_shared<SealedStep>();
-  sealed->epoch = epoch;
-  sealed->step = number;
-  sealed->plan.microbatches = microbatches;
-  return sealed;
-}
-
-EpochEnd end_of(std::uint32_t epoch, bool last) {
-  EpochEnd end;
-  end.epoch = epoch;
-  end.last_epoch = last;
-  return end;
+  return make_step(epoch, number, 2, microbatches);
 }
 
 // "rank:epoch.step.microbatch" or "rank:end epoch".
@@ -48,7 +40,7 @@ DeliveryQueue small_queue() {
   DeliveryQueue queue(2);
   queue.push(step(0, 0, 2));
   queue.push(step(0, 1, 2));
-  queue.push(end_of(0, true));
+  queue.push(end_of_epoch(0, true));
   return queue;
 }
 
@@ -150,6 +142,35 @@ TEST(DeliveryQueue, FinishesWhenEverybodyAcknowledgedEverything) {
   EXPECT_TRUE(queue.finished());
 }
 
+TEST(DeliveryQueue, CountsWhatWasAcknowledged) {
+  DeliveryQueue queue = small_queue();
+  for (const std::int32_t rank : {0, 1}) {
+    queue.join(rank, {});
+    queue.grant(rank, 4);
+  }
+  drain(queue);
+  EXPECT_EQ(queue.delivered().samples, 0U);  // sent is not delivered
+  queue.acknowledge(0, {0, 1, 0});
+  EXPECT_EQ(queue.delivered().samples, 3U);
+  EXPECT_EQ(queue.delivered().steps, 0U);
+  queue.acknowledge(1, {0, 0, 1});
+  EXPECT_EQ(queue.delivered().samples, 5U);
+  EXPECT_EQ(queue.delivered().steps, 1U);
+  for (const Position& again : {Position{0, 0, 1}, Position{0, 0, 0}, Position{5, 5, 5}}) {
+    queue.acknowledge(1, again);
+  }
+  // What is sent again counts once.
+  queue.leave(1);
+  queue.join(1, {});
+  queue.grant(1, 4);
+  drain(queue);
+  EXPECT_EQ(queue.delivered().samples, 5U);
+  queue.acknowledge(1, {0, 1, 1});
+  queue.acknowledge(0, {0, 1, 1});
+  EXPECT_EQ(queue.delivered().samples, 8U);
+  EXPECT_EQ(queue.delivered().steps, 2U);
+}
+
 TEST(DeliveryQueue, OldAcknowledgementsChangeNothing) {
   DeliveryQueue queue = small_queue();
   queue.join(0, {});
@@ -176,14 +197,14 @@ TEST(DeliveryQueue, CountsStepsAheadOfTheSlowest) {
 TEST(DeliveryQueue, GoesOnWithTheNextEpoch) {
   DeliveryQueue queue(1);
   queue.push(step(0, 0, 1));
-  queue.push(end_of(0, false));
+  queue.push(end_of_epoch(0, false));
   queue.join(0, {});
   queue.grant(0, 2);
   EXPECT_EQ(drain(queue), (Texts{"0:0.0.0", "0:end 0"}));
   queue.acknowledge(0, {0, 0, 0});
   EXPECT_FALSE(queue.finished());
   queue.push(step(1, 0, 1));
-  queue.push(end_of(1, true));
+  queue.push(end_of_epoch(1, true));
   EXPECT_EQ(drain(queue), (Texts{"0:1.0.0", "0:end 1"}));
   queue.acknowledge(0, {1, 0, 0});
   EXPECT_TRUE(queue.finished());

@@ -111,8 +111,8 @@ TEST_F(PlanningLoopTest, PlansEveryStepOfEveryEpoch) {
   planning.add_to(summary);
   EXPECT_EQ(summary.epochs, 2U);
   EXPECT_EQ(summary.steps, 4U);
-  EXPECT_EQ(summary.delivered, 8U);
-  EXPECT_EQ(summary.repeats, 0U);
+  EXPECT_EQ(summary.planned, 8U);
+  EXPECT_EQ(summary.repeated, 0U);
 }
 
 TEST_F(PlanningLoopTest, GoesOnFromTheJobsStart) {
@@ -143,7 +143,7 @@ TEST_F(PlanningLoopTest, AnEpochsEndCountsItsSamples) {
   PlanningLoop planning = loop(1);
   planning.run(job, {});
   planned(job);
-  EXPECT_EQ(last_end_.delivered, 4U);
+  EXPECT_EQ(last_end_.planned, 4U);
   EXPECT_EQ(last_end_.dropped, 5U);
   EXPECT_EQ(last_end_.bad, 3U);
   EXPECT_THAT(log_.lines(), ElementsAre("epoch 0: 5 samples of the tail dropped (tail = drop)"));

@@ -99,7 +99,7 @@ TEST(TrainingMeter, StepsThatAreNeverWholeAreForgotten) {
   EXPECT_EQ(meter.totals().measured_steps, 1U);
 }
 
-TEST(TrainingMeter, RepeatsOfNoWeightAreNotDelivered) {
+TEST(TrainingMeter, RepeatsOfNoWeightAreNotCounted) {
   TrainingMeter meter;
   StepPlan plan = plan_of({{1}});
   plan.bins[0].samples = {{0, 1.0F}, {1, 0.5F}, {2, 0.0F}};

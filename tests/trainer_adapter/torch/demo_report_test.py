@@ -19,8 +19,8 @@ EVEN = [[2.0, 2.0], [0.75, 0.75], [1.0, 1.0], [2.0, 2.0]]
 SAMPLES = 4 * 2 * 2 * 2
 
 
-def make_run(seconds=UNEVEN, lines=None, delivered=SAMPLES, in_dataset=SAMPLES, **counts):
-    return report.Run(lines or demo_traces.trace(seconds), demo_traces.summary(delivered, **counts),
+def make_run(seconds=UNEVEN, lines=None, planned=SAMPLES, in_dataset=SAMPLES, **counts):
+    return report.Run(lines or demo_traces.trace(seconds), demo_traces.summary(planned, **counts),
                       in_dataset, limited=False)
 
 
@@ -79,7 +79,7 @@ class Counting(unittest.TestCase):
                          {"delivered": SAMPLES, "lost": 0, "duplicated": 0, "bad": 0})
 
     def test_a_sample_that_never_came_is_lost(self):
-        run = make_run(delivered=SAMPLES + 1, in_dataset=SAMPLES + 1)
+        run = make_run(planned=SAMPLES + 1, in_dataset=SAMPLES + 1)
         self.assertEqual(report.count_samples(run)["lost"], 1)
 
     def test_a_sample_that_the_node_forgot_is_lost(self):
@@ -106,7 +106,7 @@ class Counting(unittest.TestCase):
         self.assertEqual(report.problems(runs, report.compare(runs)), [])
         lines = demo_traces.trace(EVEN)
         lines[0]["samples"][0][0] = 999
-        runs["cost"] = make_run(lines=lines, delivered=SAMPLES + 1)
+        runs["cost"] = make_run(lines=lines, planned=SAMPLES + 1)
         words = report.problems(runs, report.compare(runs))
         self.assertTrue(any("lost" in w for w in words), words)
         self.assertTrue(any("different global batches" in w for w in words), words)

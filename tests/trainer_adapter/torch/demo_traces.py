@@ -27,6 +27,6 @@ def trace(step_seconds, microbatches=2, predicted=1.1):
     return lines
 
 
-def summary(delivered, bad=0, dropped=0):
+def summary(planned, bad=0, dropped=0):
     return {"epochs": 1, "steps": 0,
-            "samples": {"delivered": delivered, "bad": bad, "dropped": dropped}}
+            "samples": {"planned": planned, "bad": bad, "dropped": dropped}}

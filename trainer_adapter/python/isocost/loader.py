@@ -383,7 +383,7 @@ class DataLoader:
     def stats(self) -> Dict[str, Any]:
         """Returns counts since the loader was made: microbatches; waited_s, the seconds that the loop was blocked;
         reports; bytes_copied from the socket into tensors; bytes_in_use by tensors; where this process hosts the node,
-        its summary as node."""
+        its summary as node. Its samples are planned, and delivered when their rank has acknowledged them."""
         return {"microbatches": self._microbatches, "waited_s": self._waited_s, "reports": self._recorder.sent,
                 **self._connection.counts()}
 

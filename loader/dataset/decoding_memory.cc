@@ -1,4 +1,4 @@
-#include "loader/dataset/sample_limits.h"
+#include "loader/dataset/decoding_memory.h"
 
 #include <string>
 
