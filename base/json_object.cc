@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/counted.h"
 #include "base/read_file.h"
 
 namespace isocost {
@@ -171,7 +172,7 @@ Result<std::vector<std::int64_t>> JsonObject::wholes(std::string_view key, std::
   if (!has(key)) return wrong(key, "is missing");
   const json& value = as_json(object_).at(std::string(key));
   if (!value.is_array()) return wrong(key, "must be an array");
-  if (value.size() > most) return wrong(key, "has more than " + std::to_string(most) + " entries");
+  if (value.size() > most) return wrong(key, "has more than " + counted(most, "entry"));
   std::vector<std::int64_t> numbers;
   for (std::size_t i = 0; i < value.size(); ++i) {
     // Unsigned integers beyond int64 would become negative.
@@ -194,7 +195,7 @@ Result<std::vector<double>> JsonObject::amounts(std::string_view key, std::size_
   if (!has(key)) return wrong(key, "is missing");
   const json& value = as_json(object_).at(std::string(key));
   if (!value.is_array()) return wrong(key, "must be an array");
-  if (value.size() > most) return wrong(key, "has more than " + std::to_string(most) + " entries");
+  if (value.size() > most) return wrong(key, "has more than " + counted(most, "entry"));
   std::vector<double> numbers;
   numbers.reserve(value.size());
   for (const json& entry : value) {
@@ -213,7 +214,7 @@ Result<std::vector<std::string>> JsonObject::text_list(std::string_view key,
   if (!has(key)) return wrong(key, "is missing");
   const json& value = as_json(object_).at(std::string(key));
   if (!value.is_array()) return wrong(key, "must be an array");
-  if (value.size() > most) return wrong(key, "has more than " + std::to_string(most) + " entries");
+  if (value.size() > most) return wrong(key, "has more than " + counted(most, "entry"));
   std::vector<std::string> texts;
   texts.reserve(value.size());
   for (const json& entry : value) {
@@ -229,7 +230,7 @@ Result<std::vector<JsonObject>> JsonObject::objects(std::string_view key, std::s
   if (!has(key)) return wrong(key, "is missing");
   const json& value = as_json(object_).at(std::string(key));
   if (!value.is_array()) return wrong(key, "must be an array");
-  if (value.size() > most) return wrong(key, "has more than " + std::to_string(most) + " entries");
+  if (value.size() > most) return wrong(key, "has more than " + counted(most, "entry"));
   std::vector<JsonObject> objects;
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string at = std::string(key) + "." + std::to_string(i);

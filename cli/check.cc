@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/counted.h"
 #include "cli/bad_sample_list.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -40,11 +41,10 @@ Result<int> check(const CheckArguments& arguments) {
     std::printf("%s\n", json.dump(2).c_str());
   } else {
     print_bad_samples(report.bad);
-    std::printf("%llu shards, %llu good samples, %llu parts, %.1f MB read, %zu bad\n",
-                static_cast<unsigned long long>(report.shards),
-                static_cast<unsigned long long>(report.samples),
-                static_cast<unsigned long long>(report.parts),
-                static_cast<double>(report.bytes) / 1e6, report.bad.size());
+    std::printf("%s, %s, %s, %.1f MB read, %zu bad\n", counted(report.shards, "shard").c_str(),
+                counted(report.samples, "good sample").c_str(),
+                counted(report.parts, "part").c_str(), static_cast<double>(report.bytes) / 1e6,
+                report.bad.size());
   }
   return report.bad.empty() ? kDone : kFailed;
 }

@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/counted.h"
+
 namespace isocost::cli {
 namespace {
 
@@ -165,7 +167,7 @@ class Parser {
 
   Status take_row(const std::vector<std::string>& fields, std::size_t number) {
     if (fields.size() != width_) {
-      return corrupt(number, std::to_string(fields.size()) + " fields where line " +
+      return corrupt(number, counted(fields.size(), "field") + " where line " +
                                  std::to_string(first_line_) + " has " + std::to_string(width_));
     }
     if (table_.rows() == options_.max_rows) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/output_file.h"
 #include "base/statistics.h"
 #include "cli/commands.h"
@@ -100,10 +101,10 @@ void print_hours(const DataProfile& profile) {
 void print_skew(const DataProfile& profile) {
   const CostSkew& skew = profile.skew;
   const DataProfileOptions& options = profile.options;
-  std::printf("\n%lld global batches of %lld samples, %lld ranks x %lld microbatches\n",
-              static_cast<long long>(options.batches),
-              static_cast<long long>(options.global_batch_size),
-              static_cast<long long>(options.ranks), static_cast<long long>(options.microbatches));
+  std::printf("\n%s of %s, %s x %s\n", counted(options.batches, "global batch").c_str(),
+              counted(options.global_batch_size, "sample").c_str(),
+              counted(options.ranks, "rank").c_str(),
+              counted(options.microbatches, "microbatch").c_str());
   std::printf("%-14s %21s %18s %18s\n", "(± deviation)", "microbatch max/mean", "rank max/mean",
               "step s");
   for (const auto& [name, policy] :
@@ -119,11 +120,11 @@ void print_skew(const DataProfile& profile) {
 }
 
 void print_table(const DataProfile& profile) {
-  std::printf(
-      "%s: %llu samples, %llu bad; %zu profiled, %llu refused by the recipe; model profile %s\n",
-      profile.directory.c_str(), static_cast<unsigned long long>(profile.dataset_size),
-      static_cast<unsigned long long>(profile.bad), profile.samples.size(),
-      static_cast<unsigned long long>(profile.refused), profile.model_profile_source.c_str());
+  std::printf("%s: %s, %llu bad; %zu profiled, %llu refused by the recipe; model profile %s\n",
+              profile.directory.c_str(), counted(profile.dataset_size, "sample").c_str(),
+              static_cast<unsigned long long>(profile.bad), profile.samples.size(),
+              static_cast<unsigned long long>(profile.refused),
+              profile.model_profile_source.c_str());
   if (profile.refused > 0) std::printf("first refused: %s\n", profile.refused_example.c_str());
   print_modalities(profile);
   print_distributions(profile);

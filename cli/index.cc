@@ -6,6 +6,7 @@
 #include <string>
 #include <system_error>
 
+#include "base/counted.h"
 #include "cli/bad_sample_list.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -41,9 +42,8 @@ Result<int> index(const DatasetFlags& flags) {
     std::printf("%s\n", json.dump(2).c_str());
   } else {
     print_bad_samples(dataset->bad());
-    std::printf("%zu shards, %llu samples, %zu bad, %.2f s\n", dataset->shards(),
-                static_cast<unsigned long long>(dataset->size()), dataset->bad().size(),
-                seconds.count());
+    std::printf("%s, %s, %zu bad, %.2f s\n", counted(dataset->shards(), "shard").c_str(),
+                counted(dataset->size(), "sample").c_str(), dataset->bad().size(), seconds.count());
   }
   return dataset->indexes_not_kept() == 0 ? kDone : kFailed;
 }

@@ -1,4 +1,5 @@
 #include "loader/dataset/make_shards.h"
+#include "base/counted.h"
 
 #include <cstdio>
 #include <memory>
@@ -46,9 +47,8 @@ Result<int> make_shards_command(MakeShardsArguments arguments) {
     std::printf("%s\n", json.dump(2).c_str());
   } else {
     print_bad_samples(made.bad);
-    std::printf(
-        "%llu samples, %.1f MB in %llu shards\n", static_cast<unsigned long long>(made.samples),
-        static_cast<double>(made.bytes) / 1e6, static_cast<unsigned long long>(made.shards));
+    std::printf("%s, %.1f MB in %s\n", counted(made.samples, "sample").c_str(),
+                static_cast<double>(made.bytes) / 1e6, counted(made.shards, "shard").c_str());
   }
   return kDone;
 }

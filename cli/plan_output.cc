@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/counted.h"
 #include "cli/gib.h"
 #include "cli/plan_checkpoint.h"
 
@@ -44,10 +45,10 @@ nlohmann::ordered_json optional_json(const std::optional<LayoutScore>& score) {
 void print_plan_text(const PlanReport& report, const JobModel& job) {
   const LayoutSearchResult& found = report.found;
   std::printf(
-      "%zu layouts: %zu exceed the usable memory (%.1f GiB per GPU), %zu exceed the bound, %zu "
-      "simulated, %zu less promising ones skipped\n",
-      found.enumerated, found.over_memory, usable_gib(job), found.over_bound, found.simulated,
-      skipped(found));
+      "%s: %zu over the usable memory (%.1f GiB per GPU), %zu over the bound, %zu simulated, %zu "
+      "less promising skipped\n",
+      counted(found.enumerated, "layout").c_str(), found.over_memory, usable_gib(job),
+      found.over_bound, found.simulated, skipped(found));
   std::printf("%-10s %9s %8s %9s  %s\n", "", "step s", "idle", "free GiB",
               "layout (tensor x pipeline x data)");
   for (std::size_t i = 0; i < found.best.size(); ++i) {
@@ -55,7 +56,8 @@ void print_plan_text(const PlanReport& report, const JobModel& job) {
     if (i > 0) std::printf("%11s%s\n", "", why_slower(found.best[0], found.best[i]).c_str());
   }
   if (found.best.size() < report.wanted) {
-    std::printf("%11sno more than %zu layouts fit\n", "", found.best.size());
+    std::printf("%11sonly %s within the limits\n", "",
+                counted(found.best.size(), "layout").c_str());
   }
   if (found.alike) print_compared("alike", *found.alike, found.best[0], job);
   if (found.mean_shape) {

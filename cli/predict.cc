@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/exit_status.h"
@@ -203,11 +204,10 @@ void print_notes(std::string_view name, const ModuleExplanation& module) {
   }
   if (!module.beyond_memory) return;
   std::printf(
-      "%s is at or beyond the load where memory ran out while profiling: %lld sequences, %lld "
-      "units "
-      "in total\n",
-      text.c_str(), static_cast<long long>(module.out_of_memory.sequences),
-      static_cast<long long>(module.out_of_memory.units));
+      "%s is at or beyond the load where memory ran out while profiling: %s, %s in "
+      "total\n",
+      text.c_str(), counted(module.out_of_memory.sequences, "sequence").c_str(),
+      counted(module.out_of_memory.units, "unit").c_str());
 }
 
 void print_tables(const std::string& source,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/read_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -57,8 +58,8 @@ Result<int> serve(const ServeArguments& arguments) {
   ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, progress_bar(), sink));
   finish_progress();
   log(sink, LogLevel::kInfo,
-      std::to_string(node->dataset().size()) + " samples in " +
-          std::to_string(node->dataset().shards()) + " shards, " +
+      counted(node->dataset().size(), "sample") + " in " +
+          counted(node->dataset().shards(), "shard") + ", " +
           std::to_string(node->dataset().bad().size()) + " bad");
   if (const std::string url = node->metrics_url(); !url.empty()) {
     log(sink, LogLevel::kInfo,

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "loader/metrics/status_json.h"
 
 namespace isocost::cli {
@@ -138,9 +139,10 @@ std::string head_lines(const TopView& view, const Growth& growth) {
   const auto& oldest = now.queue.oldest;
   std::string out = fmt::format("isocost top  {}  up {:.0f} s, counted over {:.0f} s\n\n", view.url,
                                 now.uptime_s, growth.window_s);
-  out += fmt::format("job         epoch {}, step {}; {} of {} ranks connected\n",
+  out += fmt::format("job         epoch {}, step {}; {} of {} connected\n",
                      oldest ? std::to_string(oldest->epoch) : "-",
-                     oldest ? std::to_string(oldest->step) : "-", now.ranks_present, now.ranks);
+                     oldest ? std::to_string(oldest->step) : "-", now.ranks_present,
+                     counted(now.ranks, "rank"));
   out +=
       fmt::format("throughput  {}, {}, decoded {}/s\n", number(growth.samples_per_s, " samples/s"),
                   number(growth.steps_per_s, " steps/s"), bytes(growth.decoded_bytes_per_s));
@@ -148,10 +150,10 @@ std::string head_lines(const TopView& view, const Growth& growth) {
                      now.summary.bad, now.summary.decoded_again);
   out += fmt::format("memory      {} of {}, peak {}\n", bytes(now.memory_bytes),
                      bytes(now.memory_budget_bytes), bytes(now.summary.memory_peak_bytes));
-  out += fmt::format(
-      "queues      planned {} microbatches, decoded {} samples ({}), unacknowledged {} "
-      "microbatches\n",
-      now.queue.planned, now.waiting_samples, bytes(now.waiting_bytes), now.queue.unacknowledged);
+  out +=
+      fmt::format("queues      planned {}, decoded {} ({}), unacknowledged {}\n",
+                  counted(now.queue.planned, "microbatch"), counted(now.waiting_samples, "sample"),
+                  bytes(now.waiting_bytes), counted(now.queue.unacknowledged, "microbatch"));
   out += fmt::format("plan        imbalance {}, makespan {} (bound {})\n",
                      number(now.training.imbalance, "", 5), number(now.training.makespan_s, " s"),
                      number(now.training.lower_bound_s, " s"));
@@ -164,11 +166,11 @@ std::string correction_line(const NodeMetrics& now) {
   const CorrectionStatus& correction = now.correction;
   const char* state = correction.on ? "on" : "paused";
   if (!now.correct) state = "off (correct = off)";
-  return fmt::format(
-      "correction  {}: gain {}, overhead {}; {} drifts{}; {} measurements, {} rejected\n", state,
-      percent(correction.gain), percent(correction.overhead), correction.drifts,
-      correction.reprofile_suggested ? " (measure the model profile again)" : "",
-      now.summary.measurements, now.summary.measurements_rejected);
+  return fmt::format("correction  {}: gain {}, overhead {}; {}{}; {}, {} rejected\n", state,
+                     percent(correction.gain), percent(correction.overhead),
+                     counted(correction.drifts, "drift"),
+                     correction.reprofile_suggested ? " (measure the model profile again)" : "",
+                     counted(now.summary.measurements, "measurement"), now.summary.measurements_rejected);
 }
 
 // The median factor, then the factors that differ from it, the most different first.
@@ -246,7 +248,7 @@ std::string rank_lines(const NodeMetrics& now, const Growth& growth, std::size_t
     out += now.places.empty() ? "\n" : "  " + now.places[r] + "\n";
   }
   const std::size_t hidden = growth.ranks.size() - shown.size();
-  return hidden > 0 ? out + fmt::format("{} less busy ranks are not shown\n", hidden) : out;
+  return hidden > 0 ? out + counted(hidden, "less busy rank") + " not shown\n" : out;
 }
 
 }  // namespace

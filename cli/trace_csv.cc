@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/read_file.h"
 #include "cli/cost_csv.h"
 #include "costmodel/sample_cost.h"
@@ -43,8 +44,8 @@ Result<std::vector<std::uint64_t>> parse_weights(std::string_view text, std::siz
   }
   if (weights.size() != traces || sum == 0) {
     return Error(ErrorCode::kInvalidArgument,
-                 std::to_string(weights.size()) + " weights for " + std::to_string(traces) +
-                     " traces; give one per trace, at least one of them above zero");
+                 counted(weights.size(), "weight") + " for " + counted(traces, "trace") +
+                     "; give one per trace, at least one of them above zero");
   }
   return weights;
 }

@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/statistics.h"
 
 namespace isocost {
@@ -453,8 +454,8 @@ void ProfilingMethod::say(const Microbatch& microbatch, const std::string& what)
   std::string line = options_.module;
   if (stage_ == Stage::kCuts) {
     const ProfilingCut& cut = options_.cuts[cuts_.size() - 1];
-    if (cut.tensor > 1) line += ", " + std::to_string(cut.tensor) + " tensor ranks";
-    if (cut.layers) line += ", " + std::to_string(*cut.layers) + " layers";
+    if (cut.tensor > 1) line += ", " + counted(cut.tensor, "tensor rank");
+    if (cut.layers) line += ", " + counted(*cut.layers, "layer");
   }
   progress_.push_back(line + ": " + std::to_string(microbatch.sequences) + " x " +
                       std::to_string(microbatch.length) + ": " + what);

@@ -16,6 +16,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/counted.h"
 #include "base/mutex.h"
 #include "transport/internal/endpoint.h"
 #include "transport/internal/fragment_messages.h"
@@ -497,9 +498,9 @@ std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {
         rank + " is out of range: this node serves ranks 0 to " + std::to_string(ranks - 1)};
   }
   if (hello.world_size != 0 && hello.world_size != ranks) {
-    return Refusal{ErrorCode::kInvalidArgument,
-                   rank + " expects a world size of " + std::to_string(hello.world_size) +
-                       ", the node serves " + std::to_string(ranks) + " ranks"};
+    return Refusal{ErrorCode::kInvalidArgument, rank + " expects a world size of " +
+                                                    std::to_string(hello.world_size) +
+                                                    ", the node serves " + counted(ranks, "rank")};
   }
   return std::nullopt;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "balancer/layout/cluster.h"
+#include "base/counted.h"
 #include "base/fingerprint.h"
 #include "base/json_object.h"
 
@@ -93,9 +94,9 @@ Status check_layers(const std::vector<std::int64_t>& layers, std::size_t parts,
                     const std::string& module) {
   if (layers.empty()) return {};
   if (layers.size() != parts) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "layout: '" + module + ".layers' has " + std::to_string(layers.size()) +
-                     " entries; there are " + std::to_string(parts) + " stages x chunks");
+    return Error(ErrorCode::kInvalidArgument, "layout: '" + module + ".layers' has " +
+                                                  counted(layers.size(), "entry") + "; there are " +
+                                                  counted(parts, "stage") + " x chunks");
   }
   for (const std::int64_t of_one : layers) {
     if (of_one >= 0 && of_one <= std::int64_t{kLargestDegree}) continue;
@@ -128,13 +129,13 @@ Status Layout::validate() const {
   }
   if (encoder.data > llm.data * microbatches) {
     return invalid("encoder.data", encoder.data,
-                   "there are only " + std::to_string(llm.data * microbatches) +
-                       " microbatches (llm.data x microbatches)");
+                   "there are only " + counted(llm.data * microbatches, "microbatch") +
+                       " (llm.data x microbatches)");
   }
   if (encoder_ahead > (encoder_place == EncoderPlace::kOwnRanks ? microbatches : 0)) {
     return invalid("encoder_ahead", encoder_ahead,
                    encoder_place == EncoderPlace::kOwnRanks
-                       ? "an LLM replica has " + std::to_string(microbatches) + " microbatches"
+                       ? "an LLM replica has " + counted(microbatches, "microbatch")
                        : "only an encoder with its own ranks can run ahead");
   }
   if (chunks < 1 || (chunks > 1 && schedule != Schedule::kInterleaved1F1B)) {
@@ -161,10 +162,10 @@ std::vector<std::string> Layout::warnings() const {
   const std::size_t stages = llm.pipeline + (own ? encoder.pipeline : 0);
   if (microbatches >= stages) return {};
   const std::size_t idle = 100 * (stages - 1) / (microbatches + stages - 1);
-  return {std::to_string(microbatches) + " microbatches for " + std::to_string(stages) +
-          " stages: about " + std::to_string(idle) +
+  return {counted(microbatches, "microbatch") + " for " + counted(stages, "stage") + ": about " +
+          std::to_string(idle) +
           " % of each step is idle while the pipeline fills and drains; use at least " +
-          std::to_string(2 * stages) + " microbatches"};
+          counted(2 * stages, "microbatch")};
 }
 
 namespace {
@@ -245,9 +246,8 @@ std::uint64_t Layout::fingerprint() const { return Fingerprint::of(to_json()); }
 std::string Layout::to_string() const {
   const bool own = encoder_place == EncoderPlace::kOwnRanks;
   return (own ? "encoder " + degrees_text(encoder) + ", llm " : "both ") + degrees_text(llm) +
-         ", " + std::to_string(microbatches) + " microbatches, " +
-         std::string(schedule_name(schedule)) +
-         (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "") +
+         ", " + counted(microbatches, "microbatch") + ", " + std::string(schedule_name(schedule)) +
+         (chunks > 1 ? " of " + counted(chunks, "chunk") : "") +
          (encoder_ahead > 0 ? ", encoder " + std::to_string(encoder_ahead) + " ahead" : "") +
          (coupled ? ", coupled" : "");
 }

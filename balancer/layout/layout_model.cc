@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "costmodel/cuts.h"
 #include "costmodel/memory.h"
 
@@ -72,7 +73,7 @@ Result<std::vector<double>> shares_of(const std::vector<std::int64_t>& layers,
   if (sum != shape.layers) {
     return Error(ErrorCode::kInvalidArgument,
                  "layout: '" + std::string(module) + ".layers' add up to " + std::to_string(sum) +
-                     "; " + shape.name + " has " + std::to_string(shape.layers) + " layers");
+                     "; " + shape.name + " has " + counted(shape.layers, "layer"));
   }
   const double total = static_cast<double>(shape.layers) + head;
   std::vector<double> shares(layers.begin(), layers.end());
@@ -87,14 +88,13 @@ Status check_module(const Architecture& shape, const ModuleDegrees& degrees, std
     return Error(ErrorCode::kInvalidArgument, "layout: '" + std::string(module) + ".tensor' is " +
                                                   std::to_string(degrees.tensor) +
                                                   "; it must divide " + shape.name + "'s " +
-                                                  std::to_string(shape.heads) + " heads");
+                                                  counted(shape.heads, "head"));
   }
   if (degrees.pipeline * chunks > static_cast<std::size_t>(shape.layers)) {
     return Error(ErrorCode::kInvalidArgument, "layout: '" + std::string(module) + ".pipeline' is " +
                                                   std::to_string(degrees.pipeline) + " (x " +
-                                                  std::to_string(chunks) + " chunks); " +
-                                                  shape.name + " has " +
-                                                  std::to_string(shape.layers) + " layers");
+                                                  counted(chunks, "chunk") + "); " + shape.name +
+                                                  " has " + counted(shape.layers, "layer"));
   }
   return {};
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "balancer/layout/internal/layout_space.h"
+#include "base/counted.h"
 
 namespace isocost {
 namespace {
@@ -86,11 +87,10 @@ class Search {
 
   Error nothing_fits(const LayoutSpace& space) const {
     if (space.over_memory == 0) {
-      return {
-          ErrorCode::kInvalidArgument,
-          "no layout of " + std::to_string(options_.gpus) +
-              " GPUs has degrees that the model allows and at least one sample per replica of " +
-              std::to_string(batches_.front().size()) + " samples per step"};
+      return {ErrorCode::kInvalidArgument,
+              "no layout of " + counted(options_.gpus, "GPU") +
+                  " has degrees that the model allows and at least one sample per replica of " +
+                  counted(batches_.front().size(), "sample") + " per step"};
     }
     std::array<char, 160> text{};
     std::snprintf(text.data(), text.size(),

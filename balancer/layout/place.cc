@@ -4,6 +4,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/counted.h"
+
 namespace isocost {
 namespace {
 
@@ -76,7 +78,7 @@ Result<Place> place_of(const Layout& layout, std::size_t rank) {
   if (rank >= layout.ranks()) {
     return Error(ErrorCode::kInvalidArgument,
                  "rank " + std::to_string(rank) + " has no place in a layout of " +
-                     std::to_string(layout.ranks()) + " ranks (" + layout.to_string() + ")");
+                     counted(layout.ranks(), "rank") + " (" + layout.to_string() + ")");
   }
   Place place;
   place.module = rank < encoder_ranks(layout) ? LayoutModule::kEncoder : LayoutModule::kLlm;

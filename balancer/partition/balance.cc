@@ -12,6 +12,7 @@
 #include "balancer/partition/internal/partition.h"
 #include "balancer/partition/internal/rank_plan.h"
 #include "balancer/partition/validate.h"
+#include "base/counted.h"
 
 namespace isocost {
 namespace {
@@ -217,9 +218,8 @@ Result<BalanceResult> evaluate(const BalanceProblem& problem,
   for (std::size_t i = 0; each_once && i < items.size(); ++i) each_once = items[i] == i;
   if (!each_once || bins.size() != problem.ranks * problem.microbatches) {
     return Error(ErrorCode::kInvalidArgument,
-                 "evaluate: the bins must hold each of " + std::to_string(problem.items()) +
-                     " items once, in " + std::to_string(problem.ranks * problem.microbatches) +
-                     " bins");
+                 "evaluate: the bins must hold each of " + counted(problem.items(), "item") +
+                     " once, in " + counted(problem.ranks * problem.microbatches, "bin"));
   }
   BalanceProblem uncapped = problem;
   uncapped.microbatch_bytes = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "balancer/partition/validate.h"
+#include "base/counted.h"
 
 namespace isocost {
 namespace {
@@ -25,15 +26,15 @@ Status validate_sizes(const BalanceProblem& window, const std::vector<std::size_
   std::size_t items = 0;
   for (std::size_t b = 0; b < sizes.size(); ++b) {
     if (sizes[b] < bins) {
-      return Error(ErrorCode::kInvalidArgument,
-                   "compose: batch " + std::to_string(b) + " of " + std::to_string(sizes[b]) +
-                       " items cannot fill " + std::to_string(bins) + " microbatches");
+      return Error(ErrorCode::kInvalidArgument, "compose: batch " + std::to_string(b) + " of " +
+                                                    counted(sizes[b], "item") + " cannot fill " +
+                                                    counted(bins, "microbatch"));
     }
     items += sizes[b];
   }
   if (items == window.items()) return {};
   return Error(ErrorCode::kInvalidArgument, "compose: the sizes add up to " +
-                                                std::to_string(items) + " items, the window has " +
+                                                counted(items, "item") + ", the window has " +
                                                 std::to_string(window.items()));
 }
 

@@ -6,6 +6,7 @@
 
 #include "balancer/partition/internal/partition.h"
 #include "base/checked.h"
+#include "base/counted.h"
 
 namespace isocost {
 namespace {
@@ -21,8 +22,8 @@ Status validate_counts(const BalanceProblem& problem) {
     return invalid("dimensions is " + std::to_string(problem.dimensions) + ", allowed are 1 to 8");
   }
   if (problem.costs.size() % problem.dimensions != 0) {
-    return invalid("costs holds " + std::to_string(problem.costs.size()) +
-                   " numbers, which is no multiple of the dimensions");
+    return invalid("costs holds " + counted(problem.costs.size(), "number") +
+                   ", which is no multiple of the dimensions");
   }
   if (problem.items() > kMaxItems || problem.ranks > kMaxItems ||
       problem.microbatches > kMaxItems) {
@@ -33,8 +34,8 @@ Status validate_counts(const BalanceProblem& problem) {
   }
   const std::size_t bins = problem.ranks * problem.microbatches;
   if (problem.items() < bins) {
-    return invalid(std::to_string(problem.items()) + " items cannot fill " + std::to_string(bins) +
-                   " microbatches with one each");
+    return invalid(counted(problem.items(), "item") + " cannot fill " +
+                   counted(bins, "microbatch") + " with one each");
   }
   return {};
 }
@@ -57,8 +58,8 @@ Status validate_costs(const BalanceProblem& problem) {
 Status validate_slowdowns(const BalanceProblem& problem) {
   if (problem.rank_slowdowns.empty()) return {};
   if (problem.rank_slowdowns.size() != problem.ranks) {
-    return invalid("rank_slowdowns holds " + std::to_string(problem.rank_slowdowns.size()) +
-                   " numbers for " + std::to_string(problem.ranks) + " ranks");
+    return invalid("rank_slowdowns holds " + counted(problem.rank_slowdowns.size(), "number") +
+                   " for " + counted(problem.ranks, "rank"));
   }
   for (std::size_t rank = 0; rank < problem.ranks; ++rank) {
     const double slowdown = problem.rank_slowdowns[rank];
@@ -75,8 +76,8 @@ Status validate_bytes(const BalanceProblem& problem) {
   if (problem.microbatch_bytes < 0) return invalid("microbatch_bytes is negative");
   if (problem.bytes.empty()) return {};
   if (problem.bytes.size() != problem.items()) {
-    return invalid("bytes holds " + std::to_string(problem.bytes.size()) + " numbers for " +
-                   std::to_string(problem.items()) + " items");
+    return invalid("bytes holds " + counted(problem.bytes.size(), "number") + " for " +
+                   counted(problem.items(), "item"));
   }
   std::int64_t sum = 0;
   for (std::size_t i = 0; i < problem.bytes.size(); ++i) {
@@ -117,7 +118,7 @@ Error no_packing(const BalanceProblem& problem) {
   for (const std::int64_t bytes : problem.bytes) sum += bytes;
   return {ErrorCode::kResourceExhausted,
           "balance: no packing found of " + std::to_string(sum) + " bytes into " +
-              std::to_string(problem.ranks * problem.microbatches) + " microbatches of at most " +
+              counted(problem.ranks * problem.microbatches, "microbatch") + " of at most " +
               std::to_string(problem.microbatch_bytes) + " bytes (the largest, item " +
               std::to_string(largest - problem.bytes.begin()) + ", has " +
               std::to_string(*largest) + "): raise the cap or use more microbatches"};

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <string>
 
+#include "base/counted.h"
+
 namespace isocost {
 namespace {
 
@@ -15,8 +17,8 @@ constexpr double kBoundRounding = 1e-12;  // plans add in a different order
 Status check_shares(const std::vector<double>& shares, std::size_t chunks, const char* what) {
   if (shares.size() != chunks) {
     return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::string(what) + " has " +
-                                                  std::to_string(chunks) + " chunks and " +
-                                                  std::to_string(shares.size()) + " shares");
+                                                  counted(chunks, "chunk") + " and " +
+                                                  counted(shares.size(), "share"));
   }
   double sum = 0;
   for (const double share : shares) {
@@ -52,9 +54,9 @@ std::int64_t whole(double bytes) { return static_cast<std::int64_t>(bytes); }
 Status check_slowdowns(const ModuleStages& module, const char* name) {
   if (!module.slowdowns.empty() && module.slowdowns.size() != module.replicas * module.stages) {
     return Error(ErrorCode::kInvalidArgument,
-                 "pipeline: " + std::to_string(module.slowdowns.size()) + " slowdowns for " +
-                     std::to_string(module.replicas) + " replicas of " +
-                     std::to_string(module.stages) + " stages of " + name);
+                 "pipeline: " + counted(module.slowdowns.size(), "slowdown") + " for " +
+                     counted(module.replicas, "replica") + " of " +
+                     counted(module.stages, "stage") + " of " + name);
   }
   for (const double slowdown : module.slowdowns) {
     if (slowdown >= kFastest && slowdown <= kSlowest) continue;
@@ -108,9 +110,9 @@ Status PipelineModel::validate() const {
                : check_shares(encoder_on_llm, llm.stages * llm.chunks, "the encoder's work");
   }
   if (encoder.replicas == 0 || encoder.replicas > slots()) {
-    return Error(ErrorCode::kInvalidArgument, "pipeline: " + std::to_string(encoder.replicas) +
-                                                  " encoder replicas for " +
-                                                  std::to_string(slots()) + " microbatches");
+    return Error(ErrorCode::kInvalidArgument,
+                 "pipeline: " + counted(encoder.replicas, "encoder replica") + " for " +
+                     counted(slots(), "microbatch"));
   }
   ISOCOST_TRY(check_slowdowns(encoder, "the encoder"));
   return check_shares(encoder.shares, encoder.stages, "the encoder");

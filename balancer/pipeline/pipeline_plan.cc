@@ -12,6 +12,7 @@
 #include "balancer/partition/validate.h"
 #include "balancer/pipeline/internal/initial_divisions.h"
 #include "balancer/pipeline/internal/pipeline_search.h"
+#include "base/counted.h"
 #include "base/random.h"
 
 namespace isocost {
@@ -28,9 +29,9 @@ constexpr std::array<double, 6> kTapers = {1.0, 0.8, 0.6, 0.4, 0.2, 0.05};
 Status check_bins(const PipelineModel& model, std::span<const SampleCost> samples,
                   const MicrobatchBins& bins) {
   if (bins.size() != model.slots()) {
-    return Error(ErrorCode::kInvalidArgument, "pipeline plan: " + std::to_string(bins.size()) +
-                                                  " microbatches for " +
-                                                  std::to_string(model.slots()) + " slots");
+    return Error(ErrorCode::kInvalidArgument,
+                 "pipeline plan: " + counted(bins.size(), "microbatch") + " for " +
+                     std::to_string(model.slots()) + " slots");
   }
   for (const auto& bin : bins) {
     for (const std::uint32_t sample : bin) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "balancer/partition/balance.h"
+#include "base/counted.h"
 #include "base/read_file.h"
 #include "cli/cost_csv.h"
 #include "cli/exit_status.h"
@@ -52,8 +53,8 @@ Result<std::optional<std::size_t>> find_bytes(const CostCsv& table,
   if (is_number && number >= 1 && number <= table.columns) return std::optional(number - 1);
   if (!wanted.empty()) {
     return Error(ErrorCode::kInvalidArgument, "--bytes-column: there is no column '" + wanted +
-                                                  "' among " + std::to_string(table.columns) +
-                                                  " columns; give its name or number (the " +
+                                                  "' among " + counted(table.columns, "column") +
+                                                  "; give its name or number (the " +
                                                   "first is 1)");
   }
   if (!arguments.capacity.empty()) {
@@ -100,9 +101,9 @@ Status check_slowdowns(const BalanceProblem& problem) {
   const std::vector<double>& slowdowns = problem.rank_slowdowns;
   if (slowdowns.empty()) return {};
   if (slowdowns.size() != problem.ranks) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "--slowdowns has " + std::to_string(slowdowns.size()) + " numbers, --bins is " +
-                     std::to_string(problem.ranks));
+    return Error(ErrorCode::kInvalidArgument, "--slowdowns has " +
+                                                  counted(slowdowns.size(), "number") +
+                                                  ", --bins is " + std::to_string(problem.ranks));
   }
   const auto wrong = std::find_if(slowdowns.begin(), slowdowns.end(), [](double slowdown) {
     return !(slowdown >= 0.01 && slowdown <= 100);
@@ -117,12 +118,12 @@ Status check_slowdowns(const BalanceProblem& problem) {
 Status check(const BalanceProblem& problem) {
   if (problem.dimensions > 8) {
     return Error(ErrorCode::kInvalidArgument,
-                 std::to_string(problem.dimensions) + " columns of costs; 1 to 8 are allowed");
+                 counted(problem.dimensions, "column") + " of costs; 1 to 8 are allowed");
   }
   if (problem.items() < problem.ranks) {
-    return Error(ErrorCode::kInvalidArgument,
-                 std::to_string(problem.items()) + " items cannot fill " +
-                     std::to_string(problem.ranks) + " bins (--bins) with one item each");
+    return Error(ErrorCode::kInvalidArgument, counted(problem.items(), "item") + " cannot fill " +
+                                                  counted(problem.ranks, "bin") +
+                                                  " (--bins) with one item each");
   }
   for (std::size_t i = 0; problem.microbatch_bytes > 0 && i < problem.bytes.size(); ++i) {
     if (problem.bytes[i] > problem.microbatch_bytes) {
@@ -203,7 +204,7 @@ void print_table(const BalanceProblem& problem, const BalanceResult& result, dou
 Error error_of_bins(const Error& error, const BalanceProblem& problem) {
   if (error.code() != ErrorCode::kResourceExhausted) return error;
   return {error.code(), "no packing found of the items' bytes into " +
-                            std::to_string(problem.ranks) + " bins of at most " +
+                            counted(problem.ranks, "bin") + " of at most " +
                             std::to_string(problem.microbatch_bytes) +
                             " bytes: raise --capacity or --bins"};
 }

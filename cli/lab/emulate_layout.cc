@@ -4,6 +4,7 @@
 #include <string>
 
 #include "balancer/layout/place.h"
+#include "base/counted.h"
 #include "cli/exit_status.h"
 
 namespace isocost::cli {
@@ -13,8 +14,8 @@ Status check_layout(const EmulateArguments& arguments, const Layout& layout) {
   constexpr std::size_t kMostThreads = 4096;
   if (receivers(layout) > kMostThreads) {
     return Error(ErrorCode::kInvalidArgument,
-                 std::to_string(receivers(layout)) +
-                     " stages over all replicas: each needs a thread, and 4096 are the limit");
+                 counted(receivers(layout), "stage") +
+                     " over all replicas: each needs a thread, and 4096 are the limit");
   }
   if (layout.schedule == Schedule::kInterleaved1F1B) {
     return Error(ErrorCode::kInvalidArgument,
@@ -24,8 +25,8 @@ Status check_layout(const EmulateArguments& arguments, const Layout& layout) {
   if (arguments.global_batch_size < microbatches) {
     return Error(ErrorCode::kInvalidArgument,
                  "--global-batch-size is " + std::to_string(arguments.global_batch_size) +
-                     "; there are " + std::to_string(microbatches) +
-                     " microbatches (replicas x microbatches) to fill");
+                     "; there are " + counted(microbatches, "microbatch") +
+                     " (replicas x microbatches) to fill");
   }
   return {};
 }

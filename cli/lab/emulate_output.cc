@@ -8,6 +8,7 @@
 
 #include "balancer/layout/place.h"
 #include "balancer/pipeline/simulator.h"
+#include "base/counted.h"
 
 namespace isocost::cli {
 namespace {
@@ -35,9 +36,9 @@ void print_cost_model(const NodeMetrics& node) {
                 std::string(module_name(static_cast<Module>(m))).c_str());
   }
   const CorrectionStatus& correction = node.correction;
-  std::printf("\ncorrection      %s: gain %.2f %%, overhead %.3f %%; %llu drifts\n",
+  std::printf("\ncorrection      %s: gain %.2f %%, overhead %.3f %%; %s\n",
               correction.on ? "on" : "paused", 100 * correction.gain, 100 * correction.overhead,
-              static_cast<unsigned long long>(correction.drifts));
+              counted(correction.drifts, "drift").c_str());
   const auto& slowdowns = correction.rank_slowdowns;
   if (slowdowns.empty()) return;
   const auto slowest = std::max_element(slowdowns.begin(), slowdowns.end());
@@ -72,19 +73,20 @@ void print_json(const EmulateArguments& arguments, const EmulatedJob& job,
 void print_text(const EmulateArguments& arguments, const EmulatedJob& job,
                 const EmulationReport& report, const NodeMetrics& node) {
   std::printf(
-      "emulated: %s; %zu stages as\n"
+      "emulated: %s; %s as\n"
       "threads that wait instead of computing; node, sockets and plans are real. A modelled "
       "second\n"
-      "took %.4f s. %zu steps after %zu to warm up.\n",
-      job.layout.to_string().c_str(), receivers(job.layout), job.time_scale, arguments.steps,
-      job.warm_up);
+      "took %.4f s. %s after %zu to warm up.\n",
+      job.layout.to_string().c_str(), counted(receivers(job.layout), "stage").c_str(),
+      job.time_scale, counted(arguments.steps, "step").c_str(), job.warm_up);
   std::printf("emulated step   %.4f s\nsimulated step  %.4f s (%+.2f %%; worst step %.2f %%)\n",
               report.emulated_s, report.simulated_s, 100 * report.relative_error(),
               100 * report.largest_step_error);
   std::printf("data wait       %.3f %% of the step\nplanning        %.1f ms per step\n",
               100 * report.data_wait_fraction, 1e3 * node.summary.plan_seconds_mean);
   if (job.layout.encoder_place == EncoderPlace::kOwnRanks) {
-    std::printf("decoupled       %zu of %zu steps\n", report.decoupled_steps, arguments.steps);
+    std::printf("decoupled       %zu of %s\n", report.decoupled_steps,
+                counted(arguments.steps, "step").c_str());
   }
   print_cost_model(node);
 }

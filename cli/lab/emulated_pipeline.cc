@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "balancer/layout/place.h"
+#include "base/counted.h"
 #include "cli/lab/barrier.h"
 #include "cli/lab/emulated_work.h"
 #include "cli/lab/fault.h"
@@ -271,8 +272,8 @@ class EmulatedPipeline {
     if (header.position.microbatch != slots.size() ||
         (!stage.encoder && header.microbatches != job_.model.microbatches)) {
       return Error(ErrorCode::kInvalidArgument,
-                   "the node delivers " + std::to_string(header.microbatches) +
-                       " microbatches a step, not " + std::to_string(job_.model.microbatches));
+                   "the node delivers " + counted(header.microbatches, "microbatch") +
+                       " a step, not " + std::to_string(job_.model.microbatches));
     }
     slots_of_step_[stage.number] = header.microbatches;
     waits_[stage.number] += std::chrono::duration<double>(next->waited).count();

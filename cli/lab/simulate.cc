@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "balancer/layout/layout_model.h"
+#include "base/counted.h"
 #include "base/output_file.h"
 #include "cli/exit_status.h"
 #include "cli/lab/commands.h"
@@ -27,9 +28,9 @@ Result<std::vector<double>> slowdowns_of(const std::string& text, const ModuleSt
   if (text.empty()) return slowdowns;
   const std::vector<std::string> parts = split_list(text);
   if (parts.size() != llm.replicas) {
-    return Error(ErrorCode::kInvalidArgument, "--slowdowns has " + std::to_string(parts.size()) +
-                                                  " numbers; the LLM has " +
-                                                  std::to_string(llm.replicas) + " replicas");
+    return Error(ErrorCode::kInvalidArgument, "--slowdowns has " + counted(parts.size(), "number") +
+                                                  "; the LLM has " +
+                                                  counted(llm.replicas, "replica"));
   }
   for (const std::string& part : parts) {
     double slowdown = 0;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "balancer/pipeline/pipeline_plan.h"
+#include "base/counted.h"
 #include "base/output_file.h"
 #include "cli/gib.h"
 #include "loader/report/pipeline_svg.h"
@@ -69,17 +70,17 @@ void print_notes(const JobModel& job, const std::vector<PolicyResult>& results) 
 
 void print_simulation_text(const SimulateArguments& arguments, const Layout& layout,
                            const JobModel& job, const SimulatedPolicies& results) {
-  std::printf("simulated: %s; %zu samples per step, %zu steps; model profile %s\n",
-              layout.to_string().c_str(), arguments.global_batch_size, arguments.steps,
-              job.profile.source.c_str());
+  std::printf("simulated: %s; %s per step, %s; model profile %s\n", layout.to_string().c_str(),
+              counted(arguments.global_batch_size, "sample").c_str(),
+              counted(arguments.steps, "step").c_str(), job.profile.source.c_str());
   std::printf("bound %.4f s per step (the busiest stage's work, evenly divided)\n",
               results.policies.front().bound_s);
   print_table(results.policies);
   if (arguments.decouple) {
     const DecoupledResult& decoupled = results.decoupled;
-    std::printf("decoupled: %.4f s per step, %.3fx coupled; %zu of %zu steps are decoupled\n",
+    std::printf("decoupled: %.4f s per step, %.3fx coupled; %zu of %s decoupled\n",
                 decoupled.step_s, decoupled.coupled_s / decoupled.step_s, decoupled.decoupled_steps,
-                arguments.steps);
+                counted(arguments.steps, "step").c_str());
   }
   print_notes(job, results.policies);
 }

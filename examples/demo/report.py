@@ -18,6 +18,11 @@ def policy_name(policy):
     return policy.replace("_", "-")
 
 
+def counted(count, noun):
+    """"1 sample" or "2 samples"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 class Run:
     """One policy's run: the traces of all ranks and the node's summary."""
 
@@ -141,7 +146,7 @@ def problems(runs, result):
     for policy, numbers in result["policies"].items():
         for what in ("lost", "duplicated"):
             if numbers["samples"][what]:
-                found.append(f"{policy_name(policy)}: {numbers['samples'][what]} samples {what}")
+                found.append(f"{policy_name(policy)}: {counted(numbers['samples'][what], 'sample')} {what}")
     for policy, run in runs.items():
         if run.batches() != runs[BASELINE].batches():
             found.append(f"{policy_name(policy)} and {policy_name(BASELINE)} trained on different global batches")

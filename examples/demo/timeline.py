@@ -118,7 +118,7 @@ class Panel:
             if width > 0:
                 self.picture.rect(module, x, y, width - 0.3, ROW,
                                   f"microbatch {line['microbatch']}, {module}: {seconds:.3f} s, "
-                                  f"{len(line['samples'])} samples")
+                                  + report.counted(len(line["samples"]), "sample"))
             x += width
         self.picture.rect("paper", x - 1.2, y, 1.2, ROW)
 

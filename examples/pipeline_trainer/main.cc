@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/scratch_directory.h"
 #include "examples/pipeline_trainer/options.h"
 #include "examples/pipeline_trainer/outcome.h"
@@ -53,8 +54,7 @@ Result<std::unique_ptr<Node>> open_node(const Options& options, const NodeOption
     return Error(ErrorCode::kInvalidArgument,
                  "--steps " + std::to_string(options.steps) + " from step " +
                      std::to_string(options.start_step + 1) + " on: " + options.data.string() +
-                     " has " + std::to_string(steps) + " steps of " + std::to_string(batch) +
-                     " samples");
+                     " has " + counted(steps, "step") + " of " + counted(batch, "sample"));
   }
   return node;
 }
@@ -153,7 +153,7 @@ Status check_options(const Options& options) {
 Status check_outcome(const Outcome& outcome) {
   constexpr double kMostError = 1e-9;
   if (outcome.lost + outcome.duplicated > 0) {
-    return Error(ErrorCode::kInternal, std::to_string(outcome.lost) + " samples lost, " +
+    return Error(ErrorCode::kInternal, counted(outcome.lost, "sample") + " lost, " +
                                            std::to_string(outcome.duplicated) + " duplicated");
   }
   const double error = outcome.gradient_relative_error.value_or(0);

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/counted.h"
+
 namespace isocost {
 namespace {
 
@@ -69,7 +71,7 @@ Status BadSampleList::add(const BadSample& bad) {
   }
   if (seen_.size() > limit_) {
     return Error(ErrorCode::kCorrupt,
-                 std::to_string(seen_.size()) + " bad samples, " + std::to_string(limit_) +
+                 counted(seen_.size(), "bad sample") + ", " + std::to_string(limit_) +
                      " are allowed (max_bad_samples); the last one: " + describe(bad));
   }
   return {};

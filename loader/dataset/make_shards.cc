@@ -13,6 +13,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/counted.h"
 #include "base/utf8.h"
 #include "decode/sample_shape.h"
 #include "loader/dataset/internal/file_source.h"
@@ -115,8 +116,8 @@ Status Maker::prepare() {
   if (standing.empty()) return {};
   if (!options_.force) {
     return Error(ErrorCode::kAlreadyExists,
-                 output_.string() + " already holds " + std::to_string(standing.size()) +
-                     " shards: name another directory, or set force to replace them");
+                 output_.string() + " already holds " + counted(standing.size(), "shard") +
+                     ": name another directory, or set force to replace them");
   }
   for (const fs::path& path : standing) {
     if (is_shard_of(path, options_.name)) remove(path);

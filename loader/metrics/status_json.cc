@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/json_object.h"
 
 namespace isocost {
@@ -145,8 +146,8 @@ class Reader {
   }
   bool check_rows(const std::string& name, std::size_t rows, std::size_t wanted) {
     if (status_ && rows != wanted) {
-      status_ = object_.wrong(
-          name, "must have " + std::to_string(wanted) + " entries, as rank_slowdown has");
+      status_ =
+          object_.wrong(name, "must have " + counted(wanted, "entry") + ", as rank_slowdown has");
     }
     return status_.has_value();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/counted.h"
 #include "base/range.h"
 
 namespace isocost {
@@ -34,8 +35,8 @@ Status PlanOptions::validate() const {
   if (global_batch_size < least) {
     return Error(ErrorCode::kInvalidArgument,
                  "global_batch_size = " + std::to_string(global_batch_size) + ": " +
-                     std::to_string(ranks) + " ranks × " + std::to_string(microbatches) +
-                     " microbatches need at least " + std::to_string(least));
+                     counted(ranks, "rank") + " × " + counted(microbatches, "microbatch") +
+                     " need at least " + std::to_string(least));
   }
   if (microbatch_memory > 0 && balance != BalancePolicy::kCost) {
     return Error(ErrorCode::kInvalidArgument,

@@ -7,24 +7,26 @@
 #include <utility>
 
 #include "balancer/layout/layout.h"
+#include "base/counted.h"
 #include "costmodel/sample_cost.h"
 
 namespace isocost {
 namespace {
 
-Status agree(const char* field, std::int64_t given, std::size_t wanted, const char* what,
+// `has` says how many the layout has, with the noun.
+Status agree(const char* field, std::int64_t given, std::size_t wanted, const std::string& has,
              const PlanOptions& options) {
   if (given == static_cast<std::int64_t>(wanted)) return {};
   return Error(ErrorCode::kInvalidArgument, std::string(field) + " = " + std::to_string(given) +
                                                 ": layout " + options.layout.string() + " has " +
-                                                std::to_string(wanted) + " " + what + ": leave " +
-                                                field + " out, or the layout");
+                                                has + ": leave " + field + " out, or the layout");
 }
 
 Status check(const PlanOptions& options, const Layout& layout) {
-  ISOCOST_TRY(agree("ranks", options.ranks, layout.llm.data, "LLM replicas", options));
-  return agree("microbatches", options.microbatches, layout.microbatches, "microbatches a replica",
-               options);
+  ISOCOST_TRY(agree("ranks", options.ranks, layout.llm.data,
+                    counted(layout.llm.data, "LLM replica"), options));
+  return agree("microbatches", options.microbatches, layout.microbatches,
+               counted(layout.microbatches, "microbatch") + " per replica", options);
 }
 
 bool has_stages(const Layout& layout) {

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/random.h"
 #include "base/range.h"
 #include "base/statistics.h"
@@ -262,8 +263,8 @@ Status DataProfileOptions::validate() const {
   if (global_batch_size < ranks * microbatches) {
     return Error(ErrorCode::kInvalidArgument,
                  "global_batch_size = " + std::to_string(global_batch_size) + ": " +
-                     std::to_string(ranks) + " ranks × " + std::to_string(microbatches) +
-                     " microbatches need at least " + std::to_string(ranks * microbatches));
+                     counted(ranks, "rank") + " × " + counted(microbatches, "microbatch") +
+                     " need at least " + std::to_string(ranks * microbatches));
   }
   return recipe.validate();
 }

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/statistics.h"
 #include "loader/report/internal/report_plots.h"
 #include "loader/report/internal/svg.h"
@@ -95,9 +96,9 @@ std::string hours_text(const DataProfile& profile) {
 std::string skew(const DataProfile& profile) {
   const DataProfileOptions& options = profile.options;
   return fmt::format(
-             "<h2>Skew and saving</h2><p>Means ± deviation over {} global batches of {} samples "
-             "for {} ranks × {} microbatches.</p><table>",
-             options.batches, options.global_batch_size, options.ranks, options.microbatches) +
+             "<h2>Skew and saving</h2><p>Means ± deviation over {} of {} for {} × {}.</p><table>",
+             counted(options.batches, "global batch"), counted(options.global_batch_size, "sample"),
+             counted(options.ranks, "rank"), counted(options.microbatches, "microbatch")) +
          row({"policy", "microbatch max/mean", "… vision", "… audio", "… LLM", "rank max/mean",
               "step (seconds)"},
              "th") +

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "loader/report/internal/svg.h"
 
 namespace isocost {
@@ -78,7 +79,7 @@ View view_of(const PipelinePicture& picture, std::size_t rows) {
   return view;
 }
 
-// "LLM replica 3 (of 0 to 7), encoder replica 1 (of 0 to 1); 10 more stages are not drawn"
+// "LLM replica 3 (of 0 to 7), encoder replica 1 (of 0 to 1); 10 more stages not drawn"
 std::string note_of(const View& view) {
   std::string note;
   for (const bool encoder : {false, true}) {
@@ -89,8 +90,8 @@ std::string note_of(const View& view) {
             std::to_string(replicas - 1) + ")";
   }
   if (view.left_out > 0) {
-    note += (note.empty() ? "" : "; ") + std::to_string(view.left_out) + " more " +
-            (view.each_replica ? "ranks" : "stages") + " are not drawn";
+    note += (note.empty() ? "" : "; ") +
+            counted(view.left_out, view.each_replica ? "more rank" : "more stage") + " not drawn";
   }
   return note;
 }

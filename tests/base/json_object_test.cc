@@ -52,8 +52,8 @@ TEST(JsonObject, ReadsArraysOfNumbersAndOfStrings) {
   const JsonObject object = good(R"({"n": [1, 0.5], "t": ["a", ""], "x": [1, -1], "y": [null]})");
   EXPECT_EQ(*object.amounts("n", 2), (std::vector<double>{1, 0.5}));
   EXPECT_EQ(*object.text_list("t", 2), (std::vector<std::string>{"a", ""}));
-  EXPECT_THAT(object.amounts("n", 1).error().message(), HasSubstr("more than 1 entries"));
-  EXPECT_THAT(object.text_list("t", 1).error().message(), HasSubstr("more than 1 entries"));
+  EXPECT_THAT(object.amounts("n", 1).error().message(), HasSubstr("more than 1 entry"));
+  EXPECT_THAT(object.text_list("t", 1).error().message(), HasSubstr("more than 1 entry"));
   EXPECT_THAT(object.amounts("x", 2).error().message(), HasSubstr("'x.1' must be a finite number"));
   EXPECT_THAT(object.amounts("y", 2).error().message(), HasSubstr("'y.0' must be a finite number"));
   EXPECT_THAT(object.text_list("n", 2).error().message(), HasSubstr("'n.0' must be a string"));
@@ -83,7 +83,7 @@ TEST(JsonObject, NamesThePathOfWhatIsWrong) {
   EXPECT_EQ(inner->whole("s", 4, 9).error().message(), "recipe: 'm.s' must be between 4 and 9");
   EXPECT_EQ(inner->only_keys({"n", "x"}).error().message(), "recipe: 'm.s' is not a known key");
   EXPECT_EQ(object.objects("list", 9).error().message(), "recipe: 'list.1' must be an object");
-  EXPECT_THAT(object.objects("list", 1).error().message(), HasSubstr("more than 1 entries"));
+  EXPECT_THAT(object.objects("list", 1).error().message(), HasSubstr("more than 1 entry"));
   EXPECT_THAT(object.whole("big", 0, 9).error().message(), HasSubstr("between 0 and 9"));
   EXPECT_FALSE(object.object("list"));
 }

@@ -54,17 +54,17 @@ class Balance(unittest.TestCase):
     def test_bad_input_is_named(self):
         for table, says in (
             ("1\nnan\n", "line 2: column 1: 'nan'"),
-            ("1,2\n3\n", "line 2: 1 fields"),
+            ("1,2\n3\n", "line 2: 1 field"),
             ("a\n-1\n", "line 2: column 1 ('a'): '-1'"),
             ("", "no rows"),
-            ("1\n", "1 items cannot fill 2"),
+            ("1\n", "1 item cannot fill 2"),
             ("1,2,3,4,5,6,7,8,9\n" * 2, "9 columns of costs"),
         ):
             done = balance(table, "--bins", "2")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(says, done.stderr)
         for options, says in (
-            (("--slowdowns", "1"), "--slowdowns has 1 numbers, --bins is 2"),
+            (("--slowdowns", "1"), "--slowdowns has 1 number, --bins is 2"),
             (("--slowdowns", "1,0.001"), "--slowdowns: bin 1"),
             (("--bytes-column", "zzz"), "--bytes-column: there is no column 'zzz'"),
             (("--capacity", "0"), "--capacity is 0"),

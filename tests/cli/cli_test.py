@@ -124,6 +124,15 @@ class MakeShards(WithShards):
         self.assertEqual((failed.returncode, failed.stdout), (2, ""))
         self.assertIn(f"{manifest}:1", failed.stderr)
 
+    def test_counts_have_their_noun_in_the_right_number(self):
+        manifest = self.directory / "one.jsonl"
+        manifest.write_text('{"key": "one", "parts": [{"name": "txt", "text": "alone"}]}\n')
+        one = self.directory / "one"
+        self.assertRegex(isocost("make-shards", manifest, one).stdout, r"^1 sample, \S+ MB in 1 shard\n$")
+        self.assertRegex(isocost("index", one).stdout, r"^1 shard, 1 sample, 0 bad, ")
+        self.assertRegex(isocost("check", one).stdout, r"^1 shard, 1 good sample, 1 part, ")
+        self.assertRegex(isocost("check", self.shards).stdout, r"^3 shards, 40 good samples, 40 parts, ")
+
 
 class Predict(WithShards):
     def test_a_sample_by_key_and_by_its_load_are_the_same(self):

@@ -41,7 +41,7 @@ TEST(CostCsv, ErrorsNameLineAndColumn) {
       {"", {}, ErrorCode::kCorrupt, "no rows"},
       {"# only\n\n", {}, ErrorCode::kCorrupt, "no rows"},
       {"a,b\n", {}, ErrorCode::kCorrupt, "a header but no rows"},
-      {"1,2\n\n3\n", {}, ErrorCode::kCorrupt, "line 3: 1 fields where line 1 has 2"},
+      {"1,2\n\n3\n", {}, ErrorCode::kCorrupt, "line 3: 1 field where line 1 has 2"},
       {"1,2\n3,4,5\n", {}, ErrorCode::kCorrupt, "line 2: 3 fields"},
       {"1,2x\n", {}, ErrorCode::kCorrupt, "line 1: column 2: '2x' is not a number"},
       {"a,b\n1,\n", {}, ErrorCode::kCorrupt, "line 2: column 2 ('b'): '' is not a number"},

@@ -63,7 +63,7 @@ TEST(Trace, IsDrawnByWeight) {
   Random same(1);
   EXPECT_EQ(mix->draw(50, again), mix->draw(50, same));
   ASSERT_FALSE(uneven.has_value());
-  EXPECT_THAT(uneven.error().message(), testing::HasSubstr("1 weights for 2 traces"));
+  EXPECT_THAT(uneven.error().message(), testing::HasSubstr("1 weight for 2 traces"));
   EXPECT_FALSE(nothing.has_value());
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().code(), ErrorCode::kNotFound);

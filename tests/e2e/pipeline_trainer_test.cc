@@ -319,7 +319,7 @@ TEST_F(PipelineTrainer, BadUsageEndsWithStatusTwo) {
     EXPECT_EQ(program.finish(), 2) << program.output();
     return program.output();
   };
-  EXPECT_THAT(refused("--steps 3"), HasSubstr("has 1 steps of 16 samples"));
+  EXPECT_THAT(refused("--steps 3"), HasSubstr("has 1 step of 16 samples"));
   EXPECT_THAT(refused("--resume"), HasSubstr("--resume needs --checkpoint"));
   EXPECT_THAT(refused("--llm-stages 1"), HasSubstr("--llm-stages"));
   EXPECT_THAT(refused("--check-gradient --dtype float32"), HasSubstr("leave --dtype out"));

@@ -132,7 +132,7 @@ torch.distributed.barrier()
 """)
         run = torchrun([script, self.shards, self.whole(data=2), self.whole(tensor=2)], ranks=2)
         said = sorted(run.stdout.splitlines())
-        for line, pattern in zip(said, ("0 topology: the replica group has 1 ranks, and the layout's tensor degree is "
+        for line, pattern in zip(said, ("0 topology: the replica group has 1 rank, and the layout's tensor degree is "
                                         "2",
                                         "0 topology: the replica group has 2 ranks, .* degree is 1.*or leave it out",
                                         "1 topology: the replica group has 2 ranks",
@@ -265,7 +265,7 @@ class Transforms(LayoutTest):
                 (1, lambda sample: {"input_ids": ids},
                  r"gives sample \d+ 'input_ids' of 3 rows where it has \d+: other stages"),
                 (0, lambda sample: {name: tensor[:1] for name, tensor in sample.tensors.items()
-                                    if name in ("vision_patches", "audio_mel")}, "of 1 rows where it has"),
+                                    if name in ("vision_patches", "audio_mel")}, "of 1 row where it has"),
                 (3, lambda sample: {"input_ids": sample.tensors["labels"]}, "'input_ids', which it does not have at "
                                                                             "this stage"),
                 (2, lambda sample: {"lengths": sample.tensors["lengths"]}, "'lengths', which other stages of the "

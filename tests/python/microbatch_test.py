@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import torch
 
 import isocost
+from isocost.counted import counted
 from support import PROGRAM, TIMEOUT, ShardTest, png
 
 
@@ -63,6 +64,10 @@ class AsMapping(ShardTest):
         microbatch = self.microbatch()
         microbatch.to("meta")
         self.assertEqual({tensor.device for tensor in microbatch.values()}, {torch.device("meta")})
+
+    def test_counts_have_their_noun(self):
+        self.assertEqual(counted(1, "label token"), "1 label token")
+        self.assertEqual([counted(count, "sample") for count in (0, 2)], ["0 samples", "2 samples"])
 
     def test_its_text(self):
         microbatch = self.microbatch()

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/utf8.h"
 #include "loader/dataset/internal/member_name.h"
 
@@ -153,7 +154,7 @@ Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root, const LogS
   if (error) return Error(ErrorCode::kIo, root.string() + ": " + error.message());
   if (ignored > 0) {
     log(log_to, LogLevel::kWarning,
-        root.string() + ": " + std::to_string(ignored) + " files without an extension left out");
+        root.string() + ": " + counted(ignored, "file") + " without an extension left out");
   }
   auto tree = std::make_unique<Tree>();
   for (auto& [key, parts] : found) {

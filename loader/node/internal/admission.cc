@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "base/counted.h"
+
 namespace isocost {
 namespace {
 
@@ -10,8 +12,8 @@ namespace {
 constexpr std::chrono::seconds kDisconnectDelay{2};
 
 std::string describe(std::int32_t ranks, const StartPoint& start) {
-  return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " from epoch " +
-         std::to_string(start.epoch) + ", step " + std::to_string(start.step);
+  return counted(ranks, "rank") + " from epoch " + std::to_string(start.epoch) + ", step " +
+         std::to_string(start.step);
 }
 
 // A client that names no number of ranks accepts the job's; without a job it is the only rank.
@@ -88,8 +90,8 @@ std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std
   return Refusal{ErrorCode::kInvalidArgument,
                  "cannot start from epoch " + std::to_string(hello.start.epoch) + ", step " +
                      std::to_string(hello.start.step) + ": the node has " +
-                     (epochs == 0 ? "an unlimited number of" : std::to_string(epochs)) +
-                     " epochs of " + std::to_string(steps) + " steps"};
+                     (epochs == 0 ? "an unlimited number of epochs" : counted(epochs, "epoch")) +
+                     " of " + counted(steps, "step")};
 }
 
 Refusal retry_later(const Hello& hello, const Job& job,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counted.h"
 #include "base/output_file.h"
 #include "loader/node/internal/correction_file.h"
 
@@ -102,10 +103,9 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   const std::uint64_t size = dataset->size();
   const Cursor cursor(cursor_options(options, size));
   if (cursor.steps(0) == 0) {
-    return Error(ErrorCode::kInvalidArgument, "an epoch has no step: " + std::to_string(size) +
-                                                  " samples, global_batch_size = " +
-                                                  std::to_string(options.plan.global_batch_size) +
-                                                  ", tail = drop or carry");
+    return Error(ErrorCode::kInvalidArgument,
+                 "an epoch has no step: " + counted(size, "sample") + ", global_batch_size = " +
+                     std::to_string(options.plan.global_batch_size) + ", tail = drop or carry");
   }
   ISOCOST_ASSIGN(auto layout, ServedLayout::create(options.plan, profile,
                                                    sampled_loads(options, *dataset, recipe)));

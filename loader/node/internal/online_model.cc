@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/counted.h"
+
 namespace isocost {
 namespace {
 
@@ -45,8 +47,8 @@ void OnlineModel::observe_reported(Messages& messages) {
     const std::int64_t rejected = rejected_before_ + model_->rejected();
     if ((rejected & (rejected - 1)) != 0) continue;
     messages.push_back({LogLevel::kWarning,
-                        fmt::format("rank {}: {}; {} measurements rejected so far",
-                                    one.measurement.rank, observed.error().message(), rejected)});
+                        fmt::format("rank {}: {}; {} rejected so far", one.measurement.rank,
+                                    observed.error().message(), counted(rejected, "measurement"))});
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/counted.h"
 #include "loader/dataset/bad_samples.h"
 
 namespace isocost {
@@ -58,8 +59,8 @@ Status PlanningLoop::plan_epoch(const JobTerms& job, std::uint32_t epoch,
   if (end.planned == 0 && first_step == 0 && steps > 0) return all_bad(epoch);
   if (end.dropped > 0) {
     log(log_, LogLevel::kInfo,
-        "epoch " + std::to_string(epoch) + ": " + std::to_string(end.dropped) +
-            " samples of the tail dropped (tail = drop)");
+        "epoch " + std::to_string(epoch) + ": " + counted(end.dropped, "sample") +
+            " of the tail dropped (tail = drop)");
   }
   return push(job, end);
 }

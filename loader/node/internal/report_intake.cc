@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "base/counted.h"
 #include "loader/node/internal/measurement.h"
 
 namespace isocost {
@@ -38,7 +39,7 @@ void ReportIntake::take(std::int32_t rank, const Report& report) {
   log(context_.log, LogLevel::kWarning,
       context_.name(rank) + ": report on epoch " + std::to_string(report.position.epoch) +
           ", step " + std::to_string(report.position.step) + " dropped: " + why + "; " +
-          std::to_string(dropped) + " reports dropped so far");
+          counted(dropped, "report") + " dropped so far");
 }
 
 std::int64_t ReportIntake::dropped() const {

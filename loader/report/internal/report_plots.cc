@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "base/counted.h"
 #include "base/load.h"
 #include "loader/report/data_profile.h"
 #include "loader/report/internal/svg.h"
@@ -135,8 +136,9 @@ std::string histogram(const std::vector<double>& values, std::string_view colour
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const double x = kLeft + step * static_cast<double>(i);
     const double height = (kFloor - kTop) * static_cast<double>(counts[i]) / most;
-    plot.svg().box({x + 1, kFloor - height, step - 2, height}, colour,
-                   {.title = fmt::format("{} {}: {} samples", bins.range(i), unit, counts[i])});
+    plot.svg().box(
+        {x + 1, kFloor - height, step - 2, height}, colour,
+        {.title = fmt::format("{} {}: {}", bins.range(i), unit, counted(counts[i], "sample"))});
     if (i % bins.label_step(12) == 0) plot.label_x(x + step / 2, bins.label(i));
   }
   plot.label_y(kTop + 4, short_number(most));
@@ -186,8 +188,8 @@ std::string encoder_against_llm(const DataProfile& profile) {
     const Box box{kLeft + width * static_cast<double>(cell.first),
                   kFloor - height * static_cast<double>(cell.second + 1), width - 1, height - 1};
     plot.svg().box(box, kLlmColour,
-                   {.title = fmt::format("encoders {}, LLM {}: {} samples",
-                                         columns.range(cell.first), rows.range(cell.second), count),
+                   {.title = fmt::format("encoders {}, LLM {}: {}", columns.range(cell.first),
+                                         rows.range(cell.second), counted(count, "sample")),
                     .opacity = shade});
   }
   label_bins(columns, rows, width, height, plot);
@@ -264,9 +266,9 @@ std::string example_batch(const DataProfile& profile) {
   plot.legend(kRight - 50, kCostColour, "cost");
   plot.name_axes("rank", "seconds per step");
   return plot.figure(
-      fmt::format("One global batch of {} samples, rank by rank, by policy. The highest bar is the "
+      fmt::format("One global batch of {}, rank by rank, by policy. The highest bar is the "
                   "step",
-                  profile.options.global_batch_size));
+                  counted(profile.options.global_batch_size, "sample")));
 }
 
 }  // namespace

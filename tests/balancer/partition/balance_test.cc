@@ -43,8 +43,7 @@ TEST(Balance, RefusesMalformedProblemsNamingTheItem) {
       {{.costs = {1, 2}, .bytes = {1}}, "bytes holds 1"},
       {{.costs = {1, 2}, .bytes = {1, -1}}, "item 1"},
       {{.costs = {1}, .microbatch_bytes = -1}, "microbatch_bytes"},
-      {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {1}},
-       "rank_slowdowns holds 1 numbers for 2"},
+      {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {1}}, "rank_slowdowns holds 1 number for 2"},
       {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {1, 0}}, "rank 1"},
       {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {nan, 1}}, "rank 0"},
   };

@@ -130,7 +130,7 @@ TEST(Lookahead, TheCapStaysAsEasyToMeetAsDrawn) {
 TEST(Lookahead, RefusesSizesThatDoNotAddUp) {
   const BalanceProblem window{.costs = {1, 1, 1, 1}, .ranks = 2};
   for (const auto& [sizes, says] : std::vector<std::pair<std::vector<std::size_t>, const char*>>{
-           {{2, 1}, "batch 1 of 1 items"}, {{2}, "add up to 2"}, {{}, "add up to 0"}}) {
+           {{2, 1}, "batch 1 of 1 item"}, {{2}, "add up to 2"}, {{}, "add up to 0"}}) {
     const auto composed = compose_batches(window, sizes);
     ASSERT_FALSE(composed);
     EXPECT_EQ(composed.error().code(), ErrorCode::kInvalidArgument);

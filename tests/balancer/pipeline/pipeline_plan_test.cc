@@ -196,7 +196,7 @@ TEST(Plan, SlowdownsMultiplySecondsAlone) {
   EXPECT_NEAR(pipeline_bound(model, samples), 2 * plan->lower_bound_s, 1e-9 * plan->step_s);
   model.llm.slowdowns = {2, 2, 2};
   EXPECT_THAT(model.validate().error().message(),
-              testing::HasSubstr("3 slowdowns for 1 replicas of 2 stages of the LLM"));
+              testing::HasSubstr("3 slowdowns for 1 replica of 2 stages of the LLM"));
   model.llm.slowdowns = {0, 1};
   EXPECT_THAT(model.validate().error().message(), testing::HasSubstr("allowed are 0.01 to 100"));
 }

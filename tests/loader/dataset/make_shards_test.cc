@@ -107,7 +107,7 @@ TEST_F(MakeShards, GroupsADirectoryTree) {
   ASSERT_TRUE(make_shards(tree, out(), options_).has_value());
   EXPECT_EQ(members_of(out() / "shard-000000.tar"),
             (Members{{"a/x.0.png", tiny_png(1, 1)}, {"a/x.1.txt", "one"}, {"b.txt", "b"}}));
-  EXPECT_THAT(said, ElementsAre(HasSubstr("1 files without an extension")));
+  EXPECT_THAT(said, ElementsAre(HasSubstr("1 file without an extension")));
 }
 
 std::string text_lines(int samples, std::size_t bytes) {

@@ -65,7 +65,7 @@ TEST_F(ReportIntakeTest, DropsAReportOnAStepThatIsNotHeld) {
   reports_.take(0, report_of(1, 0, 0.5));
   EXPECT_EQ(reports_.dropped(), 1);
   EXPECT_THAT(log_.lines(), ElementsAre("rank 0: report on epoch 0, step 1 dropped: the step is no "
-                                        "longer held; 1 reports dropped so far"));
+                                        "longer held; 1 report dropped so far"));
 }
 
 TEST_F(ReportIntakeTest, DropsSecondsThatWereReportedBefore) {

@@ -364,8 +364,9 @@ TEST_F(ServedLayoutTest, RefusesWhatDoesNotFit) {
             "ranks = 3: layout " + file + " has 2 LLM replicas: leave ranks out, or the layout");
   options_.ranks = 2;
   options_.microbatches = 4;
-  EXPECT_EQ(refusal(), "microbatches = 4: layout " + file +
-                           " has 6 microbatches a replica: leave microbatches out, or the layout");
+  EXPECT_EQ(refusal(),
+            "microbatches = 4: layout " + file +
+                " has 6 microbatches per replica: leave microbatches out, or the layout");
   options_.microbatches = 6;
   layout_.llm.tensor = 3;  // of 28 heads
   write();

@@ -44,7 +44,7 @@ TEST(PipelineSvg, SaysWhenAndWhatItLeavesOut) {
   ASSERT_TRUE(report.has_value());
   ASSERT_EQ(report->step_s, 76);  // (4 + 20 - 1) x 3 and the reduction
   const std::string svg = draw_pipelines({{"deep", *report}});
-  EXPECT_THAT(svg, testing::HasSubstr("4 more stages are not drawn"));
+  EXPECT_THAT(svg, testing::HasSubstr("4 more stages not drawn"));
   EXPECT_THAT(svg, testing::HasSubstr("LLM replica 0 (of 0 to 1)"));
   EXPECT_THAT(svg, testing::AllOf(testing::HasSubstr(">0 s<"), testing::HasSubstr(">10 s<"),
                                   testing::HasSubstr(">70 s<"),
@@ -82,7 +82,7 @@ TEST(PipelineSvg, DrawsARowForEachRankThatHoldsTheWholeModel) {
     EXPECT_THAT(svg, testing::HasSubstr(name));
   }
   EXPECT_THAT(draw_pipelines({{"ranks", *report}}, /*rows=*/2),
-              testing::HasSubstr("1 more ranks are not drawn"));
+              testing::HasSubstr("1 more rank not drawn"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ import os
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from isocost import _isocost, rendezvous
+from isocost.counted import counted
 
 
 class Place(NamedTuple):
@@ -57,8 +58,8 @@ class Layout(_isocost.Layout):
     def place_of(self, rank: int) -> Place:
         """Returns the place of a rank. Raises ValueError where the layout has no such rank."""
         if not _is_index(rank) or rank >= self.ranks:
-            raise ValueError(f"rank {rank!r} has no place in a layout of {self.ranks} ranks ({self}): it must be a "
-                             f"whole number from 0 to {self.ranks - 1}")
+            raise ValueError(f"rank {rank!r} has no place in a layout of {counted(self.ranks, 'rank')} ({self}): "
+                             f"it must be a whole number from 0 to {self.ranks - 1}")
         return Place(*super().place_of(rank))
 
     def rank_of(self, place: PlaceLike) -> int:
@@ -128,8 +129,8 @@ def take_place(file: Any, place: Optional[PlaceLike], process: rendezvous.Proces
     layout = Layout(file)
     alone = endpoint and place is not None and process.world_size == 1
     if process.world_size != layout.ranks and not alone:
-        raise ValueError(f"layout {layout.file} ({layout}) has {layout.ranks} ranks, this job {process.world_size}: "
-                         "start as many processes, or plan a layout for them")
+        raise ValueError(f"layout {layout.file} ({layout}) has {counted(layout.ranks, 'rank')}, this job "
+                         f"{process.world_size}: start as many processes, or plan a layout for them")
     own = layout.place_of(process.rank) if place is None else layout.checked(place)
     receiver = layout.receiver_of(own)
     degree = (layout.encoder if own.module == "encoder" else layout.llm)["tensor"]
@@ -170,8 +171,8 @@ def _check_tensor_group(group: Any, place: Place, degree: int) -> None:
 
     size = distributed.get_world_size(group)
     if size != degree:
-        raise ValueError(f"topology: the replica group has {size} ranks, and the layout's tensor degree is {degree} at "
-                         f"{place}: give the group of this stage's tensor ranks"
+        raise ValueError(f"topology: the replica group has {counted(size, 'rank')}, and the layout's tensor degree is "
+                         f"{degree} at {place}: give the group of this stage's tensor ranks"
                          + (", or leave it out" if degree == 1 else ""))
 
 

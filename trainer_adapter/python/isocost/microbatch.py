@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from isocost import _isocost
+from isocost.counted import counted
 
 MODULES = ("vision", "audio", "llm")
 
@@ -142,8 +143,9 @@ class Microbatch(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return (f"<isocost.Microbatch: epoch {self.epoch}, step {self.step}, index {self.index}"
-                f"{' (the last of the step)' if self.last_of_step else ''}, {len(self.sample_ids)} samples, "
-                f"{self.tokens} tokens, {self.label_tokens} label tokens>")
+                f"{' (the last of the step)' if self.last_of_step else ''}, "
+                f"{counted(len(self.sample_ids), 'sample')}, {counted(self.tokens, 'token')}, "
+                f"{counted(self.label_tokens, 'label token')}>")
 
 
 def _tokens(tensors: Dict[str, Any]) -> int:

@@ -6,6 +6,7 @@ import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from isocost import _isocost
+from isocost.counted import counted
 from isocost.loss import IGNORED_LABEL
 from isocost.microbatch import MODULES, RawSample, argument_name, torch_tensors
 from isocost.workers import Result, Workers
@@ -107,9 +108,9 @@ def apply(transform: Transform, sample: Sample, label_tokens: int, whole: bool) 
         _complete_text(sample, tensors, changes)
     labels = int((tensors["labels"] != IGNORED_LABEL).sum()) if "labels" in tensors else label_tokens
     if labels != label_tokens:
-        raise ValueError(f"transform= gives sample {sample.id} {labels} label tokens where the plan counts "
-                         f"{label_tokens}: announce the count by lengths=, since the loss is divided by that of the "
-                         "whole global batch")
+        raise ValueError(f"transform= gives sample {sample.id} {counted(labels, 'label token')} where the plan "
+                         f"counts {label_tokens}: announce the count by lengths=, since the loss is divided by that of "
+                         "the whole global batch")
     return tensors
 
 
@@ -139,8 +140,8 @@ def _check_part(sample: Sample, changes: Mapping[str, Any]) -> None:
             raise ValueError(f"{said}, which it does not have at this stage: change what is in `tensors`, or add other "
                              "names")
         if own is not None and len(tensor) != len(own):
-            raise ValueError(f"{said} of {len(tensor)} rows where it has {len(own)}: other stages of the layout count "
-                             "on them, so they must stay as many")
+            raise ValueError(f"{said} of {counted(len(tensor), 'row')} where it has {len(own)}: other stages of the "
+                             "layout count on them, so they must stay as many")
 
 
 def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str, Any]) -> None:
