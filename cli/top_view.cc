@@ -166,11 +166,11 @@ std::string correction_line(const NodeMetrics& now) {
   const CorrectionStatus& correction = now.correction;
   const char* state = correction.on ? "on" : "paused";
   if (!now.correct) state = "off (correct = off)";
-  return fmt::format("correction  {}: gain {}, overhead {}; {}{}; {}, {} rejected\n", state,
-                     percent(correction.gain), percent(correction.overhead),
-                     counted(correction.drifts, "drift"),
-                     correction.reprofile_suggested ? " (measure the model profile again)" : "",
-                     counted(now.summary.measurements, "measurement"), now.summary.measurements_rejected);
+  return fmt::format(
+      "correction  {}: gain {}, overhead {}; {}{}; {}, {} rejected\n", state,
+      percent(correction.gain), percent(correction.overhead), counted(correction.drifts, "drift"),
+      correction.reprofile_suggested ? " (measure the model profile again)" : "",
+      counted(now.summary.measurements, "measurement"), now.summary.measurements_rejected);
 }
 
 // The median factor, then the factors that differ from it, the most different first.

@@ -56,8 +56,15 @@ new_root() {
   mkdir "$root/packages"
   [ $# = 0 ] || cp "$@" "$root/packages/"
 }
-inside() { env -i PATH=/opt/isocost/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
-install_in() { inside sh -c "apt-get update -qq && apt-get install --no-install-recommends -y -qq $*" >"$roots/apt.log" 2>&1 || { cat "$roots/apt.log" >&2; exit 1; }; }
+# /proc is mounted for the command alone, in a mount namespace of its own: nothing is left to unmount.
+inside() {
+  env -i PATH=/opt/isocost/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+    unshare --mount sh -c 'mount -t proc proc "$1/proc" && exec chroot "$@"' sh "$root" "$@"
+}
+install_in() {
+  inside sh -c "apt-get update -qq && apt-get install --no-install-recommends -y -qq $*" >"$roots/apt.log" 2>&1 ||
+    { cat "$roots/apt.log" >&2; exit 1; }
+}
 try() { inside sh /media/try >"$roots/try.log" 2>&1 || { cat "$roots/try.log" >&2; fail "$1 does not work"; }; }
 installed() { du -sx --apparent-size -BM "$root" | cut -f1; }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains a small multimodal model on real media under several balancing policies, and compares them.
 
-For each policy, `isocost serve` feeds two trainers over loopback. Prints a table, writes a JSON report and a
-picture (SVG).
+In each pass `isocost serve` feeds two trainers over loopback. The passes are interleaved: in-order, cost, tokens, cost,
+in-order. Prints a table, writes a JSON report and a picture (SVG).
 """
 
 import argparse
@@ -22,6 +22,7 @@ import prepare_media  # noqa: E402
 import report  # noqa: E402
 import timeline  # noqa: E402
 
+QUICK_STEPS = 16
 SILENCE_S = 120  # a run that makes no step for this long has failed
 GRACE_S = 5  # between asking a process to stop and killing it
 
@@ -146,7 +147,7 @@ class StepCounter:
 def serve_command(options, policy, summary):
     return [options.program, "serve", "--data", options.data, "--ranks", options.ranks,
             "--global-batch-size", options.global_batch_size, "--microbatches", options.microbatches,
-            "--balance", report.policy_name(policy), "--profile", options.profile, "--epochs", 1,
+            "--balance", policy, "--profile", options.profile, "--epochs", 1,
             "--steps", options.steps, "--seed", options.seed,
             "--max-frame-patches", 512, "--bind", "tcp://127.0.0.1:*", "--summary", summary,
             "--bad-samples-file", summary.with_name("bad_samples.jsonl")]
@@ -158,11 +159,12 @@ def trainer_command(options, endpoint, rank, directory):
             "--report", directory / f"trace-{rank}.jsonl"]
 
 
-def train(options, policy, samples, bar):
-    """Trains one epoch under one policy. Returns its report.Run."""
+def train(options, number, policy, samples, bar):
+    """Trains one pass under one policy. Returns its report.Run."""
     total = -(-samples // options.global_batch_size)
     total = min(total, options.steps) if options.steps else total
-    directory = options.directory / "runs" / policy  # traces and logs are kept
+    what = f"steps, pass {number} of {len(report.PASSES)}: {policy}"
+    directory = options.directory / "runs" / f"{number}-{policy}"  # traces and logs are kept
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     with Processes(directory) as processes:
@@ -176,8 +178,8 @@ def train(options, policy, samples, bar):
             before = counter.steps
             wait_for(processes,
                      lambda: True if counter.update() > before or processes.all_done() else None,
-                     f"step {before + 1}, {report.policy_name(policy)}", SILENCE_S)
-            bar(min(counter.steps, total), total, f"steps, {report.policy_name(policy)}")
+                     f"step {before + 1}, {policy}", SILENCE_S)
+            bar(min(counter.steps, total), total, what)
         if processes.failed():
             raise Failed(last_output(processes, processes.failed()))
     bar.finish()
@@ -185,7 +187,7 @@ def train(options, policy, samples, bar):
     for rank in range(options.ranks):
         lines += report.read_trace(directory / f"trace-{rank}.jsonl")
     summary = json.loads((directory / "summary.json").read_text())
-    return report.Run(lines, summary, samples, bool(options.steps))
+    return report.Run(policy, lines, summary, samples, bool(options.steps))
 
 
 def make_shards(options, bar):
@@ -206,7 +208,7 @@ def make_profile(options):
     """Measures the model on this machine unless its model profile is there."""
     if options.profile.exists():
         return
-    print(f"measuring the model for {options.profile_budget}", file=sys.stderr, flush=True)
+    print(f"measuring the demo's model for {options.profile_budget}", file=sys.stderr, flush=True)
     scratch = options.profile.with_suffix(".tmp")
     command = [options.program, "model", "profile", "--example", "--budget", options.profile_budget,
                "--output", scratch]
@@ -224,7 +226,8 @@ def parse_arguments():
         help="report to write (%(default)s)")
     add("--picture", type=pathlib.Path, default=build / "demo/timeline.svg", metavar="FILE",
         help="picture to write (%(default)s)")
-    add("--steps", type=int, default=0, help="steps to train (0: the whole epoch)")
+    add("--quick", action="store_true", help=f"train {QUICK_STEPS} steps in each pass")
+    add("--steps", type=int, default=0, help="steps to train in each pass (0: the whole epoch)")
     add("--samples", type=int, default=2048, help="samples in the data set (%(default)s)")
     add("--global-batch-size", type=int, default=32, help="samples per step (%(default)s)")
     add("--microbatches", type=int, default=4, help="microbatches per rank and step (%(default)s)")
@@ -233,6 +236,8 @@ def parse_arguments():
         help="time for measuring the model, which the first run does (%(default)s)")
     add("--seed", type=int, default=0, help="seed of the data order and of the weights (%(default)s)")
     options = parser.parse_args()
+    if options.quick:
+        options.steps = options.steps or QUICK_STEPS
     options.directory = build / "demo"
     options.data = options.directory / "shards"
     options.profile = options.directory / "profile.json"
@@ -250,7 +255,7 @@ def main():
     try:
         samples = make_shards(options, bar)
         make_profile(options)
-        runs = {policy: train(options, policy, samples, bar) for policy in report.POLICIES}
+        runs = [train(options, number, policy, samples, bar) for number, policy in enumerate(report.PASSES, 1)]
     except Failed as failure:
         bar.finish()
         sys.exit(f"demo: {failure}")

@@ -8,28 +8,35 @@ STEPS = 6
 WIDTH, LEFT, RIGHT = 1200, 96, 40
 ROW, ROW_GAP = 40, 8
 PANEL_TOP, PANEL_GAP = 150, 84
-NAMES = {"in_order": "In order", "cost": "Cost"}
-TEXTS = {"in_order": "samples dealt in order", "cost": "every rank gets equal cost"}
+NAMES = {"in-order": "In order", "tokens": "Tokens", "cost": "Cost"}
+TEXTS = {"in-order": "samples dealt in order", "tokens": "every rank gets equal numbers of tokens (LPT)",
+         "cost": "every rank gets equal cost"}
 
-STYLE = """
-  svg { --paper: #ffffff; --ink: #1c2330; --faint: #667085; --line: #d5dae3; --lane: #f3f5f8;
-        --vision: #3b76c4; --audio: #8e5bb5; --llm: #2a9d83; --idle: #e4572e; --wait: #e0a100;
-        font-family: system-ui, "DejaVu Sans", sans-serif; }
-  @media (prefers-color-scheme: dark) {
-    svg { --paper: #12161d; --ink: #e8ecf3; --faint: #98a2b3; --line: #343c49; --lane: #1b212b;
-          --vision: #5e9bec; --audio: #b583dd; --llm: #3fbf9f; --idle: #ff7a52; --wait: #f2bd3a; }
-  }
-  .paper { fill: var(--paper); } .lane { fill: var(--lane); }
-  text { fill: var(--ink); font-size: 13px; } .faint { fill: var(--faint); }
-  .title { font-size: 21px; font-weight: 650; } .name { font-size: 16px; font-weight: 650; }
-  .big { font-size: 30px; font-weight: 700; } .small { font-size: 11.5px; fill: var(--faint); }
-  .good { fill: var(--llm); } .bad { fill: var(--idle); }
-  .vision { fill: var(--vision); } .audio { fill: var(--audio); } .llm { fill: var(--llm); }
-  .wait { fill: var(--wait); }
-  .idle { fill: url(#hatch); stroke: var(--idle); stroke-width: 1; }
-  .hatch { stroke: var(--idle); stroke-width: 2.4; } .hatched { fill: var(--idle); opacity: .13; }
-  .rule { stroke: var(--line); stroke-width: 1; } .edge { stroke: var(--ink); stroke-width: 1.5; }
-  .saved { stroke: var(--ink); stroke-width: 1.5; stroke-dasharray: 4 3; }
+LIGHT = {"paper": "#ffffff", "ink": "#1c2330", "faint": "#667085", "line": "#d5dae3", "lane": "#f3f5f8",
+         "vision": "#3b76c4", "audio": "#8e5bb5", "llm": "#2a9d83", "idle": "#e4572e", "wait": "#e0a100"}
+DARK = {"paper": "#12161d", "ink": "#e8ecf3", "faint": "#98a2b3", "line": "#343c49", "lane": "#1b212b",
+        "vision": "#5e9bec", "audio": "#b583dd", "llm": "#3fbf9f", "idle": "#ff7a52", "wait": "#f2bd3a"}
+
+
+def colours(palette):
+    """CSS rules in plain colours: librsvg and Inkscape do not know CSS variables."""
+    fill = {"paper": "paper", "lane": "lane", "text": "ink", "faint": "faint", "small": "faint", "good": "llm",
+            "bad": "idle", "vision": "vision", "audio": "audio", "llm": "llm", "wait": "wait", "hatched": "idle"}
+    stroke = {"idle": "idle", "hatch": "idle", "rule": "line", "edge": "ink", "saved": "ink"}
+    rules = [("text" if name == "text" else "." + name, "fill", colour) for name, colour in fill.items()]
+    rules += [("." + name, "stroke", colour) for name, colour in stroke.items()]
+    return " ".join(f"{name} {{ {what}: {palette[colour]}; }}" for name, what, colour in rules)
+
+
+STYLE = f"""
+  svg {{ font-family: system-ui, "DejaVu Sans", sans-serif; }}
+  {colours(LIGHT)}
+  @media (prefers-color-scheme: dark) {{ {colours(DARK)} }}
+  text {{ font-size: 13px; }} .title {{ font-size: 21px; font-weight: 650; }}
+  .name {{ font-size: 16px; font-weight: 650; }} .big {{ font-size: 30px; font-weight: 700; }}
+  .small {{ font-size: 11.5px; }} .idle {{ fill: url(#hatch); stroke-width: 1; }} .hatch {{ stroke-width: 2.4; }}
+  .hatched {{ opacity: .13; }} .rule {{ stroke-width: 1; }} .edge {{ stroke-width: 1.5; }}
+  .saved {{ stroke-width: 1.5; stroke-dasharray: 4 3; }}
 """
 
 
@@ -133,8 +140,9 @@ class Panel:
 
 def draw_headline(picture, result, steps):
     picture.rect("paper", 0, 0, WIDTH, 2000)
-    idle = " → ".join(f"{100 * numbers['idle_fraction']:.2g} %" for numbers in result["policies"].values())
-    policy, speedup = list(result["speedup"].items())[-1]
+    policy = report.BEST
+    idle = " → ".join(f"{100 * result['policies'][p]['idle_fraction']:.2g} %" for p in (report.BASELINE, policy))
+    speedup = result["speedup"][policy]["steps"]
     picture.text("title", LEFT, 44, f"The same {steps} global batches under each policy")
     picture.text("faint", LEFT, 68, "Every block is a microbatch; a step ends when its slowest rank "
                  "is done. Time runs to the right, on one scale.")
@@ -168,7 +176,9 @@ def draw_saved(picture, panel, limit, saved):
 
 
 def draw(runs, result, steps=STEPS):
-    """Returns the picture as text. `runs` as for report.compare. The baseline's run decides which steps are shown."""
+    """Returns the picture as text: the first pass of each policy, in the order of report.POLICIES. `runs` as for
+    report.compare. The baseline's pass decides which steps are shown."""
+    runs = {policy: report.by_policy(runs)[policy][0] for policy in report.POLICIES}
     first = choose_window(runs[report.BASELINE], steps)
     windows = {policy: run.warm()[first:first + steps] for policy, run in runs.items()}
     shown = len(windows[report.BASELINE])

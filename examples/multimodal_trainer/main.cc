@@ -2,6 +2,7 @@
 // training script needs the loop in `train`.
 
 #include <malloc.h>
+#include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -33,6 +34,13 @@ struct Options {
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Returns the CPU time that the calling thread has used.
+double thread_cpu_s() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 /// Returns one flat tensor of which every parameter's gradient is a view, so that all gradients are
@@ -69,6 +77,7 @@ Status train(const Options& options) {
     }
     const MicrobatchHeader& header = microbatch->header;
     const double start_s = now_s();
+    const double start_cpu_s = thread_cpu_s();
     const double data_wait_s = std::chrono::duration<double>(microbatch->waited).count();
     const MicrobatchResult result = train_microbatch(model, *microbatch);
     const double compute_s = now_s() - start_s;
@@ -77,6 +86,7 @@ Status train(const Options& options) {
     if (header.position.microbatch == 0) times = {.start_s = start_s - data_wait_s};
     times.data_wait_s += data_wait_s;
     times.compute_s += compute_s;
+    times.cpu_s += thread_cpu_s() - start_cpu_s;
     times.loss += result.loss;
     if (!header.last_of_step()) continue;
 

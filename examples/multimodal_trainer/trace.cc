@@ -53,6 +53,7 @@ void Trace::step(const Position& position, const StepTimes& times) {
                           {"end_s", times.end_s},
                           {"data_wait_s", times.data_wait_s},
                           {"compute_s", times.compute_s},
+                          {"cpu_s", times.cpu_s},
                           {"wait_for_peers_s", times.wait_for_peers_s},
                           {"reduce_s", times.reduce_s},
                           {"loss", times.loss}}

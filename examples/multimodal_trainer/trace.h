@@ -13,6 +13,7 @@ struct StepTimes {
   double end_s = 0;    ///< The weights are updated.
   double data_wait_s = 0;
   double compute_s = 0;
+  double cpu_s = 0;  ///< CPU time of the computing thread within compute_s.
   double wait_for_peers_s = 0;
   double reduce_s = 0;
   double loss = 0;  ///< Of the global batch.
