@@ -14,7 +14,12 @@ BASELINE, BEST = POLICIES[0], POLICIES[-1]
 WARM_UP_STEPS = 1  # the first step pays for lazy initialisation and the first fetch
 ACCURACY_WINDOW = 256  # microbatches, as in the node's own accuracy
 # Losses are sums in float32: their order differs between plans, and training amplifies the difference step by step.
-LOSS_TOLERANCE = 0.01
+LOSS_TOLERANCE = 1e-3
+
+
+def counted(count, noun):
+    """"1 sample" or "2 samples"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 class Run:
@@ -186,7 +191,7 @@ def problems(runs, result):
     for policy, numbers in result["policies"].items():
         for what in ("lost", "duplicated"):
             if numbers["samples"][what]:
-                found.append(f"{policy}: {numbers['samples'][what]} samples {what}")
+                found.append(f"{policy}: {counted(numbers['samples'][what], 'sample')} {what}")
         if numbers["loss"]["largest_difference"] > LOSS_TOLERANCE:
             found.append(f"{policy}: a step's loss differs by {numbers['loss']['largest_difference']:.1%} from that of "
                          f"the first pass")

@@ -193,7 +193,7 @@ def draw(runs, result, steps=STEPS):
         panel = panels[policy] = Panel(picture, runs[policy], windows[policy], top, scale)
         idle = 100 * report.idle_fraction(windows[policy])
         picture.text("name", LEFT, top - 16, NAMES[policy])
-        offset = LEFT + 10 * len(NAMES[policy]) + 8
+        offset = LEFT + 10 * len(NAMES[policy]) + 16
         picture.text("faint", offset, top - 16, f"{TEXTS[policy]} — {spans[policy]:.2f} s, "
                      f"ranks idle {idle:.0f} % of it")
         panel.draw()

@@ -61,8 +61,8 @@ class BadInput(ShardTest):
 
     def test_lengths_that_are_no_numbers(self):
         for said in ("many", {"llm_tokens": 5.5}, {"llm_tokens": 10**30}, {"tokens": 3}):
-            with self.loader(lengths=lambda sample, said=said: said) as loader:
-                with self.assertRaisesRegex(ValueError, "lengths= failed for .*(whole numbers|neither)"):
+            with self.loader(count_tokens=lambda sample, said=said: said) as loader:
+                with self.assertRaisesRegex(ValueError, "count_tokens= failed for .*(whole numbers|neither)"):
                     next(iter(loader))
 
     def test_a_loader_is_of_one_process(self):
@@ -96,7 +96,7 @@ class BadInput(ShardTest):
         with tempfile.TemporaryDirectory() as directory:
             cut = pathlib.Path(directory) / "cut.tar"
             cut.write_bytes((self.shards / "shard-000000.tar").read_bytes()[:4096])
-            self.assertRefused(isocost.ShardError, "bad samples, 0 are allowed", source=directory,
+            self.assertRefused(isocost.ShardError, "1 bad sample, 0 are allowed", source=directory,
                                node=isocost.NodeOptions(max_bad_samples=0))
 
     def test_settings_that_contradict_each_other(self):
@@ -122,7 +122,7 @@ class BadInput(ShardTest):
                             ("profile", "a.json"), ("recipe", "native28"), ("node", isocost.NodeOptions())):
             with warnings.catch_warnings(record=True) as notes:
                 warnings.simplefilter("always", isocost.KeywordNote)
-                with unittest.mock.patch.object(isocost.keywords, "noted", set()):  # none was said before
+                with unittest.mock.patch.object(isocost.keywords, "_noted", set()):  # none was said before
                     self.assertRefused(ValueError, f"^{name}: the node decides", source="tcp://127.0.0.1:1",
                                        global_batch_size=None, microbatches=None, **{name: value})
             self.assertEqual(notes, [])  # that it is used, say
@@ -134,7 +134,7 @@ class BadInput(ShardTest):
             self.assertRefused(ValueError, f"^{name} = ", **{name: value})
         self.assertRefused(ValueError, "^rank = ", rank=0.5, world_size=1)
         self.assertRefused(ValueError, "^rank = ", rank="0", world_size=1)
-        for name, value in (("transform", 3), ("collate", 3), ("lengths", 3), ("generator", 3), ("shuffle", "no"),
+        for name, value in (("transform", 3), ("collate", 3), ("count_tokens", 3), ("generator", 3), ("shuffle", "no"),
                             ("drop_last", "False"), ("pin_memory", "no"), ("endless", "False")):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", isocost.KeywordNote)

@@ -44,7 +44,7 @@ class Settings(ShardTest):
 
     def test_defaults_are_the_tables(self):
         table = {name: default for name, _value, _text, default in _isocost.option_table()}
-        decided = generator("node_options").OF_THE_LOADER
+        decided = generator("node_options").LOADER_SETTINGS
         settings = arguments.node_settings(None, {})
         self.assertEqual(set(settings), set(table) - decided)
         self.assertEqual({name for name in settings if settings[name] != table[name] and name != "bad_samples_file"},

@@ -4,6 +4,7 @@ import gc
 import inspect
 import itertools
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
@@ -130,7 +131,7 @@ class Describing(ShardTest):
     def test_batch_size_and_dataset(self):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader, \
                 isocost.DataLoader(self.shards, global_batch_size=5, microbatches=1, seed=3) as other:
-            self.assertEqual((loader.batch_size, other.batch_size), (16, 5))
+            self.assertEqual((loader.batch_size, other.batch_size), (8, 5))
             self.assertEqual(len(loader.dataset), SAMPLES)
             self.assertEqual(loader.dataset, isocost.Dataset(str(self.shards), SAMPLES, other.dataset.fingerprint))
         _node, endpoint = self.serve("--ranks", 3, "--global-batch-size", 16, "--microbatches", 1)
@@ -345,13 +346,26 @@ class Keywords(ShardTest):
         self.assertEqual([sorted(m.sample_ids) for m in microbatches][0], list(range(8)))
 
     def test_is_noted_once_at_the_callers_line(self):
-        keywords.noted.discard("persistent_workers")
-        with self.assertWarnsRegex(isocost.KeywordNote, "persistent_workers= is not needed") as noted:
-            isocost.DataLoader(self.shards, persistent_workers=True).close()
-        self.assertEqual(noted.filename, __file__)
-        with warnings.catch_warnings():
+        with unittest.mock.patch.object(keywords, "_noted", set()):
+            with self.assertWarnsRegex(isocost.KeywordNote, "persistent_workers= is not needed") as noted:
+                isocost.DataLoader(self.shards, persistent_workers=True).close()
+            self.assertEqual(noted.filename, __file__)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                isocost.DataLoader(self.shards, persistent_workers=True).close()
+
+    def test_torchs_defaults_are_no_wishes(self):
+        with unittest.mock.patch.object(keywords, "_noted", set()), warnings.catch_warnings():
             warnings.simplefilter("error")
-            isocost.DataLoader(self.shards, persistent_workers=True).close()
+            self.assertEqual(keywords.take({"num_workers": 0, "timeout": 0, "drop_last": False, "pin_memory": False,
+                                            "persistent_workers": False}, note=True), {})
+
+    def test_batch_size_is_the_keywords(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", isocost.KeywordNote)
+            for microbatches in (None, 4):
+                with isocost.DataLoader(self.shards, batch_size=2, microbatches=microbatches) as loader:
+                    self.assertEqual(loader.batch_size, 2)
 
     def test_settings_of_the_node_are_no_keywords(self):
         with self.assertRaisesRegex(TypeError, r"no keyword 'balance'; .*node=isocost.NodeOptions\(balance="):

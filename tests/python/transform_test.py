@@ -43,7 +43,7 @@ class Transform(ShardTest):
 
     def test_a_tokeniser_that_announces_its_lengths(self):
         seen = []
-        for microbatch in self.loader(transform=tokenise, lengths=lengths):
+        for microbatch in self.loader(transform=tokenise, count_tokens=lengths):
             tensors = microbatch.tensors
             sums = tensors["cu_seqlens"].tolist()
             self.assertEqual(sums[-1], len(tensors["input_ids"]))
@@ -58,7 +58,7 @@ class Transform(ShardTest):
 
     def test_announced_lengths_reach_the_plan(self):
         in_order = isocost.NodeOptions(balance="in-order", correct=False)
-        with self.loader(transform=tokenise, lengths=lengths, node=in_order) as with_lengths, \
+        with self.loader(transform=tokenise, count_tokens=lengths, node=in_order) as with_lengths, \
                 self.loader(node=in_order) as without:
             for ours, theirs in zip(with_lengths, without):
                 self.assertEqual(ours.sample_ids, theirs.sample_ids)
@@ -66,7 +66,7 @@ class Transform(ShardTest):
                 self.assertLess(ours.predicted["llm"], theirs.predicted["llm"])
 
     def test_lengths_that_were_not_announced_are_refused_with_the_sample(self):
-        with self.assertRaisesRegex(ValueError, r"sample \d+ \d+ label tokens where the plan counts .* lengths="):
+        with self.assertRaisesRegex(ValueError, r"sample \d+ \d+ label tokens where the plan counts .* count_tokens="):
             list(self.loader(transform=tokenise))
 
     def test_new_tensors_join_in_order(self):
@@ -161,8 +161,8 @@ class Transform(ShardTest):
         def fail(sample):
             return {"tokens": 1} if sample["id"] == 7 else None
 
-        with self.assertRaisesRegex(Exception, "lengths= failed for shard-000000.tar: s0007: 'tokens' is neither"):
-            list(self.loader(lengths=fail))
+        with self.assertRaisesRegex(Exception, "count_tokens= failed for shard-000000.tar: s0007: 'tokens' is neither"):
+            list(self.loader(count_tokens=fail))
 
     def test_collate_runs_ahead_of_the_loop(self):
         ahead = threading.Event()

@@ -142,17 +142,17 @@ py::dict describe(SampleId id, const Dataset& dataset, const Load& load) {
   return result;
 }
 
-// The load with what `lengths` returned for a sample: {"llm_tokens": n, "label_tokens": m}.
+// The load with what `count_tokens` returned for a sample: {"llm_tokens": n, "label_tokens": m}.
 Load changed_load(const py::object& said, Load load) {
   if (said.is_none()) return load;
-  std::map<std::string, std::int64_t> lengths;
+  std::map<std::string, std::int64_t> counts;
   try {
-    lengths = said.cast<std::map<std::string, std::int64_t>>();
+    counts = said.cast<std::map<std::string, std::int64_t>>();
   } catch (const py::cast_error&) {
     throw py::type_error("it returned " + py::repr(said).cast<std::string>() +
                          "; return None, or whole numbers: {'llm_tokens': 12, 'label_tokens': 5}");
   }
-  for (const auto& [name, count] : lengths) {
+  for (const auto& [name, count] : counts) {
     const std::int64_t least = name == "llm_tokens" ? 1 : 0;
     if (count < least) throw py::value_error(name + " must be at least " + std::to_string(least));
     if (name == "llm_tokens") {
@@ -167,26 +167,26 @@ Load changed_load(const py::object& said, Load load) {
   return load;
 }
 
-LoadHook load_hook(const py::object& lengths) {
-  if (lengths.is_none()) return {};
-  return [callback = hold(lengths.cast<py::function>())](SampleId id, const Dataset& dataset,
+LoadHook load_hook(const py::object& count_tokens) {
+  if (count_tokens.is_none()) return {};
+  return [callback = hold(count_tokens.cast<py::function>())](SampleId id, const Dataset& dataset,
                                                          const Load& load) -> Result<Load> {
     const py::gil_scoped_acquire acquired;
     try {
       return changed_load((*callback)(describe(id, dataset, load)), load);
     } catch (const std::exception& error) {  // Python's among them
       return Error(ErrorCode::kInvalidArgument,
-                   "lengths= failed for " + std::string(dataset.shard(id)) + ": " +
+                   "count_tokens= failed for " + std::string(dataset.shard(id)) + ": " +
                        std::string(dataset.key(id)) + ": " + error.what());
     }
   };
 }
 
 std::unique_ptr<PyNode> make_node(const std::map<std::string, std::string>& settings,
-                                  const py::function& on_log, const py::object& lengths) {
+                                  const py::function& on_log, const py::object& count_tokens) {
   const NodeOptions options = value(node_options(settings));
   const LogSink log = log_sink(on_log);
-  LoadHook hook = load_hook(lengths);
+  LoadHook hook = load_hook(count_tokens);
   std::optional<Result<std::unique_ptr<Node>>> node;
   {
     const py::gil_scoped_release released;

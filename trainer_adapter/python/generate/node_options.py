@@ -13,7 +13,7 @@ FILE = pathlib.Path(__file__).parents[1] / "isocost" / "node_options.py"
 WIDTH = 120
 
 # Settings that are keywords of isocost.DataLoader itself, or that the loader decides.
-OF_THE_LOADER = {"data", "ranks", "layout", "global_batch_size", "microbatches", "epochs", "seed", "shuffle",
+LOADER_SETTINGS = {"data", "ranks", "layout", "global_batch_size", "microbatches", "epochs", "seed", "shuffle",
                  "heartbeat_timeout", "reprofile", "bind", "insecure", "curve_key", "curve_clients", "summary"}
 # An embedded node writes no file unless it is asked to.
 EMBEDDED_DEFAULTS = {"bad_samples_file": ""}
@@ -63,7 +63,7 @@ def dataclass(name: str, summary: str, fields: List[Field]) -> str:
 
 
 def text() -> str:
-    rows = [row for row in _isocost.option_table() if row[0] not in OF_THE_LOADER]
+    rows = [row for row in _isocost.option_table() if row[0] not in LOADER_SETTINGS]
     recipe = [field(row) for row in rows if row[0].startswith(PREFIX)]
     node = [field(row) for row in rows if not row[0].startswith(PREFIX)]
     node.insert(0, Field("recipe", "Union[str, RecipeOptions]", "RecipeOptions()",

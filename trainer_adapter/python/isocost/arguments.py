@@ -7,10 +7,10 @@ from typing import Any, Dict, Mapping, Optional
 from isocost.node_options import NodeOptions, RecipeOptions
 
 # Keywords of torch's DataLoader that an embedded node's settings follow from.
-OF_THE_NODE = ("batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout")
+NODE_KEYWORDS = ("batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout")
 
 
-def refuse_the_nodes(endpoint: str, given: Mapping[str, Any]) -> None:
+def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:
     """Raises ValueError where any of `given` is not None: keywords that the node at `endpoint` decides."""
     names = sorted(name for name, value in given.items() if value is not None)
     if names:
@@ -73,7 +73,7 @@ def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], 
     return numbers
 
 
-def apply_torchs(torch_options: Mapping[str, Any], settings: Dict[str, str],
+def apply_torch_options(torch_options: Mapping[str, Any], settings: Dict[str, str],
                  heartbeat_timeout: Optional[float]) -> None:
     """Adds what torch's keywords say to the settings. Raises ValueError where these say something else."""
     if "shuffle" in torch_options:

@@ -12,7 +12,7 @@ from isocost.profile import hardware
 from isocost.replicas import Replicas
 from isocost.resources import Resources
 from isocost.state import State
-from isocost.transform import Pipeline, Transform
+from isocost.transform import Transform, TransformQueue
 
 
 class Preparation(NamedTuple):
@@ -138,15 +138,15 @@ class Connection:
                                server_key_file=address.curve_server_key, secret_key_file=address.curve_secret_key,
                                hardware=hardware())
 
-    def _pipeline(self, client: Any) -> Optional[Pipeline]:
+    def _pipeline(self, client: Any) -> Optional[TransformQueue]:
         transform, collate, whole, _, ahead = self._preparation
         if self._replica_group is not None:  # Its first member transforms for all.
             if transform is None or client.client is None:
                 return None
-            return Pipeline(client.client, transform, whole, lambda raw, tensors: (raw, tensors), ahead)
+            return TransformQueue(client.client, transform, whole, lambda raw, tensors: (raw, tensors), ahead)
         if transform is None and collate is None:
             return None
-        return Pipeline(client, transform, whole, functools.partial(finished, self._preparation), ahead)
+        return TransformQueue(client, transform, whole, functools.partial(finished, self._preparation), ahead)
 
 
 def _next(client: Any) -> Tuple[Optional[Any], Dict[str, Any]]:

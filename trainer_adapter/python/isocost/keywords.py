@@ -35,7 +35,10 @@ _REFUSED = {
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 KEYWORDS = frozenset(_USED) | frozenset(_NOT_NEEDED) | frozenset(_REFUSED)
-noted: Set[str] = set()  # The keywords that this process has warned of.
+# What torch's DataLoader does anyway: a script that says so asks for nothing.
+_DEFAULTS = {"num_workers": 0, "timeout": 0, "drop_last": False, "pin_memory": False, "persistent_workers": False,
+             "in_order": True, "pin_memory_device": "", "snapshot_every_n_steps": 1}
+_noted: Set[str] = set()  # The keywords that this process has warned of: a process has one standard error.
 
 
 class KeywordNote(UserWarning):
@@ -43,7 +46,8 @@ class KeywordNote(UserWarning):
 
 
 def take(given: Mapping[str, Any], note: bool) -> Dict[str, Any]:
-    """The keywords of `given` that are used, without those that are None. Warns where `note` is True.
+    """The keywords of `given` that are used, without those that are None or torch's default. Warns where `note` is
+    True.
 
     Raises ValueError for a keyword that is refused, TypeError for one that neither torch nor Isocost knows.
     """
@@ -51,7 +55,7 @@ def take(given: Mapping[str, Any], note: bool) -> Dict[str, Any]:
     for name, value in given.items():
         if name not in KEYWORDS:
             raise TypeError(f"isocost.DataLoader has no keyword '{name}'; {_where_it_belongs(name)}")
-        if value is None:
+        if value is None or is_default(name, value):
             continue
         if name in _REFUSED:
             raise ValueError(f"{name}= is refused: {_REFUSED[name]}")
@@ -60,6 +64,11 @@ def take(given: Mapping[str, Any], note: bool) -> Dict[str, Any]:
         if note:
             _warn(name)
     return used
+
+
+def is_default(name: str, value: Any) -> bool:
+    """Whether torch's DataLoader does the same without this keyword."""
+    return name in _DEFAULTS and type(value) is type(_DEFAULTS[name]) and value == _DEFAULTS[name]
 
 
 def _where_it_belongs(name: str) -> str:
@@ -71,9 +80,9 @@ def _where_it_belongs(name: str) -> str:
 
 
 def _warn(name: str) -> None:
-    if name in noted:
+    if name in _noted:
         return
-    noted.add(name)
+    _noted.add(name)
     warnings.warn(f"{name}= is {_USED.get(name) or _NOT_NEEDED[name]}", KeywordNote, stacklevel=_callers_level())
 
 

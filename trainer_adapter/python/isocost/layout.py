@@ -121,7 +121,7 @@ class PlaceInLayout(NamedTuple):
         return int(self.layout.chunks) if self.place.module == "llm" else 1
 
 
-def take_place(file: Any, place: Optional[PlaceLike], process: rendezvous.Process, endpoint: bool,
+def resolve_place(file: Any, place: Optional[PlaceLike], process: rendezvous.Process, endpoint: bool,
               tensor_group: Any) -> PlaceInLayout:
     """Returns the place of `process`: `place`, else that of its rank. Makes the layout's tensor-parallel groups where
     they are needed and not given; then every process has to call it. Raises ValueError where place, layout and number

@@ -10,11 +10,10 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Unio
 from isocost import _isocost, arguments, keywords, rendezvous
 from isocost.connection import Address, Connection, Preparation
 from isocost.dataset import Dataset
-from isocost.layout import Layout, Place, take_place
+from isocost.layout import Layout, Place, resolve_place
 from isocost.microbatch import Microbatch, moved
 from isocost.node_options import NodeOptions, RecipeOptions
 from isocost.recorder import Part, Recorder, Timed, module_timers
-from isocost.replicas import is_first
 from isocost.resources import Resources
 from isocost.socket_directory import SocketDirectory
 from isocost.state import State
@@ -91,9 +90,9 @@ class DataLoader:
             each stage calls it with what it has of the samples, and replaced tensors must keep their number of rows.
         collate: called with each isocost.Microbatch, its tensors on the CPU, in a background thread (in a replica
             group, in the loop's thread). What it returns is handed out in place of the microbatch.
-        lengths: called by the embedded node before a sample is planned, with a dict {"id", "shard", "key", "parts":
-            [{"name", "modality", "text_bytes" | "width" | ...}], "llm_tokens", "label_tokens"}. Returns None, or a dict
-            of the last two: how many there will be after `transform`.
+        count_tokens: called by the embedded node before a sample is planned, with a dict {"id", "shard", "key",
+            "parts": [{"name", "modality", "text_bytes" | "width" | ...}], "llm_tokens", "label_tokens"}. Returns None,
+            or a dict of the last two: how many there will be after `transform`.
         reprofile: called between two steps when the node detects model drift (an encoder was unfrozen, the context
             grew). Returns the model profile that isocost.profile_model measures now, with a short budget. It is called
             in the first data-parallel rank while the others wait for it, and it should leave no gradients. A node that
@@ -126,25 +125,27 @@ class DataLoader:
                  profile: Optional[PathLike] = None, recipe: Optional[Union[str, RecipeOptions]] = None,
                  node: Optional[NodeOptions] = None, transform: Optional[Transform] = None,
                  collate: Optional[Callable[[Microbatch], Any]] = None,
-                 lengths: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
+                 count_tokens: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
                  reprofile: Optional[Callable[[], Mapping[str, Any]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **torch_options: Any):
         self._data = os.fspath(data)
         is_endpoint = "://" in self._data
-        standing = resolve(topology, rank, world_size, layout is not None)
-        self._process = standing.process
-        self._in_layout = None if layout is None else take_place(layout, standing.place, self._process, is_endpoint,
-                                                                 standing.replica_group)
+        resolved = resolve(topology, rank, world_size, layout is not None)
+        self._process = resolved.process
+        self._in_layout = None if layout is None else resolve_place(layout, resolved.place, self._process, is_endpoint,
+                                                                 resolved.replica_group)
         if reprofile is not None and self._in_layout is not None and not self._in_layout.layout.whole:
             raise ValueError("reprofile= measures the whole model, and no rank of layout "
                              f"{self._in_layout.layout.file} has all stages: leave it out")
-        replica_group = standing.replica_group if self._in_layout is None else self._in_layout.tensor_group
+        replica_group = resolved.replica_group if self._in_layout is None else self._in_layout.tensor_group
         direct = {"workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
         if is_endpoint:
-            arguments.refuse_the_nodes(self._data, {
-                "global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed, "lengths": lengths,
-                "epochs": epochs or None, "heartbeat_timeout": heartbeat_timeout, "node": node, **direct,
-                **{name: torch_options.get(name) for name in arguments.OF_THE_NODE}})
+            arguments.refuse_node_settings(self._data, {
+                "global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed,
+                "count_tokens": count_tokens, "epochs": epochs or None, "heartbeat_timeout": heartbeat_timeout,
+                "node": node, **direct,
+                **{name: value for name, value in torch_options.items()
+                   if name in arguments.NODE_KEYWORDS and not keywords.is_default(name, value)}})
         used = keywords.take(torch_options, note=self._is_first_process(replica_group))
         self._device = arguments.device(device)
         ahead = arguments.whole("prefetch_factor", used.get("prefetch_factor", 2), 1)
@@ -152,7 +153,7 @@ class DataLoader:
             raise ValueError("prefetch= and prefetch_factor= are the same setting: give one of them")
         connect_timeout = arguments.seconds("connect_timeout", connect_timeout)
         self._endless = arguments.flag("endless", endless)
-        self._lengths = arguments.function("lengths", lengths)
+        self._count_tokens = arguments.function("count_tokens", count_tokens)
         self._reprofile = arguments.function("reprofile", reprofile)
         preparation = Preparation(
             arguments.function("transform", transform), arguments.function("collate", collate),
@@ -166,11 +167,11 @@ class DataLoader:
         if not is_endpoint:
             settings = arguments.node_settings(node, direct)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks()))
-            arguments.apply_torchs(used, settings, heartbeat_timeout)
+            arguments.apply_torch_options(used, settings, heartbeat_timeout)
             settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
             settings["reprofile"] = "off" if reprofile is None else "on"
-            key = rendezvous.next_key(standing.data_group)
-            if replica_group is None or is_first(replica_group):
+            key = rendezvous.next_key(resolved.data_group)
+            if rendezvous.is_first(replica_group):
                 endpoint = rendezvous.share_endpoint(key, self._process, connect_timeout, lambda: self._host(settings))
         address = self._address(endpoint, connect_timeout, curve_server_key, curve_secret_key)
         self._connection = Connection(self._resources, address, replica_group, preparation)
@@ -223,11 +224,13 @@ class DataLoader:
 
     @property
     def batch_size(self) -> Optional[int]:
-        """Samples per data-parallel rank and step: the global batch size divided by the number of data-parallel ranks.
+        """Samples per microbatch, as the keyword: the global batch size divided by the numbers of data-parallel ranks
+        and of microbatches.
 
-        None where this is no whole number; then ranks have different numbers of samples. They may differ anyway, since
-        ranks are balanced by cost: this is their mean. Blocks until the node has answered."""
-        samples, rest = divmod(self._connection.welcome()["global_batch_size"], self._data_ranks())
+        It is their mean, since microbatches are balanced by cost; None where it is no whole number. Blocks until the
+        node has answered."""
+        welcome = self._connection.welcome()
+        samples, rest = divmod(welcome["global_batch_size"], self._data_ranks() * welcome["microbatches"])
         return samples if rest == 0 else None
 
     @property
@@ -406,7 +409,7 @@ class DataLoader:
         """Whether this is the first of the processes that make the loader."""
         if self._in_layout is not None:
             return self._in_layout.layout.rank_of(self._in_layout.place) == 0
-        return self._process.rank == 0 and (replica_group is None or is_first(replica_group))
+        return self._process.rank == 0 and rendezvous.is_first(replica_group)
 
     def _pins(self, wanted: bool) -> bool:
         if not wanted or (self._device is not None and self._device.type != "cuda"):
@@ -452,7 +455,7 @@ class DataLoader:
             settings["ranks"] = str(self._process.world_size)
         else:
             settings["layout"] = self._in_layout.layout.file
-        node = self._resources.node = _isocost.Node(settings, _log, self._lengths)
+        node = self._resources.node = _isocost.Node(settings, _log, self._count_tokens)
         return node.endpoint
 
     def _state(self) -> State:

@@ -6,6 +6,7 @@ import platform
 import sys
 from typing import Any, Callable, Dict, Optional
 
+from isocost import rendezvous
 from isocost.module_profiler import ModuleProfiler
 from isocost.profiled_module import MODULES, ProfiledModule, check
 
@@ -24,15 +25,6 @@ def first_of(group: Any) -> Callable[[Any], Any]:
         return box[0]
 
     return agree
-
-
-def is_first_of(group: Any) -> bool:
-    """Whether this process is the group's first one; True without a group."""
-    if group is None:
-        return True
-    from torch import distributed
-
-    return bool(distributed.get_rank(group) == 0)
 
 
 def hardware() -> str:
@@ -100,10 +92,10 @@ def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: 
         ...                       llm=isocost.ProfiledModule(prepare, (64, 8192), most_units=16384))
     """
     check(modules, budget_s)
-    is_first = is_first_of(group)
+    first = rendezvous.is_first(group)
 
     def say(line: str) -> None:
-        if progress and is_first:
+        if progress and first:
             print(line, file=sys.stderr, flush=True)
 
     # All limits are checked before anything is measured.
@@ -118,7 +110,7 @@ def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: 
         measured[name] = profiler.to_json()
     document = {"version": 1, "unit": "seconds", "source": "isocost.profile_model", "hardware": hardware(),
                 "dtype": dtype, "versions": versions(), "modules": measured}
-    if output is not None and is_first:
+    if output is not None and first:
         write(document, output)
     return document
 

@@ -4,7 +4,7 @@ import math
 import numbers
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-MODULES = ("vision", "audio", "llm")
+from isocost.microbatch import MODULES
 
 Forward = Callable[[], Any]
 

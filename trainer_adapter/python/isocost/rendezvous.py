@@ -50,6 +50,11 @@ def torch_distributed() -> Any:
     return torch.distributed if torch.distributed.is_available() else None
 
 
+def is_first(group: Any) -> bool:
+    """Whether this process is the first member of a process group; True without a group."""
+    return group is None or torch_distributed().get_rank(group) == 0
+
+
 def next_key(group: Any = None) -> str:
     """Returns a name for a loader that the processes of a group make together. All of them must call it, in the same
     order."""

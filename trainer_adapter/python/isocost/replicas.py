@@ -5,6 +5,8 @@ import pickle
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from isocost import rendezvous
+
 _FIELDS = ("samples", "position", "last_of_step", "global_label_tokens", "label_tokens", "plan_hash",
            "profile_wanted", "cost_model_state", "routes", "predicted", "waited_s")
 
@@ -25,7 +27,7 @@ class Replicas:
         self._source = distributed.get_global_rank(group, 0)
         self.client: Optional[Any] = None
         error: Optional[Exception] = None
-        if is_first(group):
+        if rendezvous.is_first(group):
             try:
                 self.client = connect()
             except Exception as failure:
@@ -96,13 +98,6 @@ class Replicas:
             tensor = tensor.cuda()
         self._distributed.broadcast(tensor, src=self._source, group=self._group)
         return tensor
-
-
-def is_first(group: Any) -> bool:
-    """Whether this process is the group's first member."""
-    import torch.distributed
-
-    return bool(torch.distributed.get_rank(group) == 0)
 
 
 def _describe(raw: Any, tensors: Dict[str, Any]) -> Tuple[Dict[str, Any], List[Tuple[str, str, List[int]]]]:

@@ -5,7 +5,7 @@ import weakref
 from typing import Any, Optional
 
 from isocost.socket_directory import SocketDirectory
-from isocost.transform import Pipeline
+from isocost.transform import TransformQueue
 
 
 class Resources:
@@ -23,7 +23,7 @@ class Resources:
 
     def __init__(self) -> None:
         self.client: Optional[Any] = None
-        self.pipeline: Optional[Pipeline] = None
+        self.pipeline: Optional[TransformQueue] = None
         self.node: Optional[Any] = None
         self.directory: Optional[SocketDirectory] = None
         self.pid = os.getpid()

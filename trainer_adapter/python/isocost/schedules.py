@@ -9,7 +9,7 @@ from isocost.loss import IGNORED_LABEL
 from isocost.microbatch import Microbatch
 from isocost.timing import StageTimers
 
-_OF_THE_LOSS = ("labels", "loss_weights")
+_LOSS_TENSORS = ("labels", "loss_weights")
 
 
 class ScheduleStep:
@@ -238,7 +238,7 @@ def _padded(tensors: Dict[str, Any], tokens: int, rows: int, pad_token: int) -> 
 
 def _emptied(tensors: Dict[str, Any]) -> Dict[str, Any]:
     """The tensors of a microbatch without samples."""
-    llm = ("input_ids", "position_ids", "lengths", *_OF_THE_LOSS)
+    llm = ("input_ids", "position_ids", "lengths", *_LOSS_TENSORS)
     empty = {name: tensors[name][:0] for name in llm if name in tensors}
     return dict(empty, cu_seqlens=tensors["cu_seqlens"].new_zeros(1))
 
@@ -253,7 +253,7 @@ def _inputs(padded: List[Dict[str, Any]], stage: int, global_label_tokens: int) 
         label_tokens = max(1, global_label_tokens)
         targets = [torch.stack([tensors["labels"].double(), tensors["loss_weights"].double() / label_tokens], dim=1)
                    for tensors in padded]
-    elsewhere = (*arguments, *_OF_THE_LOSS)
+    elsewhere = (*arguments, *_LOSS_TENSORS)
     return {"arg_mbs": [tuple(tensors[name] for name in arguments) for tensors in padded],
             "kwarg_mbs": [{name: tensor for name, tensor in tensors.items() if name not in elsewhere}
                           for tensors in padded],

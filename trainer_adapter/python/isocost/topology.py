@@ -11,7 +11,7 @@ FORMS = ("it must be a torch DeviceMesh with named dimensions, the process group
          "isocost.Place, or the pair (data group, replica group)")
 
 
-class Standing(NamedTuple):
+class ResolvedTopology(NamedTuple):
     """A process among those that train together.
 
     Attributes:
@@ -27,7 +27,7 @@ class Standing(NamedTuple):
     place: Optional[Place]
 
 
-def resolve(topology: Any, rank: Optional[int], world_size: Optional[int], has_layout: bool) -> Standing:
+def resolve(topology: Any, rank: Optional[int], world_size: Optional[int], has_layout: bool) -> ResolvedTopology:
     """What the loader's arguments say of this process.
 
     Raises TypeError for a topology of none of the four forms. Raises ValueError where the topology and the other
@@ -39,7 +39,7 @@ def resolve(topology: Any, rank: Optional[int], world_size: Optional[int], has_l
                              "leave topology out, or give this process's isocost.Place")
         _refuse_numbers("a device mesh", rank, world_size)
         process, replica_group = _in_mesh(topology)
-        return Standing(process, None, replica_group, None)
+        return ResolvedTopology(process, None, replica_group, None)
     first, replica_group = _parts(topology)
     place = first if isinstance(first, Place) else None
     if place is not None and not has_layout:
@@ -47,7 +47,7 @@ def resolve(topology: Any, rank: Optional[int], world_size: Optional[int], has_l
     data_group = None if place is not None else first
     if data_group is not None:
         _refuse_numbers("a data group", rank, world_size)
-    return Standing(rendezvous.this_process(rank, world_size, data_group), data_group, replica_group, place)
+    return ResolvedTopology(rendezvous.this_process(rank, world_size, data_group), data_group, replica_group, place)
 
 
 def _parts(topology: Any) -> Tuple[Any, Any]:

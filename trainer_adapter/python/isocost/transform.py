@@ -9,7 +9,7 @@ from isocost import _isocost
 from isocost.counted import counted
 from isocost.loss import IGNORED_LABEL
 from isocost.microbatch import MODULES, RawSample, argument_name, torch_tensors
-from isocost.workers import Result, Workers
+from isocost.transform_threads import Result, Workers
 
 
 class Part(NamedTuple):
@@ -109,8 +109,8 @@ def apply(transform: Transform, sample: Sample, label_tokens: int, whole: bool) 
     labels = int((tensors["labels"] != IGNORED_LABEL).sum()) if "labels" in tensors else label_tokens
     if labels != label_tokens:
         raise ValueError(f"transform= gives sample {sample.id} {counted(labels, 'label token')} where the plan "
-                         f"counts {label_tokens}: announce the count by lengths=, since the loss is divided by that of "
-                         "the whole global batch")
+                         f"counts {label_tokens}: announce the count by count_tokens=, since the loss is divided "
+                         "by that of the whole global batch")
     return tensors
 
 
@@ -199,7 +199,7 @@ def _joined(name: str, column: List[Any]) -> Any:
 Finish = Callable[[Any, Dict[str, Any]], Tuple[Any, Any]]
 
 
-class Pipeline:
+class TransformQueue:
     """Takes raw microbatches ahead of the loop, transforms their samples, and has `finish` make of raw microbatch and
     tensors what is handed out. All of this runs in background threads, in order, from the first `next` on."""
 
