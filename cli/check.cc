@@ -1,6 +1,5 @@
 #include <cstddef>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -20,6 +19,13 @@ namespace {
 struct CheckArguments {
   DatasetFlags dataset;
   std::string memory = "2GiB";
+
+  void add_to(CLI::App& command) {
+    dataset.add_to(command);
+    command.add_option("--memory", memory, "Budget for decoding")
+        ->type_name("SIZE")
+        ->capture_default_str();
+  }
 };
 
 // Returns kFailed if something is bad.
@@ -49,20 +55,19 @@ Result<int> check(const CheckArguments& arguments) {
   return report.bad.empty() ? kDone : kFailed;
 }
 
+constexpr const char* kFooter =
+    "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json\n"
+    "Exit status: 0 everything is good, 1 something is bad, 2 usage error.";
+
 }  // namespace
 
 void add_check(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("check", "Read and decode everything; list bad samples with reasons.");
-  auto arguments = std::make_shared<CheckArguments>();
-  arguments->dataset.add_to(*command);
-  command->add_option("--memory", arguments->memory, "Budget for decoding")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  command->footer(
-      "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json\n"
-      "Exit status: 0 everything is good, 1 something is bad, 2 usage error.");
-  command->callback([arguments, &run] { run = [arguments] { return check(*arguments); }; });
+  add_command<CheckArguments>(
+      app, run,
+      {.name = "check",
+       .description = "Read and decode everything; list bad samples with reasons.",
+       .footer = kFooter},
+      check);
 }
 
 }  // namespace isocost::cli

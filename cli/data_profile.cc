@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -35,6 +34,8 @@ struct DataProfileArguments {
   DataProfileOptions options;
   bool json = false;
   bool verbose = false;
+
+  void add_to(CLI::App& command);
 };
 
 std::string correlation_text(const std::optional<double>& value) {
@@ -170,30 +171,27 @@ Result<int> data_profile(DataProfileArguments arguments) {
   return kDone;
 }
 
-void add_options(CLI::App& command, const std::shared_ptr<DataProfileArguments>& arguments) {
-  DataProfileOptions& options = arguments->options;
-  command.add_option("DIR", arguments->directory, "Directory of shards (*.tar, *.tar.gz)")
-      ->required();
-  // The limits are signed, so that -1 is not read as a huge number.
-  const auto count = [&command](const char* name, auto& value, std::int64_t least,
-                                std::int64_t most, const char* text) {
-    command.add_option(name, value, text)->check(number_range(least, most))->capture_default_str();
-  };
-  count("--samples", options.samples, 0, 1'000'000'000,
-        "Samples to profile, drawn at random; 0: all");
-  command.add_option("--profile", arguments->profile, "Model profile; default: a stated one")
+void DataProfileArguments::add_to(CLI::App& command) {
+  command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz)")->required();
+  add_count(command, "--samples", options.samples, 0, 1'000'000'000,
+            "Samples to profile, drawn at random; 0: all");
+  command.add_option("--profile", profile, "Model profile; default: a stated one")
       ->type_name("FILE");
-  count("--global-batch-size", options.global_batch_size, 1, 1'000'000,
-        "Samples per optimizer step");
-  count("--ranks", options.ranks, 1, 100'000, "Data-parallel ranks");
-  count("--microbatches", options.microbatches, 1, 100'000, "Microbatches per rank and step");
-  count("--batches", options.batches, 1, 100'000, "Global batches over which skew is computed");
+  add_count(command, "--global-batch-size", options.global_batch_size, 1, 1'000'000,
+            "Samples per optimizer step");
+  add_count(command, "--ranks", options.ranks, 1, 100'000, "Data-parallel ranks");
+  add_count(command, "--microbatches", options.microbatches, 1, 100'000,
+            "Microbatches per rank and step");
+  add_count(command, "--batches", options.batches, 1, 100'000,
+            "Global batches over which skew is computed");
   command.add_option("--gpu-hours", options.gpu_hours,
                      "GPU-hours of a run without balancing, to report the hours saved; 0: unknown");
-  count("--heaviest", options.heaviest, 0, 100'000, "Samples to list, the most expensive first");
-  count("--seed", options.seed, 0, std::int64_t{1} << 53, "Seed of the samples and batches drawn");
+  add_count(command, "--heaviest", options.heaviest, 0, 100'000,
+            "Samples to list, the most expensive first");
+  add_count(command, "--seed", options.seed, 0, std::int64_t{1} << 53,
+            "Seed of the samples and batches drawn");
   command
-      .add_option("--index-dir", arguments->index_dir,
+      .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   for (const OptionSpec& spec : node_option_table()) {
@@ -201,37 +199,36 @@ void add_options(CLI::App& command, const std::shared_ptr<DataProfileArguments>&
     command
         .add_option_function<std::string>(
             spec.flag(),
-            [arguments, &spec](const std::string& value) {
-              arguments->recipe.emplace_back(&spec, value);
-            },
+            [this, &spec](const std::string& value) { recipe.emplace_back(&spec, value); },
             spec.text + " [" + spec.get(NodeOptions{}) + "]")
         ->type_name(spec.value);
   }
-  command.add_option("--html", arguments->html, "Write an HTML report with plots")
-      ->type_name("FILE");
-  command.add_flag("--json", arguments->json,
+  command.add_option("--html", html, "Write an HTML report with plots")->type_name("FILE");
+  command.add_flag("--json", json,
                    "Print JSON, which --data-profile of 'isocost plan' and of isocost-lab reads");
-  command.add_flag("--verbose", arguments->verbose, "Log debug messages as well");
+  command.add_flag("--verbose", verbose, "Log debug messages as well");
 }
+
+constexpr const char* kFooter =
+    "Nothing is decoded. The recipe's flags are those of 'isocost serve'.\n"
+    "Examples:\n"
+    "  isocost data profile data/shards --html report.html\n"
+    "  isocost data profile data/shards --ranks 64 --global-batch-size 1024 --gpu-hours 5000\n"
+    "  isocost data profile data/shards --json > data.json\n"
+    "  isocost plan --data-profile data.json --gpus 64\n"
+    "docs/data_profile.md explains the figures.";
 
 }  // namespace
 
 void add_data_profile(CLI::App& app, Run& run) {
   CLI::App* data = app.add_subcommand("data", "Profile a data set: 'isocost data profile'.");
   data->require_subcommand(1);
-  CLI::App* command =
-      data->add_subcommand("profile", "Predict the cost of a data set from its index alone.");
-  auto arguments = std::make_shared<DataProfileArguments>();
-  add_options(*command, arguments);
-  command->footer(
-      "Nothing is decoded. The recipe's flags are those of 'isocost serve'.\n"
-      "Examples:\n"
-      "  isocost data profile data/shards --html report.html\n"
-      "  isocost data profile data/shards --ranks 64 --global-batch-size 1024 --gpu-hours 5000\n"
-      "  isocost data profile data/shards --json > data.json\n"
-      "  isocost plan --data-profile data.json --gpus 64\n"
-      "docs/data_profile.md explains the figures.");
-  command->callback([arguments, &run] { run = [arguments] { return data_profile(*arguments); }; });
+  add_command<DataProfileArguments>(
+      *data, run,
+      {.name = "profile",
+       .description = "Predict the cost of a data set from its index alone.",
+       .footer = kFooter},
+      data_profile);
 }
 
 }  // namespace isocost::cli

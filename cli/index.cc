@@ -1,7 +1,6 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
@@ -48,20 +47,21 @@ Result<int> index(const DatasetFlags& flags) {
   return dataset->indexes_not_kept() == 0 ? kDone : kFailed;
 }
 
+constexpr const char* kFooter =
+    "Examples:\n  isocost index data/shards\n"
+    "  isocost index data/shards --index-dir /fast/index --json\n"
+    "An index that is newer than its shard is kept as it is. 'isocost serve' makes missing "
+    "indexes.\n"
+    "Exit status: 0 done, 1 an index could not be written, 2 usage error.";
+
 }  // namespace
 
 void add_index(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("index", "Index shards: read the headers, skip the bodies.");
-  auto flags = std::make_shared<DatasetFlags>();
-  flags->add_to(*command);
-  command->footer(
-      "Examples:\n  isocost index data/shards\n"
-      "  isocost index data/shards --index-dir /fast/index --json\n"
-      "An index that is newer than its shard is kept as it is. 'isocost serve' makes missing "
-      "indexes.\n"
-      "Exit status: 0 done, 1 an index could not be written, 2 usage error.");
-  command->callback([flags, &run] { run = [flags] { return index(*flags); }; });
+  add_command<DatasetFlags>(app, run,
+                            {.name = "index",
+                             .description = "Index shards: read the headers, skip the bodies.",
+                             .footer = kFooter},
+                            index);
 }
 
 }  // namespace isocost::cli

@@ -1,12 +1,11 @@
 #include "loader/dataset/make_shards.h"
-#include "base/counted.h"
 
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
+#include "base/counted.h"
 #include "cli/bad_sample_list.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -23,6 +22,8 @@ struct MakeShardsArguments {
   std::string shard_size = "1GiB";
   MakeShardsOptions options;
   bool json = false;
+
+  void add_to(CLI::App& command);
 };
 
 Result<int> make_shards_command(MakeShardsArguments arguments) {
@@ -53,39 +54,41 @@ Result<int> make_shards_command(MakeShardsArguments arguments) {
   return kDone;
 }
 
+void MakeShardsArguments::add_to(CLI::App& command) {
+  command.add_option("SOURCE", source, "Manifest of JSON lines, or a directory")->required();
+  command.add_option("DIR", output, "Directory for the shards; made if it is missing")->required();
+  command.add_option("--name", options.name, "Shards are called NAME-000000.tar, ...")
+      ->capture_default_str();
+  command.add_option("--samples-per-shard", options.samples_per_shard, "Most samples of a shard")
+      ->capture_default_str();
+  command
+      .add_option("--shard-size", shard_size,
+                  "Most bytes of a shard, unless a single sample is larger")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command.add_flag("--gzip", options.gzip, "Write .tar.gz");
+  command.add_flag("--force", options.force, "Replace shards of the same name");
+  command.add_flag("--skip-bad", options.skip_bad, "Leave bad samples out instead of stopping");
+  command.add_flag("--json", json, "Print JSON instead of text");
+}
+
+constexpr const char* kFooter =
+    "A line of a manifest:\n"
+    R"(  {"key": "a/b", "parts": [{"name": "jpg", "file": "b.jpg"}, {"name": "txt", "text": "a caption"}]})"
+    "\nParts are listed in the order in which a model sees them. File names are relative to the\n"
+    "manifest. Files of a directory are grouped by their name up to the first dot.\n"
+    "Examples:\n  isocost make-shards manifest.jsonl data/shards\n"
+    "  isocost make-shards photos/ data/shards --samples-per-shard 500 --skip-bad\n"
+    "Exit status: 0 done, 1 failed, 2 usage error or bad sample, 128 + N stopped by signal N.";
+
 }  // namespace
 
 void add_make_shards(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("make-shards", "Write WebDataset shards from files.");
-  auto arguments = std::make_shared<MakeShardsArguments>();
-  MakeShardsOptions& options = arguments->options;
-  command->add_option("SOURCE", arguments->source, "Manifest of JSON lines, or a directory")
-      ->required();
-  command->add_option("DIR", arguments->output, "Directory for the shards; made if it is missing")
-      ->required();
-  command->add_option("--name", options.name, "Shards are called NAME-000000.tar, ...")
-      ->capture_default_str();
-  command->add_option("--samples-per-shard", options.samples_per_shard, "Most samples of a shard")
-      ->capture_default_str();
-  command
-      ->add_option("--shard-size", arguments->shard_size,
-                   "Most bytes of a shard, unless a single sample is larger")
-      ->type_name("SIZE")
-      ->capture_default_str();
-  command->add_flag("--gzip", options.gzip, "Write .tar.gz");
-  command->add_flag("--force", options.force, "Replace shards of the same name");
-  command->add_flag("--skip-bad", options.skip_bad, "Leave bad samples out instead of stopping");
-  command->add_flag("--json", arguments->json, "Print JSON instead of text");
-  command->footer(
-      "A line of a manifest:\n"
-      R"(  {"key": "a/b", "parts": [{"name": "jpg", "file": "b.jpg"}, {"name": "txt", "text": "a caption"}]})"
-      "\nParts are listed in the order in which a model sees them. File names are relative to the\n"
-      "manifest. Files of a directory are grouped by their name up to the first dot.\n"
-      "Examples:\n  isocost make-shards manifest.jsonl data/shards\n"
-      "  isocost make-shards photos/ data/shards --samples-per-shard 500 --skip-bad\n"
-      "Exit status: 0 done, 1 failed, 2 usage error or bad sample, 128 + N stopped by signal N.");
-  command->callback(
-      [arguments, &run] { run = [arguments] { return make_shards_command(*arguments); }; });
+  add_command<MakeShardsArguments>(app, run,
+                                   {.name = "make-shards",
+                                    .description = "Write WebDataset shards from files.",
+                                    .footer = kFooter},
+                                   make_shards_command);
 }
 
 }  // namespace isocost::cli

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <string>
 #include <system_error>
 
@@ -23,6 +22,8 @@ struct ModelProfileArguments {
   std::string output = "profile.json";
   double budget_s = 60;
   int threads = 1;
+
+  void add_to(CLI::App& command);
 };
 
 // Replaces this process by the program that links libtorch. Returns only if that fails.
@@ -49,39 +50,42 @@ Error start_example(const ModelProfileArguments& arguments) {
                               std::error_code(errno, std::system_category()).message()};
 }
 
+void ModelProfileArguments::add_to(CLI::App& command) {
+  command.add_flag("--example", example, "Measure the model of ./run demo")->required();
+  command.add_option("--output", output, "Model profile to write")
+      ->type_name("FILE")
+      ->capture_default_str();
+  command.add_option("--budget", budget_s, "Time to spend: 30s, 5m, 1h, a week at most [60s]")
+      ->type_name("TIME")
+      ->transform(
+          CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
+      ->check(number_range(kLeastSeconds, kMostSeconds));
+  command.add_option("--threads", threads, "Threads in which the model computes (BLAS)")
+      ->check(number_range(1, 1024))
+      ->capture_default_str();
+}
+
+constexpr const char* kFooter =
+    "Examples:\n  isocost model profile --example --budget 5m --output profile.json\n"
+    "  isocost serve --data data/shards --profile profile.json\n"
+    "Each load of the first grid (up to 15 per module) and of each cut is run at least 5 times:\n"
+    "2 runs warm up, 3 runs count. These runs take about a minute for the example's model on\n"
+    "one core; a smaller budget is exceeded.\n"
+    "docs/model_profile.md says what is measured, and how to measure a model of your own.";
+
 }  // namespace
 
 void add_model_profile(CLI::App& app, Run& run) {
   CLI::App* model = app.add_subcommand("model", "Measure a model: 'isocost model profile'.");
   model->require_subcommand(1);
-  CLI::App* command = model->add_subcommand(
-      "profile",
-      "Measure the seconds of a model's modules over a grid of loads, and write a model profile.\n"
-      "Your own model is measured in Python, by isocost.profile_model.");
-  auto arguments = std::make_shared<ModelProfileArguments>();
-  command->add_flag("--example", arguments->example, "Measure the model of ./run demo")->required();
-  command->add_option("--output", arguments->output, "Model profile to write")
-      ->type_name("FILE")
-      ->capture_default_str();
-  command
-      ->add_option("--budget", arguments->budget_s,
-                   "Time to spend: 30s, 5m, 1h, a week at most [60s]")
-      ->type_name("TIME")
-      ->transform(
-          CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
-      ->check(number_range(kLeastSeconds, kMostSeconds));
-  command->add_option("--threads", arguments->threads, "Threads in which the model computes (BLAS)")
-      ->check(number_range(1, 1024))
-      ->capture_default_str();
-  command->footer(
-      "Examples:\n  isocost model profile --example --budget 5m --output profile.json\n"
-      "  isocost serve --data data/shards --profile profile.json\n"
-      "Each load of the first grid (up to 15 per module) and of each cut is run at least 5 times:\n"
-      "2 runs warm up, 3 runs count. These runs take about a minute for the example's model on "
-      "one\n"
-      "core; a smaller budget is exceeded.\n"
-      "docs/model_profile.md says what is measured, and how to measure a model of your own.");
-  command->callback([arguments, &run] { run = [arguments] { return start_example(*arguments); }; });
+  add_command<ModelProfileArguments>(
+      *model, run,
+      {.name = "profile",
+       .description = "Measure the seconds of a model's modules over a grid of loads, and write a "
+                      "model profile.\n"
+                      "Your own model is measured in Python, by isocost.profile_model.",
+       .footer = kFooter},
+      start_example);
 }
 
 }  // namespace isocost::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -24,6 +25,19 @@ CLI::Validator number_range(Least least, Most most) {
             return "'" + given + "' is not a number from " + text;
           },
           range.str()};
+}
+
+/// Adds an option for a whole number from `least` to `most`; --help shows range and default. The
+/// limits are signed, so that -1 is not read as a huge number.
+template <typename Count>
+void add_count(CLI::App& command, const char* name, Count& value, std::int64_t least,
+               std::int64_t most, const char* text) {
+  command.add_option(name, value, text)->check(number_range(least, most))->capture_default_str();
+}
+
+/// Adds --seed, for samples that are drawn.
+inline void add_seed(CLI::App& command, std::uint64_t& seed) {
+  add_count(command, "--seed", seed, 0, std::int64_t{1} << 53, "Seed of the samples drawn");
 }
 
 }  // namespace isocost::cli

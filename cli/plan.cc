@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -41,6 +40,8 @@ struct PlanArguments {
   std::size_t workers = 0;
   LayoutSearchOptions search;
   bool json = false;
+
+  void add_to(CLI::App& command);
 };
 
 std::uint64_t fingerprint_of(const TraceMix& mix) {
@@ -166,61 +167,56 @@ Result<int> plan(PlanArguments arguments) {
   return kDone;
 }
 
-void add_options(CLI::App& command, PlanArguments& arguments) {
-  LayoutSearchOptions& search = arguments.search;
-  const auto count = [&command](const char* name, auto& value, std::int64_t least,
-                                std::int64_t most, const char* text) {
-    command.add_option(name, value, text)->check(number_range(least, most))->capture_default_str();
-  };
-  count("--gpus", search.gpus, 1, 16384, "GPUs of the job");
-  command.add_option("--gpu-memory", arguments.gpu_memory, "Memory of each GPU")
+void PlanArguments::add_to(CLI::App& command) {
+  add_count(command, "--gpus", search.gpus, 1, 16384, "GPUs of the job");
+  command.add_option("--gpu-memory", gpu_memory, "Memory of each GPU")
       ->type_name("SIZE")
       ->capture_default_str();
-  arguments.source.add_to(command);
+  source.add_to(command);
   command
-      .add_option("--interconnect", arguments.interconnect,
+      .add_option("--interconnect", interconnect,
                   "All or some of node=300GB/s,network=12.5GB/s,latency=10us,gpus-per-node=8")
       ->type_name("LIST");
-  count("--global-batch-size", arguments.global_batch_size, 1, 1'000'000,
-        "Samples per optimizer step");
-  command.add_option("--schedule", arguments.schedule, "gpipe, 1f1b or zb-h1")
-      ->capture_default_str();
-  count("--batches", arguments.batches, 1, 1000, "Global batches on which layouts are scored");
-  count("--fresh", arguments.fresh, 0, 1000,
-        "Score the best layouts also on this many batches that the search has not seen");
-  count("--top", search.keep, 1, 100, "Layouts to list");
-  count("--evaluations", search.evaluations, 0, 10'000'000,
-        "Search budget: simulator evaluations for each plan of the last round");
-  count("--seed", search.seed, 0, std::int64_t{1} << 53, "Seed of the samples drawn");
-  count("--workers", arguments.workers, 0, 1024, "Worker threads; 0: one per core");
+  add_count(command, "--global-batch-size", global_batch_size, 1, 1'000'000,
+            "Samples per optimizer step");
+  command.add_option("--schedule", schedule, "gpipe, 1f1b or zb-h1")->capture_default_str();
+  add_count(command, "--batches", batches, 1, 1000, "Global batches on which layouts are scored");
+  add_count(command, "--fresh", fresh, 0, 1000,
+            "Score the best layouts also on this many batches that the search has not seen");
+  add_count(command, "--top", search.keep, 1, 100, "Layouts to list");
+  add_count(command, "--evaluations", search.evaluations, 0, 10'000'000,
+            "Search budget: simulator evaluations for each plan of the last round");
+  add_seed(command, search.seed);
+  add_count(command, "--workers", workers, 0, 1024, "Worker threads; 0: one per core");
   command
-      .add_option("--resume", arguments.resume,
-                  "Keep scores in FILE, and continue from those that it holds")
+      .add_option("--resume", resume, "Keep scores in FILE, and continue from those that it holds")
       ->type_name("FILE");
-  command.add_option("--output", arguments.output, "Layout to write")
+  command.add_option("--output", output, "Layout to write")
       ->type_name("FILE")
       ->capture_default_str();
-  command.add_flag("--json", arguments.json, "Print JSON instead of text");
+  command.add_flag("--json", json, "Print JSON instead of text");
 }
+
+constexpr const char* kFooter =
+    "A layout's score is the simulated seconds per step over sampled global batches, which are\n"
+    "balanced as at run time. The best layout is compared with the best one that treats both\n"
+    "modules alike, and with the choice of the published rule for mean shapes.\n"
+    "Examples:\n"
+    "  isocost plan --gpus 64 --trace documents.csv,videos.csv --global-batch-size 512\n"
+    "  isocost data profile data/shards --json > data.json\n"
+    "  isocost plan --gpus 64 --data-profile data.json --profile profile.json\n"
+    "  isocost plan --gpus 1024 --trace documents.csv --resume search.jsonl\n"
+    "docs/layout.md describes the file, docs/simulator.md what is simulated.";
 
 }  // namespace
 
 void add_plan(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("plan", "Choose tensor, pipeline and data degrees of encoder and LLM.");
-  auto arguments = std::make_shared<PlanArguments>();
-  add_options(*command, *arguments);
-  command->footer(
-      "A layout's score is the simulated seconds per step over sampled global batches, which are\n"
-      "balanced as at run time. The best layout is compared with the best one that treats both\n"
-      "modules alike, and with the choice of the published rule for mean shapes.\n"
-      "Examples:\n"
-      "  isocost plan --gpus 64 --trace documents.csv,videos.csv --global-batch-size 512\n"
-      "  isocost data profile data/shards --json > data.json\n"
-      "  isocost plan --gpus 64 --data-profile data.json --profile profile.json\n"
-      "  isocost plan --gpus 1024 --trace documents.csv --resume search.jsonl\n"
-      "docs/layout.md describes the file, docs/simulator.md what is simulated.");
-  command->callback([arguments, &run] { run = [arguments] { return plan(*arguments); }; });
+  add_command<PlanArguments>(
+      app, run,
+      {.name = "plan",
+       .description = "Choose tensor, pipeline and data degrees of encoder and LLM.",
+       .footer = kFooter},
+      plan);
 }
 
 }  // namespace isocost::cli

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -31,6 +30,8 @@ struct PredictArguments {
   std::string index_dir;
   std::int64_t in_flight = 1;
   bool json = false;
+
+  void add_to(CLI::App& command);
 };
 
 constexpr std::array<const char*, 4> kTermNames = {"fixed", "sequences", "units", "attention"};
@@ -262,48 +263,53 @@ Result<int> predict(const PredictArguments& arguments) {
   return kDone;
 }
 
-}  // namespace
-
-void add_predict(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand(
-      "predict", "Explain a sample's predicted cost: load, seconds by term, memory.");
-  auto arguments = std::make_shared<PredictArguments>();
-  command->add_option("--data", arguments->data, "Directory of shards (*.tar, *.tar.gz)")
-      ->type_name("DIR");
-  command->add_option("--sample", arguments->sample, "The sample's key")->type_name("KEY");
+void PredictArguments::add_to(CLI::App& command) {
+  command.add_option("--data", data, "Directory of shards (*.tar, *.tar.gz)")->type_name("DIR");
+  command.add_option("--sample", sample, "The sample's key")->type_name("KEY");
   command
-      ->add_option("--index-dir", arguments->index_dir,
-                   "Where indexes are kept; empty: .isocost beside the shards")
+      .add_option("--index-dir", index_dir,
+                  "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   command
-      ->add_option("--profile", arguments->profile,
-                   "Model profile (docs/model_profile.md); default: a stated one")
+      .add_option("--profile", profile,
+                  "Model profile (docs/model_profile.md); default: a stated one")
       ->type_name("FILE");
   constexpr std::array<const char*, kModules> kHelp = {
       "Patches per image or frame, and how many of these", "Positions of an audio window",
       "Tokens of the packed sample"};
   for (std::size_t i = 0; i < kModules; ++i) {
     const std::string name(module_name(static_cast<Module>(i)));
-    command->add_option("--" + name, arguments->loads.at(i), kHelp.at(i))
+    command.add_option("--" + name, loads.at(i), kHelp.at(i))
         ->type_name("LENGTH[xCOUNT]")
         ->delimiter(',');
   }
   command
-      ->add_option(
-          "--in-flight", arguments->in_flight,
+      .add_option(
+          "--in-flight", in_flight,
           "Microbatches whose activations are kept at the same time, as on a pipeline stage")
       ->check(number_range(1, 1'000'000))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "Print JSON instead of text");
-  command->footer(
-      "Examples:\n  isocost predict --data data/shards --sample cat/0042\n"
-      "  isocost predict --profile profile.json --vision 1024x3,256 --llm 1200 --json\n"
-      "Seconds are those of the model profile, without correction by measured steps. Memory is "
-      "that\n"
-      "of one rank that trains with Adam in mixed precision and shards nothing. A note names "
-      "modules\n"
-      "whose load is at or above the one that ran out of memory while profiling.");
-  command->callback([arguments, &run] { run = [arguments] { return predict(*arguments); }; });
+  command.add_flag("--json", json, "Print JSON instead of text");
+}
+
+constexpr const char* kFooter =
+    "Examples:\n  isocost predict --data data/shards --sample cat/0042\n"
+    "  isocost predict --profile profile.json --vision 1024x3,256 --llm 1200 --json\n"
+    "Seconds are those of the model profile, without correction by measured steps. Memory is "
+    "that\n"
+    "of one rank that trains with Adam in mixed precision and shards nothing. A note names "
+    "modules\n"
+    "whose load is at or above the one that ran out of memory while profiling.";
+
+}  // namespace
+
+void add_predict(CLI::App& app, Run& run) {
+  add_command<PredictArguments>(
+      app, run,
+      {.name = "predict",
+       .description = "Explain a sample's predicted cost: load, seconds by term, memory.",
+       .footer = kFooter},
+      predict);
 }
 
 }  // namespace isocost::cli

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,25 @@ using Run = std::function<Result<int>()>;
 
 /// Adds one command, or a group of them. The command sets `run` once it is chosen and parsed.
 using AddCommand = void (*)(CLI::App& app, Run& run);
+
+/// What --help says of a command.
+struct CommandHelp {
+  const char* name;
+  const char* description;
+  const char* footer;  ///< Examples and exit statuses, with line ends.
+};
+
+/// Adds a command to `app`, a program or a group of commands. Arguments::add_to adds its options;
+/// `work` takes the parsed arguments and returns what Run returns.
+template <typename Arguments, typename Work>
+void add_command(CLI::App& app, Run& run, const CommandHelp& help, Work work) {
+  CLI::App* command = app.add_subcommand(help.name, help.description);
+  const auto arguments = std::make_shared<Arguments>();
+  arguments->add_to(*command);
+  command->footer(help.footer);
+  command->callback(
+      [arguments, work, &run] { run = [arguments, work] { return work(*arguments); }; });
+}
 
 struct Program {
   std::string name;

@@ -25,6 +25,8 @@ struct ServeArguments {
   std::string config;
   std::vector<std::pair<const OptionSpec*, std::string>> flags;  // in the order given
   bool verbose = false;
+
+  void add_to(CLI::App& command);
 };
 
 // Reads the file first, then the flags: flags win.
@@ -84,38 +86,40 @@ Result<int> serve(const ServeArguments& arguments) {
   return ended.error();
 }
 
-}  // namespace
-
-void add_serve(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("serve", "Run a loader node: plan, decode, deliver.");
-  auto arguments = std::make_shared<ServeArguments>();
+void ServeArguments::add_to(CLI::App& command) {
   command
-      ->add_option("--config", arguments->config,
-                   "TOML file of settings (docs/config.md); flags override it")
+      .add_option("--config", config, "TOML file of settings (docs/config.md); flags override it")
       ->type_name("FILE");
-  command->add_flag("--verbose", arguments->verbose, "Log debug messages as well");
+  command.add_flag("--verbose", verbose, "Log debug messages as well");
   for (const OptionSpec& spec : node_option_table()) {
     const std::string standard = spec.get(NodeOptions{});
-    CLI::Option* option = command->add_option_function<std::string>(
-        spec.flag(),
-        [arguments, &spec](const std::string& value) {
-          arguments->flags.emplace_back(&spec, value);
-        },
+    CLI::Option* option = command.add_option_function<std::string>(
+        spec.flag(), [this, &spec](const std::string& value) { flags.emplace_back(&spec, value); },
         spec.text + (standard.empty() ? "" : " [" + standard + "]"));
     option->type_name(spec.value);
     if (spec.value == "off|on") option->expected(0, 1)->default_str("on");  // --insecure alone
   }
-  command->footer(
-      "Examples:\n"
-      "  isocost serve --data data/shards --ranks 2 --global-batch-size 64 --microbatches 4\n"
-      "  isocost serve --config node.toml --bind 'tcp://127.0.0.1:*' --summary run.json\n"
-      "  isocost serve --data data/shards --layout layout.json --global-batch-size 512\n"
-      "  isocost serve --data data/shards --metrics 9464    # and then: isocost top\n"
-      "  isocost serve --data data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
-      "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
-      "acknowledged the last epoch. Stops at SIGINT or SIGTERM.\n"
-      "Exit status: 0 done, 1 failed, 2 usage error, 128 + N stopped by signal N.");
-  command->callback([arguments, &run] { run = [arguments] { return serve(*arguments); }; });
+}
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  isocost serve --data data/shards --ranks 2 --global-batch-size 64 --microbatches 4\n"
+    "  isocost serve --config node.toml --bind 'tcp://127.0.0.1:*' --summary run.json\n"
+    "  isocost serve --data data/shards --layout layout.json --global-batch-size 512\n"
+    "  isocost serve --data data/shards --metrics 9464    # and then: isocost top\n"
+    "  isocost serve --data data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
+    "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
+    "acknowledged the last epoch. Stops at SIGINT or SIGTERM.\n"
+    "Exit status: 0 done, 1 failed, 2 usage error, 128 + N stopped by signal N.";
+
+}  // namespace
+
+void add_serve(CLI::App& app, Run& run) {
+  add_command<ServeArguments>(app, run,
+                              {.name = "serve",
+                               .description = "Run a loader node: plan, decode, deliver.",
+                               .footer = kFooter},
+                              serve);
 }
 
 }  // namespace isocost::cli

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <deque>
-#include <memory>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -30,6 +29,8 @@ struct TopArguments {
   double timeout_s = 5;
   bool once = false;
   bool json = false;
+
+  void add_to(CLI::App& command);
 };
 
 constexpr std::size_t kMostRanksOnce = 64;
@@ -127,58 +128,57 @@ Status watch(const std::string& url, const TopArguments& arguments, const std::s
   return {};
 }
 
-Status top(const TopArguments& arguments) {
+Result<int> top(const TopArguments& arguments) {
   const SignalStop signals;
   ISOCOST_ASSIGN(const std::string url, status_url(arguments.address));
   if (!arguments.once && !arguments.json && isatty(STDOUT_FILENO) != 0) {
-    return watch(url, arguments, signals.token());
+    ISOCOST_TRY(watch(url, arguments, signals.token()));
+    return kDone;
   }
   ISOCOST_ASSIGN(const NodeMetrics now, fetch(url, arguments, signals.token()));
   const NodeMetrics start;
   const TopView view{url, now, start};
   std::printf("%s\n",
               arguments.json ? top_json(view).c_str() : top_table(view, kMostRanksOnce).c_str());
-  return {};
+  return kDone;
 }
+
+void TopArguments::add_to(CLI::App& command) {
+  command
+      .add_option("URL", address,
+                  "Address of the node's metrics: a URL, HOST:PORT, or PORT on this host")
+      ->capture_default_str();
+  command.add_option("--interval", interval_s, "Seconds between two requests")
+      ->check(number_range(0.1, 3600))
+      ->capture_default_str();
+  command.add_option("--request-timeout", timeout_s, "Seconds to wait for an answer of the node")
+      ->check(number_range(0.1, 600))
+      ->capture_default_str();
+  command.add_flag("--once", once,
+                   "Print one table, counted since the node's start, and exit. This is the "
+                   "default if the output is not a terminal.");
+  command.add_flag("--json", json,
+                   "Print one JSON document, counted since the node's start, and exit.");
+}
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  isocost serve --data data/shards --metrics 9464 &\n"
+    "  isocost top\n"
+    "  isocost top http://127.0.0.1:9465 --interval 5\n"
+    "  ssh -NL 9464:127.0.0.1:9464 loader3 & isocost top    # a node on another host\n"
+    "  isocost top --json | jq .modules.vision.mape\n"
+    "Ctrl-C ends it. docs/metrics.md explains the output. Exit status: 0; 1 if no node answers;\n"
+    "2 for a usage error.";
 
 }  // namespace
 
 void add_top(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("top", "Watch a node: rates, queues, balance, predictions.");
-  auto arguments = std::make_shared<TopArguments>();
-  command
-      ->add_option("URL", arguments->address,
-                   "Address of the node's metrics: a URL, HOST:PORT, or PORT on this host")
-      ->capture_default_str();
-  command->add_option("--interval", arguments->interval_s, "Seconds between two requests")
-      ->check(number_range(0.1, 3600))
-      ->capture_default_str();
-  command
-      ->add_option("--request-timeout", arguments->timeout_s,
-                   "Seconds to wait for an answer of the node")
-      ->check(number_range(0.1, 600))
-      ->capture_default_str();
-  command->add_flag("--once", arguments->once,
-                    "Print one table, counted since the node's start, and exit. This is the "
-                    "default if the output is not a terminal.");
-  command->add_flag("--json", arguments->json,
-                    "Print one JSON document, counted since the node's start, and exit.");
-  command->footer(
-      "Examples:\n"
-      "  isocost serve --data data/shards --metrics 9464 &\n"
-      "  isocost top\n"
-      "  isocost top http://127.0.0.1:9465 --interval 5\n"
-      "  ssh -NL 9464:127.0.0.1:9464 loader3 & isocost top    # a node on another host\n"
-      "  isocost top --json | jq .modules.vision.mape\n"
-      "Ctrl-C ends it. docs/metrics.md explains the output. Exit status: 0; 1 if no node answers;\n"
-      "2 for a usage error.");
-  command->callback([arguments, &run] {
-    run = [arguments]() -> Result<int> {
-      ISOCOST_TRY(top(*arguments));
-      return kDone;
-    };
-  });
+  add_command<TopArguments>(app, run,
+                            {.name = "top",
+                             .description = "Watch a node: rates, queues, balance, predictions.",
+                             .footer = kFooter},
+                            top);
 }
 
 }  // namespace isocost::cli

@@ -144,17 +144,6 @@ class StepSearch {
     }
   }
 
-  void offer_tapers(const std::vector<double>& costs) {
-    const PipelineModel& model = groups_.model();
-    const std::size_t ramp = model.encoder.stages + model.llm.stages;
-    for (GroupSearch& search : searches_) {
-      const MicrobatchBins start = search.bins();
-      for (const double taper : kTapers) {
-        search.offer(tapered_bins(costs, start, model.microbatches, ramp, taper));
-      }
-    }
-  }
-
   void improve(bool move_samples) {
     const std::int64_t each = options_.evaluations / static_cast<std::int64_t>(searches_.size());
     for (GroupSearch& search : searches_) {
@@ -162,10 +151,11 @@ class StepSearch {
     }
   }
 
-  void exchange() {
-    for (std::int64_t i = 0; searches_.size() > 1 && i < options_.exchanges; ++i) {
-      exchange_once();
-    }
+  // Changes the division as well as the order.
+  void refine(const std::vector<double>& costs) {
+    offer_tapers(costs);
+    improve(true);
+    exchange();
   }
 
   PipelinePlan plan(double bound) const {
@@ -184,6 +174,23 @@ class StepSearch {
   }
 
  private:
+  void offer_tapers(const std::vector<double>& costs) {
+    const PipelineModel& model = groups_.model();
+    const std::size_t ramp = model.encoder.stages + model.llm.stages;
+    for (GroupSearch& search : searches_) {
+      const MicrobatchBins start = search.bins();
+      for (const double taper : kTapers) {
+        search.offer(tapered_bins(costs, start, model.microbatches, ramp, taper));
+      }
+    }
+  }
+
+  void exchange() {
+    for (std::int64_t i = 0; searches_.size() > 1 && i < options_.exchanges; ++i) {
+      exchange_once();
+    }
+  }
+
   std::size_t slowest() const {
     return static_cast<std::size_t>(
         std::max_element(
@@ -227,6 +234,18 @@ class StepSearch {
   std::vector<GroupSearch> searches_;
 };
 
+// Returns the plan that `search`, a function of a StepSearch, makes of the division `bins`.
+template <typename Search>
+Result<PipelinePlan> search_from(const PipelineModel& model, std::span<const SampleCost> samples,
+                                 const MicrobatchBins& bins, const PipelineSearchOptions& options,
+                                 Search search) {
+  ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
+  ISOCOST_TRY(check_bins(model, samples, bins));
+  StepSearch step(groups, samples, bins, options);
+  search(step);
+  return step.plan(pipeline_bound(model, samples));
+}
+
 }  // namespace
 
 std::string_view policy_name(PipelinePolicy policy) {
@@ -253,40 +272,31 @@ Result<PipelinePlan> order_microbatches(const PipelineModel& model,
                                         std::span<const SampleCost> samples,
                                         const MicrobatchBins& bins,
                                         const PipelineSearchOptions& options) {
-  ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
-  ISOCOST_TRY(check_bins(model, samples, bins));
-  StepSearch search(groups, samples, bins, options);
-  search.order_by_size(stage_costs(model, samples));
-  search.improve(false);
-  return search.plan(pipeline_bound(model, samples));
+  return search_from(model, samples, bins, options, [&](StepSearch& search) {
+    search.order_by_size(stage_costs(model, samples));
+    search.improve(false);
+  });
 }
 
 Result<PipelinePlan> evaluate_microbatches(const PipelineModel& model,
                                            std::span<const SampleCost> samples,
                                            const MicrobatchBins& bins,
                                            const PipelineSearchOptions& options) {
-  ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
-  ISOCOST_TRY(check_bins(model, samples, bins));
-  return StepSearch(groups, samples, bins, options).plan(pipeline_bound(model, samples));
+  return search_from(model, samples, bins, options, [](StepSearch&) {});
 }
 
 Result<PipelinePlan> refine_pipeline(const PipelineModel& model,
                                      std::span<const SampleCost> samples,
                                      const MicrobatchBins& bins,
                                      const PipelineSearchOptions& options) {
-  ISOCOST_ASSIGN(const PipelineGroups groups, PipelineGroups::create(model));
-  ISOCOST_TRY(check_bins(model, samples, bins));
   const auto empty =
       std::find_if(bins.begin(), bins.end(), [](const auto& b) { return b.empty(); });
   if (empty != bins.end()) {
     return Error(ErrorCode::kInvalidArgument,
                  "pipeline plan: microbatch " + std::to_string(empty - bins.begin()) + " is empty");
   }
-  StepSearch search(groups, samples, bins, options);
-  search.offer_tapers(stage_costs(model, samples));
-  search.improve(true);
-  search.exchange();
-  return search.plan(pipeline_bound(model, samples));
+  return search_from(model, samples, bins, options,
+                     [&](StepSearch& search) { search.refine(stage_costs(model, samples)); });
 }
 
 Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const SampleCost> samples,
@@ -308,9 +318,7 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const S
   ISOCOST_ASSIGN(const BalanceResult balanced, balance(problem, {.exact_items = 0}));
   StepSearch search(groups, samples, start_bins(model, costs, balanced.bins), options);
   search.order_by_size(costs);
-  search.offer_tapers(costs);
-  search.improve(true);
-  search.exchange();
+  search.refine(costs);
   PipelinePlan plan = search.plan(bound);
   const bool keeps_lpt = lpt_plan.fits != plan.fits ? lpt_plan.fits : lpt_plan.step_s < plan.step_s;
   return keeps_lpt ? lpt_plan : plan;

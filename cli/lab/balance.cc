@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -35,6 +34,8 @@ struct BalanceArguments {
   std::string bytes_column;
   std::int64_t evaluations = BalanceOptions{}.improvement_rounds;
   bool json = false;
+
+  void add_to(CLI::App& command);
 };
 
 // Returns the index of the column that holds bytes: the one that --bytes-column names by name or
@@ -223,49 +224,54 @@ Result<int> run_balance(const BalanceArguments& arguments) {
   return kDone;
 }
 
-}  // namespace
-
-void add_balance(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand(
-      "balance", "Partition items with costs into bins so that the largest load is small.");
-  auto arguments = std::make_shared<BalanceArguments>();
+void BalanceArguments::add_to(CLI::App& command) {
   command
-      ->add_option("--costs", arguments->costs,
-                   "CSV with a row per item and a column per dimension, header optional; - reads "
-                   "standard input. A column called 'bytes' holds no costs")
+      .add_option("--costs", costs,
+                  "CSV with a row per item and a column per dimension, header optional; - reads "
+                  "standard input. A column called 'bytes' holds no costs")
       ->required()
       ->type_name("FILE");
-  command->add_option("--bins", arguments->bins, "Number of bins; each gets at least one item")
+  command.add_option("--bins", bins, "Number of bins; each gets at least one item")
       ->required()
       ->check(number_range(1, 1 << 30));
   command
-      ->add_option("--slowdowns", arguments->slowdowns,
-                   "Factors of the bins' loads: a bin of 1.2 takes 20 % longer")
+      .add_option("--slowdowns", slowdowns,
+                  "Factors of the bins' loads: a bin of 1.2 takes 20 % longer")
       ->delimiter(',')
       ->type_name("A,B,...");
-  command
-      ->add_option("--capacity", arguments->capacity, "Limit of bytes per bin; default: no limit")
+  command.add_option("--capacity", capacity, "Limit of bytes per bin; default: no limit")
       ->type_name("SIZE");
   command
-      ->add_option("--bytes-column", arguments->bytes_column,
-                   "Column of bytes, by name or number (the first is 1); default: 'bytes'")
+      .add_option("--bytes-column", bytes_column,
+                  "Column of bytes, by name or number (the first is 1); default: 'bytes'")
       ->type_name("COLUMN");
   command
-      ->add_option("--evaluations", arguments->evaluations,
-                   "Search budget: pairs of bins evaluated, per bin. More gets nearer to the "
-                   "bound and takes longer")
+      .add_option("--evaluations", evaluations,
+                  "Search budget: pairs of bins evaluated, per bin. More gets nearer to the "
+                  "bound and takes longer")
       ->check(number_range(std::int64_t{0}, std::int64_t{1} << 40))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "Print JSON instead of a table");
-  command->footer(
-      "The largest load of all dimensions counts: bring them to one scale first (seconds).\n"
-      "JSON: bins lists row numbers from 0; loads is the largest dimension of each bin; gap is\n"
-      "makespan / lower_bound - 1; limit names the bound that is the greatest "
-      "(docs/balancing.md).\n"
-      "Examples:\n  isocost-lab balance --costs costs.csv --bins 64\n"
-      "  isocost-lab balance --costs costs.csv --bins 4 --slowdowns 1,1,1,1.2 --json > plan.json\n"
-      "  isocost-lab balance --costs costs.csv --bins 64 --capacity 2GiB --bytes-column 3");
-  command->callback([arguments, &run] { run = [arguments] { return run_balance(*arguments); }; });
+  command.add_flag("--json", json, "Print JSON instead of a table");
+}
+
+constexpr const char* kFooter =
+    "The largest load of all dimensions counts: bring them to one scale first (seconds).\n"
+    "JSON: bins lists row numbers from 0; loads is the largest dimension of each bin; gap is\n"
+    "makespan / lower_bound - 1; limit names the bound that is the greatest "
+    "(docs/balancing.md).\n"
+    "Examples:\n  isocost-lab balance --costs costs.csv --bins 64\n"
+    "  isocost-lab balance --costs costs.csv --bins 4 --slowdowns 1,1,1,1.2 --json > plan.json\n"
+    "  isocost-lab balance --costs costs.csv --bins 64 --capacity 2GiB --bytes-column 3";
+
+}  // namespace
+
+void add_balance(CLI::App& app, Run& run) {
+  add_command<BalanceArguments>(
+      app, run,
+      {.name = "balance",
+       .description = "Partition items with costs into bins so that the largest load is small.",
+       .footer = kFooter},
+      run_balance);
 }
 
 }  // namespace isocost::cli

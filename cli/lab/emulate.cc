@@ -129,23 +129,26 @@ Result<int> emulate(const EmulateArguments& arguments) {
   return kDone;
 }
 
+constexpr const char* kFooter =
+    "The node serves small samples from a temporary directory; their costs come from the traces\n"
+    "or the data profile.\n"
+    "Examples:\n"
+    "  isocost-lab emulate --trace documents.csv,videos.csv --dp 8 --pp 4 --steps 50\n"
+    "  isocost-lab emulate --trace documents.csv --dp 16 --pp 2 --balance in-order --json\n"
+    "  isocost-lab emulate --trace documents.csv --layout layout.json --global-batch-size 512\n"
+    "  isocost-lab emulate --trace documents.csv --dp 8 --pp 2 --steps 200 --noise 0.03 \\\n"
+    "      --slow-rank 3:1.2@50-150";
+
 }  // namespace
 
 void add_emulate(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand(
-      "emulate", "Serve emulated trainers: node, sockets and plans are real, passes are waits.");
-  auto arguments = std::make_shared<EmulateArguments>();
-  arguments->add_to(*command);
-  command->footer(
-      "The node serves small samples from a temporary directory; their costs come from the traces\n"
-      "or the data profile.\n"
-      "Examples:\n"
-      "  isocost-lab emulate --trace documents.csv,videos.csv --dp 8 --pp 4 --steps 50\n"
-      "  isocost-lab emulate --trace documents.csv --dp 16 --pp 2 --balance in-order --json\n"
-      "  isocost-lab emulate --trace documents.csv --layout layout.json --global-batch-size 512\n"
-      "  isocost-lab emulate --trace documents.csv --dp 8 --pp 2 --steps 200 --noise 0.03 \\\n"
-      "      --slow-rank 3:1.2@50-150");
-  command->callback([arguments, &run] { run = [arguments] { return emulate(*arguments); }; });
+  add_command<EmulateArguments>(
+      app, run,
+      {.name = "emulate",
+       .description =
+           "Serve emulated trainers: node, sockets and plans are real, passes are waits.",
+       .footer = kFooter},
+      emulate);
 }
 
 }  // namespace isocost::cli

@@ -1,31 +1,26 @@
 #include "cli/lab/emulate_arguments.h"
 
+#include "cli/lab/layout_flags.h"
 #include "cli/number_range.h"
 #include "loader/config/option_table.h"
 
 namespace isocost::cli {
 
 void EmulateArguments::add_to(CLI::App& command) {
-  const auto count = [&command](const char* name, std::size_t& value, std::int64_t most,
-                                const char* text) {
-    command.add_option(name, value, text)->check(number_range(1, most))->capture_default_str();
-  };
   source.add_to(command);
-  CLI::Option* const layout_file =
-      command
-          .add_option("--layout", layout,
-                      "Layout file of 'isocost plan'; replaces --dp to --schedule")
-          ->type_name("FILE");
-  count("--dp", data_degree, 1024, "Data-parallel replicas");
-  count("--pp", pipeline_degree, 64, "Pipeline stages of encoder and LLM together, a thread each");
-  count("--encoder-pp", encoder_stages, 63, "How many of the stages are the encoder's");
-  count("--microbatches", microbatches, 4096, "Microbatches per replica and step");
+  CLI::Option* const layout_file = add_layout_file(command, layout);
+  add_count(command, "--dp", data_degree, 1, 1024, "Data-parallel replicas");
+  add_count(command, "--pp", pipeline_degree, 1, 64,
+            "Pipeline stages of encoder and LLM together, a thread each");
+  add_count(command, "--encoder-pp", encoder_stages, 1, 63,
+            "How many of the stages are the encoder's");
+  add_count(command, "--microbatches", microbatches, 1, 4096, "Microbatches per replica and step");
   command.add_option("--schedule", schedule, "gpipe, 1f1b or zb-h1")->capture_default_str();
-  for (const char* replaced : {"--dp", "--pp", "--encoder-pp", "--microbatches", "--schedule"}) {
-    layout_file->excludes(command.get_option(replaced));
-  }
-  count("--global-batch-size", global_batch_size, 1'000'000, "Samples per optimizer step");
-  count("--steps", steps, 1'000'000, "Steps to count, after one to warm up");
+  replace_by(layout_file, command,
+             {"--dp", "--pp", "--encoder-pp", "--microbatches", "--schedule"});
+  add_count(command, "--global-batch-size", global_batch_size, 1, 1'000'000,
+            "Samples per optimizer step");
+  add_count(command, "--steps", steps, 1, 1'000'000, "Steps to count, after one to warm up");
   command.add_option("--balance", balance, "Policy of the node")
       ->type_name(find_node_option("balance")->value)
       ->capture_default_str();
@@ -55,9 +50,7 @@ void EmulateArguments::add_to(CLI::App& command) {
                   "encoder:3@100. Once per module")
       ->type_name("MODULE:FACTOR[@FROM[-UNTIL]]")
       ->allow_extra_args(false);
-  command.add_option("--seed", seed, "Seed of the samples drawn")
-      ->check(number_range(0, std::int64_t{1} << 53))
-      ->capture_default_str();
+  add_seed(command, seed);
   command
       .add_option("--svg", svg, "Draw the last step, as predicted and as the trainers report it")
       ->type_name("FILE");

@@ -32,8 +32,8 @@ struct EmulatedDisturbance {
 /// The flags that describe a disturbance.
 struct DisturbanceText {
   double noise = 0;
-  std::string slow_rank;             ///< "3:1.2@50-150"; empty: none.
-  std::vector<std::string> changes;  ///< "encoder:3@100" or "llm:1.5@20-40".
+  std::string slow_rank = {};             ///< "3:1.2@50-150"; empty: none.
+  std::vector<std::string> changes = {};  ///< "encoder:3@100" or "llm:1.5@20-40".
 };
 
 /// Parses the flags for a job of `ranks` data indexes. Errors: kInvalidArgument naming the flag,

@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,26 +107,27 @@ Result<int> simulate_command(SimulateArguments arguments) {
   return kDone;
 }
 
+constexpr const char* kFooter =
+    "Samples are drawn from the traces by weight. Every policy plans the same global batches:\n"
+    "in-order deals samples as they are drawn; lpt is vector LPT, with microbatches in random\n"
+    "order; cost balances predicted seconds, then searches partition and order.\n"
+    "Examples:\n"
+    "  isocost-lab simulate --trace documents.csv,videos.csv --dp 8 --pp 8 --microbatches 16\n"
+    "  isocost-lab simulate --trace documents.csv,videos.csv --weights 2,1 --schedule zb-h1\n"
+    "  isocost-lab simulate --trace documents.csv --layout layout.json --steps 20 --json\n"
+    "  isocost data profile data/shards --json > data.json\n"
+    "  isocost-lab simulate --data-profile data.json --svg step.svg\n"
+    "docs/simulator.md says what is simulated and what is left out.";
+
 }  // namespace
 
 void add_simulate(CLI::App& app, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("simulate", "Simulate pipelines over traces, policy by policy.");
-  auto arguments = std::make_shared<SimulateArguments>();
-  arguments->add_to(*command);
-  command->footer(
-      "Samples are drawn from the traces by weight. Every policy plans the same global batches:\n"
-      "in-order deals samples as they are drawn; lpt is vector LPT, with microbatches in random\n"
-      "order; cost balances predicted seconds, then searches partition and order.\n"
-      "Examples:\n"
-      "  isocost-lab simulate --trace documents.csv,videos.csv --dp 8 --pp 8 --microbatches 16\n"
-      "  isocost-lab simulate --trace documents.csv,videos.csv --weights 2,1 --schedule zb-h1\n"
-      "  isocost-lab simulate --trace documents.csv --layout layout.json --steps 20 --json\n"
-      "  isocost data profile data/shards --json > data.json\n"
-      "  isocost-lab simulate --data-profile data.json --svg step.svg\n"
-      "docs/simulator.md says what is simulated and what is left out.");
-  command->callback(
-      [arguments, &run] { run = [arguments] { return simulate_command(*arguments); }; });
+  add_command<SimulateArguments>(
+      app, run,
+      {.name = "simulate",
+       .description = "Simulate pipelines over traces, policy by policy.",
+       .footer = kFooter},
+      simulate_command);
 }
 
 }  // namespace isocost::cli

@@ -1,0 +1,27 @@
+#include "cli/lab/step_recorder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/statistics.h"
+
+namespace isocost::cli {
+
+void StepRecorder::begin(EmulatedTime now) {
+  std::fill(waits_.begin(), waits_.end(), 0.0);
+  started_ = now;
+}
+
+void StepRecorder::end(EmulatedTime now, const EmulatedMicrobatches& encoder,
+                       const EmulatedMicrobatches& llm) {
+  if (++finished_ <= warm_up_) return;
+  EmulatedStep step;
+  step.seconds = std::chrono::duration<double>(now - started_).count();
+  step.data_wait_s = mean(waits_);
+  step.work = work_of(model_, encoder, llm);
+  step.coupled = is_coupled(llm);
+  steps_.push_back(std::move(step));
+}
+
+}  // namespace isocost::cli
