@@ -95,9 +95,9 @@ class Sender {
     isocost::ServerOptions options;
     options.bind = endpoint;
     const std::lock_guard lock(mutex_);
-    auto server =
-        isocost::Server::create(options, isocost::admit_ranks({}),
-                                [this](const isocost::ServerEvent& event) { on_event(event); }, {});
+    auto server = isocost::Server::create(
+        options, [](const auto&) { return isocost::Welcome{}; },
+        [this](const isocost::ServerEvent& event) { on_event(event); }, {});
     if (!server) give_up(server.error().message());
     server_ = *std::move(server);
   }
