@@ -166,7 +166,7 @@ class DataLoader:
         if not is_endpoint:
             settings = arguments.node_settings(node, direct)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks()))
-            arguments.apply_torchs(used, settings, heartbeat_timeout)
+            arguments.apply_torchs(used, settings, arguments.given_settings(node, direct), heartbeat_timeout)
             settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
             settings["reprofile"] = "off" if reprofile is None else "on"
             key = rendezvous.next_key(standing.data_group)
