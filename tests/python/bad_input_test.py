@@ -4,6 +4,7 @@ import copy
 import math
 import pathlib
 import pickle
+import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -110,6 +111,11 @@ class BadInput(ShardTest):
             for tail in ("carry", "deliver"):
                 self.assertRefused(ValueError, f"^drop_last=True and tail='{tail}'", drop_last=True,
                                    node=isocost.NodeOptions(tail=tail))
+
+    def test_without_torch_it_says_what_to_install(self):
+        with unittest.mock.patch.dict(sys.modules, {"torch": None}):
+            with self.assertRaisesRegex(ImportError, "install it .pip install torch"):
+                self.loader()
 
     def test_endpoints(self):
         self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 .*is the node up", connect_timeout=0.2,

@@ -11,6 +11,16 @@ from isocost.node_options import NodeOptions, RecipeOptions
 OF_THE_NODE = ("batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout")
 
 
+def require_torch() -> None:
+    """Raises ImportError where PyTorch, whose tensors the loader hands out, cannot be imported."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError("isocost.DataLoader hands out torch tensors, and PyTorch cannot be imported "
+                          f"({error}): install it (pip install torch, or apt install python3-torch)",
+                          name="torch") from error
+
+
 def refuse_the_nodes(endpoint: str, given: Mapping[str, Any]) -> None:
     """Raises ValueError where any of `given` is not None: keywords that the node at `endpoint` decides."""
     names = sorted(name for name, value in given.items() if value is not None)

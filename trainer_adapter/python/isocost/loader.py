@@ -109,11 +109,11 @@ class DataLoader:
     manager; otherwise it closes when the interpreter exits. It cannot be used after a fork, and a process that was
     forked while a loader node ran in it cannot host another one: start such processes with 'spawn'.
 
-    Raises: ValueError for an invalid argument, arguments that contradict each other, a memory limit that cannot
-        be kept, a state of other data, and ranks that disagree; TypeError for an argument of a wrong type or an unknown
-        keyword; FileNotFoundError where there are no shards; ShardError for damaged shards or too many bad samples;
-        ProtocolError for a node of another version; NodeUnavailableError where the node has gone or failed;
-        TimeoutError where nobody answers; ClosedError after `close`.
+    Raises: ValueError for an invalid argument, arguments that contradict each other, a memory limit that cannot be
+        kept, a state of other data, and ranks that disagree; TypeError for an argument of a wrong type or an unknown
+        keyword; ImportError without PyTorch; FileNotFoundError where there are no shards; ShardError for damaged shards
+        or too many bad samples; ProtocolError for a node of another version; NodeUnavailableError where the node has
+        gone or failed; TimeoutError where nobody answers; ClosedError after `close`.
     """
 
     def __init__(self, data: PathLike, *, rank: Optional[int] = None, world_size: Optional[int] = None,
@@ -129,6 +129,7 @@ class DataLoader:
                  lengths: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
                  reprofile: Optional[Callable[[], Mapping[str, Any]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **torch_options: Any):
+        arguments.require_torch()
         self._data = os.fspath(data)
         is_endpoint = "://" in self._data
         standing = resolve(topology, rank, world_size, layout is not None)
