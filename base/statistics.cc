@@ -35,10 +35,15 @@ double mean(std::span<const double> values) {
 
 double median(std::span<double> values) {
   if (values.empty()) return 0;
+  const MiddleValues middle = middle_values(values);
+  return (middle.lower + middle.upper) / 2;
+}
+
+MiddleValues middle_values(std::span<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*std::max_element(values.begin(), middle) + *middle) / 2;
+  if (values.size() % 2 == 1) return {*middle, *middle};
+  return {*std::max_element(values.begin(), middle), *middle};
 }
 
 Distribution distribution_of(std::vector<double> values) {

@@ -13,6 +13,14 @@ double mean(std::span<const double> values);
 /// values. Reorders `values` in place: O(n), no allocation.
 double median(std::span<double> values);
 
+/// The middle values of a sorted set: the two of an even count, the one of an odd count twice.
+struct MiddleValues {
+  double lower = 0;
+  double upper = 0;
+};
+/// `values` must not be empty, and are reordered in place: O(n), no allocation.
+MiddleValues middle_values(std::span<double> values);
+
 /// Summary of a set of numbers; all fields are 0 for an empty set.
 struct Distribution {
   double mean = 0;

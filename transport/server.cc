@@ -481,15 +481,6 @@ void ServerImpl::fail(const Error& error) {
 
 }  // namespace
 
-Admission admit_ranks(const Welcome& welcome) {
-  return [welcome](const JoinRequest& request) -> tl::expected<Welcome, Refusal> {
-    if (auto refusal = check_rank(request.hello, welcome.ranks)) {
-      return tl::unexpected(*std::move(refusal));
-    }
-    return welcome;
-  };
-}
-
 std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks) {
   const std::string rank = "rank " + std::to_string(hello.rank);
   if (hello.rank < 0 || hello.rank >= ranks) {

@@ -46,9 +46,6 @@ using Admission = std::function<tl::expected<Welcome, Refusal>(const JoinRequest
 /// expects another world size.
 std::optional<Refusal> check_rank(const Hello& hello, std::int32_t ranks);
 
-/// Returns an admission that accepts ranks 0 to welcome.ranks - 1 of a job with that many ranks.
-Admission admit_ranks(const Welcome& welcome);
-
 /// Events of clients, for the server's owner.
 struct ClientJoined {
   std::int32_t rank = 0;

@@ -105,9 +105,9 @@ std::vector<Measured> medians(Runs runs) {
   std::vector<Measured> measured(runs.size());
   for (std::size_t n = 0; n < runs.size(); ++n) {
     for (std::size_t m = 0; m < kModules; ++m) {
-      const Distribution seconds = distribution_of(std::move(runs[n].at(m)));
-      measured[n].median.at(m) = seconds.p50;
-      measured[n].spread.at(m) = (seconds.most - seconds.least) / 2 / seconds.p50;
+      const Distribution range = distribution_of(runs[n].at(m));
+      measured[n].median.at(m) = median(runs[n].at(m));
+      measured[n].spread.at(m) = (range.most - range.least) / 2 / measured[n].median.at(m);
     }
   }
   return measured;

@@ -95,9 +95,9 @@ class Sender {
     isocost::ServerOptions options;
     options.bind = endpoint;
     const std::lock_guard lock(mutex_);
-    auto server =
-        isocost::Server::create(options, isocost::admit_ranks({}),
-                                [this](const isocost::ServerEvent& event) { on_event(event); }, {});
+    auto server = isocost::Server::create(
+        options, [](const auto&) { return isocost::Welcome{}; },
+        [this](const isocost::ServerEvent& event) { on_event(event); }, {});
     if (!server) give_up(server.error().message());
     server_ = *std::move(server);
   }
@@ -175,8 +175,8 @@ void compare(const std::string& name, const std::string& endpoint, std::int64_t 
   const isocost::Distribution ratios = isocost::distribution_of(ratio);
   std::printf(
       "%-4s %8lld KiB   bare %6.2f GB/s   isocost %6.2f GB/s   ratio %5.2f  (%.2f to %.2f)\n",
-      name.c_str(), static_cast<long long>(size / 1024), isocost::distribution_of(bare).p50,
-      isocost::distribution_of(isocost_rate).p50, ratios.p50, ratios.least, ratios.most);
+      name.c_str(), static_cast<long long>(size / 1024), isocost::median(bare),
+      isocost::median(isocost_rate), ratios.p50, ratios.least, ratios.most);
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include "costmodel/internal/robust_statistics.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 #include "base/statistics.h"
 
@@ -10,11 +8,8 @@ namespace isocost {
 
 double median_near(std::span<double> values, double usual) {
   if (values.empty()) return usual;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  const double below = *std::max_element(values.begin(), middle);
-  return std::abs(below - usual) < std::abs(*middle - usual) ? below : *middle;
+  const auto [lower, upper] = middle_values(values);
+  return std::abs(lower - usual) < std::abs(upper - usual) ? lower : upper;
 }
 
 double robust_deviation(std::span<double> values, double centre) {

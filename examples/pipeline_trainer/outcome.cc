@@ -148,7 +148,7 @@ Result<Outcome> read_outcome(const Options& options) {
   }
   samples.tell(options.llm_stages, planned, outcome);
   if (slowest.size() > 1) slowest.erase(slowest.begin());
-  outcome.step_seconds = distribution_of(slowest).p50;
+  outcome.step_seconds = median(slowest);
   outcome.bubble_fraction = wall_s > 0 ? 1 - busy_s / wall_s : 0;
   outcome.data_wait_fraction = wall_s > 0 ? waited_s / wall_s : 0;
   if (!options.check_gradient) return outcome;

@@ -311,21 +311,6 @@ const OptionSpec* find_node_option(std::string_view name) {
   return found == table.end() ? nullptr : &*found;
 }
 
-std::string option_table_markdown() {
-  const NodeOptions defaults;
-  std::string out = "| key | flag | value | default | meaning |\n|---|---|---|---|---|\n";
-  for (const OptionSpec& spec : node_option_table()) {
-    std::string value = spec.value;
-    for (std::size_t at = 0; (at = value.find('|', at)) != std::string::npos; at += 2) {
-      value.insert(at, "\\");
-    }
-    const std::string standard = spec.get(defaults);
-    out += "| `" + spec.name + "` | `" + spec.flag() + "` | " + value + " | " +
-           (standard.empty() ? "" : "`" + standard + "`") + " | " + spec.text + " |\n";
-  }
-  return out;
-}
-
 Result<std::int64_t> parse_bytes(std::string_view text) {
   // A prefix letter, then i for powers of 1024; a B at the end is optional.
   static constexpr std::string_view kPrefixes = "kMGT";

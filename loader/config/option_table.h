@@ -28,9 +28,6 @@ const std::vector<OptionSpec>& node_option_table();
 /// Returns the setting of that name, or null.
 const OptionSpec* find_node_option(std::string_view name);
 
-/// Returns the table of docs/config.md in Markdown.
-std::string option_table_markdown();
-
 /// Reads a size such as "512MiB", "2GB" or "1000000", in bytes; k, M, G, T are powers of 1000, Ki,
 /// Mi, Gi, Ti powers of 1024. Errors: kInvalidArgument.
 Result<std::int64_t> parse_bytes(std::string_view text);

@@ -7,17 +7,25 @@
 #include <cmath>
 #include <initializer_list>
 #include <sstream>
-#include <string_view>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace isocost {
 namespace {
 
+// A family of metrics: one row of the table in docs/metrics.md.
+struct FamilyInfo {
+  std::string name;
+  bool counter = false;             // otherwise a gauge
+  std::vector<std::string> labels;  // of each series; empty if the family has one series
+  std::string help;
+};
+
 // Adds series to a family and leaves out values that are not finite.
 class Series {
  public:
-  Series(const MetricFamilyInfo& info, prometheus::MetricFamily& family)
-      : info_(info), family_(family) {}
+  Series(const FamilyInfo& info, prometheus::MetricFamily& family) : info_(info), family_(family) {}
 
   template <typename Number>
   void add(Number number, std::initializer_list<std::string> labels = {}) {
@@ -30,12 +38,12 @@ class Series {
   }
 
  private:
-  const MetricFamilyInfo& info_;
+  const FamilyInfo& info_;
   prometheus::MetricFamily& family_;
 };
 
 struct Row {
-  MetricFamilyInfo info;
+  FamilyInfo info;
   void (*fill)(const NodeMetrics&, Series&);
 };
 
@@ -383,12 +391,6 @@ std::string prometheus_text(const NodeMetrics& metrics) {
   std::ostringstream out;
   prometheus::TextSerializer().Serialize(out, families);
   return std::move(out).str();
-}
-
-std::vector<MetricFamilyInfo> metric_families() {
-  std::vector<MetricFamilyInfo> infos;
-  for (const Row& row : all_rows()) infos.push_back(row.info);
-  return infos;
 }
 
 }  // namespace isocost

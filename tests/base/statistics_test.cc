@@ -20,5 +20,14 @@ TEST(Statistics, MedianIsTheMiddleOrTheMeanOfTheTwoMiddleValues) {
   EXPECT_EQ(median({}), 0);
 }
 
+TEST(Statistics, MiddleValuesAreEqualForAnOddCount) {
+  std::vector<double> odd = {9, 1, 5};
+  EXPECT_EQ(middle_values(odd).lower, 5);
+  EXPECT_EQ(middle_values(odd).upper, 5);
+  std::vector<double> even = {9, 1, 2, 5};
+  EXPECT_EQ(middle_values(even).lower, 2);
+  EXPECT_EQ(middle_values(even).upper, 5);
+}
+
 }  // namespace
 }  // namespace isocost

@@ -4,6 +4,7 @@ import copy
 import math
 import pathlib
 import pickle
+import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -105,8 +106,16 @@ class BadInput(ShardTest):
             self.assertRefused(ValueError, "^timeout= and heartbeat_timeout=", timeout=3, heartbeat_timeout=3)
             self.assertRefused(ValueError, "^num_workers= and workers=", num_workers=2, workers=2)
             self.assertRefused(ValueError, "^prefetch= and prefetch_factor=", prefetch=3, prefetch_factor=4)
-            self.assertRefused(ValueError, "^drop_last=True and tail='carry'", drop_last=True,
-                               node=isocost.NodeOptions(tail="carry"))
+            self.assertRefused(ValueError, "^num_workers= and workers=", num_workers=2,
+                               node=isocost.NodeOptions(workers=0))
+            for tail in ("carry", "deliver"):
+                self.assertRefused(ValueError, f"^drop_last=True and tail='{tail}'", drop_last=True,
+                                   node=isocost.NodeOptions(tail=tail))
+
+    def test_without_torch_it_says_what_to_install(self):
+        with unittest.mock.patch.dict(sys.modules, {"torch": None}):
+            with self.assertRaisesRegex(ImportError, "install it .pip install torch"):
+                self.loader()
 
     def test_endpoints(self):
         self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 .*is the node up", connect_timeout=0.2,

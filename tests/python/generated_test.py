@@ -2,7 +2,9 @@
 
 import dataclasses
 import importlib.util
+import inspect
 import pathlib
+import pickle
 import unittest
 
 import isocost
@@ -79,10 +81,23 @@ class Settings(ShardTest):
                          ("a.json", "1", "vision,llm", "off"))
 
     def test_what_is_given_twice_is_refused(self):
-        for name, value in (("workers", 1), ("memory", "1GiB"), ("recipe", "native28")):
-            with self.assertRaisesRegex(ValueError, f"^{name}= and node=isocost.NodeOptions\\({name}=...\\) say the "
-                                                    "same"):
-                isocost.DataLoader(self.shards, node=self.OTHERS, **{name: value})
+        defaults = {name: getattr(isocost.NodeOptions(), name) for name in ("workers", "memory", "recipe")}
+        for node in (self.OTHERS, isocost.NodeOptions(**defaults), isocost.NodeOptions(isocost.RecipeOptions(),
+                                                                                       workers=0, memory="2GiB")):
+            for name, value in (("workers", 1), ("memory", "1GiB"), ("recipe", "native28")):
+                with self.assertRaisesRegex(ValueError, f"^{name}= and node=isocost.NodeOptions\\({name}=...\\) say "
+                                                        "the same"):
+                    isocost.DataLoader(self.shards, node=node, **{name: value})
+
+    def test_a_copy_is_given_what_differs_from_the_defaults(self):
+        for node in (dataclasses.replace(isocost.NodeOptions(steps=2), lookahead=2),
+                     pickle.loads(pickle.dumps(isocost.NodeOptions(steps=2, lookahead=2)))):
+            self.assertEqual(arguments.given_settings(node, {"workers": None}), {"steps", "lookahead"})
+            self.assertEqual(arguments.node_settings(node, {"workers": 3})["workers"], "3")
+
+    def test_help_shows_the_fields(self):
+        self.assertEqual(list(inspect.signature(isocost.NodeOptions).parameters),
+                         [field.name for field in dataclasses.fields(isocost.NodeOptions)])
 
     def test_other_types_are_refused(self):
         for options, pattern in (({"node": {"workers": 2}}, "^node = {'workers': 2}: must be an isocost.NodeOptions"),

@@ -16,6 +16,7 @@
 #include <zmq.hpp>
 
 #include "base/scratch_directory.h"
+#include "tests/support/admit_ranks.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "tests/trainer_adapter/tcp_proxy.h"
 #include "transport/keys.h"

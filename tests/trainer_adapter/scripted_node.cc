@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tests/support/admit_ranks.h"
+
 namespace isocost {
 
 ScriptedNode::ScriptedNode(const ServerOptions& options, std::uint32_t steps,

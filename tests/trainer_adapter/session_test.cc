@@ -20,6 +20,7 @@
 #include <zmq.hpp>
 
 #include "base/random.h"
+#include "tests/support/admit_ranks.h"
 #include "tests/trainer_adapter/scripted_node.h"
 #include "tests/trainer_adapter/tcp_proxy.h"
 #include "trainer_adapter/client.h"

@@ -21,6 +21,7 @@
 
 #include "base/buffer.h"
 #include "base/scratch_directory.h"
+#include "tests/support/admit_ranks.h"
 #include "tests/transport/raw_peer.h"
 
 namespace isocost {

@@ -122,11 +122,6 @@ Result<std::shared_ptr<const ShardFile>> ShardCache::get(const std::filesystem::
   return file;
 }
 
-std::size_t ShardCache::open_shards() const {
-  const MutexLock lock(mutex_);
-  return files_.size();
-}
-
 std::shared_ptr<const ShardFile> ShardCache::find(const std::string& name) {
   const MutexLock lock(mutex_);
   const auto found = by_name_.find(name);

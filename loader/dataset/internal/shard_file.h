@@ -84,7 +84,6 @@ class ShardCache {
   /// Errors: those of ShardFile::open; kCorrupt if the file does not match `stamp`.
   Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
                                                const FileStamp& stamp);
-  std::size_t open_shards() const;
 
  private:
   using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;
@@ -94,7 +93,7 @@ class ShardCache {
   const std::size_t max_open_;
   const std::int64_t max_inflated_bytes_;
   std::vector<Mutex> opening_;  // by hash of the name: who holds one may open
-  mutable Mutex mutex_;
+  Mutex mutex_;
   Files files_ ISOCOST_GUARDED_BY(mutex_);  // the one used last in front
   std::unordered_map<std::string, Files::iterator> by_name_ ISOCOST_GUARDED_BY(mutex_);
   std::int64_t inflated_bytes_ ISOCOST_GUARDED_BY(mutex_) = 0;

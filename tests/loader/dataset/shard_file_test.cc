@@ -5,7 +5,10 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <filesystem>
+#include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +27,14 @@ std::string all_of(const ByteSource& source) {
   EXPECT_TRUE(read.has_value());
   bytes.resize(read.value_or(0));
   return bytes;
+}
+
+// Of these files, those that are still open.
+std::size_t count_open(const std::vector<std::weak_ptr<const ShardFile>>& files) {
+  std::set<std::shared_ptr<const ShardFile>> open;
+  for (const auto& file : files) open.insert(file.lock());
+  open.erase(nullptr);
+  return open.size();
 }
 
 std::string varied(std::size_t size) {
@@ -100,10 +111,11 @@ TEST(ShardCache, KeepsTheShardsUsedLastAndReadersKeepTheirs) {
   }
   ShardCache cache(2);
   const auto first = cache.get(paths[0], stamps[0]).value();
-  (void)cache.get(paths[1], stamps[1]).value();
+  const std::weak_ptr second = cache.get(paths[1], stamps[1]).value();
   EXPECT_EQ(cache.get(paths[0], stamps[0]).value(), first);
-  (void)cache.get(paths[2], stamps[2]).value();
-  EXPECT_EQ(cache.open_shards(), 2U);
+  const std::weak_ptr third = cache.get(paths[2], stamps[2]).value();
+  EXPECT_TRUE(second.expired());
+  EXPECT_FALSE(third.expired());
   EXPECT_EQ(cache.get(paths[0], stamps[0]).value(), first) << "used last, so still open";
   (void)cache.get(paths[1], stamps[1]).value();
   (void)cache.get(paths[3], stamps[3]).value();
@@ -113,12 +125,13 @@ TEST(ShardCache, KeepsTheShardsUsedLastAndReadersKeepTheirs) {
 TEST(ShardCache, InflatedBytesAreBounded) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   ShardCache cache(100, 2500);
+  std::vector<std::weak_ptr<const ShardFile>> files;
   for (int i = 0; i < 5; ++i) {
     const auto path = scratch / (std::to_string(i) + ".tgz");
     write_file(path, gzip(std::string(1000, 'x')));
-    ASSERT_TRUE(cache.get(path, stamp_of(path).value()).has_value());
+    files.emplace_back(cache.get(path, stamp_of(path).value()).value());
   }
-  EXPECT_EQ(cache.open_shards(), 2U);
+  EXPECT_EQ(count_open(files), 2U);
 }
 
 TEST(ShardCache, AShardThatChangedIsRefused) {
@@ -143,20 +156,24 @@ TEST(ShardCache, ServesManyThreads) {
   }
   ShardCache cache(3);
   std::atomic<int> wrong = 0;
+  std::array<std::vector<std::weak_ptr<const ShardFile>>, 4> seen;  // [thread]
   {
     std::vector<std::jthread> threads;
-    for (std::size_t t = 0; t < 4; ++t) {
+    for (std::size_t t = 0; t < seen.size(); ++t) {
       threads.emplace_back([&, t] {
         for (std::size_t i = 0; i < 40; ++i) {
           const std::size_t which = (i * (t + 1)) % paths.size();
           const auto file = cache.get(paths[which], stamps[which]);
           if (!file || all_of(**file) != std::string(1000, static_cast<char>('a' + which))) ++wrong;
+          if (file) seen.at(t).emplace_back(*file);
         }
       });
     }
   }
   EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(cache.open_shards(), 3U);
+  std::vector<std::weak_ptr<const ShardFile>> files;
+  for (const auto& of_thread : seen) files.insert(files.end(), of_thread.begin(), of_thread.end());
+  EXPECT_EQ(count_open(files), 3U);
 }
 
 }  // namespace

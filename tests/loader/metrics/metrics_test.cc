@@ -4,14 +4,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
+
+#include "tests/loader/metrics/metric_text.h"
 
 namespace isocost {
 namespace {
@@ -33,6 +36,8 @@ NodeMetrics some_metrics() {
   node.training.ranks[1].measured = {5, 0, 7};
   node.training.ranks[1].idle = 0.5;
   node.training.imbalance = 1.25;
+  node.training.makespan_s = 2;
+  node.training.lower_bound_s = 1.75;
   node.correction.on = false;
   node.correction.gain = 0.001;
   node.correction.rank_slowdowns = {1.2};
@@ -44,22 +49,17 @@ NodeMetrics some_metrics() {
   return node;
 }
 
-// `name{label="value",...}` as written -> value.
-std::map<std::string, double> read(const std::string& text) {
+// `name{label="value",...}` as written -> value, of all families.
+std::map<std::string, double> values_of(const NodeMetrics& node) {
   std::map<std::string, double> values;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with('#')) continue;
-    const std::size_t space = line.rfind(' ');
-    const std::string series = line.substr(0, space);
-    EXPECT_TRUE(values.emplace(series, std::stod(line.substr(space + 1))).second)
-        << series << " comes twice";
+  for (const MetricFamily& family : read_metrics(prometheus_text(node))) {
+    values.insert(family.series.begin(), family.series.end());
   }
   return values;
 }
 
 TEST(Metrics, TheTextSaysWhatTheSnapshotSays) {
-  const auto values = read(prometheus_text(some_metrics()));
+  const auto values = values_of(some_metrics());
   EXPECT_EQ(values.at("isocost_uptime_seconds"), 12.5);
   EXPECT_EQ(values.at("isocost_epoch"), 1);
   EXPECT_EQ(values.at("isocost_step"), 7);
@@ -88,59 +88,57 @@ TEST(Metrics, TheTextSaysWhatTheSnapshotSays) {
 
 TEST(Metrics, UnknownValuesAreLeftOut) {
   NodeMetrics node = some_metrics();
-  EXPECT_FALSE(
-      read(prometheus_text(node)).contains(R"(isocost_prediction_error_ratio{module="audio"})"));
+  EXPECT_FALSE(values_of(node).contains(R"(isocost_prediction_error_ratio{module="audio"})"));
   node.queue.oldest.reset();
-  EXPECT_FALSE(read(prometheus_text(node)).contains("isocost_epoch"));
+  EXPECT_FALSE(values_of(node).contains("isocost_epoch"));
 }
 
 TEST(Metrics, CorrectionThatIsOffIsNotOn) {
   NodeMetrics node = some_metrics();
   node.correct = false;
   node.correction.on = true;
-  EXPECT_EQ(read(prometheus_text(node)).at("isocost_correction_on"), 0);
+  EXPECT_EQ(values_of(node).at("isocost_correction_on"), 0);
 }
 
-TEST(Metrics, EveryFamilyHasHelpAndTypeAndItsLabels) {
+// The page is complete: each family has a series, all of a family have its labels, and none comes
+// twice.
+TEST(Metrics, EveryFamilyHasSeriesOfItsLabels) {
   const std::string text = prometheus_text(some_metrics());
-  std::map<std::string, std::set<std::string>> labels;
-  const std::regex label("[{,](\\w+)=\"");
-  for (const auto& [series, value] : read(text)) {
-    std::set<std::string>& names = labels[series.substr(0, series.find('{'))];
-    for (std::sregex_iterator at(series.begin(), series.end(), label), end; at != end; ++at) {
-      names.insert((*at)[1]);
+  std::size_t lines = 0;
+  for (const MetricFamily& family : read_metrics(text)) {
+    EXPECT_FALSE(family.series.empty()) << family.name;
+    lines += 2 + family.series.size();
+    for (const auto& [series, value] : family.series) {
+      std::string form = family.name;
+      for (const std::string& label : family.labels) {
+        form += (label == family.labels.front() ? "\\{" : ",") + label + "=\"[^\"]+\"";
+      }
+      if (!family.labels.empty()) form += "\\}";
+      EXPECT_TRUE(std::regex_match(series, std::regex(form))) << series;
     }
   }
-  for (const MetricFamilyInfo& family : metric_families()) {
-    EXPECT_NE(text.find("# HELP " + family.name + " " + family.help + "\n"), std::string::npos)
-        << family.name;
-    EXPECT_NE(text.find("# TYPE " + family.name + (family.counter ? " counter\n" : " gauge\n")),
-              std::string::npos)
-        << family.name;
-    EXPECT_EQ(labels[family.name], std::set(family.labels.begin(), family.labels.end()))
-        << family.name;
-  }
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), lines);
 }
 
 TEST(Metrics, NamesKeepToPrometheussConventions) {
   std::set<std::string> names;
-  for (const MetricFamilyInfo& family : metric_families()) {
+  for (const MetricFamily& family : read_metrics(prometheus_text(some_metrics()))) {
     EXPECT_TRUE(names.insert(family.name).second) << family.name;
     EXPECT_TRUE(family.name.starts_with("isocost_")) << family.name;
-    EXPECT_EQ(family.counter, family.name.ends_with("_total")) << family.name;
+    EXPECT_EQ(family.type, family.name.ends_with("_total") ? "counter" : "gauge") << family.name;
     EXPECT_FALSE(family.help.empty()) << family.name;
   }
 }
 
 std::string table_of_families() {
   std::string out = "| metric | type | labels | meaning |\n|---|---|---|---|\n";
-  for (const MetricFamilyInfo& family : metric_families()) {
+  for (const MetricFamily& family : read_metrics(prometheus_text(some_metrics()))) {
     std::string labels;
     for (const std::string& label : family.labels) {
       labels += (labels.empty() ? "`" : ", `") + label + "`";
     }
-    out += "| `" + family.name + "` | " + (family.counter ? "counter" : "gauge") + " | " + labels +
-           " | " + family.help + " |\n";
+    out +=
+        "| `" + family.name + "` | " + family.type + " | " + labels + " | " + family.help + " |\n";
   }
   return out;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "loader/metrics/prometheus_text.h"
+#include "tests/loader/metrics/metric_text.h"
 
 namespace isocost {
 namespace {
@@ -120,7 +121,7 @@ TEST(StatusJson, CorrectionThatIsOffIsNotOn) {
 TEST(StatusJson, HasTheNamesOfTheMetrics) {
   const json document = json::parse(status_json(some_metrics()));
   const json& node = document["node"];
-  for (const MetricFamilyInfo& family : metric_families()) {
+  for (const MetricFamily& family : read_metrics(prometheus_text(some_metrics()))) {
     const std::string name = family.name.substr(std::string("isocost_").size());
     const json* place = &node;
     if (family.labels == std::vector<std::string>{"module"} ||

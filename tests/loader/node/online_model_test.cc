@@ -3,13 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include "base/random.h"
-#include "tests/loader/node/node_support.h"
+#include "tests/loader/node/online_model_fixture.h"
 
 namespace isocost {
 namespace {
@@ -18,45 +17,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class OnlineModelTest : public testing::Test {
+class OnlineModelTest : public OnlineModelFixture {
  protected:
-  // Plans a step, which belongs to the model's present generation.
-  std::shared_ptr<const SealedStep> plan(OnlineModel& model) {
-    auto step = std::make_shared<SealedStep>();
-    step->plan = model.plan([](const CostModel&) { return Result<StepPlan>(StepPlan{}); }).value();
-    return step;
-  }
-  // One step of eight microbatches that take `factor` times what the starting profile predicts.
-  void train(OnlineModel& model, double factor) {
-    const auto planned = plan(model);
-    const CostModel exact(CostProfile::stated_default(), {});
-    for (std::int32_t microbatch = 0; microbatch < 8; ++microbatch) {
-      Measurement measurement;
-      measurement.load[Module::kLlm].add_sequence(
-          static_cast<std::int64_t>(500 + random_.below(3000)));
-      measurement.seconds = {kNotMeasured, kNotMeasured,
-                             factor * exact.predict_microbatch(measurement.load)[2]};
-      measurement.step = step_;
-      EXPECT_TRUE(model.report(measurement, planned));
-    }
-    step_ += 1;
-  }
-  Measurement measured(double seconds) const {
+  static Measurement measured(double seconds) {
     Measurement measurement;
     measurement.load[Module::kLlm].add_sequence(1000);
     measurement.seconds = {kNotMeasured, kNotMeasured, seconds};
     return measurement;
   }
-
-  const CostProfile profile_ = CostProfile::stated_default();
-  LogLines log_;
-  OnlineModel model_{profile_, {}, log_.sink()};
-  Random random_{1};
-  std::uint64_t step_ = 0;
 };
 
 TEST_F(OnlineModelTest, LearnsFromWhatWasReportedWhenTheNextStepIsPlanned) {
-  for (int i = 0; i < 40; ++i) train(model_, 3);
+  train(model_, 40, 3);
   double predicted = 0;
   const Measurement example = measured(1);
   EXPECT_TRUE(model_.plan([&](const CostModel& model) {
@@ -113,8 +85,8 @@ TEST_F(OnlineModelTest, LogsRefusedMeasurementsEverMoreRarely) {
   for (int i = 0; i < 5; ++i) model_.report(measured(-2), step);
   plan(model_);
   EXPECT_EQ(model_.progress().rejected, 5);
-  ASSERT_EQ(log_.lines().size(), 3U);  // the 1st, 2nd and 4th
-  EXPECT_THAT(log_.lines()[2], HasSubstr("4 measurements rejected so far"));
+  ASSERT_EQ(model_log_.lines().size(), 3U);  // the 1st, 2nd and 4th
+  EXPECT_THAT(model_log_.lines()[2], HasSubstr("4 measurements rejected so far"));
 }
 
 TEST_F(OnlineModelTest, StepsOfAnEarlierJobTeachNothing) {
@@ -129,17 +101,17 @@ TEST_F(OnlineModelTest, StepsOfAnEarlierJobTeachNothing) {
 }
 
 TEST_F(OnlineModelTest, NamesTheModuleThatDrifted) {
-  for (int i = 0; i < 40; ++i) train(model_, 1);
-  EXPECT_THAT(log_.lines(), IsEmpty());
-  for (int i = 0; i < 6; ++i) train(model_, 1.5);
+  train(model_, 40, 1);
+  EXPECT_THAT(model_log_.lines(), IsEmpty());
+  train(model_, 6, 1.5);
   plan(model_);
-  EXPECT_THAT(log_.lines(),
+  EXPECT_THAT(model_log_.lines(),
               ElementsAre("Model drift detected in module llm: measured 1.50x predicted over the "
                           "last 3 steps."));
 }
 
 TEST_F(OnlineModelTest, AnAdoptedProfileReplacesTheModelAndKeepsTheCounts) {
-  for (int i = 0; i < 3; ++i) train(model_, 1);
+  train(model_, 3, 1);
   const auto before = plan(model_);
   CostProfile other = profile_;
   other.modules[2].coefficients.per_unit *= 10;
@@ -157,7 +129,7 @@ TEST_F(OnlineModelTest, AStateGoesOnInAnotherNode) {
   CostProfile other = profile_;
   other.modules[2].coefficients.per_unit *= 10;
   ASSERT_TRUE(model_.adopt(other.to_json()));
-  for (int i = 0; i < 20; ++i) train(model_, 3);
+  train(model_, 20, 3);
   plan(model_);
   const std::string state = model_.save_state();
   OnlineModel restored(profile_, {}, {});
@@ -167,7 +139,7 @@ TEST_F(OnlineModelTest, AStateGoesOnInAnotherNode) {
 }
 
 TEST_F(OnlineModelTest, RefusesAStateThatDoesNotFit) {
-  for (int i = 0; i < 20; ++i) train(model_, 3);
+  train(model_, 20, 3);
   plan(model_);
   const std::string state = model_.save_state();
   CostProfile other = profile_;

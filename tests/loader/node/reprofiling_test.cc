@@ -3,13 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <thread>
 
-#include "base/random.h"
-#include "tests/loader/node/node_support.h"
+#include "tests/loader/node/online_model_fixture.h"
 
 namespace isocost {
 namespace {
@@ -17,38 +13,17 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class ReprofilingTest : public testing::Test {
+class ReprofilingTest : public OnlineModelFixture {
  protected:
-  void train(int steps, double factor) {
-    const CostModel exact(CostProfile::stated_default(), {});
-    for (int i = 0; i < steps; ++i) {
-      auto step = std::make_shared<SealedStep>();
-      step->plan =
-          model_.plan([](const CostModel&) { return Result<StepPlan>(StepPlan{}); }).value();
-      for (int microbatch = 0; microbatch < 8; ++microbatch) {
-        Measurement measurement;
-        measurement.load[Module::kLlm].add_sequence(
-            static_cast<std::int64_t>(500 + random_.below(3000)));
-        measurement.seconds = {kNotMeasured, kNotMeasured,
-                               factor * exact.predict_microbatch(measurement.load)[2]};
-        measurement.step = step_;
-        EXPECT_TRUE(model_.report(measurement, step));
-      }
-      step_ += 1;
-    }
-  }
   void drift() {
-    train(40, factor_);
+    train(model_, 40, factor_);
     factor_ *= 2;
-    train(6, factor_);
-    EXPECT_TRUE(model_.plan([](const CostModel&) { return Result<StepPlan>(StepPlan{}); }));
+    train(model_, 6, factor_);
+    plan(model_);
   }
 
-  OnlineModel model_{CostProfile::stated_default(), {}, {}};
   LogLines log_;
   Reprofiling reprofiling_{true, model_, log_.sink()};
-  Random random_{1};
-  std::uint64_t step_ = 0;
   double factor_ = 1;
 };
 

@@ -24,6 +24,7 @@
 #include <variant>
 #include <vector>
 
+#include "tests/support/admit_ranks.h"
 #include "tests/trainer_adapter/torch/hand_made.h"
 #include "trainer_adapter/replicas.h"
 #include "trainer_adapter/torch/loader.h"

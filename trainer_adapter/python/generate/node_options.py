@@ -77,12 +77,15 @@ import dataclasses
 import os
 from typing import Literal, Sequence, Union
 
+from isocost.given_fields import remember_given
+
 Path = Union[str, "os.PathLike[str]"]
 '''
     of_recipe = "How a loader node turns media into tensors."
     of_node = ("Settings of a loader node that runs inside this process. Sizes are bytes or text such as "
                '"512MiB". A value that cannot be is refused with ValueError when the loader is made.')
-    return "\n\n".join([header, dataclass("RecipeOptions", of_recipe, recipe), dataclass("NodeOptions", of_node, node)])
+    return "\n\n".join([header, dataclass("RecipeOptions", of_recipe, recipe),
+                        "@remember_given\n" + dataclass("NodeOptions", of_node, node)])
 
 
 if __name__ == "__main__":

@@ -2,12 +2,23 @@
 
 import dataclasses
 import os
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, FrozenSet, Mapping, Optional
 
+from isocost.given_fields import given_fields
 from isocost.node_options import NodeOptions, RecipeOptions
 
 # Keywords of torch's DataLoader that an embedded node's settings follow from.
 NODE_KEYWORDS = ("batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout")
+
+
+def require_torch() -> None:
+    """Raises ImportError where PyTorch, whose tensors the loader hands out, cannot be imported."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise ImportError("isocost.DataLoader hands out torch tensors, and PyTorch cannot be imported "
+                          f"({error}): install it (pip install torch, or apt install python3-torch)",
+                          name="torch") from error
 
 
 def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:
@@ -30,10 +41,10 @@ def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dic
     for name, value in direct.items():
         if value is None:
             continue
-        if getattr(options, name) != getattr(NodeOptions(), name):
+        if name in given_fields(options):
             raise ValueError(f"{name}= and node=isocost.NodeOptions({name}=...) say the same thing twice: give one of "
                              "them")
-        options = dataclasses.replace(options, **{name: value})
+    options = dataclasses.replace(options, **{name: value for name, value in direct.items() if value is not None})
     recipe = RecipeOptions(options.recipe) if isinstance(options.recipe, str) else options.recipe
     if not isinstance(recipe, RecipeOptions):
         raise TypeError(f"recipe = {recipe!r}: must be a recipe's name or an isocost.RecipeOptions")
@@ -42,6 +53,11 @@ def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dic
     for field in dataclasses.fields(recipe):
         settings[f"recipe.{field.name}"] = setting_text(getattr(recipe, field.name))
     return settings
+
+
+def given_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> FrozenSet[str]:
+    """Names of the settings that were given in `node` or directly."""
+    return given_fields(node or NodeOptions()) | {name for name, value in direct.items() if value is not None}
 
 
 def setting_text(value: Any) -> str:
@@ -73,18 +89,19 @@ def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], 
     return numbers
 
 
-def apply_torch_options(torch_options: Mapping[str, Any], settings: Dict[str, str],
-                 heartbeat_timeout: Optional[float]) -> None:
-    """Adds what torch's keywords say to the settings. Raises ValueError where these say something else."""
+def apply_torch_options(torch_options: Mapping[str, Any], settings: Dict[str, str], given: FrozenSet[str],
+                        heartbeat_timeout: Optional[float]) -> None:
+    """Adds what torch's keywords say to the settings, of which those in `given` were given. Raises ValueError where
+    these say something else."""
     if "shuffle" in torch_options:
         settings["shuffle"] = "global" if flag("shuffle", torch_options["shuffle"]) else "off"
     if torch_options.get("num_workers"):  # 0 is torch's default
-        if settings["workers"] != setting_text(NodeOptions().workers):
+        if "workers" in given:
             raise ValueError("num_workers= and workers= say the same thing twice: give one of them")
         settings["workers"] = str(whole("num_workers", torch_options["num_workers"], 0))
     if flag("drop_last", torch_options.get("drop_last", False)):
-        if settings["tail"] == "carry":
-            raise ValueError("drop_last=True and tail='carry' contradict each other: give one of them")
+        if "tail" in given and settings["tail"] != "drop":
+            raise ValueError(f"drop_last=True and tail={settings['tail']!r} contradict each other: give one of them")
         settings["tail"] = "drop"
     if torch_options.get("timeout"):  # 0 is torch's default
         if heartbeat_timeout is not None:

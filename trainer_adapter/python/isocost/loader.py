@@ -108,11 +108,11 @@ class DataLoader:
     manager; otherwise it closes when the interpreter exits. It cannot be used after a fork, and a process that was
     forked while a loader node ran in it cannot host another one: start such processes with 'spawn'.
 
-    Raises: ValueError for an invalid argument, arguments that contradict each other, a memory limit that cannot
-        be kept, a state of other data, and ranks that disagree; TypeError for an argument of a wrong type or an unknown
-        keyword; FileNotFoundError where there are no shards; ShardError for damaged shards or too many bad samples;
-        ProtocolError for a node of another version; NodeUnavailableError where the node has gone or failed;
-        TimeoutError where nobody answers; ClosedError after `close`.
+    Raises: ValueError for an invalid argument, arguments that contradict each other, a memory limit that cannot be
+        kept, a state of other data, and ranks that disagree; TypeError for an argument of a wrong type or an unknown
+        keyword; ImportError without PyTorch; FileNotFoundError where there are no shards; ShardError for damaged shards
+        or too many bad samples; ProtocolError for a node of another version; NodeUnavailableError where the node has
+        gone or failed; TimeoutError where nobody answers; ClosedError after `close`.
     """
 
     def __init__(self, data: PathLike, *, rank: Optional[int] = None, world_size: Optional[int] = None,
@@ -128,12 +128,13 @@ class DataLoader:
                  count_tokens: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
                  reprofile: Optional[Callable[[], Mapping[str, Any]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **torch_options: Any):
+        arguments.require_torch()
         self._data = os.fspath(data)
         is_endpoint = "://" in self._data
         resolved = resolve(topology, rank, world_size, layout is not None)
         self._process = resolved.process
         self._in_layout = None if layout is None else resolve_place(layout, resolved.place, self._process, is_endpoint,
-                                                                 resolved.replica_group)
+                                                                    resolved.replica_group)
         if reprofile is not None and self._in_layout is not None and not self._in_layout.layout.whole:
             raise ValueError("reprofile= measures the whole model, and no rank of layout "
                              f"{self._in_layout.layout.file} has all stages: leave it out")
@@ -167,7 +168,7 @@ class DataLoader:
         if not is_endpoint:
             settings = arguments.node_settings(node, direct)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks()))
-            arguments.apply_torch_options(used, settings, heartbeat_timeout)
+            arguments.apply_torch_options(used, settings, arguments.given_settings(node, direct), heartbeat_timeout)
             settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
             settings["reprofile"] = "off" if reprofile is None else "on"
             key = rendezvous.next_key(resolved.data_group)

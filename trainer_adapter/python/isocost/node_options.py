@@ -7,6 +7,8 @@ import dataclasses
 import os
 from typing import Literal, Sequence, Union
 
+from isocost.given_fields import remember_given
+
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -33,6 +35,7 @@ class RecipeOptions:
     max_text_tokens: int = 8192
 
 
+@remember_given
 @dataclasses.dataclass(frozen=True)
 class NodeOptions:
     """Settings of a loader node that runs inside this process. Sizes are bytes or text such as "512MiB". A value that

@@ -7,8 +7,9 @@ import sys
 from typing import Any, Callable, Dict, Optional
 
 from isocost import rendezvous
+from isocost.microbatch import MODULES
 from isocost.module_profiler import ModuleProfiler
-from isocost.profiled_module import MODULES, ProfiledModule, check
+from isocost.profiled_module import ProfiledModule, check
 
 
 def first_of(group: Any) -> Callable[[Any], Any]:
