@@ -1,5 +1,6 @@
 """Prints "KEY SOURCE" for each source given: KEY changes when the source, a header of ours that it includes, at any
-depth, or .clang-tidy does."""
+depth, or .clang-tidy does. With `--changed FILE... --`, only for the sources that are, or include, one of these files;
+for all of them where .clang-tidy is among the files."""
 
 import functools
 import hashlib
@@ -8,6 +9,7 @@ import re
 import sys
 
 INCLUDE = re.compile(rb'^\s*#include\s+"([^"]+)"', re.MULTILINE)
+RULES = ".clang-tidy"
 
 
 @functools.lru_cache(maxsize=None)
@@ -27,9 +29,18 @@ def closure(name: str) -> list[str]:
     return sorted(found)
 
 
-rules = read(".clang-tidy")[0]
-for source in sys.argv[1:]:
-    key = hashlib.sha256(rules)
-    for name in closure(source):
-        key.update(hashlib.sha256(read(name)[0]).digest())
-    print(key.hexdigest()[:16], source)
+def key(names: list[str]) -> str:
+    digest = hashlib.sha256(read(RULES)[0])
+    for name in names:
+        digest.update(hashlib.sha256(read(name)[0]).digest())
+    return digest.hexdigest()[:16]
+
+
+sources, changed = sys.argv[1:], None
+if sources[:1] == ["--changed"]:
+    end = sources.index("--")
+    changed, sources = set(sources[1:end]), sources[end + 1:]
+for source in sources:
+    names = closure(source)
+    if changed is None or RULES in changed or not changed.isdisjoint(names):
+        print(key(names), source)

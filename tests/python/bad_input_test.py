@@ -11,7 +11,7 @@ import unittest.mock
 import warnings
 
 import isocost
-from support import ShardTest
+from support import ShardTest, main
 
 
 class BadInput(ShardTest):
@@ -197,4 +197,4 @@ class BadInput(ShardTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -8,7 +8,7 @@ import unittest
 import torch
 import torch.distributed
 
-from support import PROGRAM, SAMPLES, ShardTest, torchrun
+from support import PROGRAM, SAMPLES, ShardTest, main, torchrun
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
 
@@ -235,4 +235,4 @@ except ValueError as error:
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

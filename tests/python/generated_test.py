@@ -9,7 +9,7 @@ import unittest
 
 import isocost
 from isocost import _isocost, arguments
-from support import ShardTest
+from support import ShardTest, main
 
 GENERATORS = pathlib.Path(__file__).parents[2] / "trainer_adapter" / "python" / "generate"
 
@@ -112,4 +112,4 @@ class Settings(ShardTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

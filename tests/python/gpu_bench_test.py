@@ -12,7 +12,7 @@ import xml.etree.ElementTree
 
 import torch
 
-from support import PROGRAM, TIMEOUT
+from support import PROGRAM, TIMEOUT, main
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "gpu"
 sys.path.insert(0, str(BENCH))
@@ -273,4 +273,4 @@ class BadInput(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

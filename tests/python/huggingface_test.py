@@ -10,7 +10,7 @@ import unittest
 import torch
 
 import isocost
-from support import TIMEOUT, ShardTest
+from support import TIMEOUT, ShardTest, main
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
 sys.path.insert(0, str(EXAMPLES))
@@ -44,4 +44,4 @@ class Trainer(ShardTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -14,7 +14,7 @@ import unittest.mock
 import torch
 
 import isocost
-from support import SAMPLES, ShardTest, torchrun
+from support import SAMPLES, ShardTest, main, torchrun
 
 JOB = pathlib.Path(__file__).parent / "pipeline.py"
 
@@ -436,4 +436,4 @@ with isocost.DataLoader(sys.argv[1], layout=sys.argv[2], global_batch_size=12, e
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

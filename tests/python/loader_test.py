@@ -13,7 +13,7 @@ import torch
 
 import isocost
 from isocost import keywords
-from support import SAMPLES, ShardTest
+from support import SAMPLES, ShardTest, main
 
 
 class Iterating(ShardTest):
@@ -390,4 +390,4 @@ class Keywords(ShardTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -4,14 +4,13 @@ import json
 import pathlib
 import subprocess
 import tarfile
-import unittest
 from collections.abc import Mapping
 
 import torch
 
 import isocost
 from isocost.counted import counted
-from support import PROGRAM, TIMEOUT, ShardTest, png
+from support import PROGRAM, TIMEOUT, ShardTest, main, png
 
 
 def names(shards):
@@ -122,4 +121,4 @@ class Samples(ShardTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

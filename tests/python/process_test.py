@@ -6,9 +6,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import unittest
 
-from support import PROGRAM, TIMEOUT, ShardTest, png
+from support import PROGRAM, TIMEOUT, ShardTest, main, png
 
 PRELUDE = """
 import gc, os, signal, sys, threading, time
@@ -224,4 +223,4 @@ with make() as loader:
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

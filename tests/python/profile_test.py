@@ -15,7 +15,7 @@ import torch
 import isocost
 from isocost.module_profiler import ModuleProfiler
 from isocost.profile import hardware
-from support import PROGRAM, TIMEOUT, ShardTest, torchrun
+from support import PROGRAM, TIMEOUT, ShardTest, main, torchrun
 
 
 class Machine:
@@ -387,4 +387,4 @@ class Reprofile(ShardTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

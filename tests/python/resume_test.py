@@ -8,10 +8,9 @@ import socket
 import subprocess
 import sys
 import time
-import unittest
 
 import isocost
-from support import SAMPLES, TIMEOUT, ShardTest
+from support import SAMPLES, TIMEOUT, ShardTest, main
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 EPOCHS = 6
@@ -136,4 +135,4 @@ class Resume(ShardTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -7,7 +7,7 @@ import unittest
 import isocost
 from isocost.rendezvous import Process
 from isocost.topology import resolve
-from support import ShardTest, torchrun
+from support import ShardTest, main, torchrun
 
 FORMS = "DeviceMesh .*process group .*isocost.Place, or the pair"
 
@@ -100,4 +100,4 @@ dist.barrier()
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

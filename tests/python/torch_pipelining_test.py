@@ -12,7 +12,7 @@ import torch
 
 import isocost
 from isocost.schedules import share_without_padding, stage_modules
-from support import SAMPLES, ShardTest, torchrun
+from support import SAMPLES, ShardTest, main, torchrun
 
 JOB = pathlib.Path(__file__).parent / "torch_pipelining.py"
 LOADER = {"global_batch_size": 16, "seed": 3, "epochs": 1}
@@ -218,4 +218,4 @@ class Schedules(ScheduleTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

@@ -12,7 +12,7 @@ import unittest.mock
 import torch
 
 import isocost
-from support import PROGRAM, SAMPLES, ShardTest
+from support import PROGRAM, SAMPLES, ShardTest, main
 
 
 def words(text):
@@ -203,4 +203,4 @@ class Transform(ShardTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

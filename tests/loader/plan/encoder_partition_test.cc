@@ -29,7 +29,7 @@ class EncoderPartitionTest : public testing::Test {
     plan_.bins.resize(4);
     const std::vector<std::vector<std::uint32_t>> bins = {{0, 1, 6}, {2}, {3, 4}, {5}};
     for (std::size_t bin = 0; bin < bins.size(); ++bin) {
-      for (const std::uint32_t slot : bins[bin]) plan_.bins[bin].samples.push_back({slot, 1.0F});
+      for (const std::uint32_t index : bins[bin]) plan_.bins[bin].samples.push_back({index, 1.0F});
     }
   }
 
@@ -78,9 +78,9 @@ TEST_F(EncoderPartitionTest, MicrobatchesHoldTheSamplesWithTheirWeights) {
   ASSERT_EQ(encoder[0].size(), 2U);
   const std::vector<PlannedSample>& samples = encoder[0][0].samples;
   ASSERT_EQ(samples.size(), 2U);
-  EXPECT_EQ(samples[0].slot, 6U);
+  EXPECT_EQ(samples[0].index, 6U);
   EXPECT_EQ(samples[0].weight, 0);
-  EXPECT_EQ(samples[1].slot, 3U);
+  EXPECT_EQ(samples[1].index, 3U);
   EXPECT_EQ(samples[1].weight, 1);
 }
 

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# What takes too long for every change; to be run before a release: ./run nightly [PART ...], all parts by default.
+#   lint     clang-tidy over everything, with the static analyzer
+#   torch2   the tests that meet torch, with a current PyTorch wheel
+#   asan     all tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   tsan     tests of concurrent code under ThreadSanitizer
+#   fuzz     every fuzz target for FUZZ_SECONDS (60) seconds, from its corpus
+#   package  Debian packages, wheels and the container image, each tried in a root of its own
+set -uo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+
+say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
+
+fuzz() {
+  ./run setup || return
+  mkdir -p build
+  cmake --preset fuzz >build/configure-fuzz.log || return
+  local targets target failed=0
+  mapfile -t targets < <(ninja -C build/fuzz -t targets all | sed -n 's/^\([a-z0-9_]*_fuzz\): phony$/\1/p')
+  cmake --build build/fuzz --target "${targets[@]}" || return
+  for target in "${targets[@]}"; do
+    local corpus
+    corpus=$(find tests -type d -path "*/corpus/$target")
+    mkdir -p "build/fuzz/found/$target"
+    # New inputs go to the first folder, a crash beside it.
+    "build/fuzz/tests/$target" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/found/$target/crash-" "build/fuzz/found/$target" $corpus \
+      >"build/fuzz/$target.log" 2>&1 || { tail -30 "build/fuzz/$target.log" >&2; failed=1; }
+    say "  $target: $(sed -n 's/stat::number_of_executed_units: *//p' "build/fuzz/$target.log") executions"
+  done
+  return "$failed"
+}
+
+declare -A command=(
+  [lint]='./run lint --all'
+  [torch2]='./run test --torch2'
+  [asan]='./run test --preset asan'
+  [tsan]='./run test --preset tsan'
+  [fuzz]='fuzz'
+  [package]='./run package --portable --image'
+)
+parts=("$@")
+[ ${#parts[@]} -gt 0 ] || parts=(lint torch2 asan tsan fuzz package)
+for part in "${parts[@]}"; do
+  [ -n "${command[$part]:-}" ] || { echo "nightly: no part '$part'; there are: ${!command[*]}" >&2; exit 2; }
+done
+
+summary=()
+failed=0
+for part in "${parts[@]}"; do
+  say "== $part: ${command[$part]}"
+  start=$SECONDS
+  ${command[$part]}
+  case $? in
+    0) verdict=passed ;;
+    77) verdict=skipped ;;
+    *)
+      verdict=FAILED
+      failed=1
+      ;;
+  esac
+  summary+=("$(printf '%-8s %-8s %3d min' "$part" "$verdict" $(((SECONDS - start + 30) / 60)))")
+done
+printf '%s\n' "${summary[@]}"
+exit "$failed"
