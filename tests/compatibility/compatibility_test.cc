@@ -1,0 +1,174 @@
+// Files and messages of a released version are read as docs/compatibility.md promises. What 0.1
+// wrote is kept in 0.1/. ISOCOST_RECORD=1 writes those files that this test makes itself; to be run
+// once for each minor version.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "balancer/layout/layout.h"
+#include "base/random.h"
+#include "base/read_file.h"
+#include "costmodel/cost_model.h"
+#include "loader/config/node_config.h"
+#include "loader/dataset/internal/index_format.h"
+#include "loader/report/data_profile.h"
+#include "transport/wire.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kDirectory = fs::path(ISOCOST_SOURCE_DIR) / "tests/compatibility/0.1";
+
+bool recording() { return std::getenv("ISOCOST_RECORD") != nullptr; }
+
+// 8-byte aligned, as an index must be.
+std::vector<std::uint64_t> words(const std::string& bytes) {
+  std::vector<std::uint64_t> words((bytes.size() + 7) / 8);
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(words.data()));
+  return words;
+}
+
+std::string read(const std::string& name) {
+  std::ifstream file(kDirectory / name, std::ios::binary);
+  EXPECT_TRUE(file) << name;
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const std::string& name, std::span<const std::byte> bytes) {
+  std::ofstream(kDirectory / name, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+TEST(Compatibility, AnIndexIsRead) {
+  const std::string bytes = read("shard.idx");
+  const std::vector<std::uint64_t> aligned = words(bytes);
+  const auto index = IndexView::parse(std::as_bytes(std::span(aligned)).first(bytes.size()));
+  ASSERT_TRUE(index) << index.error().to_string();
+  ASSERT_EQ(index->samples(), 7U);
+  EXPECT_EQ(index->key(3), "3");
+  EXPECT_EQ(index->part_name(index->first_part(3)), "png");
+  const PartShape picture = index->part_shape(index->first_part(3));
+  EXPECT_EQ(picture.modality, Modality::kImage);
+  EXPECT_EQ(picture.width, 64);
+  EXPECT_EQ(picture.height, 48);
+  ASSERT_EQ(index->bad(), 1U);
+  EXPECT_EQ(index->bad_key(0), "7");
+}
+
+TEST(Compatibility, ModelProfileDataProfileAndLayoutAreRead) {
+  const auto profile = CostProfile::load(kDirectory / "model_profile.json");
+  ASSERT_TRUE(profile) << profile.error().to_string();
+  EXPECT_GT(profile->modules[2].points.size(), 0U);
+  const auto loads = load_profiled_loads(kDirectory / "data_profile.json");
+  ASSERT_TRUE(loads) << loads.error().to_string();
+  EXPECT_EQ(loads->size(), 7U);
+  const auto layout = Layout::load(kDirectory / "layout.json");
+  ASSERT_TRUE(layout) << layout.error().to_string();
+  EXPECT_EQ(layout->microbatches, 2U);
+}
+
+TEST(Compatibility, ConfigurationWithEverySettingIsRead) {
+  NodeOptions options;
+  const Status read_all = apply_toml(options, read("node.toml"), "node.toml");
+  EXPECT_TRUE(read_all) << read_all.error().to_string();
+}
+
+// The profile is that of the recorded state, which is bound to it.
+TEST(Compatibility, TheStateOfACostModelIsRestored) {
+  auto profile = CostProfile::load(kDirectory / "model_profile.json");
+  ASSERT_TRUE(profile);
+  CostModel model(*profile, {});
+  if (recording()) {
+    Random random(1);
+    for (std::uint64_t step = 0; step < 20; ++step) {
+      Measurement measurement;
+      measurement.step = step;
+      measurement.load[Module::kLlm].add_sequence(
+          static_cast<std::int64_t>(64 + random.below(512)));
+      measurement.seconds = {-1, -1, 1.5 * model.predict_sample(measurement.load)[2]};
+      ASSERT_TRUE(model.observe(measurement));
+      model.update();
+    }
+    const std::string state = model.save_state();
+    write("cost_model.state", std::as_bytes(std::span(state)));
+    return;
+  }
+  const std::string state = read("cost_model.state");
+  const Status restored = model.restore_state(state);
+  ASSERT_TRUE(restored) << restored.error().to_string();
+  EXPECT_EQ(model.save_state(), state);
+}
+
+// One message of each type, each field away from its default.
+std::vector<Message> messages() {
+  MicrobatchHeader header;
+  header.position = {1, 2, 3};
+  header.microbatches = 4;
+  header.global_label_tokens = 1234;
+  header.plan_hash = 0xFEEDFACECAFEBEEF;
+  header.profile_wanted = true;
+  header.cost_model_state = "state";
+  header.predicted_seconds = {0.5, 0, 2.25};
+  header.load[Module::kVision].add_sequence(64);
+  header.load[Module::kLlm].add_sequence(90);
+  header.load.label_tokens = 73;
+  header.load.tensor_bytes = 50000;
+  header.samples = {{7,
+                     0.5F,
+                     40,
+                     "a.tar/7",
+                     R"({"text": "a cat"})",
+                     {{Modality::kVideo, 4, 6, 2, {0.25, 0.75}}}}};
+  header.tensors = {{"llm.input_ids", DType::kInt64, {90}}};
+  header.rows = {90};
+  header.routes = {{Module::kVision, 0, 0, 64, 1, 2, 400}};
+  return {Hello{3, 8, {1, 2, 3}, true, {4, 5, 6}, 7, true, {8, 9, 10, "learned"}, "a GPU", 11},
+          Welcome{8, 11, 10, 12, {13, 14, 15, {}}, 22, 33, 44, 55, 66, 77, 71, 72, 88},
+          header,
+          FragmentHeader{{1, 2, 3}, 1, {{{"audio.mel", DType::kFloat32, {12, 128}}, 512}}},
+          EpochEnd{1, 20, 300, 4, 5, true},
+          Report{{1, 2, 3}, {0.25, -1, 1.5}, 0.5, 0.125},
+          ProfileUpdate{R"({"version": 1})"},
+          Credit{3, 4},
+          Acknowledgement{{7, 8, 9}},
+          Refusal{ErrorCode::kAlreadyExists, "rank 3 is taken"},
+          Failure{ErrorCode::kCorrupt, "no more"},
+          Heartbeat{},
+          Leave{}};
+}
+
+// Both ways: this version understands what 0.1 sent, and 0.1 would understand what this version
+// sends.
+TEST(Compatibility, MessagesAreThoseOfTheirWireVersion) {
+  const std::vector<Message> all = messages();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::vector<std::byte> frame = encode(all[i]);
+    const std::string name = "wire/" + std::to_string(i);
+    if (recording()) {
+      fs::create_directories(kDirectory / "wire");
+      write(name, frame);
+      continue;
+    }
+    const std::string recorded = read(name);
+    const auto message = decode(std::as_bytes(std::span(recorded)));
+    ASSERT_TRUE(message) << name << ": " << message.error().to_string();
+    EXPECT_EQ(message->index(), all[i].index()) << name;
+    EXPECT_EQ(encode(*message), frame) << name;
+    EXPECT_TRUE(std::ranges::equal(std::as_bytes(std::span(recorded)), frame)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace isocost
