@@ -156,7 +156,8 @@ Result<int> data_profile(DataProfileArguments arguments) {
   dataset_options.progress = progress_bar();
   dataset_options.log = console_log(arguments.verbose);
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.directory, dataset_options));
-  ISOCOST_ASSIGN(const DataProfile profile, profile_data(*dataset, arguments.directory, options));
+  ISOCOST_ASSIGN(const DataProfile profile,
+                 make_data_profile(*dataset, arguments.directory, options));
   finish_progress();
   if (!arguments.html.empty()) {
     std::ofstream file(arguments.html);

@@ -312,8 +312,9 @@ std::vector<double> values_of(const DataProfile& profile, const SampleQuantity& 
   return values;
 }
 
-Result<DataProfile> profile_data(const Dataset& dataset, const std::filesystem::path& directory,
-                                 const DataProfileOptions& options) {
+Result<DataProfile> make_data_profile(const Dataset& dataset,
+                                      const std::filesystem::path& directory,
+                                      const DataProfileOptions& options) {
   ISOCOST_TRY(options.validate());
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(options.recipe));
   DataProfile profile;

@@ -132,8 +132,9 @@ std::vector<double> values_of(const DataProfile& profile, const SampleQuantity& 
 /// Profiles samples by their shapes; nothing is decoded. Blocks, on one thread. Deterministic.
 /// Errors: those of `validate` and Recipe::create; kNotFound if the recipe refuses every sample;
 /// kCancelled.
-Result<DataProfile> profile_data(const Dataset& dataset, const std::filesystem::path& directory,
-                                 const DataProfileOptions& options);
+Result<DataProfile> make_data_profile(const Dataset& dataset,
+                                      const std::filesystem::path& directory,
+                                      const DataProfileOptions& options);
 
 /// Returns the loads of a document that DataProfile::to_json wrote. Errors: kCorrupt naming what is
 /// missing, mistyped or out of range; kUnsupported for another version.

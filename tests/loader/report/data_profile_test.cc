@@ -74,10 +74,10 @@ class DataProfileTest : public testing::Test {
     options_.batches = 8;
   }
   DataProfile profile() const {
-    return profile_data(*dataset_, scratch_ / "shards", options_).value();
+    return make_data_profile(*dataset_, scratch_ / "shards", options_).value();
   }
   std::string refusal() const {
-    const auto refused = profile_data(*dataset_, scratch_ / "shards", options_);
+    const auto refused = make_data_profile(*dataset_, scratch_ / "shards", options_);
     return refused ? "accepted" : refused.error().message();
   }
 
@@ -294,7 +294,7 @@ TEST_F(DataProfileTest, RefusesWhatCannotBeDone) {
   std::stop_source stopped;
   stopped.request_stop();
   options_.stop = stopped.get_token();
-  EXPECT_EQ(profile_data(*dataset_, "d", options_).error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(make_data_profile(*dataset_, "d", options_).error().code(), ErrorCode::kCancelled);
 }
 
 TEST_F(DataProfileTest, TellsHowFarItIs) {
