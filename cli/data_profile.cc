@@ -92,31 +92,32 @@ void print_hours(const DataProfile& profile) {
         "(the default model profile holds proportions only: give --gpu-hours or --profile for "
         "hours)\n");
   } else if (hours->of_run) {
-    std::printf("of %.4g GPU-hours: %.4g\n", hours->in_order, hours->saved());
+    std::printf("of %.4g GPU-hours, tokens saves %.4g and cost %.4g\n",
+                hours->of(BalancePolicy::kInOrder), hours->saved(BalancePolicy::kTokens),
+                hours->saved(BalancePolicy::kCost));
   } else {
-    std::printf("a pass over the data: %.4g GPU-hours in-order, %.4g cost\n", hours->in_order,
-                hours->cost);
+    std::printf("a pass over the data: %.4g GPU-hours in-order, %.4g tokens, %.4g cost\n",
+                hours->of(BalancePolicy::kInOrder), hours->of(BalancePolicy::kTokens),
+                hours->of(BalancePolicy::kCost));
   }
 }
 
 void print_skew(const DataProfile& profile) {
-  const CostSkew& skew = profile.skew;
   const DataProfileOptions& options = profile.options;
   std::printf("\n%s of %s, %s x %s\n", counted(options.batches, "global batch").c_str(),
               counted(options.global_batch_size, "sample").c_str(),
               counted(options.ranks, "rank").c_str(),
               counted(options.microbatches, "microbatch").c_str());
-  std::printf("%-14s %21s %18s %18s\n", "(± deviation)", "microbatch max/mean", "rank max/mean",
-              "step s");
-  for (const auto& [name, policy] :
-       {std::pair("in-order", &skew.in_order), std::pair("cost", &skew.cost)}) {
-    std::printf("%-13s %11.3f ± %7.3f %10.3f ± %5.3f %10.4g ± %5.2g\n", name,
-                policy->microbatch_max_over_mean, policy->microbatch_max_over_mean_deviation,
-                policy->rank_max_over_mean, policy->rank_max_over_mean_deviation, policy->step_s,
-                policy->step_s_deviation);
+  std::printf("%-14s %21s %18s %18s %16s\n", "(± deviation)", "microbatch max/mean",
+              "rank max/mean", "step s", "saved %");
+  for (std::size_t p = 0; p < kBalancePolicyNames.size(); ++p) {
+    const CostSkew::Policy& policy = profile.skew.policies.at(p);
+    std::printf("%-13s %11.3f ± %7.3f %10.3f ± %5.3f %10.4g ± %5.2g %8.1f ± %5.1f\n",
+                std::string(kBalancePolicyNames.at(p)).c_str(), policy.microbatch_max_over_mean,
+                policy.microbatch_max_over_mean_deviation, policy.rank_max_over_mean,
+                policy.rank_max_over_mean_deviation, policy.step_s, policy.step_s_deviation,
+                100 * policy.saved_share, 100 * policy.saved_share_deviation);
   }
-  std::printf("policy cost saves %.1f %% of step time (deviation %.1f)\n", 100 * skew.saved_share,
-              100 * skew.saved_share_deviation);
   print_hours(profile);
 }
 
@@ -156,7 +157,8 @@ Result<int> data_profile(DataProfileArguments arguments) {
   dataset_options.progress = progress_bar();
   dataset_options.log = console_log(arguments.verbose);
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.directory, dataset_options));
-  ISOCOST_ASSIGN(const DataProfile profile, profile_data(*dataset, arguments.directory, options));
+  ISOCOST_ASSIGN(const DataProfile profile,
+                 make_data_profile(*dataset, arguments.directory, options));
   finish_progress();
   if (!arguments.html.empty()) {
     std::ofstream file(arguments.html);

@@ -192,7 +192,8 @@ std::vector<OptionSpec> plan_options() {
       text_option("layout", &P::layout, "FILE",
                   "Layout file of isocost plan. It sets ranks (the LLM's replicas) and "
                   "microbatches, and each stage receives only the tensors that it needs."),
-      choice("balance", &P::balance, {"in-order", "tokens", "cost"},
+      choice("balance", &P::balance,
+             std::vector<std::string>(kBalancePolicyNames.begin(), kBalancePolicyNames.end()),
              "in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost "
              "equalises predicted cost."),
       number("lookahead", &P::lookahead,

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 
 #include "base/load.h"
 #include "base/result.h"
@@ -16,6 +17,10 @@ enum class BalancePolicy : std::uint8_t {
   kTokens,   ///< LPT by LLM tokens, what a careful user does without a cost model.
   kCost,     ///< Equal predicted cost.
 };
+
+/// Names of the policies in flags and reports, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 3> kBalancePolicyNames = {"in-order", "tokens",
+                                                                        "cost"};
 
 /// What is drawn for each step, by which costs it is planned, and for whom. See docs/config.md.
 struct PlanOptions {

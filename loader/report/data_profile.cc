@@ -166,26 +166,27 @@ class Profiler {
     plan_options.microbatches = options.microbatches;
     plan_options.global_batch_size = options.global_batch_size;
     Random random(options.seed);
-    std::vector<double> shares;
-    Spreads in_order_spreads;
-    Spreads cost_spreads;
+    std::array<Spreads, kBalancePolicyNames.size()> spreads;
     CostSkew& skew = profile_.skew;
     for (std::int64_t i = 0; i < options.batches; ++i) {
       if (options.stop.stop_requested()) return cancelled();
       const PlanInput input = draw(random);
-      plan_options.balance = BalancePolicy::kInOrder;
-      ISOCOST_ASSIGN(const double in_order,
-                     add_batch(input, plan_options, skew.in_order, in_order_spreads));
-      plan_options.balance = BalancePolicy::kCost;
-      ISOCOST_ASSIGN(const double cost, add_batch(input, plan_options, skew.cost, cost_spreads));
-      shares.push_back(in_order > 0 ? 1 - cost / in_order : 0);
+      for (std::size_t p = 0; p < spreads.size(); ++p) {
+        plan_options.balance = static_cast<BalancePolicy>(p);
+        ISOCOST_TRY(add_batch(input, plan_options, skew.policies.at(p), spreads.at(p)));
+      }
       tell(static_cast<std::uint64_t>(i) + 1, static_cast<std::uint64_t>(options.batches),
            "balancing global batches");
     }
-    summarise(std::move(in_order_spreads), skew.in_order);
-    summarise(std::move(cost_spreads), skew.cost);
-    if (skew.in_order.step_s > 0) skew.saved_share = 1 - skew.cost.step_s / skew.in_order.step_s;
-    skew.saved_share_deviation = distribution_of(std::move(shares)).deviation;
+    const std::vector<double> in_order_s =
+        spreads[static_cast<std::size_t>(BalancePolicy::kInOrder)].step_s;
+    for (std::size_t p = 0; p < spreads.size(); ++p) {
+      CostSkew::Policy& policy = skew.policies.at(p);
+      policy.saved_share_deviation = saved_deviation(in_order_s, spreads.at(p).step_s);
+      summarise(std::move(spreads.at(p)), policy);
+      const double all_s = skew[BalancePolicy::kInOrder].step_s;
+      if (all_s > 0) policy.saved_share = 1 - policy.step_s / all_s;
+    }
     return {};
   }
 
@@ -195,6 +196,16 @@ class Profiler {
     std::vector<double> rank;
     std::vector<double> step_s;
   };
+
+  // The deviation, over the batches, of the share of in-order seconds that a policy saves.
+  static double saved_deviation(const std::vector<double>& in_order_s,
+                                const std::vector<double>& step_s) {
+    std::vector<double> shares(step_s.size());
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      shares[i] = in_order_s[i] > 0 ? 1 - step_s[i] / in_order_s[i] : 0;
+    }
+    return distribution_of(std::move(shares)).deviation;
+  }
 
   static void summarise(Spreads spreads, CostSkew::Policy& policy) {
     const auto set = [](std::vector<double>& values, double& mean, double& deviation) {
@@ -208,9 +219,9 @@ class Profiler {
     set(spreads.step_s, policy.step_s, policy.step_s_deviation);
   }
 
-  // Adds the figures of a batch. Returns the seconds of its slowest rank.
-  Result<double> add_batch(const PlanInput& input, const PlanOptions& plan_options,
-                           CostSkew::Policy& policy, Spreads& spreads) const {
+  // Adds the figures of a batch.
+  Status add_batch(const PlanInput& input, const PlanOptions& plan_options,
+                   CostSkew::Policy& policy, Spreads& spreads) const {
     ISOCOST_ASSIGN(const StepPlan plan, plan_step(input, model_, plan_options));
     std::vector<double> ranks(static_cast<std::size_t>(plan_options.ranks));
     std::vector<double> microbatches;
@@ -229,10 +240,9 @@ class Profiler {
       const Distribution spread = distribution_of(modules.at(m));
       if (spread.mean > 0) sum += spread.most / spread.mean / n;
     }
-    const double slowest = *std::max_element(ranks.begin(), ranks.end());
-    spreads.step_s.push_back(slowest);
+    spreads.step_s.push_back(*std::max_element(ranks.begin(), ranks.end()));
     if (policy.example_rank_s.empty()) policy.example_rank_s = std::move(ranks);
-    return slowest;
+    return {};
   }
 
   // Returns 1 if there is no work.
@@ -275,18 +285,19 @@ double ProfiledSample::encoder_s() const {
 }
 
 std::optional<GpuHours> DataProfile::gpu_hours() const {
-  if (options.gpu_hours > 0) {
-    return GpuHours{.of_run = true,
-                    .in_order = options.gpu_hours,
-                    .cost = options.gpu_hours * (1 - skew.saved_share)};
+  GpuHours hours{.of_run = options.gpu_hours > 0};
+  if (!hours.of_run && model_profile_source == CostProfile::stated_default().source) {
+    return std::nullopt;
   }
-  if (model_profile_source == CostProfile::stated_default().source) return std::nullopt;
   const double steps =
       static_cast<double>(dataset_size) / static_cast<double>(options.global_batch_size);
   const double hours_per_second = steps * static_cast<double>(options.ranks) / 3600;
-  return GpuHours{.of_run = false,
-                  .in_order = hours_per_second * skew.in_order.step_s,
-                  .cost = hours_per_second * skew.cost.step_s};
+  for (std::size_t p = 0; p < hours.by_policy.size(); ++p) {
+    const CostSkew::Policy& policy = skew.policies.at(p);
+    hours.by_policy.at(p) = hours.of_run ? options.gpu_hours * (1 - policy.saved_share)
+                                         : hours_per_second * policy.step_s;
+  }
+  return hours;
 }
 
 const std::vector<SampleQuantity>& sample_quantities() {
@@ -312,8 +323,9 @@ std::vector<double> values_of(const DataProfile& profile, const SampleQuantity& 
   return values;
 }
 
-Result<DataProfile> profile_data(const Dataset& dataset, const std::filesystem::path& directory,
-                                 const DataProfileOptions& options) {
+Result<DataProfile> make_data_profile(const Dataset& dataset,
+                                      const std::filesystem::path& directory,
+                                      const DataProfileOptions& options) {
   ISOCOST_TRY(options.validate());
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(options.recipe));
   DataProfile profile;

@@ -16,6 +16,7 @@
 #include "decode/recipe.h"
 #include "decode/sample_shape.h"
 #include "loader/dataset/dataset.h"
+#include "loader/plan/plan_options.h"
 
 namespace isocost {
 
@@ -61,9 +62,9 @@ struct HeavySample {
   ProfiledSample sample;
 };
 
-/// Predicted skew of global batches of the profiled samples by two policies, planned as a node
-/// plans them (see plan_step): means over the batches, and standard deviations over them. The
-/// seconds of a rank are the sum of its microbatches'.
+/// Predicted skew of global batches of the profiled samples by policy, planned as a node plans them
+/// (see plan_step): means over the batches, and standard deviations over them. The seconds of a
+/// rank are the sum of its microbatches'.
 struct CostSkew {
   struct Policy {
     double microbatch_max_over_mean = 1;
@@ -73,22 +74,28 @@ struct CostSkew {
     double rank_max_over_mean_deviation = 0;
     double step_s = 0;  ///< The slowest rank.
     double step_s_deviation = 0;
+    /// Share of the step seconds of policy in-order that this one saves; 0 for in-order itself.
+    double saved_share = 0;
+    double saved_share_deviation = 0;
     std::vector<double> example_rank_s;  ///< Of the first batch, [ranks].
   };
-  Policy in_order;
-  Policy cost;
-  double saved_share = 0;  ///< Share of the seconds of policy in-order that policy cost saves.
-  double saved_share_deviation = 0;
+  std::array<Policy, kBalancePolicyNames.size()> policies;  ///< In the order of the enumerators.
+
+  Policy& operator[](BalancePolicy policy) { return policies[static_cast<std::size_t>(policy)]; }
+  const Policy& operator[](BalancePolicy policy) const {
+    return policies[static_cast<std::size_t>(policy)];
+  }
 };
 
 /// GPU-hours of training, all ranks together, by policy.
 struct GpuHours {
-  bool of_run =
-      false;  ///< Of the run that the options describe; otherwise of a pass over the data.
-  double in_order = 0;
-  double cost = 0;
+  /// Of the run that the options describe; otherwise of a pass over the data.
+  bool of_run = false;
+  std::array<double, kBalancePolicyNames.size()> by_policy{};  ///< In the order of the enumerators.
 
-  double saved() const { return in_order - cost; }
+  double of(BalancePolicy policy) const { return by_policy[static_cast<std::size_t>(policy)]; }
+  /// Returns the hours of policy in-order that this one saves.
+  double saved(BalancePolicy policy) const { return of(BalancePolicy::kInOrder) - of(policy); }
 };
 
 /// Loads and predicted cost of a data set, computed from its index alone.
@@ -132,8 +139,9 @@ std::vector<double> values_of(const DataProfile& profile, const SampleQuantity& 
 /// Profiles samples by their shapes; nothing is decoded. Blocks, on one thread. Deterministic.
 /// Errors: those of `validate` and Recipe::create; kNotFound if the recipe refuses every sample;
 /// kCancelled.
-Result<DataProfile> profile_data(const Dataset& dataset, const std::filesystem::path& directory,
-                                 const DataProfileOptions& options);
+Result<DataProfile> make_data_profile(const Dataset& dataset,
+                                      const std::filesystem::path& directory,
+                                      const DataProfileOptions& options);
 
 /// Returns the loads of a document that DataProfile::to_json wrote. Errors: kCorrupt naming what is
 /// missing, mistyped or out of range; kUnsupported for another version.

@@ -38,19 +38,22 @@ std::string tile(const std::string& value, const std::string& text) {
          "</span></div>";
 }
 
+std::string saved_text(const CostSkew::Policy& policy) {
+  return fmt::format("{:.1f} ± {:.1f} %", 100 * policy.saved_share,
+                     100 * policy.saved_share_deviation);
+}
+
 std::string tiles(const DataProfile& profile) {
-  const CostSkew& skew = profile.skew;
-  std::string out = "<div class=\"tiles\">" +
-                    tile(std::to_string(profile.dataset_size), "samples") +
-                    tile(std::to_string(profile.samples.size()), "profiled") +
-                    tile(std::to_string(profile.bad), "bad, found by indexing") +
-                    tile(std::to_string(profile.refused), "refused by the recipe") +
-                    tile(fmt::format("{:.1f} ± {:.1f} %", 100 * skew.saved_share,
-                                     100 * skew.saved_share_deviation),
-                         "of step time saved by policy cost (± deviation over batches)");
+  const CostSkew::Policy& cost = profile.skew[BalancePolicy::kCost];
+  std::string out =
+      "<div class=\"tiles\">" + tile(std::to_string(profile.dataset_size), "samples") +
+      tile(std::to_string(profile.samples.size()), "profiled") +
+      tile(std::to_string(profile.bad), "bad, found by indexing") +
+      tile(std::to_string(profile.refused), "refused by the recipe") +
+      tile(saved_text(cost), "of step time saved by policy cost (± deviation over batches)");
   if (const std::optional<GpuHours> hours = profile.gpu_hours()) {
-    out += tile(fmt::format("{:.4g}", hours->saved()),
-                fmt::format("GPU-hours saved, of {:.4g} for {}", hours->in_order,
+    out += tile(fmt::format("{:.4g}", hours->saved(BalancePolicy::kCost)),
+                fmt::format("GPU-hours saved, of {:.4g} for {}", hours->of(BalancePolicy::kInOrder),
                             hours->of_run ? "the run" : "a pass over the data"));
   }
   return out + "</div>\n";
@@ -70,15 +73,16 @@ std::string with_deviation(double value, double deviation) {
   return fmt::format("{:.3f} ± {:.3f}", value, deviation);
 }
 
-std::string skew_row(const char* name, const CostSkew::Policy& policy) {
+std::string skew_row(std::string_view name, const CostSkew::Policy& policy) {
   std::vector<std::string> cells = {
-      name,
+      std::string(name),
       with_deviation(policy.microbatch_max_over_mean, policy.microbatch_max_over_mean_deviation)};
   for (const double ratio : policy.module_max_over_mean) {
     cells.push_back(ratio > 0 ? fmt::format("{:.3f}", ratio) : "-");
   }
   cells.push_back(with_deviation(policy.rank_max_over_mean, policy.rank_max_over_mean_deviation));
   cells.push_back(fmt::format("{:#.4g} ± {:#.2g}", policy.step_s, policy.step_s_deviation));
+  cells.push_back(saved_text(policy));
   return row(cells);
 }
 
@@ -88,23 +92,26 @@ std::string hours_text(const DataProfile& profile) {
     return "GPU-hours are not known because the default model profile gives proportions only. Set "
            "gpu_hours, or give a measured model profile.";
   }
-  return fmt::format("GPU-hours of {}: {:.4g} in-order, {:.4g} cost, {:.4g} saved.",
-                     hours->of_run ? "the run" : "a pass over the data", hours->in_order,
-                     hours->cost, hours->saved());
+  return fmt::format("GPU-hours of {}: {:.4g} in-order, {:.4g} tokens, {:.4g} cost.",
+                     hours->of_run ? "the run" : "a pass over the data",
+                     hours->of(BalancePolicy::kInOrder), hours->of(BalancePolicy::kTokens),
+                     hours->of(BalancePolicy::kCost));
 }
 
 std::string skew(const DataProfile& profile) {
   const DataProfileOptions& options = profile.options;
-  return fmt::format(
-             "<h2>Skew and saving</h2><p>Means ± deviation over {} of {} for {} × {}.</p><table>",
-             counted(options.batches, "global batch"), counted(options.global_batch_size, "sample"),
-             counted(options.ranks, "rank"), counted(options.microbatches, "microbatch")) +
-         row({"policy", "microbatch max/mean", "… vision", "… audio", "… LLM", "rank max/mean",
-              "step (seconds)"},
-             "th") +
-         skew_row("in-order", profile.skew.in_order) + skew_row("cost", profile.skew.cost) +
-         fmt::format("</table><p>Policy cost saves {:.1f} % of step time (deviation {:.1f}). ",
-                     100 * profile.skew.saved_share, 100 * profile.skew.saved_share_deviation) +
+  std::string out =
+      fmt::format(
+          "<h2>Skew and saving</h2><p>Means ± deviation over {} of {} for {} × {}.</p><table>",
+          counted(options.batches, "global batch"), counted(options.global_batch_size, "sample"),
+          counted(options.ranks, "rank"), counted(options.microbatches, "microbatch")) +
+      row({"policy", "microbatch max/mean", "… vision", "… audio", "… LLM", "rank max/mean",
+           "step (seconds)", "saved"},
+          "th");
+  for (std::size_t p = 0; p < kBalancePolicyNames.size(); ++p) {
+    out += skew_row(kBalancePolicyNames.at(p), profile.skew.policies.at(p));
+  }
+  return out + "</table><p>Saved: share of the step time of policy in-order. " +
          hours_text(profile) + "</p>\n";
 }
 

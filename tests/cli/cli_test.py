@@ -292,7 +292,9 @@ class DataProfile(WithShards):
         shown = isocost("data", "profile", self.shards, *self.OPTIONS, "--html", page, "--gpu-hours", "100")
         self.assertEqual(shown.returncode, 0, shown.stderr)
         self.assertIn("40 samples, 0 bad; 40 profiled", shown.stdout)
-        self.assertIn("of 100 GPU-hours: ", shown.stdout)
+        self.assertRegex(shown.stdout, r"of 100 GPU-hours, tokens saves \S+ and cost \S+\n")
+        for policy in ("in-order", "tokens", "cost"):
+            self.assertRegex(shown.stdout, rf"(?m)^{policy} +\d")
         self.assertIn("profiling samples", shown.stderr)
         self.assertTrue(page.read_text(encoding="utf-8").startswith("<!doctype html>"))
         printed = isocost("data", "profile", self.shards, *self.OPTIONS, "--json", "--samples", "10")
@@ -300,7 +302,7 @@ class DataProfile(WithShards):
         self.assertEqual(profile["samples"], 40)
         self.assertEqual(len(profile["loads"]["rows"]), 10)
         self.assertEqual(profile["modalities"]["text"]["samples"], 10)
-        self.assertGreaterEqual(profile["skew"]["saved_share"], 0)
+        self.assertGreaterEqual(profile["skew"]["cost"]["saved_share"], profile["skew"]["tokens"]["saved_share"])
         self.assertEqual(profile["heaviest"][0]["shard"][:5], "shard")
 
     def test_the_hours_saved_are_everywhere(self):
@@ -309,7 +311,7 @@ class DataProfile(WithShards):
         profile = json.loads(printed.stdout)
         hours = profile["gpu_hours"]
         self.assertEqual((hours["of"], hours["in_order"]), ("run", 100))
-        self.assertAlmostEqual(hours["saved"], 100 * profile["skew"]["saved_share"])
+        self.assertAlmostEqual(hours["saved"], 100 * profile["skew"]["cost"]["saved_share"])
         self.assertIn("GPU-hours of the run: 100 in-order", page.read_text(encoding="utf-8"))
         unsaid = json.loads(isocost("data", "profile", self.shards, *self.OPTIONS, "--json").stdout)
         self.assertIsNone(unsaid["gpu_hours"])

@@ -1,4 +1,5 @@
 // A data profile as JSON; docs/data_profile.md holds the format.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +22,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxSquares = std::int64_t{1} << 62;
@@ -73,15 +74,26 @@ ordered_json to_json(const CostSkew::Policy& policy) {
           {"rank_max_over_mean", policy.rank_max_over_mean},
           {"rank_max_over_mean_deviation", policy.rank_max_over_mean_deviation},
           {"step_s", policy.step_s},
-          {"step_s_deviation", policy.step_s_deviation}};
+          {"step_s_deviation", policy.step_s_deviation},
+          {"saved_share", policy.saved_share},
+          {"saved_share_deviation", policy.saved_share_deviation}};
+}
+
+// A policy's name as a field: "in_order".
+std::string field_of(std::string_view policy) {
+  std::string field(policy);
+  std::replace(field.begin(), field.end(), '-', '_');
+  return field;
 }
 
 ordered_json to_json(const std::optional<GpuHours>& hours) {
   if (!hours) return nullptr;
-  return {{"of", hours->of_run ? "run" : "epoch"},
-          {"in_order", hours->in_order},
-          {"cost", hours->cost},
-          {"saved", hours->saved()}};
+  ordered_json out = {{"of", hours->of_run ? "run" : "epoch"}};
+  for (std::size_t p = 0; p < kBalancePolicyNames.size(); ++p) {
+    out[field_of(kBalancePolicyNames.at(p))] = hours->by_policy.at(p);
+  }
+  out["saved"] = hours->saved(BalancePolicy::kCost);
+  return out;
 }
 
 ordered_json to_json(const std::optional<double>& number) {
@@ -128,11 +140,10 @@ ordered_json summary(const DataProfile& profile) {
   out["skew"] = {{"global_batch_size", profile.options.global_batch_size},
                  {"ranks", profile.options.ranks},
                  {"microbatches", profile.options.microbatches},
-                 {"batches", profile.options.batches},
-                 {"in_order", to_json(profile.skew.in_order)},
-                 {"cost", to_json(profile.skew.cost)},
-                 {"saved_share", profile.skew.saved_share},
-                 {"saved_share_deviation", profile.skew.saved_share_deviation}};
+                 {"batches", profile.options.batches}};
+  for (std::size_t p = 0; p < kBalancePolicyNames.size(); ++p) {
+    out["skew"][field_of(kBalancePolicyNames.at(p))] = to_json(profile.skew.policies.at(p));
+  }
   out["gpu_hours"] = to_json(profile.gpu_hours());
   return out;
 }

@@ -1,6 +1,7 @@
 #include "loader/report/internal/report_plots.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <functional>
@@ -15,6 +16,8 @@
 
 #include "base/counted.h"
 #include "base/load.h"
+#include "base/statistics.h"
+#include "loader/plan/plan_options.h"
 #include "loader/report/data_profile.h"
 #include "loader/report/internal/svg.h"
 
@@ -24,8 +27,10 @@ namespace {
 constexpr std::string_view kVisionColour = "#2f8f6f";
 constexpr std::string_view kAudioColour = "#8a5fb5";
 constexpr std::string_view kLlmColour = "#4d7fc0";
-constexpr std::string_view kInOrderColour = "#c9803a";
-constexpr std::string_view kCostColour = "#2f8f6f";
+constexpr std::string_view kShareColour = "#c9803a";
+// In the order of the policies' enumerators.
+constexpr std::array<std::string_view, kBalancePolicyNames.size()> kPolicyColours = {
+    "#c9803a", "#4d7fc0", "#2f8f6f"};
 
 constexpr double kWidth = 480;
 constexpr double kHeight = 250;
@@ -222,7 +227,7 @@ std::string concentration(const DataProfile& profile) {
   Plot plot;
   plot.vertical_axis();
   plot.svg().line({kLeft, kFloor}, {kRight, kTop}, "#dddddd");
-  plot.svg().curve(points, kInOrderColour, 2);
+  plot.svg().curve(points, kShareColour, 2);
   for (int percent = 0; percent <= 100; percent += 25) {
     const std::string label = std::to_string(percent);
     plot.label_x(kLeft + width * percent / 100, label);
@@ -235,39 +240,57 @@ std::string concentration(const DataProfile& profile) {
                   100 * profile.heaviest_percent_share));
 }
 
-std::string example_batch(const DataProfile& profile) {
-  const std::vector<double>& in_order = profile.skew.in_order.example_rank_s;
-  const std::vector<double>& cost = profile.skew.cost.example_rank_s;
-  const double most = std::max({1e-300, *std::max_element(in_order.begin(), in_order.end()),
-                                *std::max_element(cost.begin(), cost.end())});
+// The highest bar of any policy, and the mean over the ranks, which no policy's highest bar is
+// below.
+struct ExampleScale {
+  double most = 1e-300;
   double mean = 0;
-  for (const double s : in_order) mean += s / static_cast<double>(in_order.size());
-  const double step = (kRight - kLeft) / static_cast<double>(in_order.size());
-  const auto height = [&](double seconds) { return (kFloor - kTop) * seconds / most; };
-  Plot plot;
-  for (std::size_t rank = 0; rank < in_order.size(); ++rank) {
-    const double x = kLeft + step * static_cast<double>(rank);
-    const auto bar = [&](double at, double seconds, std::string_view colour, const char* policy) {
-      plot.svg().box(
-          {at, kFloor - height(seconds), step * 0.4, height(seconds)}, colour,
-          {.title = fmt::format("rank {}, {}: {}", rank, policy, short_seconds(seconds))});
-    };
-    bar(x + step * 0.08, in_order[rank], kInOrderColour, "in-order");
-    bar(x + step * 0.52, cost[rank], kCostColour, "cost");
-    if (rank % (in_order.size() / 16 + 1) == 0) plot.label_x(x + step / 2, std::to_string(rank));
+};
+
+ExampleScale scale_of(const CostSkew& skew) {
+  ExampleScale scale;
+  for (const CostSkew::Policy& policy : skew.policies) {
+    for (const double s : policy.example_rank_s) scale.most = std::max(scale.most, s);
   }
-  const double mean_y = kFloor - height(mean);
+  scale.mean = mean(skew[BalancePolicy::kInOrder].example_rank_s);
+  return scale;
+}
+
+std::string example_batch(const DataProfile& profile) {
+  const CostSkew& skew = profile.skew;
+  const ExampleScale scale = scale_of(skew);
+  const std::size_t ranks = skew.policies.front().example_rank_s.size();
+  const double step = (kRight - kLeft) / static_cast<double>(ranks);
+  const double width = step * 0.84 / static_cast<double>(kPolicyColours.size());
+  const auto height = [&](double seconds) { return (kFloor - kTop) * seconds / scale.most; };
+  Plot plot;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const double x = kLeft + step * static_cast<double>(rank);
+    for (std::size_t p = 0; p < kPolicyColours.size(); ++p) {
+      const double seconds = skew.policies.at(p).example_rank_s[rank];
+      plot.svg().box({x + step * 0.08 + width * static_cast<double>(p), kFloor - height(seconds),
+                      width * 0.95, height(seconds)},
+                     kPolicyColours.at(p),
+                     {.title = fmt::format("rank {}, {}: {}", rank, kBalancePolicyNames.at(p),
+                                           short_seconds(seconds))});
+    }
+    if (rank % (ranks / 16 + 1) == 0) plot.label_x(x + step / 2, std::to_string(rank));
+  }
+  const double mean_y = kFloor - height(scale.mean);
   plot.svg().line({kLeft, mean_y}, {kRight, mean_y}, "#444444");
   // Not over the label of the highest bar, where both are near.
   plot.label_y(std::max(mean_y + 4, kTop + 18), "mean");
-  plot.label_y(kTop + 4, short_seconds(most));
+  plot.label_y(kTop + 4, short_seconds(scale.most));
   plot.label_y(kFloor, "0");
-  plot.legend(kRight - 130, kInOrderColour, "in-order");
-  plot.legend(kRight - 50, kCostColour, "cost");
+  double x = kRight;
+  for (std::size_t p = kPolicyColours.size(); p-- > 0;) {
+    x -= 30 + 6 * static_cast<double>(kBalancePolicyNames.at(p).size());  // its mark and letters
+    plot.legend(x, kPolicyColours.at(p), kBalancePolicyNames.at(p));
+  }
   plot.name_axes("rank", "seconds per step");
   return plot.figure(
-      fmt::format("One global batch of {}, rank by rank, by policy. The highest bar is the "
-                  "step",
+      fmt::format("One global batch of {}, rank by rank, by policy. The highest bar of a policy is "
+                  "its step",
                   counted(profile.options.global_batch_size, "sample")));
 }
 
