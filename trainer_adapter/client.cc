@@ -401,7 +401,7 @@ Status check_forward(const Report& report) {
   double all = 0;
   for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
   const bool is_part = report.forward_s >= 0 && report.forward_s <= all;  // NaN, too, is not
-  if (report.forward_s == -1 || is_part) return {};
+  if (report.forward_s == kNotMeasured || is_part) return {};
   return Error(ErrorCode::kInvalidArgument, "forward_s: " + std::to_string(report.forward_s) +
                                                 " seconds are not a part of the " +
                                                 std::to_string(all) + " reported");
@@ -412,8 +412,7 @@ Status check_forward(const Report& report) {
 Status ClientImpl::report(const Report& report) {
   for (std::size_t i = 0; i < kModules; ++i) {
     const double seconds = report.seconds.at(i);
-    const bool measured = seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;
-    if (!measured && seconds != -1 && seconds != 0) {  // NaN, too, is not
+    if (!is_reportable(seconds)) {
       return Error(ErrorCode::kInvalidArgument,
                    std::string(module_name(static_cast<Module>(i))) + ": " +
                        std::to_string(seconds) +
