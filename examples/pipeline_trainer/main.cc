@@ -32,7 +32,7 @@ namespace {
 NodeOptions node_options(const Options& options) {
   NodeOptions node;
   node.data = options.data;
-  node.plan.profile = options.profile;
+  node.cost_model.profile = options.profile;
   node.plan.global_batch_size = options.global_batch_size;
   node.plan.seed = options.seed;
   node.plan.steps = options.start_step + options.steps;

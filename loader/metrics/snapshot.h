@@ -76,7 +76,7 @@ struct NodeMetrics {
   double uptime_s = 0;
   NodeSummary summary;
   TrainingTotals training;
-  bool correct = true;  ///< PlanOptions::correct.
+  bool correct = true;  ///< CostModelOptions::correct.
   CorrectionStatus correction;
 
   std::int64_t ranks = 0;  ///< Of the job; 0 before the first.

@@ -179,8 +179,8 @@ void NodeImpl::compare_hardware(const Hello& hello) {
   hardware_compared_ = true;
   if (hello.hardware == profiled.substr(0, kMaxHardwareBytes)) return;
   log(parts_.log, LogLevel::kWarning,
-      "model profile " + parts_.options.plan.profile.string() + " was measured on " + profiled +
-          "; rank " + std::to_string(hello.rank) + " computes on " + hello.hardware +
+      "model profile " + parts_.options.cost_model.profile.string() + " was measured on " +
+          profiled + "; rank " + std::to_string(hello.rank) + " computes on " + hello.hardware +
           ": measure a model profile there (docs/model_profile.md), or rely on correction");
 }
 
@@ -281,7 +281,7 @@ NodeMetrics NodeImpl::metrics() {
   now.uptime_s = seconds_between(started_, parts_.clock());
   now.summary = summary();
   now.training = meter_.totals();
-  now.correct = parts_.options.plan.correct;
+  now.correct = parts_.options.cost_model.correct;
   now.memory_bytes = budget_.in_use();
   now.memory_budget_bytes = budget_.limit();
   now.waiting_bytes = decoder_->waiting_bytes();

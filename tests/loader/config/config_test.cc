@@ -44,8 +44,8 @@ video_fps = 0.5
   EXPECT_EQ(options.data, "data/shards");
   EXPECT_EQ(options.plan.ranks, 8);
   EXPECT_EQ(options.plan.balance, BalancePolicy::kTokens);
-  EXPECT_FALSE(options.plan.correct);
-  EXPECT_EQ(options.plan.padded, (std::array<bool, kModules>{true, false, true}));
+  EXPECT_FALSE(options.cost_model.correct);
+  EXPECT_EQ(options.cost_model.padded, (std::array<bool, kModules>{true, false, true}));
   EXPECT_EQ(options.decode.memory, 4 * kGiB);
   EXPECT_EQ(options.service.heartbeat_timeout.count(), 2500);
   EXPECT_DOUBLE_EQ(options.decode.recipe.video_fps, 0.5);
