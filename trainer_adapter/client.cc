@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "base/mutex.h"
+#include "base/range.h"
 #include "base/units.h"
 #include "trainer_adapter/internal/assembly.h"
 #include "transport/connection.h"
@@ -321,10 +322,10 @@ void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
   const MutexLock lock(mutex_);
   if (!welcomed_ || done_ || failure_) return;
   if (silence <= std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) return;
-  failure_ =
-      Error(ErrorCode::kUnavailable, options_.endpoint + " has sent nothing for " +
-                                         std::to_string(welcome_.heartbeat_timeout_ms / 1000.0) +
-                                         " s: the node or its network is down");
+  failure_ = Error(ErrorCode::kUnavailable,
+                   options_.endpoint + " has sent nothing for " +
+                       in_seconds(std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) +
+                       ": the node or its network is down");
   changed_.notify_all();
 }
 

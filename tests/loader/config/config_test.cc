@@ -110,6 +110,11 @@ TEST(NodeOptions, NamesFieldValueAndRange) {
   EXPECT_TRUE(options.validate().error().message().starts_with("data: "));
   options.data = "x";
   EXPECT_TRUE(options.validate().has_value());
+  options.service.heartbeat_timeout = std::chrono::milliseconds(0);
+  EXPECT_EQ(options.validate().error().message(),
+            "heartbeat_timeout = 0 s: allowed are 0.1 s to 86400 s");
+  options.service.heartbeat_timeout = std::chrono::milliseconds(100);
+  EXPECT_TRUE(options.validate().has_value());
   options.plan.ranks = -1;
   EXPECT_EQ(options.validate().error().message(), "ranks = -1: allowed are 0 to 100000");
   options.plan.ranks = 32;
