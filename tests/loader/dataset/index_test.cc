@@ -136,20 +136,6 @@ TEST(IndexFormat, AHostileFileWithAGoodChecksumCannotLeadAstray) {
   EXPECT_GT(accepted, 0U) << "a shape's numbers are free";
 }
 
-TEST(WriteAtomically, LeavesNothingBehindWhereItFails) {
-  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
-  fs::create_directories(scratch / "taken" / "x");
-  const std::vector<std::byte> bytes(10);
-  EXPECT_FALSE(write_atomically(scratch / "taken", bytes).has_value());
-  EXPECT_FALSE(write_atomically(scratch / "nowhere" / "file", bytes).has_value());
-  EXPECT_TRUE(write_atomically(scratch / "file", bytes).has_value());
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(scratch.path())) {
-    names.push_back(entry.path().filename().string());
-  }
-  EXPECT_THAT(names, testing::UnorderedElementsAre("taken", "file"));
-}
-
 TEST(IndexDirectories, KeepShardsOfOneNameApart) {
   EXPECT_EQ(index_directories("train", "").front(), fs::path("train") / ".isocost");
   const auto train = index_directories("train", "indexes");
