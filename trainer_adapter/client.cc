@@ -22,9 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 // Time between hellos while clients of the node's previous job are leaving.
 constexpr std::chrono::milliseconds kHelloInterval{500};
-// Memory of past microbatches that is kept for reuse: fresh pages cost more than the copy into
-// them.
-constexpr std::int64_t kKeepBytes = std::int64_t{1} << 30;
 
 std::array<std::uint8_t, 16> random_client_id() {
   std::random_device device;
