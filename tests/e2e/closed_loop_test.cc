@@ -7,13 +7,13 @@
 #include <latch>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "loader/dataset/make_shards.h"
 #include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
@@ -360,18 +360,18 @@ class LoggedNode {
   const std::string& endpoint() const { return thread_.endpoint(); }
   /// The lines logged so far, one after another.
   std::string log() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return log_;
   }
 
  private:
   void note(std::string_view text) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     log_ += text;
   }
 
-  mutable std::mutex mutex_;
-  std::string log_;
+  mutable Mutex mutex_;
+  std::string log_ ISOCOST_GUARDED_BY(mutex_);
   NodeThread thread_;
 };
 

@@ -81,12 +81,13 @@ class ShardCache {
 
   /// Errors: those of ShardFile::open; kCorrupt if the file does not match `stamp`.
   Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
-                                               const FileStamp& stamp);
+                                               const FileStamp& stamp) ISOCOST_EXCLUDES(mutex_);
 
  private:
   using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;
-  std::shared_ptr<const ShardFile> find(const std::string& name);
-  void insert(const std::string& name, std::shared_ptr<const ShardFile> file);
+  std::shared_ptr<const ShardFile> find(const std::string& name) ISOCOST_EXCLUDES(mutex_);
+  void insert(const std::string& name, std::shared_ptr<const ShardFile> file)
+      ISOCOST_EXCLUDES(mutex_);
 
   const std::size_t max_open_;
   const std::int64_t max_inflated_bytes_;

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/scratch_directory.h"
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/internal/index_file.h"
@@ -149,7 +149,7 @@ class IndexReuse : public testing::Test {
  protected:
   IndexReuse() {
     options_.log = [this](LogLevel, std::string_view text) {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       log_.emplace_back(text);
     };
     write_shard({{"a.txt", "x"}, {"b.png", tiny_png(28, 28)}, {"bad.png", "no picture"}});
@@ -166,7 +166,7 @@ class IndexReuse : public testing::Test {
 
   ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   DatasetOptions options_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::string> log_;
 };
 
