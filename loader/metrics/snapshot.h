@@ -84,8 +84,8 @@ struct NodeMetrics {
   std::vector<std::string> places;  ///< Places of a layout's receivers; empty without a layout.
   QueueDepth queue;
 
-  std::int64_t memory_bytes =
-      0;  ///< Memory granted to samples that are decoded or wait to be sent.
+  /// Memory granted to samples that are being decoded or wait to be sent.
+  std::int64_t memory_bytes = 0;
   std::int64_t memory_budget_bytes = 0;
   std::int64_t waiting_bytes = 0;    ///< Memory granted to decoded samples that wait to be sent.
   std::int64_t waiting_samples = 0;  ///< Decoded samples that wait to be sent.

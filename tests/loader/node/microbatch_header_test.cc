@@ -27,15 +27,15 @@ class MicrobatchHeaderTest : public testing::Test {
   MicrobatchHeaderTest() {
     step_.epoch = 1;
     step_.step = 7;
-    step_.slots.resize(2);
-    SampleSlot& picture = step_.slots[0];
+    step_.samples.resize(2);
+    StepSample& picture = step_.samples[0];
     picture.id = 40;
     picture.key = "a.tar/picture";
     picture.json = R"({"text": "hello"})";
     picture.parts = {{Modality::kImage, 2, 4, 1}};
     picture.specs = {patches(8), ids(20), labels(20)};
     picture.load.label_tokens = 19;
-    SampleSlot& text = step_.slots[1];
+    StepSample& text = step_.samples[1];
     text.id = 41;
     text.key = "a.tar/text";
     text.parts = {{Modality::kText}};
@@ -85,8 +85,8 @@ TEST_F(MicrobatchHeaderTest, DescribesTheMicrobatchToARankWithoutALayout) {
   EXPECT_EQ(header.plan_hash, 99U);
   EXPECT_EQ(header.predicted_seconds, (ModuleSeconds{0.5, 0, 2}));
   EXPECT_EQ(header.load, step_.plan.bins[0].load);
-  const SampleSlot& picture = step_.slots[0];
-  const SampleSlot& text = step_.slots[1];
+  const StepSample& picture = step_.samples[0];
+  const StepSample& text = step_.samples[1];
   EXPECT_THAT(header.samples,
               ElementsAre(SampleEntry{41, 1.0F, 4, text.key, "", text.parts},
                           SampleEntry{40, 1.0F, 19, picture.key, picture.json, picture.parts}));
@@ -137,7 +137,7 @@ TEST_F(MicrobatchHeaderTest, AStageIsToldAboutTheTensorsThatItReads) {
 
 TEST_F(MicrobatchHeaderTest, JsonAndPartsGoToStagesWithAUseForThem) {
   use_layout();
-  const SampleSlot& picture = step_.slots[0];
+  const StepSample& picture = step_.samples[0];
   const SampleEntry encoder = header_of(step_, 0, 0).samples[0];
   EXPECT_EQ(encoder.key, picture.key);
   EXPECT_EQ(encoder.json, "");
