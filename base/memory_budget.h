@@ -42,14 +42,14 @@ class MemoryBudget {
 
   /// Blocks until `bytes` are available. Errors: kResourceExhausted if they exceed the whole
   /// budget, kCancelled.
-  Result<Grant> acquire(std::int64_t bytes, const std::stop_token& stop);
+  Result<Grant> acquire(std::int64_t bytes, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
 
   std::int64_t limit() const { return limit_; }
-  std::int64_t in_use() const;
-  std::int64_t peak() const;
+  std::int64_t in_use() const ISOCOST_EXCLUDES(mutex_);
+  std::int64_t peak() const ISOCOST_EXCLUDES(mutex_);
 
  private:
-  void give_back(std::int64_t bytes);
+  void give_back(std::int64_t bytes) ISOCOST_EXCLUDES(mutex_);
 
   const std::int64_t limit_;
   mutable Mutex mutex_;

@@ -1,15 +1,27 @@
 #include "base/output_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
-#include <fstream>
-#include <ios>
+#include <cstdint>
+#include <cstdio>
 #include <string>
 #include <system_error>
+#include <utility>
 
 namespace isocost {
 namespace fs = std::filesystem;
+namespace {
+
+std::string reason_of(int code) { return std::generic_category().message(code); }
+
+Error cannot_write(const fs::path& file, const std::string& reason) {
+  return {ErrorCode::kIo, "cannot write " + file.string() + ": " + reason};
+}
+
+}  // namespace
 
 Status check_output_file(std::string_view option, const fs::path& file) {
   if (file.empty()) return {};
@@ -28,15 +40,52 @@ Status check_output_file(std::string_view option, const fs::path& file) {
                                                 "; name another file");
 }
 
-Status replace_file(const std::filesystem::path& file, std::string_view bytes) {
-  const std::filesystem::path scratch = file.string() + "." + std::to_string(getpid()) + ".tmp";
-  std::ofstream stream(scratch, std::ios::binary | std::ios::trunc);
-  stream << bytes << std::flush;
-  std::error_code failure;
-  if (stream) std::filesystem::rename(scratch, file, failure);
-  if (stream && !failure) return {};
-  std::filesystem::remove(scratch, failure);
-  return Error(ErrorCode::kIo, "cannot write " + file.string());
+OutputFile::OutputFile(fs::path file, fs::path scratch, FileDescriptor descriptor)
+    : file_(std::move(file)), scratch_(std::move(scratch)), descriptor_(std::move(descriptor)) {}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : file_(std::move(other.file_)),
+      scratch_(std::exchange(other.scratch_, {})),
+      descriptor_(std::move(other.descriptor_)) {}
+
+OutputFile::~OutputFile() {
+  if (!scratch_.empty()) ::unlink(scratch_.c_str());
+}
+
+// A name is used once, even by processes of one id on several hosts: the next is tried where it
+// exists. Unlike mkstemp, open() applies the umask.
+Result<OutputFile> OutputFile::create(const fs::path& file) {
+  static std::atomic<std::uint64_t> files = 0;
+  for (;;) {
+    const std::string name = "." + file.filename().string() + "." + std::to_string(::getpid()) +
+                             "-" + std::to_string(files++) + ".tmp";
+    fs::path scratch = file.parent_path() / name;
+    FileDescriptor descriptor(
+        ::open(scratch.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (descriptor.is_open()) return OutputFile(file, std::move(scratch), std::move(descriptor));
+    if (errno != EEXIST) return cannot_write(file, reason_of(errno));
+  }
+}
+
+Status OutputFile::write(std::span<const std::byte> bytes) {
+  const Status written = descriptor_.write(bytes);
+  return written ? Status() : cannot_write(file_, written.error().message());
+}
+
+Status OutputFile::commit() {
+  if (::rename(scratch_.c_str(), file_.c_str()) != 0) return cannot_write(file_, reason_of(errno));
+  scratch_.clear();
+  return {};
+}
+
+Status replace_file(const fs::path& file, std::span<const std::byte> bytes) {
+  ISOCOST_ASSIGN(OutputFile output, OutputFile::create(file));
+  ISOCOST_TRY(output.write(bytes));
+  return output.commit();
+}
+
+Status replace_file(const fs::path& file, std::string_view bytes) {
+  return replace_file(file, std::as_bytes(std::span(bytes)));
 }
 
 }  // namespace isocost

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string_view>
 
+#include "base/file_descriptor.h"
 #include "base/result.h"
 
 namespace isocost {
@@ -12,7 +15,36 @@ namespace isocost {
 /// the reason.
 Status check_output_file(std::string_view option, const std::filesystem::path& file);
 
-/// Replaces `file` atomically: a reader sees either the old bytes or the new ones. Errors: kIo.
+/// A file that appears under its name only when it is complete: it is written beside that name and
+/// renamed by commit(). Replaces an older file atomically, so that a reader sees either the old
+/// bytes or the new ones. Mode 0644, less the umask. Movable. Single-thread; several threads and
+/// processes may replace the same file, and the last one wins.
+class OutputFile {
+ public:
+  /// Errors: kIo.
+  static Result<OutputFile> create(const std::filesystem::path& file);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();  ///< Leaves nothing behind if the file was not committed.
+
+  const FileDescriptor& descriptor() const { return descriptor_; }
+  /// Errors: kIo.
+  Status write(std::span<const std::byte> bytes);
+  /// Errors: kIo.
+  Status commit();
+
+ private:
+  OutputFile(std::filesystem::path file, std::filesystem::path scratch, FileDescriptor descriptor);
+
+  std::filesystem::path file_;
+  std::filesystem::path scratch_;  // empty once committed or moved from
+  FileDescriptor descriptor_;
+};
+
+/// Replaces `file` by these bytes, see OutputFile. Errors: kIo.
+Status replace_file(const std::filesystem::path& file, std::span<const std::byte> bytes);
 Status replace_file(const std::filesystem::path& file, std::string_view bytes);
 
 }  // namespace isocost

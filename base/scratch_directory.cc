@@ -36,14 +36,6 @@ ScratchDirectory::ScratchDirectory(std::filesystem::path path) : path_(std::move
 ScratchDirectory::ScratchDirectory(ScratchDirectory&& other) noexcept
     : path_(std::exchange(other.path_, {})) {}
 
-ScratchDirectory& ScratchDirectory::operator=(ScratchDirectory&& other) noexcept {
-  if (this != &other) {
-    remove();
-    path_ = std::exchange(other.path_, {});
-  }
-  return *this;
-}
-
 void ScratchDirectory::remove() noexcept {
   std::error_code ignored;
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);

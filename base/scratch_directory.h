@@ -17,7 +17,7 @@ class ScratchDirectory {
   static Result<ScratchDirectory> create(std::string_view prefix);
   ~ScratchDirectory() { remove(); }
   ScratchDirectory(ScratchDirectory&& other) noexcept;
-  ScratchDirectory& operator=(ScratchDirectory&& other) noexcept;
+  ScratchDirectory& operator=(ScratchDirectory&&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   /// The path of an entry in it.

@@ -35,8 +35,7 @@ Status check(const Measurement& measurement) {
   for (std::size_t i = 0; i < kModules; ++i) {
     const std::string name(module_name(static_cast<Module>(i)));
     const double seconds = measurement.seconds.at(i);
-    const bool measured = seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;
-    if (!measured && seconds != kNotMeasured && seconds != 0) {  // true for NaN
+    if (!is_reportable(seconds)) {
       std::ostringstream text;
       text << "seconds of " << name << " are " << seconds
            << "; they must be 1e-9 to 86400, or -1 for 'not measured'";

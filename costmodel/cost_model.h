@@ -29,8 +29,6 @@ struct BucketSeconds {
 /// In ascending order of module and bucket; each pair occurs at most once.
 using MicrobatchShape = std::vector<BucketSeconds>;
 
-inline constexpr double kNotMeasured = -1;  ///< Replaces the seconds of a module without a clock.
-
 /// A measured microbatch: its load, its rank and step, and its seconds.
 struct Measurement {
   Load load;
@@ -118,9 +116,8 @@ class CostModel {
 
   /// Records one measurement; update() learns from it. A module is skipped if it was not measured,
   /// if its seconds are zero, or if its load is empty. Errors: kInvalidArgument for seconds that
-  /// are not kNotMeasured, 0, or between kLeastModuleSeconds and kMostModuleSeconds, for negative
-  /// loads, and for an invalid rank, shape or share. The whole measurement is then dropped and
-  /// counted.
+  /// are not is_reportable, for negative loads, and for an invalid rank, shape or share. The whole
+  /// measurement is then dropped and counted.
   Status observe(const Measurement& measurement);
   /// Starts another job: its ranks may be on other hosts, so slowdowns are forgotten, and its steps
   /// may be counted from any number.

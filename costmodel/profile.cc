@@ -105,7 +105,7 @@ Result<ProfilePoint> parse_point(const JsonObject& object) {
   ISOCOST_ASSIGN(point.peak_bytes, object.whole("peak_bytes", 0, std::int64_t{1} << 50));
   if (point.spread > kMostSpread)
     return object.wrong("spread", "must be at most 100; measure again");
-  if (!(point.seconds() >= kLeastModuleSeconds && point.seconds() <= kMostModuleSeconds)) {
+  if (!is_module_time(point.seconds())) {
     return object.wrong("forward_s", "and backward_s must add up to 1e-9 to 86400 seconds");
   }
   return point;

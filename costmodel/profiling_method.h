@@ -58,10 +58,11 @@ struct ProfilingRun {
 
 /// What the driver measured of one run.
 struct ProfilingResult {
-  Seconds elapsed{};            ///< Since the driver began with this module, by a host clock.
-  Seconds forward{};            ///< Of a timed run.
-  Seconds backward{};           ///< Of a timed run; 0 for a module that is not trained.
-  std::int64_t peak_bytes = 0;  ///< Of a kPeakMemory run, above what was allocated before it.
+  Seconds elapsed{};   ///< Time since the driver began with this module, by a host clock.
+  Seconds forward{};   ///< Time of the forward pass in a timed run.
+  Seconds backward{};  ///< Time of the backward pass in a timed run; 0 for a module that is not
+                       ///< trained.
+  std::int64_t peak_bytes = 0;  ///< Peak of a kPeakMemory run above what was allocated before it.
 };
 
 /// The method by which model profiles are measured: which loads run and how often, which

@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "base/mutex.h"
+#include "base/range.h"
 #include "base/units.h"
 #include "trainer_adapter/internal/assembly.h"
 #include "transport/connection.h"
@@ -21,9 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 // Time between hellos while clients of the node's previous job are leaving.
 constexpr std::chrono::milliseconds kHelloInterval{500};
-// Memory of past microbatches that is kept for reuse: fresh pages cost more than the copy into
-// them.
-constexpr std::int64_t kKeepBytes = std::int64_t{1} << 30;
 
 std::array<std::uint8_t, 16> random_client_id() {
   std::random_device device;
@@ -321,10 +319,10 @@ void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
   const MutexLock lock(mutex_);
   if (!welcomed_ || done_ || failure_) return;
   if (silence <= std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) return;
-  failure_ =
-      Error(ErrorCode::kUnavailable, options_.endpoint + " has sent nothing for " +
-                                         std::to_string(welcome_.heartbeat_timeout_ms / 1000.0) +
-                                         " s: the node or its network is down");
+  failure_ = Error(ErrorCode::kUnavailable,
+                   options_.endpoint + " has sent nothing for " +
+                       in_seconds(std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) +
+                       ": the node or its network is down");
   changed_.notify_all();
 }
 
@@ -401,7 +399,7 @@ Status check_forward(const Report& report) {
   double all = 0;
   for (const double seconds : report.seconds) all += std::max(seconds, 0.0);
   const bool is_part = report.forward_s >= 0 && report.forward_s <= all;  // NaN, too, is not
-  if (report.forward_s == -1 || is_part) return {};
+  if (report.forward_s == kNotMeasured || is_part) return {};
   return Error(ErrorCode::kInvalidArgument, "forward_s: " + std::to_string(report.forward_s) +
                                                 " seconds are not a part of the " +
                                                 std::to_string(all) + " reported");
@@ -412,8 +410,7 @@ Status check_forward(const Report& report) {
 Status ClientImpl::report(const Report& report) {
   for (std::size_t i = 0; i < kModules; ++i) {
     const double seconds = report.seconds.at(i);
-    const bool measured = seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;
-    if (!measured && seconds != -1 && seconds != 0) {  // NaN, too, is not
+    if (!is_reportable(seconds)) {
       return Error(ErrorCode::kInvalidArgument,
                    std::string(module_name(static_cast<Module>(i))) + ": " +
                        std::to_string(seconds) +

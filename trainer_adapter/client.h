@@ -87,9 +87,8 @@ class Client {
   virtual const std::optional<EpochEnd>& epoch_end() const = 0;
 
   /// Sends measured seconds to the node, with the time that `next` and `wait` blocked since the
-  /// last report as data_wait_s. Errors: kInvalidArgument for seconds that are neither -1 (not
-  /// measured) nor 0 nor between kLeastModuleSeconds and kMostModuleSeconds, and for a forward_s
-  /// beyond their sum.
+  /// last report as data_wait_s. Errors: kInvalidArgument for seconds that are not is_reportable
+  /// (base/units.h), and for a forward_s beyond their sum.
   virtual Status report(const Report& report) = 0;
 
   /// Sends a new model profile (JSON, see docs/model_profile.md). To be called for a microbatch

@@ -19,7 +19,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;  // of a message without tensors
-constexpr std::int64_t kKeepBytes = std::int64_t{1} << 30;     // see Client
 
 Failure failure_of(const Error& error) {
   return {error.code(), error.message().substr(0, kMaxTextBytes)};

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "base/sample_part.h"
 #include "base/tensor.h"
+#include "base/units.h"
 
 namespace isocost {
 
@@ -190,12 +191,13 @@ struct EpochEnd {
 /// Times that a trainer measured for one microbatch.
 struct Report {
   Position position;
-  std::array<double, kModules> seconds{-1, -1, -1};  ///< Forward and backward; -1: not measured.
-  /// Seconds of these that forward passes took, over all modules; -1: not measured.
-  double forward_s = -1;
-  /// Seconds that the trainer was blocked for microbatches since its last report; -1: unknown.
+  /// Forward and backward, or kNotMeasured.
+  std::array<double, kModules> seconds{kNotMeasured, kNotMeasured, kNotMeasured};
+  /// Seconds of these that forward passes took, over all modules, or kNotMeasured.
+  double forward_s = kNotMeasured;
+  /// Seconds that the trainer was blocked for microbatches since its last report, or kNotMeasured.
   /// Client::report fills it in.
-  double data_wait_s = -1;
+  double data_wait_s = kNotMeasured;
 };
 
 /// The model profile, measured again by a trainer that was asked for it.

@@ -18,6 +18,7 @@
 
 #include "base/counted.h"
 #include "base/mutex.h"
+#include "base/range.h"
 #include "transport/internal/endpoint.h"
 #include "transport/internal/fragment_messages.h"
 #include "transport/internal/frames.h"
@@ -376,9 +377,8 @@ void ServerImpl::keep_alive() {
     if (client.address.empty()) continue;
     if (now - client.heard > options_.heartbeat_timeout) {
       log(log_, LogLevel::kWarning,
-          name_of(rank) + " sent no heartbeat for " +
-              std::to_string(options_.heartbeat_timeout.count()) +
-              " ms and is considered lost; its microbatches are kept until it comes back");
+          name_of(rank) + " sent no heartbeat for " + in_seconds(options_.heartbeat_timeout) +
+              " and is considered lost; its microbatches are kept until it comes back");
       leave(rank, false);
     } else {
       send_to(client.address, Heartbeat{});
@@ -500,8 +500,8 @@ Status check_server(const ServerOptions& options) {
   if (options.heartbeat.count() < 1 || options.heartbeat_timeout < options.heartbeat) {
     return Error(ErrorCode::kInvalidArgument,
                  "heartbeat_timeout must be at least the heartbeat interval of " +
-                     std::to_string(options.heartbeat.count()) + " ms: it is " +
-                     std::to_string(options.heartbeat_timeout.count()) + " ms");
+                     in_seconds(options.heartbeat) + ": it is " +
+                     in_seconds(options.heartbeat_timeout));
   }
   ISOCOST_TRY(read_security(options));
   return check_path_is_free(options.bind);

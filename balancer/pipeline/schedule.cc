@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "balancer/pipeline/internal/narrow.h"
+
 namespace isocost {
 namespace {
 
@@ -14,8 +16,6 @@ constexpr std::array<std::pair<Schedule, std::string_view>, 4> kNames = {{
     {Schedule::kInterleaved1F1B, "interleaved"},
     {Schedule::kZbH1, "zb-h1"},
 }};
-
-std::uint32_t narrow(std::size_t value) { return static_cast<std::uint32_t>(value); }
 
 // The k-th forward pass of a stage whose chunks interleave: groups of one microbatch per stage run
 // through all chunks before the next group starts (Narayanan et al., SC 2021).

@@ -9,18 +9,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 #include <zmq.hpp>
 
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "base/scratch_directory.h"
 #include "base/statistics.h"
 #include "trainer_adapter/client.h"
@@ -94,7 +93,7 @@ class Sender {
     tensor_ = isocost::make_tensor(std::move(buffer), isocost::DType::kUInt8, {1, size}).value();
     isocost::ServerOptions options;
     options.bind = endpoint;
-    const std::lock_guard lock(mutex_);
+    const isocost::MutexLock lock(mutex_);
     auto server = isocost::Server::create(
         options, [](const auto&) { return isocost::Welcome{}; },
         [this](const isocost::ServerEvent& event) { on_event(event); }, {});
@@ -105,13 +104,13 @@ class Sender {
 
  private:
   void on_event(const isocost::ServerEvent& event) {
-    const std::lock_guard lock(mutex_);
+    const isocost::MutexLock lock(mutex_);
     const auto* credit = std::get_if<isocost::CreditGranted>(&event);
     if (credit == nullptr) return;
     for (std::uint32_t i = 0; i < credit->microbatches; ++i) send();
   }
 
-  void send() {
+  void send() ISOCOST_REQUIRES(mutex_) {
     if (next_ == microbatches_) return;
     isocost::MicrobatchHeader header;
     header.position = {0, next_++, 0};
@@ -131,8 +130,8 @@ class Sender {
   const std::uint32_t microbatches_;
   isocost::BufferPool pool_;
   isocost::SharedTensor tensor_;
-  std::mutex mutex_;
-  std::uint32_t next_ = 0;
+  isocost::Mutex mutex_;
+  std::uint32_t next_ ISOCOST_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<isocost::Server> server_;
 };
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "balancer/partition/balance.h"
+#include "base/clock.h"
 #include "base/counted.h"
 #include "base/read_file.h"
 #include "cli/cost_csv.h"
@@ -219,8 +220,8 @@ Result<int> run_balance(const BalanceArguments& arguments) {
   const auto balanced = balance(*problem, options);
   if (!balanced) return error_of_bins(balanced.error(), *problem).with_context(arguments.costs);
   const BalanceResult& result = *balanced;
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-  (arguments.json ? print_json : print_table)(*problem, result, seconds.count());
+  const double seconds = seconds_between(started, std::chrono::steady_clock::now());
+  (arguments.json ? print_json : print_table)(*problem, result, seconds);
   return kDone;
 }
 

@@ -20,7 +20,8 @@ class Barrier {
       : size_(size), at_barrier_(std::move(at_barrier)) {}
 
   /// Blocks until all threads have joined. Returns false if a stop or the deadline came first.
-  bool join(const std::stop_token& stop, std::chrono::steady_clock::time_point deadline);
+  bool join(const std::stop_token& stop, std::chrono::steady_clock::time_point deadline)
+      ISOCOST_EXCLUDES(mutex_);
 
  private:
   std::size_t size_;

@@ -62,7 +62,7 @@ Result<NodeOptions> node_options(const EmulateArguments& arguments, const Layout
   options.plan.layout = directory / "layout.json";
   options.plan.epochs = 0;
   options.plan.seed = arguments.seed;
-  options.plan.profile = arguments.source.profile;
+  options.cost_model.profile = arguments.source.profile;
   options.bad_samples.file = directory / "bad.jsonl";
   options.service.bind = "tcp://127.0.0.1:*";
   if (!arguments.svg.empty()) options.service.metrics = "127.0.0.1:0";  // the timeline needs them

@@ -17,9 +17,9 @@ class Fault {
       : forward_(outer, [this] { source_.request_stop(); }) {}
 
   /// Keeps the error if it is the first one, and requests the stop.
-  void raise(Error error);
+  void raise(Error error) ISOCOST_EXCLUDES(mutex_);
   std::stop_token token() const { return source_.get_token(); }
-  std::optional<Error> error() const;
+  std::optional<Error> error() const ISOCOST_EXCLUDES(mutex_);
 
  private:
   mutable Mutex mutex_;

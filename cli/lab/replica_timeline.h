@@ -34,19 +34,21 @@ struct EmulatedMicrobatch {
 /// microbatches, and when each pass ended. Thread-safe.
 class ReplicaTimeline {
  public:
-  void clear();
+  void clear() ISOCOST_EXCLUDES(mutex_);
 
-  void set(std::uint32_t slot, EmulatedMicrobatch microbatch);
+  void set(std::uint32_t slot, EmulatedMicrobatch microbatch) ISOCOST_EXCLUDES(mutex_);
   /// The slot must have been set in this step.
-  EmulatedMicrobatch microbatch(std::uint32_t slot) const;
+  EmulatedMicrobatch microbatch(std::uint32_t slot) const ISOCOST_EXCLUDES(mutex_);
   /// Returns the microbatches of this step, in the order of their slots.
-  std::vector<EmulatedMicrobatch> microbatches() const;
+  std::vector<EmulatedMicrobatch> microbatches() const ISOCOST_EXCLUDES(mutex_);
 
-  void end(std::size_t stage, std::uint32_t slot, PassKind kind, EmulatedTime when);
+  void end(std::size_t stage, std::uint32_t slot, PassKind kind, EmulatedTime when)
+      ISOCOST_EXCLUDES(mutex_);
   /// Blocks until the pass has ended, and returns when that was. Returns nothing if a stop or the
   /// deadline came first.
   std::optional<EmulatedTime> wait_for(std::size_t stage, std::uint32_t slot, PassKind kind,
-                                       const std::stop_token& stop, EmulatedTime deadline);
+                                       const std::stop_token& stop, EmulatedTime deadline)
+      ISOCOST_EXCLUDES(mutex_);
 
  private:
   mutable Mutex mutex_;

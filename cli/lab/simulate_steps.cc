@@ -8,6 +8,7 @@
 
 #include "balancer/partition/lookahead.h"
 #include "balancer/pipeline/decoupled_plan.h"
+#include "base/clock.h"
 #include "cli/console.h"
 #include "cli/gib.h"
 #include "cli/trace_csv.h"
@@ -91,7 +92,7 @@ class Simulation {
     const PipelineSearchOptions options = options_of(step);
     const auto started = Clock::now();
     ISOCOST_ASSIGN(const PipelinePlan plan, plan_pipeline(model_, samples, result.policy, options));
-    const std::chrono::duration<double> seconds = Clock::now() - started;
+    const double seconds = seconds_between(started, Clock::now());
     const std::vector<SampleCost> loads = microbatch_loads(samples, plan.bins);
     ISOCOST_ASSIGN(PipelineReport report, simulate(make_step(model_, loads)));
     const auto n = static_cast<double>(arguments_.steps);
@@ -99,7 +100,7 @@ class Simulation {
     result.idle_fraction += report.idle_fraction / n;
     result.microbatch_max_over_mean += max_over_mean(loads) / n;
     result.rank_max_over_mean += max_over_mean(loads_of_replicas(model_, loads)) / n;
-    result.plan_s += seconds.count() / n;
+    result.plan_s += seconds / n;
     result.peak_activation_gib =
         std::max(result.peak_activation_gib, gib(report.peak_activation_bytes()));
     result.memory_gib = std::max(result.memory_gib, memory_gib(report, state_));

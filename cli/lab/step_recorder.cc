@@ -1,9 +1,9 @@
 #include "cli/lab/step_recorder.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/statistics.h"
 
 namespace isocost::cli {
@@ -17,7 +17,7 @@ void StepRecorder::end(EmulatedTime now, const EmulatedMicrobatches& encoder,
                        const EmulatedMicrobatches& llm) {
   if (++finished_ <= warm_up_) return;
   EmulatedStep step;
-  step.seconds = std::chrono::duration<double>(now - started_).count();
+  step.seconds = seconds_between(started_, now);
   step.data_wait_s = mean(waits_);
   step.work = work_of(model_, encoder, llm);
   step.coupled = is_coupled(llm);

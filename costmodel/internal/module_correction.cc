@@ -33,8 +33,6 @@ constexpr double kChanceOfFit = 2;
 constexpr double kChangedBucket = 0.5;
 constexpr double kOffMemory = 1.0 / 8;
 constexpr int kRounds = 8;
-constexpr double kMedianDeviation = 1.25;  // deviation of a median over that of a mean
-constexpr double kSmallestDrift = 0.05;
 
 double dot(std::span<const Share> shares, const FactorVector& factors) {
   double sum = 0;
@@ -84,21 +82,7 @@ double ModuleCorrection::published_ratio(std::span<const Share> shares) const {
 }
 
 bool ModuleCorrection::drifted(double median_ratio, std::size_t rows) {
-  if (is_cold_ || rows == 0) return false;
-  const double chance = 4 * kMedianDeviation * noise_ / std::sqrt(static_cast<double>(rows));
-  const bool off = std::abs(median_ratio - 1) > std::max(kSmallestDrift, chance);
-  const int side = median_ratio > 1 ? 1 : -1;
-  if (!off) {
-    steps_off_ = 0;
-  } else {
-    const bool continues = steps_off_ * side > 0;
-    steps_off_ = continues ? steps_off_ + side : side;
-    ratios_off_ = continues ? ratios_off_ + median_ratio : median_ratio;
-  }
-  if (std::abs(steps_off_) < kDriftSteps) return false;
-  drift_ratio_ = ratios_off_ / kDriftSteps;
-  drifts_ += 1;
-  steps_off_ = 0;
+  if (is_cold_ || !drift_.take(median_ratio, rows, noise_)) return false;
   prior_ = published_;
   noise_before_drift_ = noise_;
   is_cold_ = true;
@@ -276,7 +260,7 @@ void ModuleCorrection::restore(const Saved& saved) {
   noise_before_drift_ = 0;
   cold_.clear();
   off_.fill(0);
-  steps_off_ = 0;
+  drift_.restart();
 }
 
 }  // namespace isocost

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "costmodel/internal/bucket_fit.h"
+#include "costmodel/internal/drift.h"
 #include "costmodel/internal/rows.h"
 #include "costmodel/profile.h"
 
@@ -18,8 +19,8 @@ namespace isocost {
 /// and only several rows can distinguish that from outliers. In the warm phase, it keeps normal
 /// equations with forgetting. Rows that are several deviations off are clipped, and rows that are
 /// far off are dropped; but if most rows of a bucket are off on the same side, the bucket has
-/// changed and its rows count in full. If the whole module is off for kDriftSteps consecutive
-/// steps, this is model drift: its evidence is forgotten.
+/// changed and its rows count in full. If the whole module drifts
+/// (see DriftDetector), its evidence is forgotten.
 class ModuleCorrection {
  public:
   ModuleCorrection(const ModuleCoefficients& profile, double half_life);
@@ -42,8 +43,8 @@ class ModuleCorrection {
   double noise() const { return noise_; }
   /// Return the number of detected drifts, and the ratio that led to the last one: see
   /// CorrectionStatus.
-  std::uint64_t drifts() const { return drifts_; }
-  double drift_ratio() const { return drift_ratio_; }
+  std::uint64_t drifts() const { return drift_.drifts(); }
+  double drift_ratio() const { return drift_.ratio(); }
   /// Returns whether rows are being collected, but too few yet to distinguish buckets.
   bool learning_anew() const { return is_cold_ && !cold_.rows.empty(); }
 
@@ -86,12 +87,9 @@ class ModuleCorrection {
   double noise_before_drift_ = 0;  // 0: no drift
   Rows cold_;                      // all rows of the cold phase, divided by their rank's slowdown
   bool is_cold_ = true;
-  bool fitted_ = false;    // the prior is a form fitted to few rows, not a profile
-  FactorVector off_{};     // running mean of +1 / -1 for rows that were clipped
-  int steps_off_ = 0;      // consecutive steps; the sign is the side
-  double ratios_off_ = 0;  // sum over these steps
-  std::uint64_t drifts_ = 0;
-  double drift_ratio_ = 1;
+  bool fitted_ = false;  // the prior is a form fitted to few rows, not a profile
+  FactorVector off_{};   // running mean of +1 / -1 for rows that were clipped
+  DriftDetector drift_;
   std::vector<double> scratch_;
 };
 

@@ -15,6 +15,10 @@ constexpr bool is_sampled(std::size_t index, std::size_t count) {
   return (scattered >> 8) % (1 + count / 128) == 0;
 }
 
+/// Standard deviation of a median over that of a mean of the same values, if they are normally
+/// distributed.
+inline constexpr double kMedianDeviation = 1.25;
+
 /// Returns the median; for an even count the one of the two middle values that is nearer to
 /// `usual`, since half of the values may have changed and these must not affect the others. Returns
 /// `usual` for no values. Reorders `values`.

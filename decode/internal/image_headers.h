@@ -28,11 +28,11 @@ Result<PartShape> read_webp_header(HeaderWindow& window);
 Result<PartShape> read_gif_header(HeaderWindow& window);
 Result<PartShape> read_bmp_header(HeaderWindow& window);
 
-/// kResourceExhausted where it has more.
+/// Errors: kResourceExhausted if the image has more than `max_pixels`.
 Status check_pixels(const PartShape& shape, std::int64_t max_pixels);
 
-/// Of the EXIF block (a small TIFF) within [begin, end): its orientation, 1 where it has none or is
-/// broken, as viewers do. Errors: kIo.
+/// Returns the orientation in the EXIF block (a small TIFF) within [begin, end). A block that is
+/// broken or states none counts as orientation 1, as in image viewers. Errors: kIo.
 Result<std::uint8_t> exif_orientation(HeaderWindow& window, std::int64_t begin, std::int64_t end);
 
 }  // namespace isocost

@@ -1,19 +1,18 @@
 // A trainer: one data-parallel rank that takes its microbatches from a loader node. Your own
 // training script needs the loop in `train`.
 
-#include <malloc.h>
 #include <time.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
-#include <limits>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "examples/multimodal_trainer/model.h"
 #include "examples/multimodal_trainer/peers.h"
+#include "examples/multimodal_trainer/process.h"
 #include "examples/multimodal_trainer/profile_example.h"
 #include "examples/multimodal_trainer/trace.h"
 #include "examples/multimodal_trainer/train_step.h"
@@ -31,10 +30,6 @@ struct Options {
   double learning_rate = 1e-3;
   std::string trace;
 };
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Returns the CPU time that the calling thread has used.
 double thread_cpu_s() {
@@ -130,13 +125,6 @@ void add_options(CLI::App& app, Options& options) {
                  "File with the node's public key");
   app.add_option("--curve-secret-key", options.client.curve_secret_key_file,
                  "File with this trainer's secret key");
-}
-
-/// Keeps freed memory for the next tensor. With glibc's defaults every large tensor is mapped anew,
-/// and page faults take half of the time of long sequences.
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
 int run(int argc, char** argv) {

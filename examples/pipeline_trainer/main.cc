@@ -1,7 +1,6 @@
 // Trains a pipeline whose encoder and LLM have different numbers of replicas, fed by a node that
 // serves their layout. This file is the process that starts all others, which run `worker.cc`.
 
-#include <malloc.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -9,7 +8,6 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
-#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -18,6 +16,7 @@
 
 #include "base/counted.h"
 #include "base/scratch_directory.h"
+#include "examples/multimodal_trainer/process.h"
 #include "examples/pipeline_trainer/options.h"
 #include "examples/pipeline_trainer/outcome.h"
 #include "examples/pipeline_trainer/processes.h"
@@ -32,7 +31,7 @@ namespace {
 NodeOptions node_options(const Options& options) {
   NodeOptions node;
   node.data = options.data;
-  node.plan.profile = options.profile;
+  node.cost_model.profile = options.profile;
   node.plan.global_batch_size = options.global_batch_size;
   node.plan.seed = options.seed;
   node.plan.steps = options.start_step + options.steps;
@@ -208,12 +207,6 @@ int run_first(Options& options, int argc, char** argv) {
   std::fprintf(stderr, "pipeline_trainer: %s\n", status.error().to_string().c_str());
   if (stop_signal != 0) return 128 + stop_signal;
   return status.error().code() == ErrorCode::kInvalidArgument ? 2 : 1;
-}
-
-/// Keeps freed memory for the next tensor, see multimodal_trainer.
-void keep_freed_memory() {
-  mallopt(M_MMAP_MAX, 0);
-  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
 std::string name_of(const Options& options) {

@@ -1,22 +1,18 @@
 #include "examples/pipeline_trainer/worker.h"
 
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "examples/multimodal_trainer/process.h"
 #include "examples/multimodal_trainer/train_step.h"
 #include "examples/pipeline_trainer/stage.h"
 #include "examples/pipeline_trainer/tensor_file.h"
 
 namespace isocost {
 namespace {
-
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Times of all steps but the first, which includes lazy initialisation. A run of a single step has
 /// the times of that one.

@@ -49,6 +49,10 @@ T& field(NodeOptions& options, T PlanOptions::* member) {
   return options.plan.*member;
 }
 template <typename T>
+T& field(NodeOptions& options, T CostModelOptions::* member) {
+  return options.cost_model.*member;
+}
+template <typename T>
 T& field(NodeOptions& options, T DecodeOptions::* member) {
   return options.decode.*member;
 }
@@ -181,6 +185,7 @@ OptionSpec milliseconds(std::string name, std::chrono::milliseconds Owner::* mem
 
 std::vector<OptionSpec> plan_options() {
   using P = PlanOptions;
+  using C = CostModelOptions;
   return {
       text_option("data", &NodeOptions::data, "DIR",
                   "Directory of WebDataset shards (*.tar, *.tar.gz) to train on."),
@@ -208,17 +213,17 @@ std::vector<OptionSpec> plan_options() {
              "Samples left at the end of an epoch: delivered as a smaller step, dropped, or moved "
              "to the next epoch."),
       text_option(
-          "profile", &P::profile, "FILE",
+          "profile", &C::profile, "FILE",
           "Model profile to start from; empty: a built-in one, stated for SigLIP-so400m, Whisper "
           "large-v3 and Qwen2.5-7B."),
-      modules("padded", &P::padded,
+      modules("padded", &C::padded,
               "Modules that the trainer pads to the longest sequence of a microbatch (for example "
               "llm or vision,llm). Affects predicted cost only; data is delivered packed."),
-      flag_option("correct", &P::correct, "Correct the cost model from measured seconds."),
+      flag_option("correct", &C::correct, "Correct the cost model from measured seconds."),
       flag_option("reprofile", &P::reprofile,
                   "When model drift is detected, ask the first trainer to measure its profile "
                   "again, and plan by the new profile."),
-      text_option("correction_file", &P::correction_file, "FILE",
+      text_option("correction_file", &C::correction_file, "FILE",
                   "Keeps the state of the cost model for the node's next run; empty: not kept."),
   };
 }

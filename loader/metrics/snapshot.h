@@ -56,7 +56,7 @@ struct TrainingTotals {
   std::uint64_t microbatches_sent = 0;
   /// Samples sent to a rank again count again; samples of weight 0 do not count.
   std::uint64_t samples_sent = 0;
-  // Of the step planned last; NaN before the first.
+  // Figures of the step that was planned last; NaN before the first step.
   double imbalance = std::numeric_limits<double>::quiet_NaN();  ///< Slowest rank over mean.
   double makespan_s = std::numeric_limits<double>::quiet_NaN();
   double lower_bound_s = std::numeric_limits<double>::quiet_NaN();
@@ -64,10 +64,10 @@ struct TrainingTotals {
 
 /// What the delivery queue holds, in microbatches summed over the ranks.
 struct QueueDepth {
-  std::size_t steps = 0;           ///< Not yet acknowledged by every rank.
+  std::size_t steps = 0;           ///< Steps that some rank has not acknowledged yet.
   std::size_t planned = 0;         ///< Microbatches that wait for credit.
   std::size_t unacknowledged = 0;  ///< Microbatches sent and not yet acknowledged.
-  std::optional<Position> oldest;  ///< Of the first step held; its microbatch is 0.
+  std::optional<Position> oldest;  ///< Position of the first step held; its microbatch is 0.
 };
 
 /// State of a node at one moment: the source of /metrics, /status.json and `isocost top`. A plain
@@ -76,19 +76,20 @@ struct NodeMetrics {
   double uptime_s = 0;
   NodeSummary summary;
   TrainingTotals training;
-  bool correct = true;  ///< PlanOptions::correct.
+  bool correct = true;  ///< CostModelOptions::correct.
   CorrectionStatus correction;
 
-  std::int64_t ranks = 0;  ///< Of the job; 0 before the first.
+  std::int64_t ranks = 0;  ///< Ranks of the job; 0 before the first job.
   std::int64_t ranks_present = 0;
-  std::vector<std::string> places;  ///< Of a layout's receivers; empty without one.
+  std::vector<std::string> places;  ///< Places of a layout's receivers; empty without a layout.
   QueueDepth queue;
 
-  std::int64_t memory_bytes = 0;  ///< Granted to samples that are decoded or wait to be sent.
+  /// Memory granted to samples that are being decoded or wait to be sent.
+  std::int64_t memory_bytes = 0;
   std::int64_t memory_budget_bytes = 0;
-  std::int64_t waiting_bytes = 0;    ///< Granted to decoded samples that wait to be sent.
+  std::int64_t waiting_bytes = 0;    ///< Memory granted to decoded samples that wait to be sent.
   std::int64_t waiting_samples = 0;  ///< Decoded samples that wait to be sent.
-  std::int64_t decoded_bytes = 0;    ///< Of all samples decoded since the node was created.
+  std::int64_t decoded_bytes = 0;    ///< Size of all samples decoded since the node was created.
 };
 
 /// Name of a shape bucket (see shape_bucket.h) in metrics: its smallest sequence length; "0" for

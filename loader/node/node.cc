@@ -15,9 +15,9 @@
 #include "loader/metrics/endpoint.h"
 #include "loader/metrics/prometheus_text.h"
 #include "loader/metrics/status_json.h"
-#include "loader/node/internal/admission.h"
 #include "loader/node/internal/current_job.h"
 #include "loader/node/internal/delivery_loop.h"
+#include "loader/node/internal/join.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/planning_loop.h"
 #include "loader/node/internal/report_intake.h"
@@ -67,7 +67,7 @@ class NodeImpl final : public Node {
   std::string metrics_url() const override { return metrics_ ? metrics_->url() : std::string(); }
 
  private:
-  tl::expected<Welcome, Refusal> admit(const JoinRequest& request);
+  tl::expected<Welcome, Refusal> answer(const JoinRequest& request);
   void compare_hardware(const Hello& hello);
   Welcome welcome(const JobTerms& job) const;
   void on_event(const ServerEvent& event);
@@ -113,9 +113,10 @@ Status NodeImpl::start() {
   reports_ = std::make_unique<ReportIntake>(
       ReportIntake::Context{&job_, parts_.model.get(), &meter_, timeline_.get(), name, parts_.log});
   server.rank_name = name;
-  ISOCOST_ASSIGN(server_, Server::create(
-                              server, [this](const JoinRequest& request) { return admit(request); },
-                              [this](const ServerEvent& event) { on_event(event); }, parts_.log));
+  ISOCOST_ASSIGN(server_,
+                 Server::create(
+                     server, [this](const JoinRequest& request) { return answer(request); },
+                     [this](const ServerEvent& event) { on_event(event); }, parts_.log));
   if (parts_.layout) {
     for (const std::string& warning : parts_.layout->warnings()) {
       log(parts_.log, LogLevel::kWarning,
@@ -148,7 +149,7 @@ Status NodeImpl::start() {
   return {};
 }
 
-tl::expected<Welcome, Refusal> NodeImpl::admit(const JoinRequest& request) {
+tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   Hello hello = request.hello;
   compare_hardware(hello);
   if (steps_.continues(hello.start.cursor, hello.start.step)) {
@@ -179,8 +180,8 @@ void NodeImpl::compare_hardware(const Hello& hello) {
   hardware_compared_ = true;
   if (hello.hardware == profiled.substr(0, kMaxHardwareBytes)) return;
   log(parts_.log, LogLevel::kWarning,
-      "model profile " + parts_.options.plan.profile.string() + " was measured on " + profiled +
-          "; rank " + std::to_string(hello.rank) + " computes on " + hello.hardware +
+      "model profile " + parts_.options.cost_model.profile.string() + " was measured on " +
+          profiled + "; rank " + std::to_string(hello.rank) + " computes on " + hello.hardware +
           ": measure a model profile there (docs/model_profile.md), or rely on correction");
 }
 
@@ -281,7 +282,7 @@ NodeMetrics NodeImpl::metrics() {
   now.uptime_s = seconds_between(started_, parts_.clock());
   now.summary = summary();
   now.training = meter_.totals();
-  now.correct = parts_.options.plan.correct;
+  now.correct = parts_.options.cost_model.correct;
   now.memory_bytes = budget_.in_use();
   now.memory_budget_bytes = budget_.limit();
   now.waiting_bytes = decoder_->waiting_bytes();

@@ -7,7 +7,8 @@ namespace isocost {
 
 Status ServiceOptions::validate() const {
   ISOCOST_TRY(check_range("plan_ahead", plan_ahead, 1, 1000));
-  ISOCOST_TRY(check_range("heartbeat_timeout in ms", heartbeat_timeout.count(), 100, 86'400'000));
+  ISOCOST_TRY(check_range("heartbeat_timeout", heartbeat_timeout, std::chrono::milliseconds(100),
+                          std::chrono::hours(24)));
   if (!metrics.empty()) {
     ISOCOST_TRY_CONTEXT(parse_metrics_address(metrics), "metrics");
   }

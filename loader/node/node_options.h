@@ -1,16 +1,26 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 
+#include "base/load.h"
 #include "base/result.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/decode_options.h"
 #include "loader/plan/plan_options.h"
 
 namespace isocost {
+
+/// The cost model that a node starts from and corrects. See docs/config.md.
+struct CostModelOptions {
+  std::filesystem::path profile;          ///< Model profile; empty: the stated default.
+  std::array<bool, kModules> padded{};    ///< Modules whose sequences the trainer pads.
+  bool correct = true;                    ///< Correct the cost model from measured seconds.
+  std::filesystem::path correction_file;  ///< Keeps the cost model's state; empty: not kept.
+};
 
 /// How a node is reached and observed, and when it considers a trainer lost. See docs/config.md.
 struct ServiceOptions {
@@ -32,6 +42,7 @@ struct ServiceOptions {
 struct NodeOptions {
   std::filesystem::path data;  ///< Directory of shards to train on.
   PlanOptions plan;
+  CostModelOptions cost_model;
   DecodeOptions decode;
   BadSampleOptions bad_samples;
   ServiceOptions service;

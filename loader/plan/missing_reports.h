@@ -8,16 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "costmodel/cost_model.h"
+#include "base/load.h"
+#include "base/units.h"
 #include "loader/plan/step_plan.h"
 #include "transport/messages.h"
 
 namespace isocost {
-
-/// Returns whether reported seconds are a plausible time (see CostModel::observe); false for NaN.
-inline bool is_time(double seconds) {
-  return seconds >= kLeastModuleSeconds && seconds <= kMostModuleSeconds;
-}
 
 /// A step of a job, ordered by job first.
 struct StepId {
@@ -70,10 +66,10 @@ class MeasuredModules {
   bool take(std::size_t receiver, const Report& report) {
     std::array<bool, kModules>& taken = taken_.at(receiver).at(report.position.microbatch);
     for (std::size_t m = 0; m < kModules; ++m) {
-      if (taken.at(m) && is_time(report.seconds.at(m))) return false;
+      if (taken.at(m) && is_module_time(report.seconds.at(m))) return false;
     }
     for (std::size_t m = 0; m < kModules; ++m) {
-      taken.at(m) = taken.at(m) || is_time(report.seconds.at(m));
+      taken.at(m) = taken.at(m) || is_module_time(report.seconds.at(m));
     }
     return true;
   }

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <string_view>
 
-#include "base/load.h"
 #include "base/result.h"
 #include "loader/plan/cursor.h"
 
@@ -22,7 +21,7 @@ enum class BalancePolicy : std::uint8_t {
 inline constexpr std::array<std::string_view, 3> kBalancePolicyNames = {"in-order", "tokens",
                                                                         "cost"};
 
-/// What is drawn for each step, by which costs it is planned, and for whom. See docs/config.md.
+/// What is drawn for each step, how it is planned, and for whom. See docs/config.md.
 struct PlanOptions {
   std::int64_t ranks = 0;  ///< Data-parallel ranks; 0: as many as the first client says.
   std::int64_t global_batch_size = 64;
@@ -36,12 +35,7 @@ struct PlanOptions {
   BalancePolicy balance = BalancePolicy::kCost;
   std::int64_t lookahead = 1;          ///< Global batches composed together; 1: as they are drawn.
   std::int64_t microbatch_memory = 0;  ///< Cap on a microbatch's tensor bytes; 0: none.
-
-  std::filesystem::path profile;        ///< Model profile; empty: the stated default.
-  std::array<bool, kModules> padded{};  ///< Modules whose sequences the trainer pads.
-  bool correct = true;                  ///< Correct the cost model from measured seconds.
   bool reprofile = false;  ///< Ask a trainer for a new profile once the model has drifted.
-  std::filesystem::path correction_file;  ///< Keeps the cost model's state; empty: not kept.
 
   /// Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/units.h"
 #include "loader/report/internal/svg.h"
 #include "loader/report/pipeline_svg.h"
 
@@ -182,15 +183,16 @@ void Timeline::set(const StepPlan& plan, const Step& of, const Passes& passes, P
 void Timeline::reported(const StepId& id, std::int32_t rank, const Report& report,
                         const StepPlan& plan) {
   double seconds = 0;
-  for (const double of_module : report.seconds) seconds += is_time(of_module) ? of_module : 0;
-  if (!is_time(seconds) || !can_run(plan, layout_)) return;
+  for (const double of_module : report.seconds)
+    seconds += is_module_time(of_module) ? of_module : 0;
+  if (!is_module_time(seconds) || !can_run(plan, layout_)) return;
   const auto receiver = static_cast<std::size_t>(rank);
   const std::uint32_t microbatch = report.position.microbatch;
   const MutexLock lock(mutex_);
   if (newest_ && id <= newest_->first) return;
   Step& step = open_.at(id, [&] { return open(plan); });
   if (!step.missing.take(receiver, microbatch)) return;
-  const bool told = is_time(report.forward_s) && report.forward_s <= seconds;
+  const bool told = is_module_time(report.forward_s) && report.forward_s <= seconds;
   const double forward_s = told ? report.forward_s : plan.forward_share * seconds;
   set(plan, step, {receiver, microbatch, forward_s, seconds - forward_s}, step.measured);
   if (step.missing.left() > 0) return;

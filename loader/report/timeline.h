@@ -28,12 +28,13 @@ class Timeline {
   explicit Timeline(const ServedLayout* layout) : layout_(layout) {}
 
   /// Adds a rank's report of a microbatch of a step that the node holds. A report whose seconds are
-  /// not a time (see is_time) is ignored, and its step stays incomplete.
-  void reported(const StepId& id, std::int32_t rank, const Report& report, const StepPlan& plan);
+  /// not a time (see is_module_time) is ignored, and its step stays incomplete.
+  void reported(const StepId& id, std::int32_t rank, const Report& report, const StepPlan& plan)
+      ISOCOST_EXCLUDES(mutex_);
 
   /// Returns a self-contained SVG file. While no step has been measured completely, the picture
   /// holds a sentence that says so.
-  std::string svg() const;
+  std::string svg() const ISOCOST_EXCLUDES(mutex_);
 
  private:
   struct Step {

@@ -158,8 +158,9 @@ TEST_F(BadInput, ADirectoryWithoutShardsOrUsableSamplesIsRefused) {
 TEST_F(BadInput, ABadProfileNamesItsField) {
   make_dataset(16);
   NodeOptions profiled = options(1);
-  profiled.plan.profile = scratch() / "profile.json";
-  std::ofstream(profiled.plan.profile) << R"({"version": 1, "unit": "seconds", "modules": {}})";
+  profiled.cost_model.profile = scratch() / "profile.json";
+  std::ofstream(profiled.cost_model.profile)
+      << R"({"version": 1, "unit": "seconds", "modules": {}})";
   const auto outcome = try_run(profiled, {});
   ASSERT_FALSE(outcome.has_value());
   EXPECT_NE(outcome.error().message().find("vision"), std::string::npos)

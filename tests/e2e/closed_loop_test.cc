@@ -7,13 +7,13 @@
 #include <latch>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "loader/dataset/make_shards.h"
 #include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
@@ -106,7 +106,7 @@ TEST_F(ClosedLoop, TheSameDataForAnyWorkersRanksAndPolicy) {
 TEST_F(ClosedLoop, OneSeedOnePlan) {
   make_dataset(48);
   NodeOptions fixed = options(2);
-  fixed.plan.correct = false;
+  fixed.cost_model.correct = false;
   const auto first = run(fixed).plan_hashes();
   fixed.decode.workers = 3;
   EXPECT_EQ(run(fixed).plan_hashes(), first);
@@ -246,7 +246,7 @@ TEST_F(ClosedLoop, ACorrectionFileThatCannotBeWrittenEndsNoTraining) {
   opts.plan.epochs = 2;
   const std::filesystem::path directory = scratch() / "kept";
   std::filesystem::create_directory(directory);
-  opts.plan.correction_file = directory / "correction";
+  opts.cost_model.correction_file = directory / "correction";
   const auto run_result = run(opts, [&directory](std::int64_t, Client&, const Microbatch&) {
     std::filesystem::remove_all(directory);
   });
@@ -287,7 +287,7 @@ TEST_F(ClosedLoop, TheCorrectionIsKeptForTheNextRun) {
   make_dataset(64);
   NodeOptions opts = options(1);
   opts.plan.epochs = 4;
-  opts.plan.correction_file = scratch() / "correction";
+  opts.cost_model.correction_file = scratch() / "correction";
   double first = 0;
   const auto train = [&first](std::int64_t, Client& client, const Microbatch& microbatch) {
     const MicrobatchHeader& header = microbatch.header;
@@ -299,25 +299,25 @@ TEST_F(ClosedLoop, TheCorrectionIsKeptForTheNextRun) {
   run(opts, train);
   EXPECT_NEAR(first / uncorrected, 3, 0.3);
 
-  opts.plan.profile = scratch() / "profile.json";
+  opts.cost_model.profile = scratch() / "profile.json";
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
-  std::ofstream(opts.plan.profile) << other.to_json();
+  std::ofstream(opts.cost_model.profile) << other.to_json();
   first = 0;
   run(opts, train);  // with another model profile, it starts again
   EXPECT_LT(first / uncorrected, 2.1);
 
-  std::ofstream(opts.plan.correction_file) << "no state";
+  std::ofstream(opts.cost_model.correction_file) << "no state";
   const auto refused = try_run(opts, train);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
-  EXPECT_NE(refused.error().to_string().find(opts.plan.correction_file.string()),
+  EXPECT_NE(refused.error().to_string().find(opts.cost_model.correction_file.string()),
             std::string::npos);
 
   // Without correction the file is neither read nor written.
-  opts.plan.correct = false;
+  opts.cost_model.correct = false;
   EXPECT_TRUE(try_run(opts, train));
-  EXPECT_EQ(std::filesystem::file_size(opts.plan.correction_file), 8U);
+  EXPECT_EQ(std::filesystem::file_size(opts.cost_model.correction_file), 8U);
 }
 
 // A run with another model profile overwrites nothing if it measured nothing.
@@ -325,20 +325,20 @@ TEST_F(ClosedLoop, ARunThatMeasuredNothingKeepsTheCorrectionFile) {
   make_dataset(64);
   NodeOptions opts = options(1);
   opts.plan.epochs = 4;
-  opts.plan.correction_file = scratch() / "correction";
+  opts.cost_model.correction_file = scratch() / "correction";
   run(opts, [](std::int64_t, Client& client, const Microbatch& microbatch) {
     EXPECT_TRUE(report_slow(client, microbatch.header, 3));
   });
   const auto bytes = [&opts] {
-    std::ifstream file(opts.plan.correction_file, std::ios::binary);
+    std::ifstream file(opts.cost_model.correction_file, std::ios::binary);
     return std::string(std::istreambuf_iterator<char>(file), {});
   };
   const std::string kept = bytes();
   EXPECT_GT(kept.size(), 1000U);
-  opts.plan.profile = scratch() / "profile.json";
+  opts.cost_model.profile = scratch() / "profile.json";
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
-  std::ofstream(opts.plan.profile) << other.to_json();
+  std::ofstream(opts.cost_model.profile) << other.to_json();
   run(opts);
   EXPECT_EQ(bytes(), kept);
 }
@@ -360,18 +360,18 @@ class LoggedNode {
   const std::string& endpoint() const { return thread_.endpoint(); }
   /// The lines logged so far, one after another.
   std::string log() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return log_;
   }
 
  private:
   void note(std::string_view text) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     log_ += text;
   }
 
-  mutable std::mutex mutex_;
-  std::string log_;
+  mutable Mutex mutex_;
+  std::string log_ ISOCOST_GUARDED_BY(mutex_);
   NodeThread thread_;
 };
 
@@ -442,22 +442,22 @@ TEST_F(SavedState, RestoresTheCorrection) {
   EXPECT_NEAR(train_at_new_node(options_, {0, 0, 0, saved.cost_model_state}, 1, 0).last_s / last_s,
               3, 0.3);
 
-  options_.plan.correct = false;
+  options_.cost_model.correct = false;
   EXPECT_EQ(train_at_new_node(options_, saved, 1, 0).first_s, fresh_.first_s);
 }
 
 TEST_F(SavedState, HoldsForTheModelProfileOfItsRun) {
-  options_.plan.profile = scratch() / "profile.json";
-  std::ofstream(options_.plan.profile) << CostProfile::stated_default().to_json();
+  options_.cost_model.profile = scratch() / "profile.json";
+  std::ofstream(options_.cost_model.profile) << CostProfile::stated_default().to_json();
   const StartPoint saved = state_of(3);
   const std::filesystem::path moved = scratch() / "moved.json";
-  std::filesystem::rename(options_.plan.profile, moved);
-  options_.plan.profile = moved;
+  std::filesystem::rename(options_.cost_model.profile, moved);
+  options_.cost_model.profile = moved;
   EXPECT_NEAR(train_at_new_node(options_, saved, 1, 0).first_s / fresh_.first_s, 3, 0.3);
 
   CostProfile other = CostProfile::stated_default();
   other.modules[2].coefficients.per_unit *= 2;
-  std::ofstream(options_.plan.profile) << other.to_json();
+  std::ofstream(options_.cost_model.profile) << other.to_json();
   const LoggedNode serving(options_);
   EXPECT_LT(train(serving, saved, 1, 0).first_s / fresh_.first_s, 2.1);
   EXPECT_NE(serving.log().find("belongs to another model profile"), std::string::npos)

@@ -6,13 +6,13 @@
 
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "balancer/layout/place.h"
 #include "base/fingerprint.h"
+#include "base/mutex.h"
 #include "tests/e2e/loop_fixture.h"
 
 namespace isocost {
@@ -59,13 +59,13 @@ class LayoutLoop : public LoopTest {
     std::int64_t bytes = 0;
   };
   std::vector<AtReceiver> run_layout(const NodeOptions& options, NodeSummary* summary = nullptr) {
-    std::mutex mutex;
+    Mutex mutex;
     std::vector<AtReceiver> at(receivers(layout_));
     for (std::size_t i = 0; i < at.size(); ++i) at[i].place = place_of_receiver(layout_, i);
     const Delivered delivered =
         run(options, static_cast<std::int64_t>(at.size()),
             [&](std::int64_t receiver, Client& client, const Microbatch& microbatch) {
-              const std::lock_guard lock(mutex);
+              const MutexLock lock(mutex);
               AtReceiver& here = at.at(static_cast<std::size_t>(receiver));
               here.headers.push_back(microbatch.header);
               here.tensors.merge(names(microbatch));

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/random.h"
 #include "loader/node/node_thread.h"
 #include "tests/e2e/loop_fixture.h"
@@ -249,12 +249,12 @@ TEST_F(Resume, SlowdownsOfAJobsRanksAreNotTheNextOnes) {
   two_epochs.plan.epochs = 2;
   serve(two_epochs);
   const CostModel truth(CostProfile::stated_default(), {});
-  std::mutex mutex;
+  Mutex mutex;
   std::map<Step, std::array<double, 2>> given;  // predicted seconds of each rank's work
   const auto slow = [&](double times) {
     return [&, times](Client& client, std::int32_t rank, const MicrobatchHeader& header) {
       Report report{header.position, truth.predict_microbatch(header.load)};
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       for (double& seconds : report.seconds) {
         given[{header.position.epoch, header.position.step}].at(static_cast<std::size_t>(rank)) +=
             seconds;

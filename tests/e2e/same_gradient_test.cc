@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.h"
 #include "examples/multimodal_trainer/train_step.h"
 #include "tests/e2e/loop_fixture.h"
 
@@ -44,10 +44,10 @@ class SameGradientLoop : public LoopTest {
  protected:
   // Returns each step's gradients, summed over ranks and microbatches.
   Gradients gradients(const NodeOptions& options) {
-    std::mutex mutex;
+    Mutex mutex;
     std::map<std::uint32_t, std::vector<TorchMicrobatch>> steps;
     run(options, [&](std::int64_t, Client&, const Microbatch& microbatch) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       steps[microbatch.header.position.step].push_back(to_torch(microbatch));
     });
     Gradients sums;

@@ -13,7 +13,7 @@ namespace isocost {
 ScriptedNode::ScriptedNode(const ServerOptions& options, std::uint32_t steps,
                            std::int64_t sample_bytes, std::int32_t ranks)
     : steps_(steps), sample_bytes_(sample_bytes) {
-  const std::lock_guard lock(mutex_);  // events wait until the server is there
+  const MutexLock lock(mutex_);  // events wait until the server is there
   Welcome welcome;
   welcome.ranks = ranks;
   auto server = Server::create(options, admit_ranks(welcome),
@@ -27,12 +27,13 @@ std::uint16_t ScriptedNode::port() const {
 }
 
 bool ScriptedNode::wait(const std::function<bool(const Counts&)>& holds) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return holds(counts_); });
+  const MutexLock lock(mutex_);
+  return changed_.wait_for(mutex_, std::chrono::seconds(10),
+                           [&]() ISOCOST_REQUIRES(mutex_) { return holds(counts_); });
 }
 
 ScriptedNode::Counts ScriptedNode::counts() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 
@@ -45,7 +46,7 @@ std::vector<std::uint8_t> ScriptedNode::content(std::uint64_t id, std::int64_t s
 }
 
 void ScriptedNode::on_event(const ServerEvent& event) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const auto* joined = std::get_if<ClientJoined>(&event)) {
     counts_.joined[joined->rank] += 1;
     counts_.rejoined_as_same[joined->rank] += joined->same_client ? 1 : 0;

@@ -1,15 +1,14 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "transport/server.h"
 
 namespace isocost {
@@ -38,27 +37,27 @@ class ScriptedNode {
     std::vector<Report> reports;
     std::uint32_t most_in_flight = 0;  ///< Sent and not yet acknowledged, of any rank.
   };
-  bool wait(const std::function<bool(const Counts&)>& holds);
-  Counts counts();
+  bool wait(const std::function<bool(const Counts&)>& holds) ISOCOST_EXCLUDES(mutex_);
+  Counts counts() ISOCOST_EXCLUDES(mutex_);
   std::int64_t bytes_held() const { return pool_->bytes_in_use(); }
 
   /// The tensor bytes of sample `id`.
   static std::vector<std::uint8_t> content(std::uint64_t id, std::int64_t size);
 
  private:
-  void on_event(const ServerEvent& event);
-  void send_more(std::int32_t rank);
-  void send_step(std::int32_t rank, std::uint32_t step);
+  void on_event(const ServerEvent& event) ISOCOST_EXCLUDES(mutex_);
+  void send_more(std::int32_t rank) ISOCOST_REQUIRES(mutex_);
+  void send_step(std::int32_t rank, std::uint32_t step) ISOCOST_REQUIRES(mutex_);
 
   const std::uint32_t steps_;
   const std::int64_t sample_bytes_;
   std::shared_ptr<BufferPool> pool_ = std::make_shared<BufferPool>(0);
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Counts counts_;
-  std::map<std::int32_t, std::uint32_t> next_;
-  std::map<std::int32_t, bool> ended_;
-  std::map<std::int32_t, std::uint64_t> session_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  Counts counts_ ISOCOST_GUARDED_BY(mutex_);
+  std::map<std::int32_t, std::uint32_t> next_ ISOCOST_GUARDED_BY(mutex_);
+  std::map<std::int32_t, bool> ended_ ISOCOST_GUARDED_BY(mutex_);
+  std::map<std::int32_t, std::uint64_t> session_ ISOCOST_GUARDED_BY(mutex_);
   std::unique_ptr<Server> server_;
 };
 

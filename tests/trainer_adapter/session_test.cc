@@ -10,7 +10,6 @@
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -19,6 +18,7 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/mutex.h"
 #include "base/random.h"
 #include "tests/support/admit_ranks.h"
 #include "tests/trainer_adapter/scripted_node.h"
@@ -249,7 +249,7 @@ TEST(Session, ASlowConsumerIsNotSentMore) {
 
 // Two epochs, the first with two steps, the second with one: ends are told one by one.
 TEST(Session, EpochsEndOneByOne) {
-  std::mutex mutex;
+  Mutex mutex;
   std::unique_ptr<Server> server;
   std::uint32_t sent = 0;
   const auto send = [&] {
@@ -263,13 +263,13 @@ TEST(Session, EpochsEndOneByOne) {
     if (sent == 3) server->epoch_end(0, {1, 1, 1, 0, 0, true});
   };
   const auto on_event = [&](const ServerEvent& event) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     const auto* credit = std::get_if<CreditGranted>(&event);
     for (std::uint32_t i = 0; credit != nullptr && i < credit->microbatches && sent < 3; ++i)
       send();
   };
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     server = Server::create(server_options(), admit_ranks({}), on_event, {}).value();
   }
   const auto client = Client::connect(client_options(server->endpoint())).value();

@@ -7,19 +7,18 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <variant>
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/mutex.h"
 #include "base/scratch_directory.h"
 #include "tests/support/admit_ranks.h"
 #include "tests/transport/raw_peer.h"
@@ -58,19 +57,20 @@ class Recorded {
 
   template <typename T>
   std::vector<T> all() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return all_locked<T>();
   }
   template <typename T>
   bool wait_for(std::size_t count) {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10),
-                             [&] { return all_locked<T>().size() >= count; });
+    const MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, std::chrono::seconds(10), [&]() ISOCOST_REQUIRES(mutex_) {
+      return all_locked<T>().size() >= count;
+    });
   }
 
  private:
   template <typename T>
-  std::vector<T> all_locked() const {
+  std::vector<T> all_locked() const ISOCOST_REQUIRES(mutex_) {
     std::vector<T> found;
     for (const ServerEvent& event : events_) {
       if (const auto* value = std::get_if<T>(&event)) found.push_back(*value);
@@ -78,14 +78,14 @@ class Recorded {
     return found;
   }
   void take(const ServerEvent& event) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     events_.push_back(event);
     changed_.notify_all();
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<ServerEvent> events_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<ServerEvent> events_ ISOCOST_GUARDED_BY(mutex_);
   std::unique_ptr<Server> server_;  // last: its thread calls `take`
 };
 

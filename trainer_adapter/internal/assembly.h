@@ -8,10 +8,15 @@
 
 #include "base/buffer.h"
 #include "base/result.h"
+#include "base/units.h"
 #include "trainer_adapter/client.h"
 #include "transport/messages.h"
 
 namespace isocost {
+
+/// Memory of past microbatches that a client keeps for reuse: fresh pages cost more than the copy
+/// into them.
+inline constexpr std::int64_t kKeepBytes = kGiB;
 
 /// A microbatch that is being received. Its tensors are allocated when it is announced, and each
 /// piece of a fragment is copied to its place until every byte has arrived. Messages of the node

@@ -251,8 +251,6 @@ void bind_microbatch(py::module_& module) {
                              [](const Microbatch& self) { return self.header.global_label_tokens; })
       .def_property_readonly("label_tokens",
                              [](const Microbatch& self) { return self.header.load.label_tokens; })
-      .def_property_readonly("tensor_bytes",
-                             [](const Microbatch& self) { return self.header.load.tensor_bytes; })
       .def_property_readonly("plan_hash",
                              [](const Microbatch& self) { return self.header.plan_hash; })
       .def_property_readonly("profile_wanted",

@@ -132,8 +132,8 @@ void bind_tensor(py::module_& module) {
         return names;
       },
       "Argument names of the tensors that the recipe makes, in the order of base/tensor_schema.h.");
-  module.attr("least_module_seconds") = kLeastModuleSeconds;
-  module.attr("most_module_seconds") = kMostModuleSeconds;
+  module.def("is_module_time", &is_module_time, py::arg("seconds"));
+  module.attr("not_measured") = kNotMeasured;
 }
 
 }  // namespace isocost::python

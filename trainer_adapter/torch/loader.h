@@ -15,6 +15,7 @@
 #include "base/load.h"
 #include "base/result.h"
 #include "base/tensor.h"
+#include "base/units.h"
 #include "trainer_adapter/client.h"
 #include "transport/messages.h"
 
@@ -65,10 +66,10 @@ class TorchLoader {
 
   Result<std::optional<TorchMicrobatch>> next(const std::stop_token& stop);
 
-  /// Sends the measured seconds of each module, forward and backward (-1: not measured), and those
-  /// of them that forward passes took over all modules (-1: not measured).
+  /// Sends the measured seconds of each module, forward and backward, and those of them that
+  /// forward passes took over all modules; kNotMeasured where there are none.
   Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
-                double forward_s = -1);
+                double forward_s = kNotMeasured);
 
   Client& client() { return *client_; }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "balancer/pipeline/internal/narrow.h"
+
 namespace isocost {
 namespace {
 
@@ -10,8 +12,6 @@ constexpr std::size_t kForward = static_cast<std::size_t>(PassKind::kForward);
 constexpr std::size_t kBackward = static_cast<std::size_t>(PassKind::kBackward);
 constexpr std::size_t kWeights = static_cast<std::size_t>(PassKind::kWeights);
 constexpr std::uint32_t kNoInterval = std::numeric_limits<std::uint32_t>::max();
-
-std::uint32_t narrow(std::size_t value) { return static_cast<std::uint32_t>(value); }
 
 }  // namespace
 

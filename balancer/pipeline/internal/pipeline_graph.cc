@@ -5,13 +5,13 @@
 #include <string>
 #include <utility>
 
+#include "balancer/pipeline/internal/narrow.h"
+
 namespace isocost {
 namespace {
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kKinds = PassTable::kKinds;
-
-std::uint32_t narrow(std::size_t value) { return static_cast<std::uint32_t>(value); }
 
 Error malformed(std::string message) {
   return {ErrorCode::kInvalidArgument, "pipeline step: " + std::move(message)};

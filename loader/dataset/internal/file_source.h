@@ -8,25 +8,10 @@
 #include <string>
 
 #include "base/byte_source.h"
+#include "base/file_descriptor.h"
 #include "base/result.h"
 
 namespace isocost {
-
-/// Owns a file descriptor. Move-only.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept;
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
 
 /// The bytes of a regular file. Immutable; const-safe.
 class FileSource final : public ByteSource {

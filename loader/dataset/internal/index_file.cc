@@ -5,51 +5,19 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "base/file_descriptor.h"
 #include "base/fingerprint.h"
+#include "base/output_file.h"
 #include "loader/dataset/internal/index_builder.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
 namespace {
-
-Error io_error(const fs::path& path, std::string_view what) {
-  const int code = errno;
-  return {
-      code == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
-      fmt::format("{}: cannot {}: {}", path.string(), what, std::generic_category().message(code))};
-}
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) close(number_);
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
-
-Status write_all(int descriptor, const fs::path& path, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = write(descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return io_error(path, "write");
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return {};
-}
 
 fs::path user_cache() {
   // NOLINTBEGIN(concurrency-mt-unsafe): nobody changes the environment.
@@ -106,7 +74,7 @@ bool save(const IndexRequest& request, std::span<const std::byte> bytes) {
   for (const fs::path& directory : request.directories) {
     std::error_code ignored;
     fs::create_directories(directory, ignored);
-    const auto written = write_atomically(index_name(directory, request.shard), bytes);
+    const auto written = replace_file(index_name(directory, request.shard), bytes);
     if (written) return true;
     refusals += "; " + written.error().message();
   }
@@ -120,16 +88,16 @@ bool save(const IndexRequest& request, std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<std::unique_ptr<ShardIndex>> ShardIndex::map(const fs::path& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number() < 0) return io_error(path, "open");
+  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return last_file_error(path, "open");
   struct stat status{};
-  if (fstat(file.number(), &status) != 0) return io_error(path, "stat");
+  if (fstat(file.get(), &status) != 0) return last_file_error(path, "stat");
   if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
     return Error(ErrorCode::kCorrupt, "broken index: empty or not a file");
   }
   const auto size = static_cast<std::size_t>(status.st_size);
-  void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
-  if (address == MAP_FAILED) return io_error(path, "map");
+  void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (address == MAP_FAILED) return last_file_error(path, "map");
   std::unique_ptr<ShardIndex> index(new ShardIndex());
   index->mapped_ = {static_cast<std::byte*>(address), size};
   ISOCOST_ASSIGN(index->view_, IndexView::parse(index->mapped_));
@@ -146,17 +114,6 @@ Result<std::unique_ptr<ShardIndex>> ShardIndex::in_memory(std::vector<std::byte>
 
 ShardIndex::~ShardIndex() {
   if (!mapped_.empty()) munmap(mapped_.data(), mapped_.size());
-}
-
-Status write_atomically(const fs::path& path, std::span<const std::byte> bytes) {
-  std::string temporary = path.string() + ".XXXXXX";
-  const Descriptor file(mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.number() < 0) return io_error(path, "write");
-  auto written = write_all(file.number(), path, bytes);
-  if (written && fchmod(file.number(), 0644) != 0) written = io_error(path, "set the mode of");
-  if (written && rename(temporary.c_str(), path.c_str()) != 0) written = io_error(path, "write");
-  if (!written) unlink(temporary.c_str());
-  return written;
 }
 
 std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& index_dir) {

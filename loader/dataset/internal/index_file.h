@@ -37,10 +37,6 @@ class ShardIndex {
   bool kept_ = true;
 };
 
-/// Writes a file atomically: readers see all of it or nothing. Leaves nothing behind on failure.
-/// Errors: kIo.
-Status write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
-
 /// Returns the directories that may hold the indexes of a directory of shards, preferred first: a
 /// folder in `index_dir` if that is given; else ".isocost" beside the shards, then the user's cache
 /// for shards in a directory that cannot be written.

@@ -29,51 +29,22 @@ std::filesystem::path temporary_directory() {
   return std::filesystem::temp_directory_path(ignored);
 }
 
-class TemporaryFile {
- public:
-  static Result<TemporaryFile> create() {
-    const std::filesystem::path directory = temporary_directory();
-    std::string name = (directory / "isocost-shard-XXXXXX").string();
-    const int descriptor = mkostemp(name.data(), O_CLOEXEC);
-    if (descriptor < 0) {
-      return Error(ErrorCode::kIo,
-                   fmt::format("cannot make a temporary file in {}: {}; set TMPDIR",
-                               directory.string(), std::generic_category().message(errno)));
-    }
-    unlink(name.c_str());
-    return TemporaryFile(descriptor);
+Result<FileDescriptor> create_temporary() {
+  const std::filesystem::path directory = temporary_directory();
+  std::string name = (directory / "isocost-shard-XXXXXX").string();
+  FileDescriptor file(mkostemp(name.data(), O_CLOEXEC));
+  if (!file.is_open()) {
+    return Error(ErrorCode::kIo,
+                 fmt::format("cannot make a temporary file in {}: {}; set TMPDIR",
+                             directory.string(), std::generic_category().message(errno)));
   }
-  TemporaryFile(TemporaryFile&& other) noexcept : descriptor_(other.release()) {}
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
-  ~TemporaryFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-
-  int release() { return std::exchange(descriptor_, -1); }
-
-  Status write(std::span<const Bytef> bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) {
-        return Error(
-            ErrorCode::kIo,
-            fmt::format("writing inflated bytes to {}: {}; make room or set TMPDIR",
-                        temporary_directory().string(), std::generic_category().message(errno)));
-      }
-      bytes = bytes.subspan(static_cast<std::size_t>(count));
-    }
-    return {};
-  }
-
- private:
-  explicit TemporaryFile(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_;
-};
+  unlink(name.c_str());
+  return file;
+}
 
 class Inflater {
  public:
-  Inflater(const ByteSource& source, const TemporaryFile& file, std::int64_t max_bytes)
+  Inflater(const ByteSource& source, const FileDescriptor& file, std::int64_t max_bytes)
       : source_(source), file_(file), max_bytes_(max_bytes) {}
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
@@ -86,10 +57,11 @@ class Inflater {
  private:
   Result<bool> refill();
   Status step();
+  Status write(std::size_t produced) const;
   bool at_member() const;
 
   const ByteSource& source_;
-  const TemporaryFile& file_;
+  const FileDescriptor& file_;
   const std::int64_t max_bytes_;
   z_stream stream_{};
   std::vector<Bytef> input_ = std::vector<Bytef>(kChunk);
@@ -122,6 +94,14 @@ Result<bool> Inflater::refill() {
 // A gzip member is followed by another one, or by padding, which gzip ignores as well.
 bool Inflater::at_member() const { return *stream_.next_in == 0x1F; }
 
+Status Inflater::write(std::size_t produced) const {
+  const Status written = file_.write(std::as_bytes(std::span(output_).first(produced)));
+  if (written) return {};
+  return Error(ErrorCode::kIo,
+               fmt::format("writing inflated bytes to {}: {}; make room or set TMPDIR",
+                           temporary_directory().string(), written.error().message()));
+}
+
 Status Inflater::step() {
   ISOCOST_ASSIGN(const bool more, refill());
   if (!more || (between_members_ && !at_member())) {
@@ -141,7 +121,7 @@ Status Inflater::step() {
     return Error(ErrorCode::kResourceExhausted,
                  fmt::format("inflates to more than {} bytes; unpack it with gunzip", max_bytes_));
   }
-  ISOCOST_TRY(file_.write(std::span(output_).first(produced)));
+  ISOCOST_TRY(write(produced));
   if (code == Z_STREAM_END) {
     inflateReset(&stream_);
     between_members_ = true;
@@ -158,14 +138,14 @@ Status Inflater::step() {
 
 Result<Inflated> inflate_to_temporary(const ByteSource& source, const std::string& name,
                                       std::int64_t max_bytes) {
-  auto file = TemporaryFile::create();
+  auto file = create_temporary();
   if (!file) return std::move(file).error().with_context(name);
   Inflater inflater(source, *file, max_bytes);
   ISOCOST_TRY_CONTEXT(inflater.run(), name);
   Inflated inflated;
   inflated.bytes = inflater.bytes();
   inflated.problem = std::move(inflater.problem);
-  inflated.descriptor = file->release();
+  inflated.file = *std::move(file);
   return inflated;
 }
 

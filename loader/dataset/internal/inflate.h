@@ -4,13 +4,14 @@
 #include <string>
 
 #include "base/byte_source.h"
+#include "base/file_descriptor.h"
 #include "base/result.h"
 
 namespace isocost {
 
 /// The inflated bytes of a gzip file, in a temporary file that is already unlinked.
 struct Inflated {
-  int descriptor = -1;  ///< The receiver closes it.
+  FileDescriptor file;
   std::int64_t bytes = 0;
   std::string problem;  ///< Why the stream ends early and what to do; empty: it does not.
 };

@@ -12,6 +12,8 @@ constexpr std::size_t kMaxName = 4096;
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
+}  // namespace
+
 bool has_parent_component(std::string_view name) {
   while (!name.empty()) {
     const std::size_t end = std::min(name.find('/'), name.size());
@@ -20,8 +22,6 @@ bool has_parent_component(std::string_view name) {
   }
   return false;
 }
-
-}  // namespace
 
 MemberName split_member_name(std::string_view name) {
   const std::size_t slash = name.rfind('/');

@@ -15,6 +15,9 @@ struct MemberName {
 };
 MemberName split_member_name(std::string_view name);
 
+/// Returns whether one of the path's components is "..".
+bool has_parent_component(std::string_view name);
+
 /// Returns why a member of this name is refused, or nothing. Refused are absolute paths, ".."
 /// components, control characters, text that is not UTF-8, names without key or part, names beyond
 /// 4096 bytes.

@@ -3,25 +3,16 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <functional>
-#include <system_error>
 #include <utility>
 
 #include "loader/dataset/internal/inflate.h"
 
 namespace isocost {
 namespace {
-
-Error io_error(const std::filesystem::path& path, std::string_view what, int code) {
-  return {
-      code == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo,
-      fmt::format("{}: cannot {}: {}", path.string(), what, std::generic_category().message(code))};
-}
 
 FileStamp stamp_from(const struct stat& status) {
   return {status.st_size,
@@ -32,17 +23,17 @@ FileStamp stamp_from(const struct stat& status) {
 
 Result<FileStamp> stamp_of(const std::filesystem::path& path) {
   struct stat status{};
-  if (stat(path.c_str(), &status) != 0) return io_error(path, "stat", errno);
+  if (stat(path.c_str(), &status) != 0) return last_file_error(path, "stat");
   return stamp_from(status);
 }
 
 Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::path& path,
                                                          std::int64_t max_inflated_bytes) {
   std::shared_ptr<ShardFile> file(new ShardFile());
-  file->descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file->descriptor_ < 0) return io_error(path, "open", errno);
+  file->file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file->file_.is_open()) return last_file_error(path, "open");
   struct stat status{};
-  if (fstat(file->descriptor_, &status) != 0) return io_error(path, "stat", errno);
+  if (fstat(file->file_.get(), &status) != 0) return last_file_error(path, "stat");
   file->stamp_ = stamp_from(status);
   file->bytes_ = file->stamp_.bytes;
   std::array<std::byte, 2> magic{};
@@ -55,39 +46,23 @@ Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::
 
 Status ShardFile::inflate(const std::filesystem::path& path, std::int64_t max_bytes) {
   ISOCOST_ASSIGN(Inflated plain, inflate_to_temporary(*this, path.string(), max_bytes));
-  ::close(descriptor_);
-  descriptor_ = plain.descriptor;
+  file_ = std::move(plain.file);
   bytes_ = plain.bytes;
   problem_ = std::move(plain.problem);
   inflated_ = true;
   return {};
 }
 
-ShardFile::~ShardFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
 Result<std::size_t> ShardFile::read_at(std::int64_t offset,
                                        std::span<std::byte> destination) const {
-  if (offset < 0) return Error(ErrorCode::kInvalidArgument, "negative read offset");
-  std::size_t done = 0;
-  while (done < destination.size()) {
-    const ssize_t count = pread(descriptor_, destination.data() + done, destination.size() - done,
-                                offset + static_cast<std::int64_t>(done));
-    if (count == 0) break;
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      return Error(ErrorCode::kIo,
-                   fmt::format("reading a shard: {}", std::generic_category().message(errno)));
-    }
-    done += static_cast<std::size_t>(count);
-  }
-  return done;
+  auto read = file_.read_at(offset, destination);
+  if (!read) return std::move(read).error().with_context("reading a shard");
+  return read;
 }
 
 void ShardFile::read_ahead(std::int64_t offset, std::int64_t bytes) const {
   // Advice only: a file system may ignore it.
-  (void)posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_WILLNEED);
+  (void)posix_fadvise(file_.get(), offset, bytes, POSIX_FADV_WILLNEED);
 }
 
 MemberSource::MemberSource(std::shared_ptr<const ShardFile> shard, std::int64_t offset,

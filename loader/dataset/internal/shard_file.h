@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/byte_source.h"
+#include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "base/result.h"
 
@@ -36,9 +37,6 @@ class ShardFile final : public ByteSource {
   /// a `problem`. Errors: kNotFound, kIo (no room for the inflated bytes), kResourceExhausted.
   static Result<std::shared_ptr<const ShardFile>> open(
       const std::filesystem::path& path, std::int64_t max_inflated_bytes = kMaxInflatedBytes);
-  ~ShardFile() override;
-  ShardFile(const ShardFile&) = delete;
-  ShardFile& operator=(const ShardFile&) = delete;
 
   std::int64_t size() const override { return bytes_; }
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
@@ -53,7 +51,7 @@ class ShardFile final : public ByteSource {
   ShardFile() = default;
   Status inflate(const std::filesystem::path& path, std::int64_t max_bytes);
 
-  int descriptor_ = -1;
+  FileDescriptor file_;
   std::int64_t bytes_ = 0;
   FileStamp stamp_;
   bool inflated_ = false;
@@ -83,12 +81,13 @@ class ShardCache {
 
   /// Errors: those of ShardFile::open; kCorrupt if the file does not match `stamp`.
   Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
-                                               const FileStamp& stamp);
+                                               const FileStamp& stamp) ISOCOST_EXCLUDES(mutex_);
 
  private:
   using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;
-  std::shared_ptr<const ShardFile> find(const std::string& name);
-  void insert(const std::string& name, std::shared_ptr<const ShardFile> file);
+  std::shared_ptr<const ShardFile> find(const std::string& name) ISOCOST_EXCLUDES(mutex_);
+  void insert(const std::string& name, std::shared_ptr<const ShardFile> file)
+      ISOCOST_EXCLUDES(mutex_);
 
   const std::size_t max_open_;
   const std::int64_t max_inflated_bytes_;

@@ -2,20 +2,18 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
-#include "loader/dataset/internal/file_source.h"
+#include "base/file_descriptor.h"
+#include "base/output_file.h"
 #include "loader/dataset/internal/utf8_locale.h"
 
 namespace isocost {
@@ -33,13 +31,8 @@ struct FreeEntry {
 
 class TarWriter final : public ShardWriter {
  public:
-  TarWriter(std::filesystem::path path, std::filesystem::path temporary, FileDescriptor file)
-      : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
-
-  ~TarWriter() override {
-    archive_.reset();
-    if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  }
+  TarWriter(std::filesystem::path path, OutputFile file)
+      : path_(std::move(path)), file_(std::move(file)) {}
 
   Status open(bool gzip);
   Status add(std::string_view member, const ByteSource& body) override;
@@ -53,9 +46,8 @@ class TarWriter final : public ShardWriter {
   Status write(std::span<const std::byte> bytes);
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
-  FileDescriptor file_;
-  std::unique_ptr<struct archive, FreeWriter> archive_;
+  OutputFile file_;
+  std::unique_ptr<struct archive, FreeWriter> archive_;  // writes to the file until it is freed
   std::vector<std::byte> chunk_;
 };
 
@@ -70,7 +62,7 @@ Status TarWriter::open(bool gzip) {
     ok = ok && archive_write_set_filter_option(writer, "gzip", "timestamp", nullptr) == ARCHIVE_OK;
   }
   ok = ok && archive_write_set_bytes_in_last_block(writer, 1) == ARCHIVE_OK;
-  ok = ok && archive_write_open_fd(writer, file_.get()) == ARCHIVE_OK;
+  ok = ok && archive_write_open_fd(writer, file_.descriptor().get()) == ARCHIVE_OK;
   if (!ok) return failure();
   chunk_.resize(kChunk);
   return {};
@@ -111,27 +103,16 @@ Status TarWriter::write(std::span<const std::byte> bytes) {
 Status TarWriter::finish() {
   if (archive_write_close(archive_.get()) != ARCHIVE_OK) return failure();
   archive_.reset();
-  if (::fsync(file_.get()) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    return Error(ErrorCode::kIo, path_.string() + ": " + std::generic_category().message(errno));
-  }
-  temporary_.clear();
-  return {};
+  if (::fsync(file_.descriptor().get()) != 0) return last_file_error(path_, "write");
+  return file_.commit();
 }
 
 }  // namespace
 
 Result<std::unique_ptr<ShardWriter>> ShardWriter::create(const std::filesystem::path& path,
                                                          bool gzip) {
-  std::string temporary = (path.parent_path() / (".isocost-" + path.filename().string())).string();
-  temporary += ".XXXXXX";
-  FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (file.get() < 0) {
-    return Error(ErrorCode::kIo, path.parent_path().string() + ": cannot write here: " +
-                                     std::generic_category().message(errno));
-  }
-  const int fd = file.get();
-  auto writer = std::make_unique<TarWriter>(path, temporary, std::move(file));
-  if (::fchmod(fd, 0644) != 0) return Error(ErrorCode::kIo, path.string() + ": chmod failed");
+  ISOCOST_ASSIGN(OutputFile file, OutputFile::create(path));
+  auto writer = std::make_unique<TarWriter>(path, std::move(file));
   ISOCOST_TRY(writer->open(gzip));
   return std::unique_ptr<ShardWriter>(std::move(writer));
 }

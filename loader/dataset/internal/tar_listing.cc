@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "loader/dataset/internal/member_name.h"
 #include "loader/dataset/internal/utf8_locale.h"
 
 namespace isocost {
@@ -62,16 +63,6 @@ la_int64_t feed_skip(archive* /*reader*/, void* context, la_int64_t request) {
 struct FreeArchive {
   void operator()(archive* reader) const { archive_read_free(reader); }
 };
-
-bool has_parent_component(std::string_view name) {
-  while (!name.empty()) {
-    const std::size_t slash = name.find('/');
-    if (name.substr(0, slash) == "..") return true;
-    if (slash == std::string_view::npos) break;
-    name.remove_prefix(slash + 1);
-  }
-  return false;
-}
 
 std::string name_of(archive_entry* entry) {
   const char* name = archive_entry_pathname(entry);

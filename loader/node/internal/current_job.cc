@@ -27,9 +27,9 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
 }
 
 tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone) {
+  const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
   if (job_ && !alone) {
-    const MonotonicTime now = options_.clock();
     return tl::unexpected(retry_later(hello, *job_, now - job_->disputed_since(now)));
   }
   auto job = new_job(hello, job_ ? job_->id() + 1 : 1, options_.requirements);

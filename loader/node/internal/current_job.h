@@ -13,9 +13,9 @@
 #include "base/mutex.h"
 #include "base/result.h"
 #include "loader/metrics/snapshot.h"
-#include "loader/node/internal/admission.h"
 #include "loader/node/internal/delivery_queue.h"
 #include "loader/node/internal/job.h"
+#include "loader/node/internal/join.h"
 #include "loader/node/internal/sealed_step.h"
 #include "transport/messages.h"
 #include "transport/server.h"
@@ -29,8 +29,8 @@ struct JobTerms {
   StartPoint start;
 };
 
-/// The job that a node serves now, and its delivery queue. The socket's thread admits clients and
-/// passes on what they say, the planning thread adds steps, the delivering thread takes
+/// The job that a node serves now, and its delivery queue. The socket's thread lets clients join
+/// and passes on what they say, the planning thread adds steps, the delivering thread takes
 /// microbatches, and all of them wait here for each other. Internally synchronised; it neither logs
 /// nor calls back while it holds its lock.
 class CurrentJob {
@@ -42,7 +42,7 @@ class CurrentJob {
   };
   explicit CurrentJob(Options options) : options_(std::move(options)) {}
 
-  // Admission, on the socket's thread.
+  // Joining, on the socket's thread.
 
   struct Evaluation {
     JoinDecision decision = JoinDecision::kNewJob;

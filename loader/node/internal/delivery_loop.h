@@ -43,7 +43,7 @@ class DeliveryLoop {
   /// kCancelled while it waits for memory.
   Status run(std::uint64_t job, const std::stop_token& stop);
 
-  /// Samples decoded again for sending. From any thread.
+  /// Returns the number of samples that were decoded again for sending. Thread-safe.
   std::uint64_t decoded_again() const { return decoded_again_; }
 
  private:

@@ -52,8 +52,8 @@ class DeliveryQueue {
 
   /// Whether the rank was sent a microbatch.
   bool begun(std::int32_t rank) const { return ranks_.at(static_cast<std::size_t>(rank)).begun; }
-  /// The rank that was sent least, where it has no client while another rank waits for data;
-  /// nothing otherwise.
+  /// Returns the rank that was sent least if it has no client and another rank waits for data, else
+  /// nothing.
   std::optional<std::int32_t> absent_rank() const;
   /// Whether the rank is present and has credit, but there is nothing left to send it.
   bool waits_for_data(std::int32_t rank) const {

@@ -10,6 +10,24 @@
 namespace isocost {
 namespace {
 
+bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view name) {
+  if (plan.layout_receivers.empty()) return true;
+  const TensorEntry* entry = find_tensor(name);
+  if (entry == nullptr) return false;
+  const StageWork& work = plan.layout_receivers[receiver].work;
+  switch (entry->reader) {
+    case TensorReader::kMediaEmbedding:
+      return work.embeds_media;
+    case TensorReader::kTokenEmbedding:
+      return work.embeds_tokens;
+    case TensorReader::kPrediction:
+      return work.predicts;
+    case TensorReader::kEveryStage:
+      return work.shares.at(static_cast<std::size_t>(entry->module)) > 0;
+  }
+  return false;
+}
+
 // The microbatch's tensors: those of its samples that the receiver consumes, rows added up, in the
 // order of first appearance.
 std::vector<TensorSpec> combined_specs(const SealedStep& step, const PlannedMicrobatch& bin,
@@ -51,24 +69,6 @@ SampleEntry entry_of(const SealedStep& step, const PlannedSample& planned, std::
 }
 
 }  // namespace
-
-bool consumes(const StepPlan& plan, std::size_t receiver, std::string_view name) {
-  if (plan.layout_receivers.empty()) return true;
-  const TensorEntry* entry = find_tensor(name);
-  if (entry == nullptr) return false;
-  const StageWork& work = plan.layout_receivers[receiver].work;
-  switch (entry->reader) {
-    case TensorReader::kMediaEmbedding:
-      return work.embeds_media;
-    case TensorReader::kTokenEmbedding:
-      return work.embeds_tokens;
-    case TensorReader::kPrediction:
-      return work.predicts;
-    case TensorReader::kEveryStage:
-      return work.shares.at(static_cast<std::size_t>(entry->module)) > 0;
-  }
-  return false;
-}
 
 MicrobatchHeader header_of(const SealedStep& step, std::size_t receiver, std::uint32_t microbatch) {
   const PlannedMicrobatch& bin = step.plan.microbatch_of(receiver, microbatch);

@@ -25,14 +25,14 @@ CursorOptions cursor_options(const NodeOptions& options, std::uint64_t size) {
 }
 
 Result<CostProfile> starting_profile(const NodeOptions& options) {
-  if (options.plan.profile.empty()) return CostProfile::stated_default();
-  return CostProfile::load(options.plan.profile);
+  if (options.cost_model.profile.empty()) return CostProfile::stated_default();
+  return CostProfile::load(options.cost_model.profile);
 }
 
 CostModel::Options cost_model_options(const NodeOptions& options, const MonotonicClock& clock) {
   CostModel::Options model_options;
-  model_options.correct = options.plan.correct;
-  model_options.padded = options.plan.padded;
+  model_options.correct = options.cost_model.correct;
+  model_options.padded = options.cost_model.padded;
   model_options.correction.clock = [clock] {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(clock().time_since_epoch()).count();
   };
@@ -43,8 +43,8 @@ Result<std::unique_ptr<OnlineModel>> model_from(const NodeOptions& options,
                                                 const CostProfile& profile, const LogSink& log,
                                                 const MonotonicClock& clock) {
   auto model = std::make_unique<OnlineModel>(profile, cost_model_options(options, clock), log);
-  if (options.plan.correct) {
-    ISOCOST_TRY(restore_correction(*model, options.plan.correction_file, log));
+  if (options.cost_model.correct) {
+    ISOCOST_TRY(restore_correction(*model, options.cost_model.correction_file, log));
   }
   return model;
 }
@@ -80,7 +80,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   ISOCOST_TRY(check_bad_sample_limit(options.bad_samples));
   ISOCOST_TRY(check_server(server_options(options)));
   ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples.file));
-  ISOCOST_TRY(check_output_file("correction_file", options.plan.correction_file));
+  ISOCOST_TRY(check_output_file("correction_file", options.cost_model.correction_file));
   ISOCOST_TRY(check_output_file("summary", options.service.summary));
   ISOCOST_ASSIGN(auto model, model_from(options, profile, log, clock));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.decode.recipe));

@@ -50,7 +50,7 @@ class PlanningLoop {
   /// error becomes the job's failure: see CurrentJob::fail. One call at a time.
   void run(const JobTerms& job, const std::stop_token& stop);
 
-  /// Fills in what was planned since the start. From any thread.
+  /// Fills in what was planned since the start. Thread-safe.
   void add_to(NodeSummary& summary) const ISOCOST_EXCLUDES(mutex_);
 
  private:

@@ -24,7 +24,7 @@ StepSource::StepSource(const NodeParts& parts)
       reprofiling_(parts.options.plan.reprofile, model_, parts.log) {}
 
 void StepSource::receive_state(std::string cost_model_state) {
-  if (cost_model_state.empty() || !parts_.options.plan.correct) return;
+  if (cost_model_state.empty() || !parts_.options.cost_model.correct) return;
   const MutexLock lock(mutex_);
   received_ = std::move(cost_model_state);
 }
@@ -77,7 +77,7 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
   sealed->count_readers();
   sealed->plan_seconds = seconds_between(started, parts_.clock());
   sealed->profile_wanted = reprofiling_.should_ask();
-  if (++steps_sealed_ % kStepsBetweenSaves == 0 && parts_.options.plan.correct) {
+  if (++steps_sealed_ % kStepsBetweenSaves == 0 && parts_.options.cost_model.correct) {
     save_correction();
     sealed->cost_model_state = model_.save_state();
   }
@@ -86,8 +86,8 @@ Result<std::shared_ptr<SealedStep>> StepSource::seal(const Request& request) {
 
 // A full disk does not end training: the state can be learned again.
 void StepSource::save_correction() {
-  if (!parts_.options.plan.correct) return;
-  const Status saved = isocost::save_correction(model_, parts_.options.plan.correction_file);
+  if (!parts_.options.cost_model.correct) return;
+  const Status saved = isocost::save_correction(model_, parts_.options.cost_model.correction_file);
   if (saved) return;
   log(parts_.log, LogLevel::kWarning,
       "correction_file: " + saved.error().message() + "; training goes on without saving it");

@@ -28,9 +28,9 @@ class StepSource {
 
   /// Stores the cost model's state that a client brings from a saved state. The next step is
   /// planned with it, unless this node has measured something by then, which is newer. A state that
-  /// cannot be used is logged. From any thread.
+  /// cannot be used is logged. Thread-safe.
   void receive_state(std::string cost_model_state) ISOCOST_EXCLUDES(mutex_);
-  /// Stores a model profile that a trainer has measured. From any thread.
+  /// Stores a model profile that a trainer has measured. Thread-safe.
   void receive_profile(ProfileReceived received) { reprofiling_.receive(std::move(received)); }
 
   /// The steps from here on are those of another job with this number of data-parallel ranks.
@@ -51,7 +51,7 @@ class StepSource {
   /// while another thread seals.
   void save_correction();
 
-  /// See BatchComposer. From any thread.
+  /// See BatchComposer. Thread-safe.
   std::uint64_t fingerprint() const { return fingerprint_; }
   bool continues(std::uint64_t other, std::uint64_t step) const;
 

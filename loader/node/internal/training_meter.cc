@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/units.h"
+
 namespace isocost {
 
 RankTotals& TrainingMeter::rank(std::size_t rank) {
@@ -42,18 +44,19 @@ void TrainingMeter::reported(const StepId& id, std::int32_t rank_number, const R
   const ModuleSeconds predicted = plan.predicted_of(receiver, microbatch);
   const MutexLock lock(mutex_);
   RankTotals& totals = rank(receiver);
-  if (is_time(report.data_wait_s)) totals.data_wait += report.data_wait_s;
+  if (is_module_time(report.data_wait_s)) totals.data_wait += report.data_wait_s;
   double busy = 0;
   for (std::size_t m = 0; m < kModules; ++m) {
     const double seconds = report.seconds.at(m);
-    if (!is_time(seconds)) continue;
+    if (!is_module_time(seconds)) continue;
     busy += seconds;
     if (!(predicted.at(m) > 0)) continue;
     totals.predicted.at(m) += predicted.at(m);
     totals.measured.at(m) += seconds;
   }
-  if (!is_time(busy)) return;
-  if (is_time(report.forward_s) && report.forward_s <= busy) totals.forward += report.forward_s;
+  if (!is_module_time(busy)) return;
+  if (is_module_time(report.forward_s) && report.forward_s <= busy)
+    totals.forward += report.forward_s;
   OpenStep& step = open_.at(id, [&plan] { return OpenStep(plan); });
   if (!step.missing.take(receiver, microbatch)) return;
   step.busy[receiver] += busy;

@@ -23,7 +23,7 @@ class TrainingMeter {
       ISOCOST_EXCLUDES(mutex_);
 
   /// Counts a rank's report on a microbatch of a step that the node holds. Modules for which
-  /// nothing was planned there, and seconds outside the range of is_time, are ignored. A second
+  /// nothing was planned there, and seconds that are not is_module_time, are ignored. A second
   /// report on a microbatch does not complete a step twice.
   void reported(const StepId& id, std::int32_t rank, const Report& report, const StepPlan& plan)
       ISOCOST_EXCLUDES(mutex_);

@@ -44,8 +44,8 @@ video_fps = 0.5
   EXPECT_EQ(options.data, "data/shards");
   EXPECT_EQ(options.plan.ranks, 8);
   EXPECT_EQ(options.plan.balance, BalancePolicy::kTokens);
-  EXPECT_FALSE(options.plan.correct);
-  EXPECT_EQ(options.plan.padded, (std::array<bool, kModules>{true, false, true}));
+  EXPECT_FALSE(options.cost_model.correct);
+  EXPECT_EQ(options.cost_model.padded, (std::array<bool, kModules>{true, false, true}));
   EXPECT_EQ(options.decode.memory, 4 * kGiB);
   EXPECT_EQ(options.service.heartbeat_timeout.count(), 2500);
   EXPECT_DOUBLE_EQ(options.decode.recipe.video_fps, 0.5);
@@ -109,6 +109,11 @@ TEST(NodeOptions, NamesFieldValueAndRange) {
   NodeOptions options;
   EXPECT_TRUE(options.validate().error().message().starts_with("data: "));
   options.data = "x";
+  EXPECT_TRUE(options.validate().has_value());
+  options.service.heartbeat_timeout = std::chrono::milliseconds(0);
+  EXPECT_EQ(options.validate().error().message(),
+            "heartbeat_timeout = 0 s: allowed are 0.1 s to 86400 s");
+  options.service.heartbeat_timeout = std::chrono::milliseconds(100);
   EXPECT_TRUE(options.validate().has_value());
   options.plan.ranks = -1;
   EXPECT_EQ(options.validate().error().message(), "ranks = -1: allowed are 0 to 100000");

@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/scratch_directory.h"
 #include "tests/support/tar_files.h"
 
@@ -153,9 +153,9 @@ TEST_F(DatasetTest, SamplesWithoutAPartForAModelAreBad) {
 
 TEST_F(DatasetTest, UnknownExtensionsAreSaidOncePerShard) {
   std::vector<std::string> lines;
-  std::mutex mutex;
+  Mutex mutex;
   options_.log = [&](LogLevel, std::string_view text) {
-    const std::scoped_lock lock(mutex);
+    const MutexLock lock(mutex);
     lines.emplace_back(text);
   };
   write("a.tar", {{"a.txt", "x"}, {"a.cls", "1"}, {"b.txt", "x"}, {"b.cls", "2"}, {"README", "?"}});

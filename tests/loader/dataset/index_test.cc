@@ -7,11 +7,11 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "base/scratch_directory.h"
 #include "loader/dataset/dataset.h"
 #include "loader/dataset/internal/index_file.h"
@@ -136,20 +136,6 @@ TEST(IndexFormat, AHostileFileWithAGoodChecksumCannotLeadAstray) {
   EXPECT_GT(accepted, 0U) << "a shape's numbers are free";
 }
 
-TEST(WriteAtomically, LeavesNothingBehindWhereItFails) {
-  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
-  fs::create_directories(scratch / "taken" / "x");
-  const std::vector<std::byte> bytes(10);
-  EXPECT_FALSE(write_atomically(scratch / "taken", bytes).has_value());
-  EXPECT_FALSE(write_atomically(scratch / "nowhere" / "file", bytes).has_value());
-  EXPECT_TRUE(write_atomically(scratch / "file", bytes).has_value());
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(scratch.path())) {
-    names.push_back(entry.path().filename().string());
-  }
-  EXPECT_THAT(names, testing::UnorderedElementsAre("taken", "file"));
-}
-
 TEST(IndexDirectories, KeepShardsOfOneNameApart) {
   EXPECT_EQ(index_directories("train", "").front(), fs::path("train") / ".isocost");
   const auto train = index_directories("train", "indexes");
@@ -163,7 +149,7 @@ class IndexReuse : public testing::Test {
  protected:
   IndexReuse() {
     options_.log = [this](LogLevel, std::string_view text) {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       log_.emplace_back(text);
     };
     write_shard({{"a.txt", "x"}, {"b.png", tiny_png(28, 28)}, {"bad.png", "no picture"}});
@@ -180,7 +166,7 @@ class IndexReuse : public testing::Test {
 
   ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
   DatasetOptions options_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::string> log_;
 };
 

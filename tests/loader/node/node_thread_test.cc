@@ -3,14 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
+
+#include "base/mutex.h"
 
 namespace isocost {
 namespace {
@@ -20,22 +20,25 @@ using std::chrono::seconds;
 
 // What the test and the node, which the NodeThread owns, both see.
 struct Script {
-  std::mutex mutex;
-  std::condition_variable_any changed;
-  std::optional<Result<NodeSummary>> outcome;  // `run` returns it as soon as it is there
-  bool running = false;
-  bool ended = false;
-  std::optional<milliseconds> grace;  // of the last wait_until_left
-  bool stopped_before_grace = false;
+  Mutex mutex;
+  ConditionVariable changed;
+  // `run` returns it as soon as it is there
+  std::optional<Result<NodeSummary>> outcome ISOCOST_GUARDED_BY(mutex);
+  bool running ISOCOST_GUARDED_BY(mutex) = false;
+  bool ended ISOCOST_GUARDED_BY(mutex) = false;
+  // of the last wait_until_left
+  std::optional<milliseconds> grace ISOCOST_GUARDED_BY(mutex);
+  bool stopped_before_grace ISOCOST_GUARDED_BY(mutex) = false;
 
   void end(Result<NodeSummary> with) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     outcome = std::move(with);
     changed.notify_all();
   }
   void await_running() {
-    std::unique_lock lock(mutex);
-    ASSERT_TRUE(changed.wait_for(lock, seconds(10), [this] { return running; }));
+    const MutexLock lock(mutex);
+    ASSERT_TRUE(
+        changed.wait_for(mutex, seconds(10), [this]() ISOCOST_REQUIRES(mutex) { return running; }));
   }
 };
 
@@ -46,16 +49,18 @@ class ScriptedNode final : public Node {
   const std::string& endpoint() const override { return endpoint_; }
   const Dataset& dataset() const override { throw std::logic_error("it has none"); }
   Result<NodeSummary> run(const std::stop_token& stop) override {
-    std::unique_lock lock(script_.mutex);
+    const MutexLock lock(script_.mutex);
     script_.running = true;
     script_.changed.notify_all();
-    script_.changed.wait(lock, stop, [this] { return script_.outcome.has_value(); });
+    script_.changed.wait(script_.mutex, stop, [this]() ISOCOST_REQUIRES(script_.mutex) {
+      return script_.outcome.has_value();
+    });
     script_.ended = true;
     if (script_.outcome) return *script_.outcome;
     return Error(ErrorCode::kCancelled, "the node was asked to stop");
   }
   bool wait_until_left(milliseconds limit) override {
-    const std::lock_guard lock(script_.mutex);
+    const MutexLock lock(script_.mutex);
     script_.grace = limit;
     script_.stopped_before_grace = script_.ended;
     return true;
@@ -98,6 +103,7 @@ TEST_F(NodeThreadTest, ToBeStoppedIsNoFailure) {
 TEST_F(NodeThreadTest, RanksMayLeaveBeforeTheNodeIsStopped) {
   script_.await_running();
   EXPECT_TRUE(thread_->stop(milliseconds(1500)).has_value());
+  const MutexLock lock(script_.mutex);
   EXPECT_EQ(script_.grace, milliseconds(1500));
   EXPECT_FALSE(script_.stopped_before_grace);
 }
@@ -109,6 +115,7 @@ TEST_F(NodeThreadTest, AnEndOfItsOwnIsReturned) {
   ASSERT_TRUE(outcome->has_value());
   EXPECT_EQ((*outcome)->delivered, 3U);
   EXPECT_EQ(thread_->stop(seconds(10)).value().delivered, 3U);
+  const MutexLock lock(script_.mutex);
   EXPECT_FALSE(script_.grace.has_value()) << "nobody is waited for after the end";
 }
 
@@ -137,6 +144,7 @@ TEST_F(NodeThreadTest, IsStoppedFromTwoThreadsAtOnce) {
 TEST_F(NodeThreadTest, TheDestructorStopsTheNode) {
   script_.await_running();
   thread_.reset();
+  const MutexLock lock(script_.mutex);
   EXPECT_TRUE(script_.ended);
 }
 

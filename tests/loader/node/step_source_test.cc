@@ -134,7 +134,7 @@ TEST_F(StepSourceTest, ReadsTheTimeOfPlanningFromItsClock) {
 }
 
 TEST_F(StepSourceTest, SavesTheCostModelsStateEveryEighthStep) {
-  options_.plan.correction_file = scratch_ / "state";
+  options_.cost_model.correction_file = scratch_ / "state";
   const NodeParts parts = this->parts();
   StepSource steps(parts);
   StepDecoder decoder = this->decoder(parts);
@@ -154,7 +154,7 @@ TEST_F(StepSourceTest, SavesTheCostModelsStateEveryEighthStep) {
 }
 
 TEST_F(StepSourceTest, AFileThatCannotBeWrittenIsAWarning) {
-  options_.plan.correction_file = scratch_ / "no folder" / "state";
+  options_.cost_model.correction_file = scratch_ / "no folder" / "state";
   const NodeParts parts = this->parts();
   StepSource steps(parts);
   StepDecoder decoder = this->decoder(parts);
@@ -224,7 +224,7 @@ TEST_F(ReceivedState, IsIgnoredWhereItDoesNotFit) {
 }
 
 TEST_F(ReceivedState, IsIgnoredWithoutCorrection) {
-  options_.plan.correct = false;
+  options_.cost_model.correct = false;
   const NodeParts parts = this->parts();
   StepSource steps(parts);
   StepDecoder decoder = this->decoder(parts);

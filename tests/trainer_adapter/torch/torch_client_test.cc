@@ -8,12 +8,10 @@
 #include <array>
 #include <bit>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,6 +22,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/mutex.h"
 #include "tests/support/admit_ranks.h"
 #include "tests/trainer_adapter/torch/hand_made.h"
 #include "trainer_adapter/replicas.h"
@@ -42,7 +41,7 @@ class OneMicrobatchNode {
     auto server = Server::create(options, admit_ranks({}),
                                  [this](const ServerEvent& event) { on(event); }, {});
     server_ = std::move(server).value();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ready_ = true;
     changed_.notify_all();
   }
@@ -51,20 +50,23 @@ class OneMicrobatchNode {
 
   /// Returns what was reported, or nothing if the deadline has passed.
   std::optional<Report> wait_for_report() {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(20), [this] { return report_.has_value(); });
+    const MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, std::chrono::seconds(20),
+                      [this]() ISOCOST_REQUIRES(mutex_) { return report_.has_value(); });
     return report_;
   }
 
  private:
   void on(const ServerEvent& event) {
     if (const auto* reported = std::get_if<Reported>(&event)) {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       report_ = reported->report;
       changed_.notify_all();
     } else if (std::holds_alternative<CreditGranted>(event) && !std::exchange(sent_, true)) {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return ready_; });  // `server_` is about to be set
+      const MutexLock lock(mutex_);
+      changed_.wait(mutex_, [this]() ISOCOST_REQUIRES(mutex_) {
+        return ready_;
+      });  // `server_` is about to be set
       send();
     }
   }
@@ -85,11 +87,11 @@ class OneMicrobatchNode {
   }
 
   Microbatch microbatch_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ready_ = false;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  bool ready_ ISOCOST_GUARDED_BY(mutex_) = false;
   bool sent_ = false;
-  std::optional<Report> report_;
+  std::optional<Report> report_ ISOCOST_GUARDED_BY(mutex_);
   std::unique_ptr<Server> server_;  // last: its thread ends before what it uses
 };
 

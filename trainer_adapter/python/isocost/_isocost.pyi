@@ -22,9 +22,9 @@ def argument_name(tensor: str) -> str: ...
 def recipe_tensors() -> List[str]:
     """Argument names of the tensors that the recipe makes, in the order of base/tensor_schema.h."""
 
-least_module_seconds: float
+def is_module_time(seconds: float) -> bool: ...
 
-most_module_seconds: float
+not_measured: float
 
 class Microbatch:
     @property
@@ -55,8 +55,6 @@ class Microbatch:
     def global_label_tokens(self) -> int: ...
     @property
     def label_tokens(self) -> int: ...
-    @property
-    def tensor_bytes(self) -> int: ...
     @property
     def plan_hash(self) -> int: ...
     @property

@@ -4,7 +4,7 @@ import logging
 from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Tuple, Union
 
 from isocost.microbatch import Microbatch
-from isocost.reports import by_module, checked_seconds
+from isocost.reports import NOT_MEASURED, by_module, checked_seconds
 from isocost.timing import Measured, ModuleTimers, Stopwatch, Stretches
 
 _LOG = logging.getLogger("isocost")
@@ -92,9 +92,9 @@ class Recorder:
         except ValueError as error:
             _LOG.warning("not reported: %s", error)
             return
-        forward = -1.0 if measured.forward is None else measured.forward
+        forward = NOT_MEASURED if measured.forward is None else measured.forward
         if forward >= sum(value for value in spread if value > 0):  # Of a microbatch without work, for example.
-            forward = -1.0
+            forward = NOT_MEASURED
         self._count(microbatch, spread, forward)
 
     def report(self, microbatch: Microbatch, seconds: Union[float, Mapping[str, float]],
@@ -109,7 +109,7 @@ class Recorder:
             raise ValueError(f"report: {microbatch!r} is stale: the loader is at epoch {current[0]}, step "
                              f"{current[1]}; report a microbatch before the next step ends")
         self._count(microbatch, by_module(microbatch, seconds),
-                    -1.0 if forward is None else checked_seconds("forward", forward))
+                    NOT_MEASURED if forward is None else checked_seconds("forward", forward))
 
     def _count(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
         self._send(microbatch, seconds, forward)

@@ -5,14 +5,16 @@ from typing import Dict, List, Mapping, Sequence, Union
 from isocost import _isocost
 from isocost.microbatch import MODULES, Microbatch
 
+NOT_MEASURED = _isocost.not_measured
+
 
 def by_module(microbatch: Microbatch, seconds: Union[float, Mapping[str, float]]) -> List[float]:
-    """Returns seconds in the order of MODULES; -1 stands for a module that was not measured. Raises ValueError for
+    """Returns seconds in the order of MODULES, NOT_MEASURED for a module without a measurement. Raises ValueError for
     impossible seconds, and for an unknown module."""
     if not isinstance(seconds, Mapping):
         spread = _spread(microbatch, MODULES, checked_seconds("seconds", seconds))
-        return [spread.get(module, -1.0) for module in MODULES]
-    result = dict.fromkeys(MODULES, -1.0)
+        return [spread.get(module, NOT_MEASURED) for module in MODULES]
+    result = dict.fromkeys(MODULES, NOT_MEASURED)
     for name, value in seconds.items():
         if name == "encoder":
             result.update(_spread(microbatch, MODULES[:-1], checked_seconds(name, value)))
@@ -31,8 +33,7 @@ def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> D
 
 def checked_seconds(name: str, seconds: float) -> float:
     """Returns the seconds. Raises ValueError where no module takes so long for a microbatch."""
-    least, most = _isocost.least_module_seconds, _isocost.most_module_seconds
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
-            seconds == 0 or least <= seconds <= most):  # NaN is neither
+            seconds == 0 or _isocost.is_module_time(seconds)):
         raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")
     return float(seconds)

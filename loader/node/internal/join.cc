@@ -1,4 +1,4 @@
-#include "loader/node/internal/admission.h"
+#include "loader/node/internal/join.h"
 
 #include <string>
 #include <utility>

@@ -2,14 +2,13 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/units.h"
 #include "decode/internal/image_decoder.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
 namespace {
-
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 std::int64_t jpeg_bytes(const PartShape& shape, PatchGrid grid) {
   std::int32_t target_width = grid.width();

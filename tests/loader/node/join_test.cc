@@ -1,4 +1,4 @@
-#include "loader/node/internal/admission.h"
+#include "loader/node/internal/join.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ Hello hello_from(std::int32_t rank, std::int32_t world_size, std::uint32_t epoch
   return hello;
 }
 
-class AdmissionTest : public testing::Test {
+class JoinTest : public testing::Test {
  protected:
   tl::expected<JoinDecision, Refusal> evaluate(const Hello& hello, const Job* job,
                                                bool same_client = false) const {
@@ -49,7 +49,7 @@ class AdmissionTest : public testing::Test {
   JoinRequirements requirements_{options_};
 };
 
-TEST_F(AdmissionTest, TheFirstClientBeginsAJob) {
+TEST_F(JoinTest, TheFirstClientBeginsAJob) {
   EXPECT_EQ(evaluate(hello_of(0, 2), nullptr), JoinDecision::kNewJob);
   const auto job = new_job(hello_from(0, 2, 1, 5), 7, requirements_);
   ASSERT_TRUE(job.has_value());
@@ -59,20 +59,20 @@ TEST_F(AdmissionTest, TheFirstClientBeginsAJob) {
   EXPECT_EQ(job->start().step, 5U);
 }
 
-TEST_F(AdmissionTest, ClientsOfTheSameStartAndSizeJoin) {
+TEST_F(JoinTest, ClientsOfTheSameStartAndSizeJoin) {
   const Job job(1, 2, {});
   EXPECT_EQ(evaluate(hello_of(1, 2), &job), JoinDecision::kJoin);
   EXPECT_EQ(evaluate(hello_of(1), &job), JoinDecision::kJoin);
   EXPECT_EQ(evaluate(hello_from(1, 2, 0, 0), &job), JoinDecision::kJoin);
 }
 
-TEST_F(AdmissionTest, AnotherStartOrSizeIsAnotherJob) {
+TEST_F(JoinTest, AnotherStartOrSizeIsAnotherJob) {
   const Job job(1, 2, {});
   EXPECT_EQ(evaluate(hello_of(1, 3), &job), JoinDecision::kNewJob);
   EXPECT_EQ(evaluate(hello_from(1, 2, 0, 4), &job), JoinDecision::kNewJob);
 }
 
-TEST_F(AdmissionTest, ARankThatWasServedBeginsAgainUnlessItReconnects) {
+TEST_F(JoinTest, ARankThatWasServedBeginsAgainUnlessItReconnects) {
   Job job(1, 1, {});
   job.queue().push(make_step(0, 0, 1, 1));
   job.join({0, false, {}, 1});
@@ -86,7 +86,7 @@ TEST_F(AdmissionTest, ARankThatWasServedBeginsAgainUnlessItReconnects) {
   EXPECT_EQ(evaluate(of_this_job, &job), JoinDecision::kJoin);
 }
 
-TEST_F(AdmissionTest, AClientOfAnEarlierJobIsRefusedForGood) {
+TEST_F(JoinTest, AClientOfAnEarlierJobIsRefusedForGood) {
   const Job job(2, 1, {});
   Hello hello = hello_of(0, 1);
   hello.job = 1;
@@ -95,13 +95,13 @@ TEST_F(AdmissionTest, AClientOfAnEarlierJobIsRefusedForGood) {
   EXPECT_EQ(decision.error().code, ErrorCode::kCancelled);
 }
 
-TEST_F(AdmissionTest, RanksOutOfRangeAreRefused) {
+TEST_F(JoinTest, RanksOutOfRangeAreRefused) {
   const Job job(1, 2, {});
   EXPECT_FALSE(evaluate(hello_of(2, 2), &job).has_value());
   EXPECT_FALSE(evaluate(hello_of(-1, 2), &job).has_value());
 }
 
-TEST_F(AdmissionTest, AStateOfAnotherOrderIsRefused) {
+TEST_F(JoinTest, AStateOfAnotherOrderIsRefused) {
   requirements_.cursor = 5;
   Hello hello = hello_from(0, 1, 0, 3);
   hello.start.cursor = 6;
@@ -112,7 +112,7 @@ TEST_F(AdmissionTest, AStateOfAnotherOrderIsRefused) {
   EXPECT_TRUE(evaluate(hello, nullptr).has_value());
 }
 
-TEST_F(AdmissionTest, LayoutsMustAgree) {
+TEST_F(JoinTest, LayoutsMustAgree) {
   Hello hello = hello_of(0, 1);
   hello.layout = 3;
   EXPECT_THAT(evaluate(hello, nullptr).error().message, HasSubstr("the node has none"));
@@ -124,7 +124,7 @@ TEST_F(AdmissionTest, LayoutsMustAgree) {
   EXPECT_THAT(evaluate(hello, nullptr).error().message, HasSubstr("has no layout"));
 }
 
-TEST_F(AdmissionTest, AStartMustExist) {
+TEST_F(JoinTest, AStartMustExist) {
   EXPECT_FALSE(check_start(hello_of(0), 1, 4).has_value());
   EXPECT_FALSE(check_start(hello_from(0, 1, 0, 4), 1, 4).has_value());  // the end of the epoch
   EXPECT_TRUE(check_start(hello_from(0, 1, 0, 5), 1, 4).has_value());
@@ -134,7 +134,7 @@ TEST_F(AdmissionTest, AStartMustExist) {
   EXPECT_FALSE(check_start(hello_from(0, 1, 9, 4), 0, 4).has_value());  // epochs without end
 }
 
-TEST_F(AdmissionTest, AJobThatNeverTrainsIsADisagreementAfterTwoSeconds) {
+TEST_F(JoinTest, AJobThatNeverTrainsIsADisagreementAfterTwoSeconds) {
   Job job(1, 2, {});
   EXPECT_EQ(retry_later(hello_of(0, 3), job, 2s).code, ErrorCode::kUnavailable);
   EXPECT_EQ(retry_later(hello_of(0, 3), job, 3s).code, ErrorCode::kInvalidArgument);
@@ -146,7 +146,7 @@ TEST_F(AdmissionTest, AJobThatNeverTrainsIsADisagreementAfterTwoSeconds) {
   EXPECT_EQ(retry_later(hello_of(0, 3), job, 3s).code, ErrorCode::kUnavailable);
 }
 
-TEST_F(AdmissionTest, ANumberOfRanksThatTheOptionsDoNotAllowIsAnError) {
+TEST_F(JoinTest, ANumberOfRanksThatTheOptionsDoNotAllowIsAnError) {
   EXPECT_FALSE(new_job(hello_of(0, 1 << 30), 1, requirements_).has_value());
 }
 
