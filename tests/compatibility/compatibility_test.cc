@@ -1,7 +1,7 @@
 // Files and messages of a released version are read as docs/compatibility.md promises. What 0.1
-// wrote is kept in 0.1/. ISOCOST_RECORD=1 writes those files that this test makes itself; to be run
-// once for each minor version.
-#include <gmock/gmock.h>
+// wrote is kept in 0.1/; indexes and saved states are read by the tests of their rooms.
+// ISOCOST_RECORD=1 writes those files that this test makes itself; to be run once for each minor
+// version.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,10 +17,8 @@
 
 #include "balancer/layout/layout.h"
 #include "base/random.h"
-#include "base/read_file.h"
 #include "costmodel/cost_model.h"
 #include "loader/config/node_config.h"
-#include "loader/dataset/internal/index_format.h"
 #include "loader/report/data_profile.h"
 #include "transport/wire.h"
 
@@ -32,13 +30,6 @@ const fs::path kDirectory = fs::path(ISOCOST_SOURCE_DIR) / "tests/compatibility/
 
 bool recording() { return std::getenv("ISOCOST_RECORD") != nullptr; }
 
-// 8-byte aligned, as an index must be.
-std::vector<std::uint64_t> words(const std::string& bytes) {
-  std::vector<std::uint64_t> words((bytes.size() + 7) / 8);
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(words.data()));
-  return words;
-}
-
 std::string read(const std::string& name) {
   std::ifstream file(kDirectory / name, std::ios::binary);
   EXPECT_TRUE(file) << name;
@@ -49,22 +40,6 @@ void write(const std::string& name, std::span<const std::byte> bytes) {
   std::ofstream(kDirectory / name, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-}
-
-TEST(Compatibility, AnIndexIsRead) {
-  const std::string bytes = read("shard.idx");
-  const std::vector<std::uint64_t> aligned = words(bytes);
-  const auto index = IndexView::parse(std::as_bytes(std::span(aligned)).first(bytes.size()));
-  ASSERT_TRUE(index) << index.error().to_string();
-  ASSERT_EQ(index->samples(), 7U);
-  EXPECT_EQ(index->key(3), "3");
-  EXPECT_EQ(index->part_name(index->first_part(3)), "png");
-  const PartShape picture = index->part_shape(index->first_part(3));
-  EXPECT_EQ(picture.modality, Modality::kImage);
-  EXPECT_EQ(picture.width, 64);
-  EXPECT_EQ(picture.height, 48);
-  ASSERT_EQ(index->bad(), 1U);
-  EXPECT_EQ(index->bad_key(0), "7");
 }
 
 TEST(Compatibility, ModelProfileDataProfileAndLayoutAreRead) {

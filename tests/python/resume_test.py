@@ -10,7 +10,10 @@ import sys
 import time
 
 import isocost
+from isocost.state import State
 from support import SAMPLES, TIMEOUT, ShardTest, main
+
+COMPATIBILITY = pathlib.Path(__file__).parents[1] / "compatibility/0.1"  # see docs/compatibility.md
 
 TRAIN = pathlib.Path(__file__).with_name("train.py")
 EPOCHS = 6
@@ -104,6 +107,12 @@ class Resume(ShardTest):
                 microbatch = next(iterator)
             self.assertEqual((microbatch.step, microbatch.index), (1, 0))
             self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["step"]), (0, 1))
+
+    def test_a_state_that_0_1_wrote_is_read(self):
+        written = json.loads((COMPATIBILITY / "saved_state.json").read_text())
+        state = State.from_dict(written)
+        self.assertEqual((state.cursor, state.epoch, state.step), (0x00f1e2d3c4b5a697, 2, 17))
+        self.assertEqual(state.to_dict(), written)
 
     def test_the_state_is_small_and_constant(self):
         with isocost.DataLoader(self.shards, global_batch_size=16) as loader:

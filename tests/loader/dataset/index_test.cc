@@ -4,8 +4,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -251,6 +254,26 @@ TEST_F(IndexReuse, WhereNothingCanBeWrittenTheIndexIsKeptInMemory) {
   options_.index_dir = scratch_ / "file";
   EXPECT_EQ(open()->size(), 2U);
   EXPECT_THAT(log_, Contains(HasSubstr("index_dir")));
+}
+
+// docs/compatibility.md: the index that 0.1 wrote.
+TEST(IndexFormat, IsReadAs0_1WroteIt) {
+  std::ifstream file(fs::path(ISOCOST_SOURCE_DIR) / "tests/compatibility/0.1/shard.idx",
+                     std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::uint64_t> aligned((bytes.size() + 7) / 8);  // as an index must be
+  std::memcpy(aligned.data(), bytes.data(), bytes.size());
+  const auto index = IndexView::parse(std::as_bytes(std::span(aligned)).first(bytes.size()));
+  ASSERT_TRUE(index) << index.error().to_string();
+  ASSERT_EQ(index->samples(), 7U);
+  EXPECT_EQ(index->key(3), "3");
+  EXPECT_EQ(index->part_name(index->first_part(3)), "png");
+  const PartShape picture = index->part_shape(index->first_part(3));
+  EXPECT_EQ(picture.modality, Modality::kImage);
+  EXPECT_EQ(picture.width, 64);
+  EXPECT_EQ(picture.height, 48);
+  ASSERT_EQ(index->bad(), 1U);
+  EXPECT_EQ(index->bad_key(0), "7");
 }
 
 }  // namespace
