@@ -256,9 +256,11 @@ Status JsonObject::check_version(std::int64_t supported) const {
   const json& value = as_json(object_).at("version");
   if (!value.is_number_integer()) return wrong("version", "must be an integer");
   if (value == supported) return {};
+  const char* remedy = document_->format.remedy;
   return Error(ErrorCode::kUnsupported, std::string(document_->format.name) + ": 'version' is " +
                                             value.dump() + "; this program reads version " +
-                                            std::to_string(supported));
+                                            std::to_string(supported) +
+                                            (*remedy == '\0' ? "" : ": ") + remedy);
 }
 
 }  // namespace isocost

@@ -20,6 +20,7 @@ struct JsonFormat {
   const char* name = "document";  ///< For example "profile".
   std::size_t max_bytes = std::size_t{1} << 20;
   int max_depth = 8;
+  const char* remedy = "";  ///< What to do about another version, for example "measure it again".
 };
 
 /// Converts an error in the contents of a file that the user named: kCorrupt and kUnsupported

@@ -71,17 +71,17 @@ void print_modalities(const DataProfile& profile) {
   }
 }
 
-void print_heaviest(const DataProfile& profile) {
+void print_most_expensive(const DataProfile& profile) {
   double mean = 0;
   for (const ProfiledSample& sample : profile.samples) {
     mean += sample.total_s() / static_cast<double>(profile.samples.size());
   }
   std::printf(
       "\nthe most expensive 1 %% take %.1f %% of all seconds; the most expensive samples:\n",
-      100 * profile.heaviest_percent_share);
-  for (const HeavySample& heavy : profile.heaviest) {
-    std::printf("%8.1f x mean  %s: %s (%s)\n", mean > 0 ? heavy.sample.total_s() / mean : 1.0,
-                heavy.shard.c_str(), heavy.key.c_str(), heavy.parts.c_str());
+      100 * profile.most_expensive_percent_share);
+  for (const ExpensiveSample& expensive : profile.most_expensive) {
+    std::printf("%8.1f x mean  %s: %s (%s)\n", mean > 0 ? expensive.sample.total_s() / mean : 1.0,
+                expensive.shard.c_str(), expensive.key.c_str(), expensive.parts.c_str());
   }
 }
 
@@ -133,7 +133,7 @@ void print_table(const DataProfile& profile) {
   std::printf("\ncorrelation of encoder and LLM seconds: %s (of ranks %s)\n",
               correlation_text(profile.correlation).c_str(),
               correlation_text(profile.rank_correlation).c_str());
-  print_heaviest(profile);
+  print_most_expensive(profile);
   print_skew(profile);
 }
 
@@ -174,10 +174,10 @@ Result<int> data_profile(DataProfileArguments arguments) {
 }
 
 void DataProfileArguments::add_to(CLI::App& command) {
-  command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz)")->required();
+  command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz, *.tgz)")->required();
   add_count(command, "--samples", options.samples, 0, 1'000'000'000,
             "Samples to profile, drawn at random; 0: all");
-  command.add_option("--profile", profile, "Model profile; default: a stated one")
+  command.add_option("--profile", profile, "Model profile; default: the built-in one")
       ->type_name("FILE");
   add_count(command, "--global-batch-size", options.global_batch_size, 1, 1'000'000,
             "Samples per optimizer step");
@@ -188,7 +188,7 @@ void DataProfileArguments::add_to(CLI::App& command) {
             "Global batches over which skew is computed");
   command.add_option("--gpu-hours", options.gpu_hours,
                      "GPU-hours of a run without balancing, to report the hours saved; 0: unknown");
-  add_count(command, "--heaviest", options.heaviest, 0, 100'000,
+  add_count(command, "--most-expensive", options.most_expensive, 0, 100'000,
             "Samples to list, the most expensive first");
   add_count(command, "--seed", options.seed, 0, std::int64_t{1} << 53,
             "Seed of the samples and batches drawn");

@@ -8,7 +8,7 @@
 namespace isocost::cli {
 
 void DatasetFlags::add_to(CLI::App& command) {
-  command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz)")->required();
+  command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz, *.tgz)")->required();
   command
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")

@@ -264,7 +264,8 @@ Result<int> predict(const PredictArguments& arguments) {
 }
 
 void PredictArguments::add_to(CLI::App& command) {
-  command.add_option("--data", data, "Directory of shards (*.tar, *.tar.gz)")->type_name("DIR");
+  command.add_option("--data", data, "Directory of shards (*.tar, *.tar.gz, *.tgz)")
+      ->type_name("DIR");
   command.add_option("--sample", sample, "The sample's key")->type_name("KEY");
   command
       .add_option("--index-dir", index_dir,
@@ -272,7 +273,7 @@ void PredictArguments::add_to(CLI::App& command) {
       ->type_name("DIR");
   command
       .add_option("--profile", profile,
-                  "Model profile (docs/model_profile.md); default: a stated one")
+                  "Model profile (docs/model_profile.md); default: the built-in one")
       ->type_name("FILE");
   constexpr std::array<const char*, kModules> kHelp = {
       "Patches per image or frame, and how many of these", "Positions of an audio window",

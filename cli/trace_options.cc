@@ -5,7 +5,7 @@
 namespace isocost::cli {
 
 void TraceOptions::add_to(CLI::App& command) {
-  CLI::App* samples = command.add_option_group("samples", "What to train on: one of these flags");
+  CLI::App* samples = command.add_option_group("samples", "Samples, by one of these flags");
   CLI::Option* trace =
       samples
           ->add_option("--trace", traces,
@@ -23,7 +23,8 @@ void TraceOptions::add_to(CLI::App& command) {
       ->needs(trace);
   command
       .add_option("--profile", profile,
-                  "Model profile; default: a stated one of SigLIP-so400m and Qwen2.5-7B on an A100")
+                  "Model profile; default: the built-in one, estimated for SigLIP-so400m and "
+                  "Qwen2.5-7B on an A100")
       ->type_name("FILE");
 }
 

@@ -66,7 +66,7 @@ Status check(const Measurement& measurement) {
 }
 
 // If the profile states no cost for a module, but the module is measured, its proportions are those
-// of the stated default.
+// of the built-in profile.
 ModuleProfile priced(const ModuleProfile& profile, std::size_t module) {
   constexpr double kNextToNothing = 1e-9;
   if (!(profile.coefficients == ModuleCoefficients{})) return profile;

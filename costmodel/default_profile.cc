@@ -1,4 +1,4 @@
-// The stated default: FLOP of forward and backward over an assumed throughput. The arithmetic is
+// The built-in profile: FLOP of forward and backward over an assumed throughput. The arithmetic is
 // derived in docs/cost_model.md; keep both consistent.
 #include "costmodel/profile.h"
 

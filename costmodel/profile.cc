@@ -21,8 +21,10 @@ namespace {
 using nlohmann::json;
 
 constexpr int kVersion = 1;
-constexpr JsonFormat kFormat{
-    .name = "model profile", .max_bytes = std::size_t{1} << 20, .max_depth = 8};
+constexpr JsonFormat kFormat{.name = "model profile",
+                             .max_bytes = std::size_t{1} << 20,
+                             .max_depth = 8,
+                             .remedy = "measure the model profile again"};
 constexpr std::size_t kMostPoints = 1024;
 constexpr std::size_t kMostCuts = 64;
 // Smallest stated weight that is not 0. It keeps the learned factors finite.

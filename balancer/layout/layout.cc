@@ -15,7 +15,8 @@ constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kLargestDegree = 100'000;
 constexpr std::size_t kMostPasses = 4'000'000;  // simulating more takes several GiB
 constexpr std::size_t kMostStages = 4096;
-constexpr JsonFormat kFormat{.name = "layout", .max_bytes = 1 << 16, .max_depth = 4};
+constexpr JsonFormat kFormat{
+    .name = "layout", .max_bytes = 1 << 16, .max_depth = 4, .remedy = "run isocost plan again"};
 
 Error invalid(const std::string& field, std::size_t value, const std::string& allowed) {
   return {ErrorCode::kInvalidArgument,

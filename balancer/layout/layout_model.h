@@ -15,17 +15,17 @@
 namespace isocost {
 
 /// The inputs from which a layout's seconds and bytes are predicted: a model profile for one rank,
-/// the modules' dimensions, and the machines. Default: the stated default profile.
+/// the modules' dimensions, and the machines. Default: the built-in profile.
 struct JobModel {
   /// Builds the model from a profile. Vision and audio are treated as one encoder. It is cut into
   /// stages by vision's layers if the profile has vision's dimensions, else by audio's. If the
   /// profile has both, both encoders' parameters are on every stage in the same shares, both
   /// numbers of heads limit the tensor degree, and a unit keeps the activations of the more
-  /// expensive encoder. The stated default profile ("default") describes a job of vision and LLM,
+  /// expensive encoder. The built-in profile ("default") describes a job of vision and LLM,
   /// so audio's parameters do not count there. Errors: kInvalidArgument if the dimensions of an
   /// encoder or of the LLM are missing.
   static Result<JobModel> create(CostProfile profile);
-  /// Loads the profile from a file, or uses the stated default if `profile` is empty. Errors: those
+  /// Loads the profile from a file, or uses the built-in profile if `profile` is empty. Errors: those
   /// of CostProfile::load() and create().
   static Result<JobModel> load(const std::filesystem::path& profile);
 

@@ -11,7 +11,7 @@ import subprocess
 TIMEOUT_S = 60
 
 
-POLICIES = ("in_order", "cost")  # keys of the result; the first is what the others are compared with
+POLICIES = ("in-order", "cost")  # keys of the result; the first is what the others are compared with
 BASELINE = POLICIES[0]
 
 

@@ -125,7 +125,7 @@ def warm(bench, samples, plan):
 def replay_global_batch(bench, samples, ranks, microbatches, program):
     """Replays one global batch under every policy. Returns {policy: outcome, "speedup": {policy: of its step over the
     baseline's}}, and the comparisons of the baseline, whose microbatches are drawn at random."""
-    by_policy = {"in_order": plans.in_order(len(samples), ranks, microbatches),
+    by_policy = {"in-order": plans.in_order(len(samples), ranks, microbatches),
                  "cost": plans.by_cost(sample_costs(bench, samples), ranks, microbatches, program)}
     warm(bench, samples, by_policy[plans.BASELINE])
     outcome, found = {}, {}

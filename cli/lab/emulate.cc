@@ -145,8 +145,8 @@ void add_emulate(CLI::App& app, Run& run) {
   add_command<EmulateArguments>(
       app, run,
       {.name = "emulate",
-       .description =
-           "Serve emulated trainers: node, sockets and plans are real, passes are waits.",
+       .description = "Serve emulated trainers: node, sockets and plans are real, forward and "
+                      "backward passes wait for their predicted seconds.",
        .footer = kFooter},
       emulate);
 }

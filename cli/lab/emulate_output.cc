@@ -65,7 +65,7 @@ void print_json(const EmulateArguments& arguments, const EmulatedJob& job,
                                        {"data_wait_fraction", report.data_wait_fraction},
                                        {"delivered", node.summary.delivered},
                                        {"plan_seconds_mean", node.summary.plan_seconds_mean},
-                                       {"cost_model_state", cost_model_json(node)},
+                                       {"correction", cost_model_json(node)},
                                        {"step_s", report.step_s}};
   std::printf("%s\n", json.dump(2).c_str());
 }

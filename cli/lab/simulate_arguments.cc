@@ -64,7 +64,7 @@ void SimulateArguments::add_to(CLI::App& command) {
       ->capture_default_str();
   command
       .add_option("--activation-memory", activation_memory,
-                  "Limit of a stage's activations, which policy cost keeps; empty: no limit")
+                  "Limit of a stage's activations, kept by policy cost alone; empty: no limit")
       ->type_name("SIZE");
   command.add_option("--svg", svg, "Draw the first step of every policy")->type_name("FILE");
   command.add_flag("--decouple", decouple,

@@ -1,6 +1,5 @@
 #include "cli/lab/simulate_output.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -12,13 +11,6 @@
 
 namespace isocost::cli {
 namespace {
-
-// A policy's name as a field of JSON: "in_order".
-std::string field_of(PipelinePolicy policy) {
-  std::string name(policy_name(policy));
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
 
 nlohmann::ordered_json to_json(const PolicyResult& result, double gpu_gib) {
   return {{"step_s", result.step_s},
@@ -98,7 +90,7 @@ void print_simulation_json(const SimulateArguments& arguments, const Layout& lay
   json["lookahead"] = arguments.lookahead;
   json["gpu_memory_gib"] = gpu_gib;
   for (const PolicyResult& result : results.policies) {
-    json["policies"][field_of(result.policy)] = to_json(result, gpu_gib);
+    json["policies"][std::string(policy_name(result.policy))] = to_json(result, gpu_gib);
   }
   if (arguments.decouple) {
     json["decoupled"] = {{"step_s", results.decoupled.step_s},

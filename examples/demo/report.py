@@ -143,7 +143,7 @@ def count_samples(run):
 
 def loss_difference(run, reference):
     """The largest relative difference of a step's loss from that of `reference`."""
-    return max(abs(a - b) / abs(b) for a, b in zip(run.losses(), reference.losses()))
+    return max(abs(a - b) / max(abs(b), 1e-9) for a, b in zip(run.losses(), reference.losses()))
 
 
 def summarise(runs, reference):

@@ -188,7 +188,7 @@ std::vector<OptionSpec> plan_options() {
   using C = CostModelOptions;
   return {
       text_option("data", &NodeOptions::data, "DIR",
-                  "Directory of WebDataset shards (*.tar, *.tar.gz) to train on."),
+                  "Directory of WebDataset shards (*.tar, *.tar.gz, *.tgz) to train on."),
       number("ranks", &P::ranks,
              "Data-parallel ranks of the training job; 0: taken from the first trainer."),
       number("global_batch_size", &P::global_batch_size,
@@ -201,12 +201,14 @@ std::vector<OptionSpec> plan_options() {
              std::vector<std::string>(kBalancePolicyNames.begin(), kBalancePolicyNames.end()),
              "in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost "
              "equalises predicted cost."),
-      number("lookahead", &P::lookahead,
-             "Global batches composed together; 1 keeps each as it was drawn."),
+      number(
+          "lookahead", &P::lookahead,
+          "Global batches composed together, with balance = cost and given ranks; 1 keeps each as "
+          "it was drawn."),
       number("epochs", &P::epochs, "Passes over the data; 0: without end."),
       number("steps", &P::steps, "An epoch ends after this many steps; 0 takes all samples."),
       number("seed", &P::seed,
-             "Order of the samples; with the epoch it decides every global batch."),
+             "Seed of the sample order; with the epoch it decides every global batch."),
       choice("shuffle", &P::shuffle, {"off", "global"},
              "off takes samples in the order of the shards; global permutes the data set."),
       choice("tail", &P::tail, {"deliver", "drop", "carry"},
@@ -214,8 +216,8 @@ std::vector<OptionSpec> plan_options() {
              "to the next epoch."),
       text_option(
           "profile", &C::profile, "FILE",
-          "Model profile to start from; empty: a built-in one, stated for SigLIP-so400m, Whisper "
-          "large-v3 and Qwen2.5-7B."),
+          "Model profile to start from; empty: the built-in one, estimated from the FLOP of "
+          "SigLIP-so400m, Whisper large-v3 and Qwen2.5-7B."),
       modules("padded", &C::padded,
               "Modules that the trainer pads to the longest sequence of a microbatch (for example "
               "llm or vision,llm). Affects predicted cost only; data is delivered packed."),
@@ -260,7 +262,7 @@ std::vector<OptionSpec> decode_options() {
              "Images and frames with more pixels are refused as bad samples."),
       size("memory", &D::memory, "Budget for decoding and decoded samples."),
       size("microbatch_memory", &PlanOptions::microbatch_memory,
-           "Limit of tensor bytes per microbatch; 0: no limit."),
+           "Limit of tensor bytes per microbatch, with balance = cost; 0: no limit."),
       number("workers", &D::workers, "Decoding threads; 0: one per core."),
       text_option("index_dir", &D::index_dir, "DIR",
                   "Where shard indexes are kept; empty: .isocost beside the shards."),

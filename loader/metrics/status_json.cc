@@ -20,7 +20,9 @@ using nlohmann::ordered_json;
 
 constexpr std::int64_t kVersion = 2;
 constexpr const char* kKind = "node status";
-constexpr JsonFormat kFormat{.name = kKind, .max_bytes = std::size_t{64} << 20};
+constexpr JsonFormat kFormat{.name = kKind,
+                             .max_bytes = std::size_t{64} << 20,
+                             .remedy = "use the isocost top of the node's version"};
 constexpr std::size_t kMostRanks = 100'000;  // as PlanOptions allows
 constexpr std::size_t kMostPlaceLetters = 64;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();

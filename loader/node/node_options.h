@@ -16,7 +16,7 @@ namespace isocost {
 
 /// The cost model that a node starts from and corrects. See docs/config.md.
 struct CostModelOptions {
-  std::filesystem::path profile;          ///< Model profile; empty: the stated default.
+  std::filesystem::path profile;          ///< Model profile; empty: the built-in profile.
   std::array<bool, kModules> padded{};    ///< Modules whose sequences the trainer pads.
   bool correct = true;                    ///< Correct the cost model from measured seconds.
   std::filesystem::path correction_file;  ///< Keeps the cost model's state; empty: not kept.

@@ -63,7 +63,7 @@ class Profiler {
                        (profile_.refused > 0 ? " (" + profile_.refused_example + ")" : ""));
     }
     correlate();
-    find_heaviest();
+    find_most_expensive();
     return measure_skew();
   }
 
@@ -128,22 +128,22 @@ class Profiler {
     }
     profile_.correlation = correlation(encoder, llm);
     profile_.rank_correlation = rank_correlation(encoder, llm);
-    profile_.heaviest_percent_share = share_of_largest(std::move(total), 0.01);
+    profile_.most_expensive_percent_share = share_of_largest(std::move(total), 0.01);
   }
 
-  void find_heaviest() {
+  void find_most_expensive() {
     std::vector<ProfiledSample> order = profile_.samples;
     const auto count = static_cast<std::ptrdiff_t>(
-        std::min<std::int64_t>(profile_.options.heaviest, std::ssize(order)));
+        std::min<std::int64_t>(profile_.options.most_expensive, std::ssize(order)));
     std::partial_sort(order.begin(), order.begin() + count, order.end(),
                       [](const ProfiledSample& a, const ProfiledSample& b) {
                         return std::pair(b.total_s(), a.id) < std::pair(a.total_s(), b.id);
                       });
     for (std::ptrdiff_t i = 0; i < count; ++i) {
       const ProfiledSample& sample = order[static_cast<std::size_t>(i)];
-      profile_.heaviest.push_back({std::string(dataset_.shard(sample.id)),
-                                   std::string(dataset_.key(sample.id)),
-                                   describe_parts(dataset_.shape(sample.id)), sample});
+      profile_.most_expensive.push_back({std::string(dataset_.shard(sample.id)),
+                                         std::string(dataset_.key(sample.id)),
+                                         describe_parts(dataset_.shape(sample.id)), sample});
     }
   }
 
@@ -268,7 +268,7 @@ Status DataProfileOptions::validate() const {
   ISOCOST_TRY(check_range("microbatches", microbatches, 1, 100'000));
   ISOCOST_TRY(check_range("global_batch_size", global_batch_size, 1, 1'000'000));
   ISOCOST_TRY(check_range("batches", batches, 1, 100'000));
-  ISOCOST_TRY(check_range("heaviest", heaviest, 0, 100'000));
+  ISOCOST_TRY(check_range("most_expensive", most_expensive, 0, 100'000));
   ISOCOST_TRY(check_hours(gpu_hours));
   if (global_batch_size < ranks * microbatches) {
     return Error(ErrorCode::kInvalidArgument,

@@ -27,9 +27,9 @@ struct DataProfileOptions {
   std::uint64_t seed = 0;
   std::int64_t global_batch_size = 512;
   std::int64_t ranks = 8;
-  std::int64_t microbatches = 4;  ///< Per rank.
-  std::int64_t batches = 32;      ///< Global batches that the skew is computed from.
-  std::int64_t heaviest = 10;     ///< Length of the list of the most expensive samples.
+  std::int64_t microbatches = 4;     ///< Per rank.
+  std::int64_t batches = 32;         ///< Global batches that the skew is computed from.
+  std::int64_t most_expensive = 10;  ///< Length of the list of the most expensive samples.
   double gpu_hours = 0;  ///< GPU-hours of a run with policy in-order, all ranks; 0: not known.
   ProgressSink progress;
   std::stop_token stop;
@@ -55,7 +55,7 @@ struct ModalityCount {
   std::int64_t encoded_bytes = 0;
 };
 
-struct HeavySample {
+struct ExpensiveSample {
   std::string shard;
   std::string key;
   std::string parts;  ///< Such as "video + text".
@@ -115,8 +115,8 @@ struct DataProfile {
   std::optional<double> correlation;
   std::optional<double> rank_correlation;
   /// Share of all seconds that the most expensive 1 % of the samples take.
-  double heaviest_percent_share = 0;
-  std::vector<HeavySample> heaviest;  ///< In descending order of seconds.
+  double most_expensive_percent_share = 0;
+  std::vector<ExpensiveSample> most_expensive;  ///< In descending order of seconds.
   CostSkew skew;
 
   /// Returns none if the options do not give a run's hours and the model profile is the default

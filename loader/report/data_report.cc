@@ -143,7 +143,7 @@ std::string modalities(const DataProfile& profile) {
   return out + "</table>\n";
 }
 
-std::string heaviest(const DataProfile& profile) {
+std::string most_expensive(const DataProfile& profile) {
   double mean = 0;
   for (const ProfiledSample& sample : profile.samples) {
     mean += sample.total_s() / static_cast<double>(profile.samples.size());
@@ -152,12 +152,13 @@ std::string heaviest(const DataProfile& profile) {
       "<h2>Most expensive samples</h2><table>" +
       row({"shard", "key", "parts", "vision patches", "audio positions", "LLM tokens", "× mean"},
           "th", 3);
-  for (const HeavySample& heavy : profile.heaviest) {
-    const Load& load = heavy.sample.load;
+  for (const ExpensiveSample& expensive : profile.most_expensive) {
+    const Load& load = expensive.sample.load;
     out +=
-        row({heavy.shard, heavy.key, heavy.parts, std::to_string(load[Module::kVision].units),
+        row({expensive.shard, expensive.key, expensive.parts,
+             std::to_string(load[Module::kVision].units),
              std::to_string(load[Module::kAudio].units), std::to_string(load[Module::kLlm].units),
-             mean > 0 ? fmt::format("{:.1f}", heavy.sample.total_s() / mean) : "1.0"},
+             mean > 0 ? fmt::format("{:.1f}", expensive.sample.total_s() / mean) : "1.0"},
             "td", 3);
   }
   return out + "</table>\n";
@@ -174,7 +175,8 @@ std::string data_report_html(const DataProfile& profile) {
          "profile: " +
          escaped(profile.model_profile_source) + "." + refused + "</p>\n" + tiles(profile) +
          skew(profile) + "<div class=\"plots\">" + report::plots(profile) + "</div>\n" +
-         distributions(profile) + modalities(profile) + heaviest(profile) + "</body></html>\n";
+         distributions(profile) + modalities(profile) + most_expensive(profile) +
+         "</body></html>\n";
 }
 
 }  // namespace isocost

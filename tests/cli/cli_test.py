@@ -303,14 +303,14 @@ class DataProfile(WithShards):
         self.assertEqual(len(profile["loads"]["rows"]), 10)
         self.assertEqual(profile["modalities"]["text"]["samples"], 10)
         self.assertGreaterEqual(profile["skew"]["cost"]["saved_share"], profile["skew"]["tokens"]["saved_share"])
-        self.assertEqual(profile["heaviest"][0]["shard"][:5], "shard")
+        self.assertEqual(profile["most_expensive"][0]["shard"][:5], "shard")
 
     def test_the_hours_saved_are_everywhere(self):
         page = self.directory / "report.html"
         printed = isocost("data", "profile", self.shards, *self.OPTIONS, "--gpu-hours", "100", "--json", "--html", page)
         profile = json.loads(printed.stdout)
         hours = profile["gpu_hours"]
-        self.assertEqual((hours["of"], hours["in_order"]), ("run", 100))
+        self.assertEqual((hours["of"], hours["in-order"]), ("run", 100))
         self.assertAlmostEqual(hours["saved"], 100 * profile["skew"]["cost"]["saved_share"])
         self.assertIn("GPU-hours of the run: 100 in-order", page.read_text(encoding="utf-8"))
         unsaid = json.loads(isocost("data", "profile", self.shards, *self.OPTIONS, "--json").stdout)
@@ -325,7 +325,7 @@ class DataProfile(WithShards):
                                ("--samples", ("-1", "99999999999999999999", "1000000001", "1.5")),
                                ("--seed", ("-1", "18446744073709551615")),
                                ("--batches", ("-1", "0", "18446744073709551615", "100001")),
-                               ("--heaviest", ("-1", "18446744073709551615")),
+                               ("--most-expensive", ("-1", "18446744073709551615")),
                                ("--ranks", ("0", "-1", "99999999999999999999"))):
             for value in values:
                 refused = isocost("data", "profile", self.shards, f"{option}={value}")

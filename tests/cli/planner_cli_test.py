@@ -48,7 +48,7 @@ class Planner(unittest.TestCase):
         answer = self.answer(
             "simulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 4,
             "--global-batch-size", 32, "--steps", 2, "--svg", picture)
-        self.assertEqual(list(answer["policies"]), ["in_order", "lpt", "cost"])
+        self.assertEqual(list(answer["policies"]), ["in-order", "lpt", "cost"])
         for of_policy in answer["policies"].values():
             self.assertGreaterEqual(of_policy["step_s"], of_policy["bound_s"])
             self.assertGreater(of_policy["memory_gib"], of_policy["peak_activation_gib"])
@@ -69,7 +69,7 @@ class Planner(unittest.TestCase):
             answer = self.answer(
                 "simulate", "--trace", PHOTOS, "--steps", 1, "--balance", "in-order",
                 "--schedule", schedule)
-            self.assertTrue(answer["policies"]["in_order"]["fits_gpu"], schedule)
+            self.assertTrue(answer["policies"]["in-order"]["fits_gpu"], schedule)
             self.assertEqual(answer["layout"]["llm"]["tensor"], 4)
 
     def test_simulate_plans_encoder_and_llm_apart(self):
@@ -84,7 +84,7 @@ class Planner(unittest.TestCase):
     def test_simulate_says_what_no_gpu_holds(self):
         options = ("simulate", "--trace", PHOTOS, "--steps", 1, "--balance", "in-order",
                    "--gpu-memory", "2GiB")
-        self.assertFalse(self.answer(*options)["policies"]["in_order"]["fits_gpu"])
+        self.assertFalse(self.answer(*options)["policies"]["in-order"]["fits_gpu"])
         done = call(*options)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("of a GPU of 2.0", done.stdout)

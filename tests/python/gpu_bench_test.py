@@ -213,7 +213,7 @@ class WholePath(unittest.TestCase):
                     self.assertGreaterEqual(summary[price]["p95"], 0)
         for step in model["steps"]:
             # Plans are made of prices of samples, which need not add up to a microbatch's exactly.
-            self.assertLessEqual(step["cost"]["predicted_step_s"], 1.02 * step["in_order"]["predicted_step_s"])
+            self.assertLessEqual(step["cost"]["predicted_step_s"], 1.02 * step["in-order"]["predicted_step_s"])
             for policy in plans.POLICIES:
                 self.assertEqual(len(step[policy]["ranks"]), 8)
                 ranks = [rank["vision_s"] + rank["llm_s"] for rank in step[policy]["ranks"]]

@@ -1,5 +1,4 @@
 // A data profile as JSON; docs/data_profile.md holds the format.
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -79,18 +78,11 @@ ordered_json to_json(const CostSkew::Policy& policy) {
           {"saved_share_deviation", policy.saved_share_deviation}};
 }
 
-// A policy's name as a field: "in_order".
-std::string field_of(std::string_view policy) {
-  std::string field(policy);
-  std::replace(field.begin(), field.end(), '-', '_');
-  return field;
-}
-
 ordered_json to_json(const std::optional<GpuHours>& hours) {
   if (!hours) return nullptr;
   ordered_json out = {{"of", hours->of_run ? "run" : "epoch"}};
   for (std::size_t p = 0; p < kBalancePolicyNames.size(); ++p) {
-    out[field_of(kBalancePolicyNames.at(p))] = hours->by_policy.at(p);
+    out[std::string(kBalancePolicyNames.at(p))] = hours->by_policy.at(p);
   }
   out["saved"] = hours->saved(BalancePolicy::kCost);
   return out;
@@ -100,10 +92,10 @@ ordered_json to_json(const std::optional<double>& number) {
   return number ? ordered_json(*number) : ordered_json(nullptr);
 }
 
-ordered_json to_json(const HeavySample& heavy) {
-  return {{"shard", heavy.shard},          {"key", heavy.key},
-          {"parts", heavy.parts},          {"encoder_s", heavy.sample.encoder_s()},
-          {"llm_s", heavy.sample.llm_s()}, {"total_s", heavy.sample.total_s()}};
+ordered_json to_json(const ExpensiveSample& expensive) {
+  return {{"shard", expensive.shard},          {"key", expensive.key},
+          {"parts", expensive.parts},          {"encoder_s", expensive.sample.encoder_s()},
+          {"llm_s", expensive.sample.llm_s()}, {"total_s", expensive.sample.total_s()}};
 }
 
 std::string hexadecimal(std::uint64_t value) {
@@ -134,15 +126,16 @@ ordered_json summary(const DataProfile& profile) {
   }
   out["correlation"] = to_json(profile.correlation);
   out["rank_correlation"] = to_json(profile.rank_correlation);
-  out["heaviest_percent_share"] = profile.heaviest_percent_share;
-  out["heaviest"] = ordered_json::array();
-  for (const HeavySample& heavy : profile.heaviest) out["heaviest"].push_back(to_json(heavy));
+  out["most_expensive_percent_share"] = profile.most_expensive_percent_share;
+  out["most_expensive"] = ordered_json::array();
+  for (const ExpensiveSample& expensive : profile.most_expensive)
+    out["most_expensive"].push_back(to_json(expensive));
   out["skew"] = {{"global_batch_size", profile.options.global_batch_size},
                  {"ranks", profile.options.ranks},
                  {"microbatches", profile.options.microbatches},
                  {"batches", profile.options.batches}};
   for (std::size_t p = 0; p < kBalancePolicyNames.size(); ++p) {
-    out["skew"][field_of(kBalancePolicyNames.at(p))] = to_json(profile.skew.policies.at(p));
+    out["skew"][std::string(kBalancePolicyNames.at(p))] = to_json(profile.skew.policies.at(p));
   }
   out["gpu_hours"] = to_json(profile.gpu_hours());
   return out;

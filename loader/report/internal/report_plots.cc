@@ -237,7 +237,7 @@ std::string concentration(const DataProfile& profile) {
   return plot.figure(
       fmt::format("Share of all seconds that the most expensive samples take. The most expensive "
                   "1 % take {:.1f} %",
-                  100 * profile.heaviest_percent_share));
+                  100 * profile.most_expensive_percent_share));
 }
 
 // The highest bar of any policy, and the mean over the ranks, which no policy's highest bar is

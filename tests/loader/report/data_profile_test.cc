@@ -41,17 +41,17 @@ TEST_F(DataProfileTest, CountsWhatIsThere) {
   }
 }
 
-TEST_F(DataProfileTest, HeaviestByName) {
-  options_.heaviest = 6;
+TEST_F(DataProfileTest, MostExpensiveByName) {
+  options_.most_expensive = 6;
   const DataProfile profile = this->profile();
-  ASSERT_EQ(profile.heaviest.size(), 6U);
+  ASSERT_EQ(profile.most_expensive.size(), 6U);
   // The five pictures, the one with the longest caption first, then what is left.
-  EXPECT_EQ(profile.heaviest[0].key, "<s143>");
-  EXPECT_EQ(profile.heaviest[0].shard, "a.tar");
-  EXPECT_EQ(profile.heaviest[0].parts, "text + image");
-  EXPECT_EQ(profile.heaviest[4].key, "<s103>");
+  EXPECT_EQ(profile.most_expensive[0].key, "<s143>");
+  EXPECT_EQ(profile.most_expensive[0].shard, "a.tar");
+  EXPECT_EQ(profile.most_expensive[0].parts, "text + image");
+  EXPECT_EQ(profile.most_expensive[4].key, "<s103>");
   EXPECT_GT(profile.correlation, 0.5);
-  EXPECT_GT(profile.heaviest_percent_share, 1.0 / 50);
+  EXPECT_GT(profile.most_expensive_percent_share, 1.0 / 50);
 }
 
 TEST_F(DataProfileTest, SkewOfBatchesByPolicy) {

@@ -22,6 +22,7 @@ def trace(step_seconds, microbatches=2, predicted=1.1):
             lines.append({
                 "type": "step", "rank": rank, "epoch": 0, "step": step, "start_s": start,
                 "end_s": start + slowest + 0.02, "data_wait_s": 0.01, "compute_s": seconds,
+                "cpu_s": 0.9 * seconds,
                 "wait_for_peers_s": slowest - 0.01 - seconds, "reduce_s": 0.02, "loss": 5.0 - step})
         start += slowest + 0.02
     return lines
