@@ -50,14 +50,17 @@ std::vector<std::string> keys_of(const Dataset& dataset) {
   return keys;
 }
 
-std::string bytes_of(const Dataset& dataset, SampleId id, std::size_t part) {
-  const auto source = dataset.open_part(id, part);
+std::string bytes_of(const Result<std::unique_ptr<ByteSource>>& source) {
   EXPECT_TRUE(source.has_value()) << (source ? "" : source.error().to_string());
   if (!source) return "";
   std::string bytes(static_cast<std::size_t>((*source)->size()), '\0');
   const auto read = (*source)->read_at(0, std::as_writable_bytes(std::span(bytes)));
   EXPECT_EQ(read.value(), bytes.size());
   return bytes;
+}
+
+std::string bytes_of(const Dataset& dataset, SampleId id, std::size_t part) {
+  return bytes_of(dataset.open_part(id, part));
 }
 
 TEST_F(DatasetTest, GroupsMembersByTheWebDatasetConvention) {
@@ -126,6 +129,23 @@ TEST_F(DatasetTest, JsonWeighsTheSampleAndIsAPartOnlyWithText) {
   const std::string json = R"({"text": "seen"})";
   const MemoryByteSource source(std::as_bytes(std::span(json)));
   EXPECT_EQ(probe(source, "json", ProbeLimits{}).value(), told.parts[0]);
+}
+
+// Whether or not a model sees it.
+TEST_F(DatasetTest, TheFirstJsonPartIsKept) {
+  write("a.tar", {{"plain.png", tiny_png(28, 28)},
+                  {"plain.json", R"({"label": 7})"},
+                  {"told.json", R"({"text": "seen"})"},
+                  {"two.0.json", R"({"label": 8})"},
+                  {"two.1.json", R"({"text": "second"})"},
+                  {"without.txt", "no JSON"}});
+  const auto dataset = open();
+  ASSERT_EQ(dataset->size(), 4U);
+  EXPECT_EQ(bytes_of(dataset->open_json(0)), R"({"label": 7})");
+  EXPECT_EQ(bytes_of(dataset->open_json(1)), R"({"text": "seen"})");
+  EXPECT_EQ(bytes_of(dataset->open_json(2)), R"({"label": 8})");
+  EXPECT_EQ(dataset->open_json(3).value(), nullptr);
+  dataset->read_ahead(0);
 }
 
 TEST_F(DatasetTest, AJsonThatIsBrokenMakesItsSampleBad) {
