@@ -100,8 +100,8 @@ struct SampleEntry {
   /// "shard/key", with the file name of the shard; printable UTF-8. It names the sample in the data
   /// set whatever the seed, and every receiver gets it.
   std::string key = {};
-  /// The sample's first JSON part with a "text" member and at most kMaxSampleJsonBytes, as it is in
-  /// the shard. Empty if there is none, and for receivers that neither embed tokens nor predict.
+  /// The sample's first JSON part, as it is in the shard. Empty if there is none or it is larger
+  /// than kMaxSampleJsonBytes, and for receivers that neither embed tokens nor predict.
   std::string json = {};
   /// What the recipe made of each part. Empty for receivers that embed neither media nor tokens.
   std::vector<SamplePart> parts = {};

@@ -167,9 +167,10 @@ class IndexedDataset final : public Dataset {
   std::uint64_t size() const override { return first_.back(); }
   SampleShape shape(SampleId id) const override;
   std::string_view key(SampleId id) const override;
-  std::string_view shard(SampleId id) const override { return find(id).shard->name; }
+  std::string_view shard(SampleId id) const override { return locate(id).shard->name; }
   std::string_view part_name(SampleId id, std::size_t part) const override;
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const override;
+  Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override;
   void read_ahead(SampleId id) const override;
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return shards_.size(); }
@@ -177,13 +178,13 @@ class IndexedDataset final : public Dataset {
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
  private:
-  struct IndexedSample {
+  struct Location {
     const Shard* shard;
     const IndexView* view;
     std::uint64_t sample;
   };
-  IndexedSample find(SampleId id) const;
-  Result<std::shared_ptr<const ShardFile>> open(const IndexedSample& sample) const;
+  Location locate(SampleId id) const;
+  Result<std::shared_ptr<const ShardFile>> open(const Location& at) const;
   std::vector<KeyOccurrence> sorted_keys() const;
   std::optional<KeyOccurrence> first_with_key(const std::vector<KeyOccurrence>& occurrences,
                                               std::size_t begin, std::size_t i) const;
@@ -293,7 +294,7 @@ void IndexedDataset::number_samples() {
   fingerprint_ = fingerprint.value();
 }
 
-IndexedDataset::IndexedSample IndexedDataset::find(SampleId id) const {
+IndexedDataset::Location IndexedDataset::locate(SampleId id) const {
   const auto after = std::upper_bound(first_.begin(), first_.end(), id);
   const auto s = static_cast<std::size_t>(after - first_.begin()) - 1;
   const Shard& shard = shards_[s];
@@ -307,46 +308,57 @@ std::size_t IndexedDataset::indexes_not_kept() const {
 }
 
 SampleShape IndexedDataset::shape(SampleId id) const {
-  const IndexedSample found = find(id);
+  const Location at = locate(id);
   SampleShape shape;
-  shape.weight = found.view->weight(found.sample);
-  const std::uint64_t end = found.view->first_part(found.sample + 1);
-  for (std::uint64_t i = found.view->first_part(found.sample); i < end; ++i) {
-    shape.parts.push_back(found.view->part_shape(i));
+  shape.weight = at.view->weight(at.sample);
+  const std::uint64_t end = at.view->first_part(at.sample + 1);
+  for (std::uint64_t i = at.view->first_part(at.sample); i < end; ++i) {
+    shape.parts.push_back(at.view->part_shape(i));
   }
   return shape;
 }
 
 std::string_view IndexedDataset::key(SampleId id) const {
-  const IndexedSample found = find(id);
-  return found.view->key(found.sample);
+  const Location at = locate(id);
+  return at.view->key(at.sample);
 }
 
 std::string_view IndexedDataset::part_name(SampleId id, std::size_t part) const {
-  const IndexedSample found = find(id);
-  return found.view->part_name(found.view->first_part(found.sample) + part);
+  const Location at = locate(id);
+  return at.view->part_name(at.view->first_part(at.sample) + part);
 }
 
-Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const IndexedSample& sample) const {
-  return cache_.get(sample.shard->path, sample.view->identity().stamp);
+Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const Location& at) const {
+  return cache_.get(at.shard->path, at.view->identity().stamp);
 }
 
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {
-  const IndexedSample found = find(id);
-  ISOCOST_ASSIGN(auto shard, open(found));
-  const std::uint64_t i = found.view->first_part(found.sample) + part;
-  return std::make_unique<MemberSource>(std::move(shard), found.view->part_offset(i),
-                                        found.view->part_shape(i).encoded_bytes);
+  const Location at = locate(id);
+  ISOCOST_ASSIGN(auto shard, open(at));
+  const std::uint64_t i = at.view->first_part(at.sample) + part;
+  return std::make_unique<MemberSource>(std::move(shard), at.view->part_offset(i),
+                                        at.view->part_shape(i).encoded_bytes);
+}
+
+Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id) const {
+  const Location at = locate(id);
+  const std::int64_t bytes = at.view->json_bytes(at.sample);
+  if (bytes == 0) return std::unique_ptr<ByteSource>();
+  ISOCOST_ASSIGN(auto shard, open(at));
+  return std::make_unique<MemberSource>(std::move(shard), at.view->json_offset(at.sample), bytes);
 }
 
 void IndexedDataset::read_ahead(SampleId id) const {
-  const IndexedSample found = find(id);
-  const auto shard = open(found);
+  const Location at = locate(id);
+  const auto shard = open(at);
   if (!shard) return;  // open_part reports it
-  const std::uint64_t last = found.view->first_part(found.sample + 1) - 1;
-  const std::int64_t begin = found.view->part_offset(found.view->first_part(found.sample));
-  const std::int64_t end =
-      found.view->part_offset(last) + found.view->part_shape(last).encoded_bytes;
+  const std::uint64_t last = at.view->first_part(at.sample + 1) - 1;
+  std::int64_t begin = at.view->part_offset(at.view->first_part(at.sample));
+  std::int64_t end = at.view->part_offset(last) + at.view->part_shape(last).encoded_bytes;
+  if (const std::int64_t json = at.view->json_bytes(at.sample); json > 0) {
+    begin = std::min(begin, at.view->json_offset(at.sample));
+    end = std::max(end, at.view->json_offset(at.sample) + json);
+  }
   (*shard)->read_ahead(begin, end - begin);
 }
 

@@ -63,6 +63,9 @@ class Dataset {
   virtual std::string_view part_name(SampleId id, std::size_t part) const = 0;
   /// Opens one part for reading. The source keeps the shard open while it lives.
   virtual Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const = 0;
+  /// Opens the sample's first JSON part, which need not be one of the parts of `shape`: those are
+  /// what a model sees. Null if the sample has no JSON part.
+  virtual Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const = 0;
   /// Asks the operating system to read the sample's bytes ahead.
   virtual void read_ahead(SampleId id) const = 0;
 

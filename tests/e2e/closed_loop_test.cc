@@ -53,13 +53,15 @@ TEST_F(ClosedLoop, SamplesComeWithTheirKeyJsonAndParts) {
   const std::string long_json =
       R"({"text": "a dog", "notes": ")" + std::string(70'000, 'x') + "\"}";
   const auto image = test::make_png(56, 84, 1);
-  for (const char* name : {"cat.png", "dog.png"}) {
+  const std::string label = R"({"label": 7})";
+  for (const char* name : {"cat.png", "dog.png", "ant.png"}) {
     std::ofstream(files / name, std::ios::binary)
         .write(reinterpret_cast<const char*>(image.data()),
                static_cast<std::streamsize>(image.size()));
   }
   std::ofstream(files / "cat.json") << json;
   std::ofstream(files / "dog.json") << long_json;
+  std::ofstream(files / "ant.json") << label;
   ASSERT_TRUE(make_shards(files, shards(), {}).has_value());
 
   std::map<std::string, SampleEntry> samples;
@@ -72,7 +74,7 @@ TEST_F(ClosedLoop, SamplesComeWithTheirKeyJsonAndParts) {
   for (const auto& entry : std::filesystem::directory_iterator(shards())) {
     if (entry.path().extension() == ".tar") shard = entry.path().filename();
   }
-  ASSERT_EQ(samples.size(), 2U);
+  ASSERT_EQ(samples.size(), 3U);
   const SampleEntry& cat = samples[shard.string() + "/cat"];
   EXPECT_EQ(cat.json, json);
   const SamplePart picture{Modality::kImage, 6, 4, 1};
@@ -80,6 +82,9 @@ TEST_F(ClosedLoop, SamplesComeWithTheirKeyJsonAndParts) {
   const SampleEntry& dog = samples[shard.string() + "/dog"];
   EXPECT_EQ(dog.json, "") << "beyond kMaxSampleJsonBytes";
   EXPECT_EQ(dog.parts, cat.parts);
+  const SampleEntry& ant = samples[shard.string() + "/ant"];
+  EXPECT_EQ(ant.json, label) << "without a text for the model";
+  EXPECT_EQ(ant.parts, std::vector<SamplePart>{picture});
 }
 
 TEST_F(ClosedLoop, TheSameDataForAnyWorkersRanksAndPolicy) {

@@ -84,6 +84,7 @@ class Samples(ShardTest):
         (files / "a.json").write_text(json.dumps({"text": "two", "weight": 0.5, "source": {"page": 3}}))
         (files / "b.png").write_bytes(png(84, 56, 1))
         (files / "b.txt").write_text("a picture")
+        (files / "b.json").write_text(json.dumps({"label": 7}))
         subprocess.run(["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=duration=3:size=112x56:rate=10",
                         "-pix_fmt", "yuv420p", files / "c.mp4"], check=True, timeout=TIMEOUT)
         cls.media = cls.directory / "media_shards"
@@ -106,7 +107,7 @@ class Samples(ShardTest):
         self.assertEqual(sorted(seen), [f"{shard}/a", f"{shard}/b", f"{shard}/c"])
         a, b, c = (seen[key] for key in sorted(seen))
         self.assertEqual(a.json, {"text": "two", "weight": 0.5, "source": {"page": 3}})
-        self.assertEqual((a.weight, b.json, c.json), (0.5, None, None))
+        self.assertEqual((a.weight, b.json, c.json), (0.5, {"label": 7}, None))
         self.assertEqual({part.modality for part in a.parts}, {"text"})
         self.assertEqual([part.grid for part in a.parts], [None] * len(a.parts))
         (picture,) = [part for part in b.parts if part.modality == "image"]

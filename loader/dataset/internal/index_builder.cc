@@ -154,6 +154,10 @@ void Builder::add_json(const TarMember& member, IndexedPart part) {
     refuse(part.name, json.error());
     return;
   }
+  if (current_->sample.json_bytes == 0) {
+    current_->sample.json_offset = member.offset;
+    current_->sample.json_bytes = member.size;
+  }
   // With several JSON parts, their weights multiply.
   current_->sample.weight *= json->weight;
   if (json->text.empty()) return;

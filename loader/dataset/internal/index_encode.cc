@@ -99,6 +99,12 @@ void add_part_columns(Encoder& encoder, const IndexContents& contents, const Nam
   column([](const IndexedPart& part) { return part.shape.orientation; });
 }
 
+template <typename Get>
+void add_sample_column(Encoder& encoder, const IndexContents& contents, Get get) {
+  for (const IndexedSample& sample : contents.samples) encoder.add(get(sample));
+  encoder.end_column();
+}
+
 IndexHeader header_of(const IndexContents& contents) {
   IndexHeader header;
   header.shard_bytes = contents.identity.stamp.bytes;
@@ -131,8 +137,10 @@ std::vector<std::byte> encode_index(const IndexContents& contents) {
     encoder.add(header.parts += sample.parts.size());
   }
   encoder.end_column();
-  for (const IndexedSample& sample : contents.samples) encoder.add(sample.weight);
-  encoder.end_column();
+  const auto column = [&](auto get) { add_sample_column(encoder, contents, get); };
+  column([](const IndexedSample& sample) { return sample.weight; });
+  column([](const IndexedSample& sample) { return sample.json_offset; });
+  column([](const IndexedSample& sample) { return sample.json_bytes; });
   encoder.add(std::uint64_t{0});
   for (const std::string_view text : texts) encoder.add(header.text_bytes += text.size());
   encoder.end_column();

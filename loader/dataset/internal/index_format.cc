@@ -18,6 +18,11 @@ Error broken(std::string_view what) {
   return {ErrorCode::kCorrupt, fmt::format("broken index: {}", what)};
 }
 
+// Whether a range lies within a tar of this size.
+bool is_inside(std::int64_t offset, std::int64_t bytes, std::int64_t tar_bytes) {
+  return offset >= 0 && bytes >= 0 && offset <= tar_bytes && bytes <= tar_bytes - offset;
+}
+
 }  // namespace
 
 bool same_identity(const IndexIdentity& a, const IndexIdentity& b) {
@@ -70,6 +75,8 @@ std::optional<IndexView::Columns> IndexView::lay_out() const {
   Columns at{};
   at.first_part = layout.add(samples_ + 1, sizeof(std::uint64_t));
   at.weight = layout.add(samples_, sizeof(float));
+  at.json_offset = layout.add(samples_, sizeof(std::int64_t));
+  at.json_bytes = layout.add(samples_, sizeof(std::int64_t));
   at.text_end = layout.add(samples_ + names_ + 3 * bad_ + 1, sizeof(std::uint64_t));
   at.name = layout.add(parts_, sizeof(std::uint32_t));
   for (std::uint64_t* column :
@@ -93,6 +100,9 @@ Status IndexView::check_samples() const {
   for (std::uint64_t i = 0; i < samples_; ++i) {
     if (first_part(i) >= first_part(i + 1)) return broken("a sample without parts");
     if (!std::isfinite(weight(i)) || weight(i) < 0) return broken("a sample's weight");
+    if (!is_inside(json_offset(i), json_bytes(i), tar_bytes_)) {
+      return broken("a JSON part beyond its shard");
+    }
   }
   return {};
 }
@@ -111,10 +121,8 @@ Status IndexView::check_texts() const {
 
 Status IndexView::check_parts() const {
   for (std::uint64_t i = 0; i < parts_; ++i) {
-    const std::int64_t offset = part_offset(i);
     const PartShape shape = part_shape(i);
-    if (offset < 0 || shape.encoded_bytes < 0 || offset > tar_bytes_ ||
-        shape.encoded_bytes > tar_bytes_ - offset) {
+    if (!is_inside(part_offset(i), shape.encoded_bytes, tar_bytes_)) {
       return broken("a part beyond its shard");
     }
     if (shape.modality > Modality::kVideo || shape.format > MediaFormat::kAvi ||
@@ -148,6 +156,14 @@ std::string_view IndexView::text(std::uint64_t i) const {
 }
 
 float IndexView::weight(std::uint64_t sample) const { return load<float>(at_.weight, sample); }
+
+std::int64_t IndexView::json_offset(std::uint64_t sample) const {
+  return load<std::int64_t>(at_.json_offset, sample);
+}
+
+std::int64_t IndexView::json_bytes(std::uint64_t sample) const {
+  return load<std::int64_t>(at_.json_bytes, sample);
+}
 
 std::uint64_t IndexView::first_part(std::uint64_t sample) const {
   return load<std::uint64_t>(at_.first_part, sample);

@@ -32,6 +32,9 @@ struct IndexedSample {
   std::string key;
   float weight = 1.0F;
   std::vector<IndexedPart> parts;
+  /// The first JSON part, which is one of `parts` only if it has a text.
+  std::int64_t json_offset = 0;  ///< Offset in the plain tar.
+  std::int64_t json_bytes = 0;   ///< 0: there is none.
 };
 
 struct IndexedBad {
@@ -56,7 +59,7 @@ std::vector<std::byte> encode_index(const IndexContents& contents);
 /// Immutable; const-safe.
 class IndexView {
  public:
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   IndexView() = default;
   /// Errors: kCorrupt, kUnsupported (another version).
@@ -70,6 +73,9 @@ class IndexView {
 
   std::string_view key(std::uint64_t sample) const { return text(sample); }
   float weight(std::uint64_t sample) const;
+  /// The first JSON part; 0 bytes: there is none.
+  std::int64_t json_offset(std::uint64_t sample) const;
+  std::int64_t json_bytes(std::uint64_t sample) const;
   /// Parts of a sample: [first_part(i), first_part(i + 1)).
   std::uint64_t first_part(std::uint64_t sample) const;
   std::string_view part_name(std::uint64_t part) const;
@@ -83,8 +89,9 @@ class IndexView {
  private:
   // Positions of the columns in the file.
   struct Columns {
-    std::uint64_t first_part, weight, text_end, name, offset, bytes, frames, duration_us,
-        text_bytes, width, height, sample_rate, channels, modality, format, orientation, text, end;
+    std::uint64_t first_part, weight, json_offset, json_bytes, text_end, name, offset, bytes,
+        frames, duration_us, text_bytes, width, height, sample_rate, channels, modality, format,
+        orientation, text, end;
   };
   std::optional<Columns> lay_out() const;
   Status check_samples() const;

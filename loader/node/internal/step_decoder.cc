@@ -30,19 +30,6 @@ std::vector<TensorSpec> specs_of(const std::vector<NamedTensor>& tensors) {
   return specs;
 }
 
-bool is_deliverable_json(const PartShape& shape) {
-  return shape.format == MediaFormat::kJson &&
-         shape.encoded_bytes <= static_cast<std::int64_t>(kMaxSampleJsonBytes);
-}
-
-// Reads a part once, for the trainer and for the recipe.
-Result<std::unique_ptr<ByteSource>> read_into(std::string& text, const ByteSource& source) {
-  text.resize(static_cast<std::size_t>(source.size()));
-  const auto bytes = std::as_writable_bytes(std::span(text));
-  ISOCOST_ASSIGN(const std::size_t read, source.read_at(0, bytes));
-  return std::make_unique<MemoryByteSource>(bytes.first(read));
-}
-
 // A pool's block may be an eighth larger than what was asked for.
 std::int64_t held_bytes(std::int64_t tensor_bytes) { return tensor_bytes + tensor_bytes / 8; }
 
@@ -155,17 +142,25 @@ Result<MemoryBudget::Grant> StepDecoder::admit(SampleId id, const std::stop_toke
   return context_.budget->acquire(bytes, stop);
 }
 
-tl::expected<StepDecoder::Prepared, BadSample> StepDecoder::prepare(SampleId id) const {
+// See SampleEntry::json.
+Result<std::string> StepDecoder::read_json(SampleId id) const {
+  ISOCOST_ASSIGN(const auto source, context_.dataset->open_json(id));
+  const auto limit = static_cast<std::int64_t>(kMaxSampleJsonBytes);
+  if (source == nullptr || source->size() > limit) return std::string();
+  std::string text(static_cast<std::size_t>(source->size()), '\0');
+  ISOCOST_ASSIGN(const std::size_t read,
+                 source->read_at(0, std::as_writable_bytes(std::span(text))));
+  text.resize(read);
+  return text;
+}
+
+tl::expected<std::vector<NamedTensor>, BadSample> StepDecoder::prepare(SampleId id) const {
   const Dataset& dataset = *context_.dataset;
   const SampleShape shape = dataset.shape(id);
-  Prepared prepared;
   std::vector<std::unique_ptr<ByteSource>> sources;
   std::vector<PartBytes> parts;
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
     auto source = dataset.open_part(id, i);
-    if (source && is_deliverable_json(shape.parts[i]) && prepared.json.empty()) {
-      source = read_into(prepared.json, **source);
-    }
     if (!source) {
       BadSample bad = bad_sample(id, source.error().message());
       bad.part = dataset.part_name(id, i);
@@ -180,8 +175,7 @@ tl::expected<StepDecoder::Prepared, BadSample> StepDecoder::prepare(SampleId id)
     bad.part = dataset.part_name(id, tensors.error().part);
     return tl::unexpected(std::move(bad));
   }
-  prepared.tensors = *std::move(tensors);
-  return prepared;
+  return *std::move(tensors);
 }
 
 std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> tensors,
@@ -194,20 +188,25 @@ std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> 
 
 tl::expected<std::shared_ptr<const DecodedSample>, BadSample> StepDecoder::decode(
     SampleId id, MemoryBudget::Grant grant) const {
-  auto prepared = prepare(id);
-  if (!prepared) return tl::unexpected(std::move(prepared).error());
-  return hold(std::move(prepared->tensors), std::move(grant));
+  auto tensors = prepare(id);
+  if (!tensors) return tl::unexpected(std::move(tensors).error());
+  return hold(*std::move(tensors), std::move(grant));
 }
 
 void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant) {
-  auto prepared = prepare(attempt.sample.id);
-  if (!prepared) {
-    attempt.bad = std::move(prepared).error();
+  auto json = read_json(attempt.sample.id);
+  if (!json) {
+    attempt.bad = bad_sample(attempt.sample.id, json.error().message());
     return;
   }
-  attempt.sample.json = std::move(prepared->json);
-  attempt.sample.specs = specs_of(prepared->tensors);
-  attempt.sample.decoded = hold_if_room(hold(std::move(prepared->tensors), std::move(grant)));
+  auto tensors = prepare(attempt.sample.id);
+  if (!tensors) {
+    attempt.bad = std::move(tensors).error();
+    return;
+  }
+  attempt.sample.json = *std::move(json);
+  attempt.sample.specs = specs_of(*tensors);
+  attempt.sample.decoded = hold_if_room(hold(*std::move(tensors), std::move(grant)));
 }
 
 std::shared_ptr<const DecodedSample> StepDecoder::hold_if_room(

@@ -77,16 +77,13 @@ class StepDecoder {
     StepSample sample;
     std::optional<BadSample> bad;
   };
-  struct Prepared {
-    std::vector<NamedTensor> tensors;
-    std::string json;  // see SampleEntry
-  };
   std::optional<BadSample> check_shape(StepSample& sample) const;
   Status apply_hook(StepSample& sample) const;
   std::optional<BadSample> check_layout(const StepSample& sample) const;
   BadSample bad_sample(SampleId id, std::string reason) const;
   Status run(std::span<Attempt> attempts, const std::stop_token& stop);
-  tl::expected<Prepared, BadSample> prepare(SampleId id) const;
+  Result<std::string> read_json(SampleId id) const;
+  tl::expected<std::vector<NamedTensor>, BadSample> prepare(SampleId id) const;
   std::shared_ptr<const DecodedSample> hold(std::vector<NamedTensor> tensors,
                                             MemoryBudget::Grant grant) const;
   void finish(Attempt& attempt, MemoryBudget::Grant grant);

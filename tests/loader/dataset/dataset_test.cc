@@ -20,6 +20,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::UnorderedElementsAre;
 
 class DatasetTest : public testing::Test {
  protected:
@@ -49,14 +50,17 @@ std::vector<std::string> keys_of(const Dataset& dataset) {
   return keys;
 }
 
-std::string bytes_of(const Dataset& dataset, SampleId id, std::size_t part) {
-  const auto source = dataset.open_part(id, part);
+std::string bytes_of(const Result<std::unique_ptr<ByteSource>>& source) {
   EXPECT_TRUE(source.has_value()) << (source ? "" : source.error().to_string());
   if (!source) return "";
   std::string bytes(static_cast<std::size_t>((*source)->size()), '\0');
   const auto read = (*source)->read_at(0, std::as_writable_bytes(std::span(bytes)));
   EXPECT_EQ(read.value(), bytes.size());
   return bytes;
+}
+
+std::string bytes_of(const Dataset& dataset, SampleId id, std::size_t part) {
+  return bytes_of(dataset.open_part(id, part));
 }
 
 TEST_F(DatasetTest, GroupsMembersByTheWebDatasetConvention) {
@@ -125,6 +129,23 @@ TEST_F(DatasetTest, JsonWeighsTheSampleAndIsAPartOnlyWithText) {
   const std::string json = R"({"text": "seen"})";
   const MemoryByteSource source(std::as_bytes(std::span(json)));
   EXPECT_EQ(probe(source, "json", ProbeLimits{}).value(), told.parts[0]);
+}
+
+// Whether or not a model sees it.
+TEST_F(DatasetTest, TheFirstJsonPartIsKept) {
+  write("a.tar", {{"plain.png", tiny_png(28, 28)},
+                  {"plain.json", R"({"label": 7})"},
+                  {"told.json", R"({"text": "seen"})"},
+                  {"two.0.json", R"({"label": 8})"},
+                  {"two.1.json", R"({"text": "second"})"},
+                  {"without.txt", "no JSON"}});
+  const auto dataset = open();
+  ASSERT_EQ(dataset->size(), 4U);
+  EXPECT_EQ(bytes_of(dataset->open_json(0)), R"({"label": 7})");
+  EXPECT_EQ(bytes_of(dataset->open_json(1)), R"({"text": "seen"})");
+  EXPECT_EQ(bytes_of(dataset->open_json(2)), R"({"label": 8})");
+  EXPECT_EQ(dataset->open_json(3).value(), nullptr);
+  dataset->read_ahead(0);
 }
 
 TEST_F(DatasetTest, AJsonThatIsBrokenMakesItsSampleBad) {
@@ -319,14 +340,16 @@ TEST_F(DatasetTest, AShardThatChangesUnderAnOpenDataSetIsRefused) {
 TEST_F(DatasetTest, ProgressCountsEveryShard) {
   for (int i = 0; i < 5; ++i)
     write(std::to_string(i) + ".tar", {{std::to_string(i) + ".txt", "x"}});
+  std::mutex mutex;
   std::vector<std::uint64_t> done;
   options_.progress = [&](std::uint64_t now, std::uint64_t total, std::string_view) {
     EXPECT_EQ(total, 5U);
+    const std::scoped_lock lock(mutex);  // of several threads
     done.push_back(now);
   };
   options_.workers = 3;
   (void)open();
-  EXPECT_THAT(done, ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(done, UnorderedElementsAre(1, 2, 3, 4, 5));
 }
 
 }  // namespace

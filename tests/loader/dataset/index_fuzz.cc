@@ -26,6 +26,10 @@ std::uint64_t read_everything(const IndexView& view) {
   for (std::uint64_t i = 0; i < view.samples(); ++i) {
     sum += sum_of(view.key(i));
     if (!(view.weight(i) >= 0)) std::abort();
+    if (view.json_offset(i) < 0 || view.json_bytes(i) < 0 ||
+        view.json_offset(i) > view.tar_bytes() - view.json_bytes(i)) {
+      std::abort();
+    }
     if (view.first_part(i) >= view.first_part(i + 1)) std::abort();
     if (view.first_part(i + 1) > view.parts()) std::abort();
   }

@@ -58,7 +58,7 @@ IndexContents some_contents() {
   text.text_bytes = 77;
   contents.samples = {
       {"dir/a", 1.0F, {{"jpg", 512, image}, {"txt", 6144, text}}},
-      {"gr\xC3\xBC\xC3\x9F", 0.25F, {{"0.opus", 7168, audio}, {"jpg", 8192, image}}},
+      {"gr\xC3\xBC\xC3\x9F", 0.25F, {{"0.opus", 7168, audio}, {"jpg", 8192, image}}, 15360, 40},
       {"c", 3.0F, {{"mp4", 20480, video}}}};
   contents.bad = {{"x", "png", "cut off"}, {"", "", "ends early"}};
   return contents;
@@ -78,6 +78,8 @@ TEST(IndexFormat, GivesBackWhatWasWritten) {
     EXPECT_EQ(view->key(i), sample.key);
     EXPECT_EQ(view->weight(i), sample.weight);
     EXPECT_EQ(view->first_part(i), part);
+    EXPECT_EQ(view->json_offset(i), sample.json_offset);
+    EXPECT_EQ(view->json_bytes(i), sample.json_bytes);
     for (const IndexedPart& expected : sample.parts) {
       EXPECT_EQ(view->part_name(part), expected.name);
       EXPECT_EQ(view->part_offset(part), expected.offset);
@@ -129,6 +131,7 @@ TEST(IndexFormat, AHostileFileWithAGoodChecksumCannotLeadAstray) {
       ++accepted;
       for (std::uint64_t s = 0; s < view->samples(); ++s) {
         EXPECT_LE(view->key(s).size(), bytes.size());
+        EXPECT_LE(view->json_offset(s) + view->json_bytes(s), view->tar_bytes());
         for (std::uint64_t p = view->first_part(s); p < view->first_part(s + 1); ++p) {
           EXPECT_LE(view->part_offset(p) + view->part_shape(p).encoded_bytes, view->tar_bytes());
           EXPECT_LE(view->part_name(p).size(), bytes.size());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -84,11 +85,18 @@ class TextDataset final : public Dataset {
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t /*part*/) const override {
     return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(texts_.at(id))));
   }
+  Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override {
+    const auto found = json.find(id);
+    if (found == json.end()) return std::unique_ptr<ByteSource>();
+    return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(found->second)));
+  }
   void read_ahead(SampleId /*id*/) const override {}
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return 1; }
   std::size_t indexes_not_kept() const override { return 0; }
   std::uint64_t fingerprint() const override { return 1; }
+
+  std::map<SampleId, std::string> json;  ///< Of samples that have a JSON part besides.
 
  private:
   std::vector<std::string> texts_;

@@ -78,6 +78,18 @@ TEST_F(StepDecoderTest, TheOrderDoesNotDependOnTheWorkers) {
   EXPECT_THAT(ids_of(*samples), ElementsAre(0, 1, 3));
 }
 
+TEST_F(StepDecoderTest, JsonIsReadUpToItsLimit) {
+  dataset_.json = {{0, R"({"label": 3})"},
+                   {1, std::string(kMaxSampleJsonBytes, ' ')},
+                   {3, std::string(kMaxSampleJsonBytes + 1, ' ')}};
+  const Slots slots = decode({0, 1, 3, 4});
+  ASSERT_EQ(slots.value().size(), 4U);
+  EXPECT_EQ((*slots)[0].json, R"({"label": 3})");
+  EXPECT_EQ((*slots)[1].json.size(), kMaxSampleJsonBytes);
+  EXPECT_EQ((*slots)[2].json, "");
+  EXPECT_EQ((*slots)[3].json, "");
+}
+
 TEST_F(StepDecoderTest, SkipsBadSamples) {
   EXPECT_THAT(ids_of(decode({0, 2, 3})), ElementsAre(0, 3));
   EXPECT_EQ(bad_->count(), 1U);
