@@ -30,6 +30,14 @@ std::array<std::uint8_t, 16> random_client_id() {
   return id;
 }
 
+// No frame of an announced microbatch is larger than all of it.
+ConnectionOptions connection_options(const ClientOptions& options) {
+  return {.endpoint = options.endpoint,
+          .curve_server_key_file = options.curve_server_key_file,
+          .curve_secret_key_file = options.curve_secret_key_file,
+          .max_frame_bytes = std::max(options.max_microbatch_bytes, kMaxMessageBytes)};
+}
+
 // States: joining (no welcome yet) -> running -> done (the last epoch's end was received) or
 // failed. The connection's thread changes the state; the trainer's thread waits for ready_.
 class ClientImpl final : public Client {
@@ -132,10 +140,7 @@ Status ClientImpl::join(const std::stop_token& stop) {
   handlers.on_error = [this](Error error) { fail(std::move(error)); };
   handlers.on_tick = [this](std::chrono::nanoseconds silence) { on_tick(silence); };
   const MutexLock lock(mutex_);  // callbacks may come before `connection_` is set
-  ISOCOST_ASSIGN(connection_,
-                 Connection::open({options_.endpoint, options_.curve_server_key_file,
-                                   options_.curve_secret_key_file, options_.max_microbatch_bytes},
-                                  std::move(handlers)));
+  ISOCOST_ASSIGN(connection_, Connection::open(connection_options(options_), std::move(handlers)));
   changed_.wait_for(mutex_, stop, options_.connect_timeout, [this]() ISOCOST_REQUIRES(mutex_) {
     return welcomed_ || failure_.has_value();
   });

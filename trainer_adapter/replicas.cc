@@ -18,8 +18,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;  // of a message without tensors
-
 Failure failure_of(const Error& error) {
   return {error.code(), error.message().substr(0, kMaxTextBytes)};
 }
@@ -152,7 +150,7 @@ Status ReplicaClient::share(Message& message) {
   auto length = std::bit_cast<Length>(std::uint64_t{frame.size()});
   ISOCOST_TRY(group_.broadcast(length));
   const auto size = std::bit_cast<std::uint64_t>(length);
-  if (size == 0 || size > kMostBytes) {
+  if (size == 0 || size > static_cast<std::uint64_t>(kMaxMessageBytes)) {
     return Error(ErrorCode::kCorrupt, "replicas: rank 0 announces a message of " +
                                           std::to_string(size) +
                                           " bytes: do all members make the same calls?");

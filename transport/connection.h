@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -16,8 +17,9 @@ struct ConnectionOptions {
   std::string endpoint;
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
   std::string curve_secret_key_file;  ///< The client's key pair; empty: a fresh one.
-  /// A peer that sends a larger frame is disconnected; -1: no limit.
-  std::int64_t max_frame_bytes = -1;
+  /// A node that sends a larger frame is disconnected before the frame is stored, and connected
+  /// again.
+  std::int64_t max_frame_bytes = kMaxMessageBytes;
 };
 
 /// Callbacks of a connection's owner. All are called on the connection's thread and must not block.

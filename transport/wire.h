@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
 #include "transport/messages.h"
 
 namespace isocost {
@@ -19,6 +20,8 @@ using Message =
 /// Limits of what a reader accepts. A message beyond one of them is corrupt.
 inline constexpr std::size_t kMaxNameBytes = 64;
 inline constexpr std::size_t kMaxTextBytes = std::size_t{64} << 10;
+/// Limit of a first frame; tensors follow in frames of their own.
+inline constexpr std::int64_t kMaxMessageBytes = 64 * kMiB;
 inline constexpr std::size_t kMaxTensors = 64;
 inline constexpr std::size_t kMaxDimensions = 8;
 inline constexpr std::size_t kMaxSamples = std::size_t{1} << 16;

@@ -73,6 +73,20 @@ std::vector<std::uint32_t> first_steps(std::uint32_t count) {
   return steps;
 }
 
+// The limit is less than a message of the node has: it is one of tensors alone.
+TEST(Client, AMicrobatchOverTheLimitIsAnError) {
+  ScriptedNode node(server_options(), 1, 100);
+  ClientOptions options = client_options(node.endpoint());
+  options.max_microbatch_bytes = 1;
+  const auto client = Client::connect(options);
+  ASSERT_TRUE(client.has_value()) << client.error().message();
+  const auto next = (*client)->next({});
+  ASSERT_FALSE(next.has_value());
+  EXPECT_EQ(next.error().code(), ErrorCode::kCorrupt);
+  EXPECT_NE(next.error().message().find("announces more than 1 bytes"), std::string::npos)
+      << next.error().message();
+}
+
 TEST(Client, ReceivesEveryMicrobatchOnceInOrder) {
   ScriptedNode node(server_options(), 30, kBytes);
   const auto client = Client::connect(client_options(node.endpoint())).value();

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 #include <zmq.hpp>
 
@@ -96,6 +97,45 @@ TEST(Connection, WhatCameOfANodeThatDiedIsRead) {
   gone.set_value();
   for (std::size_t seen = messages; seen < kMessages; seen = messages) messages.wait(seen);
   EXPECT_EQ(frames, kMessages * kFrames);
+  (*connection)->stop();
+}
+
+// Receives a client's hello, and sends it one frame in return.
+bool answer(zmq::socket_t& router, std::span<const std::byte> frame) {
+  zmq::message_t client;
+  zmq::message_t greeting;
+  if (!router.recv(client) || !router.recv(greeting)) return false;
+  router.send(client, zmq::send_flags::sndmore);
+  router.send(zmq::buffer(frame.data(), frame.size()), zmq::send_flags::none);
+  return true;
+}
+
+TEST(Connection, AFrameOverTheLimitEndsTheConnectionUnread) {
+  zmq::context_t context;
+  zmq::socket_t router(context, zmq::socket_type::router);
+  router.set(zmq::sockopt::rcvtimeo, 20'000);
+  router.set(zmq::sockopt::linger, 0);
+  router.bind("tcp://127.0.0.1:*");
+  std::atomic<int> messages = 0;
+  std::atomic<int> errors = 0;
+  ConnectionHandlers handlers;
+  handlers.hello = [] { return Hello{}; };
+  handlers.on_message = [&](const Message&, std::span<const std::span<const std::byte>>) {
+    messages += 1;
+    messages.notify_all();
+  };
+  handlers.on_error = [&](const Error&) { errors += 1; };
+  handlers.on_tick = [](std::chrono::nanoseconds) {};
+  ConnectionOptions options;
+  options.endpoint = router.get(zmq::sockopt::last_endpoint);
+  options.max_frame_bytes = 1 << 20;
+  auto connection = Connection::open(options, std::move(handlers));
+  ASSERT_TRUE(connection.has_value()) << connection.error().to_string();
+  ASSERT_TRUE(answer(router, std::vector<std::byte>((1 << 20) + 1)));
+  ASSERT_TRUE(answer(router, encode(Heartbeat{}))) << "the client connects again";
+  for (int seen = messages; seen == 0; seen = messages) messages.wait(seen);
+  EXPECT_EQ(messages, 1);
+  EXPECT_EQ(errors, 0);
   (*connection)->stop();
 }
 
