@@ -14,22 +14,29 @@ LANE, LANE_GAP = 15, 4
 MOST_LANES = 8
 KINDS = {"vision": "encoder", "llm": "decoder"}
 
-STYLE = """
-  svg { --paper: #ffffff; --ink: #1c2330; --faint: #667085; --line: #d5dae3; --lane: #f3f5f8;
-        --vision: #3b76c4; --llm: #2a9d83; --idle: #e4572e; font-family: system-ui, "DejaVu Sans", sans-serif; }
-  @media (prefers-color-scheme: dark) {
-    svg { --paper: #12161d; --ink: #e8ecf3; --faint: #98a2b3; --line: #343c49; --lane: #1b212b;
-          --vision: #5e9bec; --llm: #3fbf9f; --idle: #ff7a52; }
-  }
-  .paper { fill: var(--paper); } .lane { fill: var(--lane); }
-  text { fill: var(--ink); font-size: 13px; } .faint { fill: var(--faint); }
-  .title { font-size: 21px; font-weight: 650; } .name { font-size: 16px; font-weight: 650; }
-  .small { font-size: 11.5px; fill: var(--faint); } .good { fill: var(--llm); }
-  .vision { fill: var(--vision); } .llm { fill: var(--llm); } .dot { fill-opacity: .45; }
-  .idle { fill: url(#hatch); stroke: var(--idle); stroke-width: 1; }
-  .hatch { stroke: var(--idle); stroke-width: 2.4; } .hatched { fill: var(--idle); opacity: .13; }
-  .rule { stroke: var(--line); stroke-width: 1; } .edge { stroke: var(--ink); stroke-width: 1.5; }
-  .equal { stroke: var(--faint); stroke-width: 1; stroke-dasharray: 4 3; }
+LIGHT = {"paper": "#ffffff", "ink": "#1c2330", "faint": "#667085", "line": "#d5dae3", "lane": "#f3f5f8",
+         "vision": "#3b76c4", "llm": "#2a9d83", "idle": "#e4572e"}
+DARK = {"paper": "#12161d", "ink": "#e8ecf3", "faint": "#98a2b3", "line": "#343c49", "lane": "#1b212b",
+        "vision": "#5e9bec", "llm": "#3fbf9f", "idle": "#ff7a52"}
+
+
+def colours(palette):
+    """CSS rules in plain colours: librsvg and Inkscape do not know CSS variables."""
+    fill = {".paper": "paper", ".lane": "lane", "text": "ink", ".faint": "faint", ".small": "faint", ".good": "llm",
+            ".vision": "vision", ".llm": "llm", ".hatched": "idle"}
+    stroke = {".idle": "idle", ".hatch": "idle", ".rule": "line", ".edge": "ink", ".equal": "faint"}
+    return " ".join([*(f"{name} {{ fill: {palette[colour]}; }}" for name, colour in fill.items()),
+                     *(f"{name} {{ stroke: {palette[colour]}; }}" for name, colour in stroke.items())])
+
+
+STYLE = f"""
+  svg {{ font-family: system-ui, "DejaVu Sans", sans-serif; }}
+  {colours(LIGHT)}
+  @media (prefers-color-scheme: dark) {{ {colours(DARK)} }}
+  text {{ font-size: 13px; }} .title {{ font-size: 21px; font-weight: 650; }}
+  .name {{ font-size: 16px; font-weight: 650; }} .small {{ font-size: 11.5px; }} .dot {{ fill-opacity: .45; }}
+  .idle {{ fill: url(#hatch); stroke-width: 1; }} .hatch {{ stroke-width: 2.4; }} .hatched {{ opacity: .13; }}
+  .rule {{ stroke-width: 1; }} .edge {{ stroke-width: 1.5; }} .equal {{ stroke-width: 1; stroke-dasharray: 4 3; }}
 """
 HATCH = ('<defs><pattern id="hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
          '<rect class="hatched" width="7" height="7"/><line class="hatch" x1="0" y1="0" x2="0" y2="7"/></pattern>'
