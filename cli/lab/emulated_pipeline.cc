@@ -33,6 +33,7 @@ Result<std::vector<EmulatedStep>> run_emulated_pipeline(const EmulatedJob& job,
   SharedPipeline shared(job, std::move(taken), stages.size(), stop);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(stages.size());
     for (const StageId& stage : stages) {
       threads.emplace_back([stage, &shared] {
         const Status status = StageThread(stage, shared).train();
