@@ -30,7 +30,7 @@ def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> D
 
 
 def checked_seconds(name: str, seconds: float) -> float:
-    """Returns the seconds. Raises ValueError where no module takes so long for a microbatch."""
+    """Returns the seconds. Raises ValueError for seconds that no module can take for a microbatch."""
     least, most = _isocost.least_module_seconds, _isocost.most_module_seconds
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
             seconds == 0 or least <= seconds <= most):  # NaN is neither
