@@ -1,7 +1,7 @@
 """A Hugging Face Trainer whose batches come from Isocost.
 
-    python examples/python/train_hf.py SHARDS [--steps 4]
-    torchrun --nproc-per-node 2 examples/python/train_hf.py SHARDS   # torch 2
+    python examples/python/train_hf.py DATA [--steps 4]
+    torchrun --nproc-per-node 2 examples/python/train_hf.py DATA   # torch 2
 
 The Trainer's gradient accumulation takes Isocost's microbatches one after the other; the loss is that of the whole
 global batch, so it is neither divided by their number nor averaged.
@@ -30,15 +30,15 @@ class Batch:
 class Trainer(transformers.Trainer):
     """Hands out Isocost's microbatches, and takes their loss as it is."""
 
-    def __init__(self, *arguments, shards, **keywords):
+    def __init__(self, *arguments, data, **keywords):
         super().__init__(*arguments, **keywords)
-        self.shards = shards
+        self.data = data
         self.model_accepts_loss_kwargs = True  # the loss is a sum over the step already
 
     def get_train_dataloader(self):
         # The Trainer divides a loss by the accumulation unless it finds labels to count.
         return isocost.DataLoader(
-            self.shards, global_batch_size=16, microbatches=self.args.gradient_accumulation_steps,
+            self.data, global_batch_size=16, microbatches=self.args.gradient_accumulation_steps,
             node=isocost.NodeOptions(tail="drop"),
             collate=lambda microbatch: {"batch": Batch(microbatch), "labels": microbatch["labels"]})
 
@@ -51,7 +51,7 @@ class Trainer(transformers.Trainer):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shards")
+    parser.add_argument("data", metavar="DATA")
     parser.add_argument("--steps", type=int, default=4)
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -60,7 +60,7 @@ def main():
             output, max_steps=arguments.steps, gradient_accumulation_steps=MICROBATCHES, learning_rate=1e-2,
             logging_steps=1,
             max_grad_norm=0, save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=not torch.cuda.is_available())
-        trainer = Trainer(TextModel(), settings, shards=arguments.shards, train_dataset=[0])
+        trainer = Trainer(TextModel(), settings, data=arguments.data, train_dataset=[0])
         trainer.train()
     for entry in trainer.state.log_history:
         if "loss" in entry:

@@ -79,7 +79,7 @@ class MeasuredModules {
 };
 
 /// Steps for which some reports are still missing, by id. At most 16 are kept, the newest ones: a
-/// trainer that never reports some microbatch would leave its steps open for ever.
+/// trainer that never reports some microbatch would leave its steps open forever.
 template <typename Step>
 class OpenSteps {
  public:

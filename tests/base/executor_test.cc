@@ -46,7 +46,7 @@ TEST(Executor, EachHasItsOwnWorkers) {
   std::atomic<int> passed = 0;
   for (int i = 0; i < kWorkers; ++i) {
     large->submit([all, &passed] {
-      all->arrive_and_wait();  // for ever, were there fewer threads than tasks
+      all->arrive_and_wait();  // would block forever with fewer threads than tasks
       ++passed;
       passed.notify_all();
     });

@@ -9,7 +9,7 @@
 namespace isocost {
 namespace {
 
-constexpr std::chrono::seconds kLong{60};  // no test waits for so long
+constexpr std::chrono::seconds kLong{60};  // longer than any test waits
 
 // A flag that threads wait for.
 class Flag {

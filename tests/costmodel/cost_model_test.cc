@@ -81,7 +81,7 @@ TEST(CostModel, LearnsTheForwardShare) {
   Random random(4);
   Measurement measurement{random_microbatch(random), {0.5, kNotMeasured, 1.5}};
   ASSERT_TRUE(model.observe(measurement));
-  EXPECT_DOUBLE_EQ(model.forward_share(), 1.0 / 3) << "nobody has said";
+  EXPECT_DOUBLE_EQ(model.forward_share(), 1.0 / 3) << "not measured";
   measurement.forward_share = 0.25;
   ASSERT_TRUE(model.observe(measurement));
   EXPECT_DOUBLE_EQ(model.forward_share(), 0.25);

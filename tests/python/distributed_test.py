@@ -93,7 +93,7 @@ with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as lo
         time.sleep(0.1 if rank == 1 else 0.01)
 """)
 
-    def test_a_rank_that_leaves_is_noticed_by_nobody_who_needs_nothing_of_it(self):
+    def test_a_rank_that_leaves_stops_none_that_has_its_data(self):
         self.job("""
 loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, epochs=1,
                             node=isocost.NodeOptions(plan_ahead=50))

@@ -258,7 +258,7 @@ class Measuring(ShardTest):
             for watches in timers.watches.values():
                 self.assertNotIn(None, [watch.seconds() for watch in watches])  # all have ended
 
-    def test_what_runs_between_epochs_is_nobodys(self):
+    def test_passes_between_epochs_are_not_measured(self):
         model = Model()
         timers = self.loader.attach(model, llm="language_model")
         for _ in self.loader:

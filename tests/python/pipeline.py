@@ -1,5 +1,5 @@
 """A job of the layout test: a small model cut by a layout, trained for one step, its gradients saved.
-Arguments: shards, directory for the gradients, layout or "whole" for one process that holds all of
+Arguments: data, directory for the gradients, layout or "whole" for one process that holds all of
 the model, and further settings of the loader as JSON.
 
 Schedules call `forward_step(data_iterator, model)` as Megatron-LM's do.
@@ -14,7 +14,7 @@ import torch.distributed as distributed
 
 import isocost
 
-shards, directory, layout_file, options = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
+data, directory, layout_file, options = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
 WIDTH = 8
 UNITS_PER_TOKEN = {"vision": 4, "audio": 2}  # of the recipe native28
 MEDIA_TOKEN = {"vision": 258, "audio": 259}
@@ -232,11 +232,11 @@ def train_whole(loader):
 
 
 if layout_file == "whole":
-    with isocost.DataLoader(shards, microbatches=1, **options) as loader:
+    with isocost.DataLoader(data, microbatches=1, **options) as loader:
         train_whole(loader)
 else:
     distributed.init_process_group("gloo")
     layout = isocost.Layout(layout_file)
-    with isocost.DataLoader(shards, layout=layout_file, **options) as loader:
+    with isocost.DataLoader(data, layout=layout_file, **options) as loader:
         train_stage(loader, layout, layout.place_of(distributed.get_rank()))
         distributed.barrier()

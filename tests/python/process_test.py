@@ -112,7 +112,7 @@ assert not os.listdir({directory!r})
         self.assertEqual(process.returncode, 0, errors)
 
     def test_ctrl_c_ends_a_wait_for_data(self):
-        # Rank 1 never comes, and planning stays at most so far ahead of the slowest rank.
+        # Rank 1 never joins, and planning stays at most --plan-ahead steps ahead of the slowest rank.
         _, endpoint = self.serve("--ranks", 2, "--global-batch-size", 4, "--microbatches", 1, "--plan-ahead", 1)
         self.interrupt(f"""
 loader = isocost.DataLoader("{endpoint}", rank=0, world_size=2)
@@ -146,7 +146,7 @@ loader.close()
         subprocess.run([PROGRAM, "make-shards", photos, photos / "shards"], check=True, capture_output=True,
                        timeout=TIMEOUT)
         node, endpoint = self.serve("--ranks", 1, "--global-batch-size", 4, "--microbatches", 1, "--memory", "16MiB",
-                                    "--heartbeat-timeout", 1, shards=photos / "shards")
+                                    "--heartbeat-timeout", 1, data=photos / "shards")
         stopped = self.start(f"""
 next(iter(isocost.DataLoader("{endpoint}", rank=0, world_size=1, prefetch=64)))
 print("waiting", flush=True)

@@ -72,9 +72,9 @@ class ShardTest(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.directory)
 
-    def serve(self, *arguments, shards=None):
+    def serve(self, *arguments, data=None):
         """A node in a process of its own; (process, endpoint)."""
-        node = subprocess.Popen([PROGRAM, "serve", "--data", shards or self.shards, "--bind", "tcp://127.0.0.1:*",
+        node = subprocess.Popen([PROGRAM, "serve", "--data", data or self.shards, "--bind", "tcp://127.0.0.1:*",
                                  "--bad-samples-file", self.directory / "bad.jsonl", *map(str, arguments)],
                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.addCleanup(node.communicate)

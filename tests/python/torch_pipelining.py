@@ -1,5 +1,5 @@
 """A job of torch_pipelining_test.py: a small model cut by a layout, trained for an epoch by a schedule of
-torch.distributed.pipelining, the gradients of its first and last step saved. Arguments: shards,
+torch.distributed.pipelining, the gradients of its first and last step saved. Arguments: data,
 directory for the gradients, and settings as JSON: "layout", or "whole" for one process that holds
 all "pieces" of the model; "schedule"; "max_tokens"; "infer"; and further ones of the loader.
 """
@@ -12,7 +12,7 @@ import torch.distributed as distributed
 
 import isocost
 
-shards, directory, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+data, directory, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 WIDTH = 8
 torch.set_default_dtype(torch.float64)
 
@@ -137,10 +137,10 @@ def train_stage(loader):
 
 options = settings.get("loader", {})
 if settings["layout"] == "whole":
-    with isocost.DataLoader(shards, microbatches=1, **options) as whole:
+    with isocost.DataLoader(data, microbatches=1, **options) as whole:
         train_whole(whole, settings["pieces"])
 else:
     distributed.init_process_group("gloo")
-    with isocost.DataLoader(shards, layout=settings["layout"], **options) as part:
+    with isocost.DataLoader(data, layout=settings["layout"], **options) as part:
         train_stage(part)
         distributed.barrier()

@@ -1,5 +1,5 @@
 """A job of the resume test: one rank of a training run that saves its state after each step and is
-killed at any moment. Arguments: shards, file of the state, file of what was trained, epochs.
+killed at any moment. Arguments: data, file of the state, file of what was trained, epochs.
 
 A step counts when its state is saved, as in a checkpoint: rank 0 writes both in one rename.
 """
@@ -10,7 +10,7 @@ import sys
 
 import isocost
 
-shards, state_file, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3])
+data, state_file, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3])
 
 
 def all_ids(ids):
@@ -38,7 +38,7 @@ saved = {"loader": None, "steps": []}
 if os.path.exists(state_file):
     with open(state_file) as file:
         saved = json.load(file)
-with isocost.DataLoader(shards, global_batch_size=8, microbatches=2, epochs=epochs, **loader_options) as loader:
+with isocost.DataLoader(data, global_batch_size=8, microbatches=2, epochs=epochs, **loader_options) as loader:
     if saved["loader"] is not None:
         loader.load_state_dict(saved["loader"])
     while loader.state_dict()["epoch"] < epochs:

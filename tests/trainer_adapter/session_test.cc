@@ -58,8 +58,9 @@ bool has_content(const Microbatch& microbatch, std::int64_t sample_bytes) {
   return true;
 }
 
-// Cut in the middle of every microbatch: what was under way starts anew, nothing comes twice or not
-// at all, and credit is never lost on the way (with a prefetch of 1, one lost credit is a hang).
+// Cut in the middle of every microbatch: what was in flight is sent again, nothing comes twice or
+// not at all, and credit is never lost on the way (with a prefetch of 1, one lost credit is a
+// hang).
 class CutMidway : public testing::TestWithParam<std::pair<std::uint32_t, std::int64_t>> {};
 
 TEST_P(CutMidway, EveryMicrobatchComesOnce) {

@@ -78,7 +78,7 @@ void DeliveryLoop::decode_and_send(const StepPlan& plan, std::size_t receiver,
                             session);
 }
 
-// Planning waits for the slowest rank. If that rank has no client, the others would wait for ever:
+// Planning waits for the slowest rank. If that rank has no client, the others would wait forever:
 // they are told, so that all can start again together.
 void DeliveryLoop::fail_blocked_ranks(std::uint64_t job) {
   const auto blocked = context_.job->blocked_ranks(job);

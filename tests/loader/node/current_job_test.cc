@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono_literals::operator""s;
 
-constexpr std::chrono::seconds kLong{60};  // no test waits for so long
+constexpr std::chrono::seconds kLong{60};  // longer than any test waits
 
 NodeOptions some_options() {
   NodeOptions options;

@@ -23,7 +23,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr std::chrono::seconds kLong{60};  // no test waits for so long
+constexpr std::chrono::seconds kLong{60};  // longer than any test waits
 
 NodeOptions some_options() {
   NodeOptions options;

@@ -116,7 +116,7 @@ TEST_F(NodeThreadTest, AnEndOfItsOwnIsReturned) {
   EXPECT_EQ((*outcome)->delivered, 3U);
   EXPECT_EQ(thread_->stop(seconds(10)).value().delivered, 3U);
   const MutexLock lock(script_.mutex);
-  EXPECT_FALSE(script_.grace.has_value()) << "nobody is waited for after the end";
+  EXPECT_FALSE(script_.grace.has_value()) << "there is no grace period after the end";
 }
 
 TEST_F(NodeThreadTest, AFailureIsReturned) {

@@ -111,7 +111,7 @@ TEST(TorchProfiler, RefusesWhatCannotBe) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
   module = linear(torch::nn::Linear(32, 32), 1 << 20);
-  module.cuts = {{.prepare = module.prepare, .layers = 4}};  // of how many, nobody knows
+  module.cuts = {{.prepare = module.prepare, .layers = 4}};  // of an unknown number
   const auto uncut = profile_module("llm", module, options);
   ASSERT_FALSE(uncut);
   EXPECT_THAT(uncut.error().message(), HasSubstr("architecture"));

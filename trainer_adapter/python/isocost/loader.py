@@ -44,7 +44,7 @@ class DataLoader:
         ...         optimizer.zero_grad()
 
     One iteration is one epoch: this rank's microbatches (`isocost.Microbatch`) in order, as many as every other rank
-    has. The next iteration is the next epoch. An iteration that is left by `break` begins its epoch anew the next time.
+    has. The next iteration is the next epoch. After a `break`, the next iteration begins the same epoch again.
     All ranks make the same loader. Under torchrun rank 0 hosts the loader node, and the others find it.
 
     Args:
@@ -112,7 +112,7 @@ class DataLoader:
         kept, a state of other data, and ranks that disagree; TypeError for an argument of a wrong type or an unknown
         keyword; ImportError without PyTorch; FileNotFoundError where there are no shards; ShardError for damaged shards
         or too many bad samples; ProtocolError for a node of another version; NodeUnavailableError where the node has
-        gone or failed; TimeoutError where nobody answers; ClosedError after `close`.
+        gone or failed; TimeoutError where no node answers; ClosedError after `close`.
     """
 
     def __init__(self, data: PathLike, *, rank: Optional[int] = None, world_size: Optional[int] = None,

@@ -68,9 +68,8 @@ class Microbatch(Mapping[str, Any]):
 
     On the CPU they share the memory that the client received into, without a copy: do not write into them. A tensor
     that is kept stays valid after the microbatch, and gives its memory back when it is dropped. With a layout, a stage
-    has the
-    tensors that it consumes: media, input_ids and position_ids where they are embedded, labels and loss_weights on the
-    last stage, lengths and cu_seqlens on every stage of their module.
+    has the tensors that it consumes: media, input_ids and position_ids where they are embedded, labels and loss_weights
+    on the last stage, lengths and cu_seqlens on every stage of their module.
 
     Two microbatches are equal only if they are the same object.
 

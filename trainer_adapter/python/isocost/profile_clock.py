@@ -95,6 +95,6 @@ def clock_of_device() -> Clock:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this failure says that memory ran out. On the host torch says so by words alone."""
+    """Whether this exception means that memory ran out. For the host, torch says so only in the message."""
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and _isocost.says_out_of_memory(str(error)))

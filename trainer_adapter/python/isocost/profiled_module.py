@@ -1,4 +1,4 @@
-"""What a caller of the profiler says of a module."""
+"""Descriptions of the modules that the profiler measures."""
 
 import math
 import numbers

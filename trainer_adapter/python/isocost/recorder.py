@@ -59,7 +59,7 @@ class Recorder:
             self.add(microbatch, Stretches(whole=passes["forward"] + passes["backward"], forward=passes["forward"]))
 
     def attach(self, timers: ModuleTimers) -> None:
-        """Has the timers measure the microbatch in use, in place of those that did so far."""
+        """Has these timers measure the microbatch in use. Removes those that were attached before."""
         if self._timers is not None:
             self._timers.remove()
         self._timers = timers
@@ -84,7 +84,7 @@ class Recorder:
         self._passes.clear()
 
     def send(self, microbatch: Microbatch, measured: Measured) -> None:
-        """Reports seconds. Logs those that cannot be, a debugger's stop for example: they are no reason to end
+        """Reports seconds. Impossible ones, for example after a stop in a debugger, are logged and do not end
         training."""
         seconds = measured.modules if measured.whole is None else measured.whole
         try:

@@ -32,7 +32,7 @@ def _spread(microbatch: Microbatch, modules: Sequence[str], seconds: float) -> D
 
 
 def checked_seconds(name: str, seconds: float) -> float:
-    """Returns the seconds. Raises ValueError where no module takes so long for a microbatch."""
+    """Returns the seconds. Raises ValueError for seconds that no module can take for a microbatch."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not (
             seconds == 0 or _isocost.is_module_time(seconds)):
         raise ValueError(f"report: {name} = {seconds!r} s is no time that a microbatch takes")

@@ -56,7 +56,7 @@ class Resources:
 
     def forget(self) -> None:
         """Forgets threads and sockets in a forked child: they belong to the parent, and joining or freeing them would
-        block for ever."""
+        block forever."""
         if self._forgotten:
             return
         self._forgotten = True

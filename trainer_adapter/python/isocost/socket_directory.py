@@ -15,14 +15,14 @@ _YOUNG_S = 60.0  # Younger directories are left alone, since a directory is made
 
 
 class SocketDirectory:
-    """A directory of this user alone. A process that is killed leaves its directory behind, with a lock that nobody
-    holds; the next process that makes such a directory removes it."""
+    """A directory of this user alone. A process that is killed leaves its directory behind, with a lock that no
+    process holds; the next process that makes such a directory removes it."""
 
     def __init__(self) -> None:
         _remove_abandoned()
         self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=_parent())
         self._lock = os.open(os.path.join(self.path, _LOCK), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        with contextlib.suppress(OSError):  # Where there are no locks, nobody takes it for abandoned.
+        with contextlib.suppress(OSError):  # Where there are no locks, none takes it for abandoned.
             fcntl.flock(self._lock, fcntl.LOCK_EX)
 
     def remove(self) -> None:

@@ -88,7 +88,7 @@ def _is_mesh(topology: Any) -> bool:
 
 
 def _in_mesh(mesh: Any) -> Tuple[rendezvous.Process, Optional[Any]]:
-    """Data-parallel rank and size of this process, and the group that shares its samples; None: nobody does."""
+    """Data-parallel rank and size of this process, and the group that shares its samples; None: no group does."""
     names = mesh.mesh_dim_names
     if not names:
         raise ValueError("topology: the device mesh has no dimension names: make it with mesh_dim_names, e.g. ('dp', "

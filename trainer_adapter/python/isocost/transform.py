@@ -163,7 +163,7 @@ def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str
 
 def pack(samples: List[Tuple[Sample, Dict[str, Any]]], announced: List[str]) -> Dict[str, Any]:
     """Returns the tensors of several samples, one after the other, and what follows from them. Raises ValueError where
-    a transform adds a tensor to some samples alone: nobody could tell whose rows are whose."""
+    a transform adds a tensor to some samples alone: it would be unknown whose rows they are."""
     import torch
 
     columns: Dict[str, List[Any]] = {}
