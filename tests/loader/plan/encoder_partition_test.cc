@@ -78,9 +78,9 @@ TEST_F(EncoderPartitionTest, MicrobatchesHoldTheSamplesWithTheirWeights) {
   ASSERT_EQ(encoder[0].size(), 2U);
   const std::vector<PlannedSample>& samples = encoder[0][0].samples;
   ASSERT_EQ(samples.size(), 2U);
-  EXPECT_EQ(samples[0].slot, 6U);
+  EXPECT_EQ(samples[0].index, 6U);
   EXPECT_EQ(samples[0].weight, 0);
-  EXPECT_EQ(samples[1].slot, 3U);
+  EXPECT_EQ(samples[1].index, 3U);
   EXPECT_EQ(samples[1].weight, 1);
 }
 
