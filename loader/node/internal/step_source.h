@@ -56,7 +56,7 @@ class StepSource {
   bool continues(std::uint64_t other, std::uint64_t step) const;
 
  private:
-  void restore_received();
+  void restore_received() ISOCOST_EXCLUDES(mutex_);
 
   const NodeParts& parts_;
   PlanOptions plan_options_;  // with the job's ranks
