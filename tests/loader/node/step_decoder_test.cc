@@ -82,12 +82,12 @@ TEST_F(StepDecoderTest, JsonIsReadUpToItsLimit) {
   dataset_.json = {{0, R"({"label": 3})"},
                    {1, std::string(kMaxSampleJsonBytes, ' ')},
                    {3, std::string(kMaxSampleJsonBytes + 1, ' ')}};
-  const Slots slots = decode({0, 1, 3, 4});
-  ASSERT_EQ(slots.value().size(), 4U);
-  EXPECT_EQ((*slots)[0].json, R"({"label": 3})");
-  EXPECT_EQ((*slots)[1].json.size(), kMaxSampleJsonBytes);
-  EXPECT_EQ((*slots)[2].json, "");
-  EXPECT_EQ((*slots)[3].json, "");
+  const StepSamples samples = decode({0, 1, 3, 4});
+  ASSERT_EQ(samples.value().size(), 4U);
+  EXPECT_EQ((*samples)[0].json, R"({"label": 3})");
+  EXPECT_EQ((*samples)[1].json.size(), kMaxSampleJsonBytes);
+  EXPECT_EQ((*samples)[2].json, "");
+  EXPECT_EQ((*samples)[3].json, "");
 }
 
 TEST_F(StepDecoderTest, SkipsBadSamples) {

@@ -45,11 +45,11 @@ class NodeOptions:
         recipe: How media become tensors; a name stands for RecipeOptions(name).
         balance: in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost equalises predicted
             cost.
-        lookahead: Global batches composed together; 1 keeps each as it was drawn.
+        lookahead: Global batches composed together, with balance = cost and given ranks; 1 keeps each as it was drawn.
         steps: An epoch ends after this many steps; 0 takes all samples.
         tail: Samples left at the end of an epoch: delivered as a smaller step, dropped, or moved to the next epoch.
-        profile: Model profile to start from; empty: a built-in one, stated for SigLIP-so400m, Whisper large-v3 and
-            Qwen2.5-7B.
+        profile: Model profile to start from; empty: the built-in one, estimated from the FLOP of SigLIP-so400m, Whisper
+            large-v3 and Qwen2.5-7B.
         padded: Modules that the trainer pads to the longest sequence of a microbatch (for example llm or vision,llm).
             Affects predicted cost only; data is delivered packed.
         correct: Correct the cost model from measured seconds.
@@ -59,7 +59,7 @@ class NodeOptions:
         bad_samples_file: JSON lines: shard, key, part and reason of each bad sample.
         max_pixels: Images and frames with more pixels are refused as bad samples.
         memory: Budget for decoding and decoded samples.
-        microbatch_memory: Limit of tensor bytes per microbatch; 0: no limit.
+        microbatch_memory: Limit of tensor bytes per microbatch, with balance = cost; 0: no limit.
         workers: Decoding threads; 0: one per core.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
         plan_ahead: Steps decoded and planned ahead of training.
