@@ -170,7 +170,7 @@ Load changed_load(const py::object& said, Load load) {
 LoadHook load_hook(const py::object& count_tokens) {
   if (count_tokens.is_none()) return {};
   return [callback = hold(count_tokens.cast<py::function>())](SampleId id, const Dataset& dataset,
-                                                         const Load& load) -> Result<Load> {
+                                                              const Load& load) -> Result<Load> {
     const py::gil_scoped_acquire acquired;
     try {
       return changed_load((*callback)(describe(id, dataset, load)), load);
