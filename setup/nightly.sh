@@ -52,14 +52,14 @@ for part in "${parts[@]}"; do
   start=$SECONDS
   ${command[$part]}
   case $? in
-    0) verdict=passed ;;
-    77) verdict=skipped ;;
+    0) outcome=passed ;;
+    77) outcome=skipped ;;
     *)
-      verdict=FAILED
+      outcome=FAILED
       failed=1
       ;;
   esac
-  summary+=("$(printf '%-8s %-8s %3d min' "$part" "$verdict" $(((SECONDS - start + 30) / 60)))")
+  summary+=("$(printf '%-8s %-8s %3d min' "$part" "$outcome" $(((SECONDS - start + 30) / 60)))")
 done
 printf '%s\n' "${summary[@]}"
 exit "$failed"
