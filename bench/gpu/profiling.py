@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "trainer_adapter" / "python" / "isocost"
 # The profiler's method is C++. These files are all of it; they need headers of pybind11 and tl::expected, no library.
 SOURCES = ("bench/gpu/profiling_module.cc", "trainer_adapter/python/profiling.cc", "costmodel/profiling_method.cc",
-           "base/statistics.cc", "base/result.cc")
+           "base/counted.cc", "base/statistics.cc", "base/result.cc")
 COMPILE_S = 300  # time-out of the compiler
 MOST_UNITS = 65536
 PROBED_UNITS = 4096

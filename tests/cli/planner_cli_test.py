@@ -178,19 +178,19 @@ class Planner(unittest.TestCase):
         answer = self.answer("emulate", *arguments, "--step-seconds", 0.05, "--svg", picture)
         self.assertIn("measured: epoch 0, step 2", picture.read_text(encoding="utf-8"))
         # What stages are told to take is what they take, with four tensor ranks, too.
-        self.assertLess(answer["cost_model_state"]["mape"]["llm"], 0.05)
+        self.assertLess(answer["correction"]["mape"]["llm"], 0.05)
         self.refused("'coupled'", "simulate", *arguments, "--decouple")
 
     def test_emulate_hides_costs_that_the_node_learns(self):
         job = ("emulate", "--trace", PHOTOS, "--dp", 2, "--pp", 2, "--microbatches", 4,
                "--global-batch-size", 48, "--steps", 40, "--step-seconds", 0.05)
-        exact = self.answer(*job)["cost_model_state"]
+        exact = self.answer(*job)["correction"]
         self.assertEqual(exact["drifts"], 0)
         self.assertLess(max(exact["mape"].values()), 0.005)  # whatever else this machine does
         changed = self.answer(*job, "--noise", 0.02, "--slow-rank", "1:1.5", "--change", "encoder:3@20")
         self.assertEqual(len(changed["step_s"]), 40)
-        self.assertGreaterEqual(changed["cost_model_state"]["drifts"], 1)
-        other, slow = changed["cost_model_state"]["rank_slowdowns"][:2]
+        self.assertGreaterEqual(changed["correction"]["drifts"], 1)
+        other, slow = changed["correction"]["rank_slowdowns"][:2]
         self.assertGreater(slow / other, 1.2)
 
     def test_what_emulate_hides_is_checked(self):

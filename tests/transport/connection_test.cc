@@ -122,7 +122,6 @@ TEST(Connection, AFrameOverTheLimitEndsTheConnectionUnread) {
   handlers.hello = [] { return Hello{}; };
   handlers.on_message = [&](const Message&, std::span<const std::span<const std::byte>>) {
     messages += 1;
-    messages.notify_all();
   };
   handlers.on_error = [&](const Error&) { errors += 1; };
   handlers.on_tick = [](std::chrono::nanoseconds) {};
@@ -132,10 +131,15 @@ TEST(Connection, AFrameOverTheLimitEndsTheConnectionUnread) {
   auto connection = Connection::open(options, std::move(handlers));
   ASSERT_TRUE(connection.has_value()) << connection.error().to_string();
   ASSERT_TRUE(answer(router, std::vector<std::byte>((1 << 20) + 1)));
-  ASSERT_TRUE(answer(router, encode(Heartbeat{}))) << "the client connects again";
-  for (int seen = messages; seen == 0; seen = messages) messages.wait(seen);
-  EXPECT_EQ(messages, 1);
-  EXPECT_EQ(errors, 0);
+  // The client connects again. A hello of the connection that was cut may still be read here; its
+  // answer goes nowhere.
+  router.set(zmq::sockopt::rcvtimeo, 50);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (messages == 0 && std::chrono::steady_clock::now() < deadline) {
+    answer(router, encode(Heartbeat{}));
+  }
+  EXPECT_GT(messages, 0);
+  EXPECT_EQ(errors, 0) << "the frame was read";
   (*connection)->stop();
 }
 

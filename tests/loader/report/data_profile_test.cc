@@ -95,7 +95,7 @@ TEST_F(DataProfileTest, ASampleOfTheSamplesIsDrawnOnceAndAlike) {
 TEST_F(DataProfileTest, JsonHasEveryPolicy) {
   const DataProfile profile = this->profile();
   const auto skew = nlohmann::json::parse(profile.to_json())["skew"];
-  EXPECT_EQ(skew["in_order"]["step_s"], profile.skew[BalancePolicy::kInOrder].step_s);
+  EXPECT_EQ(skew["in-order"]["step_s"], profile.skew[BalancePolicy::kInOrder].step_s);
   EXPECT_EQ(skew["tokens"]["rank_max_over_mean"],
             profile.skew[BalancePolicy::kTokens].rank_max_over_mean);
   EXPECT_EQ(skew["cost"]["saved_share"], profile.skew[BalancePolicy::kCost].saved_share);
@@ -187,7 +187,7 @@ TEST_F(DataProfileTest, GpuHours) {
   EXPECT_NEAR(saved, 1000 * profile.skew[BalancePolicy::kCost].saved_share, 1e-9);
   const auto json = nlohmann::json::parse(profile.to_json())["gpu_hours"];
   EXPECT_EQ(json["of"], "run");
-  EXPECT_EQ(json["in_order"], 1000);
+  EXPECT_EQ(json["in-order"], 1000);
   EXPECT_EQ(json["tokens"], run.of(BalancePolicy::kTokens));
   EXPECT_EQ(json["saved"], saved);
   for (const double wrong : {std::nan(""), std::numeric_limits<double>::infinity(), -1.0}) {
