@@ -1,5 +1,5 @@
 // Trains a pipeline whose encoder and LLM have different numbers of replicas, fed by a node that
-// serves their layout. This file is the process that starts all others, which run `worker.cc`.
+// serves their layout. This file is the process that forks all others, which run `worker.cc`.
 
 #include <unistd.h>
 
@@ -11,8 +11,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/counted.h"
 #include "base/scratch_directory.h"
@@ -58,24 +58,13 @@ Result<std::unique_ptr<Node>> open_node(const Options& options, const NodeOption
   return node;
 }
 
-/// Starts a node and these processes, and blocks until all have ended. `stop_signal` is set to the
-/// signal that ended the wait, if any.
-Status run_roles(const Options& options, const std::vector<std::string>& command,
-                 const NodeOptions& serve,
-                 const std::vector<std::pair<std::string, std::string>>& roles, int& stop_signal) {
+/// Starts a node, lets the processes begin, and blocks until all have ended. `stop_signal` is set
+/// to the signal that ended the wait, if any.
+Status run_processes(const Options& options, const NodeOptions& serve, Processes& processes,
+                     int& stop_signal) {
   ISOCOST_ASSIGN(std::unique_ptr<Node> node, open_node(options, serve));
   NodeThread serving(std::move(node));
-  Processes processes;
-  for (const auto& [role, name] : roles) {
-    std::vector<std::string> arguments = command;
-    for (const std::string& added :
-         {std::string("--role"), role, std::string("--directory"), options.directory.string(),
-          std::string("--endpoint"), serving.endpoint(), std::string("--start-step"),
-          std::to_string(options.start_step), std::string("--parent"), std::to_string(getpid())}) {
-      arguments.push_back(added);
-    }
-    ISOCOST_TRY(processes.start(name, arguments));
-  }
+  processes.begin(serving.endpoint());
   const Status status = processes.wait(options.peer_timeout);
   stop_signal = processes.stop_signal();
   const auto summary = serving.stop(std::chrono::seconds(status ? 5 : 0));
@@ -162,60 +151,13 @@ Status check_outcome(const Outcome& outcome) {
                    std::to_string(error) + "; nan means that training diverged (--lr)");
 }
 
-Status run_all(Options& options, const std::vector<std::string>& command, int& stop_signal) {
-  ISOCOST_TRY(check_options(options));
-  ISOCOST_ASSIGN(const ScratchDirectory directory, ScratchDirectory::create("isocost-run"));
-  options.directory = directory.path();
-  if (!options.checkpoint.empty()) {
-    std::error_code ignored;  // writing the first state reports what is wrong
-    std::filesystem::create_directories(options.checkpoint, ignored);
-  }
-  if (options.resume) {
-    ISOCOST_ASSIGN(options.start_step, newest_state(options));
-    std::fprintf(stderr, "resumes after step %u\n", options.start_step);
-  }
-  if (options.check_gradient) {
-    NodeOptions whole = node_options(options);
-    whole.plan.ranks = 1;
-    whole.plan.microbatches = 1;
-    ISOCOST_TRY(run_roles(options, command, whole, {{kReference, kReference}}, stop_signal));
-  }
-  const Layout layout = options.layout();
-  NodeOptions staged = node_options(options);
-  staged.plan.ranks = static_cast<std::int64_t>(layout.llm.data);
-  staged.plan.microbatches = static_cast<std::int64_t>(layout.microbatches);
-  staged.plan.layout = options.directory / "layout.json";
-  std::ofstream(staged.plan.layout) << layout.to_json();
-  std::vector<std::pair<std::string, std::string>> roles;
-  for (std::size_t receiver = 0; receiver < receivers(layout); ++receiver) {
-    roles.emplace_back(std::to_string(receiver), place_of_receiver(layout, receiver).to_string());
-  }
-  ISOCOST_TRY(run_roles(options, command, staged, roles, stop_signal));
-  ISOCOST_ASSIGN(const Outcome outcome, read_outcome(options));
-  ISOCOST_TRY(write_outcome(options, outcome));
-  return check_outcome(outcome);
-}
-
-int run_first(Options& options, int argc, char** argv) {
-  collect_signals();
-  // One thread per process, since the processes share the cores.
-  setenv("OMP_NUM_THREADS", "1", 1);
-  setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  int stop_signal = 0;
-  const Status status = run_all(options, std::vector<std::string>(argv, argv + argc), stop_signal);
-  if (status) return 0;
-  std::fprintf(stderr, "pipeline_trainer: %s\n", status.error().to_string().c_str());
-  if (stop_signal != 0) return 128 + stop_signal;
-  return status.error().code() == ErrorCode::kInvalidArgument ? 2 : 1;
-}
-
 std::string name_of(const Options& options) {
   if (options.role == kReference) return options.role;
   return place_of_receiver(options.layout(), std::stoul(options.role)).to_string();
 }
 
+/// Returns the exit status.
 int run_role(const Options& options) {
-  end_with_parent(options.parent);
   keep_freed_memory();
   at::set_num_threads(1);
   std::string why;
@@ -230,12 +172,80 @@ int run_role(const Options& options) {
   return 1;
 }
 
+/// Forks the process that runs this role once it is given the node's endpoint.
+Status fork_role(Processes& processes, const Options& options, const std::string& role) {
+  Options of_process = options;
+  of_process.role = role;
+  return processes.fork(name_of(of_process), [&of_process](const std::string& endpoint) {
+    of_process.endpoint = endpoint;
+    return run_role(of_process);
+  });
+}
+
+Status run_all(Options& options, int& stop_signal) {
+  ISOCOST_TRY(check_options(options));
+  ISOCOST_ASSIGN(const ScratchDirectory directory, ScratchDirectory::create("isocost-run"));
+  options.directory = directory.path();
+  if (!options.checkpoint.empty()) {
+    std::error_code ignored;  // writing the first state reports what is wrong
+    std::filesystem::create_directories(options.checkpoint, ignored);
+  }
+  if (options.resume) {
+    ISOCOST_ASSIGN(options.start_step, newest_state(options));
+    std::fprintf(stderr, "resumes after step %u\n", options.start_step);
+  }
+  const Layout layout = options.layout();
+  Processes reference;
+  if (options.check_gradient) ISOCOST_TRY(fork_role(reference, options, kReference));
+  Processes stages;
+  for (std::size_t receiver = 0; receiver < receivers(layout); ++receiver) {
+    ISOCOST_TRY(fork_role(stages, options, std::to_string(receiver)));
+  }
+  if (options.check_gradient) {
+    NodeOptions whole = node_options(options);
+    whole.plan.ranks = 1;
+    whole.plan.microbatches = 1;
+    ISOCOST_TRY(run_processes(options, whole, reference, stop_signal));
+  }
+  NodeOptions staged = node_options(options);
+  staged.plan.ranks = static_cast<std::int64_t>(layout.llm.data);
+  staged.plan.microbatches = static_cast<std::int64_t>(layout.microbatches);
+  staged.plan.layout = options.directory / "layout.json";
+  std::ofstream(staged.plan.layout) << layout.to_json();
+  ISOCOST_TRY(run_processes(options, staged, stages, stop_signal));
+  ISOCOST_ASSIGN(const Outcome outcome, read_outcome(options));
+  ISOCOST_TRY(write_outcome(options, outcome));
+  return check_outcome(outcome);
+}
+
+/// One thread per process, since the processes share the cores. OpenMP and BLAS read this when they
+/// are loaded, so where it was not set this program starts again.
+void use_one_thread(char** argv) {
+  bool is_set = true;
+  for (const char* name : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"}) {
+    const char* threads = std::getenv(name);
+    is_set = is_set && threads != nullptr && std::string_view(threads) == "1";
+    setenv(name, "1", 1);
+  }
+  if (!is_set) execv("/proc/self/exe", argv);  // returns if that fails: the run is slower then
+}
+
+int run(Options& options) {
+  collect_signals();
+  int stop_signal = 0;
+  const Status status = run_all(options, stop_signal);
+  if (status) return 0;
+  std::fprintf(stderr, "pipeline_trainer: %s\n", status.error().to_string().c_str());
+  if (stop_signal != 0) return 128 + stop_signal;
+  return status.error().code() == ErrorCode::kInvalidArgument ? 2 : 1;
+}
+
 }  // namespace
 }  // namespace isocost
 
 int main(int argc, char** argv) {
   isocost::Parsed parsed = isocost::parse_options(argc, argv);
   if (parsed.ended) return parsed.status;
-  if (!parsed.options.role.empty()) return isocost::run_role(parsed.options);
-  return isocost::run_first(parsed.options, argc, argv);
+  isocost::use_one_thread(argv);
+  return isocost::run(parsed.options);
 }

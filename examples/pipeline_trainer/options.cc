@@ -60,12 +60,6 @@ void add_rest(CLI::App& app, Options& options, std::int64_t& timeout_s) {
   app.add_option("--peer-timeout", timeout_s, "Seconds that a process waits for another")
       ->check(CLI::Range(1, 86400))
       ->capture_default_str();
-  const std::string hidden;
-  app.add_option("--role", options.role)->group(hidden);
-  app.add_option("--directory", options.directory)->group(hidden);
-  app.add_option("--endpoint", options.endpoint)->group(hidden);
-  app.add_option("--parent", options.parent)->group(hidden);
-  app.add_option("--start-step", options.start_step)->group(hidden);
 }
 
 // Returns what is wrong with the combination of options; empty: nothing.

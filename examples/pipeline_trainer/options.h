@@ -14,8 +14,7 @@
 
 namespace isocost {
 
-/// The options of pipeline_trainer. The processes that it starts get the same command line,
-/// followed by their own part (`role` and below).
+/// The options of pipeline_trainer. The processes that it forks have a part of their own.
 struct Options {
   std::filesystem::path data;     ///< What to train on.
   std::filesystem::path profile;  ///< Model profile for the node; empty: its stated default.
@@ -42,12 +41,12 @@ struct Options {
                         .llm_depth = 4,
                         .head_width = 64};
 
-  // Options of a process that was started by another.
-  std::string role;  ///< A receiver of the layout, or kReference; empty: the first process.
-  std::filesystem::path directory;
-  std::string endpoint;
-  int parent = 0;  ///< Process id of the process that started it.
+  // What the first process finds out.
+  std::filesystem::path directory;  ///< For files that the processes leave for each other.
   std::uint32_t start_step = 0;
+  // Of a forked process.
+  std::string role;  ///< A receiver of the layout, or kReference.
+  std::string endpoint;
 
   Layout layout() const;
 };

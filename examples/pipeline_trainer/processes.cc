@@ -1,7 +1,7 @@
 #include "examples/pipeline_trainer/processes.h"
 
-#include <spawn.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <optional>
@@ -41,6 +42,25 @@ std::string how_it_ended(int status) {
   return "ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
+// Makes this process end when its parent ends, at once if it already has.
+void end_with_parent(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(1);  // the parent ended before the call above
+}
+
+void unblock_signals() {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// Returns the line that the parent sends; empty if it sends none.
+std::string read_line(int from) {
+  std::string line;
+  for (char next = 0; read(from, &next, 1) == 1 && next != '\n';) line += next;
+  return line;
+}
+
 }  // namespace
 
 void collect_signals() {
@@ -48,35 +68,44 @@ void collect_signals() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-void end_with_parent(pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // the parent ended before the call above
+Processes::~Processes() {
+  kill_all();
+  close_sockets();
 }
 
-Processes::~Processes() { kill_all(); }
+Status Processes::fork(const std::string& name,
+                       const std::function<int(const std::string& line)>& work) {
+  const auto failed = [&name] {
+    return Error(ErrorCode::kIo, "cannot start " + name + ": " + std::strerror(errno));
+  };
+  std::array<int, 2> ends{};  // of the process, of this one
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return failed();
+  const pid_t parent = getpid();
+  std::fflush(nullptr);  // or both processes would write what is buffered
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    end_with_parent(parent);
+    unblock_signals();
+    const std::string line = read_line(ends[0]);
+    std::exit(line.empty() ? 1 : work(line));
+  }
+  Status status;
+  if (pid < 0) status = failed();
+  close(ends[0]);
+  processes_.push_back({name, pid, ends[1], status.has_value()});
+  return status;
+}
 
-Status Processes::start(const std::string& name, const std::vector<std::string>& arguments) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) {
-    argv.push_back(const_cast<char*>(argument.c_str()));  // NOLINT: posix_spawn does not write
+void Processes::begin(const std::string& line) {
+  const std::string sent = line + "\n";
+  for (const Process& process : processes_) {
+    std::fprintf(stderr, "%s: process %d\n", process.name.c_str(), process.pid);
+    static_cast<void>(send(process.to_process, sent.data(), sent.size(), MSG_NOSIGNAL));
   }
-  argv.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  pid_t pid = 0;
-  const int failed =
-      posix_spawn(&pid, "/proc/self/exe", nullptr, &attributes, argv.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  if (failed != 0) {
-    return Error(ErrorCode::kIo, "cannot start " + name + ": " + std::strerror(failed));
-  }
-  processes_.push_back({name, pid});
-  std::fprintf(stderr, "%s: process %d\n", name.c_str(), pid);
-  return {};
+}
+
+void Processes::close_sockets() {
+  for (const Process& process : processes_) close(process.to_process);
 }
 
 void Processes::reap(Failure& failure) {

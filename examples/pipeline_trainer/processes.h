@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,12 +15,9 @@ namespace isocost {
 /// is started.
 void collect_signals();
 
-/// Makes this process end when its parent ends, at once if it already has. Call before anything
-/// else.
-void end_with_parent(pid_t parent);
-
-/// Copies of this program that run as child processes. The destructor kills those still running.
-/// Single-thread: the main thread only.
+/// Child processes, forked from this one: libtorch takes 0.4 s to load, and none of them loads it
+/// again. They end when this process ends. The destructor kills those still running. Single-thread:
+/// the main thread only.
 class Processes {
  public:
   Processes() = default;
@@ -27,8 +25,12 @@ class Processes {
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
-  /// Starts a process; `name` identifies it in messages. Errors: kIo.
-  Status start(const std::string& name, const std::vector<std::string>& arguments);
+  /// Forks a process that waits for `begin`; `name` identifies it in messages. To be called before
+  /// this process starts a thread, since a forked process has none of them. `work` is called with
+  /// the line of `begin` and returns the exit status. Errors: kIo.
+  Status fork(const std::string& name, const std::function<int(const std::string& line)>& work);
+  /// Lets all forked processes begin. `wait` reports one that has ended already.
+  void begin(const std::string& line);
 
   /// Blocks until all processes have ended. After one fails, the others have `grace` to end and to
   /// print why before they are killed. Errors: kUnavailable, naming the process that failed first
@@ -41,6 +43,7 @@ class Processes {
   struct Process {
     std::string name;
     pid_t pid = 0;
+    int to_process = -1;  // socket for the line of `begin`
     bool running = true;
   };
   /// The first failure. Other processes fail because of it, at times so soon that both are noticed
@@ -53,6 +56,7 @@ class Processes {
   bool any_running() const;
   void signal_all(int signal);
   void kill_all();
+  void close_sockets();
 
   std::vector<Process> processes_;
   int stop_signal_ = 0;
