@@ -314,7 +314,7 @@ void ClientImpl::finish(Assembly& assembly) {
 
 void ClientImpl::finish(const EpochEnd& end) {
   const MutexLock lock(mutex_);
-  if (failure_) return;  // the epoch is not whole
+  if (failure_) return;                                          // the epoch is not whole
   if (last_epoch_end_ && end.epoch <= *last_epoch_end_) return;  // repeated after a reconnect
   last_epoch_end_ = end.epoch;
   done_ = end.last_epoch;

@@ -17,8 +17,8 @@ struct ConnectionOptions {
   std::string endpoint;
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
   std::string curve_secret_key_file;  ///< The client's key pair; empty: a fresh one.
-  /// A node that sends a larger frame is disconnected before the frame is stored, and connected
-  /// again.
+  /// A node that sends a larger frame is disconnected for good, before the frame is stored: on_tick
+  /// then tells of growing silence.
   std::int64_t max_frame_bytes = kMaxMessageBytes;
 };
 

@@ -25,8 +25,8 @@ struct JobModel {
   /// so audio's parameters do not count there. Errors: kInvalidArgument if the dimensions of an
   /// encoder or of the LLM are missing.
   static Result<JobModel> create(CostProfile profile);
-  /// Loads the profile from a file, or uses the built-in profile if `profile` is empty. Errors: those
-  /// of CostProfile::load() and create().
+  /// Loads the profile from a file, or uses the built-in profile if `profile` is empty. Errors:
+  /// those of CostProfile::load() and create().
   static Result<JobModel> load(const std::filesystem::path& profile);
 
   CostProfile profile = CostProfile::stated_default();
