@@ -86,7 +86,7 @@ Result<JsonObject> JsonObject::parse(std::string_view text, const JsonFormat& fo
   return JsonObject(std::move(document), object, "");
 }
 
-Error error_of_file(Error error, const std::filesystem::path& file) {
+Error error_of_file(const Error& error, const std::filesystem::path& file) {
   const bool theirs =
       error.code() == ErrorCode::kCorrupt || error.code() == ErrorCode::kUnsupported;
   const ErrorCode code = theirs ? ErrorCode::kInvalidArgument : error.code();

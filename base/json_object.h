@@ -25,7 +25,7 @@ struct JsonFormat {
 
 /// Converts an error in the contents of a file that the user named: kCorrupt and kUnsupported
 /// become kInvalidArgument, and the message names the file.
-Error error_of_file(Error error, const std::filesystem::path& file);
+Error error_of_file(const Error& error, const std::filesystem::path& file);
 
 /// An object of a JSON document from outside, read strictly. A duplicate, unknown or missing key, a
 /// value of another type, and a number out of range or not finite are errors kCorrupt that name the

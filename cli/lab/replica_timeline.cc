@@ -23,6 +23,7 @@ EmulatedMicrobatch ReplicaTimeline::microbatch(std::uint32_t slot) const {
 std::vector<EmulatedMicrobatch> ReplicaTimeline::microbatches() const {
   const MutexLock lock(mutex_);
   std::vector<EmulatedMicrobatch> all;
+  all.reserve(microbatches_.size());
   for (const auto& [slot, microbatch] : microbatches_) all.push_back(microbatch);
   return all;
 }
