@@ -119,7 +119,7 @@ OptionSpec text_option(std::string name, T Owner::* member, std::string value, s
 
 // One of several words, in the order of the enumerators.
 template <typename Owner, typename T>
-OptionSpec choice(std::string name, T Owner::* member, std::vector<std::string> words,
+OptionSpec choice(std::string name, T Owner::* member, const std::vector<std::string>& words,
                   std::string text) {
   std::string joined;
   for (const std::string& word : words) joined += (joined.empty() ? "" : "|") + word;

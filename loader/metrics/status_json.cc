@@ -22,7 +22,7 @@ constexpr std::int64_t kVersion = 2;
 constexpr const char* kKind = "node status";
 constexpr JsonFormat kFormat{.name = kKind,
                              .max_bytes = std::size_t{64} << 20,
-                             .remedy = "use the isocost top of the node's version"};
+                             .remedy = "use the isocost top of the node's own version"};
 constexpr std::size_t kMostRanks = 100'000;  // as PlanOptions allows
 constexpr std::size_t kMostPlaceLetters = 64;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
@@ -272,10 +272,7 @@ Status check_head(const JsonObject& document) {
   if (!kind || *kind != kKind) {
     return Error(ErrorCode::kUnsupported, "this is not the status of an Isocost node");
   }
-  const Status version = document.check_version(kVersion);
-  if (version || version.error().code() != ErrorCode::kUnsupported) return version;
-  return Error(ErrorCode::kUnsupported,
-               version.error().message() + ": use the isocost top of the node's own version");
+  return document.check_version(kVersion);
 }
 
 }  // namespace

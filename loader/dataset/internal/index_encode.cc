@@ -68,6 +68,7 @@ void for_each_part(const IndexContents& contents, const PartVisitor& visit) {
 
 std::vector<std::string_view> texts_of(const IndexContents& contents, const Names& names) {
   std::vector<std::string_view> texts;
+  texts.reserve(contents.samples.size() + names.list.size() + 3 * contents.bad.size());
   for (const IndexedSample& sample : contents.samples) texts.emplace_back(sample.key);
   texts.insert(texts.end(), names.list.begin(), names.list.end());
   for (const IndexedBad& bad : contents.bad) {

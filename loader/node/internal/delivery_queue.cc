@@ -66,14 +66,14 @@ void DeliveryQueue::acknowledge(std::int32_t rank, const Position& position) {
   if (!state.sent || position > *state.sent) return;
   if (state.acknowledged && position <= *state.acknowledged) return;
   const std::optional<Position> before = std::exchange(state.acknowledged, position);
-  count_delivered(static_cast<std::size_t>(rank), before);
+  count_delivered(static_cast<std::size_t>(rank), before, position);
   drop_finished();
 }
 
-// Adds the microbatches after `before` that the receiver has now acknowledged. Their steps are
-// still held.
-void DeliveryQueue::count_delivered(std::size_t receiver, const std::optional<Position>& before) {
-  const Position& now = *ranks_[receiver].acknowledged;
+// Adds the microbatches after `before` up to `now`, which the receiver has acknowledged. Their
+// steps are still held.
+void DeliveryQueue::count_delivered(std::size_t receiver, const std::optional<Position>& before,
+                                    const Position& now) {
   for (const Entry& entry : entries_) {
     if (entry.step == nullptr) continue;
     const SealedStep& step = *entry.step;

@@ -95,7 +95,8 @@ class DeliveryQueue {
   void seek_after(std::size_t number, const std::optional<Position>& position);
   bool done_with_front(std::size_t receiver) const;
   std::uint32_t acknowledged_of(std::size_t receiver, const SealedStep& step) const;
-  void count_delivered(std::size_t receiver, const std::optional<Position>& before);
+  void count_delivered(std::size_t receiver, const std::optional<Position>& before,
+                       const Position& now);
   void drop_finished();
 
   std::vector<Rank> ranks_;

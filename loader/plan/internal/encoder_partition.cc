@@ -85,6 +85,7 @@ std::vector<std::vector<PlannedMicrobatch>> encoder_microbatches(
 
 void route(std::span<const Load> loads, const EncoderPartition& partition, StepPlan& plan) {
   std::vector<std::vector<ModuleUnits>> in_bins;
+  in_bins.reserve(plan.bins.size());
   for (const PlannedMicrobatch& bin : plan.bins) in_bins.push_back(first_units(loads, bin.samples));
   for (std::uint32_t e = 0; e < partition.size(); ++e) {
     for (std::uint32_t k = 0; k < partition[e].size(); ++k) {
