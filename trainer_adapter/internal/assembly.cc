@@ -206,6 +206,7 @@ Result<std::int64_t> Assembly::add_piece(const FragmentPiece& piece, std::size_t
 
 std::vector<std::span<std::byte>> Assembly::expose_all() {
   std::vector<std::span<std::byte>> tensors;
+  tensors.reserve(targets_.size());
   for (Target& target : targets_) tensors.push_back(target.buffer.bytes());
   missing_bytes_ = 0;
   return tensors;

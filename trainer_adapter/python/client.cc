@@ -182,6 +182,7 @@ NamedTensors tensors(const Microbatch& microbatch) {
 
 std::vector<std::pair<std::string, py::object>> capsules(const Microbatch& microbatch) {
   std::vector<std::pair<std::string, py::object>> result;
+  result.reserve(microbatch.tensors.size());
   for (const NamedTensor& named : microbatch.tensors) {
     result.emplace_back(named.name, to_dlpack(named.tensor));
   }
@@ -196,6 +197,7 @@ using SampleTuple =
 
 SampleTuple to_tuple(const SampleEntry& sample) {
   std::vector<PartTuple> parts;
+  parts.reserve(sample.parts.size());
   for (const SamplePart& part : sample.parts) {
     parts.emplace_back(modality_name(part.modality), part.rows, part.columns, part.timestamps_s);
   }
@@ -205,6 +207,7 @@ SampleTuple to_tuple(const SampleEntry& sample) {
 
 std::vector<SampleTuple> samples(const Microbatch& microbatch) {
   std::vector<SampleTuple> result;
+  result.reserve(microbatch.header.samples.size());
   for (const SampleEntry& sample : microbatch.header.samples) result.push_back(to_tuple(sample));
   return result;
 }
@@ -215,6 +218,7 @@ using RouteTuple = std::tuple<std::string, std::uint32_t, std::uint32_t, std::ui
 
 std::vector<RouteTuple> routes(const Microbatch& microbatch) {
   std::vector<RouteTuple> result;
+  result.reserve(microbatch.header.routes.size());
   for (const Route& route : microbatch.header.routes) {
     result.emplace_back(module_name(route.module), route.sample, route.first_unit, route.units,
                         route.replica, route.microbatch, route.peer_first_unit);
