@@ -90,6 +90,6 @@ tidy() {
   fi
 }
 export -f tidy
-python3 setup/lint_keys.py "${scope[@]}" "${sources[@]}" >build/lint/todo
-xargs -P "$(nproc)" -L1 bash -c 'tidy "$@"' tidy <build/lint/todo
-echo "lint: ${#files[@]} files formatted, clang-tidy over $(wc -l <build/lint/todo) of ${#sources[@]}${since:+ (changed since $(git rev-parse --short "$since"))}: no findings"
+python3 setup/lint_keys.py "${scope[@]}" "${sources[@]}" >build/lint/pending
+xargs -P "$(nproc)" -L1 bash -c 'tidy "$@"' tidy <build/lint/pending
+echo "lint: ${#files[@]} files formatted, clang-tidy over $(wc -l <build/lint/pending) of ${#sources[@]}${since:+ (changed since $(git rev-parse --short "$since"))}: no findings"
