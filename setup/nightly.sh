@@ -9,7 +9,7 @@
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
-say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
+. setup/functions.sh
 
 fuzz() {
   ./run setup || return

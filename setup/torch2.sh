@@ -9,17 +9,12 @@ venv=build/torch2/venv
 tree=build/torch2/release
 needed=(numpy transformers accelerate)          # beside torch
 
-say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
-
-# index_answers: whether there is a torch to be had, known within nine seconds.
-index_answers() {
-  timeout 9 "$venv/bin/pip" index versions torch --retries 0 --timeout 8 >/dev/null 2>&1
-}
+. setup/functions.sh
 
 mkdir -p build/torch2
 if [ "$(cat "$venv/complete" 2>/dev/null)" != "${needed[*]}" ]; then
   /usr/bin/python3 -m venv "$venv"
-  if ! index_answers; then
+  if ! index_answers "$venv" torch; then
     say "skipped: no package index answers, so there is no torch 2.x to test with"
     exit 77
   fi

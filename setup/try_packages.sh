@@ -10,7 +10,7 @@ mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
 roots=$(mktemp -d build/package/roots.XXXXXX)
 trap 'rm -rf --one-file-system "$roots"' EXIT
 
-say() { printf '\033[1m%s\033[0m\n' "$*" >&2; }
+. setup/functions.sh
 fail() {
   echo "package: $*" >&2
   exit 1
