@@ -51,6 +51,18 @@ function(isocost_test name)
   set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT})
 endfunction()
 
+# isocost_memory_transport(TEST [EXCEPT filter]): with ISOCOST_MEMORY_TRANSPORT, the test runs over messages in memory
+# (tests/support/memory_zmq.cc) and as concurrent code; EXCEPT are the cases, as GTEST_FILTER names them, that need a
+# real socket.
+option(ISOCOST_MEMORY_TRANSPORT "Tests of the transport pass messages in memory, for ThreadSanitizer" OFF)
+function(isocost_memory_transport name)
+  cmake_parse_arguments(arg "" "EXCEPT" "" ${ARGN})
+  if(ISOCOST_MEMORY_TRANSPORT)
+    target_link_libraries(${name} PRIVATE isocost_test_memory_zmq)
+    set_tests_properties(${name} PROPERTIES LABELS concurrency TIMEOUT 600 ENVIRONMENT "GTEST_FILTER=-${arg_EXCEPT}")
+  endif()
+endfunction()
+
 # isocost_fuzz(NAME SOURCES ... LINK ...): LLVMFuzzerTestOneInput with a replaying main, run as a test over
 # corpus/NAME beside the test and mutations of it from a fixed seed. With ISOCOST_FUZZ (clang) it is a fuzzer.
 option(ISOCOST_FUZZ "Build the fuzz targets with libFuzzer (clang)" OFF)

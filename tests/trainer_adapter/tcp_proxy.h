@@ -6,7 +6,15 @@
 #include <thread>
 #include <vector>
 
+#ifdef ISOCOST_MEMORY_TRANSPORT
+#include "tests/support/memory_relay.h"
+#endif
+
 namespace isocost {
+
+#ifdef ISOCOST_MEMORY_TRANSPORT
+using TcpProxy = MemoryRelay;
+#else
 
 /// A TCP relay on loopback whose connections a test can cut. Owns its threads and sockets.
 class TcpProxy {
@@ -37,5 +45,6 @@ class TcpProxy {
   std::atomic<bool> held_ = false;
   std::jthread thread_;
 };
+#endif
 
 }  // namespace isocost

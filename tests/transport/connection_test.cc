@@ -68,7 +68,7 @@ bool is_reconnected(const std::string& endpoint) {
 
 // What came before the end is read to its end: not cut within a message, which libzmq takes for a
 // bug of its own and aborts.
-TEST(Connection, WhatCameOfANodeThatDiedIsRead) {
+TEST(Connection, ReadsWhatADeadNodeSent) {
   ShortLivedNode node;
   std::promise<void> gone;
   std::shared_future<void> is_gone = gone.get_future().share();

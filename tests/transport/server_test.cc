@@ -106,7 +106,7 @@ struct Watched {
         {0, step, 0}, 0, {{"vision.patches", {DType::kUInt8, {1, size}, bytes->data(), bytes}}}};
   }
   // ZeroMQ lets go on its own thread.
-  bool let_go() const {
+  bool is_released() const {
     const auto deadline = steady_clock::now() + std::chrono::seconds(10);
     while (bytes.use_count() > 1 && steady_clock::now() < deadline) std::this_thread::yield();
     return bytes.use_count() == 1;
@@ -136,7 +136,7 @@ TEST(Server, DropsWhatWasMeantForAnEarlierSession) {
   const auto header = after.receive_as<MicrobatchHeader>();
   ASSERT_TRUE(header.has_value());
   EXPECT_EQ(header->position.step, 4U);
-  EXPECT_TRUE(late.let_go());
+  EXPECT_TRUE(late.is_released());
 }
 
 TEST(Server, LargeTensorsGoInPiecesThatCoverThem) {
@@ -252,11 +252,11 @@ TEST(Server, TellsItsOwnHeartbeatAndTimeout) {
   EXPECT_NE(welcome->node_id, 0U);
 }
 
-TEST(Server, LetsGoOfWhatNobodyTakes) {
+TEST(Server, ReleasesMicrobatchesThatNobodyReceives) {
   Recorded server(quick());
   const Watched nobody(1 << 20);
   server->fragment(0, nobody.fragment(0), nullptr);
-  EXPECT_TRUE(nobody.let_go()) << "no client";
+  EXPECT_TRUE(nobody.is_released()) << "no client";
 
   const Watched left(1 << 20);
   {
@@ -265,7 +265,7 @@ TEST(Server, LetsGoOfWhatNobodyTakes) {
     peer.send(Leave{});
     ASSERT_TRUE(server.wait_for<ClientLeft>(1));
     server->fragment(0, left.fragment(0), nullptr);
-    EXPECT_TRUE(left.let_go()) << "the client left";
+    EXPECT_TRUE(left.is_released()) << "the client left";
   }
   const Watched unread(64 << 20);
   const auto keep = std::make_shared<int>(1);
@@ -275,7 +275,7 @@ TEST(Server, LetsGoOfWhatNobodyTakes) {
   const auto started = steady_clock::now();
   server.destroy();  // the client has not read it
   EXPECT_LT(steady_clock::now() - started, std::chrono::seconds(5));
-  EXPECT_TRUE(unread.let_go()) << "the server is gone";
+  EXPECT_TRUE(unread.is_released()) << "the server is gone";
   EXPECT_EQ(keep.use_count(), 1);
 }
 

@@ -27,6 +27,7 @@ void KeyGate::answer() {
       "1.0", request[1].to_string_view(), allowed ? "200" : "400", allowed ? "" : "unknown key", "",
       ""};
   std::vector<zmq::message_t> frames;
+  frames.reserve(reply.size());
   for (const std::string_view part : reply) frames.emplace_back(part.data(), part.size());
   send_frames(socket_, frames);
 }
