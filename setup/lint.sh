@@ -66,6 +66,10 @@ if [ -z "$all" ]; then
   checks=(--checks=-clang-analyzer-*)
   if [ "$given" = 0 ]; then
     since=${since:-$(base_commit)}
+    git rev-parse --quiet --verify "$since^{commit}" >/dev/null || {
+      echo "lint: --since $since: no such commit" >&2
+      exit 2
+    }
     mapfile -t scope < <(git diff --name-only "$since"; git ls-files --others --exclude-standard)
     scope=(--changed "${scope[@]}" --)
   fi
@@ -92,5 +96,5 @@ tidy() {
 }
 export -f tidy
 python3 setup/lint_keys.py "${scope[@]}" "${sources[@]}" >build/lint/pending
-xargs -P "$(nproc)" -L1 bash -c 'tidy "$@"' tidy <build/lint/pending
+xargs -r -P "$(nproc)" -L1 bash -c 'tidy "$@"' tidy <build/lint/pending
 echo "lint: ${#files[@]} files formatted, clang-tidy over $(wc -l <build/lint/pending) of ${#sources[@]}${since:+ (changed since $(git rev-parse --short "$since"))}: no findings"

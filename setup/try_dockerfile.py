@@ -4,7 +4,8 @@
     sudo setup/try_dockerfile.py deploy/Dockerfile ROOT.tar
 
 ROOT.tar is what `./run package` keeps of debootstrap. Knows the instructions that deploy/Dockerfile uses, of which COPY
-takes one source; others are an error. At the end it runs the image's entry point with its default arguments.
+takes one source; others are an error. At the end it runs the image's entry point with its default arguments, and makes
+keys, shards and a data profile as the image's user in the image's working directory.
 """
 
 import json
@@ -85,6 +86,12 @@ def carry_out(file, base, directory):
         elif keyword != "EXPOSE":
             raise SystemExit(f"{file}: {keyword} cannot be tried")
     stage.run([*stage.entry, *stage.arguments])
+    data = stage.root / "data"
+    data.mkdir()
+    (data / "caption.txt").write_text("a caption")
+    for command in (["keygen", "node"], ["make-shards", "/data", "shards"], ["check", "shards"],
+                    ["data", "profile", "shards"]):
+        stage.run([*stage.entry, *command])
 
 
 def main():

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "base/log.h"
 #include "base/result.h"
 #include "base/tensor.h"
 #include "transport/messages.h"
@@ -37,7 +36,6 @@ struct ClientOptions {
   std::string curve_secret_key_file;  ///< This client's key pair; empty: a fresh one.
   /// A node that announces a larger microbatch is an error.
   std::int64_t max_microbatch_bytes = std::int64_t{16} << 30;
-  LogSink log;
 };
 
 /// One microbatch, assembled: the input of a trainer's forward pass. Move-only. Its tensors share

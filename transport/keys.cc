@@ -60,11 +60,14 @@ Status write_file(const std::filesystem::path& file, const std::string& text, mo
     }
     return not_written(file, errno);
   }
-  const bool written =
-      write(descriptor, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int failure = written ? 0 : errno;
-  if (close(descriptor) != 0 || !written) return not_written(file, written ? errno : failure);
-  return {};
+  const ssize_t count = write(descriptor, text.data(), text.size());
+  const bool written = count == static_cast<ssize_t>(text.size());
+  const int failure = written ? 0 : count < 0 ? errno : ENOSPC;
+  if (close(descriptor) == 0 && written) return {};
+  // A part of a key would be refused as a key, and as a file that must not be overwritten.
+  const int cause = failure != 0 ? failure : errno;
+  unlink(file.c_str());
+  return not_written(file, cause);
 }
 
 }  // namespace

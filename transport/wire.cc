@@ -94,7 +94,8 @@ std::size_t get_tensor_count(ByteReader& in) {
 template <typename T>
 void put_error(ByteWriter& out, const T& error) {
   out.put(static_cast<std::uint8_t>(error.code));
-  out.put_text<std::uint32_t>(std::string_view(error.message).substr(0, kMaxTextBytes));
+  out.put_text<std::uint32_t>(
+      printable_utf8(std::string_view(error.message).substr(0, kMaxTextBytes)));
 }
 
 template <typename T>
@@ -103,7 +104,7 @@ T get_error(ByteReader& in) {
   const auto code = in.get<std::uint8_t>();
   if (code > static_cast<std::uint8_t>(ErrorCode::kInternal)) in.fail();
   error.code = static_cast<ErrorCode>(code);
-  error.message = in.get_text<std::uint32_t>(kMaxTextBytes);
+  error.message = printable_utf8(in.get_text<std::uint32_t>(kMaxTextBytes));
   return error;
 }
 

@@ -1,5 +1,7 @@
 #include "loader/dataset/make_shards.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -61,9 +63,10 @@ class Maker {
 
   // Removes what was written unless it was kept.
   ~Maker() {
-    if (kept_) return;
     writer_.reset();
-    for (const fs::path& path : written_) remove(path);
+    std::error_code ignored;
+    fs::remove_all(staging_, ignored);
+    if (kept_) return;
     for (const fs::path& path : made_directories_) remove(path);  // only empty ones
   }
   Maker(const Maker&) = delete;
@@ -78,6 +81,7 @@ class Maker {
     std::error_code ignored;
     fs::remove(path, ignored);
   }
+  Status stage();
   Status add(const InputSample& sample);
   std::optional<Refusal> refuse(const InputSample& sample, std::vector<OpenPart>& parts);
   std::optional<Refusal> open_part(const InputSample& sample, const InputPart& part,
@@ -85,7 +89,7 @@ class Maker {
   Status write(const std::vector<OpenPart>& parts);
   Status end_shard();
   Status take_bad(BadSample bad, const Error& error);
-  fs::path shard_path(std::uint64_t number) const;
+  std::string shard_name(std::uint64_t number) const;
 
   const fs::path output_;
   const MakeShardsOptions& options_;
@@ -94,7 +98,8 @@ class Maker {
   std::unique_ptr<ShardWriter> writer_;
   std::int64_t shard_samples_ = 0;
   std::int64_t shard_bytes_ = 0;
-  std::vector<fs::path> written_;
+  fs::path staging_;                // within the output: shards get there once all are whole
+  std::vector<fs::path> replaced_;  // earlier shards of the same name
   std::vector<fs::path> made_directories_;  // the deepest first
   bool kept_ = false;
 };
@@ -113,15 +118,23 @@ Status Maker::prepare() {
     }
   }
   if (error) return Error(ErrorCode::kIo, output_.string() + ": " + error.message());
+  ISOCOST_TRY(stage());
   if (standing.empty()) return {};
   if (!options_.force) {
     return Error(ErrorCode::kAlreadyExists,
                  output_.string() + " already holds " + counted(standing.size(), "shard") +
-                     ": name another directory, or set force to replace them");
+                     ": name another directory, or replace them with --force");
   }
-  for (const fs::path& path : standing) {
-    if (is_shard_of(path, options_.name)) remove(path);
-  }
+  std::erase_if(standing, [&](const fs::path& path) { return !is_shard_of(path, options_.name); });
+  replaced_ = std::move(standing);
+  return {};
+}
+
+Status Maker::stage() {
+  staging_ = output_ / (".making-" + options_.name + "-" + std::to_string(getpid()));
+  std::error_code error;
+  fs::create_directory(staging_, error);
+  if (error) return Error(ErrorCode::kIo, staging_.string() + ": " + error.message());
   return {};
 }
 
@@ -158,7 +171,7 @@ Status Maker::add(const InputSample& sample) {
 
 Status Maker::take_bad(BadSample bad, const Error& error) {
   if (!options_.skip_bad) {
-    return Error(error.code(), error.message() + " (skip_bad leaves bad samples out)");
+    return Error(error.code(), error.message() + " (--skip-bad leaves bad samples out)");
   }
   made_.bad.push_back(std::move(bad));
   return {};
@@ -219,7 +232,8 @@ Status Maker::write(const std::vector<OpenPart>& parts) {
                     (shard_samples_ > 0 && shard_bytes_ + bytes > options_.bytes_per_shard);
   if (full) ISOCOST_TRY(end_shard());
   if (writer_ == nullptr) {
-    ISOCOST_ASSIGN(writer_, ShardWriter::create(shard_path(made_.shards), options_.gzip));
+    ISOCOST_ASSIGN(writer_,
+                   ShardWriter::create(staging_ / shard_name(made_.shards), options_.gzip));
   }
   for (const OpenPart& part : parts) {
     ISOCOST_TRY_CONTEXT(writer_->add(part.member, *part.source), part.member);
@@ -234,7 +248,6 @@ Status Maker::write(const std::vector<OpenPart>& parts) {
 Status Maker::end_shard() {
   ISOCOST_TRY(writer_->finish());
   writer_.reset();
-  written_.push_back(shard_path(made_.shards));
   made_.shards += 1;
   shard_samples_ = 0;
   shard_bytes_ = 0;
@@ -246,14 +259,21 @@ Result<MadeShards> Maker::keep() {
   if (made_.samples == 0) {
     return Error(ErrorCode::kNotFound, "the source holds no good sample: no shard was written");
   }
+  for (const fs::path& path : replaced_) remove(path);
   kept_ = true;
+  for (std::uint64_t i = 0; i < made_.shards; ++i) {
+    std::error_code error;
+    const std::string name = shard_name(i);
+    fs::rename(staging_ / name, output_ / name, error);
+    if (error) return Error(ErrorCode::kIo, (output_ / name).string() + ": " + error.message());
+  }
   return std::move(made_);
 }
 
-fs::path Maker::shard_path(std::uint64_t number) const {
+std::string Maker::shard_name(std::uint64_t number) const {
   std::array<char, 32> digits{};
   std::snprintf(digits.data(), digits.size(), "-%06llu", static_cast<unsigned long long>(number));
-  return output_ / (options_.name + digits.data() + (options_.gzip ? ".tar.gz" : ".tar"));
+  return options_.name + digits.data() + (options_.gzip ? ".tar.gz" : ".tar");
 }
 
 }  // namespace

@@ -157,9 +157,11 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
   }
   const auto evaluation = job_.evaluate(hello, request.same_client);
   if (!evaluation) return tl::unexpected(evaluation.error());
-  // Before a new job begins, since planning begins with it.
-  steps_.receive_state(hello.start.cost_model_state);
-  if (evaluation->decision == JoinDecision::kJoin) return welcome(evaluation->job);
+  if (evaluation->decision == JoinDecision::kJoin) {
+    if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
+    steps_.receive_state(hello.start.cost_model_state);
+    return welcome(evaluation->job);
+  }
   const auto epochs = static_cast<std::uint64_t>(parts_.options.plan.epochs);
   if (auto refusal = check_start(hello, epochs, parts_.steps(hello.start.epoch)))
     return tl::unexpected(*std::move(refusal));
@@ -168,8 +170,13 @@ tl::expected<Welcome, Refusal> NodeImpl::answer(const JoinRequest& request) {
     if (auto refusal = request.check_rank_is_free()) return tl::unexpected(*std::move(refusal));
   }
   const bool alone = request.is_only_client();
+  // Before the job begins, since planning begins with it.
+  steps_.receive_state(hello.start.cost_model_state);
   const auto job = job_.begin(hello, alone);
-  if (!job) return tl::unexpected(job.error());
+  if (!job) {
+    steps_.drop_received_state();
+    return tl::unexpected(job.error());
+  }
   return welcome(*job);
 }
 

@@ -129,6 +129,17 @@ TEST(Wire, WhatIsTooLongIsCorrupt) {
 }
 
 // Both versions are named, and the side to update.
+// Names of files are bytes of any kind, and a long message is cut.
+TEST(Wire, ErrorsArriveAsPrintableText) {
+  const auto sent = [](std::string message) {
+    const auto bytes = encode(Refusal{ErrorCode::kIo, std::move(message)});
+    return std::get<Refusal>(decode(bytes).value()).message;
+  };
+  EXPECT_EQ(sent("a\xFF.tar\x1B[2J: Größe"), "a?.tar?[2J: Größe");
+  const std::string cut = sent(std::string(kMaxTextBytes - 1, 'x') + "ß");
+  EXPECT_EQ(cut, std::string(kMaxTextBytes - 1, 'x') + "?");
+}
+
 TEST(Wire, AnotherVersionIsRefusedButItsRefusalIsRead) {
   auto bytes = encode(Hello{});
   for (const auto& [version, older] : {std::pair{9, 2}, std::pair{1, 1}}) {

@@ -142,7 +142,11 @@ Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root, const LogS
       entry.disable_recursion_pending();
       continue;
     }
-    if (!entry->is_regular_file()) continue;
+    std::error_code unreadable;
+    const bool is_file = entry->is_regular_file(unreadable);
+    if (unreadable)
+      return Error(ErrorCode::kIo, entry->path().string() + ": " + unreadable.message());
+    if (!is_file) continue;
     const std::string name = entry->path().lexically_relative(root).generic_string();
     const MemberName split = split_member_name(name);
     if (split.part.empty()) {
@@ -171,7 +175,12 @@ Result<std::unique_ptr<SampleInput>> SampleInput::open(const fs::path& source, c
   std::error_code error;
   if (fs::is_directory(source, error)) return Tree::open(source, log);
   if (fs::is_regular_file(source, error)) return Manifest::open(source);
-  return Error(ErrorCode::kNotFound, source.string() + ": no manifest and no directory of files");
+  return Error(
+      ErrorCode::kNotFound,
+      source.string() +
+          (fs::exists(source, error)
+               ? " is neither a manifest (a JSON Lines file) nor a directory of files"
+               : " does not exist: name a manifest (a JSON Lines file) or a directory of files"));
 }
 
 }  // namespace isocost

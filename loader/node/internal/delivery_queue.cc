@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/wire.h"
+
 namespace isocost {
 
 void DeliveryQueue::push(std::shared_ptr<SealedStep> step) {
@@ -58,7 +60,8 @@ void DeliveryQueue::leave(std::int32_t rank) {
 }
 
 void DeliveryQueue::grant(std::int32_t rank, std::uint32_t microbatches) {
-  ranks_.at(static_cast<std::size_t>(rank)).credit += microbatches;
+  std::uint32_t& credit = ranks_.at(static_cast<std::size_t>(rank)).credit;
+  credit = std::min(kMaxCredit, credit + std::min(kMaxCredit, microbatches));
 }
 
 void DeliveryQueue::acknowledge(std::int32_t rank, const Position& position) {

@@ -162,13 +162,34 @@ TEST_F(MakeShards, KeepsOtherShardsUnlessForced) {
   const auto refused = make_shards(source, out(), options_);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code(), ErrorCode::kAlreadyExists);
-  EXPECT_THAT(refused.error().message(), HasSubstr("set force"));
+  EXPECT_THAT(refused.error().message(), HasSubstr("--force"));
   EXPECT_EQ(members_of(out() / "shard-000000.tar").size(), 1U);
 
   options_.force = true;
   ASSERT_TRUE(make_shards(source, out(), options_).has_value());
   EXPECT_THAT(files_in(out()), ElementsAre("other.tar", "shard-000000.tar"));
   EXPECT_EQ(members_of(out() / "shard-000000.tar").size(), 2U);
+}
+
+TEST_F(MakeShards, KeepsTheShardsThatItCouldNotReplace) {
+  ASSERT_TRUE(make_shards(manifest(text_lines(2, 10)), out(), options_).has_value());
+  const std::string before = read_file(out() / "shard-000000.tar");
+  options_.force = true;
+  options_.samples_per_shard = 1;
+  const auto failed = make_shards(manifest(text_lines(2, 10) + "no JSON\n"), out(), options_);
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_THAT(files_in(out()), ElementsAre("shard-000000.tar"));
+  EXPECT_EQ(read_file(out() / "shard-000000.tar"), before);
+}
+
+TEST_F(MakeShards, NamesAFileThatItCannotLookAt) {
+  const auto tree = scratch_ / "tree";
+  std::filesystem::create_directory(tree);
+  std::filesystem::create_symlink("loop.txt", tree / "loop.txt");
+  const auto made = make_shards(tree, out(), options_);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().code(), ErrorCode::kIo);
+  EXPECT_THAT(made.error().message(), HasSubstr("loop.txt"));
 }
 
 struct BadCase {
@@ -250,8 +271,8 @@ TEST_F(MakeShards, StopsWhenAskedAndLeavesNothing) {
   std::stop_source stop;
   options_.stop = stop.get_token();
   options_.samples_per_shard = 2;
-  options_.progress = [&](std::uint64_t, std::uint64_t, std::string_view) {
-    if (files_in(out()).size() == 2) stop.request_stop();  // a shard done, one begun
+  options_.progress = [&](std::uint64_t done, std::uint64_t, std::string_view) {
+    if (done == 3) stop.request_stop();  // a shard done, one begun
   };
   const auto stopped = make_shards(manifest(text_lines(10, 10)), out(), options_);
   ASSERT_FALSE(stopped.has_value());

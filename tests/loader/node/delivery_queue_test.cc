@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/loader/node/node_support.h"
+#include "transport/wire.h"
 
 namespace isocost {
 namespace {
@@ -49,6 +50,15 @@ TEST(DeliveryQueue, SendsNothingWithoutClientsOrCredit) {
   EXPECT_TRUE(drain(queue).empty());
   queue.join(0, {});
   EXPECT_TRUE(drain(queue).empty());
+}
+
+TEST(DeliveryQueue, LimitsTheCreditOfARank) {
+  DeliveryQueue queue(1);
+  for (std::uint32_t s = 0; s < kMaxCredit + 1; ++s) queue.push(make_step(0, s, 1, 1));
+  queue.join(0, {});
+  queue.grant(0, UINT32_MAX);
+  queue.grant(0, kMaxCredit);
+  EXPECT_EQ(drain(queue).size(), kMaxCredit);
 }
 
 TEST(DeliveryQueue, TakesTurnsOldestFirst) {
