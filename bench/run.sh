@@ -7,6 +7,10 @@ names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
   mapfile -t names < <(find build/release/bench -maxdepth 1 -type f -executable -printf '%f\n' | sort)
 fi
+# The demo's data set is real media of every kind.
+case " ${names[*]} " in
+  *" prediction_error "* | *" node_memory "*) python3 examples/demo/demo.py --media-only >&2 ;;
+esac
 for name in "${names[@]}"; do
   program=build/release/bench/$name
   [ -x "$program" ] || {

@@ -30,8 +30,8 @@ LOADER = {room for room in ROOMS if room.startswith("loader/")}
 ROOMS["trainer_adapter/python"] = {"base", "costmodel", "decode", "transport", "trainer_adapter"} | BALANCER | LOADER
 ROOMS["cli"] = set(ROOMS) - {"trainer_adapter/python", "trainer_adapter/torch"}
 ROOMS["cli/lab"] = ROOMS["cli"] | {"cli"}
-# These may include any room, and nobody includes them.
-LEAVES = {"tests", "bench", "examples"}
+# These may include any room, and nobody includes them but those after them.
+LEAVES = ["examples", "tests", "bench"]
 # Nobody includes the programs and the Python module but their own tests.
 PROGRAMS = {"cli", "cli/lab", "trainer_adapter/python"}
 # Libraries for trainers: their users are outside of this repository.
@@ -49,8 +49,9 @@ def room_of(path: str) -> str:
 def arrow_problem(path: str, include: str) -> str | None:
     """What is wrong with this include, if anything."""
     folder, room, target = path.split("/")[0], room_of(path), room_of(include)
-    if include.split("/")[0] in LEAVES:
-        return None if folder in LEAVES else f"nobody includes {include.split('/')[0]}/"
+    if (leaf := include.split("/")[0]) in LEAVES:
+        fits = folder in LEAVES and LEAVES.index(leaf) <= LEAVES.index(folder)
+        return None if fits else f"{folder}/ may not include {leaf}/"
     if target not in ROOMS:
         return "include from the repository root"
     if folder in LEAVES:
@@ -65,7 +66,12 @@ def arrow_problem(path: str, include: str) -> str | None:
 
 
 def main() -> int:
-    folders = {room.split("/")[0] for room in ROOMS} | LEAVES
+    upward = [f"{room} names {', '.join(sorted(later))}, which stands below it" for i, room in enumerate(ROOMS)
+              if (later := set(ROOMS[room]) & set(list(ROOMS)[i:]))]
+    if upward:
+        print("check_includes: the table: " + "; ".join(upward), file=sys.stderr)
+        return 1
+    folders = {room.split("/")[0] for room in ROOMS}.union(LEAVES)
     paths = [p for f in sorted(folders) for p in pathlib.Path(f).rglob("*") if p.suffix in (".h", ".cc")]
     if not paths:
         print("check_includes: no sources here; run it from the repository root", file=sys.stderr)
@@ -84,7 +90,7 @@ def private_headers(includes: dict[str, list[str]]) -> list[str]:
               and room_of(path) in ROOMS and room_of(path) not in PROGRAMS | {"base"}}
     needed = set(FOR_USERS)
     for path, names in includes.items():
-        if path.split("/")[0] not in LEAVES - {"examples"}:
+        if path.split("/")[0] not in LEAVES[1:]:
             needed.update(name for name in names if room_of(name) != room_of(path))
     reached: set[str] = set()
     while needed != reached:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Formatting, include rules, ruff and mypy over every tracked file; clang-tidy over what changed and what includes it.
-#   --all          clang-tidy over everything, with the static analyzer's checks, which take most of the time
+# Formatting, include rules, ruff and mypy over every tracked file; clang-tidy and include-cleaner (no include without a
+# use) over what changed and what includes it.
+#   --all          over everything, and clang-tidy with the static analyzer's checks, which take most of the time
 #   --since COMMIT what changed since then (default: where the branch left origin/main, else the last ten commits)
 #   --fix          format in place
 #   FILES          only these
@@ -75,6 +76,16 @@ if [ -z "$all" ]; then
   fi
 fi
 
+# unused_includes SOURCE: prints them, and fails if there are any. That nothing is included by way of others is not asked.
+unused_includes() {
+  local found
+  found=$(clang-include-cleaner-19 --print=changes --insert=0 -p build/release --extra-arg=-Wno-unknown-warning-option \
+    --extra-arg=-Wno-error "$1" 2>/dev/null) || true
+  [ -z "$found" ] || printf '%s: not used: %s\n' "$1" "$found"
+  [ -z "$found" ]
+}
+export -f unused_includes
+
 # clang-tidy costs seconds a file, so a file is looked at again only when it, a header that it includes, or the rules
 # changed.
 export cache=build/lint/${all:+all}
@@ -86,7 +97,7 @@ tidy() {
   [ -e "$stamp" ] && return 0
   # -Wno-error: the build's -Werror would make errors of what only clang warns of.
   if clang-tidy-19 --quiet $checks_option -p build/release --extra-arg=-Wno-unknown-warning-option \
-      --extra-arg=-Wno-error "$source" >"$stamp.log" 2>&1; then
+      --extra-arg=-Wno-error "$source" >"$stamp.log" 2>&1 && unused_includes "$source" >>"$stamp.log"; then
     mv "$stamp.log" "$stamp"
   else
     cat "$stamp.log" >&2

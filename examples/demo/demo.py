@@ -226,6 +226,7 @@ def parse_arguments():
         help="report to write (%(default)s)")
     add("--picture", type=pathlib.Path, default=build / "demo/timeline.svg", metavar="FILE",
         help="picture to write (%(default)s)")
+    add("--media-only", action="store_true", help="make the data set, and train nothing")
     add("--quick", action="store_true", help=f"train {QUICK_STEPS} steps in each pass")
     add("--steps", type=int, default=0, help="steps to train in each pass (0: the whole epoch)")
     add("--samples", type=int, default=2048, help="samples in the data set (%(default)s)")
@@ -254,6 +255,9 @@ def main():
     bar = Bar()
     try:
         samples = make_shards(options, bar)
+        if options.media_only:
+            print(options.data)
+            return
         make_profile(options)
         runs = [train(options, number, policy, samples, bar) for number, policy in enumerate(report.PASSES, 1)]
     except Failed as failure:
