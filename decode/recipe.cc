@@ -1,7 +1,6 @@
 #include "decode/recipe.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <exception>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>

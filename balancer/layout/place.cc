@@ -1,6 +1,5 @@
 #include "balancer/layout/place.h"
 
-#include <numeric>
 #include <span>
 #include <string_view>
 

@@ -5,7 +5,6 @@
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -14,7 +13,6 @@
 #include <numeric>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/scratch_directory.h"
 #include "loader/dataset/dataset.h"

@@ -12,7 +12,6 @@
 #include <unistd.h>
 #include <csignal>
 
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

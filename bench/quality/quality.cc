@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/quality/pipeline_quality.h"

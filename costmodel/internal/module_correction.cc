@@ -6,7 +6,6 @@
 #include <cstdlib>
 
 #include "base/statistics.h"
-#include "costmodel/cost_model.h"
 #include "costmodel/internal/form_fit.h"
 #include "costmodel/internal/robust_statistics.h"
 

@@ -1,6 +1,5 @@
 // GIF (its 89a specification) and BMP (the headers of Windows and of OS/2 1.x).
 
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string>

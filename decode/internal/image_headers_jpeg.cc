@@ -1,6 +1,5 @@
 // JPEG, ITU-T T.81: markers and segments up to the first scan.
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 

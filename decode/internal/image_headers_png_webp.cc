@@ -1,6 +1,5 @@
 // PNG (ISO/IEC 15948) and WebP (its container specification, RFC 6386 and the lossless format's).
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 

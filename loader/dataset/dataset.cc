@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <compare>
 #include <iterator>
 #include <numeric>
 #include <optional>

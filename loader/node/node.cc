@@ -1,6 +1,5 @@
 #include "loader/node/node.h"
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"

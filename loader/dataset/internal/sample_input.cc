@@ -1,6 +1,5 @@
 #include "loader/dataset/internal/sample_input.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <fstream>
 #include <map>
