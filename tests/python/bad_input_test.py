@@ -161,9 +161,9 @@ class BadInput(ShardTest):
         with self.loader() as loader:
             next(iter(loader))
             good = loader.state_dict()
-            for state, pattern in (({}, "no state"), (dict(good, version=2), "version 2"),
+            for state, pattern in (({}, "no state"), (dict(good, version=3), "version 3: load it with"),
                                    (dict(good, step=-1), "range"),
-                                   ({"version": 1, "epoch": 0}, "damaged"), (dict(good, cursor="xyz"), "damaged"),
+                                   ({"version": 2, "epoch": 0}, "damaged"), (dict(good, cursor="xyz"), "damaged"),
                                    (dict(good, epoch="one"), "damaged"), (dict(good, step=2.7), "damaged"),
                                    (None, "no state")):
                 with self.assertRaisesRegex(ValueError, pattern):
