@@ -2,10 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from isocost import _isocost
+from isocost.counted import counted
+from isocost.tensor_names import LABELS, LOSS_WEIGHTS
+
 if TYPE_CHECKING:
     from isocost.microbatch import Microbatch
 
-IGNORED_LABEL = -100
+IGNORED_LABEL = _isocost.ignored_label
 
 
 def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
@@ -27,7 +31,7 @@ def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
     Example:
         >>> loss = isocost.token_loss(model(**microbatch), microbatch)
     """
-    return _weighted_sum(logits, microbatch["labels"], microbatch["loss_weights"]) / max(
+    return _weighted_sum(logits, microbatch[LABELS], microbatch[LOSS_WEIGHTS]) / max(
         1, microbatch.global_label_tokens)
 
 
