@@ -11,6 +11,7 @@ import unittest.mock
 import warnings
 
 import isocost
+from isocost.errors import from_code
 from support import ShardTest, main
 
 
@@ -53,6 +54,10 @@ class BadInput(ShardTest):
                 self.assertRefused(ValueError, f"{broken}.*{pattern}", layout=broken, microbatches=None)
                 with self.assertRaisesRegex(ValueError, pattern):
                     isocost.Layout(broken)
+
+    def test_codes_of_memory(self):
+        self.assertIs(type(from_code("resource_exhausted", "raise memory")), ValueError)
+        self.assertIs(type(from_code("out_of_memory", "no memory for a microbatch")), MemoryError)
 
     def test_torchs_default_of_timeout_is_no_timeout(self):
         with warnings.catch_warnings():

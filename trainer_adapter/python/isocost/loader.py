@@ -112,7 +112,8 @@ class DataLoader:
         kept, a state of other data, and ranks that disagree; TypeError for an argument of a wrong type or an unknown
         keyword; ImportError without PyTorch; FileNotFoundError where there are no shards; ShardError for damaged shards
         or too many bad samples; ProtocolError for a node of another version; NodeUnavailableError where the node has
-        gone or failed; TimeoutError where no node answers; ClosedError after `close`.
+        gone or failed; TimeoutError where no node answers; MemoryError where this machine has no memory for a
+        microbatch; ClosedError after `close`.
     """
 
     def __init__(self, data: PathLike, *, rank: Optional[int] = None, world_size: Optional[int] = None,
