@@ -108,6 +108,10 @@ class BadInput(ShardTest):
     def test_settings_that_contradict_each_other(self):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", isocost.KeywordNote)
+            self.assertRefused(ValueError, "^global_batch_size = 16 and batch_size = 2 contradict each other: 2 x 1 "
+                                           r"rank x 2 \(microbatches=\) is 4", batch_size=2)
+            with self.loader(batch_size=8) as loader:
+                self.assertEqual(loader.batch_size, 8)
             self.assertRefused(ValueError, "^timeout= and heartbeat_timeout=", timeout=3, heartbeat_timeout=3)
             self.assertRefused(ValueError, "^num_workers= and workers=", num_workers=2, workers=2)
             self.assertRefused(ValueError, "^prefetch= and prefetch_factor=", prefetch=3, prefetch_factor=4)

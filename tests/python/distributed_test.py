@@ -70,9 +70,8 @@ with warnings.catch_warnings(record=True) as notes:
     isocost.DataLoader(sys.argv[1], batch_size=8, persistent_workers=True).close()
 print("notes of", rank, [str(note.message).partition("=")[0] for note in notes], flush=True)
 """, ranks=3)
-        self.assertEqual(sorted(run.stdout.splitlines()), ["notes of 0 ['batch_size', "
-                                                           "'persistent_workers']", "notes of 1 []",
-                                                           "notes of 2 []"])
+        self.assertEqual(sorted(run.stdout.splitlines()), ["notes of 0 ['batch_size', 'persistent_workers', "
+                                                           "'shuffle']", "notes of 1 []", "notes of 2 []"])
 
     def test_a_rank_that_does_not_see_the_nodes_socket_is_told(self):
         run = self.job("""

@@ -332,8 +332,24 @@ class Measuring(ShardTest):
 
 class Keywords(ShardTest):
     def test_each_of_torchs_keywords_is_taken_or_refused_with_a_reason(self):
-        theirs = set(inspect.signature(torch.utils.data.DataLoader.__init__).parameters) - {"self", "dataset"}
-        self.assertEqual(theirs - keywords.KEYWORDS, set())
+        theirs = set(inspect.signature(torch.utils.data.DataLoader.__init__).parameters) - {"self"}
+        ours = set(inspect.signature(isocost.DataLoader).parameters) - {"torch_options"}
+        self.assertEqual(theirs - keywords.KEYWORDS - ours, set())
+        self.assertEqual(keywords.KEYWORDS & ours, set())
+
+    def test_the_help_names_each_of_torchs_keywords(self):
+        text = inspect.getdoc(isocost.DataLoader)
+        self.assertEqual([name for name in sorted(keywords.KEYWORDS) if name not in text], [])
+
+    def test_shuffling_that_torch_would_not_do_is_noted_once(self):
+        for options, expected in (({}, 1), ({"shuffle": True}, 0), ({"shuffle": False}, 0)):
+            with unittest.mock.patch.object(keywords, "_noted", {"batch_size"}), \
+                    warnings.catch_warnings(record=True) as notes:
+                warnings.simplefilter("always")
+                for _ in range(2):
+                    isocost.DataLoader(self.shards, batch_size=8, **options).close()
+            self.assertEqual([str(note.message).partition(":")[0] for note in notes],
+                             ["shuffle= is left out"] * expected)
 
     def test_what_is_used_has_its_effect(self):
         with warnings.catch_warnings(record=True):
