@@ -10,6 +10,8 @@ import unittest
 import unittest.mock
 import warnings
 
+import torch
+
 import isocost
 from isocost.errors import from_code
 from support import ShardTest, main
@@ -54,6 +56,44 @@ class BadInput(ShardTest):
                 self.assertRefused(ValueError, f"{broken}.*{pattern}", layout=broken, microbatches=None)
                 with self.assertRaisesRegex(ValueError, pattern):
                     isocost.Layout(broken)
+
+    def test_data_of_another_kind(self):
+        for data in ([1, 2, 3], 3, None):
+            with self.assertRaisesRegex(TypeError, "^data = .*: must be a directory of WebDataset shards or"):
+                isocost.DataLoader(data)
+        with self.assertRaisesRegex(ValueError, "^data= is missing: give"):
+            isocost.DataLoader(global_batch_size=4)
+        with self.assertRaisesRegex(ValueError, "^dataset= is refused: give it as data="):
+            isocost.DataLoader(dataset=str(self.shards))
+        with isocost.DataLoader(bytes(self.shards)) as loader:
+            self.assertEqual(loader.dataset.data, str(self.shards))
+
+    def test_values_that_a_setting_of_the_node_does_not_have(self):
+        self.assertRefused(ValueError, '^memory = 0.5: must be a whole number, or text such as "512MiB"', memory=0.5)
+        self.assertRefused(ValueError, "^microbatch_memory = True: ",
+                           node=isocost.NodeOptions(microbatch_memory=True))
+        self.assertRefused(TypeError, "^correct = 'yes': must be True or False",
+                           node=isocost.NodeOptions(correct="yes"))
+
+    def test_a_setting_that_the_node_does_not_have(self):
+        with self.assertRaisesRegex(TypeError, "isocost.NodeOptions has no setting 'foo': it has recipe, balance, "):
+            isocost.NodeOptions(foo=1)
+        with self.assertRaisesRegex(TypeError, "no setting 'lookahed': did you mean lookahead?"):
+            isocost.NodeOptions(lookahed=2)
+        with self.assertRaisesRegex(TypeError, "RecipeOptions has no setting 'video_fp': did you mean video_fps?"):
+            isocost.RecipeOptions(video_fp=2)
+
+    def test_attach_takes_a_module(self):
+        with self.loader() as loader:
+            with self.assertRaisesRegex(TypeError, "^attach: model = None: must be a torch.nn.Module"):
+                loader.attach(None, llm="language_model")
+
+    def test_logits_and_labels_have_as_many_rows(self):
+        with self.loader() as loader:
+            microbatch = next(iter(loader))
+        for shape in ((microbatch.tokens + 1, 3), (microbatch.tokens,)):
+            with self.assertRaisesRegex(ValueError, rf"logits of shape \[.*\] for {microbatch.tokens} labels"):
+                isocost.token_loss(torch.zeros(shape), microbatch)
 
     def test_codes_of_memory(self):
         self.assertIs(type(from_code("resource_exhausted", "raise memory")), ValueError)
@@ -127,8 +167,8 @@ class BadInput(ShardTest):
                 self.loader()
 
     def test_endpoints(self):
-        self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 .*is the node up", connect_timeout=0.2,
-                           source="tcp://127.0.0.1:1", global_batch_size=None, microbatches=None)
+        self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 within 0.2 s: is the node up",
+                           connect_timeout=0.2, source="tcp://127.0.0.1:1", global_batch_size=None, microbatches=None)
         self.assertRefused(ValueError, "global_batch_size, microbatches: the node decides",
                            source="tcp://127.0.0.1:1")
         self.assertRefused(ValueError, "'tcp://127.0.0.1'", source="tcp://127.0.0.1", global_batch_size=None,

@@ -39,7 +39,7 @@ class AsMapping(ShardTest):
         self.assertIn("labels", microbatch)
         self.assertNotIn("pixels", microbatch)
         self.assertIsNone(microbatch.get("pixels"))
-        with self.assertRaises(KeyError):
+        with self.assertRaisesRegex(KeyError, "pixels: this microbatch has no such tensor; it has .*input_ids, "):
             microbatch["pixels"]
 
     def test_tensor_names_are_those_of_the_schema(self):

@@ -356,8 +356,9 @@ class DataLoader:
             vision, audio, llm: the submodule's name for each module of the cost model.
             encoder: in place of the first two: one submodule for vision and audio together.
         Returns: the timers. `remove()` takes the hooks off. Those of an earlier call are taken off.
-        Raises: ValueError for a submodule that the model does not have, where none is named, and for a loader whose
-            layout has several stages, where passes of other microbatches come between the two of one microbatch.
+        Raises: TypeError where model is no torch.nn.Module; ValueError for a submodule that it does not have, where
+            none is named, and for a loader whose layout has several stages, where passes of other microbatches come
+            between the two of one microbatch.
 
         Example:
             >>> loader.attach(model, encoder="vision_tower", llm="language_model")

@@ -27,6 +27,7 @@ def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
             position that does not count, and `loss_weights`, float32 [tokens].
 
     Returns: a scalar of the logits' dtype; float32 where they are half precision.
+    Raises: ValueError where logits has another number of rows than labels.
 
     Example:
         >>> loss = isocost.token_loss(model(**microbatch), microbatch)
@@ -49,6 +50,9 @@ def pipeline_loss(logits: Any, target: Any) -> Any:
 def _weighted_sum(logits: Any, labels: Any, weights: Any) -> Any:
     import torch
 
+    if logits.dim() < 2 or logits.shape[:-1].numel() != labels.numel():
+        raise ValueError(f"logits of shape {list(logits.shape)} for {counted(labels.numel(), 'label')}: they must be "
+                         f"[tokens, vocabulary] with one row for each label, here [{labels.numel()}, vocabulary]")
     logits = logits.reshape(-1, logits.shape[-1])
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()

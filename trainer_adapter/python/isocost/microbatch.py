@@ -116,7 +116,10 @@ class Microbatch(Mapping[str, Any]):
         self.routes: List[Route] = [Route(*route) for route in raw.routes]
 
     def __getitem__(self, name: str) -> Any:
-        return self.tensors[name]
+        try:
+            return self.tensors[name]
+        except KeyError:
+            raise KeyError(f"{name}: this microbatch has no such tensor; it has {', '.join(self.tensors)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tensors)
