@@ -133,6 +133,7 @@ class Describing(ShardTest):
                 isocost.DataLoader(self.shards, global_batch_size=5, microbatches=1, seed=3) as other:
             self.assertEqual((loader.batch_size, other.batch_size), (8, 5))
             self.assertEqual(len(loader.dataset), SAMPLES)
+            self.assertIn(f"fingerprint=0x{loader.dataset.fingerprint:016x})", repr(loader.dataset))
             self.assertEqual(loader.dataset, isocost.Dataset(str(self.shards), SAMPLES, other.dataset.fingerprint))
         _node, endpoint = self.serve("--ranks", 3, "--global-batch-size", 16, "--microbatches", 1)
         with isocost.DataLoader(endpoint, rank=1, world_size=3) as third:
