@@ -141,6 +141,17 @@ class Describing(ShardTest):
             self.assertEqual((third.dataset.data, len(third.dataset)), (endpoint, SAMPLES))
 
 
+    def test_dir_is_the_public_names(self):
+        self.assertEqual(dir(isocost), sorted([*isocost.__all__, "__version__"]))
+
+    def test_signatures_have_no_forward_references(self):
+        for name in isocost.__all__:
+            thing = getattr(isocost, name)
+            for each in (thing, *vars(thing).values()) if isinstance(thing, type) else (thing,):
+                if inspect.isfunction(each) or (each is thing and not issubclass(thing, Exception)):
+                    self.assertNotIn("ForwardRef", str(inspect.signature(each)), name)
+
+
 class Memory(ShardTest):
     def test_no_copy_between_the_clients_memory_and_torch(self):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2, epochs=1) as loader:

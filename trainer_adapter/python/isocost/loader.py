@@ -25,7 +25,7 @@ _LOG = logging.getLogger("isocost")
 _GRACE_S = 10.0  # In which a closing host lets the other ranks finish.
 _LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = Union[str, os.PathLike[str]]
 
 
 class DataLoader:
