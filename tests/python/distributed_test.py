@@ -78,7 +78,7 @@ print("notes of", rank, [str(note.message).partition("=")[0] for note in notes],
 from isocost import rendezvous
 here = rendezvous.this_process(None, None, None)
 try:
-    rendezvous.share_endpoint("isocost/elsewhere", here, 20, lambda: "ipc:///no/such/host/node")
+    rendezvous.EndpointExchange().share("isocost/elsewhere", here, 20, lambda: "ipc:///no/such/host/node")
 except RuntimeError as error:
     print(rank, error, flush=True)
 """)

@@ -184,9 +184,10 @@ class DataLoader:
                 settings["shuffle"] = "global" if arguments.flag("shuffle", shuffle) else "off"
             settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
             settings["reprofile"] = "off" if reprofile is None else "on"
-            key = rendezvous.next_key(resolved.data_group)
+            key = rendezvous.endpoints.next_key(resolved.data_group)
             if rendezvous.is_first(replica_group):
-                endpoint = rendezvous.share_endpoint(key, self._process, connect_timeout, lambda: self._host(settings))
+                endpoint = rendezvous.endpoints.share(key, self._process, connect_timeout,
+                                                      lambda: self._host(settings))
         address = self._address(endpoint, connect_timeout, curve_server_key, curve_secret_key)
         self._connection = Connection(self._resources, address, replica_group, preparation)
         self._recorder = Recorder(self.chunks, self._connection.report)
