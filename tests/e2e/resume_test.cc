@@ -66,7 +66,7 @@ class Resume : public LoopTest {
   using Train = std::function<void(Client&, std::int32_t rank, const MicrobatchHeader&)>;
 
   // All ranks of a job train the steps from `start` up to but not including `stop` (all steps
-  // without it), receive one more microbatch, and disconnect without a goodbye. Returns what was
+  // without it), receive one more microbatch, and disconnect without a leave. Returns what was
   // trained.
   Batches train(std::int32_t ranks, const StartPoint& start, std::optional<Step> stop,
                 const Train& work = {}) {
