@@ -133,12 +133,12 @@ class BadInput(ShardTest):
             with self.loader(directory, global_batch_size=2) as loader:
                 self.assertGreaterEqual(sum(len(m.sample_ids) for m in loader), 1)
 
-    def test_a_memory_limit_that_cannot_be_kept_is_the_callers(self):
+    def test_a_memory_limit_that_cannot_be_kept_is_a_value_error(self):
         self.assertRefused(ValueError, "microbatch", node=isocost.NodeOptions(microbatch_memory=1000))
         self.assertRefused(ValueError, "every sample.*microbatch_memory allows 10 in a microbatch: raise it",
                            node=isocost.NodeOptions(microbatch_memory=10))
 
-    def test_too_many_bad_samples_are_the_shards(self):
+    def test_too_many_bad_samples_are_a_shard_error(self):
         with tempfile.TemporaryDirectory() as directory:
             cut = pathlib.Path(directory) / "cut.tar"
             cut.write_bytes((self.shards / "shard-000000.tar").read_bytes()[:4096])
@@ -174,7 +174,7 @@ class BadInput(ShardTest):
         self.assertRefused(ValueError, "'tcp://127.0.0.1'", source="tcp://127.0.0.1", global_batch_size=None,
                            microbatches=None)
 
-    def test_what_only_the_node_decides_is_refused_with_an_endpoint(self):
+    def test_settings_of_the_node_are_refused_with_an_endpoint(self):
         for name, value in (("shuffle", False), ("drop_last", True), ("num_workers", 3), ("epochs", 2), ("seed", 1),
                             ("timeout", 3), ("heartbeat_timeout", 3), ("workers", 2), ("memory", "1GiB"),
                             ("profile", "a.json"), ("recipe", "native28"), ("node", isocost.NodeOptions())):
@@ -223,7 +223,7 @@ class BadInput(ShardTest):
             with self.assertRaisesRegex(ValueError, "state of other data or another order"):
                 next(iter(other))
 
-    def test_a_node_that_goes(self):
+    def test_a_killed_node_is_reported(self):
         node, endpoint = self.serve("--ranks", 1, "--heartbeat-timeout", 1)
         with isocost.DataLoader(endpoint) as loader:
             iterator = iter(loader)

@@ -220,7 +220,7 @@ with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2,
         self.assertEqual(set(ids), set(range(SAMPLES)))
 
     @unittest.skipUnless(hasattr(torch.distributed, "device_mesh"), "this torch has no DeviceMesh")
-    def test_a_device_mesh_says_who_is_who(self):
+    def test_a_device_mesh_gives_ranks_and_replica_groups(self):
         run = self.job("""
 import json, torch.distributed as dist
 dist.init_process_group("gloo")

@@ -117,7 +117,7 @@ class Iterating(ShardTest):
 
 
 class Describing(ShardTest):
-    def test_what_is_known_before_it_is_used(self):
+    def test_repr_and_properties_before_and_after_use(self):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
             self.assertEqual(repr(loader), f"<isocost.DataLoader {str(self.shards)!r}: rank 0 of 1, next epoch 0, step "
                                            "0, not connected>")
@@ -261,7 +261,7 @@ class Measuring(ShardTest):
         with self.assertRaisesRegex(ValueError, "it has: .*language_model"):
             self.loader.attach(model, llm="decoder")
 
-    def test_what_the_loop_does_after_the_backward_pass_is_no_modules_time(self):
+    def test_work_after_the_backward_pass_is_not_measured(self):
         model = Model()
         timers = self.loader.attach(model, encoder="vision_tower", llm="language_model")
         for microbatch in itertools.islice(self.loader, 4):
@@ -363,7 +363,7 @@ class Keywords(ShardTest):
             self.assertEqual([str(note.message).partition(":")[0] for note in notes],
                              ["shuffle= is left out"] * expected)
 
-    def test_what_is_used_has_its_effect(self):
+    def test_used_keywords_have_their_effect(self):
         with warnings.catch_warnings(record=True):
             warnings.simplefilter("always")
             with isocost.DataLoader(self.shards, batch_size=8, shuffle=False, num_workers=2, drop_last=True,
@@ -382,7 +382,7 @@ class Keywords(ShardTest):
                 warnings.simplefilter("error")
                 isocost.DataLoader(self.shards, persistent_workers=True).close()
 
-    def test_torchs_defaults_are_no_wishes(self):
+    def test_torchs_default_values_have_no_effect(self):
         with unittest.mock.patch.object(keywords, "_noted", set()), warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertEqual(keywords.take({"num_workers": 0, "timeout": 0, "drop_last": False, "pin_memory": False,
@@ -410,7 +410,7 @@ class Keywords(ShardTest):
                 self.assertEqual(sorted(ids), list(range(SAMPLES)))
                 self.assertEqual(ids == sorted(ids), not shuffle)
 
-    def test_others_are_refused(self):
+    def test_refused_and_unknown_keywords(self):
         with self.assertRaisesRegex(ValueError, "sampler= is refused: the order follows"):
             isocost.DataLoader(self.shards, sampler=[1, 2])
         with self.assertRaisesRegex(TypeError, "no keyword 'batchsize'"):

@@ -80,7 +80,7 @@ for _ in range(3):
 """)
             self.assertEqual(os.listdir(directory), [])
 
-    def test_what_a_killed_process_left_is_removed_by_the_next(self):
+    def test_files_of_a_killed_process_are_removed_by_the_next(self):
         with tempfile.TemporaryDirectory() as directory:
             killed = self.start(f"""
 os.environ["TMPDIR"] = {directory!r}
@@ -157,7 +157,7 @@ except KeyboardInterrupt:
 loader.close()
 """)
 
-    def test_a_trainer_that_stands_still_gives_its_place_to_the_next(self):
+    def test_a_stopped_trainer_is_replaced_by_the_next(self):
         # What is under way to it, more than sockets buffer, holds all memory of the node.
         photos = self.directory / "photos"
         photos.mkdir()

@@ -396,7 +396,7 @@ TEST(LyingNode, GetsTheCreditOfARepetitionBack) {
   EXPECT_EQ(client->next({}).value()->header.position.step, 1U);
 }
 
-TEST(LyingNode, IsNotBelieved) {
+TEST(LyingNode, ContradictoryMessagesAreErrors) {
   const auto told = [](const std::vector<Message>& messages) {
     LyingNode node;
     const auto client = node.tell(messages);

@@ -115,7 +115,7 @@ struct Watched {
   std::shared_ptr<std::vector<std::byte>> bytes;
 };
 
-TEST(Server, DropsWhatWasMeantForAnEarlierSession) {
+TEST(Server, DropsMessagesOfAnEarlierSession) {
   Recorded server(quick());
   RawPeer before(server->endpoint());
   ASSERT_TRUE(before.join(0, 7));
@@ -178,7 +178,7 @@ TEST(Server, ARankOfAKilledClientMayBeTakenAtOnce) {
   EXPECT_FALSE(server.all<ClientLeft>().front().finished);
 }
 
-TEST(Server, ARankIsRefusedForGoodOnceItsHolderShowedLife) {
+TEST(Server, ATakenRankIsRefusedOnceItsClientIsAlive) {
   Recorded server(quick());
   RawPeer holder(server->endpoint());
   ASSERT_TRUE(holder.join(1, 1));
