@@ -7,13 +7,10 @@
 namespace isocost {
 
 std::string_view error_code_name(ErrorCode code) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "invalid_argument", "not_found",
-      "already_exists",   "corrupt",
-      "unsupported",      "resource_exhausted",
-      "unavailable",      "deadline_exceeded",
-      "cancelled",        "io",
-      "internal"};
+  static constexpr std::array<std::string_view, 12> kNames = {
+      "invalid_argument",   "not_found",    "already_exists",    "corrupt",   "unsupported",
+      "resource_exhausted", "unavailable",  "deadline_exceeded", "cancelled", "io",
+      "internal",           "out_of_memory"};
   const auto index = static_cast<std::size_t>(code);
   return index < kNames.size() ? kNames.at(index) : "unknown";
 }

@@ -95,8 +95,10 @@ def private_headers(includes: dict[str, list[str]]) -> list[str]:
     reached: set[str] = set()
     while needed != reached:
         reached = needed
-        needed = reached | {name for path in reached for name in includes.get(path, ()) if room_of(name) == room_of(path)}
-    return [f"{path}: no other room includes it: move it to {room_of(path)}/internal/" for path in sorted(public - needed)]
+        needed = reached | {name for path in reached for name in includes.get(path, ())
+                            if room_of(name) == room_of(path)}
+    return [f"{path}: no other room includes it: move it to {room_of(path)}/internal/"
+            for path in sorted(public - needed)]
 
 
 if __name__ == "__main__":

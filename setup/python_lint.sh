@@ -1,16 +1,26 @@
 #!/usr/bin/env bash
-# ruff over the package, its tests and its examples, and mypy --strict over the package. The tools come from a package
-# index into build/lint-venv; where no index answers and they are not there yet, this step is skipped.
+# ruff over all Python files of the repository, and mypy --strict over the package. The tools come from a package index
+# into build/lint-venv. Where no index answers and they are not there yet, this step is skipped; an installation that
+# fails, though an index answers, is an error.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
 . setup/functions.sh
 
 venv=build/lint-venv
-venv_with python3 "$venv" 'mypy==1.19.*' 'ruff==0.14.*' || {
-  [ $? = 77 ] || exit 1
-  echo "python lint: skipped: there is no python3-venv, or no package index answers with mypy and ruff" >&2
-  exit 0
-}
-"$venv/bin/ruff" check --quiet trainer_adapter/python tests/python examples/python
+status=0
+venv_with python3 "$venv" 'mypy==1.19.*' 'ruff==0.14.*' || status=$?
+case $status in
+  0) ;;
+  77)
+    echo "python lint: skipped: there is no python3-venv, or no package index answers with mypy and ruff" >&2
+    exit 0
+    ;;
+  *)
+    echo "python lint: installing mypy and ruff into $venv failed; pip says why above" >&2
+    exit 1
+    ;;
+esac
+mapfile -d '' -t files < <(git ls-files -z '*.py' '*.pyi')
+"$venv/bin/ruff" check --quiet "${files[@]}"
 "$venv/bin/mypy"

@@ -1,8 +1,10 @@
 #include "trainer_adapter/client.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
+#include <cstdio>
 #include <deque>
 #include <random>
 #include <string>
@@ -36,6 +38,13 @@ ConnectionOptions connection_options(const ClientOptions& options) {
           .curve_server_key_file = options.curve_server_key_file,
           .curve_secret_key_file = options.curve_secret_key_file,
           .max_frame_bytes = std::max(options.max_microbatch_bytes, kMaxMessageBytes)};
+}
+
+// "2 s", "0.5 s".
+std::string seconds_text(std::chrono::milliseconds time) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%g s", std::chrono::duration<double>(time).count());
+  return text.data();
 }
 
 // States: joining (no welcome yet) -> running -> done (the last epoch's end was received) or
@@ -150,8 +159,8 @@ Status ClientImpl::join(const std::stop_token& stop) {
   if (!unavailable_.empty()) return Error(ErrorCode::kDeadlineExceeded, unavailable_);
   return Error(ErrorCode::kDeadlineExceeded,
                "no answer from " + options_.endpoint + " within " +
-                   std::to_string(std::chrono::duration<double>(options_.connect_timeout).count()) +
-                   " s: is the node up, the endpoint right, and the key (if any) the node's?");
+                   seconds_text(options_.connect_timeout) +
+                   ": is the node up, the endpoint right, and the key (if any) the node's?");
 }
 
 Hello ClientImpl::hello() {

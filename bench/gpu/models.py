@@ -10,11 +10,10 @@ not fed to the decoder: each module is predicted, measured and replayed on its o
 from typing import NamedTuple
 
 import torch
+from packed_attention import packing_of
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
-
-from packed_attention import packing_of
 
 LOSS_TOKENS = 4096
 PATCH_VALUES = 14 * 14 * 3

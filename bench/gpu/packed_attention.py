@@ -61,8 +61,9 @@ def varlen_attn(queries, keys, values, packing, causal):
 
 
 def aten_flash(queries, keys, values, packing, causal):
-    return torch.ops.aten._flash_attention_forward(queries, keys, values, packing.offsets, packing.offsets,
-                                                   packing.longest, packing.longest, 0.0, causal, False)[0]
+    attention = torch.ops.aten._flash_attention_forward  # noqa: SLF001 (torch's operator has no public name)
+    return attention(queries, keys, values, packing.offsets, packing.offsets, packing.longest, packing.longest, 0.0,
+                     causal, False)[0]
 
 
 def with_shared_heads(path):

@@ -10,7 +10,7 @@
 namespace isocost {
 namespace {
 
-TEST(MemoryByteSource, ReadsWhatIsThere) {
+TEST(MemoryByteSource, ReadsUpToItsEnd) {
   constexpr std::string_view kText = "equal cost";
   const MemoryByteSource source(std::as_bytes(std::span(kText)));
   std::array<std::byte, 8> out{};

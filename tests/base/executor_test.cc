@@ -9,7 +9,7 @@
 namespace isocost {
 namespace {
 
-TEST(Executor, RunsEverythingBeforeItGoes) {
+TEST(Executor, RunsAllTasksBeforeItIsDestroyed) {
   std::atomic<int> done = 0;
   {
     const auto executor = make_executor(3);

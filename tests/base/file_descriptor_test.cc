@@ -35,7 +35,7 @@ TEST_F(FileDescriptorTest, ReadsAtAnOffsetUpToTheEnd) {
   EXPECT_EQ(file.read_at(-1, four).error().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(FileDescriptorTest, WhatTheSystemRefusesIsAnError) {
+TEST_F(FileDescriptorTest, SystemErrorsAreReturned) {
   const FileDescriptor file = open(O_RDONLY);
   EXPECT_EQ(file.write(std::array<std::byte, 1>{}).error().code(), ErrorCode::kIo);
   std::array<std::byte, 1> one{};

@@ -61,7 +61,7 @@ TEST(JsonObject, ReadsArraysOfNumbersAndOfStrings) {
   EXPECT_THAT(object.text_list("z", 2).error().message(), HasSubstr("'z' is missing"));
 }
 
-TEST(JsonObject, OutlivesNothingButItself) {
+TEST(JsonObject, AnInnerObjectOutlivesItsParent) {
   std::optional<JsonObject> inner;
   {
     const JsonObject outer = good(R"({"in": {"k": 7}})");
@@ -70,7 +70,7 @@ TEST(JsonObject, OutlivesNothingButItself) {
   EXPECT_EQ(*inner->whole("k", 0, 9), 7);
 }
 
-TEST(JsonObject, NamesThePathOfWhatIsWrong) {
+TEST(JsonObject, ErrorsNameThePathOfTheField) {
   const JsonObject object = good(
       R"({"m": {"n": 1.5, "x": -1, "s": 3}, "list": [{"k": 1}, 4], "big": 9223372036854775808})");
   const auto inner = object.object("m");
@@ -88,7 +88,7 @@ TEST(JsonObject, NamesThePathOfWhatIsWrong) {
   EXPECT_FALSE(object.object("list"));
 }
 
-TEST(JsonObject, RefusesWhatParsersTakeSilently) {
+TEST(JsonObject, RefusesDuplicateKeysDeepNestingAndOverflows) {
   EXPECT_THAT(refused(R"({"a": 1, "a": 2})"), HasSubstr("'a' is given twice"));
   EXPECT_THAT(refused(R"({"a": {"b": {"c": {"d": {}}}}})"), HasSubstr("nested too deep"));
   EXPECT_THAT(refused(R"({"a": 1e999})"), HasSubstr("after 'a'"));

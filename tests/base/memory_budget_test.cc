@@ -12,7 +12,7 @@
 namespace isocost {
 namespace {
 
-TEST(MemoryBudget, CountsWhatIsOut) {
+TEST(MemoryBudget, CountsGrantedBytes) {
   MemoryBudget budget(100);
   auto grant = budget.acquire(60, {}).value();
   EXPECT_EQ(budget.in_use(), 60);
@@ -24,12 +24,12 @@ TEST(MemoryBudget, CountsWhatIsOut) {
   EXPECT_EQ(budget.in_use(), 0);
 }
 
-TEST(MemoryBudget, RefusesWhatCanNeverFit) {
+TEST(MemoryBudget, RefusesMoreThanItsLimit) {
   MemoryBudget budget(100);
   EXPECT_EQ(budget.acquire(101, {}).error().code(), ErrorCode::kResourceExhausted);
 }
 
-TEST(MemoryBudget, AWaiterGetsWhatIsGivenBack) {
+TEST(MemoryBudget, AWaiterGetsReturnedBytes) {
   MemoryBudget budget(100);
   std::optional<MemoryBudget::Grant> held = budget.acquire(80, {}).value();
   std::jthread waiter([&] { EXPECT_TRUE(budget.acquire(50, {}).has_value()); });

@@ -34,7 +34,10 @@ TEST(Error, KnowsWhereItWasRaised) {
             std::string::npos);
 }
 
-TEST(ErrorCode, HasAName) { EXPECT_EQ(error_code_name(ErrorCode::kInternal), "internal"); }
+TEST(ErrorCode, HasAName) {
+  EXPECT_EQ(error_code_name(ErrorCode::kInternal), "internal");
+  EXPECT_EQ(error_code_name(ErrorCode::kOutOfMemory), "out_of_memory");
+}
 
 }  // namespace
 }  // namespace isocost

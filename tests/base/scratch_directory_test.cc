@@ -56,7 +56,7 @@ TEST(ScratchDirectory, IsRemovedWithItsContents) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST(ScratchDirectory, BelongsToWhomItIsMovedTo) {
+TEST(ScratchDirectory, AMoveTransfersOwnership) {
   std::optional<ScratchDirectory> first = ScratchDirectory::create("isocost-scratch-test").value();
   const fs::path path = first->path();
   const ScratchDirectory second = *std::move(first);

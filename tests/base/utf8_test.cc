@@ -7,7 +7,7 @@
 namespace isocost {
 namespace {
 
-TEST(Utf8, EveryCharacterOfEveryLengthIsTaken) {
+TEST(Utf8, CharactersOfEveryLengthAreAccepted) {
   for (const char* text : {"", "plain", "\u00e4", "\u20ac", "\U0001F600", "\u0000x"}) {
     EXPECT_TRUE(is_utf8(text)) << text;
     EXPECT_EQ(printable_utf8(text), text);
@@ -15,7 +15,7 @@ TEST(Utf8, EveryCharacterOfEveryLengthIsTaken) {
   EXPECT_TRUE(is_utf8("12345678\u20ac"));  // beyond the first eight bytes
 }
 
-TEST(Utf8, OverlongFormsSurrogatesAndStraysAreNot) {
+TEST(Utf8, OverlongFormsSurrogatesAndStrayBytesAreRefused) {
   for (const char* text : {"\xC0\x80", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80",
                            "\xF4\x90\x80\x80", "\xFF", "\x80", "\xE2\x82"}) {
     EXPECT_FALSE(is_utf8(text));
@@ -27,7 +27,7 @@ TEST(Utf8, ControlCharactersAreNotPrintable) {
   EXPECT_EQ(printable_utf8("a\tb\x7F\u00e4"), "a?b?\u00e4");
 }
 
-TEST(Utf8, ThePrefixEndsAtTheFirstStray) {
+TEST(Utf8, ThePrefixEndsAtTheFirstInvalidByte) {
   const std::string text = "\u20ac" + std::string(9, 'x') + "\xFFrest";
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
   EXPECT_EQ(valid_utf8_prefix({bytes, text.size()}), 12U);

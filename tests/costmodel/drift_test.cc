@@ -18,7 +18,7 @@ TEST(DriftDetector, DetectsThreeStepsOnTheSameSide) {
   EXPECT_FALSE(drift.take(1.4, kRows, kNoise)) << "counting begins again";
 }
 
-TEST(DriftDetector, AUsualStepOrAnotherSideBeginsAgain) {
+TEST(DriftDetector, AUsualStepOrAStepOnTheOtherSideResetsTheCount) {
   DriftDetector drift;
   for (const double ratio : {1.2, 1.2, 1.0, 1.2, 1.2, 0.8, 0.8, 1.2, 1.2}) {
     EXPECT_FALSE(drift.take(ratio, kRows, kNoise));
@@ -27,7 +27,7 @@ TEST(DriftDetector, AUsualStepOrAnotherSideBeginsAgain) {
   EXPECT_TRUE(drift.take(1.2, kRows, kNoise));
 }
 
-TEST(DriftDetector, WhatChanceExplainsIsNoDrift) {
+TEST(DriftDetector, NoiseIsNoDrift) {
   DriftDetector drift;
   for (int step = 0; step < 10; ++step) {
     EXPECT_FALSE(drift.take(1.2, 4, 0.1)) << "0.25 of four rows may be chance";

@@ -195,7 +195,7 @@ TEST(ImagePatches, ProgressiveAndSubsampledJpegsDecode) {
   }
 }
 
-TEST(ImagePatches, AHarmlessWarningOfJpegHidesNoCut) {
+TEST(ImagePatches, AJpegWarningDoesNotHideTruncation) {
   Bytes bytes = test::make_jpeg(test::gradient(200, 140, 3));
   const auto clean = decode(bytes, "jpg");
   const std::array<std::byte, 2> junk = {std::byte{0x12}, std::byte{0x34}};

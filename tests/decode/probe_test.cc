@@ -169,7 +169,7 @@ TEST(Probe, RefusesZeroBytesAndUnknownExtensions) {
   EXPECT_EQ(probe_bytes(text("x"), "").error().code(), ErrorCode::kUnsupported);
 }
 
-TEST(Probe, PassesOnWhatReadingAnswers) {
+TEST(Probe, PassesOnReadErrors) {
   const Bytes bytes = test::make_png(9, 9);
   const MemoryByteSource memory(bytes);
   const test::FailingByteSource source(memory, 0);
@@ -200,7 +200,7 @@ TEST(ProbeJson, CountsTheTextOnly) {
             ErrorCode::kResourceExhausted);
 }
 
-TEST(SampleJson, TakesItsMembersAndLeavesOthersAlone) {
+TEST(SampleJson, ReadsItsMembersAndIgnoresOthers) {
   const auto json = parse_sample_json(
       R"({"text": "a b", "weight": 0.25, "deep": {"text": 1, "weight": "x"}, "n": null})");
   ASSERT_TRUE(json.has_value()) << json.error().to_string();
@@ -210,7 +210,7 @@ TEST(SampleJson, TakesItsMembersAndLeavesOthersAlone) {
   EXPECT_EQ(parse_sample_json("{}")->weight, 1.0F);
 }
 
-TEST(SampleJson, SaysWhatIsWrong) {
+TEST(SampleJson, ErrorsNameTheMember) {
   const auto message = [](std::string_view value) {
     const auto json = parse_sample_json(value);
     if (json.has_value()) return std::string("accepted");

@@ -78,7 +78,7 @@ std::pair<std::string, int> isocost(const std::string& arguments) {
   return {out, WEXITSTATUS(status)};
 }
 
-TEST_F(Metrics, SayWhatTheNodeSays) {
+TEST_F(Metrics, MatchTheNodesSummary) {
   make_dataset(70);
   auto made = Node::create(watched(2), {}, {});
   ASSERT_TRUE(made.has_value()) << made.error().message();

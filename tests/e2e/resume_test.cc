@@ -66,7 +66,7 @@ class Resume : public LoopTest {
   using Train = std::function<void(Client&, std::int32_t rank, const MicrobatchHeader&)>;
 
   // All ranks of a job train the steps from `start` up to but not including `stop` (all steps
-  // without it), receive one more microbatch, and disconnect without a goodbye. Returns what was
+  // without it), receive one more microbatch, and disconnect without a leave. Returns what was
   // trained.
   Batches train(std::int32_t ranks, const StartPoint& start, std::optional<Step> stop,
                 const Train& work = {}) {
@@ -234,7 +234,7 @@ TEST_F(Resume, AtTheEndOfAnEpochItsEndComesFirst) {
   finish();
 }
 
-TEST_F(Resume, AfterTheLastEpochThereIsNothingAndNobodyHangs) {
+TEST_F(Resume, AStateAfterTheLastEpochEndsAtOnce) {
   make_dataset(20);
   serve(options(2));
   EXPECT_TRUE(train(2, start_at(1, 0), {}).empty());
@@ -243,7 +243,7 @@ TEST_F(Resume, AfterTheLastEpochThereIsNothingAndNobodyHangs) {
 }
 
 // The ranks of the next job may run on other hosts.
-TEST_F(Resume, SlowdownsOfAJobsRanksAreNotTheNextOnes) {
+TEST_F(Resume, SlowdownsAreNotCarriedToTheNextJob) {
   make_dataset(128);  // 8 steps
   NodeOptions two_epochs = options(0);
   two_epochs.plan.epochs = 2;
@@ -302,7 +302,7 @@ TEST_F(Resume, RefusesAStartBeyondTheData) {
 }
 
 // A client id that claims ranks of two jobs does not keep a rank of the first job taken.
-TEST_F(Resume, OneClientIdAtTwoRanksHarmsNobody) {
+TEST_F(Resume, OneClientIdMayBeUsedAtTwoRanks) {
   make_dataset(20);
   serve(options(0));
   {
@@ -328,7 +328,7 @@ TEST_F(Resume, OneClientIdAtTwoRanksHarmsNobody) {
   finish();
 }
 
-TEST_F(Resume, RanksThatDisagreeAreTold) {
+TEST_F(Resume, RanksThatDisagreeAreRefusedWithTheReason) {
   make_dataset(20);
   serve(options(0));
   const auto first = Client::connect(client(0, 2, StartPoint{})).value();

@@ -10,7 +10,10 @@ import unittest
 import unittest.mock
 import warnings
 
+import torch
+
 import isocost
+from isocost.errors import from_code
 from support import ShardTest, main
 
 
@@ -54,6 +57,48 @@ class BadInput(ShardTest):
                 with self.assertRaisesRegex(ValueError, pattern):
                     isocost.Layout(broken)
 
+    def test_data_of_another_kind(self):
+        for data in ([1, 2, 3], 3, None):
+            with self.assertRaisesRegex(TypeError, "^data = .*: must be a directory of WebDataset shards or"):
+                isocost.DataLoader(data)
+        with self.assertRaisesRegex(ValueError, "^data= is missing: give"):
+            isocost.DataLoader(global_batch_size=4)
+        with self.assertRaisesRegex(ValueError, "^dataset= is refused: give it as data="):
+            isocost.DataLoader(dataset=str(self.shards))
+        with isocost.DataLoader(bytes(self.shards)) as loader:
+            self.assertEqual(loader.dataset.data, str(self.shards))
+
+    def test_values_that_a_setting_of_the_node_does_not_have(self):
+        self.assertRefused(ValueError, '^memory = 0.5: must be a whole number, or text such as "512MiB"', memory=0.5)
+        self.assertRefused(ValueError, "^microbatch_memory = True: ",
+                           node=isocost.NodeOptions(microbatch_memory=True))
+        self.assertRefused(TypeError, "^correct = 'yes': must be True or False",
+                           node=isocost.NodeOptions(correct="yes"))
+
+    def test_a_setting_that_the_node_does_not_have(self):
+        with self.assertRaisesRegex(TypeError, "isocost.NodeOptions has no setting 'foo': it has recipe, balance, "):
+            isocost.NodeOptions(foo=1)
+        with self.assertRaisesRegex(TypeError, "no setting 'lookahed': did you mean lookahead?"):
+            isocost.NodeOptions(lookahed=2)
+        with self.assertRaisesRegex(TypeError, "RecipeOptions has no setting 'video_fp': did you mean video_fps?"):
+            isocost.RecipeOptions(video_fp=2)
+
+    def test_attach_takes_a_module(self):
+        with self.loader() as loader:
+            with self.assertRaisesRegex(TypeError, "^attach: model = None: must be a torch.nn.Module"):
+                loader.attach(None, llm="language_model")
+
+    def test_logits_and_labels_have_as_many_rows(self):
+        with self.loader() as loader:
+            microbatch = next(iter(loader))
+        for shape in ((microbatch.tokens + 1, 3), (microbatch.tokens,)):
+            with self.assertRaisesRegex(ValueError, rf"logits of shape \[.*\] for {microbatch.tokens} labels"):
+                isocost.token_loss(torch.zeros(shape), microbatch)
+
+    def test_codes_of_memory(self):
+        self.assertIs(type(from_code("resource_exhausted", "raise memory")), ValueError)
+        self.assertIs(type(from_code("out_of_memory", "no memory for a microbatch")), MemoryError)
+
     def test_torchs_default_of_timeout_is_no_timeout(self):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", isocost.KeywordNote)
@@ -88,12 +133,12 @@ class BadInput(ShardTest):
             with self.loader(directory, global_batch_size=2) as loader:
                 self.assertGreaterEqual(sum(len(m.sample_ids) for m in loader), 1)
 
-    def test_a_memory_limit_that_cannot_be_kept_is_the_callers(self):
+    def test_a_memory_limit_that_cannot_be_kept_is_a_value_error(self):
         self.assertRefused(ValueError, "microbatch", node=isocost.NodeOptions(microbatch_memory=1000))
         self.assertRefused(ValueError, "every sample.*microbatch_memory allows 10 in a microbatch: raise it",
                            node=isocost.NodeOptions(microbatch_memory=10))
 
-    def test_too_many_bad_samples_are_the_shards(self):
+    def test_too_many_bad_samples_are_a_shard_error(self):
         with tempfile.TemporaryDirectory() as directory:
             cut = pathlib.Path(directory) / "cut.tar"
             cut.write_bytes((self.shards / "shard-000000.tar").read_bytes()[:4096])
@@ -103,6 +148,10 @@ class BadInput(ShardTest):
     def test_settings_that_contradict_each_other(self):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", isocost.KeywordNote)
+            self.assertRefused(ValueError, "^global_batch_size = 16 and batch_size = 2 contradict each other: 2 x 1 "
+                                           r"rank x 2 \(microbatches=\) is 4", batch_size=2)
+            with self.loader(batch_size=8) as loader:
+                self.assertEqual(loader.batch_size, 8)
             self.assertRefused(ValueError, "^timeout= and heartbeat_timeout=", timeout=3, heartbeat_timeout=3)
             self.assertRefused(ValueError, "^num_workers= and workers=", num_workers=2, workers=2)
             self.assertRefused(ValueError, "^prefetch= and prefetch_factor=", prefetch=3, prefetch_factor=4)
@@ -118,14 +167,14 @@ class BadInput(ShardTest):
                 self.loader()
 
     def test_endpoints(self):
-        self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 .*is the node up", connect_timeout=0.2,
-                           source="tcp://127.0.0.1:1", global_batch_size=None, microbatches=None)
+        self.assertRefused(TimeoutError, "no answer from tcp://127.0.0.1:1 within 0.2 s: is the node up",
+                           connect_timeout=0.2, source="tcp://127.0.0.1:1", global_batch_size=None, microbatches=None)
         self.assertRefused(ValueError, "global_batch_size, microbatches: the node decides",
                            source="tcp://127.0.0.1:1")
         self.assertRefused(ValueError, "'tcp://127.0.0.1'", source="tcp://127.0.0.1", global_batch_size=None,
                            microbatches=None)
 
-    def test_what_only_the_node_decides_is_refused_with_an_endpoint(self):
+    def test_settings_of_the_node_are_refused_with_an_endpoint(self):
         for name, value in (("shuffle", False), ("drop_last", True), ("num_workers", 3), ("epochs", 2), ("seed", 1),
                             ("timeout", 3), ("heartbeat_timeout", 3), ("workers", 2), ("memory", "1GiB"),
                             ("profile", "a.json"), ("recipe", "native28"), ("node", isocost.NodeOptions())):
@@ -161,9 +210,9 @@ class BadInput(ShardTest):
         with self.loader() as loader:
             next(iter(loader))
             good = loader.state_dict()
-            for state, pattern in (({}, "no state"), (dict(good, version=2), "version 2"),
+            for state, pattern in (({}, "no state"), (dict(good, version=3), "version 3: load it with"),
                                    (dict(good, step=-1), "range"),
-                                   ({"version": 1, "epoch": 0}, "damaged"), (dict(good, cursor="xyz"), "damaged"),
+                                   ({"version": 2, "epoch": 0}, "damaged"), (dict(good, cursor="xyz"), "damaged"),
                                    (dict(good, epoch="one"), "damaged"), (dict(good, step=2.7), "damaged"),
                                    (None, "no state")):
                 with self.assertRaisesRegex(ValueError, pattern):
@@ -174,7 +223,7 @@ class BadInput(ShardTest):
             with self.assertRaisesRegex(ValueError, "state of other data or another order"):
                 next(iter(other))
 
-    def test_a_node_that_goes(self):
+    def test_a_killed_node_is_reported(self):
         node, endpoint = self.serve("--ranks", 1, "--heartbeat-timeout", 1)
         with isocost.DataLoader(endpoint) as loader:
             iterator = iter(loader)

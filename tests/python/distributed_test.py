@@ -12,10 +12,19 @@ from support import PROGRAM, SAMPLES, ShardTest, main, torchrun
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples" / "python"
 
+# Ranks tell each other of events through the store that support.torchrun runs; a wait ends after a minute.
 JOB = """
-import os, signal, sys, time
+import datetime, os, signal, sys
 import isocost
+from torch import distributed
 rank = int(os.environ["RANK"])
+events = distributed.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+
+def tell(event):
+    events.set(event, "1")
+
+def wait_for(event):
+    events.wait([event], datetime.timedelta(seconds=60))
 """
 
 
@@ -70,16 +79,15 @@ with warnings.catch_warnings(record=True) as notes:
     isocost.DataLoader(sys.argv[1], batch_size=8, persistent_workers=True).close()
 print("notes of", rank, [str(note.message).partition("=")[0] for note in notes], flush=True)
 """, ranks=3)
-        self.assertEqual(sorted(run.stdout.splitlines()), ["notes of 0 ['batch_size', "
-                                                           "'persistent_workers']", "notes of 1 []",
-                                                           "notes of 2 []"])
+        self.assertEqual(sorted(run.stdout.splitlines()), ["notes of 0 ['batch_size', 'persistent_workers', "
+                                                           "'shuffle']", "notes of 1 []", "notes of 2 []"])
 
     def test_a_rank_that_does_not_see_the_nodes_socket_is_told(self):
         run = self.job("""
 from isocost import rendezvous
 here = rendezvous.this_process(None, None, None)
 try:
-    rendezvous.share_endpoint("isocost/elsewhere", here, 20, lambda: "ipc:///no/such/host/node")
+    rendezvous.EndpointExchange().share("isocost/elsewhere", here, 20, lambda: "ipc:///no/such/host/node")
 except RuntimeError as error:
     print(rank, error, flush=True)
 """)
@@ -88,9 +96,13 @@ except RuntimeError as error:
 
     def test_a_slow_rank_holds_only_itself_up(self):
         self.job("""
-with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as loader:
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, epochs=1,
+                        node=isocost.NodeOptions(plan_ahead=50)) as loader:
     for microbatch in loader:
-        time.sleep(0.1 if rank == 1 else 0.01)
+        if rank == 1 and (microbatch.step, microbatch.index) == (0, 0):
+            wait_for("the other rank has all")
+    if rank == 0:
+        tell("the other rank has all")
 """)
 
     def test_a_rank_that_leaves_stops_none_that_has_its_data(self):
@@ -108,10 +120,8 @@ loader.close()
 loader = isocost.DataLoader(sys.argv[1], global_batch_size=4, microbatches=1, heartbeat_timeout=1, connect_timeout=30)
 iterator = iter(loader)
 next(iterator)
-joined = f"{__file__}.{rank}"
-open(joined, "w").close()
-while not os.path.exists(f"{__file__}.{1 - rank}"):
-    time.sleep(0.01)
+tell(f"rank {rank} has joined")
+wait_for(f"rank {1 - rank} has joined")
 if rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 try:
@@ -126,9 +136,10 @@ except isocost.NodeUnavailableError as error:
     def test_a_late_rank_finds_a_node_through_master_addr_alone(self):
         self.job("""
 if rank == 1:
-    time.sleep(2)
+    wait_for("rank 0 has a node")
 for _ in range(2):
     with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, connect_timeout=30) as loader:
+        tell("rank 0 has a node")
         assert len(list(loader)) == len(loader)
 """)
 
@@ -171,12 +182,10 @@ loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, h
                             node=isocost.NodeOptions(plan_ahead=1))
 iterator = iter(loader)
 next(iterator)
-joined = __file__ + ".joined"
 if rank == 0:
-    while not os.path.exists(joined):
-        time.sleep(0.01)
+    wait_for("rank 1 has joined")
     os.kill(os.getpid(), signal.SIGKILL)
-open(joined, "w").close()
+tell("rank 1 has joined")
 try:
     for microbatch in iterator:
         pass
@@ -211,7 +220,7 @@ with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2,
         self.assertEqual(set(ids), set(range(SAMPLES)))
 
     @unittest.skipUnless(hasattr(torch.distributed, "device_mesh"), "this torch has no DeviceMesh")
-    def test_a_device_mesh_says_who_is_who(self):
+    def test_a_device_mesh_gives_ranks_and_replica_groups(self):
         run = self.job("""
 import json, torch.distributed as dist
 dist.init_process_group("gloo")

@@ -75,12 +75,12 @@ class Settings(ShardTest):
         short = arguments.node_settings(isocost.NodeOptions(recipe="native28"), {})
         self.assertEqual(short, arguments.node_settings(None, {"recipe": isocost.RecipeOptions()}))
 
-    def test_what_is_given_directly_joins_the_others(self):
+    def test_direct_arguments_join_node_options(self):
         settings = arguments.node_settings(self.OTHERS, {"profile": pathlib.Path("a.json"), "workers": None})
         self.assertEqual((settings["profile"], settings["workers"], settings["padded"], settings["correct"]),
                          ("a.json", "1", "vision,llm", "off"))
 
-    def test_what_is_given_twice_is_refused(self):
+    def test_settings_given_twice_are_refused(self):
         defaults = {name: getattr(isocost.NodeOptions(), name) for name in ("workers", "memory", "recipe")}
         for node in (self.OTHERS, isocost.NodeOptions(**defaults), isocost.NodeOptions(isocost.RecipeOptions(),
                                                                                        workers=0, memory="2GiB")):

@@ -94,7 +94,7 @@ class Places(LayoutTest):
         self.assertNotEqual(layout, isocost.Layout(self.layout(degrees(), degrees(data=2))))
         self.assertNotEqual(layout, layout.fingerprint)
 
-    def test_what_does_not_fit_is_said(self):
+    def test_a_layout_that_does_not_fit_the_job_is_refused(self):
         own = self.layout(degrees(), degrees())
         with self.assertRaisesRegex(ValueError, r"has 2 ranks, this job 1: start as many processes"):
             isocost.DataLoader(self.shards, layout=own)
@@ -259,7 +259,7 @@ class Transforms(LayoutTest):
                        for _ in range(length)]
             self.assertEqual(microbatch.tensors["number"].tolist(), numbers)
 
-    def test_what_other_stages_count_on_stays(self):
+    def test_row_counts_that_other_stages_use_must_stay(self):
         ids = torch.zeros(3, dtype=torch.int64)
         for at, transform, pattern in (
                 (1, lambda sample: {"input_ids": ids},
@@ -340,7 +340,7 @@ class Measuring(LayoutTest):
         next(first)
         self.assertEqual(sent, [(0, 0, 6, 2), (0, 1, 6, 2)])
 
-    def test_passes_that_are_not_whole(self):
+    def test_passes_without_their_counterpart_are_not_reported(self):
         loader, sent = self.stage()
         iterator = iter(loader)
         first, second = next(iterator), next(iterator)
@@ -357,7 +357,7 @@ class Measuring(LayoutTest):
             loader.timed(first, part="both")
         self.assertEqual(sent, [])
 
-    def test_what_cannot_be_told_apart_is_refused(self):
+    def test_measuring_a_whole_block_of_a_stage_is_refused(self):
         loader, _sent = self.stage()
         microbatch = next(iter(loader))
         with self.assertRaisesRegex(ValueError, "timed: layout .* has several stages.*part="):

@@ -117,7 +117,7 @@ class Iterating(ShardTest):
 
 
 class Describing(ShardTest):
-    def test_what_is_known_before_it_is_used(self):
+    def test_repr_and_properties_before_and_after_use(self):
         with isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2) as loader:
             self.assertEqual(repr(loader), f"<isocost.DataLoader {str(self.shards)!r}: rank 0 of 1, next epoch 0, step "
                                            "0, not connected>")
@@ -133,11 +133,23 @@ class Describing(ShardTest):
                 isocost.DataLoader(self.shards, global_batch_size=5, microbatches=1, seed=3) as other:
             self.assertEqual((loader.batch_size, other.batch_size), (8, 5))
             self.assertEqual(len(loader.dataset), SAMPLES)
+            self.assertIn(f"fingerprint=0x{loader.dataset.fingerprint:016x})", repr(loader.dataset))
             self.assertEqual(loader.dataset, isocost.Dataset(str(self.shards), SAMPLES, other.dataset.fingerprint))
         _node, endpoint = self.serve("--ranks", 3, "--global-batch-size", 16, "--microbatches", 1)
         with isocost.DataLoader(endpoint, rank=1, world_size=3) as third:
             self.assertIsNone(third.batch_size)
             self.assertEqual((third.dataset.data, len(third.dataset)), (endpoint, SAMPLES))
+
+
+    def test_dir_is_the_public_names(self):
+        self.assertEqual(dir(isocost), sorted([*isocost.__all__, "__version__"]))
+
+    def test_signatures_have_no_forward_references(self):
+        for name in isocost.__all__:
+            thing = getattr(isocost, name)
+            for each in (thing, *vars(thing).values()) if isinstance(thing, type) else (thing,):
+                if inspect.isfunction(each) or (each is thing and not issubclass(thing, Exception)):
+                    self.assertNotIn("ForwardRef", str(inspect.signature(each)), name)
 
 
 class Memory(ShardTest):
@@ -249,7 +261,7 @@ class Measuring(ShardTest):
         with self.assertRaisesRegex(ValueError, "it has: .*language_model"):
             self.loader.attach(model, llm="decoder")
 
-    def test_what_the_loop_does_after_the_backward_pass_is_no_modules_time(self):
+    def test_work_after_the_backward_pass_is_not_measured(self):
         model = Model()
         timers = self.loader.attach(model, encoder="vision_tower", llm="language_model")
         for microbatch in itertools.islice(self.loader, 4):
@@ -332,10 +344,26 @@ class Measuring(ShardTest):
 
 class Keywords(ShardTest):
     def test_each_of_torchs_keywords_is_taken_or_refused_with_a_reason(self):
-        theirs = set(inspect.signature(torch.utils.data.DataLoader.__init__).parameters) - {"self", "dataset"}
-        self.assertEqual(theirs - keywords.KEYWORDS, set())
+        theirs = set(inspect.signature(torch.utils.data.DataLoader.__init__).parameters) - {"self"}
+        ours = set(inspect.signature(isocost.DataLoader).parameters) - {"torch_options"}
+        self.assertEqual(theirs - keywords.KEYWORDS - ours, set())
+        self.assertEqual(keywords.KEYWORDS & ours, set())
 
-    def test_what_is_used_has_its_effect(self):
+    def test_the_help_names_each_of_torchs_keywords(self):
+        text = inspect.getdoc(isocost.DataLoader)
+        self.assertEqual([name for name in sorted(keywords.KEYWORDS) if name not in text], [])
+
+    def test_shuffling_that_torch_would_not_do_is_noted_once(self):
+        for options, expected in (({}, 1), ({"shuffle": True}, 0), ({"shuffle": False}, 0)):
+            with unittest.mock.patch.object(keywords, "_noted", {"batch_size"}), \
+                    warnings.catch_warnings(record=True) as notes:
+                warnings.simplefilter("always")
+                for _ in range(2):
+                    isocost.DataLoader(self.shards, batch_size=8, **options).close()
+            self.assertEqual([str(note.message).partition(":")[0] for note in notes],
+                             ["shuffle= is left out"] * expected)
+
+    def test_used_keywords_have_their_effect(self):
         with warnings.catch_warnings(record=True):
             warnings.simplefilter("always")
             with isocost.DataLoader(self.shards, batch_size=8, shuffle=False, num_workers=2, drop_last=True,
@@ -354,7 +382,7 @@ class Keywords(ShardTest):
                 warnings.simplefilter("error")
                 isocost.DataLoader(self.shards, persistent_workers=True).close()
 
-    def test_torchs_defaults_are_no_wishes(self):
+    def test_torchs_default_values_have_no_effect(self):
         with unittest.mock.patch.object(keywords, "_noted", set()), warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertEqual(keywords.take({"num_workers": 0, "timeout": 0, "drop_last": False, "pin_memory": False,
@@ -382,7 +410,7 @@ class Keywords(ShardTest):
                 self.assertEqual(sorted(ids), list(range(SAMPLES)))
                 self.assertEqual(ids == sorted(ids), not shuffle)
 
-    def test_others_are_refused(self):
+    def test_refused_and_unknown_keywords(self):
         with self.assertRaisesRegex(ValueError, "sampler= is refused: the order follows"):
             isocost.DataLoader(self.shards, sampler=[1, 2])
         with self.assertRaisesRegex(TypeError, "no keyword 'batchsize'"):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import torch
 
 import isocost
+from isocost import tensor_names
 from isocost.counted import counted
 from support import PROGRAM, TIMEOUT, ShardTest, main, png
 
@@ -38,8 +39,17 @@ class AsMapping(ShardTest):
         self.assertIn("labels", microbatch)
         self.assertNotIn("pixels", microbatch)
         self.assertIsNone(microbatch.get("pixels"))
-        with self.assertRaises(KeyError):
+        with self.assertRaisesRegex(KeyError, "pixels: this microbatch has no such tensor; it has .*input_ids, "):
             microbatch["pixels"]
+
+    def test_tensor_names_are_those_of_the_schema(self):
+        self.assertEqual((tensor_names.INPUT_IDS, tensor_names.LABELS, tensor_names.POSITION_IDS),
+                         ("input_ids", "labels", "position_ids"))
+        self.assertEqual((tensor_names.LENGTHS, tensor_names.CU_SEQLENS), ("lengths", "cu_seqlens"))
+        self.assertEqual(tensor_names.MODULE_LENGTHS,
+                         {"vision": "vision_lengths", "audio": "audio_lengths", "llm": "lengths"})
+        self.assertEqual(tensor_names.DERIVED, {"loss_weights", *tensor_names.MODULE_CU_SEQLENS.values()})
+        self.assertLessEqual(set(self.microbatch()), tensor_names.RECIPE | tensor_names.DERIVED)
 
     def test_a_model_takes_it_as_keywords(self):
         def model(input_ids, cu_seqlens, **others):

@@ -1,6 +1,7 @@
 """Signals, forks, threads and the interpreter's exit, each in a process of its own."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -40,15 +41,27 @@ class Processes(ShardTest):
             self.run_script(f"loader = make()\niterator = iter(loader)\nnext(iterator)\n{ending}")
 
     def test_exit_does_not_run_what_is_queued(self):
-        begun = time.monotonic()
-        self.run_script("""
-loader = make(transform=lambda sample: time.sleep(1), prefetch=4)
-iter(loader)
-time.sleep(0.5)
+        output = self.run_script(f"""
+import weakref
+calls, begun, closing = [], threading.Event(), threading.Event()
+
+def transform(sample):
+    calls.append(sample.id)
+    begun.set()
+    assert closing.wait({TIMEOUT})
+
+def join(thread, timeout=None):
+    if thread.name.startswith("isocost-transform"):  # what is queued was cancelled before
+        closing.set()
+    original(thread, timeout)
+
+original, threading.Thread.join = threading.Thread.join, join
+weakref.finalize(transform, lambda: print("calls", len(calls), flush=True))  # after the loader's
+loader = make(transform=transform, prefetch=4)
 threading.Thread(target=lambda: next(iter(loader)), daemon=True).start()
-time.sleep(1)
+assert begun.wait({TIMEOUT})
 """)
-        self.assertLess(time.monotonic() - begun, 20)  # 32 samples of a second each were queued
+        self.assertLessEqual(int(output.split()[-1]), os.cpu_count())  # 32 were queued, and each thread began one
 
     def test_no_thread_and_no_file_survives_close(self):
         with tempfile.TemporaryDirectory() as directory:  # of its own: other tests make files beside it
@@ -67,7 +80,7 @@ for _ in range(3):
 """)
             self.assertEqual(os.listdir(directory), [])
 
-    def test_what_a_killed_process_left_is_removed_by_the_next(self):
+    def test_files_of_a_killed_process_are_removed_by_the_next(self):
         with tempfile.TemporaryDirectory() as directory:
             killed = self.start(f"""
 os.environ["TMPDIR"] = {directory!r}
@@ -94,6 +107,13 @@ other.close()
 assert not os.listdir({directory!r})
 """)
 
+    def wait_until_asleep(self, process):
+        """Blocks until the process's main thread is blocked."""
+        deadline = time.monotonic() + TIMEOUT
+        stat = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "S":
+            self.assertLess(time.monotonic(), deadline, "the script does not wait")
+
     def interrupt(self, script):
         """Sends SIGINT to the script once it has printed "waiting"; what it prints after that."""
         process = self.start(script)
@@ -101,7 +121,7 @@ assert not os.listdir({directory!r})
         self.addCleanup(process.kill)
         line = process.stdout.readline()
         self.assertEqual(line, "waiting\n", line or process.stderr.read())
-        time.sleep(0.3)  # into the wait that follows; an earlier signal interrupts as well
+        self.wait_until_asleep(process)  # in the wait that follows; an earlier signal interrupts as well
         process.send_signal(signal.SIGINT)
         sent = time.monotonic()
         line = process.stdout.readline()
@@ -137,7 +157,7 @@ except KeyboardInterrupt:
 loader.close()
 """)
 
-    def test_a_trainer_that_stands_still_gives_its_place_to_the_next(self):
+    def test_a_stopped_trainer_is_replaced_by_the_next(self):
         # What is under way to it, more than sockets buffer, holds all memory of the node.
         photos = self.directory / "photos"
         photos.mkdir()
@@ -150,7 +170,7 @@ loader.close()
         stopped = self.start(f"""
 next(iter(isocost.DataLoader("{endpoint}", rank=0, world_size=1, prefetch=64)))
 print("waiting", flush=True)
-time.sleep({TIMEOUT})
+signal.pause()
 """)
         self.addCleanup(stopped.communicate)
         self.addCleanup(stopped.kill)

@@ -114,6 +114,18 @@ class Resume(ShardTest):
         self.assertEqual((state.cursor, state.epoch, state.step), (0x00f1e2d3c4b5a697, 2, 17))
         self.assertEqual(state.to_dict(), written)
 
+    def test_a_state_of_version_1_is_refused_and_says_how_to_go_on(self):
+        written = {"version": 1, "cursor": "00f1e2d3c4b5a697", "epoch": 2, "step": 17, "learnt": "SVNDTQAB"}
+        with self.assertRaisesRegex(ValueError, "has version 1: take 'cursor', 'epoch' and 'step' alone"):
+            State.from_dict(written)
+        position = {name: written[name] for name in ("cursor", "epoch", "step")}
+        self.assertEqual(State.from_dict({"version": 2, **position}).to_dict(), {"version": 2, **position})
+
+    def test_unknown_keys_of_a_state_are_refused(self):
+        written = json.loads((COMPATIBILITY / "saved_state.json").read_text())
+        with self.assertRaisesRegex(ValueError, "does not know the state's learnt, place: "):
+            State.from_dict({**written, "place": 3, "learnt": ""})
+
     def test_the_state_is_small_and_constant(self):
         with isocost.DataLoader(self.shards, global_batch_size=16) as loader:
             sizes = {len(json.dumps(loader.state_dict())) for _ in loader}

@@ -24,7 +24,7 @@ def mesh(names, shape, at):
 
 
 class Resolving(unittest.TestCase):
-    def test_nothing_is_one_process(self):
+    def test_without_arguments_there_is_one_process(self):
         self.assertEqual(resolve(None, None, None, False), (Process(0, 1), None, None, None))
         self.assertEqual(resolve(None, 2, 4, False), (Process(2, 4), None, None, None))
         self.assertEqual(resolve((None, None), 2, 4, False), (Process(2, 4), None, None, None))
@@ -56,7 +56,7 @@ class Resolving(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "neither 'encoder' nor 'llm'"):
             resolve(isocost.Place("decoder"), None, None, True)
 
-    def test_other_types_are_told_the_four_forms(self):
+    def test_other_types_are_refused_with_the_four_forms(self):
         for wrong in (3, "llm", b"llm", {"module": "llm"}, ("llm", 0, 0, 0), (), (None,), (None, None, None),
                       ("llm", 0), (None, 3), (3, None), (None, isocost.Place()), object(), True):
             with self.assertRaisesRegex(TypeError, FORMS):

@@ -47,7 +47,7 @@ class Refused(ScheduleTest):
         self.addCleanup(loader.close)
         return loader
 
-    def test_what_is_no_chain(self):
+    def test_encoder_ranks_and_a_missing_layout_are_refused(self):
         own = self.layout(1, 1, place="own", layers=([27], [28]))
         for place in (("llm",), ("encoder",)):
             with self.assertRaisesRegex(ValueError, "encoder ranks of its own.*stage_iterators.*encoder_place"):
@@ -71,7 +71,7 @@ class Refused(ScheduleTest):
             with self.assertRaisesRegex(ValueError, r"step 0.* has \d+ tokens, beyond max_tokens = 5"):
                 next(isocost.schedule_steps(loader, 5))
 
-    def test_what_is_no_module(self):
+    def test_timed_takes_modules_only(self):
         loader = self.loader(self.layout(1, 1))
         linear = torch.nn.Linear(1, 1)
         nested = torch.nn.ModuleList([torch.nn.ModuleList([linear])])
@@ -92,7 +92,7 @@ class Refused(ScheduleTest):
         with self.assertRaisesRegex(ValueError, "scale_grads=False"):
             isocost.ScheduleStep([], [], {}).run(types.SimpleNamespace(scale_grads=True))
 
-    def test_shapes_that_differ(self):
+    def test_different_shapes_need_packed_stages(self):
         stage = types.SimpleNamespace(num_stages=2)  # no packed one
         schedule = types.SimpleNamespace(scale_grads=False, _stage=stage)
         with self.assertRaisesRegex(ValueError, "packed_stage.*max_tokens"):

@@ -123,7 +123,7 @@ class Transform(ShardTest):
         loader.close()
         self.assertEqual(threads_of_isocost(), [])
 
-    def test_what_it_returns_is_checked(self):
+    def test_returned_values_are_checked(self):
         ids = torch.zeros(3, dtype=torch.int64)
         for returned, pattern in (([ids], "a list"), ({"x": [1]}, "'x' as list"), ({"x": torch.tensor(1)}, "'x'"),
                                   ({3: ids}, "3 as Tensor"), ("text", "a str")):
@@ -149,7 +149,7 @@ class Transform(ShardTest):
                 list(loader)
         self.assertTrue(texts[0] and set(texts[0]) == {"\u00e4"}, texts)
 
-    def test_what_fails_names_the_sample(self):
+    def test_errors_name_the_sample(self):
         def fail(sample):
             if sample.id == 7:
                 raise KeyError("no such word")
@@ -176,10 +176,10 @@ class Transform(ShardTest):
         self.assertTrue(next(iterator).startswith("isocost-transform"))
         self.assertTrue(ahead.wait(30))  # the second, while the first is in use
 
-    def test_what_collate_returns_may_be_none(self):
+    def test_collate_may_return_none(self):
         self.assertEqual(list(self.loader(collate=lambda microbatch: None)), [None] * 7)
 
-    def test_collate_hands_out_what_it_likes(self):
+    def test_collate_may_return_any_object(self):
         handed = list(self.loader(collate=lambda microbatch: (microbatch.step, microbatch.index)))
         self.assertEqual(handed, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), (3, 0)])
         with self.assertRaisesRegex(RuntimeError, "collate= failed for <isocost.Microbatch: epoch 0, step "

@@ -91,6 +91,19 @@ TEST(Assembly, IgnoresASampleThatComesTwice) {
   EXPECT_FALSE(assembly.complete());
 }
 
+TEST(Assembly, ReportsThatTheMachineHasNoMemory) {
+  MicrobatchHeader header;
+  header.microbatches = 1;
+  header.samples = {{10, 1.0F, 1}};
+  const std::int64_t row_bytes = std::int64_t{1} << 62;  // more bytes than any machine has
+  header.tensors = {{"vision.patches", DType::kUInt8, {1, row_bytes}}};
+  header.rows = {1};
+  BufferPool pool;
+  const auto begun = Assembly::begin(header, pool, INT64_MAX);
+  ASSERT_FALSE(begun.has_value());
+  EXPECT_EQ(begun.error().code(), ErrorCode::kOutOfMemory) << begun.error().message();
+}
+
 TEST(Assembly, RefusesWhatContradictsTheAnnouncement) {
   BufferPool pool;
   const auto refused = [&](auto change) {

@@ -132,7 +132,7 @@ TEST(Client, ATensorOutlivesItsMicrobatchAndClientAndGivesItsMemoryBack) {
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), kept->as<std::uint8_t>().begin()));
 }
 
-TEST(Client, TheNodeLetsGoOfWhatWasSent) {
+TEST(Client, TheNodeReleasesSentTensors) {
   ScriptedNode node(server_options(), 10, kBytes);
   {
     const auto client = Client::connect(client_options(node.endpoint())).value();
@@ -196,7 +196,7 @@ TEST(Client, IsRefusedWithTheReason) {
   EXPECT_NE(refusal(1, 2).find("taken"), std::string::npos) << refusal(1, 2);
 }
 
-TEST(Client, OfAnotherVersionIsToldSo) {
+TEST(Client, AnotherVersionIsRefusedByName) {
   ScriptedNode node(server_options(), 1, kBytes);
   zmq::context_t context;
   zmq::socket_t dealer(context, zmq::socket_type::dealer);
@@ -214,7 +214,7 @@ TEST(Client, OfAnotherVersionIsToldSo) {
   EXPECT_NE(refused.message.find("versions 1 and 2"), std::string::npos) << refused.message;
 }
 
-TEST(Client, IsToldWhyTheNodeFailedAlsoWhenItComesLate) {
+TEST(Client, ALateClientLearnsWhyTheNodeFailed) {
   ScriptedNode node(server_options(), 5, kBytes, 2);
   const auto client = Client::connect(client_options(node.endpoint())).value();
   node.server().fail(Error(ErrorCode::kCorrupt, "cat.png is broken"));
@@ -275,7 +275,7 @@ TEST(Client, StopsWaitingWhenAsked) {
   EXPECT_EQ(client->next({}).error().code(), ErrorCode::kCancelled);
 }
 
-TEST(Client, SaysWhereNobodyAnswers) {
+TEST(Client, ATimeoutNamesTheEndpoint) {
   ClientOptions options = client_options("tcp://127.0.0.1:9");
   options.connect_timeout = milliseconds(200);
   const auto client = Client::connect(options);
@@ -283,7 +283,7 @@ TEST(Client, SaysWhereNobodyAnswers) {
   EXPECT_NE(client.error().message().find("tcp://127.0.0.1:9"), std::string::npos);
 }
 
-TEST(Client, ReportsArriveAndNonsenseDoesNot) {
+TEST(Client, ValidReportsArriveAndInvalidOnesAreRefused) {
   ScriptedNode node(server_options(), 1, kBytes);
   const auto client = Client::connect(client_options(node.endpoint())).value();
   EXPECT_FALSE(client->report({{}, {std::nan(""), 0, 0}}).has_value());
@@ -299,7 +299,7 @@ TEST(Client, ReportsArriveAndNonsenseDoesNot) {
   EXPECT_EQ(node.counts().reports.front().forward_s, 0.25);
 }
 
-TEST(Server, GivesUpASilentClientAndItsRankMayBeTaken) {
+TEST(Server, ASilentClientLosesItsRank) {
   ScriptedNode node(server_options(), 5, kBytes);
   zmq::context_t context;
   zmq::socket_t silent(context, zmq::socket_type::dealer);
@@ -316,7 +316,7 @@ TEST(Server, GivesUpASilentClientAndItsRankMayBeTaken) {
   EXPECT_EQ(read_all(*client), first_steps(5));
 }
 
-TEST(Server, SaysWhatIsWrongWithAnAddress) {
+TEST(Server, ErrorsNameTheAddress) {
   const auto failure = [](ServerOptions options) {
     const auto server = Server::create(options, admit_ranks({}), [](const ServerEvent&) {}, {});
     return server ? Error(ErrorCode::kInternal, "bound") : server.error();
@@ -360,13 +360,13 @@ class Curve : public testing::Test {
   ScratchDirectory directory_ = ScratchDirectory::create("isocost-curve").value();
 };
 
-TEST_F(Curve, LetsInWhoKnowsTheNodesKey) {
+TEST_F(Curve, AcceptsClientsWithTheNodesKey) {
   ScriptedNode node(guarded(false), 5, kBytes);
   const auto client = Client::connect(keyed(node.endpoint(), "", "node")).value();
   EXPECT_EQ(read_all(*client), first_steps(5));
 }
 
-TEST_F(Curve, KeepsOutWrongKeysAndPlainClients) {
+TEST_F(Curve, RefusesWrongKeysAndPlainClients) {
   ScriptedNode node(guarded(false), 5, kBytes);
   EXPECT_FALSE(Client::connect(keyed(node.endpoint(), "", "stranger")).has_value());
   const auto plain = Client::connect(keyed(node.endpoint(), "", ""));
@@ -374,7 +374,7 @@ TEST_F(Curve, KeepsOutWrongKeysAndPlainClients) {
   EXPECT_TRUE(node.counts().joined.empty());
 }
 
-TEST_F(Curve, AnAllowListLetsInOnlyWhoIsOnIt) {
+TEST_F(Curve, AnAllowListAcceptsOnlyItsKeys) {
   ScriptedNode node(guarded(true), 5, kBytes);
   EXPECT_FALSE(Client::connect(keyed(node.endpoint(), "stranger", "node")).has_value());
   const auto client = Client::connect(keyed(node.endpoint(), "trainer", "node")).value();

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Prefetch, CutMidway,
                          testing::Values(std::pair(1U, 50'000), std::pair(2U, 50'000),
                                          std::pair(1U, 2'500'000), std::pair(3U, 2'500'000)));
 
-// Three ranks under load, each cut off every few microbatches, wherever that may be: in a greeting,
+// Three ranks under load, each cut off every few microbatches, wherever that may be: in a hello,
 // a header, between the frames of a message, in a tensor.
 TEST(Session, CutAnywhereEveryMicrobatchComesOnce) {
   constexpr std::uint32_t kSteps = 60;
@@ -396,7 +396,7 @@ TEST(LyingNode, GetsTheCreditOfARepetitionBack) {
   EXPECT_EQ(client->next({}).value()->header.position.step, 1U);
 }
 
-TEST(LyingNode, IsNotBelieved) {
+TEST(LyingNode, ContradictoryMessagesAreErrors) {
   const auto told = [](const std::vector<Message>& messages) {
     LyingNode node;
     const auto client = node.tell(messages);

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kMessages = 200;
 constexpr std::size_t kFrames = 20;
 
-// Greeted once, sends all its messages and is gone when they have left.
+// After one hello, sends all its messages and is gone when they have left.
 class ShortLivedNode {
  public:
   ShortLivedNode() : router_(context_, zmq::socket_type::router) {
@@ -34,8 +34,8 @@ class ShortLivedNode {
 
   bool serve_and_go() {
     zmq::message_t client;
-    zmq::message_t greeting;
-    if (!router_.recv(client) || !router_.recv(greeting)) return false;
+    zmq::message_t hello;
+    if (!router_.recv(client) || !router_.recv(hello)) return false;
     const std::vector<std::byte> first = encode(Heartbeat{});
     for (std::size_t i = 0; i < kMessages; ++i) {
       router_.send(zmq::buffer(client.data(), client.size()), zmq::send_flags::sndmore);
@@ -140,8 +140,8 @@ TEST(Connection, AFrameOverTheLimitEndsTheConnectionUnread) {
   auto connection = Connection::open(options, std::move(handlers));
   ASSERT_TRUE(connection.has_value()) << connection.error().to_string();
   zmq::message_t client;
-  zmq::message_t greeting;
-  ASSERT_TRUE(router.recv(client).has_value() && router.recv(greeting).has_value());
+  zmq::message_t hello;
+  ASSERT_TRUE(router.recv(client).has_value() && router.recv(hello).has_value());
   const auto send = [&](std::size_t bytes) {
     router.send(zmq::buffer(client.data(), client.size()), zmq::send_flags::sndmore);
     router.send(zmq::message_t(bytes), zmq::send_flags::none);

@@ -50,7 +50,7 @@ class RawPeer {
     return std::get<T>(*message);
   }
 
-  /// Greets as `rank` and takes the welcome.
+  /// Says hello as `rank` and takes the welcome.
   bool join(std::int32_t rank, std::uint8_t client_id) {
     Hello hello;
     hello.rank = rank;

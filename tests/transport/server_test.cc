@@ -115,7 +115,7 @@ struct Watched {
   std::shared_ptr<std::vector<std::byte>> bytes;
 };
 
-TEST(Server, DropsWhatWasMeantForAnEarlierSession) {
+TEST(Server, DropsMessagesOfAnEarlierSession) {
   Recorded server(quick());
   RawPeer before(server->endpoint());
   ASSERT_TRUE(before.join(0, 7));
@@ -166,7 +166,7 @@ TEST(Server, ARankOfAKilledClientMayBeTakenAtOnce) {
   {
     RawPeer killed(server->endpoint());
     ASSERT_TRUE(killed.join(0, 1));
-  }  // the connection ends without a goodbye; the time-out is a minute
+  }  // the connection ends without a leave; the time-out is a minute
   const auto deadline = steady_clock::now() + std::chrono::seconds(10);
   bool joined = false;
   while (!joined && steady_clock::now() < deadline) {
@@ -178,7 +178,7 @@ TEST(Server, ARankOfAKilledClientMayBeTakenAtOnce) {
   EXPECT_FALSE(server.all<ClientLeft>().front().finished);
 }
 
-TEST(Server, ARankIsRefusedForGoodOnceItsHolderShowedLife) {
+TEST(Server, ATakenRankIsRefusedOnceItsClientIsAlive) {
   Recorded server(quick());
   RawPeer holder(server->endpoint());
   ASSERT_TRUE(holder.join(1, 1));
@@ -214,8 +214,8 @@ TEST(Server, AClientThatTakesAnotherRankLeavesItsFirst) {
   EXPECT_EQ(server.all<CreditGranted>()[0].rank, 1);
 }
 
-// A client whose greetings cross a slow node's welcomes would else be granted for each of them.
-TEST(Server, CreditCountsForTheGreetingThatItRestsOn) {
+// A client whose hellos cross a slow node's welcomes would else be granted for each of them.
+TEST(Server, CreditCountsOnlyForTheNewestHello) {
   Recorded server(quick());
   RawPeer peer(server->endpoint());
   ASSERT_TRUE(peer.join(0, 1));

@@ -153,7 +153,7 @@ Result<Assembly> Assembly::begin(MicrobatchHeader header, BufferPool& pool,
       target.buffer = pool.allocate(target.first_row.back() * target.row_bytes);
     }
   } catch (const std::bad_alloc&) {
-    return Error(ErrorCode::kResourceExhausted,
+    return Error(ErrorCode::kOutOfMemory,
                  "no memory for a microbatch of " + std::to_string(assembly.missing_bytes_) +
                      " bytes: lower prefetch, or the node's microbatch_memory");
   }

@@ -25,7 +25,7 @@ inline constexpr std::int64_t kKeepBytes = kGiB;
 class Assembly {
  public:
   /// Allocates the announced tensors. Errors: kCorrupt (tensors that contradict each other or the
-  /// schema, a name twice, more than `max_bytes`), kResourceExhausted.
+  /// schema, a name twice, more than `max_bytes`), kOutOfMemory.
   static Result<Assembly> begin(MicrobatchHeader header, BufferPool& pool, std::int64_t max_bytes);
 
   const Position& position() const { return header_.position; }

@@ -3,7 +3,6 @@
 #include <pybind11/stl.h>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "base/load.h"
+#include "base/mutex.h"
 #include "base/sample_part.h"
 #include "trainer_adapter/client.h"
 #include "trainer_adapter/python/errors.h"
@@ -74,25 +74,46 @@ class PyClient {
   std::unique_ptr<Client> client_;
 };
 
+using Connected = Result<std::unique_ptr<Client>>;
+
+// What one thread's attempt to connect came to, for another thread that waits for it.
+class ConnectOutcome {
+ public:
+  void set(Connected connected) {
+    const MutexLock lock(mutex_);
+    connected_ = std::move(connected);
+    changed_.notify_one();
+  }
+
+  /// Blocks until it is set or `limit` has passed. Returns whether it is set.
+  bool wait(std::chrono::milliseconds limit) {
+    const MutexLock lock(mutex_);
+    return changed_.wait_for(mutex_, limit,
+                             [this]() ISOCOST_REQUIRES(mutex_) { return connected_.has_value(); });
+  }
+
+  /// Once it is set.
+  Connected take() {
+    const MutexLock lock(mutex_);
+    return *std::move(connected_);
+  }
+
+ private:
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::optional<Connected> connected_ ISOCOST_GUARDED_BY(mutex_);
+};
+
 // Connects on a thread of its own, since that blocks until the node answers, and Ctrl-C is to stop
 // it.
 std::unique_ptr<PyClient> connect(const ClientOptions& options) {
-  Result<std::unique_ptr<Client>> outcome;
-  std::atomic<bool> done = false;
+  ConnectOutcome outcome;
   {
-    std::jthread connecting([&](const std::stop_token& stop) {
-      outcome = Client::connect(options, stop);
-      done = true;
-      done.notify_all();
-    });
-    wait_interruptibly([&](std::chrono::milliseconds limit) {
-      const auto until = Clock::now() + limit;
-      while (!done && Clock::now() < until)
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return done.load();
-    });
+    const std::jthread connecting(
+        [&](const std::stop_token& stop) { outcome.set(Client::connect(options, stop)); });
+    wait_interruptibly([&](std::chrono::milliseconds limit) { return outcome.wait(limit); });
   }
-  return std::make_unique<PyClient>(value(std::move(outcome)));
+  return std::make_unique<PyClient>(value(outcome.take()));
 }
 
 // The fields of StartPoint.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,40 @@ py::buffer_info to_buffer(const SharedTensor& tensor) {
           /*readonly=*/true};
 }
 
+std::string role_name(TensorRole role) {
+  switch (role) {
+    case TensorRole::kRows:
+      return "rows";
+    case TensorRole::kGrids:
+      return "grids";
+    case TensorRole::kIds:
+      return "ids";
+    case TensorRole::kLabels:
+      return "labels";
+    case TensorRole::kPositions:
+      return "positions";
+    case TensorRole::kLossWeights:
+      return "loss_weights";
+    case TensorRole::kLengths:
+      return "lengths";
+    case TensorRole::kCuSeqlens:
+      return "cu_seqlens";
+  }
+  throw py::value_error("unknown role");
+}
+
+// Module, role, argument name, and whether the recipe makes it.
+using TensorRow = std::tuple<std::string, std::string, std::string, bool>;
+
+std::vector<TensorRow> tensor_table() {
+  std::vector<TensorRow> table;
+  for (const TensorEntry& entry : kTensorSchema) {
+    table.emplace_back(module_name(entry.module), role_name(entry.role), argument_name(entry.name),
+                       entry.source == TensorSource::kRecipe);
+  }
+  return table;
+}
+
 }  // namespace
 
 py::object to_dlpack(const SharedTensor& tensor) {
@@ -122,16 +157,10 @@ void bind_tensor(py::module_& module) {
       .def("__dlpack_device__",
            [](const SharedTensor&) { return py::make_tuple(static_cast<int>(kDLCPU), 0); });
   module.def("argument_name", &argument_name, py::arg("tensor"));
-  module.def(
-      "recipe_tensors",
-      [] {
-        std::vector<std::string> names;
-        for (const TensorEntry& entry : kTensorSchema) {
-          if (entry.source == TensorSource::kRecipe) names.push_back(argument_name(entry.name));
-        }
-        return names;
-      },
-      "Argument names of the tensors that the recipe makes, in the order of base/tensor_schema.h.");
+  module.def("tensor_table", &tensor_table,
+             "Module, role, argument name, and whether the recipe makes it, of every tensor in "
+             "base/tensor_schema.h.");
+  module.attr("ignored_label") = kIgnoredLabel;
   module.def("is_module_time", &is_module_time, py::arg("seconds"));
   module.attr("not_measured") = kNotMeasured;
 }

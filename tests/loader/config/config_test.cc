@@ -21,7 +21,7 @@ TEST(ParseBytes, KnowsDecimalAndBinaryUnits) {
   EXPECT_EQ(parse_bytes("1Ti").value(), 1024 * kGiB);
 }
 
-TEST(ParseBytes, RefusesTheRest) {
+TEST(ParseBytes, RefusesInvalidSizes) {
   for (const char* text : {"", "MiB", "-1", "1X", "1iB", "1e30", "nan", "12 MB"}) {
     EXPECT_FALSE(parse_bytes(text).has_value()) << text;
   }

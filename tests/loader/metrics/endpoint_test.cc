@@ -82,7 +82,7 @@ std::unique_ptr<MetricsEndpoint> serve(std::function<std::string()> text) {
   return *std::move(endpoint);
 }
 
-TEST(MetricsEndpoint, ServesTheTextOfTheMoment) {
+TEST(MetricsEndpoint, ServesTheCurrentText) {
   int asked = 0;
   const auto endpoint = serve([&asked] { return "a " + std::to_string(++asked) + "\n"; });
   const std::string first = request(*endpoint, "GET /metrics");
@@ -92,7 +92,7 @@ TEST(MetricsEndpoint, ServesTheTextOfTheMoment) {
   EXPECT_TRUE(request(*endpoint, "GET /metrics?x=y").ends_with("\r\n\r\na 2\n"));
 }
 
-TEST(MetricsEndpoint, ServesNothingElse) {
+TEST(MetricsEndpoint, OtherPathsAreNotFound) {
   const auto endpoint = serve([] { return std::string("a 1\n"); });
   const std::string nothing = request(*endpoint, "GET /");
   EXPECT_TRUE(nothing.starts_with("HTTP/1.1 404 "));
@@ -107,7 +107,7 @@ TEST(MetricsEndpoint, ServesNothingElse) {
 
 // Some clients do not read a large answer, some never finish their request, and one sends a request
 // that is too long. The next client is still served, and the destructor does not wait for them.
-TEST(MetricsEndpoint, NoClientBlocksIt) {
+TEST(MetricsEndpoint, ClientsThatReadNothingDoNotBlockOthers) {
   auto endpoint = serve([] { return std::string(8 << 20, '#'); });
   const std::uint16_t port = port_of(*endpoint);
   std::vector<Socket> clients;
@@ -160,7 +160,7 @@ TEST(MetricsAddress, ReadsPortsAndAddresses) {
   expect("[::]:9464", "::", 9464, false);
 }
 
-TEST(MetricsAddress, RefusesWhatIsNone) {
+TEST(MetricsAddress, RefusesInvalidAddresses) {
   for (const char* text : {"", ":", ":9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
                            "127.0.0.1:-1", "127.0.0.1:9464 ", "::1:9464", "[::1]", "[127.0.0.1]:1",
                            "host:9464", "http://127.0.0.1:9464"}) {

@@ -93,7 +93,7 @@ TEST(Metrics, UnknownValuesAreLeftOut) {
   EXPECT_FALSE(values_of(node).contains("isocost_epoch"));
 }
 
-TEST(Metrics, CorrectionThatIsOffIsNotOn) {
+TEST(Metrics, DisabledCorrectionIsNotReportedAsOn) {
   NodeMetrics node = some_metrics();
   node.correct = false;
   node.correction.on = true;

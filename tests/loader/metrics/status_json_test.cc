@@ -110,7 +110,7 @@ TEST(StatusJson, ANodeWithoutAJobIsReadBack) {
   EXPECT_TRUE(std::isnan(read.training.imbalance));
 }
 
-TEST(StatusJson, CorrectionThatIsOffIsNotOn) {
+TEST(StatusJson, DisabledCorrectionIsNotReportedAsOn) {
   NodeMetrics node = some_metrics();
   node.correct = false;
   node.correction.on = true;
@@ -167,7 +167,7 @@ TEST(StatusJson, ListsAreBounded) {
 }
 
 // A terminal would obey them.
-TEST(StatusJson, ControlCharactersDoNotPass) {
+TEST(StatusJson, ControlCharactersAreRefused) {
   EXPECT_THAT(refused([](json& d) { d["ranks"]["rank_place"][0] = "\x1b[2J"; }),
               HasSubstr("'ranks.rank_place' must name places"));
 }

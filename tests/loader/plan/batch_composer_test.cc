@@ -61,7 +61,7 @@ class BatchComposerTest : public testing::Test {
   CursorOptions cursor_options_;
 };
 
-TEST_F(BatchComposerTest, OneIsTheCursor) {
+TEST_F(BatchComposerTest, AWindowOfOneGivesTheCursorsBatches) {
   options_.lookahead = 1;
   const Cursor drawn = cursor();
   BatchComposer composer = this->composer(drawn);
@@ -147,7 +147,7 @@ TEST_F(BatchComposerTest, AnEpochCutShortKeepsItsSamples) {
   EXPECT_EQ(composed, expected);
 }
 
-TEST_F(BatchComposerTest, WhatAStateIsGoodFor) {
+TEST_F(BatchComposerTest, AStateContinuesWhereItsWindowsAreTheSame) {
   const Cursor drawn = cursor();
   const std::uint64_t saved = composer(drawn).fingerprint();
   EXPECT_NE(saved, 0U);

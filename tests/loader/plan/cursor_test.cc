@@ -71,7 +71,7 @@ TEST(Cursor, WithoutShuffleTheOrderIsTheShards) {
   EXPECT_EQ(epoch_of(Cursor(plain), 5), all_of(11));
 }
 
-TEST(Cursor, AnyBatchIsNamedWithoutWalkingToIt) {
+TEST(Cursor, AnyBatchIsComputedDirectly) {
   CursorOptions huge = options(std::uint64_t{1} << 40, 64);
   const Cursor cursor(huge);
   const std::uint64_t last = cursor.steps(0) - 1;
@@ -87,7 +87,7 @@ TEST(Cursor, AnyBatchIsNamedWithoutWalkingToIt) {
 
 // Chi-square of where each sample lands over many epochs, for a range so short that weak rounds
 // would show. 5 % of it at 24 degrees of freedom is 36; 80 has a chance of about 1e-7.
-TEST(Cursor, EverySampleLandsEverywhereEquallyOften) {
+TEST(Cursor, PositionsOfASampleAreUniform) {
   constexpr std::uint64_t kSize = 5;
   constexpr std::uint64_t kEpochs = 10000;
   const Cursor cursor(options(kSize, kSize));

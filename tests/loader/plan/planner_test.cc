@@ -194,7 +194,7 @@ TEST(PlanStep, OneInputOnePlan) {
   }
 }
 
-TEST(PlanStep, BalancedBeatsDealt) {
+TEST(PlanStep, CostIsFasterThanInOrder) {
   PlanOptions options = make_options(4, 4, 128);
   const PlanInput input = make_input(128, 3);
   const StepPlan balanced = plan_step(input, default_model(), options).value();

@@ -378,7 +378,7 @@ TEST_F(ServedLayoutTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(create().error().code(), ErrorCode::kNotFound);
 }
 
-TEST_F(ServedLayoutTest, SettingsStandOnTheLayout) {
+TEST_F(ServedLayoutTest, SettingsAreCompletedByTheLayout) {
   const std::string file = options_.layout.string();
   const auto made = make_options([&](NodeOptions& options) {
     return apply_toml(options, "global_batch_size = 96\nlayout = '" + file + "'\n", "node.toml");

@@ -23,7 +23,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST_F(DataProfileTest, CountsWhatIsThere) {
+TEST_F(DataProfileTest, CountsSamplesByModality) {
   const DataProfile profile = this->profile();
   EXPECT_EQ(profile.dataset_size, 50U);
   EXPECT_EQ(profile.samples.size(), 50U);
@@ -80,7 +80,7 @@ TEST_F(DataProfileTest, SkewOfBatchesByPolicy) {
   EXPECT_GE(in_order.module_max_over_mean[0], 1);  // vision
 }
 
-TEST_F(DataProfileTest, ASampleOfTheSamplesIsDrawnOnceAndAlike) {
+TEST_F(DataProfileTest, ADrawOfSamplesIsDistinctAndReproducible) {
   options_.samples = 20;
   const DataProfile profile = this->profile();
   ASSERT_EQ(profile.samples.size(), 20U);
@@ -115,7 +115,7 @@ TEST_F(DataProfileTest, LoadsAreReadBackFromJson) {
   EXPECT_EQ(load_profiled_loads(scratch_.path()).error().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(DataProfileTest, WhatIsWrongWithAFileIsNamed) {
+TEST_F(DataProfileTest, ErrorsNameTheField) {
   const nlohmann::ordered_json good = nlohmann::ordered_json::parse(profile().to_json());
   const auto says = [](const nlohmann::ordered_json& json) {
     const auto loads = parse_profiled_loads(json.dump());
@@ -212,7 +212,7 @@ TEST_F(DataProfileTest, RefusesWhatCannotBeDone) {
   EXPECT_EQ(make_data_profile(*dataset_, "d", options_).error().code(), ErrorCode::kCancelled);
 }
 
-TEST_F(DataProfileTest, TellsHowFarItIs) {
+TEST_F(DataProfileTest, ReportsProgress) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> told;
   options_.progress = [&](std::uint64_t done, std::uint64_t total, std::string_view) {
     told.emplace_back(done, total);

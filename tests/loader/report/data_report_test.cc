@@ -23,7 +23,7 @@ std::size_t count(std::string_view text, std::string_view part) {
   return found;
 }
 
-TEST_F(DataReportTest, NeedsNothingElseAndEscapesNames) {
+TEST_F(DataReportTest, IsSelfContainedAndEscapesNames) {
   const std::string html = data_report_html(profile());
   EXPECT_THAT(html, HasSubstr("&lt;s143&gt;"));
   EXPECT_THAT(html, Not(HasSubstr("<s143>")));

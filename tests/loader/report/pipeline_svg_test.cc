@@ -18,7 +18,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-TEST(PipelineSvg, DrawsOneReplicaABoxAPass) {
+TEST(PipelineSvg, DrawsABoxForEachPassOfOneReplica) {
   PipelineStep step = test::equal_step(Schedule::kZbH1, 3, 2, 1, 4,
                                        {.forward_s = 1, .backward_s = 1, .weights_s = 1});
   step.encoder.stages = 1;

@@ -68,7 +68,7 @@ TEST_F(TimelineTest, StaysWithTheNewestStep) {
   EXPECT_THAT(timeline_.svg(), HasSubstr("measured: epoch 0, step 5: 6 s"));
 }
 
-TEST_F(TimelineTest, StepsThatNobodyCompletesAreLetGo) {
+TEST_F(TimelineTest, IncompleteStepsAreDropped) {
   for (std::uint32_t step = 0; step < 1000; ++step) report(0, step, 0, 1);
   report_step(1000, 2);
   EXPECT_THAT(timeline_.svg(), HasSubstr("measured: epoch 0, step 1000: 4 s"));

@@ -260,7 +260,7 @@ TEST(TorchClient, AFailedBroadcastEndsTheGroup) {
 }
 
 // A rank that makes another call than the others gets an error instead of reading a wrong size.
-TEST(TorchClient, WhatIsNoMessageOfTheFirstRankIsRefused) {
+TEST(TorchClient, AnInvalidBroadcastIsRefused) {
   const auto with_length = [](std::uint64_t length) {
     return connect_replica({}, {1, [length](std::span<std::byte> bytes) -> Status {
                                   const auto raw = std::bit_cast<std::array<std::byte, 8>>(length);

@@ -58,7 +58,8 @@ def dataclass(name: str, summary: str, fields: List[Field]) -> str:
     attributes = "\n".join(attribute(each.name, each.text) for each in fields)
     members = "\n".join(f"    {each.name}: {each.type} = {each.default}" for each in fields)
     paragraph = textwrap.fill(summary, WIDTH, initial_indent='    """', subsequent_indent="    ")
-    return (f"@dataclasses.dataclass(frozen=True)\nclass {name}:\n{paragraph}\n\n    Attributes:\n{attributes}\n"
+    return (f"@remember_given\n@dataclasses.dataclass(frozen=True)\nclass {name}:\n{paragraph}\n\n"
+            f"    Attributes:\n{attributes}\n"
             f'    """\n\n{members}\n')
 
 
@@ -79,13 +80,12 @@ from typing import Literal, Sequence, Union
 
 from isocost.given_fields import remember_given
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, os.PathLike[str]]
 '''
     of_recipe = "How a loader node turns media into tensors."
     of_node = ("Settings of a loader node that runs inside this process. Sizes are bytes or text such as "
                '"512MiB". A value that cannot be is refused with ValueError when the loader is made.')
-    return "\n\n".join([header, dataclass("RecipeOptions", of_recipe, recipe),
-                        "@remember_given\n" + dataclass("NodeOptions", of_node, node)])
+    return "\n\n".join([header, dataclass("RecipeOptions", of_recipe, recipe), dataclass("NodeOptions", of_node, node)])
 
 
 if __name__ == "__main__":

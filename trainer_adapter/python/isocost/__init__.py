@@ -13,6 +13,8 @@
 `help(isocost.DataLoader)` describes all of it.
 """
 
+from typing import List
+
 from isocost.shared_libraries import explained
 
 try:
@@ -40,3 +42,7 @@ __all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "Dataset", "Isoco
            "Microbatch", "NodeOptions", "NodeUnavailableError", "Part", "Place", "ProfiledModule", "ProtocolError",
            "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError", "packed_stage", "pipeline_loss",
            "profile_model", "schedule_steps", "stage_iterators", "token_loss"]
+
+
+def __dir__() -> List[str]:
+    return sorted([*__all__, "__version__"])

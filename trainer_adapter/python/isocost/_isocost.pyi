@@ -19,8 +19,10 @@ class Tensor:
 
 def argument_name(tensor: str) -> str: ...
 
-def recipe_tensors() -> List[str]:
-    """Argument names of the tensors that the recipe makes, in the order of base/tensor_schema.h."""
+def tensor_table() -> List[Tuple[str, str, str, bool]]:
+    """Module, role, argument name, and whether the recipe makes it, of every tensor in base/tensor_schema.h."""
+
+ignored_label: int
 
 def is_module_time(seconds: float) -> bool: ...
 

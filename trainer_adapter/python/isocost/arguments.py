@@ -2,13 +2,18 @@
 
 import dataclasses
 import os
-from typing import Any, Dict, FrozenSet, Mapping, Optional
+import reprlib
+import typing
+from typing import Any, Dict, FrozenSet, Mapping, Optional, Union
 
+from isocost.counted import counted
 from isocost.given_fields import given_fields
 from isocost.node_options import NodeOptions, RecipeOptions
 
 # Keywords of torch's DataLoader that an embedded node's settings follow from.
-NODE_KEYWORDS = ("batch_size", "shuffle", "num_workers", "drop_last", "generator", "timeout")
+NODE_KEYWORDS = ("batch_size", "num_workers", "drop_last", "generator", "timeout")
+
+_EXAMPLES = {"memory": '"512MiB"', "microbatch_memory": '"512MiB"', "max_bad_samples": '"1%"'}
 
 
 def require_torch() -> None:
@@ -19,6 +24,19 @@ def require_torch() -> None:
         raise ImportError("isocost.DataLoader hands out torch tensors, and PyTorch cannot be imported "
                           f"({error}): install it (pip install torch, or apt install python3-torch)",
                           name="torch") from error
+
+
+def data(given: Any) -> str:
+    """The directory or endpoint as text. Raises TypeError where it is neither text nor a path, ValueError where it is
+    empty."""
+    try:
+        text = os.fsdecode(given)
+    except TypeError:
+        raise TypeError(f"data = {reprlib.repr(given)}: must be a directory of WebDataset shards or the endpoint of a "
+                        "node, as text or a path; `isocost make-shards` writes shards from files") from None
+    if not text:
+        raise ValueError("data= is missing: give a directory of WebDataset shards, or the endpoint of a node")
+    return text
 
 
 def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:
@@ -48,8 +66,9 @@ def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dic
     recipe = RecipeOptions(options.recipe) if isinstance(options.recipe, str) else options.recipe
     if not isinstance(recipe, RecipeOptions):
         raise TypeError(f"recipe = {recipe!r}: must be a recipe's name or an isocost.RecipeOptions")
-    settings = {field.name: setting_text(getattr(options, field.name)) for field in dataclasses.fields(options)
-                if field.name != "recipe"}
+    kinds = typing.get_type_hints(NodeOptions)
+    settings = {field.name: _setting(field.name, getattr(options, field.name), kinds[field.name])
+                for field in dataclasses.fields(options) if field.name != "recipe"}
     for field in dataclasses.fields(recipe):
         settings[f"recipe.{field.name}"] = setting_text(getattr(recipe, field.name))
     return settings
@@ -58,6 +77,17 @@ def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dic
 def given_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> FrozenSet[str]:
     """Names of the settings that were given in `node` or directly."""
     return given_fields(node or NodeOptions()) | {name for name, value in direct.items() if value is not None}
+
+
+def _setting(name: str, value: Any, kind: Any) -> str:
+    """A field of NodeOptions as text. Raises TypeError and ValueError where its kind does not have this value."""
+    if kind is bool:
+        flag(name, value)
+    elif kind == Union[int, str] and not isinstance(value, str):
+        if isinstance(value, bool) or not hasattr(value, "__index__"):
+            raise ValueError(f"{name} = {value!r}: must be a whole number, or text such as {_EXAMPLES[name]}")
+        value = value.__index__()
+    return setting_text(value)
 
 
 def setting_text(value: Any) -> str:
@@ -76,8 +106,9 @@ def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], 
     batch_size = torch_options.get("batch_size")
     if microbatches is None and batch_size is not None:
         microbatches = 1
-    if global_batch_size is None and batch_size is not None:
-        global_batch_size = whole("batch_size", batch_size, 1) * data_ranks * (microbatches or 1)
+    if batch_size is not None:
+        global_batch_size = _from_batch_size(batch_size, global_batch_size, whole("microbatches", microbatches, 1),
+                                             data_ranks)
     if seed is None and "generator" in torch_options:
         if not hasattr(torch_options["generator"], "initial_seed"):
             raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")
@@ -89,12 +120,19 @@ def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], 
     return numbers
 
 
+def _from_batch_size(batch_size: Any, global_batch_size: Optional[int], microbatches: int, data_ranks: int) -> int:
+    samples = whole("batch_size", batch_size, 1) * data_ranks * microbatches
+    if global_batch_size not in (None, samples):
+        raise ValueError(f"global_batch_size = {global_batch_size} and batch_size = {batch_size} contradict each "
+                         f"other: {batch_size} x {counted(data_ranks, 'rank')} x {microbatches} (microbatches=) is "
+                         f"{samples}; leave one of them out")
+    return samples
+
+
 def apply_torch_options(torch_options: Mapping[str, Any], settings: Dict[str, str], given: FrozenSet[str],
                         heartbeat_timeout: Optional[float]) -> None:
     """Adds what torch's keywords say to the settings, of which those in `given` were given. Raises ValueError where
     these say something else."""
-    if "shuffle" in torch_options:
-        settings["shuffle"] = "global" if flag("shuffle", torch_options["shuffle"]) else "off"
     if torch_options.get("num_workers"):  # 0 is torch's default
         if "workers" in given:
             raise ValueError("num_workers= and workers= say the same thing twice: give one of them")

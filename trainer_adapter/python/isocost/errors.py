@@ -1,7 +1,7 @@
 """The package's exceptions. Each message begins with what to change.
 
 What the caller got wrong raises Python's own exceptions: ValueError, TypeError, FileNotFoundError, FileExistsError,
-TimeoutError. All others derive from `IsocostError`.
+TimeoutError. A machine without memory raises MemoryError. All others derive from `IsocostError`.
 """
 
 from typing import Dict, Type
@@ -39,6 +39,7 @@ _BY_CODE: Dict[str, Type[Exception]] = {
     "cancelled": ClosedError,
     "io": OSError,
     "internal": IsocostError,
+    "out_of_memory": MemoryError,
 }
 
 

@@ -1,19 +1,22 @@
 """Which fields of an options class its caller named, so that a setting that is given in two places can be refused."""
 
 import dataclasses
+import difflib
 import functools
-from typing import Any, FrozenSet, Type, TypeVar
+from typing import Any, FrozenSet, Iterable, List, Type, TypeVar
 
 _Options = TypeVar("_Options")
 
 
 def remember_given(options: Type[_Options]) -> Type[_Options]:
-    """Decorates a dataclass: its objects remember the fields that they were made with."""
+    """Decorates a dataclass: its objects remember the fields that they were made with, and a field that it does not
+    have raises TypeError with the names that it has."""
     make = options.__init__
     fields = {field.name: field.default for field in dataclasses.fields(options)}  # type: ignore[arg-type]
 
     @functools.wraps(make)
     def remember(self: Any, *positional: Any, **named: Any) -> None:
+        _refuse_unknown(options.__name__, named, list(fields))
         make(self, *positional, **named)
         given = {*list(fields)[:len(positional)], *named}
         if given == set(fields):  # dataclasses.replace names all of them
@@ -22,6 +25,14 @@ def remember_given(options: Type[_Options]) -> Type[_Options]:
 
     options.__init__ = remember  # type: ignore[method-assign]
     return options
+
+
+def _refuse_unknown(options: str, named: Iterable[str], known: List[str]) -> None:
+    for name in named:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            remedy = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+            raise TypeError(f"isocost.{options} has no setting '{name}': {remedy}")
 
 
 def given_fields(options: Any) -> FrozenSet[str]:

@@ -9,8 +9,7 @@ from typing import Any, Dict, Mapping, Set
 from isocost.node_options import NodeOptions, RecipeOptions
 
 _USED = {
-    "batch_size": "used: global_batch_size is batch_size x ranks x microbatches, unless it is given",
-    "shuffle": "used: True permutes the data set in every epoch, False takes samples in the order of the shards",
+    "batch_size": "used: global_batch_size is batch_size x ranks x microbatches",
     "num_workers": "used: number of decoding threads of the node; 0 is one per core",
     "drop_last": "used: the tail of an epoch is dropped, and counted",
     "prefetch_factor": "used: number of microbatches that wait ready for this rank",
@@ -27,6 +26,8 @@ _NOT_NEEDED = {
     "snapshot_every_n_steps": "not needed: state_dict() is exact at every step and costs microseconds",
 }
 _REFUSED = {
+    "dataset": "give it as data=, a directory of WebDataset shards or the endpoint of a node; `isocost make-shards` "
+               "writes shards from files",
     "sampler": "the order follows from seed and epoch alone; choose shuffle= and seed=",
     "batch_sampler": "the node decides which samples share a microbatch, by their cost; choose global_batch_size= "
                      "and microbatches=",
@@ -45,25 +46,33 @@ class KeywordNote(UserWarning):
     """Explains how a keyword of torch's DataLoader was handled. The first process of a job warns once per keyword."""
 
 
-def take(given: Mapping[str, Any], note: bool) -> Dict[str, Any]:
-    """The keywords of `given` that are used, without those that are None or torch's default. Warns where `note` is
-    True.
-
-    Raises ValueError for a keyword that is refused, TypeError for one that neither torch nor Isocost knows.
-    """
-    used = {}
+def check(given: Mapping[str, Any]) -> None:
+    """Raises ValueError for a keyword that is refused, TypeError for one that neither torch nor Isocost knows."""
     for name, value in given.items():
         if name not in KEYWORDS:
             raise TypeError(f"isocost.DataLoader has no keyword '{name}'; {_where_it_belongs(name)}")
+        if name in _REFUSED and value is not None:
+            raise ValueError(f"{name}= is refused: {_REFUSED[name]}")
+
+
+def take(given: Mapping[str, Any], note: bool) -> Dict[str, Any]:
+    """The keywords of `given` that are used, without those that are None or torch's default. Warns where `note` is
+    True. `check` has accepted them."""
+    used = {}
+    for name, value in given.items():
         if value is None or is_default(name, value):
             continue
-        if name in _REFUSED:
-            raise ValueError(f"{name}= is refused: {_REFUSED[name]}")
         if name in _USED:
             used[name] = value
         if note:
-            _warn(name)
+            _warn(name, f"{name}= is {_USED.get(name) or _NOT_NEEDED[name]}")
     return used
+
+
+def note_shuffling() -> None:
+    """Warns that samples are shuffled though the caller, who uses torch's keywords, did not ask for it."""
+    _warn("shuffle", "shuffle= is left out: samples are shuffled, which torch's DataLoader would not do; give "
+                     "shuffle=True to confirm it, or shuffle=False for the order of the shards")
 
 
 def is_default(name: str, value: Any) -> bool:
@@ -79,11 +88,11 @@ def _where_it_belongs(name: str) -> str:
     return "help(isocost.DataLoader) lists them"
 
 
-def _warn(name: str) -> None:
+def _warn(name: str, text: str) -> None:
     if name in _noted:
         return
     _noted.add(name)
-    warnings.warn(f"{name}= is {_USED.get(name) or _NOT_NEEDED[name]}", KeywordNote, stacklevel=_callers_level())
+    warnings.warn(text, KeywordNote, stacklevel=_callers_level())
 
 
 def _callers_level() -> int:

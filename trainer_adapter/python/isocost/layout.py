@@ -51,7 +51,7 @@ class Layout(_isocost.Layout):
         wrong.
     """
 
-    def __init__(self, file: Union[str, "os.PathLike[str]"]):
+    def __init__(self, file: Union[str, os.PathLike[str]]):
         super().__init__(os.fspath(file))
         self.file = os.fspath(file)
 

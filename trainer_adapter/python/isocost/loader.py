@@ -25,7 +25,7 @@ _LOG = logging.getLogger("isocost")
 _GRACE_S = 10.0  # In which a closing host lets the other ranks finish.
 _LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 
-PathLike = Union[str, "os.PathLike[str]"]
+PathLike = Union[str, os.PathLike[str]]
 
 
 class DataLoader:
@@ -71,6 +71,8 @@ class DataLoader:
         global_batch_size: samples of one optimizer step, over all ranks. Default: 64, or batch_size of torch's keywords
             x ranks x microbatches.
         microbatches: microbatches per rank and step. Default: 4, or 1 with torch's batch_size.
+        shuffle: True: every epoch has an order of its own, which follows from seed and epoch. False: samples come in
+            the order of the shards. Default: True, where torch's DataLoader does not shuffle.
         seed: decides, with the epoch, the samples of every step. Default: 0.
         epochs: epochs that the node prepares; 0, the default: without end.
         endless: one iteration runs through all epochs, and len() raises TypeError.
@@ -98,9 +100,13 @@ class DataLoader:
             in the first data-parallel rank while the others wait for it, and it should leave no gradients. A node that
             `isocost serve` runs asks for it only with `--reprofile on`.
         curve_server_key, curve_secret_key: key files, where the node uses CURVE.
-        **torch_options: every keyword of torch.utils.data.DataLoader. The first process of a job warns once of each,
-            with a `KeywordNote` that says whether it is used or not needed. sampler, batch_sampler and collate_fn are
-            refused.
+        **torch_options: the other keywords of torch.utils.data.DataLoader. The first process of a job warns once of
+            each, with a `KeywordNote` that says what it does here.
+            - Used: batch_size, num_workers, drop_last, prefetch_factor, generator, timeout, pin_memory. A batch_size
+              that contradicts global_batch_size is refused.
+            - Not needed, without effect: worker_init_fn, multiprocessing_context, persistent_workers,
+              pin_memory_device, in_order, and snapshot_every_n_steps of torchdata's StatefulDataLoader.
+            - Refused: dataset, which is `data` here, sampler, batch_sampler and collate_fn.
 
     Settings of the node are refused with an endpoint; give them to `isocost serve`.
 
@@ -112,14 +118,15 @@ class DataLoader:
         kept, a state of other data, and ranks that disagree; TypeError for an argument of a wrong type or an unknown
         keyword; ImportError without PyTorch; FileNotFoundError where there are no shards; ShardError for damaged shards
         or too many bad samples; ProtocolError for a node of another version; NodeUnavailableError where the node has
-        gone or failed; TimeoutError where no node answers; ClosedError after `close`.
+        gone or failed; TimeoutError where no node answers; MemoryError where this machine has no memory for a
+        microbatch; ClosedError after `close`.
     """
 
-    def __init__(self, data: PathLike, *, rank: Optional[int] = None, world_size: Optional[int] = None,
+    def __init__(self, data: PathLike = "", *, rank: Optional[int] = None, world_size: Optional[int] = None,
                  topology: Any = None, layout: Optional[PathLike] = None,
                  global_batch_size: Optional[int] = None, microbatches: Optional[int] = None,
-                 seed: Optional[int] = None, epochs: int = 0, endless: bool = False, prefetch: Optional[int] = None,
-                 device: Any = None,
+                 shuffle: Optional[bool] = None, seed: Optional[int] = None, epochs: int = 0, endless: bool = False,
+                 prefetch: Optional[int] = None, device: Any = None,
                  connect_timeout: float = 120.0, heartbeat_timeout: Optional[float] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
                  profile: Optional[PathLike] = None, recipe: Optional[Union[str, RecipeOptions]] = None,
@@ -129,7 +136,8 @@ class DataLoader:
                  reprofile: Optional[Callable[[], Mapping[str, Any]]] = None,
                  curve_server_key: str = "", curve_secret_key: str = "", **torch_options: Any):
         arguments.require_torch()
-        self._data = os.fspath(data)
+        keywords.check(torch_options)
+        self._data = arguments.data(data)
         is_endpoint = "://" in self._data
         resolved = resolve(topology, rank, world_size, layout is not None)
         self._process = resolved.process
@@ -142,12 +150,15 @@ class DataLoader:
         direct = {"workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
         if is_endpoint:
             arguments.refuse_node_settings(self._data, {
-                "global_batch_size": global_batch_size, "microbatches": microbatches, "seed": seed,
-                "count_tokens": count_tokens, "epochs": epochs or None, "heartbeat_timeout": heartbeat_timeout,
-                "node": node, **direct,
+                "global_batch_size": global_batch_size, "microbatches": microbatches, "shuffle": shuffle,
+                "seed": seed, "count_tokens": count_tokens, "epochs": epochs or None,
+                "heartbeat_timeout": heartbeat_timeout, "node": node, **direct,
                 **{name: value for name, value in torch_options.items()
                    if name in arguments.NODE_KEYWORDS and not keywords.is_default(name, value)}})
-        used = keywords.take(torch_options, note=self._is_first_process(replica_group))
+        notes = self._is_first_process(replica_group)
+        used = keywords.take(torch_options, note=notes)
+        if notes and shuffle is None and "batch_size" in used:
+            keywords.note_shuffling()
         self._device = arguments.device(device)
         ahead = arguments.whole("prefetch_factor", used.get("prefetch_factor", 2), 1)
         if prefetch is not None and "prefetch_factor" in used:
@@ -169,11 +180,14 @@ class DataLoader:
             settings = arguments.node_settings(node, direct)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks()))
             arguments.apply_torch_options(used, settings, arguments.given_settings(node, direct), heartbeat_timeout)
+            if shuffle is not None:
+                settings["shuffle"] = "global" if arguments.flag("shuffle", shuffle) else "off"
             settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
             settings["reprofile"] = "off" if reprofile is None else "on"
-            key = rendezvous.next_key(resolved.data_group)
+            key = rendezvous.endpoints.next_key(resolved.data_group)
             if rendezvous.is_first(replica_group):
-                endpoint = rendezvous.share_endpoint(key, self._process, connect_timeout, lambda: self._host(settings))
+                endpoint = rendezvous.endpoints.share(key, self._process, connect_timeout,
+                                                      lambda: self._host(settings))
         address = self._address(endpoint, connect_timeout, curve_server_key, curve_secret_key)
         self._connection = Connection(self._resources, address, replica_group, preparation)
         self._recorder = Recorder(self.chunks, self._connection.report)
@@ -343,8 +357,9 @@ class DataLoader:
             vision, audio, llm: the submodule's name for each module of the cost model.
             encoder: in place of the first two: one submodule for vision and audio together.
         Returns: the timers. `remove()` takes the hooks off. Those of an earlier call are taken off.
-        Raises: ValueError for a submodule that the model does not have, where none is named, and for a loader whose
-            layout has several stages, where passes of other microbatches come between the two of one microbatch.
+        Raises: TypeError where model is no torch.nn.Module; ValueError for a submodule that it does not have, where
+            none is named, and for a loader whose layout has several stages, where passes of other microbatches come
+            between the two of one microbatch.
 
         Example:
             >>> loader.attach(model, encoder="vision_tower", llm="language_model")

@@ -2,10 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from isocost import _isocost
+from isocost.counted import counted
+from isocost.tensor_names import LABELS, LOSS_WEIGHTS
+
 if TYPE_CHECKING:
     from isocost.microbatch import Microbatch
 
-IGNORED_LABEL = -100
+IGNORED_LABEL = _isocost.ignored_label
 
 
 def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
@@ -23,11 +27,12 @@ def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
             position that does not count, and `loss_weights`, float32 [tokens].
 
     Returns: a scalar of the logits' dtype; float32 where they are half precision.
+    Raises: ValueError where logits has another number of rows than labels.
 
     Example:
         >>> loss = isocost.token_loss(model(**microbatch), microbatch)
     """
-    return _weighted_sum(logits, microbatch["labels"], microbatch["loss_weights"]) / max(
+    return _weighted_sum(logits, microbatch[LABELS], microbatch[LOSS_WEIGHTS]) / max(
         1, microbatch.global_label_tokens)
 
 
@@ -45,6 +50,9 @@ def pipeline_loss(logits: Any, target: Any) -> Any:
 def _weighted_sum(logits: Any, labels: Any, weights: Any) -> Any:
     import torch
 
+    if logits.dim() < 2 or logits.shape[:-1].numel() != labels.numel():
+        raise ValueError(f"logits of shape {list(logits.shape)} for {counted(labels.numel(), 'label')}: they must be "
+                         f"[tokens, vocabulary] with one row for each label, here [{labels.numel()}, vocabulary]")
     logits = logits.reshape(-1, logits.shape[-1])
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()

@@ -6,8 +6,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from isocost import _isocost
 from isocost.counted import counted
-
-MODULES = ("vision", "audio", "llm")
+from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, MODULE_CU_SEQLENS
 
 
 @functools.lru_cache(maxsize=None)
@@ -117,7 +116,10 @@ class Microbatch(Mapping[str, Any]):
         self.routes: List[Route] = [Route(*route) for route in raw.routes]
 
     def __getitem__(self, name: str) -> Any:
-        return self.tensors[name]
+        try:
+            return self.tensors[name]
+        except KeyError:
+            raise KeyError(f"{name}: this microbatch has no such tensor; it has {', '.join(self.tensors)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tensors)
@@ -131,7 +133,7 @@ class Microbatch(Mapping[str, Any]):
 
     @property
     def cu_seqlens(self) -> Dict[str, Any]:
-        sums = {module: self.tensors.get(argument_name(f"{module}.cu_seqlens")) for module in MODULES}
+        sums = {module: self.tensors.get(name) for module, name in MODULE_CU_SEQLENS.items()}
         return {module: tensor for module, tensor in sums.items() if tensor is not None}
 
     def to(self, device: Any, non_blocking: bool = True) -> "Microbatch":
@@ -148,10 +150,10 @@ class Microbatch(Mapping[str, Any]):
 
 
 def _tokens(tensors: Dict[str, Any]) -> int:
-    for name in ("input_ids", "labels"):
+    for name in (INPUT_IDS, LABELS):
         if name in tensors:
             return len(tensors[name])
-    return int(tensors["cu_seqlens"][-1]) if "cu_seqlens" in tensors else 0
+    return int(tensors[CU_SEQLENS][-1]) if CU_SEQLENS in tensors else 0
 
 
 def _move(tensor: Any, device: Any, non_blocking: bool) -> Any:

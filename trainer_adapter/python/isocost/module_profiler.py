@@ -5,14 +5,13 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from isocost import _isocost
+from isocost.outputs import tensors_of
 from isocost.profile_clock import Clock, clock_of_device, is_out_of_memory
 from isocost.profiled_module import Forward, ProfiledModule
 
 
 def backward(outputs: Any) -> bool:
     """Differentiates the sum of all outputs. Returns False if none of them requires gradients."""
-    from isocost.timing import tensors_of
-
     tensors = [t for t in tensors_of(outputs) if t.requires_grad] if "torch" in sys.modules else []
     if not tensors:
         return False

@@ -9,9 +9,10 @@ from typing import Literal, Sequence, Union
 
 from isocost.given_fields import remember_given
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, os.PathLike[str]]
 
 
+@remember_given
 @dataclasses.dataclass(frozen=True)
 class RecipeOptions:
     """How a loader node turns media into tensors.

@@ -7,8 +7,8 @@ import sys
 from typing import Any, Callable, Dict, Optional
 
 from isocost import rendezvous
-from isocost.microbatch import MODULES
 from isocost.module_profiler import ModuleProfiler
+from isocost.modules import MODULES
 from isocost.profiled_module import ProfiledModule, check
 
 

@@ -1,6 +1,7 @@
 """Collects the measured seconds of a loader's microbatches, and reports them once the device has finished them."""
 
 import logging
+import reprlib
 from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Tuple, Union
 
 from isocost.microbatch import Microbatch
@@ -138,9 +139,12 @@ class Timed:
 
 
 def module_timers(model: Any, modules: Mapping[str, str], active: Callable[[], bool]) -> ModuleTimers:
-    """Hooks on the named submodules of a torch.nn.Module. Raises ValueError for names that the model does not have."""
+    """Hooks on the named submodules of a torch.nn.Module. Raises TypeError where the model is none,
+    ValueError for names that it does not have."""
     if not modules:
         raise ValueError("attach: name a submodule, e.g. llm='language_model'")
+    if not hasattr(model, "named_modules"):
+        raise TypeError(f"attach: model = {reprlib.repr(model)}: must be a torch.nn.Module")
     known = dict(getattr(model, "module", model).named_modules())
     for name, path in modules.items():
         if path not in known:

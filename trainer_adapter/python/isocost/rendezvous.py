@@ -6,9 +6,6 @@ import datetime
 import os
 from typing import Any, Callable, Counter, NamedTuple, Optional
 
-_made: Counter[str] = collections.Counter()
-_own_store: Any = None  # A store that this process runs stays up for ranks that come late.
-
 
 class Process(NamedTuple):
     """This process among those that train together."""
@@ -55,42 +52,74 @@ def is_first(group: Any) -> bool:
     return group is None or torch_distributed().get_rank(group) == 0
 
 
-def next_key(group: Any = None) -> str:
-    """Returns a name for a loader that the processes of a group make together. All of them must call it, in the same
-    order."""
-    distributed = torch_distributed()
-    members = ""
-    if group is not None:
-        ranks = (distributed.get_global_rank(group, i) for i in range(distributed.get_world_size(group)))
-        members = ",".join(map(str, ranks))
-    _made[members] += 1
-    return f"isocost/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{members}/{_made[members]}"
+class EndpointExchange:
+    """Tells the processes that make a loader together the endpoint of their node. A process has one object, since it
+    counts the loaders that were made."""
 
+    def __init__(self) -> None:
+        self._made: Counter[str] = collections.Counter()  # By the ranks that made them.
+        self._own_store: Any = None  # A store that this process runs stays up for ranks that come late.
 
-def share_endpoint(key: str, here: Process, timeout_s: float, host: Callable[[], str]) -> str:
-    """Returns the endpoint of the job's node. Rank 0 calls `host`, which starts a node and returns its endpoint. The
-    others block until they learn it through the process group's store, or a store at MASTER_ADDR.
+    def next_key(self, group: Any = None) -> str:
+        """Returns a name for a loader that the processes of a group make together. All of them must call it, in the
+        same order."""
+        distributed = torch_distributed()
+        members = ""
+        if group is not None:
+            ranks = (distributed.get_global_rank(group, i) for i in range(distributed.get_world_size(group)))
+            members = ",".join(map(str, ranks))
+        self._made[members] += 1
+        return f"isocost/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}/{members}/{self._made[members]}"
 
-    Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 starts no node within
-    `timeout_s` seconds, and RuntimeError where no store can be found or a rank is on another host than the node.
-    """
-    if here.world_size == 1:
-        return host()
-    store = _store(here, timeout_s)
-    if here.rank == 0:
+    def share(self, key: str, here: Process, timeout_s: float, host: Callable[[], str]) -> str:
+        """Returns the endpoint of the job's node. Rank 0 calls `host`, which starts a node and returns its endpoint.
+        The others block until they learn it through the process group's store, or a store at MASTER_ADDR.
+
+        Raises ValueError where the ranks disagree about the world size, TimeoutError where rank 0 starts no node within
+        `timeout_s` seconds, and RuntimeError where no store can be found or a rank is on another host than the node.
+        """
+        if here.world_size == 1:
+            return host()
+        store = self._open_store(here, timeout_s)
+        if here.rank == 0:
+            try:
+                endpoint = host()
+            except Exception as error:
+                store.set(key, f"0 {error}")
+                raise
+            store.set(key, f"{here.world_size} {endpoint}")
+            return endpoint
         try:
-            endpoint = host()
-        except Exception as error:
-            store.set(key, f"0 {error}")
-            raise
-        store.set(key, f"{here.world_size} {endpoint}")
-        return endpoint
-    try:
-        store.wait([key], datetime.timedelta(seconds=timeout_s))
-    except RuntimeError as error:
-        raise TimeoutError(f"rank 0 did not start its loader within {timeout_s:g} s: does every rank make one?") \
-            from error
-    told: str = store.get(key).decode()
+            store.wait([key], datetime.timedelta(seconds=timeout_s))
+        except RuntimeError as error:
+            raise TimeoutError(f"rank 0 did not start its loader within {timeout_s:g} s: does every rank make one?") \
+                from error
+        return _checked_endpoint(store.get(key).decode(), here)
+
+    def _open_store(self, here: Process, timeout_s: float) -> Any:
+        distributed = torch_distributed()
+        if distributed is None:
+            raise RuntimeError("several ranks need torch.distributed to find their node; or run `isocost serve` and "
+                               "give its endpoint instead of a directory")
+        if distributed.is_initialized():
+            return distributed.distributed_c10d._get_default_store()  # noqa: SLF001 (torch has no public way)
+        if "MASTER_ADDR" not in os.environ or "MASTER_PORT" not in os.environ:
+            raise RuntimeError("several ranks without a process group: start them with torchrun, call "
+                               "torch.distributed.init_process_group first, or set MASTER_ADDR and MASTER_PORT")
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        # torchrun's agent runs the store at MASTER_PORT; without one that port is left to
+        # init_process_group.
+        agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        if self._own_store is None:
+            self._own_store = distributed.TCPStore(address, port if agent else port + 1, here.world_size,
+                                                   is_master=here.rank == 0 and not agent,
+                                                   timeout=datetime.timedelta(seconds=timeout_s),
+                                                   wait_for_workers=False)
+        return self._own_store
+
+
+def _checked_endpoint(told: str, here: Process) -> str:
+    """The endpoint in what rank 0 has told."""
     world_size, _, endpoint = told.partition(" ")
     if world_size == "0":
         raise RuntimeError(f"rank 0 could not start the loader node: {endpoint}")
@@ -104,23 +133,4 @@ def share_endpoint(key: str, here: Process, timeout_s: float, host: Callable[[],
     return endpoint
 
 
-def _store(here: Process, timeout_s: float) -> Any:
-    distributed = torch_distributed()
-    if distributed is None:
-        raise RuntimeError("several ranks need torch.distributed to find their node; or run `isocost serve` and "
-                           "give its endpoint instead of a directory")
-    if distributed.is_initialized():
-        return distributed.distributed_c10d._get_default_store()  # noqa: SLF001 (torch has no public way)
-    if "MASTER_ADDR" not in os.environ or "MASTER_PORT" not in os.environ:
-        raise RuntimeError("several ranks without a process group: start them with torchrun, call "
-                           "torch.distributed.init_process_group first, or set MASTER_ADDR and MASTER_PORT")
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    # torchrun's agent runs the store at MASTER_PORT; without one that port is left to
-    # init_process_group.
-    agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    global _own_store
-    if _own_store is None:
-        _own_store = distributed.TCPStore(address, port if agent else port + 1, here.world_size,
-                                          is_master=here.rank == 0 and not agent,
-                                          timeout=datetime.timedelta(seconds=timeout_s), wait_for_workers=False)
-    return _own_store
+endpoints = EndpointExchange()  # Of this process.

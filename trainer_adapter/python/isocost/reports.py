@@ -3,7 +3,8 @@
 from typing import Dict, List, Mapping, Sequence, Union
 
 from isocost import _isocost
-from isocost.microbatch import MODULES, Microbatch
+from isocost.microbatch import Microbatch
+from isocost.modules import MODULES
 
 NOT_MEASURED = _isocost.not_measured
 

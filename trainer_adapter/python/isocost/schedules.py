@@ -7,9 +7,10 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Unio
 from isocost.loader import DataLoader
 from isocost.loss import IGNORED_LABEL
 from isocost.microbatch import Microbatch
+from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
 from isocost.timing import StageTimers
 
-_LOSS_TENSORS = ("labels", "loss_weights")
+_LOSS_TENSORS = (LABELS, LOSS_WEIGHTS)
 
 
 class ScheduleStep:
@@ -183,7 +184,7 @@ def _steps(loader: DataLoader, max_tokens: Optional[int], pad_token: int,
                 continue
             step = _step(microbatches, loader.layout.microbatches, loader.place.stage, max_tokens, pad_token)
             if timers is not None:
-                timers.begin([kwargs["cu_seqlens"] for kwargs in step.inputs["kwarg_mbs"]])
+                timers.begin([kwargs[CU_SEQLENS] for kwargs in step.inputs["kwarg_mbs"]])
             yield step
             if timers is not None:
                 for i, timed in enumerate(microbatches):
@@ -209,7 +210,7 @@ def _check(microbatch: Any, stage: int, max_tokens: Optional[int]) -> None:
     if not isinstance(microbatch, Microbatch):
         raise TypeError(f"schedule_steps: collate= made a {type(microbatch).__name__} of a microbatch: leave it out, "
                         "or have it return the isocost.Microbatch")
-    if "cu_seqlens" not in microbatch.tensors or (stage > 0 and "input_ids" in microbatch.tensors):
+    if CU_SEQLENS not in microbatch.tensors or (stage > 0 and INPUT_IDS in microbatch.tensors):
         raise ValueError("schedule_steps: the layout cuts the encoder into several stages; how many rows these "
                          "exchange, media decide, and stages of torch.distributed.pipelining exchange a fixed number: "
                          "give the layout 'layers' that put the LLM's first one on the first stage")
@@ -225,33 +226,33 @@ def _padded(tensors: Dict[str, Any], tokens: int, rows: int, pad_token: int) -> 
     padding = rows - tokens
     if padding == 0:
         return dict(tensors)
-    lengths = tensors["lengths"]
-    ends = {"lengths": lengths.new_full((1,), padding), "cu_seqlens": lengths.new_full((1,), rows)}
-    if "input_ids" in tensors:
-        ends["input_ids"] = tensors["input_ids"].new_full((padding,), pad_token)
-        ends["position_ids"] = torch.arange(padding, dtype=tensors["position_ids"].dtype, device=lengths.device)
-    if "labels" in tensors:
-        ends["labels"] = tensors["labels"].new_full((padding,), IGNORED_LABEL)
-        ends["loss_weights"] = tensors["loss_weights"].new_zeros(padding)
+    lengths = tensors[LENGTHS]
+    ends = {LENGTHS: lengths.new_full((1,), padding), CU_SEQLENS: lengths.new_full((1,), rows)}
+    if INPUT_IDS in tensors:
+        ends[INPUT_IDS] = tensors[INPUT_IDS].new_full((padding,), pad_token)
+        ends[POSITION_IDS] = torch.arange(padding, dtype=tensors[POSITION_IDS].dtype, device=lengths.device)
+    if LABELS in tensors:
+        ends[LABELS] = tensors[LABELS].new_full((padding,), IGNORED_LABEL)
+        ends[LOSS_WEIGHTS] = tensors[LOSS_WEIGHTS].new_zeros(padding)
     return {name: torch.cat([tensor, ends[name]]) if name in ends else tensor for name, tensor in tensors.items()}
 
 
 def _emptied(tensors: Dict[str, Any]) -> Dict[str, Any]:
     """The tensors of a microbatch without samples."""
-    llm = ("input_ids", "position_ids", "lengths", *_LOSS_TENSORS)
+    llm = (INPUT_IDS, POSITION_IDS, LENGTHS, *_LOSS_TENSORS)
     empty = {name: tensors[name][:0] for name in llm if name in tensors}
-    return dict(empty, cu_seqlens=tensors["cu_seqlens"].new_zeros(1))
+    return {**empty, CU_SEQLENS: tensors[CU_SEQLENS].new_zeros(1)}
 
 
 def _inputs(padded: List[Dict[str, Any]], stage: int, global_label_tokens: int) -> Dict[str, Any]:
     import torch
 
-    arguments = ("input_ids",) if stage == 0 else ()
+    arguments = (INPUT_IDS,) if stage == 0 else ()
     targets = None
-    if "labels" in padded[0]:
+    if LABELS in padded[0]:
         # One tensor, since schedules infer shapes from it. float64 holds labels and weights exactly.
         label_tokens = max(1, global_label_tokens)
-        targets = [torch.stack([tensors["labels"].double(), tensors["loss_weights"].double() / label_tokens], dim=1)
+        targets = [torch.stack([tensors[LABELS].double(), tensors[LOSS_WEIGHTS].double() / label_tokens], dim=1)
                    for tensors in padded]
     elsewhere = (*arguments, *_LOSS_TENSORS)
     return {"arg_mbs": [tuple(tensors[name] for name in arguments) for tensors in padded],

@@ -3,7 +3,8 @@
 import base64
 from typing import Any, Dict, Mapping, NamedTuple
 
-VERSION = 1
+VERSION = 2  # 1 named the state of the cost model "learnt".
+_KEYS = frozenset({"version", "cursor", "epoch", "step", "cost_model_state"})
 
 
 class State(NamedTuple):
@@ -34,9 +35,11 @@ class State(NamedTuple):
         if not isinstance(state, Mapping) or "version" not in state:
             raise ValueError("load_state_dict: this is no state of an isocost.DataLoader (it has no 'version')")
         if state["version"] != VERSION:
-            raise ValueError(
-                f"load_state_dict: version {state['version']!r} of the state is not read by this Isocost, "
-                f"which reads version {VERSION}")
+            raise ValueError(_other_version(state["version"]))
+        unknown = sorted(str(name) for name in state if name not in _KEYS)
+        if unknown:
+            raise ValueError(f"load_state_dict: this Isocost does not know the state's {', '.join(unknown)}: load the "
+                             "state with the Isocost that wrote it, or leave these keys out if you added them")
         try:
             result = State(int(state["cursor"], 16), _whole(state["epoch"]), _whole(state["step"]),
                            base64.b64decode(state.get("cost_model_state", ""), validate=True))
@@ -46,6 +49,14 @@ class State(NamedTuple):
             raise ValueError(f"load_state_dict: the state is damaged: cursor {result.cursor:x}, epoch {result.epoch} "
                              f"or step {result.step} is out of range")
         return result
+
+
+def _other_version(version: Any) -> str:
+    reads = f"load_state_dict: this Isocost reads states of version {VERSION}, and this one has version {version!r}"
+    if version == 1:
+        return (f"{reads}: take 'cursor', 'epoch' and 'step' alone and set 'version' to {VERSION}; training goes on at "
+                "the same step, and correction of the cost model begins anew")
+    return f"{reads}: load it with the Isocost that wrote it"
 
 
 def _whole(number: Any) -> int:

@@ -3,6 +3,9 @@
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Protocol, Sequence
 
+from isocost.outputs import tensors_of
+from isocost.tensor_names import CU_SEQLENS
+
 
 class Stretch(Protocol):
     """A stretch of work whose seconds are known once the device has finished it."""
@@ -194,7 +197,7 @@ class StageTimers(ModuleTimers):
 
         def after(_module: Any, _inputs: Any, keywords: Any, outputs: Any) -> None:
             watch = running.pop().stop()
-            microbatch = self._microbatches.get(id(keywords.get("cu_seqlens")))
+            microbatch = self._microbatches.get(id(keywords.get(CU_SEQLENS)))
             if microbatch is None:
                 return
             self._add(f"forward {microbatch}", watch)
@@ -214,16 +217,3 @@ class Share:
     def seconds(self) -> Optional[float]:
         seconds = self._watch.seconds()
         return None if seconds is None else seconds * self._share
-
-
-def tensors_of(outputs: Any) -> List[Any]:
-    """The tensors in a module's outputs: a tensor, or a nested sequence or dict of such."""
-    import torch
-
-    if isinstance(outputs, torch.Tensor):
-        return [outputs]
-    if isinstance(outputs, dict):
-        outputs = list(outputs.values())
-    if isinstance(outputs, (list, tuple)):
-        return [tensor for output in outputs for tensor in tensors_of(output)]
-    return []

@@ -5,10 +5,21 @@ import queue
 import threading
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from isocost import _isocost
 from isocost.counted import counted
 from isocost.loss import IGNORED_LABEL
-from isocost.microbatch import MODULES, RawSample, argument_name, torch_tensors
+from isocost.microbatch import RawSample, argument_name, torch_tensors
+from isocost.modules import MODULES
+from isocost.tensor_names import (
+    DERIVED,
+    INPUT_IDS,
+    LABELS,
+    LENGTHS,
+    LOSS_WEIGHTS,
+    MODULE_CU_SEQLENS,
+    MODULE_LENGTHS,
+    POSITION_IDS,
+    RECIPE,
+)
 from isocost.transform_threads import Result, Workers
 
 
@@ -58,7 +69,7 @@ class Sample:
     def text(self) -> str:
         """The sample's text parts, joined. A character that the recipe's limit cut is left out. Raises ValueError on a
         stage that receives no text; with a layout of several stages the LLM's first one does."""
-        tokens = self.tensors.get("input_ids")
+        tokens = self.tensors.get(INPUT_IDS)
         if tokens is None:
             raise ValueError("this stage has no text: the LLM's first one receives input_ids")
         return bytes(tokens[tokens < 256].tolist()).decode(errors="ignore")
@@ -68,11 +79,6 @@ class Sample:
 
 
 Transform = Callable[[Sample], Optional[Mapping[str, Any]]]
-
-# Tensors of the recipe that samples have rows of.
-_SAMPLES = frozenset(_isocost.recipe_tensors())
-# Tensors that follow from the samples' weights and lengths.
-_DERIVED = {"loss_weights", *(argument_name(f"{module}.cu_seqlens") for module in MODULES)}
 
 
 def cut(raw: Any, tensors: Dict[str, Any]) -> List[Tuple[Sample, int]]:
@@ -105,9 +111,9 @@ def apply(transform: Transform, sample: Sample, label_tokens: int, whole: bool) 
     tensors = dict(sample.tensors, **(changes or {}))
     if not whole:
         _check_part(sample, changes or {})
-    elif changes and "input_ids" in changes:
+    elif changes and INPUT_IDS in changes:
         _complete_text(sample, tensors, changes)
-    labels = int((tensors["labels"] != IGNORED_LABEL).sum()) if "labels" in tensors else label_tokens
+    labels = int((tensors[LABELS] != IGNORED_LABEL).sum()) if LABELS in tensors else label_tokens
     if labels != label_tokens:
         raise ValueError(f"transform= gives sample {sample.id} {counted(labels, 'label token')} where the plan "
                          f"counts {label_tokens}: announce the count by count_tokens=, since the loss is divided "
@@ -125,9 +131,9 @@ def _check(sample: Sample, changes: Any) -> None:
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor) or tensor.dim() == 0:
             raise TypeError(f"{said} {name!r} as {type(tensor).__name__}: return tensors by name, rows along the first "
                             "dimension")
-        if name in _DERIVED:
+        if name in DERIVED:
             raise ValueError(f"{said} {name!r}, which follows from the samples' weights and lengths: leave it out")
-        if name in ("input_ids", "labels", "position_ids") and tensor.dim() != 1:
+        if name in (INPUT_IDS, LABELS, POSITION_IDS) and tensor.dim() != 1:
             raise ValueError(f"{said} {name!r} of shape {list(tensor.shape)}: it has one dimension")
 
 
@@ -135,9 +141,9 @@ def _check_part(sample: Sample, changes: Mapping[str, Any]) -> None:
     for name, tensor in changes.items():
         said = f"transform= gives sample {sample.id} {name!r}"
         own = sample.tensors.get(name)
-        if name.endswith("lengths"):
+        if name in MODULE_LENGTHS.values():
             raise ValueError(f"{said}, which other stages of the layout have, too: leave it out")
-        if own is None and name in _SAMPLES:
+        if own is None and name in RECIPE:
             raise ValueError(f"{said}, which it does not have at this stage: change what is in `tensors`, or add other "
                              "names")
         if own is not None and len(tensor) != len(own):
@@ -148,14 +154,14 @@ def _check_part(sample: Sample, changes: Mapping[str, Any]) -> None:
 def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str, Any]) -> None:
     import torch
 
-    tokens = len(tensors["input_ids"])
-    if "labels" not in changes:
-        ids = tensors["input_ids"]
-        tensors["labels"] = torch.cat([ids[1:], ids.new_full((min(1, tokens),), IGNORED_LABEL)])
-    if "position_ids" not in changes:
-        tensors["position_ids"] = torch.arange(tokens)
-    tensors["lengths"] = torch.tensor([tokens], dtype=torch.int32)
-    for name in ("labels", "position_ids"):
+    tokens = len(tensors[INPUT_IDS])
+    if LABELS not in changes:
+        ids = tensors[INPUT_IDS]
+        tensors[LABELS] = torch.cat([ids[1:], ids.new_full((min(1, tokens),), IGNORED_LABEL)])
+    if POSITION_IDS not in changes:
+        tensors[POSITION_IDS] = torch.arange(tokens)
+    tensors[LENGTHS] = torch.tensor([tokens], dtype=torch.int32)
+    for name in (LABELS, POSITION_IDS):
         if len(tensors[name]) != tokens:
             raise ValueError(f"transform= gives sample {sample.id} {tokens} input_ids and {len(tensors[name])} {name}: "
                              "they must be as many")
@@ -177,13 +183,13 @@ def pack(samples: List[Tuple[Sample, Dict[str, Any]]], announced: List[str]) -> 
                                  "for every sample, without rows where there are none")
     packed = {name: _joined(name, column) for name, column in columns.items()}
     for module in MODULES:
-        lengths = packed.get(argument_name(f"{module}.lengths"))
+        lengths = packed.get(MODULE_LENGTHS[module])
         if lengths is not None:
             sums = torch.cat([lengths.new_zeros(1), lengths.cumsum(0, dtype=torch.int32)])
-            packed[argument_name(f"{module}.cu_seqlens")] = sums
-    if "loss_weights" in announced:
-        packed["loss_weights"] = torch.cat([torch.full((len(tensors["labels"]),), sample.weight)
-                                            for sample, tensors in samples])
+            packed[MODULE_CU_SEQLENS[module]] = sums
+    if LOSS_WEIGHTS in announced:
+        packed[LOSS_WEIGHTS] = torch.cat([torch.full((len(tensors[LABELS]),), sample.weight)
+                                          for sample, tensors in samples])
     return packed
 
 

@@ -1,0 +1,3 @@
+"""The modules of a model that the cost model tells apart."""
+
+MODULES = ("vision", "audio", "llm")
