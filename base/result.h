@@ -22,7 +22,7 @@ enum class ErrorCode : std::uint8_t {
   kCancelled,          ///< The caller requested a stop.
   kIo,                 ///< The operating system refused a read or a write.
   kInternal,           ///< A bug in Isocost.
-  kOutOfMemory,        ///< This machine has no memory left. Not sent over the wire.
+  kOutOfMemory,        ///< This machine has no memory left.
 };
 
 /// Returns the code's name in logs and JSON, for example "corrupt".

@@ -14,7 +14,7 @@ case $status in
   0) ;;
   77)
     echo "python lint: skipped: there is no python3-venv, or no package index answers with mypy and ruff" >&2
-    exit 0
+    exit 77
     ;;
   *)
     echo "python lint: installing mypy and ruff into $venv failed; pip says why above" >&2

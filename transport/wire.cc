@@ -102,7 +102,7 @@ template <typename T>
 T get_error(ByteReader& in) {
   T error;
   const auto code = in.get<std::uint8_t>();
-  if (code > static_cast<std::uint8_t>(ErrorCode::kInternal)) in.fail();
+  if (code > static_cast<std::uint8_t>(ErrorCode::kOutOfMemory)) in.fail();
   error.code = static_cast<ErrorCode>(code);
   error.message = printable_utf8(in.get_text<std::uint32_t>(kMaxTextBytes));
   return error;

@@ -124,7 +124,7 @@ class Endpoint final : public MetricsEndpoint {
                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, kConnectionBytes, MHD_OPTION_END);
     if (daemon_ != nullptr) return {};
     close(descriptor);
-    return Error(ErrorCode::kResourceExhausted, url_ + ": cannot start the serving thread");
+    return Error(ErrorCode::kUnavailable, url_ + ": cannot start the serving thread");
   }
 
   const std::string& url() const override { return url_; }

@@ -122,7 +122,7 @@ class BadInput(ShardTest):
             self.assertRefused(FileNotFoundError, empty, source=empty)
             self.assertRefused(FileNotFoundError, "nowhere", source=f"{empty}/nowhere")
             (pathlib.Path(empty) / "cut.tar").write_bytes(b"no shard at all")
-            self.assertRefused(FileNotFoundError, "no usable sample .*cut.tar", source=empty)
+            self.assertRefused(isocost.ShardError, "no usable sample .*cut.tar", source=empty)
 
     def test_bad_samples_end_training_where_asked(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -95,7 +95,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
                                                  dataset->size() + dataset->bad().size(), log));
   if (dataset->size() == 0) {
     const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
-    return Error(ErrorCode::kNotFound, options.data.string() + " holds no usable sample (" + first +
+    return Error(ErrorCode::kCorrupt, options.data.string() + " holds no usable sample (" + first +
                                            "): `isocost check` lists the reasons");
   }
   for (const BadSample& sample : dataset->bad()) ISOCOST_TRY(bad->add(sample));
