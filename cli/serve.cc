@@ -1,12 +1,12 @@
 #include <cstddef>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/counted.h"
+#include "base/output_file.h"
 #include "base/read_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
@@ -46,11 +46,7 @@ Result<NodeOptions> read_options(const ServeArguments& arguments) {
 
 Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
   if (options.service.summary.empty()) return {};
-  std::ofstream file(options.service.summary);
-  file << summary.to_json() << '\n';
-  if (!file.flush())
-    return Error(ErrorCode::kIo, "cannot write " + options.service.summary.string());
-  return {};
+  return replace_file(options.service.summary, summary.to_json() + "\n");
 }
 
 Result<int> serve(const ServeArguments& arguments) {
