@@ -4,6 +4,7 @@ statuses, and what they say about a call that is wrong. Arguments: isocost, isoc
 import json
 import os
 import pathlib
+import pty
 import subprocess
 import sys
 import tempfile
@@ -112,16 +113,38 @@ class Planner(unittest.TestCase):
         first, _ = self.plan("--resume", scores)
         lines = scores.read_text(encoding="utf-8").splitlines(keepends=True)
         scores.write_text("".join(lines[:-3]) + lines[-3][:20], encoding="utf-8")  # torn
-        again, _ = self.plan("--resume", scores)
+        again, _ = self.plan("--resume", scores, "--force")
         self.assertEqual(again["best"], first["best"])
         lines[2] = "nonsense\n"
         scores.write_text("".join(lines), encoding="utf-8")
         done = call(
             "plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 200,
-            "--batches", 2, "--resume", scores, "--output", self.folder / "layout.json")
+            "--batches", 2, "--resume", scores, "--force", "--output", self.folder / "layout.json")
         self.assertEqual(done.returncode, 2)
         self.assertIn("line 3 is not a score", done.stderr)
         self.assertNotIn("json.exception", done.stderr)
+
+    def test_plan_keeps_an_older_layout(self):
+        layout = self.folder / "layout.json"
+        options = ("plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 50,
+                   "--batches", 1, "--output", layout)
+        layout.write_text("older", encoding="utf-8")
+        self.refused(f"{layout} exists: --force replaces it", *options)
+        for answer, status in ((b"n\n", 2), (b"\n", 2), (b"y\n", 0)):
+            self.assertEqual(layout.read_text(encoding="utf-8"), "older")
+            terminal, its_end = pty.openpty()
+            asked = subprocess.Popen([PROGRAM, *map(str, options)], stdin=its_end, stderr=its_end,
+                                     stdout=subprocess.PIPE)
+            os.close(its_end)
+            shown = b""
+            while not shown.endswith(b"exists: overwrite it? [y/N] "):
+                shown += os.read(terminal, 4096)
+            os.write(terminal, answer)
+            told, _ = asked.communicate(timeout=110)
+            self.assertEqual((asked.returncode, b"is written to" in told), (status, status == 0), shown)
+            os.close(terminal)
+        self.assertEqual(json.loads(layout.read_text(encoding="utf-8"))["version"], 1)
+        self.assertEqual(call(*options, "--force").returncode, 0)
 
     def test_emulate_with_flags_and_with_a_layout(self):
         answer = self.answer(
