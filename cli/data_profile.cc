@@ -90,7 +90,7 @@ void print_hours(const DataProfile& profile) {
   const std::optional<GpuHours> hours = profile.gpu_hours();
   if (!hours) {
     std::printf(
-        "(the default model profile holds proportions only: give --gpu-hours or --profile for "
+        "(the built-in model profile holds proportions only: give --gpu-hours or --profile for "
         "hours)\n");
   } else if (hours->of_run) {
     std::printf("of %.4g GPU-hours, tokens saves %.4g and cost %.4g\n",
