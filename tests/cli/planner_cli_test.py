@@ -61,9 +61,9 @@ class Planner(unittest.TestCase):
         answer = self.answer(
             "simulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 4,
             "--global-batch-size", 32, "--steps", 5, "--lookahead", 3, "--slowdowns", "1,1.5",
-            "--balance", "cost")
-        self.assertEqual(answer["lookahead"], 3)
-        self.assertEqual(list(answer["policies"]), ["cost"])
+            "--balance", "tokens,cost")
+        self.assertEqual((answer["version"], answer["lookahead"]), (1, 3))
+        self.assertEqual(list(answer["policies"]), ["tokens", "cost"])
 
     def test_defaults_of_every_schedule_run_and_fit(self):
         for schedule in ("gpipe", "1f1b", "interleaved", "zb-h1"):
@@ -257,7 +257,7 @@ class Planner(unittest.TestCase):
         self.refused("--encoder-pp", *simulate, "--pp", 1, "--encoder-pp", 1)
         self.refused("--encoder-pp is 8", *simulate, "--encoder-pp", 8)
         self.refused("slowdown", *simulate, "--slowdowns", "nan,1,1,1,1,1,1,1")
-        self.refused("--balance is 'isocost'; it must be in-order, lpt or cost", *simulate, "--balance", "isocost")
+        self.refused("--balance is 'isocost'; it must be in-order, tokens, lpt or cost", *simulate, "--balance", "isocost")
         self.refused("--balance: 'none' is not one of in-order|tokens|cost", "emulate", "--trace", PHOTOS, "--balance",
                      "none")
         self.refused("empty file name", "simulate", "--trace", PHOTOS + ",")
