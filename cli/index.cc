@@ -11,6 +11,7 @@
 #include "cli/console.h"
 #include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
+#include "cli/json_output.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost::cli {
@@ -33,12 +34,11 @@ Result<int> index(const DatasetFlags& flags) {
   finish_progress();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   if (flags.json) {
-    const nlohmann::ordered_json json = {{"shards", dataset->shards()},
-                                         {"samples", dataset->size()},
-                                         {"not_kept", dataset->indexes_not_kept()},
-                                         {"seconds", seconds.count()},
-                                         {"bad", bad_samples_json(dataset->bad())}};
-    std::printf("%s\n", json.dump(2).c_str());
+    print_json({{"shards", dataset->shards()},
+                {"samples", dataset->size()},
+                {"not_kept", dataset->indexes_not_kept()},
+                {"seconds", seconds.count()},
+                {"bad", bad_samples_json(dataset->bad())}});
   } else {
     print_bad_samples(dataset->bad());
     std::printf("%s, %s, %zu bad, %.2f s\n", counted(dataset->shards(), "shard").c_str(),

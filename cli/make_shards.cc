@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/exit_status.h"
+#include "cli/json_output.h"
 #include "cli/signal_stop.h"
 #include "loader/config/option_table.h"
 
@@ -41,11 +42,10 @@ Result<int> make_shards_command(MakeShardsArguments arguments) {
   }
   const MadeShards made = *std::move(made_shards);
   if (arguments.json) {
-    const nlohmann::ordered_json json = {{"shards", made.shards},
-                                         {"samples", made.samples},
-                                         {"bytes", made.bytes},
-                                         {"bad", bad_samples_json(made.bad)}};
-    std::printf("%s\n", json.dump(2).c_str());
+    print_json({{"shards", made.shards},
+                {"samples", made.samples},
+                {"bytes", made.bytes},
+                {"bad", bad_samples_json(made.bad)}});
   } else {
     print_bad_samples(made.bad);
     std::printf("%s, %.1f MB in %s\n", counted(made.samples, "sample").c_str(),

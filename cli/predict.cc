@@ -14,6 +14,7 @@
 #include "cli/console.h"
 #include "cli/exit_status.h"
 #include "cli/number_range.h"
+#include "cli/json_output.h"
 #include "costmodel/memory.h"
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
@@ -255,11 +256,10 @@ Result<int> predict(const PredictArguments& arguments) {
   }
   nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
   for (const auto& [name, module] : modules) by_name[name] = to_json(module);
-  const nlohmann::ordered_json json = {{"profile", profile.source},
-                                       {"seconds", total_s},
-                                       {"in_flight", arguments.in_flight},
-                                       {"modules", by_name}};
-  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  print_json({{"profile", profile.source},
+              {"seconds", total_s},
+              {"in_flight", arguments.in_flight},
+              {"modules", by_name}});
   return kDone;
 }
 

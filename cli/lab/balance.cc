@@ -17,6 +17,7 @@
 #include "base/read_file.h"
 #include "cli/cost_csv.h"
 #include "cli/exit_status.h"
+#include "cli/json_output.h"
 #include "cli/lab/commands.h"
 #include "cli/number_range.h"
 #include "loader/config/option_table.h"
@@ -166,23 +167,23 @@ std::vector<std::vector<double>> loads_of(const BalanceProblem& problem,
   return loads;
 }
 
-void print_json(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
+void print_result_json(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
   const auto by_dimension = loads_of(problem, result);
   std::vector<double> largest;
   largest.reserve(by_dimension.size());
   for (const auto& load : by_dimension) {
     largest.push_back(*std::max_element(load.begin(), load.end()));
   }
-  const nlohmann::ordered_json json = {{"bins", result.bins},
-                                       {"loads", largest},
-                                       {"loads_by_dimension", by_dimension},
-                                       {"makespan", result.makespan},
-                                       {"lower_bound", result.lower_bound},
-                                       {"gap", result.gap()},
-                                       {"optimal", result.optimal},
-                                       {"limit", limit_name(result.limit)},
-                                       {"solve_seconds", seconds}};
-  std::printf("%s\n", json.dump().c_str());
+  print_json({{"bins", result.bins},
+              {"loads", largest},
+              {"loads_by_dimension", by_dimension},
+              {"makespan", result.makespan},
+              {"lower_bound", result.lower_bound},
+              {"gap", result.gap()},
+              {"optimal", result.optimal},
+              {"limit", limit_name(result.limit)},
+              {"solve_seconds", seconds}},
+             -1);
 }
 
 void print_table(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
@@ -221,7 +222,7 @@ Result<int> run_balance(const BalanceArguments& arguments) {
   if (!balanced) return error_of_bins(balanced.error(), *problem).with_context(arguments.costs);
   const BalanceResult& result = *balanced;
   const double seconds = seconds_between(started, std::chrono::steady_clock::now());
-  (arguments.json ? print_json : print_table)(*problem, result, seconds);
+  (arguments.json ? print_result_json : print_table)(*problem, result, seconds);
   return kDone;
 }
 

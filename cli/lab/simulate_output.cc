@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/output_file.h"
 #include "cli/gib.h"
+#include "cli/json_output.h"
 #include "loader/report/pipeline_svg.h"
 
 namespace isocost::cli {
@@ -97,7 +98,7 @@ void print_simulation_json(const SimulateArguments& arguments, const Layout& lay
                          {"coupled_s", results.decoupled.coupled_s},
                          {"decoupled_steps", results.decoupled.decoupled_steps}};
   }
-  std::printf("%s\n", json.dump(2).c_str());
+  print_json(json);
 }
 
 Status write_simulation_svg(const std::string& path, const std::vector<PolicyResult>& results) {

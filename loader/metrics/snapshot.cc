@@ -6,6 +6,11 @@
 #include <nlohmann/json.hpp>
 
 namespace isocost {
+namespace {
+
+constexpr int kSummaryVersion = 1;
+
+}  // namespace
 
 std::string bucket_label(std::size_t bucket) {
   if (bucket == 0) return "0";
@@ -18,8 +23,9 @@ std::string NodeSummary::to_json() const {
     const std::string name(module_name(static_cast<Module>(i)));
     if (std::isfinite(mape.at(i))) mape_json[name] = mape.at(i);
   }
-  const nlohmann::ordered_json json = {{"epochs", epochs},
-                                       {"steps", steps},
+  const nlohmann::ordered_json json = {{"version", kSummaryVersion},
+                                       {"epochs", epochs},
+                                       {"steps_planned", steps},
                                        {"steps_delivered", steps_delivered},
                                        {"samples",
                                         {{"planned", planned},
