@@ -414,7 +414,17 @@ class Serve(WithShards):
         node.send_signal(signal.SIGTERM)
         node.communicate(timeout=SECONDS)
         self.assertEqual(node.returncode, 128 + signal.SIGTERM)
-        self.assertEqual(json.loads(summary.read_text())["samples"]["delivered"], 0)
+        told = json.loads(summary.read_text())
+        self.assertEqual((told["version"], told["samples"]["delivered"]), (1, 0))
+        for name in ("steps_planned", "steps_delivered", "planning_seconds_mean", "prediction_error_ratio"):
+            self.assertIn(name, told)
+
+    def test_every_json_document_has_a_version(self):
+        manifest = self.directory / "manifest.jsonl"
+        for command in (("check", self.shards), ("index", self.shards), ("predict", "--llm", "5"),
+                        ("make-shards", manifest, self.directory / "more"), ("data", "profile", self.shards)):
+            document = json.loads(isocost(*command, "--json").stdout)
+            self.assertEqual(next(iter(document)), "version", command)
 
     def test_a_summary_is_written_at_an_error(self):
         pictures = self.directory / "pictures"

@@ -201,7 +201,7 @@ class Planner(unittest.TestCase):
         answer = self.answer("emulate", *arguments, "--step-seconds", 0.05, "--svg", picture)
         self.assertIn("measured: epoch 0, step 2", picture.read_text(encoding="utf-8"))
         # What stages are told to take is what they take, with four tensor ranks, too.
-        self.assertLess(answer["correction"]["mape"]["llm"], 0.05)
+        self.assertLess(answer["correction"]["prediction_error_ratio"]["llm"], 0.05)
         self.refused("'coupled'", "simulate", *arguments, "--decouple")
 
     def test_emulate_hides_costs_that_the_node_learns(self):
@@ -209,7 +209,7 @@ class Planner(unittest.TestCase):
                "--global-batch-size", 48, "--steps", 40, "--step-seconds", 0.05)
         exact = self.answer(*job)["correction"]
         self.assertEqual(exact["drifts"], 0)
-        self.assertLess(max(exact["mape"].values()), 0.005)  # whatever else this machine does
+        self.assertLess(max(exact["prediction_error_ratio"].values()), 0.005)  # whatever else this machine does
         changed = self.answer(*job, "--noise", 0.02, "--slow-rank", "1:1.5", "--change", "encoder:3@20")
         self.assertEqual(len(changed["step_s"]), 40)
         self.assertGreaterEqual(changed["correction"]["drifts"], 1)
