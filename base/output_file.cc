@@ -48,9 +48,11 @@ Status check_output_file(std::string_view option, const fs::path& file) {
     refused = {errno, std::generic_category()};
   }
   if (!refused) return {};
-  return Error(ErrorCode::kInvalidArgument, std::string(option) + ": cannot write " +
-                                                file.string() + ": " + refused.message() +
-                                                "; name another file");
+  const bool no_folder = !fs::exists(folder, failed);
+  return Error(ErrorCode::kInvalidArgument,
+               std::string(option) + ": cannot write " + file.string() + ": " + refused.message() +
+                   (no_folder ? "; make the directory " + folder.string() + ", or" : ";") +
+                   " name another file");
 }
 
 OutputFile::OutputFile(fs::path file, fs::path scratch, FileDescriptor descriptor)

@@ -31,6 +31,7 @@ struct CheckArguments {
 
 // Returns kFailed if something is bad.
 Result<int> check(const CheckArguments& arguments) {
+  ISOCOST_TRY(check_shard_directory(arguments.dataset.directory));
   const SignalStop signals;
   CheckOptions options;
   options.dataset = arguments.dataset.options();
@@ -56,8 +57,7 @@ Result<int> check(const CheckArguments& arguments) {
 }
 
 constexpr const char* kFooter =
-    "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json\n"
-    "Exit status: 0 everything is good, 1 something is bad, 2 usage error.";
+    "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json";
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include "base/statistics.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
 #include "cli/number_range.h"
 #include "cli/overwrite.h"
@@ -139,6 +140,7 @@ void print_table(const DataProfile& profile) {
 }
 
 Result<int> data_profile(DataProfileArguments arguments) {
+  ISOCOST_TRY(check_shard_directory(arguments.directory));
   ISOCOST_TRY(check_new_file("--html", arguments.html, arguments.force));
   const SignalStop signals;
   DataProfileOptions& options = arguments.options;

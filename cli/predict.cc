@@ -12,9 +12,10 @@
 #include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
-#include "cli/number_range.h"
 #include "cli/json_output.h"
+#include "cli/number_range.h"
 #include "costmodel/memory.h"
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
@@ -96,6 +97,7 @@ Result<Load> load_of_options(const PredictArguments& arguments) {
 }
 
 Result<Load> load_of_sample(const PredictArguments& arguments) {
+  ISOCOST_TRY(check_shard_directory(arguments.data));
   DatasetOptions options;
   options.index_dir = arguments.index_dir;
   options.progress = progress_bar();
@@ -108,7 +110,7 @@ Result<Load> load_of_sample(const PredictArguments& arguments) {
   }
   for (const BadSample& bad : dataset->bad()) {
     if (bad.key == arguments.sample) {
-      return Error(ErrorCode::kInvalidArgument,
+      return Error(ErrorCode::kCorrupt,
                    "sample '" + bad.key + "' in " + bad.shard + " is bad: " + bad.reason);
     }
   }

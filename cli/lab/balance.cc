@@ -139,10 +139,13 @@ Status check(const BalanceProblem& problem) {
   return check_slowdowns(problem);
 }
 
-Result<BalanceProblem> read_problem(const BalanceArguments& arguments) {
-  BalanceProblem problem{.ranks = arguments.bins, .rank_slowdowns = arguments.slowdowns};
+Result<std::string> read_costs(const BalanceArguments& arguments) {
   const std::string file = arguments.costs == "-" ? "/dev/stdin" : arguments.costs;
-  ISOCOST_ASSIGN(const std::string text, read_file("costs", file, kMaxFileBytes));
+  return as_usage_error(read_file("--costs:", file, kMaxFileBytes));
+}
+
+Result<BalanceProblem> parse_problem(const std::string& text, const BalanceArguments& arguments) {
+  BalanceProblem problem{.ranks = arguments.bins, .rank_slowdowns = arguments.slowdowns};
   ISOCOST_ASSIGN(const CostCsv table, parse_cost_csv(text, {}));
   ISOCOST_ASSIGN(const auto bytes, find_bytes(table, arguments));
   ISOCOST_TRY(fill(problem, table, bytes));
@@ -213,7 +216,8 @@ Error error_of_bins(const Error& error, const BalanceProblem& problem) {
 }
 
 Result<int> run_balance(const BalanceArguments& arguments) {
-  auto problem = as_usage_error(read_problem(arguments));
+  ISOCOST_ASSIGN(const std::string text, read_costs(arguments));
+  auto problem = as_usage_error(parse_problem(text, arguments));
   if (!problem) return std::move(problem).error().with_context(arguments.costs);
   BalanceOptions options;
   options.improvement_rounds = arguments.evaluations;
