@@ -251,7 +251,18 @@ Result<std::vector<std::pair<std::string, std::string>>> JsonObject::texts(
   return texts;
 }
 
+Status JsonObject::check_kind() const {
+  const json& object = as_json(object_);
+  const auto kind = object.find("kind");
+  if (kind == object.end() || !kind->is_string()) return {};
+  const auto& name = kind->get_ref<const std::string&>();
+  if (name == document_->format.name) return {};
+  return Error(ErrorCode::kUnsupported,
+               "this is a " + shown(name) + ", not a " + document_->format.name);
+}
+
 Status JsonObject::check_version(std::int64_t supported) const {
+  ISOCOST_TRY(check_kind());
   if (!has("version")) return wrong("version", "is missing");
   const json& value = as_json(object_).at("version");
   if (!value.is_number_integer()) return wrong("version", "must be an integer");

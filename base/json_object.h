@@ -64,7 +64,8 @@ class JsonObject {
   /// Returns the members of an object whose values are all strings, in the order of its keys.
   Result<std::vector<std::pair<std::string, std::string>>> texts(std::string_view key) const;
 
-  /// Checks that "version" is `supported`. Errors: kUnsupported for another version.
+  /// Checks that "kind", where there is one, is the format's name, and that "version" is
+  /// `supported`. Errors: kUnsupported for another kind or version.
   Status check_version(std::int64_t supported) const;
 
   /// Returns an error kCorrupt for a key of this object.
@@ -74,6 +75,8 @@ class JsonObject {
   struct Document;
   JsonObject(std::shared_ptr<const Document> document, const void* object, std::string path)
       : document_(std::move(document)), object_(object), path_(std::move(path)) {}
+
+  Status check_kind() const;
 
   std::shared_ptr<const Document> document_;
   const void* object_;  // within document_

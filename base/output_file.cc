@@ -21,6 +21,19 @@ Error cannot_write(const fs::path& file, const std::string& reason) {
   return {ErrorCode::kIo, "cannot write " + file.string() + ": " + reason};
 }
 
+// Whether it is something that a file must not take the place of, such as /dev/stdout.
+bool is_device(const fs::path& file) {
+  std::error_code failed;
+  return fs::exists(file, failed) && fs::is_other(fs::status(file, failed));
+}
+
+Status write_in_place(const fs::path& file, std::span<const std::byte> bytes) {
+  FileDescriptor descriptor(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!descriptor.is_open()) return cannot_write(file, reason_of(errno));
+  const Status written = descriptor.write(bytes);
+  return written ? Status() : cannot_write(file, written.error().message());
+}
+
 }  // namespace
 
 Status check_output_file(std::string_view option, const fs::path& file) {
@@ -35,9 +48,11 @@ Status check_output_file(std::string_view option, const fs::path& file) {
     refused = {errno, std::generic_category()};
   }
   if (!refused) return {};
-  return Error(ErrorCode::kInvalidArgument, std::string(option) + ": cannot write " +
-                                                file.string() + ": " + refused.message() +
-                                                "; name another file");
+  const bool no_folder = !fs::exists(folder, failed);
+  return Error(ErrorCode::kInvalidArgument,
+               std::string(option) + ": cannot write " + file.string() + ": " + refused.message() +
+                   (no_folder ? "; make the directory " + folder.string() + ", or" : ";") +
+                   " name another file");
 }
 
 OutputFile::OutputFile(fs::path file, fs::path scratch, FileDescriptor descriptor)
@@ -79,6 +94,7 @@ Status OutputFile::commit() {
 }
 
 Status replace_file(const fs::path& file, std::span<const std::byte> bytes) {
+  if (is_device(file)) return write_in_place(file, bytes);
   ISOCOST_ASSIGN(OutputFile output, OutputFile::create(file));
   ISOCOST_TRY(output.write(bytes));
   return output.commit();

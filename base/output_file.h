@@ -43,7 +43,8 @@ class OutputFile {
   FileDescriptor descriptor_;
 };
 
-/// Replaces `file` by these bytes, see OutputFile. Errors: kIo.
+/// Replaces `file` by these bytes, see OutputFile. A device or a pipe, such as /dev/stdout, is
+/// written to instead. Errors: kIo.
 Status replace_file(const std::filesystem::path& file, std::span<const std::byte> bytes);
 Status replace_file(const std::filesystem::path& file, std::string_view bytes);
 

@@ -33,6 +33,14 @@ std::size_t character_bytes(Bytes rest) {
   return length;
 }
 
+// Whether a character begins with these bytes that terminals take as a command: U+0000 to U+001F,
+// U+007F to U+009F.
+bool is_control(std::string_view text) {
+  const auto first = static_cast<std::uint8_t>(text[0]);
+  if (first == 0xC2) return static_cast<std::uint8_t>(text[1]) < 0xA0;
+  return first < 0x20 || first == 0x7F;
+}
+
 }  // namespace
 
 std::size_t valid_utf8_prefix(Bytes bytes) {
@@ -60,8 +68,7 @@ std::string printable_utf8(std::string_view text) {
   printable.reserve(text.size());
   while (!text.empty()) {
     const std::size_t length = character_bytes(bytes_of(text));
-    const auto first = static_cast<std::uint8_t>(text.front());
-    if (length == 0 || first < 0x20 || first == 0x7F) {
+    if (length == 0 || is_control(text)) {
       printable.push_back('?');
     } else {
       printable.append(text.substr(0, length));

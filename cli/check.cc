@@ -9,6 +9,7 @@
 #include "cli/console.h"
 #include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
+#include "cli/json_output.h"
 #include "cli/signal_stop.h"
 #include "loader/config/option_table.h"
 #include "loader/dataset/check.h"
@@ -30,6 +31,7 @@ struct CheckArguments {
 
 // Returns kFailed if something is bad.
 Result<int> check(const CheckArguments& arguments) {
+  ISOCOST_TRY(check_shard_directory(arguments.dataset.directory));
   const SignalStop signals;
   CheckOptions options;
   options.dataset = arguments.dataset.options();
@@ -39,12 +41,11 @@ Result<int> check(const CheckArguments& arguments) {
   ISOCOST_ASSIGN(const CheckReport report, check_dataset(arguments.dataset.directory, options));
   finish_progress();
   if (arguments.dataset.json) {
-    const nlohmann::ordered_json json = {{"shards", report.shards},
-                                         {"samples", report.samples},
-                                         {"parts", report.parts},
-                                         {"bytes", report.bytes},
-                                         {"bad", bad_samples_json(report.bad)}};
-    std::printf("%s\n", json.dump(2).c_str());
+    print_json({{"shards", report.shards},
+                {"samples", report.samples},
+                {"parts", report.parts},
+                {"bytes", report.bytes},
+                {"bad", bad_samples_json(report.bad)}});
   } else {
     print_bad_samples(report.bad);
     std::printf("%s, %s, %s, %.1f MB read, %zu bad\n", counted(report.shards, "shard").c_str(),
@@ -56,8 +57,7 @@ Result<int> check(const CheckArguments& arguments) {
 }
 
 constexpr const char* kFooter =
-    "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json\n"
-    "Exit status: 0 everything is good, 1 something is bad, 2 usage error.";
+    "Examples:\n  isocost check data/shards\n  isocost check --json data/shards > report.json";
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -14,8 +13,10 @@
 #include "base/statistics.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
 #include "cli/number_range.h"
+#include "cli/overwrite.h"
 #include "cli/signal_stop.h"
 #include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
@@ -32,6 +33,7 @@ struct DataProfileArguments {
   std::string html;
   std::vector<std::pair<const OptionSpec*, std::string>> recipe;  // flags in the order given
   DataProfileOptions options;
+  bool force = false;
   bool json = false;
   bool verbose = false;
 
@@ -89,7 +91,7 @@ void print_hours(const DataProfile& profile) {
   const std::optional<GpuHours> hours = profile.gpu_hours();
   if (!hours) {
     std::printf(
-        "(the default model profile holds proportions only: give --gpu-hours or --profile for "
+        "(the built-in model profile holds proportions only: give --gpu-hours or --profile for "
         "hours)\n");
   } else if (hours->of_run) {
     std::printf("of %.4g GPU-hours, tokens saves %.4g and cost %.4g\n",
@@ -138,7 +140,8 @@ void print_table(const DataProfile& profile) {
 }
 
 Result<int> data_profile(DataProfileArguments arguments) {
-  ISOCOST_TRY(check_output_file("--html", arguments.html));
+  ISOCOST_TRY(check_shard_directory(arguments.directory));
+  ISOCOST_TRY(check_new_file("--html", arguments.html, arguments.force));
   const SignalStop signals;
   DataProfileOptions& options = arguments.options;
   options.stop = signals.token();
@@ -161,9 +164,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
                  make_data_profile(*dataset, arguments.directory, options));
   finish_progress();
   if (!arguments.html.empty()) {
-    std::ofstream file(arguments.html);
-    file << data_report_html(profile);
-    if (!file.flush()) return Error(ErrorCode::kIo, "cannot write " + arguments.html);
+    ISOCOST_TRY(replace_file(arguments.html, data_report_html(profile)));
   }
   if (arguments.json) {
     std::fputs(profile.to_json().c_str(), stdout);
@@ -206,6 +207,7 @@ void DataProfileArguments::add_to(CLI::App& command) {
         ->type_name(spec.value);
   }
   command.add_option("--html", html, "Write an HTML report with plots")->type_name("FILE");
+  add_force(command, force);
   command.add_flag("--json", json,
                    "Print JSON, which --data-profile of 'isocost plan' and of isocost-lab reads");
   command.add_flag("--verbose", verbose, "Log debug messages as well");

@@ -1,11 +1,22 @@
 #include "cli/dataset_flags.h"
 
 #include <cstddef>
+#include <filesystem>
+#include <system_error>
 
 #include "cli/console.h"
 #include "cli/number_range.h"
 
 namespace isocost::cli {
+
+Status check_shard_directory(const std::string& directory) {
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(directory, failed)) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               directory +
+                   " is a file; give the directory that holds the shards (*.tar, *.tar.gz, "
+                   "*.tgz). 'isocost make-shards' writes shards from a manifest");
+}
 
 void DatasetFlags::add_to(CLI::App& command) {
   command.add_option("DIR", directory, "Directory of shards (*.tar, *.tar.gz, *.tgz)")->required();

@@ -8,6 +8,9 @@
 
 namespace isocost::cli {
 
+/// Checks that a directory of shards is not a file. Errors: kInvalidArgument, with what to give.
+Status check_shard_directory(const std::string& directory);
+
 /// The flags of the commands that read a whole data set: `index` and `check`.
 struct DatasetFlags {
   std::string directory;

@@ -4,10 +4,15 @@
 
 namespace isocost::cli {
 
-// Exit statuses of both programs; 128 + N where signal N stopped the work.
+// Exit statuses of both programs, of every command; 128 + N where signal N stopped the work.
 inline constexpr int kDone = 0;
-inline constexpr int kFailed = 1;      ///< The work failed, or found something bad.
-inline constexpr int kUsageError = 2;  ///< Flags, or the contents of a file that they name.
+inline constexpr int kFailed = 1;      ///< The work failed, or found something bad in the data.
+inline constexpr int kUsageError = 2;  ///< Arguments, or a file that they name, cannot be used.
+
+/// The same for the end of --help.
+inline constexpr const char* kExitStatusHelp =
+    "Exit status: 0 done; 1 failed, or found something bad; 2 usage error: an argument,\n"
+    "or a file that it names, cannot be used; 128 + N stopped by signal N.";
 
 /// Returns the status of a command that failed: kUsageError for what the caller can mend
 /// (kInvalidArgument, kNotFound, kAlreadyExists), 128 + N for a kCancelled that signal N caused

@@ -84,6 +84,11 @@ Error failure(const std::string& url, CURLcode code, const Body& body, const Htt
               url +
                   ": nothing listens there. Start the node with isocost serve --metrics 9464; for "
                   "a node elsewhere, open a tunnel: ssh -L 9464:127.0.0.1:9464 HOST"};
+    case CURLE_COULDNT_RESOLVE_HOST:
+      return {ErrorCode::kUnavailable,
+              url +
+                  ": no host of this name is known; give HOST:PORT of the node's metrics, or the "
+                  "PORT alone on this host"};
     case CURLE_OPERATION_TIMEDOUT:
       return {ErrorCode::kDeadlineExceeded, url + ": no complete answer within " +
                                                 std::to_string(limits.timeout.count()) + " ms"};

@@ -11,6 +11,7 @@
 #include "cli/console.h"
 #include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
+#include "cli/json_output.h"
 #include "loader/dataset/dataset.h"
 
 namespace isocost::cli {
@@ -25,34 +26,33 @@ Status check_index_dir(const std::string& directory) {
                                                 failure.message() + "; name another directory");
 }
 
-// Returns kFailed if an index could not be written; a warning has said why.
+// Returns kFailed if something is bad, or if an index could not be written; a warning has said why.
 Result<int> index(const DatasetFlags& flags) {
+  ISOCOST_TRY(check_shard_directory(flags.directory));
   ISOCOST_TRY(check_index_dir(flags.index_dir));
   const auto started = std::chrono::steady_clock::now();
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(flags.directory, flags.options()));
   finish_progress();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   if (flags.json) {
-    const nlohmann::ordered_json json = {{"shards", dataset->shards()},
-                                         {"samples", dataset->size()},
-                                         {"not_kept", dataset->indexes_not_kept()},
-                                         {"seconds", seconds.count()},
-                                         {"bad", bad_samples_json(dataset->bad())}};
-    std::printf("%s\n", json.dump(2).c_str());
+    print_json({{"shards", dataset->shards()},
+                {"samples", dataset->size()},
+                {"not_kept", dataset->indexes_not_kept()},
+                {"seconds", seconds.count()},
+                {"bad", bad_samples_json(dataset->bad())}});
   } else {
     print_bad_samples(dataset->bad());
     std::printf("%s, %s, %zu bad, %.2f s\n", counted(dataset->shards(), "shard").c_str(),
                 counted(dataset->size(), "sample").c_str(), dataset->bad().size(), seconds.count());
   }
-  return dataset->indexes_not_kept() == 0 ? kDone : kFailed;
+  return dataset->bad().empty() && dataset->indexes_not_kept() == 0 ? kDone : kFailed;
 }
 
 constexpr const char* kFooter =
     "Examples:\n  isocost index data/shards\n"
     "  isocost index data/shards --index-dir /fast/index --json\n"
-    "An index that is newer than its shard is kept as it is. 'isocost serve' makes missing "
-    "indexes.\n"
-    "Exit status: 0 done, 1 an index could not be written, 2 usage error.";
+    "An index is kept as long as its shard's size and modification time are those it was made\n"
+    "from. 'isocost serve' makes missing indexes.";
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "transport/keys.h"
@@ -18,6 +19,7 @@ struct KeygenArguments {
 
 Result<int> keygen(const KeygenArguments& arguments) {
   const std::string& name = arguments.name;
+  ISOCOST_TRY(check_output_file("NAME", name + ".secret"));
   ISOCOST_ASSIGN(const KeyPair keys, generate_keys());
   ISOCOST_TRY(write_keys(keys, name));
   std::printf("%s.secret (keep it)\n%s.public (give it to peers)\n", name.c_str(), name.c_str());

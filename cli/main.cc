@@ -13,6 +13,10 @@ int main(int argc, char** argv) {
                     cli::add_predict, cli::add_plan, cli::add_top},
        .elsewhere = {{"simulate", "isocost-lab simulate"},
                      {"balance", "isocost-lab balance"},
-                     {"emulate", "isocost-lab emulate"}}},
+                     {"emulate", "isocost-lab emulate"}},
+       .other_flags = {{"--shards", "--data"},
+                       {"--dataset", "--data"},
+                       {"--batch-size", "--global-batch-size"},
+                       {"--model-profile", "--profile"}}},
       argc, argv);
 }

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 #include "cli/exit_status.h"
+#include "cli/json_output.h"
 #include "cli/signal_stop.h"
 #include "loader/config/option_table.h"
 
@@ -35,17 +36,12 @@ Result<int> make_shards_command(MakeShardsArguments arguments) {
   options.log = console_log(false);
   auto made_shards = make_shards(arguments.source, arguments.output, options);
   finish_progress();
-  if (!made_shards) {
-    const Error& error = made_shards.error();  // kIo may come from what is written
-    return error.code() == ErrorCode::kIo ? error : as_usage_error(error);
-  }
-  const MadeShards made = *std::move(made_shards);
+  ISOCOST_ASSIGN(const MadeShards made, std::move(made_shards));
   if (arguments.json) {
-    const nlohmann::ordered_json json = {{"shards", made.shards},
-                                         {"samples", made.samples},
-                                         {"bytes", made.bytes},
-                                         {"bad", bad_samples_json(made.bad)}};
-    std::printf("%s\n", json.dump(2).c_str());
+    print_json({{"shards", made.shards},
+                {"samples", made.samples},
+                {"bytes", made.bytes},
+                {"bad", bad_samples_json(made.bad)}});
   } else {
     print_bad_samples(made.bad);
     std::printf("%s, %.1f MB in %s\n", counted(made.samples, "sample").c_str(),
@@ -78,8 +74,7 @@ constexpr const char* kFooter =
     "\nParts are listed in the order in which a model sees them. File names are relative to the\n"
     "manifest. Files of a directory are grouped by their name up to the first dot.\n"
     "Examples:\n  isocost make-shards manifest.jsonl data/shards\n"
-    "  isocost make-shards photos/ data/shards --samples-per-shard 500 --skip-bad\n"
-    "Exit status: 0 done, 1 failed, 2 usage error or bad sample, 128 + N stopped by signal N.";
+    "  isocost make-shards photos/ data/shards --samples-per-shard 500 --skip-bad";
 
 }  // namespace
 

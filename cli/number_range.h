@@ -40,4 +40,9 @@ inline void add_seed(CLI::App& command, std::uint64_t& seed) {
   add_count(command, "--seed", seed, 0, std::int64_t{1} << 53, "Seed of the samples drawn");
 }
 
+/// Adds --force, for check_new_file.
+inline void add_force(CLI::App& command, bool& force) {
+  command.add_flag("--force", force, "Replace an older file without asking");
+}
+
 }  // namespace isocost::cli

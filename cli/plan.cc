@@ -15,6 +15,7 @@
 #include "cli/console.h"
 #include "cli/exit_status.h"
 #include "cli/number_range.h"
+#include "cli/overwrite.h"
 #include "cli/plan_checkpoint.h"
 #include "cli/plan_output.h"
 #include "cli/sampled_batches.h"
@@ -39,6 +40,7 @@ struct PlanArguments {
   std::size_t fresh = 0;
   std::size_t workers = 0;
   LayoutSearchOptions search;
+  bool force = false;
   bool json = false;
 
   void add_to(CLI::App& command);
@@ -126,12 +128,20 @@ Result<Layout> complete_layout(Layout layout, const JobModel& job, const SampleC
   return layout;
 }
 
+Status write_best(const PlanArguments& arguments, const JobModel& job, const SampleCost& mean,
+                  const PlanReport& report) {
+  ISOCOST_ASSIGN(const Layout best,
+                 complete_layout(report.found.best.front().layout, job, mean, arguments));
+  return replace_file(arguments.output, best.to_json());
+}
+
 Result<int> plan(PlanArguments arguments) {
   ISOCOST_TRY(check_output_file("--output", arguments.output));
   ISOCOST_TRY(check_output_file("--resume", arguments.resume));
-  const SignalStop signals;
   ISOCOST_ASSIGN(const TraceMix mix, arguments.source.read());
   ISOCOST_ASSIGN(const JobModel job, job_of(arguments));
+  ISOCOST_TRY(check_new_file("--output", arguments.output, arguments.force));
+  const SignalStop signals;
   const SampledBatches batches = draw_batches(mix, job.profile, arguments.batches,
                                               arguments.global_batch_size, arguments.search.seed);
   ISOCOST_ASSIGN(PlanCheckpoint checkpoint,
@@ -154,16 +164,12 @@ Result<int> plan(PlanArguments arguments) {
     std::fprintf(stderr, "isocost: cannot write %s; some scores were not kept\n",
                  arguments.resume.c_str());
   }
-  if (arguments.json) {
-    print_plan_json(report, job);
-  } else {
-    print_plan_text(report, job);
+  ISOCOST_TRY(write_best(arguments, job, mean(batches.front()), report));
+  (arguments.json ? print_plan_json : print_plan_text)(report, job);
+  if (!arguments.json) {
     std::printf("simulated; the search took %.1f s; the best layout is written to %s\n",
                 report.search_s, arguments.output.c_str());
   }
-  ISOCOST_ASSIGN(const Layout best, complete_layout(report.found.best.front().layout, job,
-                                                    isocost::mean(batches.front()), arguments));
-  ISOCOST_TRY(replace_file(arguments.output, best.to_json()));
   return kDone;
 }
 
@@ -194,6 +200,7 @@ void PlanArguments::add_to(CLI::App& command) {
   command.add_option("--output", output, "Layout to write")
       ->type_name("FILE")
       ->capture_default_str();
+  add_force(command, force);
   command.add_flag("--json", json, "Print JSON instead of text");
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/counted.h"
 #include "cli/gib.h"
+#include "cli/json_output.h"
 #include "cli/plan_checkpoint.h"
 
 namespace isocost::cli {
@@ -89,7 +90,7 @@ void print_plan_json(const PlanReport& report, const JobModel& job) {
   json["alike"] = optional_json(found.alike);
   json["mean_shape"] = optional_json(found.mean_shape);
   for (const auto& [name, score] : report.fresh) json["fresh"][name] = score.step_s;
-  std::printf("%s\n", json.dump(2).c_str());
+  print_json(json);
 }
 
 }  // namespace isocost::cli

@@ -12,7 +12,9 @@
 #include "base/counted.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
+#include "cli/json_output.h"
 #include "cli/number_range.h"
 #include "costmodel/memory.h"
 #include "costmodel/predictor.h"
@@ -95,6 +97,7 @@ Result<Load> load_of_options(const PredictArguments& arguments) {
 }
 
 Result<Load> load_of_sample(const PredictArguments& arguments) {
+  ISOCOST_TRY(check_shard_directory(arguments.data));
   DatasetOptions options;
   options.index_dir = arguments.index_dir;
   options.progress = progress_bar();
@@ -107,7 +110,7 @@ Result<Load> load_of_sample(const PredictArguments& arguments) {
   }
   for (const BadSample& bad : dataset->bad()) {
     if (bad.key == arguments.sample) {
-      return Error(ErrorCode::kInvalidArgument,
+      return Error(ErrorCode::kCorrupt,
                    "sample '" + bad.key + "' in " + bad.shard + " is bad: " + bad.reason);
     }
   }
@@ -255,11 +258,10 @@ Result<int> predict(const PredictArguments& arguments) {
   }
   nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
   for (const auto& [name, module] : modules) by_name[name] = to_json(module);
-  const nlohmann::ordered_json json = {{"profile", profile.source},
-                                       {"seconds", total_s},
-                                       {"in_flight", arguments.in_flight},
-                                       {"modules", by_name}};
-  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  print_json({{"profile", profile.source},
+              {"seconds", total_s},
+              {"in_flight", arguments.in_flight},
+              {"modules", by_name}});
   return kDone;
 }
 

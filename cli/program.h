@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/exit_status.h"
 
 namespace isocost::cli {
 
@@ -21,7 +22,7 @@ using AddCommand = void (*)(CLI::App& app, Run& run);
 struct CommandHelp {
   const char* name;
   const char* description;
-  const char* footer;  ///< Examples and exit statuses, with line ends.
+  const char* footer;  ///< Examples and hints, with line ends. Exit statuses are added to them.
 };
 
 /// Adds a command to `app`, a program or a group of commands. Arguments::add_to adds its options;
@@ -31,7 +32,7 @@ void add_command(CLI::App& app, Run& run, const CommandHelp& help, Work work) {
   CLI::App* command = app.add_subcommand(help.name, help.description);
   const auto arguments = std::make_shared<Arguments>();
   arguments->add_to(*command);
-  command->footer(help.footer);
+  command->footer(std::string(help.footer) + "\n" + kExitStatusHelp);
   command->callback(
       [arguments, work, &run] { run = [arguments, work] { return work(*arguments); }; });
 }
@@ -42,6 +43,8 @@ struct Program {
   std::vector<AddCommand> commands;
   /// Commands of another program, and how to call them there. Named where somebody tries them here.
   std::vector<std::pair<std::string, std::string>> elsewhere = {};
+  /// Flags that somebody may try, and what commands call them here.
+  std::vector<std::pair<std::string, std::string>> other_flags = {};
 };
 
 /// Runs a program's main function: parses the arguments, runs the chosen command, flushes standard

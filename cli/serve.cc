@@ -1,17 +1,21 @@
 #include <cstddef>
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "balancer/layout/layout.h"
 #include "base/counted.h"
+#include "base/output_file.h"
 #include "base/read_file.h"
 #include "cli/commands.h"
 #include "cli/console.h"
+#include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
 #include "cli/signal_stop.h"
+#include "costmodel/profile.h"
 #include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
 #include "loader/node/node.h"
@@ -44,18 +48,26 @@ Result<NodeOptions> read_options(const ServeArguments& arguments) {
   });
 }
 
+// Checks what the node reads. The node would refuse it as well, but with the status of a node that
+// failed.
+Status check_inputs(const NodeOptions& options) {
+  ISOCOST_TRY(check_shard_directory(options.data.string()));
+  const std::filesystem::path& profile = options.cost_model.profile;
+  const std::filesystem::path& layout = options.plan.layout;
+  if (!profile.empty()) ISOCOST_TRY(CostProfile::load(profile));
+  if (!layout.empty()) ISOCOST_TRY(Layout::load(layout));
+  return {};
+}
+
 Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
   if (options.service.summary.empty()) return {};
-  std::ofstream file(options.service.summary);
-  file << summary.to_json() << '\n';
-  if (!file.flush())
-    return Error(ErrorCode::kIo, "cannot write " + options.service.summary.string());
-  return {};
+  return replace_file(options.service.summary, summary.to_json() + "\n");
 }
 
 Result<int> serve(const ServeArguments& arguments) {
   const SignalStop signals;
   ISOCOST_ASSIGN(const NodeOptions options, as_usage_error(read_options(arguments)));
+  ISOCOST_TRY(as_usage_error(check_inputs(options)));
   const LogSink sink = console_log(arguments.verbose);
   ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, progress_bar(), sink));
   finish_progress();
@@ -109,8 +121,7 @@ constexpr const char* kFooter =
     "  isocost serve --data data/shards --metrics 9464    # and then: isocost top\n"
     "  isocost serve --data data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
     "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
-    "acknowledged the last epoch. Stops at SIGINT or SIGTERM.\n"
-    "Exit status: 0 done, 1 failed, 2 usage error, 128 + N stopped by signal N.";
+    "acknowledged the last epoch. Stops at SIGINT or SIGTERM.";
 
 }  // namespace
 

@@ -107,7 +107,7 @@ void keep(std::deque<NodeMetrics>& snapshots, NodeMetrics snapshot) {
 
 // Runs until it is stopped. A node that does not answer for a while may come back.
 Status watch(const std::string& url, const TopArguments& arguments, const std::stop_token& stop) {
-  constexpr std::size_t kRowsAboveRanks = 20;
+  constexpr std::size_t kOtherRows = 21;  // above the ranks and below them
   std::deque<NodeMetrics> snapshots;
   ISOCOST_ASSIGN(NodeMetrics first, fetch(url, arguments, stop));
   keep(snapshots, std::move(first));
@@ -117,9 +117,10 @@ Status watch(const std::string& url, const TopArguments& arguments, const std::s
   do {
     const NodeMetrics& before = snapshots.size() > 1 ? snapshots.front() : start;
     const std::size_t rows = Screen::rows();
-    const std::size_t ranks = rows > kRowsAboveRanks + 1 ? rows - kRowsAboveRanks : 1;
+    const std::size_t rows_per_rank = snapshots.back().places.empty() ? 1 : 2;
+    const std::size_t ranks = rows > kOtherRows ? (rows - kOtherRows) / rows_per_rank : 0;
     Screen::show((trouble.empty() ? "" : "no answer: " + trouble + "\n") +
-                 top_table({url, snapshots.back(), before}, ranks));
+                 top_table({url, snapshots.back(), before}, std::max<std::size_t>(ranks, 1)));
     if (!wait_for(arguments.interval_s, stop)) break;
     auto next = fetch(url, arguments, stop);
     trouble = next ? "" : next.error().message();
@@ -167,9 +168,8 @@ constexpr const char* kFooter =
     "  isocost top\n"
     "  isocost top http://127.0.0.1:9465 --interval 5\n"
     "  ssh -NL 9464:127.0.0.1:9464 loader3 & isocost top    # a node on another host\n"
-    "  isocost top --json | jq .modules.vision.mape\n"
-    "Ctrl-C ends it. docs/metrics.md explains the output. Exit status: 0; 1 if no node answers;\n"
-    "2 for a usage error.";
+    "  isocost top --json | jq .modules.vision.prediction_error_ratio\n"
+    "Ctrl-C ends it. docs/metrics.md explains the output.";
 
 }  // namespace
 

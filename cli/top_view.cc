@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "base/counted.h"
+#include "base/statistics.h"
+#include "cli/json_output.h"
 #include "loader/metrics/status_json.h"
 
 namespace isocost::cli {
@@ -93,7 +95,7 @@ ordered_json seconds_json(const RankTotals& totals, std::size_t module) {
 ordered_json module_json(const NodeMetrics& now, const RankTotals& sum, std::size_t module) {
   const ModuleFactors& factors = now.correction.modules.at(module);
   ordered_json json = seconds_json(sum, module);
-  json["mape"] = now.summary.mape.at(module);
+  json["prediction_error_ratio"] = now.summary.mape.at(module);
   json["fixed_factor"] = factors.fixed;
   for (std::size_t b = 0; b < kShapeBuckets; ++b) {
     json["factors"][bucket_label(b)] = factors.buckets.at(b);
@@ -116,12 +118,19 @@ std::string number(double value, const char* unit = "", int digits = 4) {
   return std::isfinite(value) ? fmt::format("{:.{}g}{}", value, digits, unit) : std::string("-");
 }
 
+// At most 9 characters where the percentage is below 1e100.
 std::string percent(double value) {
-  return std::isfinite(value) ? fmt::format("{:.2f} %", 100 * value) : std::string("-");
+  const double in_percent = 100 * value;
+  if (!std::isfinite(in_percent)) return "-";
+  if (std::abs(in_percent) < 100) return fmt::format("{:.2f} %", in_percent);
+  return std::abs(in_percent) < 1e5 ? fmt::format("{:.0f} %", in_percent)
+                                    : fmt::format("{:.0e} %", in_percent);
 }
 
 std::string factor(double value) {
-  return std::isfinite(value) ? fmt::format("{:.3f}", value) : std::string("-");
+  if (!std::isfinite(value)) return "-";
+  if (value < 10) return fmt::format("{:.3f}", value);
+  return value < 1000 ? fmt::format("{:.4g}", value) : fmt::format("{:.0e}", value);
 }
 
 std::string bytes(double value) {
@@ -129,89 +138,130 @@ std::string bytes(double value) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
   for (; value >= 1024 && unit + 1 < std::size(kUnits); ++unit) value /= 1024;
+  if (value >= 1e4) return fmt::format("{:.4g} {}", value, kUnits[unit]);
   return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
 std::string bytes(std::int64_t value) { return bytes(static_cast<double>(value)); }
 
-std::string head_lines(const TopView& view, const Growth& growth) {
-  const NodeMetrics& now = view.now;
+std::string seconds(double value) {
+  return value < 1e9 ? fmt::format("{:.0f} s", value) : number(value, " s");
+}
+
+// Parts behind a label, continued below it where a line would be longer than kTopColumns.
+std::string labelled(std::string_view label, const std::vector<std::string>& parts) {
+  constexpr std::size_t kLabelColumns = 12;
+  std::string out = fmt::format("{:<{}}", label, kLabelColumns);
+  std::size_t column = kLabelColumns;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string part =
+        parts[i].substr(0, kTopColumns - kLabelColumns - 1) + (i + 1 < parts.size() ? "," : "");
+    const bool first = i == 0;
+    if (!first && column + 1 + part.size() > kTopColumns) {
+      out += "\n" + std::string(kLabelColumns, ' ');
+      column = kLabelColumns;
+    } else if (!first) {
+      out += ' ';
+      ++column;
+    }
+    out += part;
+    column += part.size();
+  }
+  return out + "\n";
+}
+
+// A line of a table, cut off where numbers are too long for its columns.
+std::string fitted(const std::string& line) { return line.substr(0, kTopColumns) + "\n"; }
+
+std::string job_line(const NodeMetrics& now) {
   const auto& oldest = now.queue.oldest;
-  std::string out = fmt::format("isocost top  {}  up {:.0f} s, counted over {:.0f} s\n\n", view.url,
-                                now.uptime_s, growth.window_s);
-  out += fmt::format("job         epoch {}, step {}; {} of {} connected\n",
-                     oldest ? std::to_string(oldest->epoch) : "-",
-                     oldest ? std::to_string(oldest->step) : "-", now.ranks_present,
-                     counted(now.ranks, "rank"));
-  out +=
-      fmt::format("throughput  {}, {}, decoded {}/s\n", number(growth.samples_per_s, " samples/s"),
-                  number(growth.steps_per_s, " steps/s"), bytes(growth.decoded_bytes_per_s));
-  out += fmt::format("samples     {} delivered, {} bad, {} decoded again\n", now.summary.delivered,
-                     now.summary.bad, now.summary.decoded_again);
-  out += fmt::format("memory      {} of {}, peak {}\n", bytes(now.memory_bytes),
-                     bytes(now.memory_budget_bytes), bytes(now.summary.memory_peak_bytes));
-  out +=
-      fmt::format("queues      planned {}, decoded {} ({}), unacknowledged {}\n",
-                  counted(now.queue.planned, "microbatch"), counted(now.waiting_samples, "sample"),
-                  bytes(now.waiting_bytes), counted(now.queue.unacknowledged, "microbatch"));
-  out += fmt::format("plan        imbalance {}, makespan {} (bound {})\n",
-                     number(now.training.imbalance, "", 5), number(now.training.makespan_s, " s"),
-                     number(now.training.lower_bound_s, " s"));
-  out += fmt::format("ranks       idle {}, data wait {}\n", percent(growth.idle_fraction),
-                     percent(growth.data_wait_fraction));
-  return out;
+  return labelled(
+      "job", {"epoch " + (oldest ? std::to_string(oldest->epoch) : "-"),
+              "step " + (oldest ? std::to_string(oldest->step) : "-"),
+              fmt::format("{} of {} connected", now.ranks_present, counted(now.ranks, "rank"))});
+}
+
+std::string sample_lines(const NodeMetrics& now) {
+  const NodeSummary& summary = now.summary;
+  return labelled("samples", {fmt::format("{} delivered", summary.delivered),
+                              fmt::format("{} bad", summary.bad),
+                              fmt::format("{} decoded again", summary.decoded_again)}) +
+         labelled("memory", {bytes(now.memory_bytes) + " of " + bytes(now.memory_budget_bytes),
+                             "peak " + bytes(summary.memory_peak_bytes)}) +
+         labelled("queues", {counted(now.queue.planned, "microbatch") + " planned",
+                             fmt::format("{} unacknowledged", now.queue.unacknowledged),
+                             counted(now.waiting_samples, "sample") + " decoded (" +
+                                 bytes(now.waiting_bytes) + ")"});
 }
 
 std::string correction_line(const NodeMetrics& now) {
   const CorrectionStatus& correction = now.correction;
   const char* state = correction.on ? "on" : "paused";
   if (!now.correct) state = "off (correct = off)";
-  return fmt::format(
-      "correction  {}: gain {}, overhead {}; {}{}; {}, {} rejected\n", state,
-      percent(correction.gain), percent(correction.overhead), counted(correction.drifts, "drift"),
-      correction.reprofile_suggested ? " (measure the model profile again)" : "",
-      counted(now.summary.measurements, "measurement"), now.summary.measurements_rejected);
+  return labelled("correction",
+                  {fmt::format("{}: gain {}", state, percent(correction.gain)),
+                   "overhead " + percent(correction.overhead),
+                   counted(correction.drifts, "drift") +
+                       (correction.reprofile_suggested ? " (measure the model profile again)" : ""),
+                   counted(now.summary.measurements, "measurement"),
+                   fmt::format("{} rejected", now.summary.measurements_rejected)});
 }
 
-// The median factor, then the factors that differ from it, the most different first.
+std::string head_lines(const TopView& view, const Growth& growth) {
+  const NodeMetrics& now = view.now;
+  const TrainingTotals& training = now.training;
+  return labelled("isocost top", {view.url, "up " + seconds(now.uptime_s),
+                                  "counted over " + seconds(growth.window_s)}) +
+         "\n" + job_line(now) +
+         labelled("throughput", {number(growth.samples_per_s, " samples/s"),
+                                 number(growth.steps_per_s, " steps/s"),
+                                 "decoded " + bytes(growth.decoded_bytes_per_s) + "/s"}) +
+         sample_lines(now) +
+         labelled("plan", {"imbalance " + number(training.imbalance, "", 5),
+                           "makespan " + number(training.makespan_s, " s") + " (bound " +
+                               number(training.lower_bound_s, " s") + ")"}) +
+         labelled("ranks", {"idle " + percent(growth.idle_fraction),
+                            "data wait " + percent(growth.data_wait_fraction)}) +
+         correction_line(now);
+}
+
+// The median factor, then the factor that differs most from it, then how many others differ.
 std::string factor_list(const ModuleFactors& factors) {
-  constexpr std::size_t kMost = 4;
   constexpr double kLeast = 0.005;
-  std::vector<double> sorted(factors.buckets.begin(), factors.buckets.end());
-  if (!std::all_of(sorted.begin(), sorted.end(), [](double f) { return std::isfinite(f); })) {
+  std::vector<double> values(factors.buckets.begin(), factors.buckets.end());
+  if (!std::all_of(values.begin(), values.end(), [](double f) { return std::isfinite(f); })) {
     return "-";
   }
-  std::sort(sorted.begin(), sorted.end());
-  const double common = sorted[sorted.size() / 2];
-  const auto distance = [&](std::size_t bucket) {
-    return common > 0 ? std::abs(factors.buckets.at(bucket) / common - 1) : 0;
-  };
-
-  std::vector<std::size_t> others;
+  const double common = median(values);
+  std::size_t others = 0;
+  std::size_t most = 0;
+  double largest = 0;
   for (std::size_t b = 0; b < kShapeBuckets; ++b) {
-    if (distance(b) >= kLeast) others.push_back(b);
+    const double distance = common > 0 ? std::abs(factors.buckets.at(b) / common - 1) : 0;
+    if (distance < kLeast) continue;
+    ++others;
+    if (distance > largest) most = b;
+    largest = std::max(largest, distance);
   }
-  std::stable_sort(others.begin(), others.end(),
-                   [&](std::size_t a, std::size_t b) { return distance(a) > distance(b); });
   std::string out = factor(common);
-  for (std::size_t i = 0; i < std::min(others.size(), kMost); ++i) {
-    out += fmt::format(", {}: {}", bucket_label(others[i]), factor(factors.buckets.at(others[i])));
-  }
-  return others.size() > kMost ? out + fmt::format(", {} more", others.size() - kMost) : out;
+  if (others > 0) out += ", " + bucket_label(most) + ": " + factor(factors.buckets.at(most));
+  return others > 1 ? out + fmt::format(" +{}", others - 1) : out;
 }
+
+double bias(double predicted, double measured) { return share(predicted - measured, measured); }
 
 std::string module_lines(const NodeMetrics& now, const RankTotals& sum) {
   std::string out =
-      fmt::format("{:<8} {:>12} {:>12} {:>9} {:>9} {:>7}  {}\n", "module", "predicted s",
-                  "measured s", "bias", "MAPE", "fixed", "factors by length");
+      fmt::format("{:<6} {:>11} {:>10} {:>8} {:>8} {:>6}  {}\n", "module", "predicted s",
+                  "measured s", "bias", "error", "fixed", "factors by length");
   for (std::size_t m = 0; m < kModules; ++m) {
     const ModuleFactors& factors = now.correction.modules.at(m);
     const double predicted = sum.predicted.at(m);
     const double measured = sum.measured.at(m);
-    out +=
-        fmt::format("{:<8} {:>12} {:>12} {:>9} {:>9} {:>7}  {}\n", name_of(m), number(predicted),
-                    number(measured), percent(share(predicted - measured, measured)),
-                    percent(now.summary.mape.at(m)), factor(factors.fixed), factor_list(factors));
+    out += fitted(fmt::format("{:<6} {:>11} {:>10} {:>8} {:>8} {:>6}  {}", name_of(m),
+                              number(predicted), number(measured),
+                              percent(bias(predicted, measured)), percent(now.summary.mape.at(m)),
+                              factor(factors.fixed), factor_list(factors)));
   }
   return out;
 }
@@ -228,25 +278,27 @@ std::vector<std::size_t> busiest(const std::vector<RankTotals>& ranks, std::size
   return numbers;
 }
 
+// The place of a layout's receiver stands in a line of its own.
+std::string rank_line(const NodeMetrics& now, const Growth& growth, std::size_t r) {
+  const RankTotals& rank = growth.ranks[r];
+  std::string out =
+      fmt::format("{:>5} {:>8} {:>9} {:>8} {:>8}", r, factor(now.correction.rank_slowdowns[r]),
+                  number(rank.busy), percent(share(rank.idle, rank.busy + rank.idle)),
+                  percent(share(rank.data_wait, growth.window_s)));
+  for (std::size_t m = 0; m < kModules; ++m) {
+    out += fmt::format(" {:>11}", percent(bias(rank.predicted.at(m), rank.measured.at(m))));
+  }
+  out = fitted(out);
+  return now.places.empty() ? out : out + fitted("      " + now.places[r]);
+}
+
 std::string rank_lines(const NodeMetrics& now, const Growth& growth, std::size_t most) {
   std::string out =
-      fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8}", "rank", "slowdown", "busy s", "idle", "wait");
-  for (std::size_t m = 0; m < kModules; ++m) {
-    out += fmt::format("  {:>16}", name_of(m) + " pred/meas");
-  }
-  out += now.places.empty() ? "\n" : "  place\n";
+      fmt::format("{:>5} {:>8} {:>9} {:>8} {:>8}", "rank", "slowdown", "busy s", "idle", "wait");
+  for (std::size_t m = 0; m < kModules; ++m) out += fmt::format(" {:>11}", name_of(m) + " bias");
+  out += '\n';
   const std::vector<std::size_t> shown = busiest(growth.ranks, most);
-  for (const std::size_t r : shown) {
-    const RankTotals& rank = growth.ranks[r];
-    out += fmt::format("{:>5} {:>8} {:>8} {:>8} {:>8}", r, factor(now.correction.rank_slowdowns[r]),
-                       number(rank.busy), percent(share(rank.idle, rank.busy + rank.idle)),
-                       percent(share(rank.data_wait, growth.window_s)));
-    for (std::size_t m = 0; m < kModules; ++m) {
-      out +=
-          fmt::format("  {:>16}", number(rank.predicted.at(m)) + "/" + number(rank.measured.at(m)));
-    }
-    out += now.places.empty() ? "\n" : "  " + now.places[r] + "\n";
-  }
+  for (const std::size_t r : shown) out += rank_line(now, growth, r);
   const std::size_t hidden = growth.ranks.size() - shown.size();
   return hidden > 0 ? out + counted(hidden, "less busy rank") + " not shown\n" : out;
 }
@@ -255,7 +307,8 @@ std::string rank_lines(const NodeMetrics& now, const Growth& growth, std::size_t
 
 std::string top_json(const TopView& view) {
   const Growth growth = growth_of(view);
-  ordered_json json = {{"url", view.url},
+  ordered_json json = {{"version", kJsonVersion},
+                       {"url", view.url},
                        {"window_s", growth.window_s},
                        {"samples_per_s", growth.samples_per_s},
                        {"steps_per_s", growth.steps_per_s},

@@ -7,6 +7,8 @@
 
 namespace isocost::cli {
 
+inline constexpr std::size_t kTopColumns = 80;
+
 /// What `isocost top` shows: gauges as they are in `now`, counters as they grew since `before`.
 /// With an empty `before`, or one of an earlier process, they count from the node's start. Both
 /// come from `parse_status`, so that each list of ranks has one entry per rank.
@@ -18,7 +20,8 @@ struct TopView {
 
 /// Returns a JSON document; a number that is not known is null.
 std::string top_json(const TopView& view);
-/// Returns lines of printable ASCII with at most `most_ranks` ranks, the busiest of them.
+/// Returns lines of printable ASCII, each of at most kTopColumns columns, with at most `most_ranks`
+/// ranks, the busiest of them.
 std::string top_table(const TopView& view, std::size_t most_ranks);
 
 }  // namespace isocost::cli

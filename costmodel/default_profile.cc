@@ -63,7 +63,7 @@ CostProfile CostProfile::stated_default() {
   profile.modules[0].architecture = Architecture::siglip_so400m();
   profile.modules[1].architecture = Architecture::whisper_large_v3();
   profile.modules[2].architecture = Architecture::qwen2_5_7b();
-  profile.source = "default";
+  profile.source = kBuiltIn;
   return profile;
 }
 

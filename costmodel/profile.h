@@ -62,11 +62,12 @@ struct ModuleProfile {
   std::vector<ProfileCut> cuts;
 };
 
-/// A model profile: the basis of predictions. Either measured (a profile file) or the stated
-/// default.
+/// A model profile: the basis of predictions. Either measured (a profile file) or the built-in one.
 struct CostProfile {
+  static constexpr std::string_view kBuiltIn = "built-in";
+
   std::array<ModuleProfile, kModules> modules;
-  std::string source;    ///< "default", or the file it was read from.
+  std::string source;    ///< kBuiltIn, or the file it was read from.
   std::string hardware;  ///< As the profiler found it: "NVIDIA A100-SXM4-80GB". Empty: unknown.
   std::string dtype;     ///< "bfloat16". Empty: unknown.
   /// Versions of the software that was profiled (torch, CUDA).

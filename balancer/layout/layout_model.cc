@@ -15,7 +15,6 @@ namespace isocost {
 namespace {
 
 constexpr double kBf16 = 2;
-constexpr std::string_view kStatedSource = "default";
 constexpr double kTensorReductions = 4;  // all-reduces per layer, forward and backward
 
 // A ring over n ranks moves (n - 1) / n of the bytes; the latency is that of a tree.
@@ -145,7 +144,7 @@ Result<JobModel> JobModel::create(CostProfile profile) {
   const Module encoder_module = dimensions(Module::kVision) ? Module::kVision : Module::kAudio;
   const auto encoder = dimensions(encoder_module);
   const auto llm = dimensions(Module::kLlm);
-  const bool both = encoder_module == Module::kVision && profile.source != kStatedSource;
+  const bool both = encoder_module == Module::kVision && profile.source != CostProfile::kBuiltIn;
   const auto second = both ? dimensions(Module::kAudio) : std::nullopt;
   if (!encoder || !llm) {
     return Error(ErrorCode::kInvalidArgument,

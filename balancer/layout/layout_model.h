@@ -21,7 +21,7 @@ struct JobModel {
   /// stages by vision's layers if the profile has vision's dimensions, else by audio's. If the
   /// profile has both, both encoders' parameters are on every stage in the same shares, both
   /// numbers of heads limit the tensor degree, and a unit keeps the activations of the more
-  /// expensive encoder. The built-in profile ("default") describes a job of vision and LLM,
+  /// expensive encoder. The built-in profile describes a job of vision and LLM,
   /// so audio's parameters do not count there. Errors: kInvalidArgument if the dimensions of an
   /// encoder or of the LLM are missing.
   static Result<JobModel> create(CostProfile profile);

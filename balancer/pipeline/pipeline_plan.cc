@@ -18,8 +18,9 @@
 namespace isocost {
 namespace {
 
-constexpr std::array<std::pair<PipelinePolicy, std::string_view>, 3> kPolicies = {
+constexpr std::array<std::pair<PipelinePolicy, std::string_view>, 4> kPolicies = {
     {{PipelinePolicy::kInOrder, "in-order"},
+     {PipelinePolicy::kTokens, "tokens"},
      {PipelinePolicy::kLpt, "lpt"},
      {PipelinePolicy::kCost, "cost"}}};
 
@@ -64,6 +65,16 @@ std::vector<double> stage_costs(const PipelineModel& model, std::span<const Samp
     costs.push_back(sample.llm_s * llm_share);
   }
   return costs;
+}
+
+// LPT over LLM tokens: what a user without a cost model can do, so neither costs nor slowdowns
+// enter.
+Result<BalanceResult> divide_by_tokens(const BalanceProblem& problem,
+                                       std::span<const SampleCost> samples) {
+  BalanceProblem tokens{
+      .ranks = problem.ranks, .microbatches = problem.microbatches, .objective = problem.objective};
+  for (const SampleCost& sample : samples) tokens.costs.push_back(sample.llm_units);
+  return lpt(tokens);
 }
 
 // Vector LPT over all microbatches, in random order.
@@ -308,6 +319,10 @@ Result<PipelinePlan> plan_pipeline(const PipelineModel& model, std::span<const S
   if (policy == PipelinePolicy::kInOrder) {
     ISOCOST_ASSIGN(const BalanceResult dealt, deal_in_order(problem));
     return StepSearch(groups, samples, dealt.bins, options).plan(bound);
+  }
+  if (policy == PipelinePolicy::kTokens) {
+    ISOCOST_ASSIGN(const BalanceResult divided, divide_by_tokens(problem, samples));
+    return StepSearch(groups, samples, divided.bins, options).plan(bound);
   }
   ISOCOST_TRY(validate(problem));
   PipelinePlan lpt_plan =

@@ -34,11 +34,12 @@ struct PipelinePlan {
 /// How samples are divided over microbatches.
 enum class PipelinePolicy : std::uint8_t {
   kInOrder,  ///< Samples are dealt in order, as data loaders do without balancing.
+  kTokens,   ///< LPT over LLM tokens, microbatches in that order.
   kLpt,      ///< Vector LPT over encoder and LLM seconds, microbatches in random order.
   kCost,     ///< balance(), then division and order are searched with the simulator.
 };
 
-/// "in-order", "lpt", "cost".
+/// "in-order", "tokens", "lpt", "cost".
 std::string_view policy_name(PipelinePolicy policy);
 std::optional<PipelinePolicy> policy_from_name(std::string_view name);
 

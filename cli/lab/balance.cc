@@ -17,6 +17,7 @@
 #include "base/read_file.h"
 #include "cli/cost_csv.h"
 #include "cli/exit_status.h"
+#include "cli/json_output.h"
 #include "cli/lab/commands.h"
 #include "cli/number_range.h"
 #include "loader/config/option_table.h"
@@ -138,10 +139,13 @@ Status check(const BalanceProblem& problem) {
   return check_slowdowns(problem);
 }
 
-Result<BalanceProblem> read_problem(const BalanceArguments& arguments) {
-  BalanceProblem problem{.ranks = arguments.bins, .rank_slowdowns = arguments.slowdowns};
+Result<std::string> read_costs(const BalanceArguments& arguments) {
   const std::string file = arguments.costs == "-" ? "/dev/stdin" : arguments.costs;
-  ISOCOST_ASSIGN(const std::string text, read_file("costs", file, kMaxFileBytes));
+  return as_usage_error(read_file("--costs:", file, kMaxFileBytes));
+}
+
+Result<BalanceProblem> parse_problem(const std::string& text, const BalanceArguments& arguments) {
+  BalanceProblem problem{.ranks = arguments.bins, .rank_slowdowns = arguments.slowdowns};
   ISOCOST_ASSIGN(const CostCsv table, parse_cost_csv(text, {}));
   ISOCOST_ASSIGN(const auto bytes, find_bytes(table, arguments));
   ISOCOST_TRY(fill(problem, table, bytes));
@@ -166,23 +170,23 @@ std::vector<std::vector<double>> loads_of(const BalanceProblem& problem,
   return loads;
 }
 
-void print_json(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
+void print_result_json(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
   const auto by_dimension = loads_of(problem, result);
   std::vector<double> largest;
   largest.reserve(by_dimension.size());
   for (const auto& load : by_dimension) {
     largest.push_back(*std::max_element(load.begin(), load.end()));
   }
-  const nlohmann::ordered_json json = {{"bins", result.bins},
-                                       {"loads", largest},
-                                       {"loads_by_dimension", by_dimension},
-                                       {"makespan", result.makespan},
-                                       {"lower_bound", result.lower_bound},
-                                       {"gap", result.gap()},
-                                       {"optimal", result.optimal},
-                                       {"limit", limit_name(result.limit)},
-                                       {"solve_seconds", seconds}};
-  std::printf("%s\n", json.dump().c_str());
+  print_json({{"bins", result.bins},
+              {"loads", largest},
+              {"loads_by_dimension", by_dimension},
+              {"makespan", result.makespan},
+              {"lower_bound", result.lower_bound},
+              {"gap", result.gap()},
+              {"optimal", result.optimal},
+              {"limit", limit_name(result.limit)},
+              {"solve_seconds", seconds}},
+             -1);
 }
 
 void print_table(const BalanceProblem& problem, const BalanceResult& result, double seconds) {
@@ -212,7 +216,8 @@ Error error_of_bins(const Error& error, const BalanceProblem& problem) {
 }
 
 Result<int> run_balance(const BalanceArguments& arguments) {
-  auto problem = as_usage_error(read_problem(arguments));
+  ISOCOST_ASSIGN(const std::string text, read_costs(arguments));
+  auto problem = as_usage_error(parse_problem(text, arguments));
   if (!problem) return std::move(problem).error().with_context(arguments.costs);
   BalanceOptions options;
   options.improvement_rounds = arguments.evaluations;
@@ -221,7 +226,7 @@ Result<int> run_balance(const BalanceArguments& arguments) {
   if (!balanced) return error_of_bins(balanced.error(), *problem).with_context(arguments.costs);
   const BalanceResult& result = *balanced;
   const double seconds = seconds_between(started, std::chrono::steady_clock::now());
-  (arguments.json ? print_json : print_table)(*problem, result, seconds);
+  (arguments.json ? print_result_json : print_table)(*problem, result, seconds);
   return kDone;
 }
 

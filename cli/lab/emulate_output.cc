@@ -9,6 +9,7 @@
 #include "balancer/layout/place.h"
 #include "balancer/pipeline/simulator.h"
 #include "base/counted.h"
+#include "cli/json_output.h"
 
 namespace isocost::cli {
 namespace {
@@ -19,12 +20,9 @@ nlohmann::ordered_json cost_model_json(const NodeMetrics& node) {
     const double error = node.summary.mape.at(m);
     if (std::isfinite(error)) errors[std::string(module_name(static_cast<Module>(m)))] = error;
   }
-  return {{"mape", errors},
-          {"correction_on", node.correction.on},
-          {"gain", node.correction.gain},
-          {"overhead", node.correction.overhead},
-          {"drifts", node.correction.drifts},
-          {"rank_slowdowns", node.correction.rank_slowdowns}};
+  return {{"prediction_error_ratio", errors}, {"correction_on", node.correction.on},
+          {"gain", node.correction.gain},     {"overhead", node.correction.overhead},
+          {"drifts", node.correction.drifts}, {"rank_slowdowns", node.correction.rank_slowdowns}};
 }
 
 void print_cost_model(const NodeMetrics& node) {
@@ -47,31 +45,30 @@ void print_cost_model(const NodeMetrics& node) {
               slowest - slowdowns.begin());
 }
 
-void print_json(const EmulateArguments& arguments, const EmulatedJob& job,
-                const EmulationReport& report, const NodeMetrics& node) {
-  const nlohmann::ordered_json json = {{"emulated", true},
-                                       {"layout", job.layout.to_string()},
-                                       {"trainers", receivers(job.layout)},
-                                       {"global_batch_size", arguments.global_batch_size},
-                                       {"balance", arguments.balance},
-                                       {"steps", arguments.steps},
-                                       {"decoupled_steps", report.decoupled_steps},
-                                       {"warm_up_steps", job.warm_up},
-                                       {"time_scale", job.time_scale},
-                                       {"emulated_step_s", report.emulated_s},
-                                       {"simulated_step_s", report.simulated_s},
-                                       {"relative_error", report.relative_error()},
-                                       {"largest_step_error", report.largest_step_error},
-                                       {"data_wait_fraction", report.data_wait_fraction},
-                                       {"delivered", node.summary.delivered},
-                                       {"plan_seconds_mean", node.summary.plan_seconds_mean},
-                                       {"correction", cost_model_json(node)},
-                                       {"step_s", report.step_s}};
-  std::printf("%s\n", json.dump(2).c_str());
+void print_report_json(const EmulateArguments& arguments, const EmulatedJob& job,
+                       const EmulationReport& report, const NodeMetrics& node) {
+  print_json({{"emulated", true},
+              {"layout", job.layout.to_string()},
+              {"trainers", receivers(job.layout)},
+              {"global_batch_size", arguments.global_batch_size},
+              {"balance", arguments.balance},
+              {"steps", arguments.steps},
+              {"decoupled_steps", report.decoupled_steps},
+              {"warm_up_steps", job.warm_up},
+              {"time_scale", job.time_scale},
+              {"emulated_step_s", report.emulated_s},
+              {"simulated_step_s", report.simulated_s},
+              {"relative_error", report.relative_error()},
+              {"largest_step_error", report.largest_step_error},
+              {"data_wait_fraction", report.data_wait_fraction},
+              {"delivered", node.summary.delivered},
+              {"planning_seconds_mean", node.summary.plan_seconds_mean},
+              {"correction", cost_model_json(node)},
+              {"step_s", report.step_s}});
 }
 
-void print_text(const EmulateArguments& arguments, const EmulatedJob& job,
-                const EmulationReport& report, const NodeMetrics& node) {
+void print_report_text(const EmulateArguments& arguments, const EmulatedJob& job,
+                       const EmulationReport& report, const NodeMetrics& node) {
   std::printf(
       "emulated: %s; %s as\n"
       "threads that wait instead of computing; node, sockets and plans are real. A modelled "
@@ -115,7 +112,7 @@ Result<EmulationReport> compare_with_simulator(const EmulatedJob& job,
 
 void print_emulation(const EmulateArguments& arguments, const EmulatedJob& job,
                      const EmulationReport& report, const NodeMetrics& node) {
-  (arguments.json ? print_json : print_text)(arguments, job, report, node);
+  (arguments.json ? print_report_json : print_report_text)(arguments, job, report, node);
 }
 
 }  // namespace isocost::cli

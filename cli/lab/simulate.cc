@@ -109,8 +109,9 @@ Result<int> simulate_command(SimulateArguments arguments) {
 
 constexpr const char* kFooter =
     "Samples are drawn from the traces by weight. Every policy plans the same global batches:\n"
-    "in-order deals samples as they are drawn; lpt is vector LPT, with microbatches in random\n"
-    "order; cost balances predicted seconds, then searches partition and order.\n"
+    "in-order deals samples as they are drawn; tokens is LPT by LLM tokens; lpt is vector LPT by\n"
+    "predicted seconds, with microbatches in random order; cost balances predicted seconds, then\n"
+    "searches partition and order.\n"
     "Examples:\n"
     "  isocost-lab simulate --trace documents.csv,videos.csv --dp 8 --pp 8 --microbatches 16\n"
     "  isocost-lab simulate --trace documents.csv,videos.csv --weights 2,1 --schedule zb-h1\n"

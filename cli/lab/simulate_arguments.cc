@@ -42,8 +42,8 @@ void SimulateArguments::add_to(CLI::App& command) {
   command
       .add_option(
           "--balance", balance,
-          "Policies to compare: in-order and cost as a node plans, and lpt, which is vector "
-          "LPT by predicted seconds")
+          "Policies to compare: in-order, tokens and cost as a node plans, and lpt, which is "
+          "vector LPT by predicted seconds")
       ->type_name("NAME[,NAME...]")
       ->capture_default_str();
   command

@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/output_file.h"
 #include "cli/gib.h"
+#include "cli/json_output.h"
 #include "loader/report/pipeline_svg.h"
 
 namespace isocost::cli {
@@ -27,12 +28,12 @@ nlohmann::ordered_json to_json(const PolicyResult& result, double gpu_gib) {
 }
 
 void print_table(const std::vector<PolicyResult>& results) {
-  std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "policy", "step s", "speedup", "idle",
-              "microbatch", "rank", "peak", "plan");
-  std::printf("%-8s %10s %8s %8s %12s %10s %10s %9s\n", "", "", "", "fraction", "max/mean",
-              "max/mean", "act. GiB", "ms");
+  std::printf("%-8s %10s %8s %8s %12s %10s %10s %10s\n", "policy", "step s", "speedup", "idle",
+              "microbatch", "rank", "peak", "plan ms");
+  std::printf("%-8s %10s %8s %8s %12s %10s %10s %10s\n", "", "", "", "fraction", "max/mean",
+              "max/mean", "act. GiB", "(measured)");
   for (const PolicyResult& result : results) {
-    std::printf("%-8s %10.4f %7.3fx %7.2f%% %12.3f %10.3f %10.1f %9.1f\n",
+    std::printf("%-8s %10.4f %7.3fx %7.2f%% %12.3f %10.3f %10.1f %10.1f\n",
                 std::string(policy_name(result.policy)).c_str(), result.step_s,
                 results.front().step_s / result.step_s, 100 * result.idle_fraction,
                 result.microbatch_max_over_mean, result.rank_max_over_mean,
@@ -97,7 +98,7 @@ void print_simulation_json(const SimulateArguments& arguments, const Layout& lay
                          {"coupled_s", results.decoupled.coupled_s},
                          {"decoupled_steps", results.decoupled.decoupled_steps}};
   }
-  std::printf("%s\n", json.dump(2).c_str());
+  print_json(json);
 }
 
 Status write_simulation_svg(const std::string& path, const std::vector<PolicyResult>& results) {

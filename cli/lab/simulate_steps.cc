@@ -141,7 +141,7 @@ Result<std::vector<PipelinePolicy>> parse_policies(const std::string& names) {
     const auto policy = policy_from_name(name);
     if (!policy) {
       return Error(ErrorCode::kInvalidArgument,
-                   "--balance is '" + name + "'; it must be in-order, lpt or cost");
+                   "--balance is '" + name + "'; it must be in-order, tokens, lpt or cost");
     }
     policies.push_back(*policy);
   }

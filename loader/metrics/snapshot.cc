@@ -6,6 +6,11 @@
 #include <nlohmann/json.hpp>
 
 namespace isocost {
+namespace {
+
+constexpr int kSummaryVersion = 1;
+
+}  // namespace
 
 std::string bucket_label(std::size_t bucket) {
   if (bucket == 0) return "0";
@@ -13,13 +18,14 @@ std::string bucket_label(std::size_t bucket) {
 }
 
 std::string NodeSummary::to_json() const {
-  nlohmann::ordered_json mape_json = nlohmann::ordered_json::object();
+  nlohmann::ordered_json errors = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < kModules; ++i) {
     const std::string name(module_name(static_cast<Module>(i)));
-    if (std::isfinite(mape.at(i))) mape_json[name] = mape.at(i);
+    if (std::isfinite(mape.at(i))) errors[name] = mape.at(i);
   }
-  const nlohmann::ordered_json json = {{"epochs", epochs},
-                                       {"steps", steps},
+  const nlohmann::ordered_json json = {{"version", kSummaryVersion},
+                                       {"epochs", epochs},
+                                       {"steps_planned", steps},
                                        {"steps_delivered", steps_delivered},
                                        {"samples",
                                         {{"planned", planned},
@@ -29,13 +35,13 @@ std::string NodeSummary::to_json() const {
                                          {"repeated", repeated},
                                          {"dropped", dropped},
                                          {"decoded_again", decoded_again}}},
-                                       {"plan_seconds_mean", plan_seconds_mean},
+                                       {"planning_seconds_mean", plan_seconds_mean},
                                        {"gap_mean", gap_mean},
                                        {"memory_peak_bytes", memory_peak_bytes},
                                        {"measurements", measurements},
                                        {"measurements_rejected", measurements_rejected},
                                        {"reprofiles", reprofiles},
-                                       {"mape", mape_json}};
+                                       {"prediction_error_ratio", errors}};
   return json.dump(2);
 }
 

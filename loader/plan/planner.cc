@@ -90,8 +90,20 @@ Result<BalanceResult> divide_by_tokens(const PlanInput& input, const BalanceProb
   return lpt(tokens);
 }
 
+PipelinePolicy pipeline_policy(BalancePolicy policy) {
+  switch (policy) {
+    case BalancePolicy::kInOrder:
+      return PipelinePolicy::kInOrder;
+    case BalancePolicy::kTokens:
+      return PipelinePolicy::kTokens;
+    case BalancePolicy::kCost:
+      break;
+  }
+  return PipelinePolicy::kCost;
+}
+
 // Divides a whole step of a pipelined layout.
-Result<Division> plan_for_pipeline(const PlanInput& input, const std::vector<SampleCost>& samples,
+Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
                                    const PlanOptions& options, const BalanceProblem& problem,
                                    const PipelineModel& pipeline, const ServedLayout& layout) {
   const PipelineSearchOptions order{.evaluations = kPipelineEvaluations,
@@ -108,13 +120,8 @@ Result<Division> plan_for_pipeline(const PlanInput& input, const std::vector<Sam
     // The search against the simulator knows no cap: balance under the cap, then order.
     ISOCOST_ASSIGN(BalanceResult balanced, isocost::balance(problem, balance_options()));
     ISOCOST_ASSIGN(plan, order_microbatches(pipeline, samples, balanced.bins, order));
-  } else if (options.balance == BalancePolicy::kTokens) {
-    ISOCOST_ASSIGN(const BalanceResult divided, divide_by_tokens(input, problem));
-    ISOCOST_ASSIGN(plan, evaluate_microbatches(pipeline, samples, divided.bins, order));
   } else {
-    const PipelinePolicy policy =
-        options.balance == BalancePolicy::kCost ? PipelinePolicy::kCost : PipelinePolicy::kInOrder;
-    ISOCOST_ASSIGN(plan, plan_pipeline(pipeline, samples, policy, order));
+    ISOCOST_ASSIGN(plan, plan_pipeline(pipeline, samples, pipeline_policy(options.balance), order));
   }
   return division_of(std::move(plan.bins), plan.step_s, plan.lower_bound_s, {});
 }
@@ -132,7 +139,7 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
     by_stage.microbatch_bytes = problem.microbatch_bytes;
     problem = std::move(by_stage);
     if (microbatches == layout->microbatches()) {
-      return plan_for_pipeline(input, samples, options, problem, pipeline, *layout);
+      return plan_for_pipeline(samples, options, problem, pipeline, *layout);
     }
   }
   Division division;

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "base/range.h"
 #include "base/statistics.h"
+#include "loader/dataset/bad_samples.h"
 #include "loader/plan/permutation.h"
 #include "loader/plan/plan_options.h"
 #include "loader/plan/planner.h"
@@ -57,6 +58,11 @@ class Profiler {
 
   Status run() {
     ISOCOST_TRY(profile_samples());
+    if (dataset_.size() == 0 && !dataset_.bad().empty()) {
+      return Error(ErrorCode::kCorrupt, profile_.directory + " holds no usable sample (" +
+                                            describe(dataset_.bad().front()) +
+                                            "): 'isocost check' lists the reasons");
+    }
     if (profile_.samples.empty()) {
       return Error(ErrorCode::kNotFound,
                    profile_.directory + " holds no sample that the recipe accepts" +

@@ -89,7 +89,7 @@ std::string skew_row(std::string_view name, const CostSkew::Policy& policy) {
 std::string hours_text(const DataProfile& profile) {
   const std::optional<GpuHours> hours = profile.gpu_hours();
   if (!hours) {
-    return "GPU-hours are not known because the default model profile gives proportions only. Set "
+    return "GPU-hours are not known because the built-in model profile gives proportions only. Set "
            "gpu_hours, or give a measured model profile.";
   }
   return fmt::format("GPU-hours of {}: {:.4g} in-order, {:.4g} tokens, {:.4g} cost.",

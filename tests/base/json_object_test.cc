@@ -46,6 +46,10 @@ TEST(JsonObject, ReadsEachType) {
   EXPECT_EQ(object.texts("names")->front(), (std::pair<std::string, std::string>("b", "y")));
   EXPECT_TRUE(object.check_version(2));
   EXPECT_EQ(object.check_version(3).error().code(), ErrorCode::kUnsupported);
+  // Another kind of document is no other version of this one.
+  const auto other = good(R"({"version": 3, "kind": "data profile"})").check_version(2);
+  EXPECT_EQ(other.error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(other.error().message().find("this is a data profile, not a "), 0U);
 }
 
 TEST(JsonObject, ReadsArraysOfNumbersAndOfStrings) {

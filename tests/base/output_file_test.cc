@@ -1,8 +1,10 @@
 #include "base/output_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <filesystem>
@@ -83,6 +85,19 @@ TEST_F(OutputFileTest, OthersMayReadItUnlessTheUmaskForbids) {
   ASSERT_TRUE(written.has_value());
   EXPECT_EQ(fs::status(scratch_ / "file").permissions(),
             fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read);
+}
+
+TEST_F(OutputFileTest, WritesToAPipeInsteadOfReplacingIt) {
+  const fs::path pipe = scratch_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const FileDescriptor reader(
+      open(pipe.c_str(), O_RDWR | O_CLOEXEC));  // does not wait for a writer
+  ASSERT_TRUE(replace_file(pipe, "text").has_value());
+  std::string text(4, ' ');
+  EXPECT_EQ(read(reader.get(), text.data(), text.size()), 4);
+  EXPECT_EQ(text, "text");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_THAT(names(), ElementsAre("pipe"));
 }
 
 }  // namespace

@@ -25,6 +25,9 @@ TEST(Utf8, OverlongFormsSurrogatesAndStrayBytesAreRefused) {
 
 TEST(Utf8, ControlCharactersAreNotPrintable) {
   EXPECT_EQ(printable_utf8("a\tb\x7F\u00e4"), "a?b?\u00e4");
+  EXPECT_EQ(printable_utf8("\xC2\x80\xC2\x9B"
+                           "31m\xC2\x9F\u00a0"),
+            "??31m?\u00a0");  // C1
 }
 
 TEST(Utf8, ThePrefixEndsAtTheFirstInvalidByte) {

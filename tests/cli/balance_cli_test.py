@@ -21,6 +21,11 @@ def balance(table, *options):
 class Balance(unittest.TestCase):
     TABLE = "vision,llm,bytes\n1,2,10\n3,1,20\n2,2,5\n"
 
+    def test_a_file_of_costs_that_is_missing_is_named_with_its_flag(self):
+        command = [LAB, "balance", "--costs", "nope.csv", "--bins", "2"]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((refused.returncode, refused.stderr), (2, "isocost-lab: --costs: nope.csv does not exist\n"))
+
     def test_json_holds_the_plan_and_its_proof(self):
         done = balance(self.TABLE, "--bins", "2", "--slowdowns", "1,1.5", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)

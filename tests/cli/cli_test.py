@@ -57,6 +57,13 @@ class Help(unittest.TestCase):
                 self.assertEqual(shown.returncode, 0, command)
                 self.assertIn(f"  {pathlib.Path(program).name} {command} ", shown.stdout)
 
+    def test_every_command_has_the_same_exit_statuses(self):
+        for program, commands in ((PROGRAM, ["", *COMMANDS]), (LAB, ["", *LAB_COMMANDS])):
+            for command in commands:
+                shown = run(program, *command.split(), "--help").stdout
+                self.assertEqual(shown.count("Exit status: 0 done; 1 failed, or found something bad; 2 usage error"), 1)
+                self.assertEqual(shown.count("xit status"), 1, command)
+
     def test_a_range_is_shown(self):
         self.assertIn("--workers INT:0 to 1024=0", isocost("index", "--help").stdout)
 
@@ -69,6 +76,17 @@ class Help(unittest.TestCase):
             refused = isocost(*arguments)
             self.assertEqual((refused.returncode, refused.stderr), (2, says + "\n"))
         self.assertIn("isocost-lab: there is no command 'serve'", isocost_lab("serve").stderr)
+
+    def test_what_is_wrong_with_arguments_is_told_in_one_way(self):
+        for arguments, says in (
+            (["check"], "DIR is required; isocost check --help explains the call"),
+            (["check", "a", "b"], "'b' is an argument too many; isocost check --help explains the call"),
+            (["index", "a", "--frobnicate", "x"], "there is no flag '--frobnicate'; isocost index --help lists them"),
+            (["serve", "--shards", "data"], "there is no flag '--shards'; isocost serve calls it --data"),
+            (["data"], "a command is missing; isocost data --help lists them"),
+        ):
+            refused = isocost(*arguments)
+            self.assertEqual((refused.returncode, refused.stderr), (2, f"isocost: {says}\n"))
 
     def test_a_command_of_the_lab_is_named(self):
         for command in LAB_COMMANDS:
@@ -121,7 +139,7 @@ class MakeShards(WithShards):
         manifest = self.directory / "broken.jsonl"
         manifest.write_text("{\n")
         failed = isocost("make-shards", manifest, self.directory / "more")
-        self.assertEqual((failed.returncode, failed.stdout), (2, ""))
+        self.assertEqual((failed.returncode, failed.stdout), (1, ""))
         self.assertIn(f"{manifest}:1", failed.stderr)
 
     def test_counts_have_their_noun_in_the_right_number(self):
@@ -242,6 +260,22 @@ class Check(WithShards):
         self.assertEqual(set(bad), {"gone.tar", "folder.tar", "pipe.tar"})
         self.assertIn("broken link", bad["gone.tar"])
 
+    def test_what_is_bad_is_status_1_everywhere(self):
+        for shard in self.shards.glob("*.tar"):
+            shard.write_bytes(b"no tar")
+        for command in (("check",), ("index",), ("data", "profile")):
+            found = isocost(*command, self.shards)
+            self.assertEqual(found.returncode, 1, (command, found.stderr))
+            self.assertIn("shard-000000.tar", found.stdout + found.stderr)
+
+    def test_a_file_where_a_directory_belongs_is_named(self):
+        manifest = self.directory / "manifest.jsonl"
+        for command in (("check", manifest), ("index", manifest), ("data", "profile", manifest),
+                        ("predict", "--sample", "x", "--data", manifest), ("serve", "--data", manifest)):
+            refused = isocost(*command)
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn(f"{manifest} is a file; give the directory", refused.stderr)
+
     def test_an_index_that_is_not_kept_is_status_1(self):
         indexes = self.directory / "indexes"
         indexed = isocost("index", self.shards, "--index-dir", indexes)
@@ -297,6 +331,10 @@ class DataProfile(WithShards):
             self.assertRegex(shown.stdout, rf"(?m)^{policy} +\d")
         self.assertIn("profiling samples", shown.stderr)
         self.assertTrue(page.read_text(encoding="utf-8").startswith("<!doctype html>"))
+        kept = isocost("data", "profile", self.shards, "--html", page)
+        self.assertEqual((kept.returncode, kept.stdout), (2, ""))
+        self.assertIn(f"{page} exists: --force replaces it", kept.stderr)
+        self.assertEqual(isocost("data", "profile", self.shards, *self.OPTIONS, "--html", page, "--force").returncode, 0)
         printed = isocost("data", "profile", self.shards, *self.OPTIONS, "--json", "--samples", "10")
         profile = json.loads(printed.stdout)
         self.assertEqual(profile["samples"], 40)
@@ -410,7 +448,17 @@ class Serve(WithShards):
         node.send_signal(signal.SIGTERM)
         node.communicate(timeout=SECONDS)
         self.assertEqual(node.returncode, 128 + signal.SIGTERM)
-        self.assertEqual(json.loads(summary.read_text())["samples"]["delivered"], 0)
+        told = json.loads(summary.read_text())
+        self.assertEqual((told["version"], told["samples"]["delivered"]), (1, 0))
+        for name in ("steps_planned", "steps_delivered", "planning_seconds_mean", "prediction_error_ratio"):
+            self.assertIn(name, told)
+
+    def test_every_json_document_has_a_version(self):
+        manifest = self.directory / "manifest.jsonl"
+        for command in (("check", self.shards), ("index", self.shards), ("predict", "--llm", "5"),
+                        ("make-shards", manifest, self.directory / "more"), ("data", "profile", self.shards)):
+            document = json.loads(isocost(*command, "--json").stdout)
+            self.assertEqual(next(iter(document)), "version", command)
 
     def test_a_summary_is_written_at_an_error(self):
         pictures = self.directory / "pictures"
@@ -441,6 +489,14 @@ class Serve(WithShards):
         self.assertEqual(isocost("keygen", self.directory / "node").returncode, 0)
         self.serve("--curve-key", self.directory / "node.secret")
         self.assertIn("node.public", self.failure("--curve-key", self.directory / "node.public"))
+
+    def test_keygen_refuses_what_it_cannot_write(self):
+        name = self.directory / "node"
+        self.assertEqual(isocost("keygen", name).returncode, 0)
+        for refused, says in ((isocost("keygen", name), "keys are not overwritten"),
+                              (isocost("keygen", name / "sub" / "x"), f"make the directory {name}/sub, or name")):
+            self.assertEqual(refused.returncode, 2, refused.stderr)
+            self.assertIn(says, refused.stderr)
 
     def test_a_config_error_is_named_with_file_and_line(self):
         config = self.directory / "job.toml"
@@ -474,10 +530,17 @@ class Serve(WithShards):
         profile = self.directory / "profile.json"
         profile.write_text("{")
         self.assertIn(str(profile), self.failure("--profile", profile))
-        for command in (("predict", "--llm", "5"), ("data", "profile", self.shards)):
-            failed = isocost(*command, "--profile", profile)
-            self.assertEqual(failed.returncode, 2)
-            self.assertIn(str(profile), failed.stderr)
+        large = self.directory / "large.json"
+        large.write_bytes(bytes(2 << 20))
+        other = self.directory / "data.json"
+        other.write_text('{"version": 3, "kind": "data profile"}')
+        for command in (("predict", "--llm", "5"), ("data", "profile", self.shards), ("serve", "--data", self.shards)):
+            for file, says in ((profile, "parse error"), (large, "is larger than 1024 KiB"),
+                               (other, "this is a data profile, not a model profile")):
+                failed = isocost(*command, "--profile", file)
+                self.assertEqual(failed.returncode, 2, failed.stderr)
+                self.assertIn(str(file), failed.stderr)
+                self.assertIn(says, failed.stderr)
 
 
 class Top(WithShards):

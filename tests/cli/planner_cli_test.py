@@ -4,6 +4,7 @@ statuses, and what they say about a call that is wrong. Arguments: isocost, isoc
 import json
 import os
 import pathlib
+import pty
 import subprocess
 import sys
 import tempfile
@@ -60,9 +61,9 @@ class Planner(unittest.TestCase):
         answer = self.answer(
             "simulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 4,
             "--global-batch-size", 32, "--steps", 5, "--lookahead", 3, "--slowdowns", "1,1.5",
-            "--balance", "cost")
-        self.assertEqual(answer["lookahead"], 3)
-        self.assertEqual(list(answer["policies"]), ["cost"])
+            "--balance", "tokens,cost")
+        self.assertEqual((answer["version"], answer["lookahead"]), (1, 3))
+        self.assertEqual(list(answer["policies"]), ["tokens", "cost"])
 
     def test_defaults_of_every_schedule_run_and_fit(self):
         for schedule in ("gpipe", "1f1b", "interleaved", "zb-h1"):
@@ -112,16 +113,38 @@ class Planner(unittest.TestCase):
         first, _ = self.plan("--resume", scores)
         lines = scores.read_text(encoding="utf-8").splitlines(keepends=True)
         scores.write_text("".join(lines[:-3]) + lines[-3][:20], encoding="utf-8")  # torn
-        again, _ = self.plan("--resume", scores)
+        again, _ = self.plan("--resume", scores, "--force")
         self.assertEqual(again["best"], first["best"])
         lines[2] = "nonsense\n"
         scores.write_text("".join(lines), encoding="utf-8")
         done = call(
             "plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 200,
-            "--batches", 2, "--resume", scores, "--output", self.folder / "layout.json")
+            "--batches", 2, "--resume", scores, "--force", "--output", self.folder / "layout.json")
         self.assertEqual(done.returncode, 2)
         self.assertIn("line 3 is not a score", done.stderr)
         self.assertNotIn("json.exception", done.stderr)
+
+    def test_plan_keeps_an_older_layout(self):
+        layout = self.folder / "layout.json"
+        options = ("plan", "--trace", PHOTOS, "--gpus", 8, "--global-batch-size", 64, "--evaluations", 50,
+                   "--batches", 1, "--output", layout)
+        layout.write_text("older", encoding="utf-8")
+        self.refused(f"{layout} exists: --force replaces it", *options)
+        for answer, status in ((b"n\n", 2), (b"\n", 2), (b"y\n", 0)):
+            self.assertEqual(layout.read_text(encoding="utf-8"), "older")
+            terminal, its_end = pty.openpty()
+            asked = subprocess.Popen([PROGRAM, *map(str, options)], stdin=its_end, stderr=its_end,
+                                     stdout=subprocess.PIPE)
+            os.close(its_end)
+            shown = b""
+            while not shown.endswith(b"exists: overwrite it? [y/N] "):
+                shown += os.read(terminal, 4096)
+            os.write(terminal, answer)
+            told, _ = asked.communicate(timeout=110)
+            self.assertEqual((asked.returncode, b"is written to" in told), (status, status == 0), shown)
+            os.close(terminal)
+        self.assertEqual(json.loads(layout.read_text(encoding="utf-8"))["version"], 1)
+        self.assertEqual(call(*options, "--force").returncode, 0)
 
     def test_emulate_with_flags_and_with_a_layout(self):
         answer = self.answer(
@@ -178,7 +201,7 @@ class Planner(unittest.TestCase):
         answer = self.answer("emulate", *arguments, "--step-seconds", 0.05, "--svg", picture)
         self.assertIn("measured: epoch 0, step 2", picture.read_text(encoding="utf-8"))
         # What stages are told to take is what they take, with four tensor ranks, too.
-        self.assertLess(answer["correction"]["mape"]["llm"], 0.05)
+        self.assertLess(answer["correction"]["prediction_error_ratio"]["llm"], 0.05)
         self.refused("'coupled'", "simulate", *arguments, "--decouple")
 
     def test_emulate_hides_costs_that_the_node_learns(self):
@@ -186,7 +209,7 @@ class Planner(unittest.TestCase):
                "--global-batch-size", 48, "--steps", 40, "--step-seconds", 0.05)
         exact = self.answer(*job)["correction"]
         self.assertEqual(exact["drifts"], 0)
-        self.assertLess(max(exact["mape"].values()), 0.005)  # whatever else this machine does
+        self.assertLess(max(exact["prediction_error_ratio"].values()), 0.005)  # whatever else this machine does
         changed = self.answer(*job, "--noise", 0.02, "--slow-rank", "1:1.5", "--change", "encoder:3@20")
         self.assertEqual(len(changed["step_s"]), 40)
         self.assertGreaterEqual(changed["correction"]["drifts"], 1)
@@ -234,7 +257,7 @@ class Planner(unittest.TestCase):
         self.refused("--encoder-pp", *simulate, "--pp", 1, "--encoder-pp", 1)
         self.refused("--encoder-pp is 8", *simulate, "--encoder-pp", 8)
         self.refused("slowdown", *simulate, "--slowdowns", "nan,1,1,1,1,1,1,1")
-        self.refused("--balance is 'isocost'; it must be in-order, lpt or cost", *simulate, "--balance", "isocost")
+        self.refused("--balance is 'isocost'; it must be in-order, tokens, lpt or cost", *simulate, "--balance", "isocost")
         self.refused("--balance: 'none' is not one of in-order|tokens|cost", "emulate", "--trace", PHOTOS, "--balance",
                      "none")
         self.refused("empty file name", "simulate", "--trace", PHOTOS + ",")

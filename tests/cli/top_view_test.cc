@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -48,6 +49,7 @@ NodeMetrics fetched(const NodeMetrics& node) {
 TEST(TopView, CountsFromTheStartWithOneSnapshot) {
   const NodeMetrics now = fetched(node_at(10, 2));
   const auto json = nlohmann::json::parse(top_json({kUrl, now, NodeMetrics{}}));
+  EXPECT_EQ(json["version"], 1);
   EXPECT_EQ(json["url"], kUrl);
   EXPECT_EQ(json["window_s"], 10);
   EXPECT_DOUBLE_EQ(json["samples_per_s"].get<double>(), 12.8);
@@ -55,7 +57,7 @@ TEST(TopView, CountsFromTheStartWithOneSnapshot) {
   EXPECT_DOUBLE_EQ(json["idle_fraction"].get<double>(), 1.0 / 8);
   EXPECT_DOUBLE_EQ(json["data_wait_fraction"].get<double>(), 0.1);
   EXPECT_EQ(json["modules"]["llm"]["measured_s"], 16);
-  EXPECT_EQ(json["modules"]["llm"]["mape"], 0.07);
+  EXPECT_EQ(json["modules"]["llm"]["prediction_error_ratio"], 0.07);
   EXPECT_EQ(json["modules"]["llm"]["factors"]["64"], 1.6);
   EXPECT_EQ(json["ranks"][1]["modules"]["llm"]["predicted_s"], 4);
   EXPECT_EQ(json["node"]["samples_delivered_total"], 128);
@@ -63,12 +65,10 @@ TEST(TopView, CountsFromTheStartWithOneSnapshot) {
 
 TEST(TopView, ShowsThePlacesOfALayout) {
   NodeMetrics node = node_at(10, 2);
-  EXPECT_EQ(top_table({kUrl, fetched(node), NodeMetrics{}}, 8).find("place"), std::string::npos);
   node.places = {"encoder, data 0, stage 0, tensor 0", "llm, data 0, stage 0, tensor 0"};
   const NodeMetrics now = fetched(node);
   const std::string table = top_table({kUrl, now, NodeMetrics{}}, 8);
-  EXPECT_NE(table.find("  place\n"), std::string::npos) << table;
-  EXPECT_NE(table.find("  llm, data 0, stage 0, tensor 0\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("\n      llm, data 0, stage 0, tensor 0\n"), std::string::npos) << table;
   const auto json = nlohmann::json::parse(top_json({kUrl, now, NodeMetrics{}}));
   EXPECT_EQ(json["ranks"][0]["place"], "encoder, data 0, stage 0, tensor 0");
 }
@@ -103,8 +103,8 @@ TEST(TopView, UnknownNumbersAreNull) {
 TEST(TopView, TheTableShowsTheBusiestRanks) {
   const NodeMetrics now = fetched(node_at(10, 2, 40));
   const std::string table = top_table({kUrl, now, NodeMetrics{}}, 3);
-  EXPECT_NE(table.find("\n    1    1.000        8   0.00 %  10.00 %               2/2              "
-                       " 0/0               4/8"),
+  EXPECT_NE(table.find("\n    1    1.000         8   0.00 %  10.00 %      0.00 %           -    "
+                       "-50.00 %\n"),
             std::string::npos)
       << table;
   EXPECT_EQ(table.find("\n    0    1.000"), std::string::npos) << table;  // the least busy
@@ -112,6 +112,53 @@ TEST(TopView, TheTableShowsTheBusiestRanks) {
   EXPECT_NE(table.find(" 1.000, 64: 1.600\n"), std::string::npos) << table;
   EXPECT_NE(table.find("-50.00 %"), std::string::npos) << table;  // the LLM takes twice as long
   EXPECT_NE(table.find("12.8 samples/s"), std::string::npos) << table;
+}
+
+void expect_to_fit(const std::string& table) {
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+}
+
+// As large as a node of months with many ranks gets.
+NodeMetrics large_node() {
+  NodeMetrics node = node_at(3e7, 1.23456e6, 12'000);
+  node.ranks = node.ranks_present = 12'000;
+  node.queue = {.steps = 1000, .planned = 123'456'789, .unacknowledged = 123'456, .oldest = {}};
+  node.queue.oldest.emplace().step = 123'456'789;
+  node.summary.delivered = node.summary.bad = node.summary.decoded_again = 123'456'789'012;
+  node.summary.measurements = node.summary.measurements_rejected = 123'456'789'012;
+  node.summary.mape = {12.3, 4.567e9, 0.123456};
+  node.memory_bytes = node.memory_budget_bytes = node.waiting_bytes = 1'234'567'890'123'456;
+  node.waiting_samples = 1'234'567'890;
+  node.training.imbalance = 123.4567;
+  node.training.makespan_s = node.training.lower_bound_s = 123456.7;
+  node.correction.reprofile_suggested = true;
+  node.correction.drifts = 1'234'567;
+  for (auto& module : node.correction.modules) {
+    for (std::size_t b = 0; b < kShapeBuckets; ++b) {
+      module.buckets.at(b) = 10.123 + static_cast<double>(b);
+    }
+    module.fixed = 99.123;
+  }
+  node.correction.modules[2].buckets.back() = 1e-2;
+  return node;
+}
+
+TEST(TopView, EveryLineFitsInto80Columns) {
+  expect_to_fit(top_table({kUrl, NodeMetrics{}, NodeMetrics{}}, 64));
+  expect_to_fit(top_table({kUrl, fetched(node_at(181, 2, 8)), NodeMetrics{}}, 64));
+  NodeMetrics node = large_node();
+  const std::string long_url = "http://" + std::string(200, 'x') + ":9464/status.json";
+  expect_to_fit(top_table({long_url, fetched(node), NodeMetrics{}}, 64));
+  node.places.assign(12'000, "encoder, data 1234, stage 12, tensor 12");
+  expect_to_fit(top_table({kUrl, fetched(node), NodeMetrics{}}, 64));
+}
+
+TEST(TopView, TheMostDifferentFactorIsShown) {
+  NodeMetrics node = node_at(10, 2);
+  node.correction.modules[2].buckets.at(6) = 1.2;
+  const std::string table = top_table({kUrl, fetched(node), NodeMetrics{}}, 8);
+  EXPECT_NE(table.find(" 1.000, 64: 1.600 +1\n"), std::string::npos) << table;
 }
 
 TEST(TopView, SaysWhetherCorrectionIsOnPausedOrOff) {

@@ -112,8 +112,8 @@ TEST(Plan, HoldsForEveryScheduleAndDegree) {
       const std::vector<SampleCost> samples = random_samples(60, random);
       const PipelineSearchOptions options{.evaluations = 300, .exchanges = 100};
       double last = 1e9;
-      for (const PipelinePolicy policy :
-           {PipelinePolicy::kInOrder, PipelinePolicy::kLpt, PipelinePolicy::kCost}) {
+      for (const PipelinePolicy policy : {PipelinePolicy::kInOrder, PipelinePolicy::kTokens,
+                                          PipelinePolicy::kLpt, PipelinePolicy::kCost}) {
         const auto plan = plan_pipeline(model, samples, policy, options);
         ASSERT_TRUE(plan.has_value()) << plan.error().message();
         expect_every_sample_once(plan->bins, samples.size());
@@ -127,6 +127,17 @@ TEST(Plan, HoldsForEveryScheduleAndDegree) {
       }
     }
   }
+}
+
+TEST(Plan, ByTokensSecondsDoNotCount) {
+  const PipelineModel model = small_model(Schedule::k1F1B, 1, 1, 2);
+  const auto sample = [](double seconds, double tokens) {
+    return SampleCost{.llm_s = seconds, .llm_units = tokens};
+  };
+  const std::vector<SampleCost> samples = {sample(1, 9), sample(9, 5), sample(9, 4), sample(1, 8)};
+  const auto plan = plan_pipeline(model, samples, PipelinePolicy::kTokens, {});
+  ASSERT_TRUE(plan.has_value()) << plan.error().message();
+  EXPECT_EQ(plan->bins, (MicrobatchBins{{0, 2}, {1, 3}}));
 }
 
 TEST(Plan, IsDeterministic) {

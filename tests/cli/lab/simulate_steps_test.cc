@@ -14,12 +14,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(SimulateSteps, PoliciesAreNamedInAList) {
-  EXPECT_THAT(parse_policies("in-order, lpt,cost").value(),
-              ElementsAre(PipelinePolicy::kInOrder, PipelinePolicy::kLpt, PipelinePolicy::kCost));
-  for (const char* wrong : {"", "isocost", "lpt,", "tokens"}) {
+  EXPECT_THAT(parse_policies("in-order, tokens,lpt,cost").value(),
+              ElementsAre(PipelinePolicy::kInOrder, PipelinePolicy::kTokens, PipelinePolicy::kLpt,
+                          PipelinePolicy::kCost));
+  for (const char* wrong : {"", "isocost", "lpt,"}) {
     const auto refused = parse_policies(wrong);
     ASSERT_FALSE(refused.has_value()) << wrong;
-    EXPECT_THAT(refused.error().message(), HasSubstr("it must be in-order, lpt or cost"));
+    EXPECT_THAT(refused.error().message(), HasSubstr("it must be in-order, tokens, lpt or cost"));
   }
 }
 
