@@ -95,7 +95,7 @@ ordered_json seconds_json(const RankTotals& totals, std::size_t module) {
 ordered_json module_json(const NodeMetrics& now, const RankTotals& sum, std::size_t module) {
   const ModuleFactors& factors = now.correction.modules.at(module);
   ordered_json json = seconds_json(sum, module);
-  json["prediction_error_ratio"] = now.summary.mape.at(module);
+  json["prediction_error_ratio"] = now.summary.prediction_error_ratio.at(module);
   json["fixed_factor"] = factors.fixed;
   for (std::size_t b = 0; b < kShapeBuckets; ++b) {
     json["factors"][bucket_label(b)] = factors.buckets.at(b);
@@ -258,10 +258,11 @@ std::string module_lines(const NodeMetrics& now, const RankTotals& sum) {
     const ModuleFactors& factors = now.correction.modules.at(m);
     const double predicted = sum.predicted.at(m);
     const double measured = sum.measured.at(m);
-    out += fitted(fmt::format("{:<6} {:>11} {:>10} {:>8} {:>8} {:>6}  {}", name_of(m),
-                              number(predicted), number(measured),
-                              percent(bias(predicted, measured)), percent(now.summary.mape.at(m)),
-                              factor(factors.fixed), factor_list(factors)));
+    out +=
+        fitted(fmt::format("{:<6} {:>11} {:>10} {:>8} {:>8} {:>6}  {}", name_of(m),
+                           number(predicted), number(measured), percent(bias(predicted, measured)),
+                           percent(now.summary.prediction_error_ratio.at(m)), factor(factors.fixed),
+                           factor_list(factors)));
   }
   return out;
 }

@@ -311,7 +311,7 @@ double CostModel::forward_share() const { return state_->forward.value(); }
 
 const CostProfile& CostModel::profile() const { return state_->profile; }
 
-ModuleSeconds CostModel::mape() const {
+ModuleSeconds CostModel::prediction_error_ratio() const {
   ModuleSeconds errors{};
   for (std::size_t i = 0; i < kModules; ++i) errors.at(i) = state_->errors.at(i).mean();
   return errors;

@@ -141,7 +141,7 @@ class CostModel {
   /// Returns the mean absolute percentage error by module, over the last 256 microbatches. Each
   /// prediction is made before its measurement is used, and an error counts as at most 10 (1000 %).
   /// NaN for a module without measurements.
-  ModuleSeconds mape() const;
+  ModuleSeconds prediction_error_ratio() const;
   std::int64_t measurements() const;
   std::int64_t rejected() const;
 

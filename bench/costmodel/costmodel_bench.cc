@@ -75,7 +75,7 @@ bool observe_step(CostModel& model, Steps& steps, std::uint64_t step) {
 }
 
 bool has_learned(const CostModel& model) {
-  for (const double error : model.mape()) {
+  for (const double error : model.prediction_error_ratio()) {
     if (!(error < 0.04)) return false;
   }
   return true;

@@ -17,7 +17,7 @@ namespace {
 nlohmann::ordered_json cost_model_json(const NodeMetrics& node) {
   nlohmann::ordered_json errors = nlohmann::ordered_json::object();
   for (std::size_t m = 0; m < kModules; ++m) {
-    const double error = node.summary.mape.at(m);
+    const double error = node.summary.prediction_error_ratio.at(m);
     if (std::isfinite(error)) errors[std::string(module_name(static_cast<Module>(m)))] = error;
   }
   return {{"prediction_error_ratio", errors}, {"correction_on", node.correction.on},
@@ -28,7 +28,7 @@ nlohmann::ordered_json cost_model_json(const NodeMetrics& node) {
 void print_cost_model(const NodeMetrics& node) {
   std::printf("prediction      error");
   for (std::size_t m = 0; m < kModules; ++m) {
-    const double error = node.summary.mape.at(m);
+    const double error = node.summary.prediction_error_ratio.at(m);
     if (!std::isfinite(error)) continue;
     std::printf(" %.1f %% (%s)", 100 * error,
                 std::string(module_name(static_cast<Module>(m))).c_str());

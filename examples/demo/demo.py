@@ -177,7 +177,7 @@ def train(options, number, policy, samples, bar):
         while not processes.all_done():
             before = counter.steps
             wait_for(processes,
-                     lambda: True if counter.update() > before or processes.all_done() else None,
+                     lambda before=before: True if counter.update() > before or processes.all_done() else None,
                      f"step {before + 1}, {policy}", SILENCE_S)
             bar(min(counter.steps, total), total, what)
         if processes.failed():

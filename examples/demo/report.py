@@ -27,7 +27,7 @@ class Run:
 
     def __init__(self, policy, lines, summary, samples_in_dataset, limited):
         self.policy = policy
-        self.microbatches = [l for l in lines if l["type"] == "microbatch"]
+        self.microbatches = [line for line in lines if line["type"] == "microbatch"]
         self.summary = summary
         self.samples_in_dataset = samples_in_dataset
         self.limited = limited  # it trained fewer steps than the epoch has
@@ -35,7 +35,7 @@ class Run:
         for line in lines:
             if line["type"] == "step":
                 steps[line["epoch"], line["step"]].append(line)
-        self.steps = [sorted(steps[key], key=lambda l: l["rank"]) for key in sorted(steps)]
+        self.steps = [sorted(steps[key], key=lambda line: line["rank"]) for key in sorted(steps)]
 
     def warm(self):
         return self.steps[WARM_UP_STEPS:] or self.steps
@@ -68,39 +68,39 @@ def percentile(values, q):
 
 def step_seconds(step):
     """From the first rank that asks for data to the last that has updated its weights."""
-    return max(l["end_s"] for l in step) - min(l["start_s"] for l in step)
+    return max(line["end_s"] for line in step) - min(line["start_s"] for line in step)
 
 
 def idle_fraction(steps):
     """The part of the ranks' time in steps that they waited for the slowest rank."""
-    return (sum(l["wait_for_peers_s"] for s in steps for l in s) /
+    return (sum(line["wait_for_peers_s"] for s in steps for line in s) /
             sum(step_seconds(s) * len(s) for s in steps))
 
 
 def data_wait_fraction(steps):
-    return (sum(l["data_wait_s"] for s in steps for l in s) /
+    return (sum(line["data_wait_s"] for s in steps for line in s) /
             sum(step_seconds(s) * len(s) for s in steps))
 
 
 def per_rank(steps, key):
     """Mean over ranks and steps."""
-    return statistics.fmean(l[key] for s in steps for l in s)
+    return statistics.fmean(line[key] for s in steps for line in s)
 
 
 def max_over_mean(steps):
     """Compute time of the slowest rank over that of the mean rank, averaged over steps."""
     return statistics.fmean(
-        max(l["compute_s"] for l in s) / statistics.fmean(l["compute_s"] for l in s) for s in steps)
+        max(line["compute_s"] for line in s) / statistics.fmean(line["compute_s"] for line in s) for s in steps)
 
 
-def mape(runs):
+def prediction_error_ratio(runs):
     """Mean absolute error of predicted seconds, relative to the measured ones, by module."""
     last = [line for run in runs
-            for line in sorted(run.microbatches, key=lambda l: l["start_s"])[-ACCURACY_WINDOW:]]
+            for line in sorted(run.microbatches, key=lambda line: line["start_s"])[-ACCURACY_WINDOW:]]
     result = {}
     for module in MODULES:
-        errors = [abs(l["predicted"][module] - l["seconds"][module]) / l["seconds"][module]
-                  for l in last if l["seconds"].get(module, 0) > 0]
+        errors = [abs(line["predicted"][module] - line["seconds"][module]) / line["seconds"][module]
+                  for line in last if line["seconds"].get(module, 0) > 0]
         result[module] = statistics.fmean(errors) if errors else None
     return result
 
@@ -109,7 +109,7 @@ def noise(runs):
     """How far the seconds of equal work differ between two passes, by module: the mean absolute difference over the
     mean of microbatches that hold the same samples on the same rank. No prediction can be closer than that."""
     def timed(run):
-        return {(l["rank"], tuple(i for i, _ in l["samples"])): l["seconds"] for l in run.microbatches}
+        return {(line["rank"], tuple(i for i, _ in line["samples"])): line["seconds"] for line in run.microbatches}
 
     result = dict.fromkeys(MODULES)
     if len(runs) > 1:
@@ -134,7 +134,7 @@ def count_samples(run):
     planned = run.summary["samples"]
     lost = planned["planned"] - len(seen)
     if not run.limited:
-        epochs = run.summary["epochs"]
+        epochs = run.summary["epochs_planned"]
         there = run.samples_in_dataset * epochs - planned["bad"] - planned["dropped"]
         lost = max(lost, there - len(seen))
     return {"delivered": len(seen), "lost": max(0, lost),
@@ -162,7 +162,7 @@ def summarise(runs, reference):
         "idle_fraction": idle_fraction(warm),
         "max_over_mean": max_over_mean(warm),
         "data_wait_fraction": data_wait_fraction(warm),
-        "mape": mape(runs),
+        "prediction_error_ratio": prediction_error_ratio(runs),
         "noise": noise(runs),
         "samples": {what: sum(counts[what] for counts in samples) for what in samples[0]},
         "loss": {"first": statistics.fmean(runs[0].losses()[:4]), "last": statistics.fmean(runs[0].losses()[-4:]),
@@ -220,7 +220,7 @@ def table(result):
             ("slowest rank over mean rank", lambda p: f"{p['max_over_mean']:.3f}"),
             ("ranks wait for data", lambda p: percent(p["data_wait_fraction"]))]
     for module in MODULES:
-        rows.append((f"prediction error, {module}", lambda p, m=module: percent(p["mape"][m])))
+        rows.append((f"prediction error, {module}", lambda p, m=module: percent(p["prediction_error_ratio"][m])))
         rows.append(("  equal work differs by", lambda p, m=module: percent(p["noise"][m])))
     rows += [(f"samples {what}", lambda p, w=what: str(p["samples"][w]))
              for what in ("delivered", "lost", "duplicated", "bad")]

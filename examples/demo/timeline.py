@@ -82,11 +82,11 @@ class Panel:
 
     def __init__(self, picture, run, steps, top, scale):
         self.picture, self.steps, self.top, self.scale = picture, steps, top, scale
-        self.origin = min(l["start_s"] for l in steps[0])
+        self.origin = min(line["start_s"] for line in steps[0])
         self.ranks = len(steps[0])
         self.bottom = top + self.ranks * (ROW + ROW_GAP) - ROW_GAP
         keys = {(s[0]["epoch"], s[0]["step"]) for s in steps}
-        self.microbatches = [l for l in run.microbatches if (l["epoch"], l["step"]) in keys]
+        self.microbatches = [line for line in run.microbatches if (line["epoch"], line["step"]) in keys]
 
     def x(self, seconds):
         return LEFT + (seconds - self.origin) * self.scale
@@ -95,7 +95,7 @@ class Panel:
         return self.top + rank * (ROW + ROW_GAP)
 
     def end(self):
-        return max(l["end_s"] for l in self.steps[-1])
+        return max(line["end_s"] for line in self.steps[-1])
 
     def draw(self):
         for rank in range(self.ranks):
@@ -107,8 +107,8 @@ class Panel:
         for step in self.steps:
             for line in step:
                 self.draw_idle(line)
-            right = self.x(max(l["end_s"] for l in step))
-            left = self.x(min(l["start_s"] for l in step))
+            right = self.x(max(line["end_s"] for line in step))
+            left = self.x(min(line["start_s"] for line in step))
             self.picture.line("edge", right, self.top - 6, right, self.bottom + 6)
             self.picture.text("small", (left + right) / 2, self.bottom + 18,
                               f"step {step[0]['step'] + 1}", "middle")
@@ -182,7 +182,7 @@ def draw(runs, result, steps=STEPS):
     first = choose_window(runs[report.BASELINE], steps)
     windows = {policy: run.warm()[first:first + steps] for policy, run in runs.items()}
     shown = len(windows[report.BASELINE])
-    spans = {p: max(l["end_s"] for l in w[-1]) - min(l["start_s"] for l in w[0])
+    spans = {p: max(line["end_s"] for line in w[-1]) - min(line["start_s"] for line in w[0])
              for p, w in windows.items()}
     longest = max(spans.values())
     scale = (WIDTH - LEFT - RIGHT) / longest

@@ -171,7 +171,7 @@ Status Maker::add(const InputSample& sample) {
 
 Status Maker::take_bad(BadSample bad, const Error& error) {
   if (!options_.skip_bad) {
-    return Error(error.code(), error.message() + " (--skip-bad leaves bad samples out)");
+    return Error(ErrorCode::kCorrupt, error.message() + " (--skip-bad leaves bad samples out)");
   }
   made_.bad.push_back(std::move(bad));
   return {};
@@ -257,7 +257,8 @@ Status Maker::end_shard() {
 Result<MadeShards> Maker::keep() {
   if (writer_ != nullptr) ISOCOST_TRY(end_shard());
   if (made_.samples == 0) {
-    return Error(ErrorCode::kNotFound, "the source holds no good sample: no shard was written");
+    return Error(made_.bad.empty() ? ErrorCode::kNotFound : ErrorCode::kCorrupt,
+                 "the source holds no good sample: no shard was written");
   }
   for (const fs::path& path : replaced_) remove(path);
   kept_ = true;

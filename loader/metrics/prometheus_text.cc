@@ -293,7 +293,7 @@ std::vector<Row> prediction_rows() {
         kGauge,
         {"module"},
         "Mean absolute relative error of predictions over the last 256 measured microbatches."},
-       [](N n, Series& s) { add_by_module(s, n.summary.mape); }},
+       [](N n, Series& s) { add_by_module(s, n.summary.prediction_error_ratio); }},
       {{"isocost_prediction_noise_ratio",
         kGauge,
         {"module"},

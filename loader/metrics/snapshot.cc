@@ -21,10 +21,10 @@ std::string NodeSummary::to_json() const {
   nlohmann::ordered_json errors = nlohmann::ordered_json::object();
   for (std::size_t i = 0; i < kModules; ++i) {
     const std::string name(module_name(static_cast<Module>(i)));
-    if (std::isfinite(mape.at(i))) errors[name] = mape.at(i);
+    if (std::isfinite(prediction_error_ratio.at(i))) errors[name] = prediction_error_ratio.at(i);
   }
   const nlohmann::ordered_json json = {{"version", kSummaryVersion},
-                                       {"epochs", epochs},
+                                       {"epochs_planned", epochs},
                                        {"steps_planned", steps},
                                        {"steps_delivered", steps_delivered},
                                        {"samples",

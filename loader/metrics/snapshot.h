@@ -33,7 +33,8 @@ struct NodeSummary {
   std::int64_t measurements = 0;           ///< Reports that correction accepted.
   std::int64_t measurements_rejected = 0;  ///< Reports out of range, late, repeated, or too many.
   std::uint32_t reprofiles = 0;  ///< Model profiles that a trainer measured and the node adopted.
-  ModuleSeconds mape{};  ///< Mean absolute relative error of predictions; NaN where not measured.
+  ModuleSeconds prediction_error_ratio{};  ///< Mean absolute relative error of predictions; NaN
+                                           ///< where not measured.
 
   std::string to_json() const;
 };

@@ -211,7 +211,7 @@ void visit_node(Visitor& at, Metrics& node) {
 template <typename Visitor, typename Metrics>
 void visit_module(Visitor& at, Metrics& node, std::size_t module) {
   auto& factors = node.correction.modules.at(module);
-  at.amount("prediction_error_ratio", node.summary.mape.at(module));
+  at.amount("prediction_error_ratio", node.summary.prediction_error_ratio.at(module));
   at.amount("prediction_noise_ratio", factors.noise);
   at.amount("correction_fixed_factor", factors.fixed);
   at.object("correction_factor", [&](auto& buckets) {

@@ -279,7 +279,7 @@ NodeSummary NodeImpl::summary() {
   summary.measurements = progress.measurements;
   summary.measurements_rejected = reports_->dropped() + progress.rejected;
   summary.reprofiles = progress.profiles;
-  summary.mape = progress.mape;
+  summary.prediction_error_ratio = progress.prediction_error_ratio;
   return summary;
 }
 

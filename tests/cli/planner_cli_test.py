@@ -257,7 +257,8 @@ class Planner(unittest.TestCase):
         self.refused("--encoder-pp", *simulate, "--pp", 1, "--encoder-pp", 1)
         self.refused("--encoder-pp is 8", *simulate, "--encoder-pp", 8)
         self.refused("slowdown", *simulate, "--slowdowns", "nan,1,1,1,1,1,1,1")
-        self.refused("--balance is 'isocost'; it must be in-order, tokens, lpt or cost", *simulate, "--balance", "isocost")
+        self.refused("--balance is 'isocost'; it must be in-order, tokens, lpt or cost",
+                     *simulate, "--balance", "isocost")
         self.refused("--balance: 'none' is not one of in-order|tokens|cost", "emulate", "--trace", PHOTOS, "--balance",
                      "none")
         self.refused("empty file name", "simulate", "--trace", PHOTOS + ",")

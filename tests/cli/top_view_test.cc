@@ -24,7 +24,7 @@ NodeMetrics node_at(double uptime, double scale, std::size_t ranks = 2) {
   node.summary.steps_delivered = static_cast<std::uint64_t>(4 * scale);
   node.summary.planned = static_cast<std::uint64_t>(144 * scale);
   node.summary.delivered = static_cast<std::uint64_t>(64 * scale);
-  node.summary.mape = {0.05, 0.06, 0.07};
+  node.summary.prediction_error_ratio = {0.05, 0.06, 0.07};
   node.training.ranks.resize(ranks);
   for (std::size_t r = 0; r < ranks; ++r) {
     RankTotals& rank = node.training.ranks[r];
@@ -127,7 +127,7 @@ NodeMetrics large_node() {
   node.queue.oldest.emplace().step = 123'456'789;
   node.summary.delivered = node.summary.bad = node.summary.decoded_again = 123'456'789'012;
   node.summary.measurements = node.summary.measurements_rejected = 123'456'789'012;
-  node.summary.mape = {12.3, 4.567e9, 0.123456};
+  node.summary.prediction_error_ratio = {12.3, 4.567e9, 0.123456};
   node.memory_bytes = node.memory_budget_bytes = node.waiting_bytes = 1'234'567'890'123'456;
   node.waiting_samples = 1'234'567'890;
   node.training.imbalance = 123.4567;

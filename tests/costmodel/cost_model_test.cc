@@ -103,7 +103,7 @@ TEST(CostModel, OneExtremeMeasurementDoesNotDominateTheError) {
   Random random(4);
   const Load load = random_microbatch(random);
   ASSERT_TRUE(model.observe({load, {-1, -1, 1e-9}}));
-  EXPECT_EQ(model.mape()[2], 10);
+  EXPECT_EQ(model.prediction_error_ratio()[2], 10);
 }
 
 TEST(CostModel, ModulesThatWereNotMeasuredLearnNothing) {
@@ -119,9 +119,9 @@ TEST(CostModel, ModulesThatWereNotMeasuredLearnNothing) {
   EXPECT_EQ(model.predict_sample(sample)[0], before[0]);
   EXPECT_EQ(model.predict_sample(sample)[1], before[1]);
   EXPECT_NE(model.predict_sample(sample)[2], before[2]);
-  EXPECT_TRUE(std::isnan(model.mape()[0]));
-  EXPECT_TRUE(std::isnan(model.mape()[1]));
-  EXPECT_FALSE(std::isnan(model.mape()[2]));
+  EXPECT_TRUE(std::isnan(model.prediction_error_ratio()[0]));
+  EXPECT_TRUE(std::isnan(model.prediction_error_ratio()[1]));
+  EXPECT_FALSE(std::isnan(model.prediction_error_ratio()[2]));
   EXPECT_EQ(model.measurements(), 20);
 }
 
@@ -137,7 +137,7 @@ TEST(CostModel, WithoutCorrectionTheProfileIsUsedAndErrorsAreReported) {
   for (int n = 0; n < 300; ++n) {
     train(model, machine, random);
   }
-  for (const double error : model.mape()) EXPECT_NEAR(error, 0.5, 1e-6);
+  for (const double error : model.prediction_error_ratio()) EXPECT_NEAR(error, 0.5, 1e-6);
   const Load load = random_microbatch(random);
   EXPECT_EQ(model.predict_sample(load),
             CostModel(CostProfile::stated_default(), {}).predict_sample(load));
@@ -148,12 +148,12 @@ TEST(CostModel, ReportsTheErrorOfPredictionsMadeBeforeMeasurements) {
   CostModel model(CostProfile::stated_default(), {});
   Random random(5);
   train(model, machine, random);
-  for (const double error : model.mape()) EXPECT_GT(error, 0.9);
+  for (const double error : model.prediction_error_ratio()) EXPECT_GT(error, 0.9);
   for (int n = 0; n < 400; ++n) {
     train(model, machine, random);
   }
   // The cold phase has left the window; the remaining error is the noise of the measurements.
-  for (const double error : model.mape()) EXPECT_NEAR(error, 0.024, 0.01);
+  for (const double error : model.prediction_error_ratio()) EXPECT_NEAR(error, 0.024, 0.01);
 }
 
 TEST(CostModel, TheSameMeasurementsGiveTheSameCoefficients) {

@@ -220,7 +220,8 @@ TEST_F(ClosedLoop, MeasuredSecondsCorrectTheModel) {
   });
   EXPECT_GT(run_result.summary.measurements, 100);
   EXPECT_EQ(run_result.summary.measurements_rejected, 0);
-  EXPECT_LT(run_result.summary.mape.at(static_cast<std::size_t>(Module::kLlm)), 0.05);
+  EXPECT_LT(run_result.summary.prediction_error_ratio.at(static_cast<std::size_t>(Module::kLlm)),
+            0.05);
 }
 
 // One rank is slow, and pictures are more expensive than profiled. Correction changes the plans but

@@ -121,7 +121,8 @@ TEST_F(Metrics, MatchTheNodesSummary) {
   EXPECT_GT(now.decoded_bytes, 0);
   EXPECT_GE(now.training.imbalance, 1);
   for (std::size_t i = 0; i < kModules; ++i) {
-    EXPECT_DOUBLE_EQ(now.summary.mape.at(i), summary.mape.at(i)) << i;
+    EXPECT_DOUBLE_EQ(now.summary.prediction_error_ratio.at(i), summary.prediction_error_ratio.at(i))
+        << i;
     const RankTotals& first = now.training.ranks.at(0);
     const RankTotals& second = now.training.ranks.at(1);
     // Each microbatch was planned with the slowdown learned by then; the surplus is measured.

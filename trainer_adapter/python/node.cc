@@ -17,8 +17,6 @@
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
 #include "trainer_adapter/python/errors.h"
-#include "trainer_adapter/python/waiting.h"
-#include "transport/keys.h"
 
 namespace isocost::python {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <pybind11/stl.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>

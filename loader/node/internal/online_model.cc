@@ -139,7 +139,7 @@ OnlineModel::Progress OnlineModel::progress() {
 
 OnlineModel::Progress OnlineModel::progress_of_model() const {
   return {.correction = model_->correction(),
-          .mape = model_->mape(),
+          .prediction_error_ratio = model_->prediction_error_ratio(),
           .measurements = measurements(),
           .rejected = rejected_before_ + model_->rejected(),
           .profiles = profiles_};

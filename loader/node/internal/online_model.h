@@ -45,7 +45,7 @@ class OnlineModel {
 
   struct Progress {
     CorrectionStatus correction;
-    ModuleSeconds mape{};  ///< NaN where nothing was measured.
+    ModuleSeconds prediction_error_ratio{};  ///< NaN where nothing was measured.
     std::int64_t measurements = 0;
     std::int64_t rejected = 0;
     std::uint32_t profiles = 0;  ///< Model profiles adopted.

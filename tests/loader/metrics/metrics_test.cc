@@ -30,7 +30,7 @@ NodeMetrics some_metrics() {
   node.summary.bad = 3;
   node.summary.memory_peak_bytes = 5'000'000'000;
   node.summary.measurements = 16;
-  node.summary.mape = {0.1, std::numeric_limits<double>::quiet_NaN(), 1.0 / 3};
+  node.summary.prediction_error_ratio = {0.1, std::numeric_limits<double>::quiet_NaN(), 1.0 / 3};
   node.training.ranks.resize(2);
   node.training.ranks[0].predicted = {1, 0, 3};
   node.training.ranks[1].measured = {5, 0, 7};

@@ -32,7 +32,7 @@ NodeMetrics some_metrics() {
   node.summary.steps = 4;
   node.summary.plan_seconds_mean = 0.25;
   node.summary.memory_peak_bytes = 5'000'000'000;
-  node.summary.mape = {0.1, kNan, 1.0 / 3};
+  node.summary.prediction_error_ratio = {0.1, kNan, 1.0 / 3};
   node.summary.reprofiles = 2;
   node.training.ranks.resize(2);
   node.training.ranks[0].predicted = {1, 0, 3};
@@ -78,7 +78,7 @@ TEST(StatusJson, IsReadBack) {
   EXPECT_EQ(read.uptime_s, 12.5);
   EXPECT_EQ(read.summary.plan_seconds_mean, 0.25);
   EXPECT_EQ(read.summary.memory_peak_bytes, 5'000'000'000);
-  EXPECT_EQ(read.summary.mape[2], 1.0 / 3);
+  EXPECT_EQ(read.summary.prediction_error_ratio[2], 1.0 / 3);
   EXPECT_EQ(read.summary.reprofiles, 2U);
   EXPECT_EQ(read.training.ranks, node.training.ranks);
   EXPECT_EQ(read.training.imbalance, 1.25);
@@ -98,7 +98,7 @@ TEST(StatusJson, UnknownValuesAreLeftOutAndReadBackAsNotKnown) {
   EXPECT_FALSE(document["modules"]["audio"].contains("prediction_error_ratio"));
   EXPECT_FALSE(document["node"].contains("epoch"));
   const NodeMetrics read = read_back(node);
-  EXPECT_TRUE(std::isnan(read.summary.mape[1]));
+  EXPECT_TRUE(std::isnan(read.summary.prediction_error_ratio[1]));
   EXPECT_TRUE(std::isnan(read.training.makespan_s));
   EXPECT_FALSE(read.queue.oldest.has_value());
 }

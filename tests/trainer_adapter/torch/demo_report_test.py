@@ -53,7 +53,7 @@ class Statistics(unittest.TestCase):
         self.assertEqual(numbers["max_over_mean"], 1)
 
     def test_prediction_errors_by_module(self):
-        errors = report.mape([make_run()])
+        errors = report.prediction_error_ratio([make_run()])
         self.assertAlmostEqual(errors["vision"], 0.1)
         self.assertEqual(errors["llm"], 0)
         self.assertIsNone(errors["audio"])  # never measured
@@ -63,7 +63,7 @@ class Statistics(unittest.TestCase):
         for line in lines:
             if line["type"] == "microbatch" and line["step"] < 30:
                 line["predicted"]["llm"] = 50.0
-        self.assertEqual(report.mape([make_run(lines=lines)])["llm"], 0)
+        self.assertEqual(report.prediction_error_ratio([make_run(lines=lines)])["llm"], 0)
 
     def test_losses_are_means_of_four_steps(self):
         run = make_run([[1.0, 1.0]] * 10)

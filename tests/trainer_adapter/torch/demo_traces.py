@@ -29,5 +29,5 @@ def trace(step_seconds, microbatches=2, predicted=1.1):
 
 
 def summary(planned, bad=0, dropped=0):
-    return {"epochs": 1, "steps": 0,
+    return {"epochs_planned": 1, "steps_planned": 0,
             "samples": {"planned": planned, "bad": bad, "dropped": dropped}}
