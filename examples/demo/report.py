@@ -230,7 +230,7 @@ def table(result):
     lines += [f"{name:34}" + "".join(f"{value(numbers):>18}" for numbers in policies.values()) for name, value in rows]
     lines.append("")
     lines += [f"{policy}: steps are {factors['steps']:.2f} times as fast as {BASELINE}: {factors['by_idle']:.2f} times "
-              f"because ranks wait less, {factors['by_compute']:.2f} times because computing takes less time"
+              f"by idle time, {factors['by_compute']:.2f} times by compute time"
               for policy, factors in result["speedup"].items()]
     return "\n".join(lines)
 
