@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +17,6 @@
 #include "cli/number_range.h"
 #include "cli/overwrite.h"
 #include "cli/signal_stop.h"
-#include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
 #include "loader/report/data_profile.h"
 #include "loader/report/data_report.h"

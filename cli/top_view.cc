@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/counted.h"

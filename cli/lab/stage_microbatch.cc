@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "costmodel/cost_model.h"
 
 namespace isocost::cli {
 

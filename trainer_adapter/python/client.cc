@@ -82,26 +82,27 @@ class ConnectOutcome {
   void set(Connected connected) {
     const MutexLock lock(mutex_);
     connected_ = std::move(connected);
+    is_set_ = true;
     changed_.notify_one();
   }
 
   /// Blocks until it is set or `limit` has passed. Returns whether it is set.
   bool wait(std::chrono::milliseconds limit) {
     const MutexLock lock(mutex_);
-    return changed_.wait_for(mutex_, limit,
-                             [this]() ISOCOST_REQUIRES(mutex_) { return connected_.has_value(); });
+    return changed_.wait_for(mutex_, limit, [this]() ISOCOST_REQUIRES(mutex_) { return is_set_; });
   }
 
   /// Once it is set.
   Connected take() {
     const MutexLock lock(mutex_);
-    return *std::move(connected_);
+    return std::move(connected_);
   }
 
  private:
   Mutex mutex_;
   ConditionVariable changed_;
-  std::optional<Connected> connected_ ISOCOST_GUARDED_BY(mutex_);
+  bool is_set_ ISOCOST_GUARDED_BY(mutex_) = false;
+  Connected connected_ ISOCOST_GUARDED_BY(mutex_) = Error(ErrorCode::kInternal, "not set");
 };
 
 // Connects on a thread of its own, since that blocks until the node answers, and Ctrl-C is to stop

@@ -112,6 +112,7 @@ using TensorRow = std::tuple<std::string, std::string, std::string, bool>;
 
 std::vector<TensorRow> tensor_table() {
   std::vector<TensorRow> table;
+  table.reserve(std::size(kTensorSchema));
   for (const TensorEntry& entry : kTensorSchema) {
     table.emplace_back(module_name(entry.module), role_name(entry.role), argument_name(entry.name),
                        entry.source == TensorSource::kRecipe);

@@ -96,7 +96,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   if (dataset->size() == 0) {
     const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
     return Error(ErrorCode::kCorrupt, options.data.string() + " holds no usable sample (" + first +
-                                           "): `isocost check` lists the reasons");
+                                          "): `isocost check` lists the reasons");
   }
   for (const BadSample& sample : dataset->bad()) ISOCOST_TRY(bad->add(sample));
 
