@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-
 namespace isocost::cli {
 
 Report report_of(const StageMicrobatch& microbatch) {
