@@ -17,6 +17,7 @@
 #include "transport/internal/endpoint.h"
 #include "transport/internal/frames.h"
 #include "transport/internal/polling.h"
+#include "transport/internal/running_clock.h"
 #include "transport/internal/wake.h"
 #include "transport/keys.h"
 
@@ -26,6 +27,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kMonitorAddress = "inproc://connection-events";
+constexpr std::chrono::milliseconds kLongestPoll{100};
 constexpr int kLingerMs = 200;
 constexpr int kReconnectMs = 50;
 constexpr int kReconnectMostMs = 1000;
@@ -68,7 +70,9 @@ class ConnectionImpl final : public Connection {
   zmq::socket_t dealer_;
   zmq::socket_t events_;
   std::atomic<bool> up_ = false;
-  Clock::time_point heard_ = Clock::now();
+  // Used by the thread only. Both times are the clock's.
+  RunningClock clock_{2 * kLongestPoll};
+  Clock::time_point heard_ = clock_.now();
   Clock::time_point hello_sent_;
   Clock::time_point next_beat_;
   std::once_flag stopped_;
@@ -141,13 +145,13 @@ void ConnectionImpl::loop(const std::stop_token& stop) {
     std::array<zmq::pollitem_t, 3> items = {{{dealer_.handle(), 0, ZMQ_POLLIN, 0},
                                              {events_.handle(), 0, ZMQ_POLLIN, 0},
                                              {nullptr, wake_.descriptor(), ZMQ_POLLIN, 0}}};
-    poll_items(items, std::chrono::milliseconds(std::min<std::int64_t>(100, heartbeat_ms_)));
+    poll_items(items, std::min(kLongestPoll, std::chrono::milliseconds(heartbeat_ms_)));
     wake_.drain();
     take_events();
     receive_all();
     send_queued();
     keep_alive();
-    handlers_.on_tick(Clock::now() - heard_);
+    handlers_.on_tick(clock_.now() - heard_);
   }
   send_queued();
   zmq_socket_monitor(dealer_.handle(), nullptr, 0);
@@ -171,7 +175,7 @@ void ConnectionImpl::receive_all() {
   for (;;) {
     const std::vector<zmq::message_t> frames = receive_frames(dealer_);
     if (frames.empty()) return;
-    heard_ = Clock::now();
+    heard_ = clock_.now();
     auto message = decode(bytes_of(frames.front()));
     if (!message) {
       handlers_.on_error(std::move(message).error());
@@ -200,14 +204,14 @@ void ConnectionImpl::keep_alive() {
   const auto now = Clock::now();
   const std::chrono::milliseconds interval(heartbeat_ms_.load());
   if (!up_) return;
-  if (now - std::max(heard_, hello_sent_) > 2 * interval) send_hello();
+  if (clock_.now() - std::max(heard_, hello_sent_) > 2 * interval) send_hello();
   if (now < next_beat_) return;
   next_beat_ = now + interval;
   send_now(encode(Heartbeat{}));
 }
 
 void ConnectionImpl::send_hello() {
-  hello_sent_ = Clock::now();
+  hello_sent_ = clock_.now();
   {
     // Credit granted before is void once the node has read this hello.
     const MutexLock lock(mutex_);

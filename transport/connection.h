@@ -32,7 +32,8 @@ struct ConnectionHandlers {
       on_message;
   /// Receives the reason why a message could not be read.
   std::function<void(Error error)> on_error;
-  /// Receives the time since the last message of the node, at least every 100 ms.
+  /// Receives the time since the last message of the node, at least every 100 ms. Time in which
+  /// this process did not run does not count.
   std::function<void(std::chrono::nanoseconds silence)> on_tick;
 };
 

@@ -228,6 +228,11 @@ struct Failure {
   std::string message;
 };
 
+/// Something that whoever watches the training should know, such as why no data comes. One line.
+struct Notice {
+  std::string text;
+};
+
 /// Shows that the sender is alive. Both sides send it.
 struct Heartbeat {};
 

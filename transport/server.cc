@@ -22,6 +22,7 @@
 #include "transport/internal/fragment_messages.h"
 #include "transport/internal/frames.h"
 #include "transport/internal/polling.h"
+#include "transport/internal/running_clock.h"
 #include "transport/internal/wake.h"
 #include "transport/internal/zap.h"
 #include "transport/keys.h"
@@ -102,6 +103,7 @@ class ServerImpl final : public Server {
                 std::uint64_t session) override;
   void epoch_end(std::int32_t rank, const EpochEnd& end, std::uint64_t session) override;
   void refuse(std::int32_t rank, const Refusal& refusal, std::uint64_t session) override;
+  void notify_all(const Notice& notice) override { queue(kEveryRank, 0, one_message(notice)); }
   void fail(const Error& error) override;
 
  private:
@@ -109,7 +111,7 @@ class ServerImpl final : public Server {
     std::string address;  // ZeroMQ's routing id; empty: no client holds the rank
     std::array<std::uint8_t, 16> id{};
     std::uint64_t session = 0;
-    Clock::time_point heard;
+    Clock::time_point heard;                      // by clock_, as the next
     std::optional<Clock::time_point> challenged;  // when another client first asked for the rank
   };
 
@@ -155,6 +157,7 @@ class ServerImpl final : public Server {
   std::map<std::int32_t, Client> clients_;
   std::unordered_map<std::string, std::int32_t> addresses_;  // of clients that hold a rank
   std::uint64_t sessions_ = 0;
+  RunningClock clock_{options_.heartbeat + std::chrono::milliseconds(100)};
   Clock::time_point next_beat_;
   Clock::time_point next_warning_;
   std::jthread thread_;  // last: joined first
@@ -270,7 +273,7 @@ void ServerImpl::handle(const std::string& address, std::span<const std::byte> f
   const auto holder = addresses_.find(address);
   if (holder == addresses_.end()) return;
   const std::int32_t rank = holder->second;
-  clients_[rank].heard = Clock::now();
+  clients_[rank].heard = clock_.now();
   take(rank, *message);
 }
 
@@ -303,7 +306,7 @@ void ServerImpl::let_in(const std::string& address, const Hello& hello, Welcome 
   const bool same = client.session != 0 && client.id == hello.client_id;
   addresses_.erase(client.address);
   addresses_[address] = hello.rank;
-  client = {address, hello.client_id, ++sessions_, Clock::now(), {}};
+  client = {address, hello.client_id, ++sessions_, clock_.now(), {}};
   std::optional<Position> received;
   if (hello.has_position) received = hello.position;
   on_event_(ClientJoined{hello.rank, same, received, client.session});
@@ -323,7 +326,7 @@ std::optional<Refusal> ServerImpl::check_rank_is_free(const Hello& hello) {
   Client& holder = found->second;
   if (has_left(hello.rank, holder)) return std::nullopt;
   const std::string rank = name_of(hello.rank);
-  if (!holder.challenged) holder.challenged = Clock::now();
+  if (!holder.challenged) holder.challenged = clock_.now();
   if (holder.heard > *holder.challenged) {
     return Refusal{
         ErrorCode::kAlreadyExists,
@@ -372,9 +375,10 @@ void ServerImpl::keep_alive() {
   const auto now = Clock::now();
   if (now < next_beat_) return;
   next_beat_ = now + options_.heartbeat;
+  const auto running = clock_.now();
   for (auto& [rank, client] : clients_) {
     if (client.address.empty()) continue;
-    if (now - client.heard > options_.heartbeat_timeout) {
+    if (running - client.heard > options_.heartbeat_timeout) {
       log(log_, LogLevel::kWarning,
           name_of(rank) + " sent no heartbeat for " + in_seconds(options_.heartbeat_timeout) +
               " and is considered lost; its microbatches are kept until it comes back");

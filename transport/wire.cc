@@ -35,6 +35,7 @@ enum class Type : std::uint8_t {
   kFragment = 67,
   kEpochEnd = 68,
   kFailure = 69,
+  kNotice = 70,
 };
 
 void put_position(ByteWriter& out, const Position& position) {
@@ -262,6 +263,12 @@ Type put(ByteWriter& out, const Refusal& refusal) {
 Type put(ByteWriter& out, const Failure& failure) {
   put_error(out, failure);
   return Type::kFailure;
+}
+
+Type put(ByteWriter& out, const Notice& notice) {
+  out.put_text<std::uint32_t>(
+      printable_utf8(std::string_view(notice.text).substr(0, kMaxTextBytes)));
+  return Type::kNotice;
 }
 
 // Limits what keys, JSON texts and parts of a header take together. Both sides count alike, so the
@@ -542,6 +549,8 @@ Result<Message> get_body(Type type, ByteReader& in) {
       return Message(get_epoch_end(in));
     case Type::kFailure:
       return Message(get_error<Failure>(in));
+    case Type::kNotice:
+      return Message(Notice{printable_utf8(in.get_text<std::uint32_t>(kMaxTextBytes))});
   }
   return Error(ErrorCode::kCorrupt,
                "message of unknown type " + std::to_string(static_cast<int>(type)));

@@ -15,7 +15,7 @@ namespace isocost {
 /// The content of a first frame: any message of the protocol. See docs/wire_format.md.
 using Message =
     std::variant<Hello, Credit, Acknowledgement, Report, ProfileUpdate, Heartbeat, Leave, Welcome,
-                 Refusal, MicrobatchHeader, FragmentHeader, EpochEnd, Failure>;
+                 Refusal, MicrobatchHeader, FragmentHeader, EpochEnd, Failure, Notice>;
 
 /// Limits of what a reader accepts. A message beyond one of them is corrupt.
 inline constexpr std::size_t kMaxNameBytes = 64;

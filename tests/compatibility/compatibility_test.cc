@@ -121,7 +121,8 @@ std::vector<Message> messages() {
           Refusal{ErrorCode::kAlreadyExists, "rank 3 is taken"},
           Failure{ErrorCode::kCorrupt, "no more"},
           Heartbeat{},
-          Leave{}};
+          Leave{},
+          Notice{"delivery is paused"}};
 }
 
 // Both ways: this version understands what 0.1 sent, and 0.1 would understand what this version

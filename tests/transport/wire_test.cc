@@ -62,7 +62,8 @@ std::vector<Message> examples() {
           example_header(),
           fragment,
           end,
-          Failure{ErrorCode::kCorrupt, "bad sample"}};
+          Failure{ErrorCode::kCorrupt, "bad sample"},
+          Notice{"delivery is paused"}};
 }
 
 std::string hex(const std::vector<std::byte>& bytes) {
