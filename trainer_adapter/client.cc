@@ -60,6 +60,8 @@ class ClientImpl final : public Client {
   const Welcome& welcome() const override ISOCOST_NO_THREAD_SAFETY_ANALYSIS { return welcome_; }
   bool wait(std::chrono::milliseconds limit) override;
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
+  void acknowledge() override ISOCOST_EXCLUDES(mutex_);
+  void use(const Position& position, std::chrono::nanoseconds waited) override;
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
   Status report(const Report& report) override;
   Status send_profile(const std::string& profile) override;
@@ -93,7 +95,7 @@ class ClientImpl final : public Client {
   }
   void top_up() ISOCOST_REQUIRES(mutex_);
   void return_credit() ISOCOST_REQUIRES(mutex_);
-  void acknowledge() ISOCOST_REQUIRES(mutex_);
+  void end_use() ISOCOST_REQUIRES(mutex_);
   std::optional<Microbatch> hand_out(Clock::time_point asked) ISOCOST_REQUIRES(mutex_);
 
   void leave(bool acknowledge_last);
@@ -128,6 +130,7 @@ class ClientImpl final : public Client {
   std::optional<Position> received_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<std::uint32_t> last_epoch_end_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
+  bool silent_ ISOCOST_GUARDED_BY(mutex_) = false;  // the failure is the node's silence
 
   std::atomic<std::int64_t> bytes_copied_ = 0;
   std::unique_ptr<Connection> connection_;
@@ -193,6 +196,8 @@ void ClientImpl::on_message(Message message, std::span<const std::span<const std
     on_refusal(*refusal);
   } else if (const auto* failure = std::get_if<Failure>(&message)) {
     fail(Error(failure->code, "the node failed: " + failure->message));
+  } else if (const auto* notice = std::get_if<Notice>(&message)) {
+    log(options_.log, LogLevel::kWarning, "the node: " + notice->text);
   }
 }
 
@@ -220,7 +225,8 @@ void ClientImpl::on_welcome(const Welcome& welcome) {
     changed_.notify_all();
     return;
   }
-  if (!welcomed_) welcome_ = welcome;  // once: the trainer holds a reference
+  if (std::exchange(silent_, false)) failure_.reset();  // the node is there again
+  if (!welcomed_) welcome_ = welcome;                   // once: the trainer holds a reference
   welcomed_ = true;
   session_ = welcome.session;
   awaits_welcome_ = false;
@@ -335,6 +341,7 @@ void ClientImpl::on_tick(std::chrono::nanoseconds silence) {
   const MutexLock lock(mutex_);
   if (!welcomed_ || done_ || failure_) return;
   if (silence <= std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) return;
+  silent_ = true;
   failure_ = Error(ErrorCode::kUnavailable,
                    options_.endpoint + " has sent nothing for " +
                        in_seconds(std::chrono::milliseconds(welcome_.heartbeat_timeout_ms)) +
@@ -364,6 +371,19 @@ void ClientImpl::return_credit() {
 }
 
 void ClientImpl::acknowledge() {
+  const MutexLock lock(mutex_);
+  if (!left_) end_use();
+}
+
+void ClientImpl::use(const Position& position, std::chrono::nanoseconds waited) {
+  const MutexLock lock(mutex_);
+  if (!left_) end_use();
+  in_use_ = position;
+  data_wait_ += waited;
+}
+
+// Acknowledges the microbatch in use.
+void ClientImpl::end_use() {
   const std::optional<Position> done = std::exchange(in_use_, std::nullopt);
   if (!done) return;
   acknowledged_ = done;
@@ -373,22 +393,26 @@ void ClientImpl::acknowledge() {
 bool ClientImpl::wait(std::chrono::milliseconds limit) {
   const auto asked = Clock::now();
   const MutexLock lock(mutex_);
-  if (!left_) acknowledge();
+  if (!left_ && !options_.prepares_ahead) end_use();
   const bool ready =
       changed_.wait_for(mutex_, limit, [this]() ISOCOST_REQUIRES(mutex_) { return is_ready(); });
-  data_wait_ += Clock::now() - asked;
+  if (!options_.prepares_ahead) data_wait_ += Clock::now() - asked;
   return ready;
 }
 
 Result<std::optional<Microbatch>> ClientImpl::next(const std::stop_token& stop) {
   const auto asked = Clock::now();
   const MutexLock lock(mutex_);
-  if (!left_) acknowledge();
+  if (!left_ && !options_.prepares_ahead) end_use();
   const bool woken =
       changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return is_ready(); });
-  data_wait_ += Clock::now() - asked;
+  if (!options_.prepares_ahead) data_wait_ += Clock::now() - asked;
   if (left_) return Error(ErrorCode::kCancelled, "the client is closed");
-  if (!ready_.empty()) return hand_out(asked);
+  if (!ready_.empty()) {
+    auto microbatch = hand_out(asked);
+    if (microbatch && !options_.prepares_ahead) in_use_ = microbatch->header.position;
+    return microbatch;
+  }
   if (failure_) return *failure_;
   if (!woken) return Error(ErrorCode::kCancelled, "stopped while waiting for a microbatch");
   return std::optional<Microbatch>();
@@ -404,7 +428,6 @@ std::optional<Microbatch> ClientImpl::hand_out(Clock::time_point asked) {
   microbatches_ready_ -= 1;
   top_up();
   auto& microbatch = std::get<Microbatch>(ready);
-  in_use_ = microbatch.header.position;
   microbatch.waited = Clock::now() - asked;
   return std::move(microbatch);
 }
@@ -459,7 +482,7 @@ void ClientImpl::leave(bool acknowledge_last) {
     const MutexLock lock(mutex_);
     if (connection_ == nullptr) return;
     if (!std::exchange(left_, true)) {
-      if (acknowledge_last) acknowledge();
+      if (acknowledge_last) end_use();
       connection_->send(Leave{});
       changed_.notify_all();
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "base/tensor.h"
 #include "transport/messages.h"
@@ -25,6 +26,11 @@ struct ClientOptions {
   /// Fingerprint of the layout, which the node must then serve; 0: unknown.
   std::uint64_t layout = 0;
   std::uint32_t prefetch = 2;  ///< Microbatches to receive ahead of the one in use.
+  /// The caller takes microbatches ahead of the training loop, to prepare them, and tells with
+  /// `use` and `acknowledge` where the loop is: `next` and `wait` then neither acknowledge nor
+  /// count the time that they block. A microbatch that was prepared and never trained on is
+  /// delivered again.
+  bool prepares_ahead = false;
   /// Where training begins, the same on all ranks: a saved state, or {} for the first step. Empty:
   /// the rank continues where its last client stopped.
   std::optional<StartPoint> start;
@@ -32,6 +38,9 @@ struct ClientOptions {
   /// model profile is of another device. Empty: unknown.
   std::string hardware;
   std::chrono::milliseconds connect_timeout{30000};
+  /// Receives what the node has to tell, such as why no data comes. Called on the client's thread,
+  /// without a lock.
+  LogSink log;
   std::string curve_server_key_file;  ///< The node's public key; empty: no CURVE.
   std::string curve_secret_key_file;  ///< This client's key pair; empty: a fresh one.
   /// A node that announces a larger microbatch is an error.
@@ -55,7 +64,8 @@ struct Microbatch {
 
 /// A trainer's connection to its node. A background thread receives and assembles microbatches
 /// ahead of use, with one copy from socket to tensor. `close` is thread-safe; the other functions
-/// may be called from one thread at a time.
+/// may be called from one thread at a time. Where microbatches are prepared ahead, `next`, `wait`
+/// and `epoch_end` may be called from one thread and the others from another one.
 class Client {
  public:
   /// Joins the node. Blocks until the node has accepted this client, which may have to wait until
@@ -81,10 +91,18 @@ class Client {
   /// Acknowledges the microbatch in use, and blocks until `next` would not block or `limit` has
   /// passed. Returns whether `next` would not block. For callers with other work meanwhile.
   virtual bool wait(std::chrono::milliseconds limit) = 0;
+
+  /// For a caller that prepares microbatches ahead (ClientOptions::prepares_ahead): the loop begins
+  /// with the microbatch at this position, for which it was blocked so long; the one before is
+  /// acknowledged.
+  virtual void use(const Position& position, std::chrono::nanoseconds waited) = 0;
+  /// For the same caller: the loop has moved past the microbatch in use and asks for another one.
+  virtual void acknowledge() = 0;
+
   /// Returns the last end of epoch that `next` reached, if any.
   virtual const std::optional<EpochEnd>& epoch_end() const = 0;
 
-  /// Sends measured seconds to the node, with the time that `next` and `wait` blocked since the
+  /// Sends measured seconds to the node, with the time that the loop was blocked for data since the
   /// last report as data_wait_s. Errors: kInvalidArgument for seconds that are not is_reportable
   /// (base/units.h), and for a forward_s beyond their sum.
   virtual Status report(const Report& report) = 0;

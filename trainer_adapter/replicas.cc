@@ -41,6 +41,12 @@ class ReplicaClient final : public Client {
   Result<std::optional<Microbatch>> next(const std::stop_token& stop) override;
   bool wait(std::chrono::milliseconds limit) override { return !first_ || first_->wait(limit); }
   const std::optional<EpochEnd>& epoch_end() const override { return epoch_end_; }
+  void use(const Position& position, std::chrono::nanoseconds waited) override {
+    if (first_) first_->use(position, waited);
+  }
+  void acknowledge() override {
+    if (first_) first_->acknowledge();
+  }
   Status report(const Report& report) override {
     return first_ ? first_->report(report) : Status();
   }

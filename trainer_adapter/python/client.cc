@@ -18,6 +18,7 @@
 #include "base/sample_part.h"
 #include "trainer_adapter/client.h"
 #include "trainer_adapter/python/errors.h"
+#include "trainer_adapter/python/log_sink.h"
 #include "trainer_adapter/python/tensor.h"
 #include "trainer_adapter/python/waiting.h"
 
@@ -25,7 +26,6 @@ namespace isocost::python {
 namespace {
 
 namespace py = pybind11;
-using Clock = std::chrono::steady_clock;
 
 template <typename T>
 py::dict by_module(const std::array<T, kModules>& values) {
@@ -52,12 +52,21 @@ class PyClient {
   }
 
   std::optional<Microbatch> next() {
-    const auto asked = Clock::now();
     Client& client = this->client();
     wait_interruptibly([&](std::chrono::milliseconds limit) { return client.wait(limit); });
-    auto next = value(client.next({}));  // does not block any more
-    if (next) next->waited = Clock::now() - asked;
-    return next;
+    return value(client.next({}));  // does not block any more
+  }
+
+  void acknowledge() {
+    Client& client = this->client();
+    const py::gil_scoped_release released;
+    client.acknowledge();
+  }
+  void use(std::uint32_t epoch, std::uint32_t step, std::uint32_t microbatch, double waited_s) {
+    Client& client = this->client();
+    const py::gil_scoped_release released;
+    client.use({epoch, step, microbatch},
+               std::chrono::nanoseconds(static_cast<std::int64_t>(waited_s * 1e9)));
   }
 
   void close() {
@@ -121,15 +130,17 @@ std::unique_ptr<PyClient> connect(const ClientOptions& options) {
 using Start = std::tuple<std::uint64_t, std::uint32_t, std::uint32_t, py::bytes>;
 
 ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
-                             std::int32_t world_size, std::uint32_t prefetch,
+                             std::int32_t world_size, std::uint32_t prefetch, bool prepares_ahead,
                              double connect_timeout_s, const std::optional<Start>& start,
                              const std::string& server_key_file, const std::string& secret_key_file,
-                             const std::string& hardware, std::uint64_t layout) {
+                             const std::string& hardware, std::uint64_t layout,
+                             const py::function& on_log) {
   ClientOptions options;
   options.endpoint = endpoint;
   options.rank = rank;
   options.world_size = world_size;
   options.prefetch = prefetch;
+  options.prepares_ahead = prepares_ahead;
   options.connect_timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(connect_timeout_s * 1e3));
   if (start) {
@@ -140,6 +151,7 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
   options.curve_secret_key_file = secret_key_file;
   options.hardware = hardware;
   options.layout = layout;
+  options.log = log_sink(on_log);
   return options;
 }
 
@@ -288,10 +300,7 @@ void bind_microbatch(py::module_& module) {
       .def_property_readonly(
           "predicted",
           [](const Microbatch& self) { return by_module(self.header.predicted_seconds); },
-          "Seconds by module.")
-      .def_property_readonly("waited_s", [](const Microbatch& self) {
-        return std::chrono::duration<double>(self.waited).count();
-      });
+          "Seconds by module.");
 }
 
 }  // namespace
@@ -300,19 +309,22 @@ void bind_client(py::module_& module) {
   bind_microbatch(module);
   py::class_<PyClient>(module, "Client")
       .def(py::init([](const std::string& endpoint, std::int32_t rank, std::int32_t world_size,
-                       std::uint32_t prefetch, double connect_timeout_s,
+                       std::uint32_t prefetch, bool prepares_ahead, double connect_timeout_s,
                        const std::optional<Start>& start, const std::string& server_key_file,
                        const std::string& secret_key_file, const std::string& hardware,
-                       std::uint64_t layout) {
-             return connect(client_options(endpoint, rank, world_size, prefetch, connect_timeout_s,
-                                           start, server_key_file, secret_key_file, hardware,
-                                           layout));
+                       std::uint64_t layout, const py::function& on_log) {
+             return connect(client_options(endpoint, rank, world_size, prefetch, prepares_ahead,
+                                           connect_timeout_s, start, server_key_file,
+                                           secret_key_file, hardware, layout, on_log));
            }),
            py::kw_only(), py::arg("endpoint"), py::arg("rank"), py::arg("world_size"),
-           py::arg("prefetch"), py::arg("connect_timeout_s"), py::arg("start"),
-           py::arg("server_key_file"), py::arg("secret_key_file"), py::arg("hardware"),
-           py::arg("layout"))
+           py::arg("prefetch"), py::arg("prepares_ahead"), py::arg("connect_timeout_s"),
+           py::arg("start"), py::arg("server_key_file"), py::arg("secret_key_file"),
+           py::arg("hardware"), py::arg("layout"), py::arg("on_log"))
       .def("next", &PyClient::next)
+      .def("acknowledge", &PyClient::acknowledge)
+      .def("use", &PyClient::use, py::arg("epoch"), py::arg("step"), py::arg("microbatch"),
+           py::arg("waited_s"))
       .def("welcome", &welcome)
       .def("epoch_end", &epoch_end)
       .def("send_profile", &send_profile, py::arg("profile"))

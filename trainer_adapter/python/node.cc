@@ -17,6 +17,7 @@
 #include "loader/node/node.h"
 #include "loader/node/node_thread.h"
 #include "trainer_adapter/python/errors.h"
+#include "trainer_adapter/python/log_sink.h"
 
 namespace isocost::python {
 namespace {
@@ -77,26 +78,6 @@ class PyNode {
 
   std::unique_ptr<NodeThread> serving_;
 };
-
-// A Python function that the node's threads hold, and release with the GIL.
-std::shared_ptr<py::function> hold(const py::function& function) {
-  return {new py::function(function), [](py::function* held) {
-            const py::gil_scoped_acquire acquired;
-            delete held;
-          }};
-}
-
-LogSink log_sink(const py::function& on_log) {
-  return [callback = hold(on_log)](LogLevel level, std::string_view text) {
-    if (Py_IsInitialized() == 0) return;
-    const py::gil_scoped_acquire acquired;
-    try {
-      (*callback)(static_cast<int>(level), std::string(text));
-    } catch (py::error_already_set& error) {
-      error.discard_as_unraisable("isocost log");
-    }
-  };
-}
 
 py::dict describe(const PartShape& part, std::string_view name) {
   py::dict result;

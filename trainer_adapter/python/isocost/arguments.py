@@ -96,6 +96,8 @@ def setting_text(value: Any) -> str:
         return "on" if value else "off"
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
+    if isinstance(value, float):
+        return repr(value).removesuffix(".0")
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 

@@ -3,10 +3,12 @@
 import functools
 import json
 import os
+import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from isocost import _isocost
 from isocost.errors import ClosedError
+from isocost.logs import log
 from isocost.microbatch import Microbatch, torch_tensors
 from isocost.profile import hardware
 from isocost.replicas import Replicas
@@ -117,34 +119,49 @@ class Connection:
         """Returns a microbatch and what is handed out for it, or None and the end of an epoch. Blocks until it is
         there."""
         client = self.client()
-        pipeline = self._resources.pipeline
+        asked = time.perf_counter()
+        microbatch, item = self._receive(client, self._resources.pipeline)
+        if microbatch is not None:
+            microbatch.waited_s = time.perf_counter() - asked
+        return microbatch, item
+
+    def _receive(self, client: Any, pipeline: Optional[TransformQueue]) -> Tuple[Optional[Microbatch], Any]:
         if self._replica_group is None:
             if pipeline is not None:
-                return pipeline.next()
+                return _prepared(client, pipeline)
             raw, rest = _next(client)
         else:
-            raw, rest = client.next(lambda: _next(client.client) if pipeline is None else pipeline.next())
+            raw, rest = client.next(lambda: _next(client.client) if pipeline is None else
+                                    _prepared(client.client, pipeline))
         return (None, rest) if raw is None else finished(self._preparation, raw, rest)
 
     def report(self, microbatch: Microbatch, seconds: List[float], forward: float) -> None:
         """Sends measured seconds, in the order of MODULES."""
         self.client().report(microbatch.epoch, microbatch.step, microbatch.index, seconds, forward)
 
+    @property
+    def _prepares_ahead(self) -> bool:
+        """Whether threads run the user's functions ahead of the loop. The first member of a replica group transforms
+        for all, and each calls `collate` itself."""
+        collates = self._preparation.collate is not None and self._replica_group is None
+        return self._preparation.transform is not None or collates
+
     def _connect(self) -> Any:
         address = self._address
         return _isocost.Client(endpoint=address.endpoint, rank=address.rank, world_size=address.world_size,
                                layout=address.layout, prefetch=self._preparation.ahead,
+                               prepares_ahead=self._prepares_ahead,
                                connect_timeout_s=address.connect_timeout, start=(*self.start,),
                                server_key_file=address.curve_server_key, secret_key_file=address.curve_secret_key,
-                               hardware=hardware())
+                               hardware=hardware(), on_log=log)
 
     def _pipeline(self, client: Any) -> Optional[TransformQueue]:
-        transform, collate, whole, _, ahead = self._preparation
-        if self._replica_group is not None:  # Its first member transforms for all.
-            if transform is None or client.client is None:
+        transform, _, whole, _, ahead = self._preparation
+        if self._replica_group is not None:
+            if not self._prepares_ahead or client.client is None:
                 return None
             return TransformQueue(client.client, transform, whole, lambda raw, tensors: (raw, tensors), ahead)
-        if transform is None and collate is None:
+        if not self._prepares_ahead:
             return None
         return TransformQueue(client, transform, whole, functools.partial(finished, self._preparation), ahead)
 
@@ -153,6 +170,18 @@ def _next(client: Any) -> Tuple[Optional[Any], Dict[str, Any]]:
     """A raw microbatch and its tensors, or None and the end of an epoch."""
     raw = client.next()
     return (None, client.epoch_end()) if raw is None else (raw, torch_tensors(raw))
+
+
+def _prepared(client: Any, pipeline: TransformQueue) -> Tuple[Any, Any]:
+    """What the queue holds next. It runs ahead of the loop, so the client is told here which microbatch the loop is
+    done with and which it begins: a report of the former comes in time, and one that was prepared and never trained on
+    is delivered again."""
+    client.acknowledge()
+    asked = time.perf_counter()
+    microbatch, item = pipeline.next()
+    if microbatch is not None:
+        client.use(*microbatch.position, time.perf_counter() - asked)
+    return microbatch, item
 
 
 def finished(preparation: Preparation, raw: Any, tensors: Dict[str, Any]) -> Tuple[Microbatch, Any]:

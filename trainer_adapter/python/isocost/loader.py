@@ -11,6 +11,7 @@ from isocost import _isocost, arguments, keywords, rendezvous
 from isocost.connection import Address, Connection, Preparation
 from isocost.dataset import Dataset
 from isocost.layout import Layout, Place, resolve_place
+from isocost.logs import log
 from isocost.microbatch import Microbatch, moved
 from isocost.node_options import NodeOptions, RecipeOptions
 from isocost.recorder import Part, Recorder, Timed, module_timers
@@ -23,7 +24,6 @@ from isocost.transform import Transform
 
 _LOG = logging.getLogger("isocost")
 _GRACE_S = 10.0  # In which a closing host lets the other ranks finish.
-_LOG_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
 
 PathLike = Union[str, os.PathLike[str]]
 
@@ -320,8 +320,9 @@ class DataLoader:
 
     def timed(self, microbatch: Microbatch, part: Optional[Part] = None) -> Timed:
         """Returns a context manager that measures its block, and reports the seconds for the microbatch, spread over
-        its modules as predicted. On a CUDA device it uses events, and never waits for the stream. A block that an
-        exception leaves is not measured.
+        its modules as predicted. What a rank waits for others in DistributedDataParallel's backward pass does not
+        count. On a CUDA device it uses events, and never waits for the stream. A block that an exception leaves is not
+        measured.
 
         Args:
             microbatch: the one that the block trains on.
@@ -402,7 +403,8 @@ class DataLoader:
     def stats(self) -> Dict[str, Any]:
         """Returns counts since the loader was made: microbatches; waited_s, the seconds that the loop was blocked;
         reports; bytes_copied from the socket into tensors; bytes_in_use by tensors; where this process hosts the node,
-        its summary as node. Its samples are planned, and delivered when their rank has acknowledged them."""
+        its summary as node. Its samples are planned, and delivered when their rank has acknowledged them; its
+        rank_slowdown holds the learned factor on each rank's seconds, 1 where it has learned none."""
         return {"microbatches": self._microbatches, "waited_s": self._waited_s, "reports": self._recorder.sent,
                 **self._connection.counts()}
 
@@ -471,7 +473,7 @@ class DataLoader:
             settings["ranks"] = str(self._process.world_size)
         else:
             settings["layout"] = self._in_layout.layout.file
-        node = self._resources.node = _isocost.Node(settings, _log, self._count_tokens)
+        node = self._resources.node = _isocost.Node(settings, log, self._count_tokens)
         return node.endpoint
 
     def _state(self) -> State:
@@ -550,7 +552,3 @@ class _Epoch:
             return item
         self._finished = True
         raise StopIteration
-
-
-def _log(level: int, text: str) -> None:
-    _LOG.log(_LOG_LEVELS[min(level, len(_LOG_LEVELS) - 1)], text)

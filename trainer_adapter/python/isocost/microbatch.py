@@ -109,7 +109,7 @@ class Microbatch(Mapping[str, Any]):
         self.tokens: int = _tokens(tensors)
         self.label_tokens: int = raw.label_tokens
         self.global_label_tokens: int = raw.global_label_tokens
-        self.waited_s: float = raw.waited_s
+        self.waited_s = 0.0  # Set when it is handed out.
         self.plan_hash: int = raw.plan_hash
         self.profile_wanted: bool = raw.profile_wanted
         self.cost_model_state: bytes = raw.cost_model_state
@@ -130,6 +130,11 @@ class Microbatch(Mapping[str, Any]):
     # A mapping's equality would compare tensors, which has no one answer.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+    @property
+    def position(self) -> Tuple[int, int, int]:
+        """Epoch, step and index."""
+        return self.epoch, self.step, self.index
 
     @property
     def cu_seqlens(self) -> Dict[str, Any]:

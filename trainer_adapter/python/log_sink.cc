@@ -1,0 +1,29 @@
+#include "trainer_adapter/python/log_sink.h"
+
+#include <string>
+#include <string_view>
+
+namespace isocost::python {
+
+namespace py = pybind11;
+
+std::shared_ptr<py::function> hold(const py::function& function) {
+  return {new py::function(function), [](py::function* held) {
+            const py::gil_scoped_acquire acquired;
+            delete held;
+          }};
+}
+
+LogSink log_sink(const py::function& on_log) {
+  return [callback = hold(on_log)](LogLevel level, std::string_view text) {
+    if (Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire acquired;
+    try {
+      (*callback)(static_cast<int>(level), std::string(text));
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("isocost log");
+    }
+  };
+}
+
+}  // namespace isocost::python
