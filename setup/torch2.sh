@@ -36,7 +36,7 @@ cmake --preset release -B "$tree" -DISOCOST_BUILD_BENCH=OFF -DISOCOST_WERROR=OFF
   cat build/configure-torch2.log >&2
   exit 1
 }
-cmake --build "$tree" --parallel "$jobs" --target torch_tests isocost_python isocost
+cmake --build "$tree" --parallel "$jobs" --target torch_tests isocost_python isocost isocost-lab
 "$tree/minimal_trainer" --version
 ctest --test-dir "$tree" -L torch --no-tests=error --output-on-failure --parallel "$jobs" \
   --output-junit "$PWD/$tree/junit.xml" "$@" || status=$?
