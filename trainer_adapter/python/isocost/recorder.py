@@ -4,9 +4,10 @@ import logging
 import reprlib
 from typing import Any, Callable, Dict, List, Literal, Mapping, Optional, Tuple, Union
 
+from isocost.backward import BackwardWatch
 from isocost.microbatch import Microbatch
 from isocost.reports import NOT_MEASURED, by_module, checked_seconds
-from isocost.timing import Measured, ModuleTimers, Stopwatch, Stretches
+from isocost.timing import Measured, ModuleTimers, Stopwatch, Stretch, Stretches, Without
 
 _LOG = logging.getLogger("isocost")
 
@@ -32,7 +33,7 @@ class Recorder:
         self._timers: Optional[ModuleTimers] = None
         self._waiting: List[Tuple[Microbatch, Stretches]] = []
         self._step: Optional[Tuple[int, int]] = None  # Whose passes these are:
-        self._passes: Dict[int, Dict[Part, List[Stopwatch]]] = {}  # by the microbatch's index.
+        self._passes: Dict[int, Dict[Part, List[Stretch]]] = {}  # by the microbatch's index.
 
     def add(self, microbatch: Microbatch, stretches: Stretches) -> None:
         """Reports the stretches as soon as the device has finished them and those that were added before."""
@@ -47,7 +48,7 @@ class Recorder:
                              f"be: measure it with part=\"forward\" first; each is reported after {self._chunks} of "
                              "part=\"backward\", and dropped where the next step begins before")
 
-    def add_pass(self, part: Part, microbatch: Microbatch, watch: Stopwatch) -> None:
+    def add_pass(self, part: Part, microbatch: Microbatch, watch: Stretch) -> None:
         """Adds a pass. A microbatch is complete with the backward pass of its last chunk."""
         at = (microbatch.epoch, microbatch.step)
         if self._step != at:  # What has no backward pass by now (evaluation) is not reported.
@@ -124,18 +125,24 @@ class Timed:
         self._recorder = recorder
         self._microbatch = microbatch
         self._part = part
+        self._backward = BackwardWatch()
         self._watch: Optional[Stopwatch] = None
 
     def __enter__(self) -> None:
+        self._backward.start()
         self._watch = Stopwatch()
 
     def __exit__(self, kind: Any, *_exception: Any) -> None:
-        if kind is not None or self._watch is None:
+        if self._watch is None:
             return
+        self._backward.stop()
+        if kind is not None:
+            return
+        own = Without(self._watch.stop(), self._backward.waits)
         if self._part is None:
-            self._recorder.add(self._microbatch, Stretches(whole=[self._watch.stop()]))
+            self._recorder.add(self._microbatch, Stretches(whole=[own]))
         else:
-            self._recorder.add_pass(self._part, self._microbatch, self._watch.stop())
+            self._recorder.add_pass(self._part, self._microbatch, own)
 
 
 def module_timers(model: Any, modules: Mapping[str, str], active: Callable[[], bool]) -> ModuleTimers:

@@ -207,6 +207,19 @@ class StageTimers(ModuleTimers):
         self._handles.append(module.register_forward_hook(after, with_kwargs=True))
 
 
+class Without:
+    """A stretch, less others that lie in it."""
+
+    def __init__(self, whole: Stretch, others: Sequence[Stretch]):
+        self._whole = whole
+        self._others = others
+
+    def seconds(self) -> Optional[float]:
+        seconds = [stretch.seconds() for stretch in (self._whole, *self._others)]
+        known = [value for value in seconds if value is not None]
+        return known[0] - sum(known[1:]) if len(known) == len(seconds) else None
+
+
 class Share:
     """A part of a stretch."""
 
