@@ -27,6 +27,13 @@ bool is_device(const fs::path& file) {
   return fs::exists(file, failed) && fs::is_other(fs::status(file, failed));
 }
 
+// Makes a new name last. Some file systems cannot, and then the file itself lasts all the same.
+void sync_folder(const fs::path& file) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (descriptor.is_open()) static_cast<void>(::fsync(descriptor.get()));
+}
+
 Status write_in_place(const fs::path& file, std::span<const std::byte> bytes) {
   FileDescriptor descriptor(::open(file.c_str(), O_WRONLY | O_CLOEXEC));
   if (!descriptor.is_open()) return cannot_write(file, reason_of(errno));
@@ -88,8 +95,11 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
 }
 
 Status OutputFile::commit() {
-  if (::rename(scratch_.c_str(), file_.c_str()) != 0) return cannot_write(file_, reason_of(errno));
+  if (::fsync(descriptor_.get()) != 0 || ::rename(scratch_.c_str(), file_.c_str()) != 0) {
+    return cannot_write(file_, reason_of(errno));
+  }
   scratch_.clear();
+  sync_folder(file_);
   return {};
 }
 

@@ -16,9 +16,10 @@ namespace isocost {
 Status check_output_file(std::string_view option, const std::filesystem::path& file);
 
 /// A file that appears under its name only when it is complete: it is written beside that name and
-/// renamed by commit(). Replaces an older file atomically, so that a reader sees either the old
-/// bytes or the new ones. Mode 0644, less the umask. Movable. Single-thread; several threads and
-/// processes may replace the same file, and the last one wins.
+/// renamed by commit(), when the disk has its bytes. Replaces an older file atomically, so that a
+/// reader sees either the old bytes or the new ones, even after a loss of power. Mode 0644, less
+/// the umask. Movable. Single-thread; several threads and processes may replace the same file, and
+/// the last one wins.
 class OutputFile {
  public:
   /// Errors: kIo.

@@ -36,7 +36,7 @@ Result<int> check(const CheckArguments& arguments) {
   CheckOptions options;
   options.dataset = arguments.dataset.options();
   options.workers = static_cast<std::size_t>(arguments.dataset.workers);
-  options.stop = signals.token();
+  options.stop = options.dataset.stop = signals.token();
   ISOCOST_ASSIGN(options.memory, parse_bytes(arguments.memory));
   ISOCOST_ASSIGN(const CheckReport report, check_dataset(arguments.dataset.directory, options));
   finish_progress();

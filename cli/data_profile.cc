@@ -157,6 +157,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
   dataset_options.index_dir = arguments.index_dir;
   dataset_options.progress = progress_bar();
   dataset_options.log = console_log(arguments.verbose);
+  dataset_options.stop = options.stop;
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.directory, dataset_options));
   ISOCOST_ASSIGN(const DataProfile profile,
                  make_data_profile(*dataset, arguments.directory, options));

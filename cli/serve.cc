@@ -64,12 +64,18 @@ Status write_summary(const NodeOptions& options, const NodeSummary& summary) {
   return replace_file(options.service.summary, summary.to_json() + "\n");
 }
 
+std::string outcome_name(bool ended, bool signalled) {
+  if (!ended) return "ended early: ";
+  return signalled ? "drained: " : "done: ";
+}
+
 Result<int> serve(const ServeArguments& arguments) {
   const SignalStop signals;
   ISOCOST_ASSIGN(const NodeOptions options, as_usage_error(read_options(arguments)));
   ISOCOST_TRY(as_usage_error(check_inputs(options)));
   const LogSink sink = console_log(arguments.verbose);
-  ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, progress_bar(), sink));
+  ISOCOST_ASSIGN(const std::unique_ptr<Node> node,
+                 Node::create(options, progress_bar(), sink, {}, signals.token()));
   finish_progress();
   log(sink, LogLevel::kInfo,
       counted(node->dataset().size(), "sample") + " in " +
@@ -83,15 +89,15 @@ Result<int> serve(const ServeArguments& arguments) {
   std::printf("listening on %s\n", node->endpoint().c_str());
   std::fflush(stdout);
   // Written however the node ends: a node with --epochs 0 ends by a signal only.
-  const auto ended = node->run(signals.token());
+  const auto ended = node->run({}, signals.token());
   const NodeSummary summary = node->summary();
   const Status written = write_summary(options, summary);
   log(sink, LogLevel::kInfo,
-      (ended ? "done: " : "ended early: ") + std::to_string(summary.steps_delivered) + " of " +
-          std::to_string(summary.steps) + " planned steps and " +
-          std::to_string(summary.delivered) + " of " + std::to_string(summary.planned) +
-          " samples delivered, " + std::to_string(summary.bad) + " bad, " +
-          std::to_string(summary.dropped) + " dropped");
+      outcome_name(ended.has_value(), signals.token().stop_requested()) +
+          std::to_string(summary.steps_delivered) + " of " + std::to_string(summary.steps) +
+          " planned steps and " + std::to_string(summary.delivered) + " of " +
+          std::to_string(summary.planned) + " samples delivered, " + std::to_string(summary.bad) +
+          " bad, " + std::to_string(summary.dropped) + " dropped");
   if (ended && !written) return written.error();
   if (ended) return kDone;
   if (!written) log(sink, LogLevel::kError, written.error().message());
@@ -121,7 +127,8 @@ constexpr const char* kFooter =
     "  isocost serve --data data/shards --metrics 9464    # and then: isocost top\n"
     "  isocost serve --data data/shards --bind tcp://0.0.0.0:5800 --curve-key node.secret\n"
     "Prints 'listening on ENDPOINT' on standard output, then serves until every rank has\n"
-    "acknowledged the last epoch. Stops at SIGINT or SIGTERM.";
+    "acknowledged the last epoch. At SIGINT or SIGTERM it finishes the steps that ranks have\n"
+    "begun, tells them where to resume, and ends with status 0; a second signal ends it at once.";
 
 }  // namespace
 

@@ -174,10 +174,14 @@ std::string fitted(const std::string& line) { return line.substr(0, kTopColumns)
 
 std::string job_line(const NodeMetrics& now) {
   const auto& oldest = now.queue.oldest;
-  return labelled(
-      "job", {"epoch " + (oldest ? std::to_string(oldest->epoch) : "-"),
-              "step " + (oldest ? std::to_string(oldest->step) : "-"),
-              fmt::format("{} of {} connected", now.ranks_present, counted(now.ranks, "rank"))});
+  const std::string paused = now.paused_s > 0
+                                 ? labelled("PAUSED", {"for " + seconds(now.paused_s),
+                                                       "shards cannot be read; the log says why"})
+                                 : "";
+  return paused + labelled("job", {"epoch " + (oldest ? std::to_string(oldest->epoch) : "-"),
+                                   "step " + (oldest ? std::to_string(oldest->step) : "-"),
+                                   fmt::format("{} of {} connected", now.ranks_present,
+                                               counted(now.ranks, "rank"))});
 }
 
 std::string sample_lines(const NodeMetrics& now) {

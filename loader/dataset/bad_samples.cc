@@ -1,7 +1,8 @@
 #include "loader/dataset/bad_samples.h"
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
-#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -12,21 +13,8 @@
 namespace isocost {
 namespace {
 
-// "25" or "1.5%" of `dataset_size`.
-Result<std::uint64_t> parse_limit(std::string_view text, std::uint64_t dataset_size) {
-  const bool share = text.ends_with('%');
-  const std::string_view digits = share ? text.substr(0, text.size() - 1) : text;
-  double number = 0;
-  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const bool whole = code == std::errc() && end == digits.data() + digits.size() && !digits.empty();
-  if (!whole || !(number >= 0 && number < 1e18) || (share && number > 100)) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "max_bad_samples: '" + std::string(text) +
-                     "' is neither a count nor a percentage (0% to 100%)");
-  }
-  if (share) number = std::floor(number / 100 * static_cast<double>(dataset_size));
-  return static_cast<std::uint64_t>(number);
-}
+// With fewer, a percentage says nothing: one bad sample among the first ten is a tenth of them.
+constexpr std::uint64_t kFewestForAShare = 10;
 
 }  // namespace
 
@@ -44,51 +32,100 @@ std::string describe(const BadSample& bad) {
 }
 
 Status check_bad_sample_limit(const BadSampleOptions& options) {
-  ISOCOST_TRY(parse_limit(options.max, 0));
+  ISOCOST_TRY(BadSampleList::parse(options));
   return {};
 }
 
-BadSampleList::BadSampleList(const BadSampleOptions& options, std::uint64_t limit, LogSink log)
-    : policy_(options.policy), file_name_(options.file), limit_(limit), log_(std::move(log)) {}
+// "25" or "1.5%".
+Result<BadSampleList::Limit> BadSampleList::parse(const BadSampleOptions& options) {
+  const std::string_view text = options.max;
+  const bool share = text.ends_with('%');
+  const std::string_view digits = share ? text.substr(0, text.size() - 1) : text;
+  double number = 0;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  const bool whole = code == std::errc() && end == digits.data() + digits.size() && !digits.empty();
+  if (!whole || !(number >= 0 && number < 1e18) || (share && number > 100)) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "max_bad_samples: '" + std::string(text) +
+                     "' is neither a count nor a percentage (0% to 100%)");
+  }
+  if (share && number > 0) return Limit{std::nullopt, number / 100};
+  return Limit{static_cast<std::uint64_t>(number), 0};
+}
+
+BadSampleList::BadSampleList(const BadSampleOptions& options, BadSampleFile file, Limit limit,
+                             LogSink log)
+    : options_(options), limit_(limit), log_(std::move(log)), file_(std::move(file)) {}
 
 Result<std::unique_ptr<BadSampleList>> BadSampleList::create(const BadSampleOptions& options,
-                                                             std::uint64_t dataset_size,
                                                              LogSink log) {
-  ISOCOST_ASSIGN(const std::uint64_t limit, parse_limit(options.max, dataset_size));
-  std::error_code ignored;  // if it cannot be removed, writing fails and reports it
-  std::filesystem::remove(options.file, ignored);  // list of an earlier run
-  return std::unique_ptr<BadSampleList>(new BadSampleList(options, limit, std::move(log)));
+  ISOCOST_ASSIGN(const Limit limit, parse(options));
+  ISOCOST_ASSIGN(BadSampleFile file, BadSampleFile::create(options.file));
+  return std::unique_ptr<BadSampleList>(
+      new BadSampleList(options, std::move(file), limit, std::move(log)));
+}
+
+Status BadSampleList::add_indexed(std::span<const BadSample> bad, std::uint64_t samples) {
+  std::uint64_t added = 0;
+  for (const BadSample& sample : bad) {
+    if (!take(sample)) continue;
+    ISOCOST_TRY(check(++added, samples));
+  }
+  return {};
+}
+
+void BadSampleList::look_at(std::uint64_t samples, std::uint64_t of) {
+  decoded_ = std::min(decoded_ + samples, of);
 }
 
 Status BadSampleList::add(const BadSample& bad) {
-  if (!seen_.insert(bad.shard + '\0' + bad.key + '\0' + bad.part).second) return {};
-  count_ = seen_.size();
-  last_ = bad;
-  ISOCOST_TRY(write(bad));
-  if (policy_ == BadSamplePolicy::kFail) {
-    return Error(ErrorCode::kCorrupt,
-                 describe(bad) + " (on_bad_sample = fail; skip leaves such samples out)");
-  }
-  if (seen_.size() > limit_) {
-    return Error(ErrorCode::kCorrupt,
-                 counted(seen_.size(), "bad sample") + ", " + std::to_string(limit_) +
-                     " are allowed (max_bad_samples); the last one: " + describe(bad));
-  }
-  return {};
+  if (!take(bad)) return {};
+  return check(++bad_decoded_, decoded_);
 }
 
-Status BadSampleList::write(const BadSample& bad) {
-  if (file_name_.empty()) return {};
-  if (!file_.is_open()) {
-    file_.open(file_name_, std::ios::trunc);
-    log(log_, LogLevel::kWarning, "bad samples are listed in " + file_name_.string());
+// Returns whether it is one more.
+bool BadSampleList::take(const BadSample& bad) {
+  if (!seen_.insert(bad.shard + '\0' + bad.key + '\0' + bad.part).second) return false;
+  count_ = seen_.size();
+  last_ = bad;
+  list(bad);
+  if (std::has_single_bit(seen_.size())) {
+    log(log_, LogLevel::kWarning,
+        counted(seen_.size(), "bad sample") + " so far" +
+            (options_.file.empty() || file_failed_ ? "" : " (" + options_.file.string() + ")") +
+            ", the last one: " + describe(bad));
   }
-  file_ << to_json_line(bad) << '\n' << std::flush;  // the list survives a crash
-  if (!file_) {
-    return Error(ErrorCode::kIo, "cannot write " + file_name_.string() +
-                                     ": name another place with bad_samples_file");
+  return true;
+}
+
+void BadSampleList::list(const BadSample& bad) {
+  if (file_failed_) return;
+  const Status written = file_.append(to_json_line(bad) + '\n');
+  if (written) return;
+  file_failed_ = true;
+  log(log_, LogLevel::kWarning,
+      "bad_samples_file: " + written.error().message() +
+          ": bad samples are counted, and no longer listed");
+}
+
+bool BadSampleList::is_exceeded(std::uint64_t bad, std::uint64_t of) const {
+  if (limit_.count) return seen_.size() > *limit_.count;
+  return bad >= kFewestForAShare &&
+         static_cast<double>(bad) > limit_.share * static_cast<double>(of);
+}
+
+Status BadSampleList::check(std::uint64_t bad, std::uint64_t of) const {
+  if (options_.policy == BadSamplePolicy::kFail) {
+    return Error(ErrorCode::kCorrupt,
+                 describe(*last_) + " (on_bad_sample = fail; skip leaves such samples out)");
   }
-  return {};
+  if (!is_exceeded(bad, of)) return {};
+  const std::string found = limit_.count
+                                ? counted(seen_.size(), "bad sample")
+                                : counted(bad, "bad sample") + " among " + std::to_string(of);
+  return Error(
+      last_->over_limit ? ErrorCode::kResourceExhausted : ErrorCode::kCorrupt,
+      found + ", max_bad_samples allows " + options_.max + "; the last one: " + describe(*last_));
 }
 
 }  // namespace isocost

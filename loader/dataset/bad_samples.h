@@ -3,16 +3,17 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 
 #include "base/log.h"
 #include "base/result.h"
 #include "loader/dataset/dataset.h"
+#include "loader/dataset/internal/bad_sample_file.h"
 
 namespace isocost {
 
@@ -21,22 +22,30 @@ enum class BadSamplePolicy : std::uint8_t { kSkip, kReplace, kFail };
 /// What happens to samples that cannot be used. See docs/config.md.
 struct BadSampleOptions {
   BadSamplePolicy policy = BadSamplePolicy::kSkip;
-  std::string max = "100%";  ///< A count, or a percentage of the data set.
+  /// Beyond which training ends: a count, or a percentage of the samples that were looked at. A
+  /// percentage is not exceeded by less than ten bad samples, but for 0%.
+  std::string max = "1%";
   std::filesystem::path file = "bad_samples.jsonl";
 };
 
 /// Counts bad samples, each once however many epochs meet it, and lists them in a file of JSON
-/// lines that is created with the first one. `add` belongs to one thread at a time, because it
-/// writes to the file; `count` is thread-safe.
+/// lines that is created with the first one. Logs the first one and each doubling of their number.
+/// A file that cannot be written is logged once, and training goes on. `count` is thread-safe; the
+/// other functions belong to one thread at a time, because they write to the file.
 class BadSampleList {
  public:
-  /// A percentage in options.max refers to `dataset_size`. Errors: kInvalidArgument if options.max
-  /// is neither a count nor a percentage.
+  /// Errors: kInvalidArgument if options.max is neither a count nor a percentage, or options.file
+  /// is there and is not the list of an earlier run.
   static Result<std::unique_ptr<BadSampleList>> create(const BadSampleOptions& options,
-                                                       std::uint64_t dataset_size, LogSink log);
+                                                       LogSink log);
 
-  /// Counts and lists a bad sample. An error ends training: kCorrupt if the policy is kFail or
-  /// there are more than options.max, kIo if the file cannot be written. Each names the sample.
+  /// Counts and lists what indexing found bad among `samples`. Errors: those of `add`.
+  Status add_indexed(std::span<const BadSample> bad, std::uint64_t samples);
+
+  /// Tells that decoding looks at `samples` more, of a data set that has `of` usable ones.
+  void look_at(std::uint64_t samples, std::uint64_t of);
+  /// Counts and lists a sample that decoding found bad. An error ends training: kCorrupt, with the
+  /// sample's name, if the policy is kFail or there are more than options.max.
   Status add(const BadSample& bad);
 
   std::uint64_t count() const { return count_; }
@@ -45,15 +54,27 @@ class BadSampleList {
   const std::optional<BadSample>& last() const { return last_; }
 
  private:
-  BadSampleList(const BadSampleOptions& options, std::uint64_t limit, LogSink log);
-  Status write(const BadSample& bad);
+  /// BadSampleOptions::max.
+  struct Limit {
+    std::optional<std::uint64_t> count;
+    double share = 0;  ///< Where there is no count.
+  };
+  BadSampleList(const BadSampleOptions& options, BadSampleFile file, Limit limit, LogSink log);
+  static Result<Limit> parse(const BadSampleOptions& options);
+  friend Status check_bad_sample_limit(const BadSampleOptions& options);
+  bool take(const BadSample& bad);
+  void list(const BadSample& bad);
+  bool is_exceeded(std::uint64_t bad, std::uint64_t of) const;
+  Status check(std::uint64_t bad, std::uint64_t of) const;
 
-  const BadSamplePolicy policy_;
-  const std::filesystem::path file_name_;
-  const std::uint64_t limit_;
+  const BadSampleOptions options_;
+  const Limit limit_;
   const LogSink log_;
-  std::ofstream file_;
+  BadSampleFile file_;
+  bool file_failed_ = false;
   std::set<std::string, std::less<>> seen_;  // shard, key and part
+  std::uint64_t decoded_ = 0;                // samples that decoding looked at
+  std::uint64_t bad_decoded_ = 0;
   std::optional<BadSample> last_;
   std::atomic<std::uint64_t> count_ = 0;  // of seen_
 };

@@ -12,6 +12,7 @@
 #include "base/executor.h"
 #include "base/memory_budget.h"
 #include "base/mutex.h"
+#include "base/watched_source.h"
 #include "decode/sample_shape.h"
 #include "loader/dataset/decoding_memory.h"
 
@@ -43,7 +44,9 @@ class Checker {
   Status submit(SampleId id, std::size_t part, const PartShape& shape);
   Status wait_for_place();
   void check(SampleId id, std::size_t part, const PartShape& shape);
-  void add(BadPart bad);
+  void add(BadPart bad) ISOCOST_EXCLUDES(mutex_);
+  void fail(Error error) ISOCOST_EXCLUDES(mutex_);
+  Status failure() ISOCOST_EXCLUDES(mutex_);
 
   const Dataset& dataset_;
   const Recipe& recipe_;
@@ -55,6 +58,7 @@ class Checker {
   ConditionVariable changed_;
   std::vector<BadPart> bad_ ISOCOST_GUARDED_BY(mutex_);
   std::size_t in_flight_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
 
   std::uint64_t parts_ = 0;
   std::uint64_t bytes_ = 0;
@@ -66,6 +70,7 @@ Status Checker::run() {
   const ProgressSink& progress = options_.dataset.progress;
   const std::uint64_t size = dataset_.size();
   for (SampleId id = 0; id < size; ++id) {
+    ISOCOST_TRY(failure());
     if (id + 1 < size) dataset_.read_ahead(id + 1);
     const SampleShape shape = dataset_.shape(id);
     const auto together = decoding_bytes(recipe_, shape, budget_.limit());
@@ -78,7 +83,7 @@ Status Checker::run() {
     if (progress) progress(id + 1, size, "decoding samples");
   }
   executor_.reset();  // runs what was submitted
-  return {};
+  return failure();
 }
 
 Status Checker::submit(SampleId id, std::size_t part, const PartShape& shape) {
@@ -119,15 +124,31 @@ Status Checker::wait_for_place() {
 }
 
 void Checker::check(SampleId id, std::size_t part, const PartShape& shape) {
-  auto source = dataset_.open_part(id, part);
-  if (!source) {
-    add({id, part, source.error().message()});
+  auto opened = dataset_.open_part(id, part);
+  if (!opened) {
+    fail(std::move(opened).error());
     return;
   }
-  const PartBytes bytes{&shape, source->get()};
-  if (auto tensors = recipe_.tensors(std::span(&bytes, 1), pool_); !tensors) {
+  const WatchedSource source(*std::move(opened));
+  const PartBytes bytes{&shape, &source};
+  const auto tensors = recipe_.tensors(std::span(&bytes, 1), pool_);
+  if (auto unread = source.failure()) {
+    fail((*std::move(unread)).with_context(dataset_.shard(id)));
+  } else if (!tensors) {
     add({id, part, tensors.error().error.message()});
   }
+}
+
+// A shard that cannot be read says nothing of its samples.
+void Checker::fail(Error error) {
+  const MutexLock lock(mutex_);
+  if (!failure_) failure_ = std::move(error);
+}
+
+Status Checker::failure() {
+  const MutexLock lock(mutex_);
+  if (failure_) return *failure_;
+  return {};
 }
 
 void Checker::add(BadPart bad) {

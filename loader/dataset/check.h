@@ -32,7 +32,8 @@ struct CheckReport {
 
 /// Reads the whole data set: indexes shards without a current index, then decodes every part as
 /// training would. Blocks until it is done. Bad samples are in the report. Errors: those of
-/// Dataset::open and Recipe::create, kInvalidArgument (memory under 1 MiB), kCancelled.
+/// Dataset::open and Recipe::create, kInvalidArgument (memory under 1 MiB), kCancelled; kIo,
+/// kNotFound or kUnavailable for a shard that cannot be read or has changed meanwhile.
 Result<CheckReport> check_dataset(const std::filesystem::path& directory,
                                   const CheckOptions& options);
 

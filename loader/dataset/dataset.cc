@@ -128,7 +128,8 @@ Status Indexing::run() {
 void Indexing::work() {
   for (std::size_t i = next_++; i < shards_.size(); i = next_++) {
     Shard& shard = shards_[i];
-    auto index = open_or_build_index({shard.path, directories_, options_.limits, options_.log});
+    auto index = open_or_build_index(
+        {shard.path, directories_, options_.limits, options_.log, options_.stop});
     if (!index) {
       fail(std::move(index).error());
       return;
@@ -285,6 +286,7 @@ void IndexedDataset::number_samples() {
     first_.push_back(first_.back() + shard.size());
     fingerprint.add(shard.name);
     fingerprint.add(static_cast<std::uint64_t>(shard.index->view().identity().stamp.bytes));
+    fingerprint.add(shard.index->view().content_hash());
     fingerprint.add(shard.size());
     for (std::uint64_t i = 0; i < shard.size(); ++i) {
       fingerprint.add(shard.index->view().key(shard.local(i)));
@@ -328,7 +330,10 @@ std::string_view IndexedDataset::part_name(SampleId id, std::size_t part) const 
 }
 
 Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const Location& at) const {
-  return cache_.get(at.shard->path, at.view->identity().stamp);
+  auto file = cache_.get(at.shard->path, {at.view->identity().stamp, at.view->content_hash()});
+  // The next start must index what the shard is by then.
+  if (!file && file.error().code() == ErrorCode::kUnavailable) at.shard->index->remove_file();
+  return file;
 }
 
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,7 @@ struct DatasetOptions {
   std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core.
   ProgressSink progress;
   LogSink log;
+  std::stop_token stop = {};  ///< Ends indexing.
 };
 
 /// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz; not recursive), read through an index
@@ -50,7 +52,7 @@ struct DatasetOptions {
 class Dataset {
  public:
   /// Opens a data set. Blocks while shards are indexed. Broken shards and samples are listed in
-  /// `bad`. Errors: kNotFound (no directory, no shards), kIo.
+  /// `bad`. Errors: kNotFound (no directory, no shards), kIo, kCancelled.
   static Result<std::unique_ptr<Dataset>> open(const std::filesystem::path& directory,
                                                const DatasetOptions& options);
   virtual ~Dataset() = default;
@@ -74,7 +76,7 @@ class Dataset {
   /// Returns the number of shards that will be indexed again at the next start: their index could
   /// not be written, or the shard failed or changed while it was indexed.
   virtual std::size_t indexes_not_kept() const = 0;
-  /// Returns a hash of shard names, sizes and samples; equal for equal data sets.
+  /// Returns a hash of the shards' names, sizes, contents and samples; equal for equal data sets.
   virtual std::uint64_t fingerprint() const = 0;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 
@@ -17,6 +18,8 @@ struct DecodeOptions {
   std::int64_t memory = 2 * kGiB;   ///< Budget of bytes for decoding and decoded samples.
   std::int64_t workers = 0;         ///< 0: one per core.
   std::filesystem::path index_dir;  ///< Empty: ".isocost" in the shards' directory.
+  /// How long reads of shards may fail, while delivery is paused, before the job ends.
+  std::chrono::milliseconds io_timeout{120'000};
 
   /// Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;

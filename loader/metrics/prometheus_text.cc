@@ -55,14 +55,14 @@ void add_by_module(Series& series, const ModuleSeconds& values) {
   for (std::size_t m = 0; m < kModules; ++m) series.add(values.at(m), {module_label(m)});
 }
 
-void add_by_rank(const NodeMetrics& node, Series& series, double RankTotals::* member) {
+void add_by_rank(const NodeMetrics& node, Series& series, double RankTotals::*member) {
   for (std::size_t r = 0; r < node.training.ranks.size(); ++r) {
     series.add(node.training.ranks[r].*member, {std::to_string(r)});
   }
 }
 
 void add_by_module_and_rank(const NodeMetrics& node, Series& series,
-                            ModuleSeconds RankTotals::* member) {
+                            ModuleSeconds RankTotals::*member) {
   for (std::size_t m = 0; m < kModules; ++m) {
     for (std::size_t r = 0; r < node.training.ranks.size(); ++r) {
       series.add((node.training.ranks[r].*member).at(m), {module_label(m), std::to_string(r)});
@@ -184,6 +184,12 @@ std::vector<Row> resource_rows() {
         {},
         "Limit of isocost_memory_in_use_bytes: the option memory."},
        [](N n, Series& s) { s.add(n.memory_budget_bytes); }},
+      {{"isocost_paused_seconds",
+        kGauge,
+        {},
+        "Seconds since reads of shards began to fail, for which delivery waits; 0: they do not. "
+        "The log names the cause."},
+       [](N n, Series& s) { s.add(n.paused_s); }},
       {{"isocost_queue_steps", kGauge, {}, "Planned steps that some rank has not acknowledged."},
        [](N n, Series& s) { s.add(n.queue.steps); }},
       {{"isocost_queue_planned_microbatches",

@@ -40,6 +40,7 @@ std::string NodeSummary::to_json() const {
                                        {"memory_peak_bytes", memory_peak_bytes},
                                        {"measurements", measurements},
                                        {"measurements_rejected", measurements_rejected},
+                                       {"rank_slowdown", rank_slowdowns},
                                        {"reprofiles", reprofiles},
                                        {"prediction_error_ratio", errors}};
   return json.dump(2);

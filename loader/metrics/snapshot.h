@@ -32,6 +32,8 @@ struct NodeSummary {
   std::int64_t memory_peak_bytes = 0;
   std::int64_t measurements = 0;           ///< Reports that correction accepted.
   std::int64_t measurements_rejected = 0;  ///< Reports out of range, late, repeated, or too many.
+  /// Learned factor on each rank's seconds; ranks beyond the end: 1.
+  std::vector<double> rank_slowdowns = {};
   std::uint32_t reprofiles = 0;  ///< Model profiles that a trainer measured and the node adopted.
   ModuleSeconds prediction_error_ratio{};  ///< Mean absolute relative error of predictions; NaN
                                            ///< where not measured.
@@ -91,6 +93,7 @@ struct NodeMetrics {
   std::int64_t waiting_bytes = 0;    ///< Memory granted to decoded samples that wait to be sent.
   std::int64_t waiting_samples = 0;  ///< Decoded samples that wait to be sent.
   std::int64_t decoded_bytes = 0;    ///< Size of all samples decoded since the node was created.
+  double paused_s = 0;  ///< Seconds since reads of shards began to fail; 0: they do not.
 };
 
 /// Name of a shape bucket (see shape_bucket.h) in metrics: its smallest sequence length; "0" for

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -19,6 +20,7 @@
 #include "loader/node/internal/join.h"
 #include "loader/node/internal/node_parts.h"
 #include "loader/node/internal/planning_loop.h"
+#include "loader/node/internal/read_retry.h"
 #include "loader/node/internal/report_intake.h"
 #include "loader/node/internal/step_decoder.h"
 #include "loader/node/internal/step_source.h"
@@ -32,6 +34,14 @@ namespace {
 
 // How long a node that has ended waits for its clients to leave.
 constexpr std::chrono::seconds kDrainTimeout{5};
+// How long ranks have for the steps that they have begun; less than what Kubernetes waits for.
+constexpr std::chrono::seconds kLongestDrain{20};
+
+Error drained(const Position& at) {
+  return {ErrorCode::kUnavailable, "it is draining, as it was asked to stop: resume at epoch " +
+                                       std::to_string(at.epoch) + ", step " +
+                                       std::to_string(at.step) + ", from the state saved there"};
+}
 
 JoinRequirements requirements_of(const NodeParts& parts, std::uint64_t cursor) {
   return {parts.options, parts.receivers(), parts.layout ? parts.layout->fingerprint() : 0,
@@ -56,7 +66,7 @@ class NodeImpl final : public Node {
   Status start();
   const std::string& endpoint() const override { return server_->endpoint(); }
   const Dataset& dataset() const override { return *parts_.dataset; }
-  Result<NodeSummary> run(const std::stop_token& stop) override;
+  Result<NodeSummary> run(const std::stop_token& stop, const std::stop_token& drain) override;
   bool wait_until_left(std::chrono::milliseconds limit) override {
     return job_.wait_until_left(limit);
   }
@@ -66,18 +76,23 @@ class NodeImpl final : public Node {
   std::string metrics_url() const override { return metrics_ ? metrics_->url() : std::string(); }
 
  private:
+  Status serve(const std::stop_token& stop);
   tl::expected<Welcome, Refusal> answer(const JoinRequest& request);
   void compare_hardware(const Hello& hello);
   Welcome welcome(const JobTerms& job) const;
   void on_event(const ServerEvent& event);
   PlanningInput planning_input();
   std::string name_of(std::int32_t rank) const;
+  void announce(LogLevel level, std::string_view text);
 
   // First, because samples hold grants: those of the job's queue, and those of steps whose reports
   // wait for the cost model, which is one of the parts.
   MemoryBudget budget_;
   BufferPool pool_;
   NodeParts parts_;
+  ReadRetry retry_{
+      {.timeout = parts_.options.decode.io_timeout,
+       .announce = [this](LogLevel level, std::string_view text) { announce(level, text); }}};
   const MonotonicTime started_ = parts_.clock();
   StepSource steps_;
   CurrentJob job_;
@@ -125,7 +140,7 @@ Status NodeImpl::start() {
   executor_ = make_executor(static_cast<std::size_t>(options.decode.workers));
   decoder_ = std::make_unique<StepDecoder>(
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, executor_.get(), &budget_, &pool_,
-                           parts_.bad.get(), parts_.load_hook, parts_.layout.get()},
+                           parts_.bad.get(), parts_.load_hook, parts_.layout.get(), &retry_},
       options);
   delivery_ = std::make_unique<DeliveryLoop>(
       DeliveryLoop::Context{&job_, server_.get(), decoder_.get(), executor_.get(), &meter_, name,
@@ -242,19 +257,23 @@ std::string NodeImpl::name_of(std::int32_t rank) const {
                                      : "receiver " + std::to_string(rank);
 }
 
-Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
-  Status status;
-  do {
-    ISOCOST_ASSIGN(const JobTerms job, job_.wait_for_job(stop));
-    std::stop_source planning;
-    const std::stop_callback forward(stop, [&planning] { planning.request_stop(); });
-    const std::jthread planner(
-        [this, &job, token = planning.get_token()] { planning_.run(job, token); });
-    status = delivery_->run(job.id, stop);
-    planning.request_stop();
-  } while (!status && status.error().code() == ErrorCode::kCancelled && !stop.stop_requested());
+// Whoever waits for data should know why.
+void NodeImpl::announce(LogLevel level, std::string_view text) {
+  log(parts_.log, level, text);
+  server_->notify_all({std::string(text)});
+}
+
+Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_token& drain) {
+  std::stop_source serving;  // samples that are decoded again stop with it
+  const std::stop_callback stop_serving(stop, [&serving] { serving.request_stop(); });
+  const std::stop_callback begin_draining(drain,
+                                          [this] { job_.drain(parts_.clock() + kLongestDrain); });
+  const Status status = serve(serving.get_token());
+  serving.request_stop();
   steps_.save_correction();
-  if (status) {
+  const bool nobody_came = job_.draining() && !job_.drained_at();
+  if (status || nobody_came) {
+    if (const auto at = job_.drained_at()) server_->fail(drained(*at));
     wait_until_left(kDrainTimeout);
     return summary();
   }
@@ -262,7 +281,23 @@ Result<NodeSummary> NodeImpl::run(const std::stop_token& stop) {
   // A failure in the first step comes before slow trainers have joined. They should learn the
   // reason rather than time out.
   if (status.error().code() != ErrorCode::kCancelled) job_.wait_until_joined(kDrainTimeout);
-  return std::move(status).error();
+  return status.error();
+}
+
+// Serves job after job, until one ends.
+Status NodeImpl::serve(const std::stop_token& stop) {
+  for (;;) {
+    ISOCOST_ASSIGN(const JobTerms job, job_.wait_for_job(stop));
+    std::stop_source planning;
+    const std::stop_callback forward(stop, [&planning] { planning.request_stop(); });
+    const std::jthread planner(
+        [this, &job, token = planning.get_token()] { planning_.run(job, token); });
+    Status status = delivery_->run(job.id, stop);
+    planning.request_stop();
+    const bool superseded = !status && status.error().code() == ErrorCode::kCancelled &&
+                            !stop.stop_requested() && !job_.draining();
+    if (!superseded) return status;
+  }
 }
 
 NodeSummary NodeImpl::summary() {
@@ -278,6 +313,7 @@ NodeSummary NodeImpl::summary() {
   const OnlineModel::Progress progress = parts_.model->progress();
   summary.measurements = progress.measurements;
   summary.measurements_rejected = reports_->dropped() + progress.rejected;
+  summary.rank_slowdowns = progress.correction.rank_slowdowns;
   summary.reprofiles = progress.profiles;
   summary.prediction_error_ratio = progress.prediction_error_ratio;
   return summary;
@@ -294,6 +330,7 @@ NodeMetrics NodeImpl::metrics() {
   now.waiting_bytes = decoder_->waiting_bytes();
   now.waiting_samples = decoder_->waiting_samples();
   now.decoded_bytes = decoder_->decoded_bytes();
+  now.paused_s = retry_.paused_s();
   now.correction = parts_.model->progress().correction;
   if (parts_.layout) {
     for (const Receiver& receiver : parts_.layout->receivers()) now.places.push_back(receiver.name);
@@ -308,9 +345,10 @@ NodeMetrics NodeImpl::metrics() {
 }  // namespace
 
 Result<std::unique_ptr<Node>> Node::create(const NodeOptions& options, ProgressSink progress,
-                                           const LogSink& log, LoadHook load_hook) {
+                                           const LogSink& log, LoadHook load_hook,
+                                           const std::stop_token& stop) {
   ISOCOST_ASSIGN(NodeParts parts,
-                 open_node_parts(options, std::move(progress), log, std::move(load_hook)));
+                 open_node_parts(options, std::move(progress), log, std::move(load_hook), stop));
   auto node = std::make_unique<NodeImpl>(std::move(parts));
   ISOCOST_TRY(node->start());
   return std::unique_ptr<Node>(std::move(node));

@@ -23,8 +23,10 @@ class Node {
  public:
   /// Opens the data set and binds the socket; planning starts with `run`. Errors: those of
   /// NodeOptions::validate, Dataset::open, CostProfile::load and Server::create.
+  /// kCancelled if `stop` is requested while shards are indexed.
   static Result<std::unique_ptr<Node>> create(const NodeOptions& options, ProgressSink progress,
-                                              const LogSink& log, LoadHook load_hook = {});
+                                              const LogSink& log, LoadHook load_hook = {},
+                                              const std::stop_token& stop = {});
   virtual ~Node() = default;
 
   /// The endpoint that clients connect to, with its port.
@@ -34,8 +36,12 @@ class Node {
   /// Serves until every rank has acknowledged the last epoch, `stop` is requested or something
   /// fails; clients are told which. If all clients of a job leave before its end, the next ones may
   /// begin another: from another step and, where the options do not set it, with another number of
-  /// ranks. Call once. Errors: kCancelled; those of the bad-sample policy and of planning.
-  virtual Result<NodeSummary> run(const std::stop_token& stop) = 0;
+  /// ranks. Where `drain` is requested, the steps that ranks have begun are delivered, and clients
+  /// are then told where to resume. Call once. Errors: kCancelled, also where draining takes more
+  /// than 20 seconds; kIo if reads failed for the option io_timeout; kUnavailable if a rank that
+  /// has left alone keeps the job from its end; those of the bad-sample policy and of planning.
+  virtual Result<NodeSummary> run(const std::stop_token& stop,
+                                  const std::stop_token& drain = {}) = 0;
 
   /// Blocks until every rank has joined and left, or until `limit` has passed. Returns whether all
   /// ranks left. Thread-safe. For a process that embeds a node, and lets the other ranks finish

@@ -179,8 +179,10 @@ TEST_F(LayoutLoop, ASampleBeyondAStagesMemoryIsListed) {
   make_dataset(40);  // the last is a video
   layout_.encoder = {1, 1, 1};
   layout_.activation_caps.llm_bytes = std::int64_t{100} << 20;
+  NodeOptions lenient = serve();
+  lenient.bad_samples.max = "100%";
   NodeSummary summary;
-  run_layout(serve(), &summary);
+  run_layout(lenient, &summary);
   EXPECT_GT(summary.bad, 0U);
   EXPECT_LT(summary.bad, 40U);
   std::ifstream list(scratch() / "bad.jsonl");

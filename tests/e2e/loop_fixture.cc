@@ -33,12 +33,14 @@ Received received(const Microbatch& microbatch) {
 
 // A trainer's loop: takes microbatches until the last epoch has ended. `told` is set to the error
 // that ended it, if any.
-void train(std::int64_t rank, const Node& node, std::uint64_t layout, const TrainerStep& step,
-           std::vector<Received>& seen, std::vector<EpochEnd>& ends, std::string& told) {
+void train(std::int64_t rank, const Node& node, std::uint64_t layout, const LogSink& log,
+           const TrainerStep& step, std::vector<Received>& seen, std::vector<EpochEnd>& ends,
+           std::string& told) {
   ClientOptions options;
   options.endpoint = node.endpoint();
   options.rank = static_cast<std::int32_t>(rank);
   options.layout = layout;
+  options.log = log;
   auto client = Client::connect(options);
   if (!client) {
     told = client.error().message();
@@ -183,7 +185,8 @@ NodeOptions LoopTest::options(std::int64_t ranks) const {
 
 Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerStep& step,
                                     std::string* told, std::int64_t receivers) {
-  ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, {}));
+  ISOCOST_ASSIGN(const std::unique_ptr<Node> node, Node::create(options, {}, node_log));
+  if (before_serving) before_serving(*node);
   std::uint64_t layout = 0;
   if (!options.plan.layout.empty()) {
     ISOCOST_ASSIGN(const Layout file, Layout::load(options.plan.layout));
@@ -200,7 +203,7 @@ Result<Delivered> LoopTest::try_run(const NodeOptions& options, const TrainerSte
     for (std::int64_t rank = 0; rank < receivers; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
       trainers.emplace_back([&, rank, at] {
-        train(rank, *node, layout, step, delivered.ranks[at], ends[at], refusals[at]);
+        train(rank, *node, layout, trainer_log, step, delivered.ranks[at], ends[at], refusals[at]);
       });
     }
     outcome = node->run({});

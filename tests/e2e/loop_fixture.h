@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "base/scratch_directory.h"
 #include "loader/node/node.h"
@@ -54,6 +55,11 @@ class LoopTest : public testing::Test {
   void make_dataset(int samples);
   std::filesystem::path shards() const { return scratch_ / "shards"; }
   const std::filesystem::path& scratch() const { return scratch_.path(); }
+
+  /// Called between indexing and serving, if set.
+  std::function<void(Node& node)> before_serving;
+  LogSink node_log;
+  LogSink trainer_log;
 
   /// Defaults for a small job on a free loopback port.
   NodeOptions options(std::int64_t ranks) const;

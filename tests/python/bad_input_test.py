@@ -135,14 +135,14 @@ class BadInput(ShardTest):
 
     def test_a_memory_limit_that_cannot_be_kept_is_a_value_error(self):
         self.assertRefused(ValueError, "microbatch", node=isocost.NodeOptions(microbatch_memory=1000))
-        self.assertRefused(ValueError, "every sample.*microbatch_memory allows 10 in a microbatch: raise it",
+        self.assertRefused(ValueError, "max_bad_samples allows 1%.*microbatch_memory allows 10 in a microbatch: raise it",
                            node=isocost.NodeOptions(microbatch_memory=10))
 
     def test_too_many_bad_samples_are_a_shard_error(self):
         with tempfile.TemporaryDirectory() as directory:
             cut = pathlib.Path(directory) / "cut.tar"
             cut.write_bytes((self.shards / "shard-000000.tar").read_bytes()[:4096])
-            self.assertRefused(isocost.ShardError, "1 bad sample, 0 are allowed", source=directory,
+            self.assertRefused(isocost.ShardError, "1 bad sample, max_bad_samples allows 0", source=directory,
                                node=isocost.NodeOptions(max_bad_samples=0))
 
     def test_settings_that_contradict_each_other(self):

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/watched_source.h"
 #include "loader/dataset/internal/member_name.h"
 #include "loader/dataset/internal/tar_listing.h"
 
@@ -28,14 +29,16 @@ struct OpenSample {
 
 class Builder {
  public:
-  Builder(std::shared_ptr<const ShardFile> shard, std::string name, const ProbeLimits& limits,
-          const LogSink& log)
-      : shard_(std::move(shard)), name_(std::move(name)), limits_(limits), log_(log) {
-    built_.contents.identity = {shard_->stamp(), limits};
-    built_.contents.tar_bytes = shard_->size();
-  }
+  Builder(const std::shared_ptr<const ShardFile>& shard, std::string name,
+          const ProbeLimits& limits, const LogSink& log)
+      : shard_(shard),
+        bytes_(std::make_shared<const WatchedSource>(
+            std::make_unique<MemberSource>(shard, 0, shard->size()))),
+        name_(std::move(name)),
+        limits_(limits),
+        log_(log) {}
 
-  BuiltIndex run();
+  Result<IndexContents> run(const std::stop_token& stop);
 
  private:
   void add(const TarMember& member);
@@ -43,7 +46,6 @@ class Builder {
   void add_part(const TarMember& member, const std::string& part);
   void add_json(const TarMember& member, IndexedPart part);
   void refuse(std::string_view part, std::string reason);
-  void refuse(std::string_view part, const Error& error);
   void ignore(std::string_view part);
   void open_sample(const std::string& key);
   void close_sample();
@@ -51,25 +53,29 @@ class Builder {
   void add_bad_shard(std::string reason);
 
   const std::shared_ptr<const ShardFile> shard_;
+  const std::shared_ptr<const WatchedSource> bytes_;
   const std::string name_;
   const ProbeLimits limits_;
   const LogSink& log_;
-  BuiltIndex built_;
+  IndexContents contents_;
   std::unique_ptr<OpenSample> current_;
   std::unordered_set<std::string> keys_;
   std::set<std::string, std::less<>> ignored_;
 };
 
-BuiltIndex Builder::run() {
-  auto listing = TarListing::open(*shard_);
-  if (!listing) {
-    add_bad_shard(listing.error().message());
-    built_.keep = false;
-    return std::move(built_);
+Result<IndexContents> Builder::run(const std::stop_token& stop) {
+  contents_.identity = {shard_->state().stamp, limits_};
+  contents_.tar_bytes = shard_->size();
+  ISOCOST_ASSIGN(contents_.content_hash, shard_->content_hash());
+  ISOCOST_ASSIGN(TarListing listing, TarListing::open(*bytes_));
+  while (const auto member = listing.next()) {
+    add(*member);
+    if (bytes_->failure()) break;
+    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
   }
-  while (const auto member = listing->next()) add(*member);
-  end(listing->problem(), listing->broke_off());
-  return std::move(built_);
+  if (auto failure = bytes_->failure()) return *std::move(failure);
+  end(listing.problem(), listing.broke_off());
+  return std::move(contents_);
 }
 
 void Builder::add(const TarMember& member) {
@@ -98,7 +104,7 @@ void Builder::add_nameless(const TarMember& member) {
     return;
   }
   close_sample();
-  built_.contents.bad.push_back({member.name, "", member.problem});
+  contents_.bad.push_back({member.name, "", member.problem});
 }
 
 void Builder::open_sample(const std::string& key) {
@@ -120,14 +126,14 @@ void Builder::add_part(const TarMember& member, const std::string& part) {
   }
   current_->names.push_back(part);
   IndexedPart indexed{part, member.offset, {}};
-  const MemberSource source(shard_, member.offset, member.size);
+  const MemberSource source(bytes_, member.offset, member.size);
   if (format_from_extension(part) == MediaFormat::kJson) {
     add_json(member, std::move(indexed));
     return;
   }
   auto shape = probe(source, part, limits_);
   if (!shape) {
-    refuse(part, shape.error());
+    refuse(part, shape.error().message());
     return;
   }
   indexed.shape = *shape;
@@ -143,15 +149,15 @@ void Builder::add_json(const TarMember& member, IndexedPart part) {
   }
   std::string text(static_cast<std::size_t>(member.size), '\0');
   const auto read =
-      shard_->read_at(member.offset, std::as_writable_bytes(std::span(text.data(), text.size())));
+      bytes_->read_at(member.offset, std::as_writable_bytes(std::span(text.data(), text.size())));
   if (!read) {
-    refuse(part.name, read.error());
+    refuse(part.name, read.error().message());
     return;
   }
   text.resize(*read);
   auto json = parse_sample_json(text);
   if (!json) {
-    refuse(part.name, json.error());
+    refuse(part.name, json.error().message());
     return;
   }
   if (current_->sample.json_bytes == 0) {
@@ -171,11 +177,6 @@ void Builder::add_json(const TarMember& member, IndexedPart part) {
 void Builder::refuse(std::string_view part, std::string reason) {
   if (current_->bad) return;
   current_->bad = IndexedBad{current_->sample.key, std::string(part), std::move(reason)};
-}
-
-void Builder::refuse(std::string_view part, const Error& error) {
-  if (error.code() == ErrorCode::kIo) built_.keep = false;
-  refuse(part, error.message());
 }
 
 void Builder::ignore(std::string_view part) {
@@ -198,9 +199,9 @@ void Builder::close_sample() {
     refuse("", "the product of its JSON weights is beyond the largest number");
   }
   if (auto& bad = current_->bad) {
-    built_.contents.bad.push_back(*std::move(bad));
+    contents_.bad.push_back(*std::move(bad));
   } else {
-    built_.contents.samples.push_back(std::move(current_->sample));
+    contents_.samples.push_back(std::move(current_->sample));
   }
   current_.reset();
 }
@@ -220,20 +221,21 @@ void Builder::end(const std::string& problem, bool broke_off) {
   close_sample();
   if (!why.empty()) {
     add_bad_shard(why);
-  } else if (built_.contents.samples.empty() && built_.contents.bad.empty()) {
+  } else if (contents_.samples.empty() && contents_.bad.empty()) {
     add_bad_shard("no samples; members are named key.extension");
   }
 }
 
 void Builder::add_bad_shard(std::string reason) {
-  built_.contents.bad.push_back({"", "", std::move(reason)});
+  contents_.bad.push_back({"", "", std::move(reason)});
 }
 
 }  // namespace
 
-BuiltIndex build_index(const std::shared_ptr<const ShardFile>& shard, const std::string& name,
-                       const ProbeLimits& limits, const LogSink& log) {
-  return Builder(shard, name, limits, log).run();
+Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
+                                  const std::string& name, const ProbeLimits& limits,
+                                  const LogSink& log, const std::stop_token& stop) {
+  return Builder(shard, name, limits, log).run(stop);
 }
 
 }  // namespace isocost

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "base/log.h"
@@ -10,17 +11,12 @@
 
 namespace isocost {
 
-/// The result of one pass over a shard.
-struct BuiltIndex {
-  IndexContents contents;
-  /// False if reading failed or the shard changed meanwhile: the next pass may differ.
-  bool keep = true;
-};
-
 /// Reads the shard's tar headers, groups members into samples and probes each part in place. Faults
-/// of the shard become bad entries. `name` is the shard's name, for messages. Blocks on reads; runs
-/// on the calling thread.
-BuiltIndex build_index(const std::shared_ptr<const ShardFile>& shard, const std::string& name,
-                       const ProbeLimits& limits, const LogSink& log);
+/// of the shard become bad entries; reads that the machine refuses do not, since the next pass may
+/// succeed. `name` is the shard's name, for messages. Blocks on reads; runs on the calling thread.
+/// Errors: kIo, kCancelled.
+Result<IndexContents> build_index(const std::shared_ptr<const ShardFile>& shard,
+                                  const std::string& name, const ProbeLimits& limits,
+                                  const LogSink& log, const std::stop_token& stop);
 
 }  // namespace isocost

@@ -113,6 +113,7 @@ IndexHeader header_of(const IndexContents& contents) {
   header.max_pixels = contents.identity.limits.max_pixels;
   header.max_json_bytes = contents.identity.limits.max_json_bytes;
   header.max_text_bytes = contents.identity.limits.max_text_bytes;
+  header.content_hash = contents.content_hash;
   header.tar_bytes = contents.tar_bytes;
   header.samples = contents.samples.size();
   header.bad = contents.bad.size();

@@ -57,32 +57,35 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
   return nullptr;
 }
 
-Result<BuiltIndex> build(const IndexRequest& request, const FileStamp& stamp) {
+Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp) {
   const auto shard = ShardFile::open(request.shard);
   if (shard) {
-    return build_index(*shard, request.shard.filename().string(), request.limits, request.log);
+    return build_index(*shard, request.shard.filename().string(), request.limits, request.log,
+                       request.stop);
   }
   if (shard.error().code() != ErrorCode::kResourceExhausted) return shard.error();
-  BuiltIndex refused;  // a gzip bomb is a bad shard, not a failure
-  refused.contents.identity = {stamp, request.limits};
-  refused.contents.bad.push_back({"", "", shard.error().message()});
+  IndexContents refused;  // a gzip bomb is a bad shard, not a failure
+  refused.identity = {stamp, request.limits};
+  refused.bad.push_back({"", "", shard.error().message()});
   return refused;
 }
 
-bool save(const IndexRequest& request, std::span<const std::byte> bytes) {
+// Returns the file that was written; an empty path where none could be.
+fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
   std::string refusals;
   for (const fs::path& directory : request.directories) {
     std::error_code ignored;
     fs::create_directories(directory, ignored);
-    const auto written = replace_file(index_name(directory, request.shard), bytes);
-    if (written) return true;
+    fs::path file = index_name(directory, request.shard);
+    const auto written = replace_file(file, bytes);
+    if (written) return file;
     refusals += "; " + written.error().message();
   }
   log(request.log, LogLevel::kWarning,
       fmt::format("{}: its index is kept in memory and will be built again next time{}; give a "
                   "directory as index_dir",
                   request.shard.string(), refusals));
-  return false;
+  return {};
 }
 
 }  // namespace
@@ -90,7 +93,7 @@ bool save(const IndexRequest& request, std::span<const std::byte> bytes) {
 Result<std::unique_ptr<ShardIndex>> ShardIndex::map(const fs::path& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return last_file_error(path, "open");
-  struct stat status{};
+  struct stat status {};
   if (fstat(file.get(), &status) != 0) return last_file_error(path, "stat");
   if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
     return Error(ErrorCode::kCorrupt, "broken index: empty or not a file");
@@ -101,15 +104,22 @@ Result<std::unique_ptr<ShardIndex>> ShardIndex::map(const fs::path& path) {
   std::unique_ptr<ShardIndex> index(new ShardIndex());
   index->mapped_ = {static_cast<std::byte*>(address), size};
   ISOCOST_ASSIGN(index->view_, IndexView::parse(index->mapped_));
+  index->file_ = path;
   return index;
 }
 
-Result<std::unique_ptr<ShardIndex>> ShardIndex::in_memory(std::vector<std::byte> bytes, bool kept) {
+Result<std::unique_ptr<ShardIndex>> ShardIndex::in_memory(std::vector<std::byte> bytes,
+                                                          fs::path kept_in) {
   std::unique_ptr<ShardIndex> index(new ShardIndex());
   index->memory_ = std::move(bytes);
-  index->kept_ = kept;
+  index->file_ = std::move(kept_in);
   ISOCOST_ASSIGN(index->view_, IndexView::parse(index->memory_));
   return index;
+}
+
+void ShardIndex::remove_file() const {
+  std::error_code ignored;  // it may be gone already
+  if (kept()) fs::remove(file_, ignored);
 }
 
 ShardIndex::~ShardIndex() {
@@ -125,6 +135,7 @@ std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& 
 }
 
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request) {
+  if (request.stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while indexing");
   ISOCOST_ASSIGN(const FileStamp stamp, stamp_of(request.shard));
   for (const fs::path& directory : request.directories) {
     if (auto index = current_index(index_name(directory, request.shard), {stamp, request.limits},
@@ -132,12 +143,14 @@ Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& requ
       return index;
     }
   }
-  ISOCOST_ASSIGN(const BuiltIndex built, build(request, stamp));
+  auto contents = build(request, stamp);
+  if (!contents) return std::move(contents).error().with_context(request.shard.string());
   ISOCOST_ASSIGN(const FileStamp after, stamp_of(request.shard));
-  std::vector<std::byte> bytes = encode_index(built.contents);
-  const bool lasting = built.keep && after == built.contents.identity.stamp;
-  const bool kept = lasting && save(request, bytes);
-  return ShardIndex::in_memory(std::move(bytes), kept);
+  std::vector<std::byte> bytes = encode_index(*contents);
+  // A shard that changed meanwhile is indexed again by the next run.
+  fs::path kept_in;
+  if (after == contents->identity.stamp) kept_in = save(request, bytes);
+  return ShardIndex::in_memory(std::move(bytes), std::move(kept_in));
 }
 
 }  // namespace isocost

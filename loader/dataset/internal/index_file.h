@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include "base/log.h"
@@ -19,22 +20,25 @@ class ShardIndex {
  public:
   /// Errors: kNotFound, kIo, those of IndexView::parse.
   static Result<std::unique_ptr<ShardIndex>> map(const std::filesystem::path& path);
-  /// `kept` says whether the same bytes are in a file.
-  static Result<std::unique_ptr<ShardIndex>> in_memory(std::vector<std::byte> bytes, bool kept);
+  /// `kept_in` is the file with the same bytes; empty: there is none.
+  static Result<std::unique_ptr<ShardIndex>> in_memory(std::vector<std::byte> bytes,
+                                                       std::filesystem::path kept_in);
   ~ShardIndex();
   ShardIndex(const ShardIndex&) = delete;
   ShardIndex& operator=(const ShardIndex&) = delete;
 
   const IndexView& view() const { return view_; }
   /// Returns whether the index is in a file, where the next run finds it.
-  bool kept() const { return kept_; }
+  bool kept() const { return !file_.empty(); }
+  /// Removes the file, if there is one; the index stays valid. Thread-safe.
+  void remove_file() const;
 
  private:
   ShardIndex() = default;
   std::vector<std::byte> memory_;
   std::span<std::byte> mapped_;
   IndexView view_;
-  bool kept_ = true;
+  std::filesystem::path file_;  // empty: in no file
 };
 
 /// Returns the directories that may hold the indexes of a directory of shards, preferred first: a
@@ -48,10 +52,12 @@ struct IndexRequest {
   std::vector<std::filesystem::path> directories;
   ProbeLimits limits;
   LogSink log;
+  std::stop_token stop = {};
 };
 
 /// Returns the shard's index: the first current one in `directories`, or else a new one, written to
-/// the first directory that can be written. Errors: kNotFound, kIo if the shard cannot be opened.
+/// the first directory that can be written. Errors: kNotFound, kIo if the shard cannot be read;
+/// kCancelled.
 Result<std::unique_ptr<ShardIndex>> open_or_build_index(const IndexRequest& request);
 
 }  // namespace isocost

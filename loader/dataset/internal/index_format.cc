@@ -148,6 +148,8 @@ IndexIdentity IndexView::identity() const {
   return identity;
 }
 
+std::uint64_t IndexView::content_hash() const { return load<IndexHeader>(0, 0).content_hash; }
+
 std::string_view IndexView::text(std::uint64_t i) const {
   const auto begin = load<std::uint64_t>(at_.text_end, i);
   const auto end = load<std::uint64_t>(at_.text_end, i + 1);

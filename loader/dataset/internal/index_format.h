@@ -46,7 +46,8 @@ struct IndexedBad {
 /// The content of an index before it is encoded.
 struct IndexContents {
   IndexIdentity identity;
-  std::int64_t tar_bytes = 0;  ///< Size of the plain tar.
+  std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
+  std::int64_t tar_bytes = 0;      ///< Size of the plain tar.
   std::vector<IndexedSample> samples;
   std::vector<IndexedBad> bad;
 };
@@ -59,13 +60,14 @@ std::vector<std::byte> encode_index(const IndexContents& contents);
 /// Immutable; const-safe.
 class IndexView {
  public:
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
 
   IndexView() = default;
   /// Errors: kCorrupt, kUnsupported (another version).
   static Result<IndexView> parse(std::span<const std::byte> bytes);
 
   IndexIdentity identity() const;
+  std::uint64_t content_hash() const;
   std::uint64_t samples() const { return samples_; }
   std::uint64_t parts() const { return parts_; }
   std::uint64_t bad() const { return bad_; }

@@ -2,27 +2,37 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <string_view>
 #include <utility>
 
+#include "base/fingerprint.h"
 #include "loader/dataset/internal/inflate.h"
 
 namespace isocost {
 namespace {
 
+std::int64_t nanoseconds(const timespec& time) {
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
 FileStamp stamp_from(const struct stat& status) {
-  return {status.st_size,
-          std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+  return {status.st_size, nanoseconds(status.st_mtim)};
+}
+
+FileState state_from(const struct stat& status) {
+  return {stamp_from(status), nanoseconds(status.st_ctim), status.st_dev, status.st_ino};
 }
 
 }  // namespace
 
 Result<FileStamp> stamp_of(const std::filesystem::path& path) {
-  struct stat status{};
+  struct stat status {};
   if (stat(path.c_str(), &status) != 0) return last_file_error(path, "stat");
   return stamp_from(status);
 }
@@ -32,10 +42,10 @@ Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::
   std::shared_ptr<ShardFile> file(new ShardFile());
   file->file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file->file_.is_open()) return last_file_error(path, "open");
-  struct stat status{};
+  struct stat status {};
   if (fstat(file->file_.get(), &status) != 0) return last_file_error(path, "stat");
-  file->stamp_ = stamp_from(status);
-  file->bytes_ = file->stamp_.bytes;
+  file->state_ = state_from(status);
+  file->bytes_ = status.st_size;
   std::array<std::byte, 2> magic{};
   ISOCOST_ASSIGN(const std::size_t read, file->read_at(0, magic));
   if (read == magic.size() && magic[0] == std::byte{0x1F} && magic[1] == std::byte{0x8B}) {
@@ -46,26 +56,45 @@ Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::
 
 Status ShardFile::inflate(const std::filesystem::path& path, std::int64_t max_bytes) {
   ISOCOST_ASSIGN(Inflated plain, inflate_to_temporary(*this, path.string(), max_bytes));
-  file_ = std::move(plain.file);
+  plain_ = std::move(plain.file);
   bytes_ = plain.bytes;
   problem_ = std::move(plain.problem);
-  inflated_ = true;
   return {};
+}
+
+bool ShardFile::changed() const {
+  struct stat status {};
+  return fstat(file_.get(), &status) != 0 || state_from(status) != state_;
+}
+
+Result<std::uint64_t> ShardFile::content_hash() const {
+  constexpr std::int64_t kBlocks = 16;
+  std::array<std::byte, 4096> block{};
+  const auto block_bytes = static_cast<std::int64_t>(block.size());
+  const std::int64_t last = std::max<std::int64_t>(state_.stamp.bytes - block_bytes, 0);
+  Fingerprint hash;
+  for (std::int64_t i = 0; i < kBlocks; ++i) {
+    // The first block and the last one, and 14 between them.
+    ISOCOST_ASSIGN(const std::size_t read, file_.read_at(last * i / (kBlocks - 1), block));
+    hash.add(std::string_view(reinterpret_cast<const char*>(block.data()), read));
+  }
+  return hash.value();
 }
 
 Result<std::size_t> ShardFile::read_at(std::int64_t offset,
                                        std::span<std::byte> destination) const {
-  auto read = file_.read_at(offset, destination);
+  auto read = (inflated() ? plain_ : file_).read_at(offset, destination);
   if (!read) return std::move(read).error().with_context("reading a shard");
   return read;
 }
 
 void ShardFile::read_ahead(std::int64_t offset, std::int64_t bytes) const {
   // Advice only: a file system may ignore it.
-  (void)posix_fadvise(file_.get(), offset, bytes, POSIX_FADV_WILLNEED);
+  const FileDescriptor& plain = inflated() ? plain_ : file_;
+  (void)posix_fadvise(plain.get(), offset, bytes, POSIX_FADV_WILLNEED);
 }
 
-MemberSource::MemberSource(std::shared_ptr<const ShardFile> shard, std::int64_t offset,
+MemberSource::MemberSource(std::shared_ptr<const ByteSource> shard, std::int64_t offset,
                            std::int64_t bytes)
     : shard_(std::move(shard)), offset_(offset), bytes_(bytes) {}
 
@@ -77,32 +106,64 @@ Result<std::size_t> MemberSource::read_at(std::int64_t offset,
   return shard_->read_at(offset_ + offset, destination.first(std::min(rest, destination.size())));
 }
 
+std::size_t default_max_open() {
+  constexpr std::size_t kMost = 256;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return kMost;
+  return static_cast<std::size_t>(std::clamp<rlim_t>(files.rlim_cur / 4, 1, kMost));
+}
+
 ShardCache::ShardCache(std::size_t max_open, std::int64_t max_inflated_bytes)
     : max_open_(std::max<std::size_t>(max_open, 1)),
       max_inflated_bytes_(max_inflated_bytes),
       opening_(64) {}
 
 Result<std::shared_ptr<const ShardFile>> ShardCache::get(const std::filesystem::path& path,
-                                                         const FileStamp& stamp) {
+                                                         const ShardIdentity& identity) {
   const std::string name = path.string();
   if (auto file = find(name)) return file;
   const MutexLock opening(opening_[std::hash<std::string>{}(name) % opening_.size()]);
   if (auto file = find(name)) return file;
   ISOCOST_ASSIGN(auto file, ShardFile::open(path));
-  if (file->stamp() != stamp) {
-    return Error(ErrorCode::kCorrupt,
-                 fmt::format("{}: has changed since it was indexed; start again", name));
-  }
+  ISOCOST_TRY(compare(name, *file, identity));
   insert(name, file);
   return file;
 }
 
+Status ShardCache::compare(const std::string& name, const ShardFile& file,
+                           const ShardIdentity& identity) {
+  const Error changed(ErrorCode::kUnavailable,
+                      fmt::format("{}: has changed since it was indexed: put it back, or start "
+                                  "again to train on what it is now",
+                                  name));
+  if (file.state().stamp != identity.stamp) return changed;
+  {
+    const MutexLock lock(mutex_);
+    const auto compared = compared_.find(name);
+    if (compared != compared_.end() && compared->second == file.state()) return {};
+  }
+  ISOCOST_ASSIGN(const std::uint64_t hash, file.content_hash());
+  if (hash != identity.content_hash) return changed;
+  const MutexLock lock(mutex_);
+  compared_[name] = file.state();
+  return {};
+}
+
+// Returns the open file if it is still what it was; one that is not is closed.
 std::shared_ptr<const ShardFile> ShardCache::find(const std::string& name) {
+  std::shared_ptr<const ShardFile> file;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end()) return nullptr;
+    files_.splice(files_.begin(), files_, found->second);
+    file = found->second->second;
+  }
+  if (!file->changed()) return file;
   const MutexLock lock(mutex_);
   const auto found = by_name_.find(name);
-  if (found == by_name_.end()) return nullptr;
-  files_.splice(files_.begin(), files_, found->second);
-  return found->second->second;
+  if (found != by_name_.end() && found->second->second == file) take(found->second);
+  return nullptr;
 }
 
 void ShardCache::insert(const std::string& name, std::shared_ptr<const ShardFile> file) {
@@ -117,10 +178,17 @@ void ShardCache::insert(const std::string& name, std::shared_ptr<const ShardFile
     auto victim = std::prev(files_.end());
     while (files_.size() <= max_open_ && !victim->second->inflated()) --victim;
     if (victim == files_.begin()) break;
-    inflated_bytes_ -= victim->second->inflated() ? victim->second->size() : 0;
-    by_name_.erase(victim->first);
-    evicted.splice(evicted.begin(), files_, victim);
+    evicted.splice(evicted.begin(), take(victim));
   }
+}
+
+// Takes a file out of the cache; it is closed with the list that is returned.
+ShardCache::Files ShardCache::take(Files::iterator file) {
+  inflated_bytes_ -= file->second->inflated() ? file->second->size() : 0;
+  by_name_.erase(file->first);
+  Files taken;
+  taken.splice(taken.begin(), files_, file);
+  return taken;
 }
 
 }  // namespace isocost

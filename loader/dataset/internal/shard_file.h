@@ -26,6 +26,21 @@ struct FileStamp {
 /// Errors: kNotFound, kIo.
 Result<FileStamp> stamp_of(const std::filesystem::path& path);
 
+/// What the file system knows of an open file: a write, a truncation or a replacement changes it.
+struct FileState {
+  FileStamp stamp;
+  std::int64_t ctime_ns = 0;
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  bool operator==(const FileState&) const = default;
+};
+
+/// What an index knows of its shard's bytes.
+struct ShardIdentity {
+  FileStamp stamp;
+  std::uint64_t content_hash = 0;  ///< ShardFile::content_hash.
+};
+
 /// An open shard, read as a plain tar. A gzip shard is inflated when it is opened, into an unlinked
 /// temporary file that lives as long as this object. Const-safe.
 class ShardFile final : public ByteSource {
@@ -43,8 +58,14 @@ class ShardFile final : public ByteSource {
   /// Asks the operating system to read a range ahead.
   void read_ahead(std::int64_t offset, std::int64_t bytes) const;
 
-  const FileStamp& stamp() const { return stamp_; }
-  bool inflated() const { return inflated_; }
+  /// The file as it was when it was opened.
+  const FileState& state() const { return state_; }
+  /// Returns whether the file is not as it was when it was opened, or cannot be asked.
+  bool changed() const;
+  /// Returns a hash of blocks all over the file, as it is on disk: equal for equal files, and all
+  /// but certain to differ for shards of other samples. Reads 64 KiB at most. Errors: kIo.
+  Result<std::uint64_t> content_hash() const;
+  bool inflated() const { return plain_.is_open(); }
   const std::string& problem() const { return problem_; }
 
  private:
@@ -52,42 +73,53 @@ class ShardFile final : public ByteSource {
   Status inflate(const std::filesystem::path& path, std::int64_t max_bytes);
 
   FileDescriptor file_;
-  std::int64_t bytes_ = 0;
-  FileStamp stamp_;
-  bool inflated_ = false;
+  FileDescriptor plain_;    // the inflated bytes of a gzip shard
+  std::int64_t bytes_ = 0;  // of the plain tar
+  FileState state_;
   std::string problem_;
 };
 
 /// A range of a shard; keeps the shard open. Const-safe.
 class MemberSource final : public ByteSource {
  public:
-  MemberSource(std::shared_ptr<const ShardFile> shard, std::int64_t offset, std::int64_t bytes);
+  MemberSource(std::shared_ptr<const ByteSource> shard, std::int64_t offset, std::int64_t bytes);
   std::int64_t size() const override { return bytes_; }
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
 
  private:
-  std::shared_ptr<const ShardFile> shard_;
+  std::shared_ptr<const ByteSource> shard_;
   std::int64_t offset_;
   std::int64_t bytes_;
 };
+
+/// Returns how many shards may be open at once: 256, or a quarter of the files that this process
+/// may open, if that is less.
+std::size_t default_max_open();
 
 /// Keeps recently used shards open: at most `max_open` files, and at most `max_inflated_bytes` of
 /// inflated ones. A source that still reads a shard keeps it open beyond that. Internally
 /// synchronised; opening (and inflating) one shard does not block access to others.
 class ShardCache {
  public:
-  explicit ShardCache(std::size_t max_open = 256,
+  explicit ShardCache(std::size_t max_open = default_max_open(),
                       std::int64_t max_inflated_bytes = std::int64_t{16} << 30);
 
-  /// Errors: those of ShardFile::open; kCorrupt if the file does not match `stamp`.
+  /// Returns the shard, which has the bytes that were indexed: size and times are compared at each
+  /// call, the content when the file is opened for the first time and when anything else about it
+  /// has changed. Errors: those of ShardFile::open; kUnavailable if the file is not what was
+  /// indexed.
   Result<std::shared_ptr<const ShardFile>> get(const std::filesystem::path& path,
-                                               const FileStamp& stamp) ISOCOST_EXCLUDES(mutex_);
+                                               const ShardIdentity& identity)
+      ISOCOST_EXCLUDES(mutex_);
 
  private:
   using Files = std::list<std::pair<std::string, std::shared_ptr<const ShardFile>>>;
   std::shared_ptr<const ShardFile> find(const std::string& name) ISOCOST_EXCLUDES(mutex_);
+  Status compare(const std::string& name, const ShardFile& file, const ShardIdentity& identity)
+      ISOCOST_EXCLUDES(mutex_);
   void insert(const std::string& name, std::shared_ptr<const ShardFile> file)
       ISOCOST_EXCLUDES(mutex_);
+  Files take(Files::iterator file) ISOCOST_REQUIRES(mutex_);
 
   const std::size_t max_open_;
   const std::int64_t max_inflated_bytes_;
@@ -96,6 +128,8 @@ class ShardCache {
   Files files_ ISOCOST_GUARDED_BY(mutex_);  // the one used last in front
   std::unordered_map<std::string, Files::iterator> by_name_ ISOCOST_GUARDED_BY(mutex_);
   std::int64_t inflated_bytes_ ISOCOST_GUARDED_BY(mutex_) = 0;
+  // Files whose content was compared, as they were then.
+  std::unordered_map<std::string, FileState> compared_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost

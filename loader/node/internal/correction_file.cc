@@ -23,8 +23,14 @@ Status restore_correction(OnlineModel& model, const std::filesystem::path& file,
         name + " belongs to another model profile: it is ignored, and correction starts from none");
     return {};
   }
-  return Error(ErrorCode::kInvalidArgument,
-               name + ": " + restored.error().message() + "; remove the file to start without it");
+  std::filesystem::path aside = file;
+  aside += ".damaged";
+  std::filesystem::rename(file, aside, failure);
+  log(sink, LogLevel::kWarning,
+      name + ": " + restored.error().message() + ": it is " +
+          (failure ? std::string("ignored") : "set aside as " + aside.string()) +
+          ", and correction starts from none");
+  return {};
 }
 
 Status save_correction(OnlineModel& model, const std::filesystem::path& file) {

@@ -12,8 +12,8 @@ namespace isocost {
 // nothing is read or written.
 
 /// Restores the state from the file, if the file exists. The state of another model profile is
-/// ignored with a warning. Errors: kIo; kInvalidArgument for a file that cannot be used, with its
-/// name.
+/// ignored with a warning. A file that cannot be used gets the suffix ".damaged", with a warning,
+/// so that nothing is lost and the node starts without it. Errors: kIo.
 Status restore_correction(OnlineModel& model, const std::filesystem::path& file,
                           const LogSink& log);
 

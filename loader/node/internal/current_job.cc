@@ -29,10 +29,14 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
 tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone) {
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
+  if (drain_deadline_) {
+    return tl::unexpected(
+        Refusal{ErrorCode::kUnavailable, "the node is draining and begins no other job"});
+  }
   if (job_ && !alone) {
     return tl::unexpected(retry_later(hello, *job_, now - job_->disputed_since(now)));
   }
-  auto job = new_job(hello, job_ ? job_->id() + 1 : 1, options_.requirements);
+  auto job = new_job(hello, job_ ? job_->id() + 1 : 1, options_.requirements, now);
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
   if (job_) of_past_jobs_ = sum(of_past_jobs_, job_->queue().delivered());
   job_ = std::make_unique<Job>(*std::move(job));
@@ -47,8 +51,9 @@ void CurrentJob::join(const ClientJoined& joined) {
 }
 
 void CurrentJob::leave(std::int32_t rank) {
+  const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
-  if (job_) job_->leave(rank);
+  if (job_) job_->leave(rank, now);
   changed_.notify_all();
 }
 
@@ -77,23 +82,26 @@ CurrentJob::HeldStep CurrentJob::find(std::int32_t rank, const Position& positio
 
 Result<JobTerms> CurrentJob::wait_for_job(const std::stop_token& stop) {
   const MutexLock lock(mutex_);
-  const bool begun =
-      changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return job_ != nullptr; });
-  if (!begun) return stopped();
+  const bool begun = changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) {
+    return job_ != nullptr || drain_deadline_;
+  });
+  if (!begun || job_ == nullptr) return stopped();
   return terms_of(*job_);
 }
 
 Status CurrentJob::wait_for_room(std::uint64_t job, const std::stop_token& stop) {
   const MutexLock lock(mutex_);
-  const bool woken = changed_.wait(
-      mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) { return !serves(job) || has_room(); });
+  const bool woken = changed_.wait(mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) {
+    return !serves(job) || drain_deadline_ || has_room();
+  });
   if (!serves(job)) return superseded();
-  return woken ? Status() : stopped();
+  return woken && !drain_deadline_ ? Status() : stopped();
 }
 
 Status CurrentJob::push(std::uint64_t job, std::shared_ptr<SealedStep> step) {
   const MutexLock lock(mutex_);
   if (!serves(job)) return superseded();
+  if (drain_deadline_) return stopped();
   job_->queue().push(std::move(step));
   changed_.notify_all();
   return {};
@@ -102,6 +110,7 @@ Status CurrentJob::push(std::uint64_t job, std::shared_ptr<SealedStep> step) {
 Status CurrentJob::push(std::uint64_t job, const EpochEnd& end) {
   const MutexLock lock(mutex_);
   if (!serves(job)) return superseded();
+  if (drain_deadline_) return stopped();
   job_->queue().push(end);
   changed_.notify_all();
   return {};
@@ -112,12 +121,13 @@ Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanose
   const MutexLock lock(mutex_);
   std::optional<DeliveryQueue::Delivery> delivery;
   const bool woken = changed_.wait_for(mutex_, stop, limit, [&]() ISOCOST_REQUIRES(mutex_) {
-    if (failure_ || !serves(job) || job_->queue().finished()) return true;
+    if (failure_ || !serves(job) || job_->queue().finished() || drained()) return true;
     delivery = job_->queue().next();
     return delivery.has_value();
   });
   if (failure_) return *failure_;
   if (stop.stop_requested()) return stopped();
+  if (drain_deadline_ && !delivery && options_.clock() >= *drain_deadline_) return stopped();
   if (!woken) return Next(NothingToSend{});
   if (!serves(job)) return superseded();
   if (!delivery) return Next(Finished{});
@@ -126,17 +136,47 @@ Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanose
   return Next(Outgoing{*std::move(delivery), session});
 }
 
-std::optional<CurrentJob::BlockedRanks> CurrentJob::blocked_ranks(std::uint64_t job) const {
+std::optional<CurrentJob::BlockedRanks> CurrentJob::blocked_ranks(
+    std::uint64_t job, std::chrono::nanoseconds least) const {
+  const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
   if (!serves(job)) return std::nullopt;
   const DeliveryQueue& queue = job_->queue();
   const std::optional<std::int32_t> absent = queue.absent_rank();
-  if (!absent || has_room()) return std::nullopt;
+  if (!absent || has_room() || now - job_->absent_since(*absent) < least) return std::nullopt;
   BlockedRanks blocked{*absent, job_->joined_before(*absent), {}};
   for (std::int32_t rank = 0; rank < job_->ranks(); ++rank) {
     if (queue.waits_for_data(rank)) blocked.waiting.push_back({rank, job_->session(rank)});
   }
   return blocked;
+}
+
+std::optional<std::int32_t> CurrentJob::missing_rank(std::uint64_t job,
+                                                     std::chrono::nanoseconds least) const {
+  const MonotonicTime now = options_.clock();
+  const MutexLock lock(mutex_);
+  if (!serves(job)) return std::nullopt;
+  const auto rank = job_->queue().unfinished_absent_rank();
+  if (!rank || now - job_->absent_since(*rank) < least) return std::nullopt;
+  return rank;
+}
+
+void CurrentJob::drain(MonotonicTime deadline) {
+  const MutexLock lock(mutex_);
+  if (drain_deadline_) return;
+  drain_deadline_ = deadline;
+  if (job_) drained_at_ = job_->queue().end_early();
+  changed_.notify_all();
+}
+
+std::optional<Position> CurrentJob::drained_at() const {
+  const MutexLock lock(mutex_);
+  return drained_at_;
+}
+
+bool CurrentJob::draining() const {
+  const MutexLock lock(mutex_);
+  return drain_deadline_.has_value();
 }
 
 void CurrentJob::fail(Error error) {

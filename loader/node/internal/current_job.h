@@ -105,11 +105,24 @@ class CurrentJob {
     bool joined_before = false;  ///< It had a client.
     std::vector<Waiting> waiting;
   };
-  /// Nothing where no rank is blocked, or another job has begun.
-  std::optional<BlockedRanks> blocked_ranks(std::uint64_t job) const ISOCOST_EXCLUDES(mutex_);
+  /// Nothing where no rank is blocked, the rank that they wait for has been away for less than
+  /// `least`, or another job has begun.
+  std::optional<BlockedRanks> blocked_ranks(std::uint64_t job, std::chrono::nanoseconds least) const
+      ISOCOST_EXCLUDES(mutex_);
+
+  /// The rank that alone keeps the job from its end: see DeliveryQueue::unfinished_absent_rank.
+  /// Nothing where it has been away for less than `least`, or another job has begun.
+  std::optional<std::int32_t> missing_rank(std::uint64_t job, std::chrono::nanoseconds least) const
+      ISOCOST_EXCLUDES(mutex_);
 
   // Any thread.
 
+  /// Begins no further step: `next` is finished when ranks have acknowledged the steps of which one
+  /// was sent anything, or none has a client; it is cancelled at `deadline`. No other job begins.
+  void drain(MonotonicTime deadline) ISOCOST_EXCLUDES(mutex_);
+  /// The first step that was not delivered, once `drain` was called; nothing without a job.
+  std::optional<Position> drained_at() const ISOCOST_EXCLUDES(mutex_);
+  bool draining() const ISOCOST_EXCLUDES(mutex_);
   /// Ends `next` with this error. The first failure counts.
   void fail(Error error) ISOCOST_EXCLUDES(mutex_);
   /// Blocks until every rank has joined, or `limit` has passed. Returns whether all have.
@@ -134,6 +147,8 @@ class CurrentJob {
   bool has_rank(std::int32_t rank) const ISOCOST_REQUIRES(mutex_) {
     return job_ && rank >= 0 && rank < job_->ranks();
   }
+  // Nobody is left to deliver to.
+  bool drained() const ISOCOST_REQUIRES(mutex_) { return drain_deadline_ && job_->all_left(); }
   bool has_room() const ISOCOST_REQUIRES(mutex_) {
     return job_->queue().ahead() <= options_.plan_ahead;
   }
@@ -144,6 +159,8 @@ class CurrentJob {
   std::unique_ptr<Job> job_ ISOCOST_GUARDED_BY(mutex_);  // null before the first
   DeliveryCounts of_past_jobs_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<MonotonicTime> drain_deadline_ ISOCOST_GUARDED_BY(mutex_);
+  std::optional<Position> drained_at_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 }  // namespace isocost

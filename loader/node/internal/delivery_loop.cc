@@ -8,12 +8,16 @@
 namespace isocost {
 
 Status DeliveryLoop::run(std::uint64_t job, const std::stop_token& stop) {
+  const std::chrono::nanoseconds between_checks = context_.blocked_timeout / 4;
   for (;;) {
-    ISOCOST_ASSIGN(const CurrentJob::Next next,
-                   context_.job->next(job, context_.blocked_timeout, stop));
+    ISOCOST_ASSIGN(const CurrentJob::Next next, context_.job->next(job, between_checks, stop));
     if (std::holds_alternative<CurrentJob::Finished>(next)) return {};
     if (const auto* outgoing = std::get_if<CurrentJob::Outgoing>(&next)) {
       ISOCOST_TRY(deliver(*outgoing, stop));
+    } else if (const auto missing = context_.job->missing_rank(job, context_.blocked_timeout)) {
+      return Error(ErrorCode::kUnavailable,
+                   context_.name(*missing) +
+                       " has left before it had trained on everything, and no other rank waits");
     } else {
       fail_blocked_ranks(job);
     }
@@ -57,19 +61,25 @@ Status DeliveryLoop::send_sample(const CurrentJob::Outgoing& outgoing, std::uint
   ISOCOST_ASSIGN(MemoryBudget::Grant grant, context_.decoder->admit(sample.id, stop));
   auto shared = std::make_shared<MemoryBudget::Grant>(std::move(grant));
   context_.executor->submit([this, step = delivery.step, receiver, session = outgoing.session,
-                             position, index, id = sample.id, shared] {
-    decode_and_send(step->plan, receiver, session, {position, index, {}}, id, std::move(*shared));
+                             position, index, id = sample.id, shared, stop] {
+    auto decoded = context_.decoder->decode(id, std::move(*shared), stop);
+    if (!decoded) {
+      context_.job->fail(std::move(decoded).error());
+      return;
+    }
+    send_decoded(step->plan, receiver, session, {position, index, {}}, *decoded);
   });
   return {};
 }
 
-void DeliveryLoop::decode_and_send(const StepPlan& plan, std::size_t receiver,
-                                   std::uint64_t session, Fragment fragment, SampleId id,
-                                   MemoryBudget::Grant grant) {
-  auto decoded = context_.decoder->decode(id, std::move(grant));
+void DeliveryLoop::send_decoded(
+    const StepPlan& plan, std::size_t receiver, std::uint64_t session, Fragment fragment,
+    const StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>& decoded) {
   if (!decoded) {
-    context_.job->fail(
-        Error(ErrorCode::kCorrupt, "sample changed while training: " + describe(decoded.error())));
+    context_.job->fail(Error(ErrorCode::kCorrupt,
+                             "a sample that was good is bad when it is "
+                             "decoded again: " +
+                                 describe(decoded.error())));
     return;
   }
   fragment.tensors = consumed(plan, receiver, (*decoded)->tensors);
@@ -81,7 +91,7 @@ void DeliveryLoop::decode_and_send(const StepPlan& plan, std::size_t receiver,
 // Planning waits for the slowest rank. If that rank has no client, the others would wait forever:
 // they are told, so that all can start again together.
 void DeliveryLoop::fail_blocked_ranks(std::uint64_t job) {
-  const auto blocked = context_.job->blocked_ranks(job);
+  const auto blocked = context_.job->blocked_ranks(job, context_.blocked_timeout);
   if (!blocked) return;
   const Refusal refusal{
       ErrorCode::kUnavailable,

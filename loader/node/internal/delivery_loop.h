@@ -34,13 +34,14 @@ class DeliveryLoop {
     TrainingMeter* meter;
     std::function<std::string(std::int32_t rank)> name;
     LogSink log;
-    /// Ranks that wait for a rank without a client fail after this time without anything to send.
+    /// Ranks that wait for one without a client fail when it has been away for this time.
     std::chrono::nanoseconds blocked_timeout;
   };
   explicit DeliveryLoop(Context context) : context_(std::move(context)) {}
 
   /// Delivers until every rank has acknowledged the last epoch. Errors: those of CurrentJob::next;
-  /// kCancelled while it waits for memory.
+  /// kUnavailable if a rank without a client alone keeps the job from its end; kCancelled while it
+  /// waits for memory.
   Status run(std::uint64_t job, const std::stop_token& stop);
 
   /// Returns the number of samples that were decoded again for sending. Thread-safe.
@@ -50,8 +51,9 @@ class DeliveryLoop {
   Status deliver(const CurrentJob::Outgoing& outgoing, const std::stop_token& stop);
   Status send_sample(const CurrentJob::Outgoing& outgoing, std::uint32_t index,
                      const std::stop_token& stop);
-  void decode_and_send(const StepPlan& plan, std::size_t receiver, std::uint64_t session,
-                       Fragment fragment, SampleId id, MemoryBudget::Grant grant);
+  void send_decoded(const StepPlan& plan, std::size_t receiver, std::uint64_t session,
+                    Fragment fragment,
+                    const StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>& decoded);
   void fail_blocked_ranks(std::uint64_t job);
 
   const Context context_;

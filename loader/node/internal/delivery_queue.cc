@@ -7,11 +7,21 @@
 
 namespace isocost {
 
+namespace {
+
+bool is_at(const SealedStep& step, const Position& position) {
+  return step.epoch == position.epoch && step.step == position.step;
+}
+
+}  // namespace
+
 void DeliveryQueue::push(std::shared_ptr<SealedStep> step) {
+  next_step_ = {step->epoch, step->step + 1, 0};
   entries_.push_back({std::move(step), {}});
 }
 
 void DeliveryQueue::push(const EpochEnd& end) {
+  next_step_ = {end.epoch + 1, 0, 0};
   entries_.push_back({nullptr, end});
   complete_ = complete_ || end.last_epoch;
 }
@@ -121,19 +131,54 @@ std::optional<DeliveryQueue::Delivery> DeliveryQueue::next() {
   return delivery;
 }
 
-bool DeliveryQueue::done_with_front(std::size_t receiver) const {
+bool DeliveryQueue::done_with(std::size_t receiver, std::uint64_t number) const {
   const Rank& rank = ranks_[receiver];
-  const Entry& entry = entries_.front();
-  if (entry.step == nullptr) return rank.entry > first_;
+  const Entry& entry = *entry_at(number);
+  if (entry.step == nullptr) return rank.entry > number;
   return rank.acknowledged && *rank.acknowledged >= entry.step->last_position(receiver);
+}
+
+bool DeliveryQueue::done_with_all(std::size_t receiver) const {
+  for (std::uint64_t number = first_; entry_at(number) != nullptr; ++number) {
+    if (!done_with(receiver, number)) return false;
+  }
+  return true;
+}
+
+Position DeliveryQueue::end_early() {
+  std::uint64_t end = first_;  // number of the first entry of which nothing was sent
+  for (const Rank& rank : ranks_) end = std::max(end, rank.entry + (rank.microbatch > 0 ? 1 : 0));
+  complete_ = true;
+  if (const Entry* dropped = entry_at(end)) {
+    next_step_ = dropped->step != nullptr ? Position{dropped->step->epoch, dropped->step->step, 0}
+                                          : Position{dropped->end.epoch, dropped->end.steps, 0};
+    entries_.resize(static_cast<std::size_t>(end - first_));
+  }
+  drop_finished();
+  return next_step_;
+}
+
+std::optional<std::int32_t> DeliveryQueue::unfinished_absent_rank() const {
+  if (!complete_) return std::nullopt;
+  std::optional<std::int32_t> absent;
+  for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+    if (done_with_all(receiver)) continue;
+    if (ranks_[receiver].present) return std::nullopt;
+    if (!absent) absent = static_cast<std::int32_t>(receiver);
+  }
+  return absent;
 }
 
 void DeliveryQueue::drop_finished() {
   while (!entries_.empty()) {
     for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
-      if (!done_with_front(receiver)) return;
+      if (!done_with(receiver, first_)) return;
     }
-    if (entries_.front().step != nullptr) delivered_.steps += 1;
+    if (entries_.front().step != nullptr) {
+      delivered_.steps += 1;
+      past_.push_back(std::move(entries_.front().step));
+      if (past_.size() > kReportSteps) past_.pop_front();
+    }
     entries_.pop_front();
     first_ += 1;
     for (Rank& rank : ranks_) {
@@ -204,7 +249,10 @@ bool DeliveryQueue::finished() const { return complete_ && entries_.empty(); }
 std::shared_ptr<const SealedStep> DeliveryQueue::find(const Position& position) const {
   for (const Entry& entry : entries_) {
     if (entry.step == nullptr) continue;
-    if (entry.step->epoch == position.epoch && entry.step->step == position.step) return entry.step;
+    if (is_at(*entry.step, position)) return entry.step;
+  }
+  for (const auto& step : past_) {
+    if (is_at(*step, position)) return step;
   }
   return nullptr;
 }

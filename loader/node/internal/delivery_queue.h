@@ -26,7 +26,12 @@ struct DeliveryCounts {
 /// receivers of a plan. A pure state machine without socket, clock or lock. Single-thread.
 class DeliveryQueue {
  public:
-  explicit DeliveryQueue(std::int32_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+  /// Steps whose reports are accepted after every rank has acknowledged them.
+  static constexpr std::size_t kReportSteps = 4;
+
+  /// `start`: the position of the first step that will be pushed.
+  explicit DeliveryQueue(std::int32_t ranks, Position start = {})
+      : ranks_(static_cast<std::size_t>(ranks)), next_step_(start) {}
 
   void push(std::shared_ptr<SealedStep> step);
   void push(const EpochEnd& end);
@@ -68,9 +73,16 @@ class DeliveryQueue {
   QueueDepth depth() const;
   /// Returns what was acknowledged so far.
   const DeliveryCounts& delivered() const { return delivered_; }
+  /// Drops the steps of which no rank was sent anything, and ends with the others. Nothing more may
+  /// be pushed. Returns the position of the first step that is not delivered.
+  Position end_early();
+  /// Returns a rank without a client that has not acknowledged everything, if nothing more will be
+  /// pushed and all ranks with a client have: then nothing more will happen without that rank.
+  std::optional<std::int32_t> unfinished_absent_rank() const;
   /// Whether every rank was sent the end of the last epoch and has acknowledged every microbatch.
   bool finished() const;
-  /// The step while it is held; null otherwise.
+  /// The step while it is held, and for kReportSteps further steps, since a device may finish what
+  /// is reported after the loop has moved on; null otherwise.
   std::shared_ptr<const SealedStep> find(const Position& position) const;
 
  private:
@@ -92,8 +104,9 @@ class DeliveryQueue {
   bool waits_for_data(const Rank& rank) const {
     return rank.present && rank.credit > 0 && entry_at(rank.entry) == nullptr;
   }
+  bool done_with_all(std::size_t receiver) const;
   void seek_after(std::size_t number, const std::optional<Position>& position);
-  bool done_with_front(std::size_t receiver) const;
+  bool done_with(std::size_t receiver, std::uint64_t number) const;
   std::uint32_t acknowledged_of(std::size_t receiver, const SealedStep& step) const;
   void count_delivered(std::size_t receiver, const std::optional<Position>& before,
                        const Position& now);
@@ -102,7 +115,9 @@ class DeliveryQueue {
   std::vector<Rank> ranks_;
   std::deque<Entry> entries_;
   std::uint64_t first_ = 0;  // number of entries_.front(), counted from the start of the job
-  bool complete_ = false;    // the end of the last epoch was pushed
+  std::deque<std::shared_ptr<const SealedStep>> past_;  // the last kReportSteps that were dropped
+  bool complete_ = false;                               // nothing more is pushed
+  Position next_step_;
   DeliveryCounts delivered_;
 };
 

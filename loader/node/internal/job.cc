@@ -4,24 +4,25 @@
 
 namespace isocost {
 
-Job::Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start)
+Job::Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now)
     : id_(id),
       ranks_(ranks),
       start_(start),
-      queue_(ranks),
-      ranks_state_(static_cast<std::size_t>(ranks)) {}
+      queue_(ranks, {start.epoch, start.step, 0}),
+      ranks_state_(static_cast<std::size_t>(ranks), Rank{.absent_since = now}) {}
 
 void Job::join(const ClientJoined& joined) {
   if (joined.rank < 0 || joined.rank >= ranks_) return;
   queue_.join(joined.rank, joined.received);
-  at(joined.rank) = {true, true, joined.session};
+  at(joined.rank) = {true, true, joined.session, {}};
 }
 
-void Job::leave(std::int32_t rank) {
+void Job::leave(std::int32_t rank, MonotonicTime now) {
   if (rank < 0 || rank >= ranks_) return;  // a client of the job before, or one that never joined
   queue_.leave(rank);
   at(rank).present = false;
   at(rank).joined_before = true;
+  at(rank).absent_since = now;
 }
 
 bool Job::all_joined() const {

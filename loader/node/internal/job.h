@@ -17,7 +17,7 @@ namespace isocost {
 /// for another start or number of ranks, as after a restart from a checkpoint. Single-thread.
 class Job {
  public:
-  Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start);
+  Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, MonotonicTime now);
 
   std::uint64_t id() const { return id_; }
   std::int32_t ranks() const { return ranks_; }
@@ -28,11 +28,13 @@ class Job {
 
   /// A client takes a rank, or leaves it. Ranks that the job does not have are ignored.
   void join(const ClientJoined& joined);
-  void leave(std::int32_t rank);
+  void leave(std::int32_t rank, MonotonicTime now);
 
   /// Session of the rank's present or last client; 0 if it never had one.
   std::uint64_t session(std::int32_t rank) const { return at(rank).session; }
   bool joined_before(std::int32_t rank) const { return at(rank).joined_before; }
+  /// When the rank's last client left, or the job began, whichever is later.
+  MonotonicTime absent_since(std::int32_t rank) const { return at(rank).absent_since; }
   /// Whether every rank has had a client. One that left before it joined counts, too.
   bool all_joined() const;
   bool all_left() const;
@@ -48,6 +50,7 @@ class Job {
     bool present = false;
     bool joined_before = false;
     std::uint64_t session = 0;
+    MonotonicTime absent_since;
   };
   const Rank& at(std::int32_t rank) const {
     return ranks_state_.at(static_cast<std::size_t>(rank));

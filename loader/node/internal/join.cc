@@ -109,14 +109,15 @@ Refusal retry_later(const Hello& hello, const Job& job,
                                        " are still connected: the new job begins after they leave"};
 }
 
-Result<Job> new_job(const Hello& hello, std::uint64_t id, const JoinRequirements& requirements) {
+Result<Job> new_job(const Hello& hello, std::uint64_t id, const JoinRequirements& requirements,
+                    MonotonicTime now) {
   const std::int32_t ranks = requested_ranks(hello, requirements, nullptr);
   if (requirements.layout == 0) {
     NodeOptions asked = requirements.options;
     asked.plan.ranks = ranks;
     ISOCOST_TRY(asked.validate());
   }
-  return Job(id, ranks, requested_start(hello, nullptr));
+  return Job(id, ranks, requested_start(hello, nullptr), now);
 }
 
 }  // namespace isocost

@@ -43,6 +43,7 @@ std::optional<Refusal> check_start(const Hello& hello, std::uint64_t epochs, std
 Refusal retry_later(const Hello& hello, const Job& job, std::chrono::nanoseconds since_first_asked);
 
 /// The job that a client asks for. Errors: those of NodeOptions::validate for that many ranks.
-Result<Job> new_job(const Hello& hello, std::uint64_t id, const JoinRequirements& requirements);
+Result<Job> new_job(const Hello& hello, std::uint64_t id, const JoinRequirements& requirements,
+                    MonotonicTime now);
 
 }  // namespace isocost

@@ -72,14 +72,13 @@ std::uint64_t NodeParts::steps(std::uint64_t epoch) const {
 
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
                                   const LogSink& log, LoadHook load_hook,
-                                  const MonotonicClock& clock) {
+                                  const std::stop_token& stop, const MonotonicClock& clock) {
   // A layout's counts are compared before the checks of values that follow from them.
   ISOCOST_ASSIGN(CostProfile profile, starting_profile(options));
   ISOCOST_TRY(check_layout(options.plan, profile));
   ISOCOST_TRY(options.validate());
-  ISOCOST_TRY(check_bad_sample_limit(options.bad_samples));
   ISOCOST_TRY(check_server(server_options(options)));
-  ISOCOST_TRY(check_output_file("bad_samples_file", options.bad_samples.file));
+  ISOCOST_ASSIGN(auto bad, BadSampleList::create(options.bad_samples, log));
   ISOCOST_TRY(check_output_file("correction_file", options.cost_model.correction_file));
   ISOCOST_TRY(check_output_file("summary", options.service.summary));
   ISOCOST_ASSIGN(auto model, model_from(options, profile, log, clock));
@@ -90,15 +89,14 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   dataset_options.index_dir = options.decode.index_dir;
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
+  dataset_options.stop = stop;
   ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
-  ISOCOST_ASSIGN(auto bad, BadSampleList::create(options.bad_samples,
-                                                 dataset->size() + dataset->bad().size(), log));
   if (dataset->size() == 0) {
     const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
     return Error(ErrorCode::kCorrupt, options.data.string() + " holds no usable sample (" + first +
                                           "): `isocost check` lists the reasons");
   }
-  for (const BadSample& sample : dataset->bad()) ISOCOST_TRY(bad->add(sample));
+  ISOCOST_TRY(bad->add_indexed(dataset->bad(), dataset->size() + dataset->bad().size()));
 
   const std::uint64_t size = dataset->size();
   const Cursor cursor(cursor_options(options, size));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -45,6 +46,7 @@ struct NodeParts {
 /// address that is in use. `clock` measures what planning and correction take.
 Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progress,
                                   const LogSink& log, LoadHook load_hook,
+                                  const std::stop_token& stop = {},
                                   const MonotonicClock& clock = steady_clock());
 
 ServerOptions server_options(const NodeOptions& options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <latch>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,6 +34,18 @@ std::vector<TensorSpec> specs_of(const std::vector<NamedTensor>& tensors) {
 // A pool's block may be an eighth larger than what was asked for.
 std::int64_t held_bytes(std::int64_t tensor_bytes) { return tensor_bytes + tensor_bytes / 8; }
 
+// What takes more memory than there is must not take the node with it.
+tl::expected<std::vector<NamedTensor>, PartError> decoded(const Recipe& recipe,
+                                                          std::span<const PartBytes> parts,
+                                                          BufferPool& pool) {
+  try {
+    return recipe.tensors(parts, pool);
+  } catch (const std::bad_alloc&) {
+    return tl::unexpected(PartError{
+        Error(ErrorCode::kOutOfMemory, "this machine has no memory left to decode it"), 0});
+  }
+}
+
 }  // namespace
 
 Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleId> ids,
@@ -41,6 +54,7 @@ Result<std::vector<StepSample>> StepDecoder::decode_step(std::span<const SampleI
   for (std::size_t i = 0; i < ids.size(); ++i) attempts[i].sample.id = ids[i];
   ISOCOST_TRY(run(attempts, stop));
 
+  context_.bad->look_at(ids.size(), context_.dataset->size());
   std::vector<StepSample> good;
   std::vector<SampleId> taken(ids.begin(), ids.end());
   for (Attempt& attempt : attempts) {
@@ -79,12 +93,15 @@ Status StepDecoder::run(std::span<Attempt> attempts, const std::stop_token& stop
       continue;
     }
     auto shared = std::make_shared<MemoryBudget::Grant>(*std::move(grant));
-    context_.executor->submit([this, &attempt, &done, shared] {
-      finish(attempt, std::move(*shared));
+    context_.executor->submit([this, &attempt, &done, shared, &stop] {
+      finish(attempt, std::move(*shared), stop);
       done.count_down();
     });
   }
-  done.wait();  // tasks always end: they wait for nothing
+  done.wait();  // tasks always end: they wait for reads alone, up to their time-out or `stop`
+  for (Attempt& attempt : attempts) {
+    if (status && attempt.failed) status = *std::move(attempt.failed);
+  }
   return status;
 }
 
@@ -154,28 +171,40 @@ Result<std::string> StepDecoder::read_json(SampleId id) const {
   return text;
 }
 
-tl::expected<std::vector<NamedTensor>, BadSample> StepDecoder::prepare(SampleId id) const {
+Result<StepDecoder::OrBad<std::vector<NamedTensor>>> StepDecoder::prepare(SampleId id) const {
   const Dataset& dataset = *context_.dataset;
   const SampleShape shape = dataset.shape(id);
-  std::vector<std::unique_ptr<ByteSource>> sources;
+  std::vector<std::unique_ptr<WatchedSource>> sources;
   std::vector<PartBytes> parts;
+  const auto bad = [&](std::size_t part, const Error& error) {
+    BadSample sample = bad_sample(id, error.message());
+    sample.part = dataset.part_name(id, part);
+    return OrBad<std::vector<NamedTensor>>(tl::unexpect, std::move(sample));
+  };
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
     auto source = dataset.open_part(id, i);
-    if (!source) {
-      BadSample bad = bad_sample(id, source.error().message());
-      bad.part = dataset.part_name(id, i);
-      return tl::unexpected(std::move(bad));
-    }
-    sources.push_back(*std::move(source));
+    if (!source && is_machine_error(source.error().code())) return std::move(source).error();
+    if (!source) return bad(i, source.error());
+    sources.push_back(std::make_unique<WatchedSource>(*std::move(source)));
     parts.push_back({&shape.parts[i], sources.back().get()});
   }
-  auto tensors = context_.recipe->tensors(parts, *context_.pool);
-  if (!tensors) {
-    BadSample bad = bad_sample(id, tensors.error().error.message());
-    bad.part = dataset.part_name(id, tensors.error().part);
-    return tl::unexpected(std::move(bad));
+  auto tensors = decoded(*context_.recipe, parts, *context_.pool);
+  ISOCOST_TRY(check_reads(id, sources));
+  if (!tensors) return bad(tensors.error().part, tensors.error().error);
+  return OrBad<std::vector<NamedTensor>>(*std::move(tensors));
+}
+
+// A read that failed, or a shard that is overwritten or cut while it is read, looks like damage to
+// the decoder.
+Status StepDecoder::check_reads(SampleId id,
+                                std::span<const std::unique_ptr<WatchedSource>> sources) const {
+  for (const auto& source : sources) {
+    if (auto failure = source->failure()) {
+      return (*std::move(failure)).with_context(context_.dataset->shard(id));
+    }
   }
-  return *std::move(tensors);
+  ISOCOST_TRY(context_.dataset->open_part(id, 0));
+  return {};
 }
 
 std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> tensors,
@@ -186,27 +215,29 @@ std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> 
   return std::make_shared<const DecodedSample>(DecodedSample{std::move(grant), std::move(tensors)});
 }
 
-tl::expected<std::shared_ptr<const DecodedSample>, BadSample> StepDecoder::decode(
-    SampleId id, MemoryBudget::Grant grant) const {
-  auto tensors = prepare(id);
-  if (!tensors) return tl::unexpected(std::move(tensors).error());
-  return hold(*std::move(tensors), std::move(grant));
+Result<StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>> StepDecoder::decode(
+    SampleId id, MemoryBudget::Grant grant, const std::stop_token& stop) const {
+  ISOCOST_ASSIGN(auto tensors, context_.retry->run(stop, [&] { return prepare(id); }));
+  return std::move(tensors).map(
+      [&](std::vector<NamedTensor> decoded) { return hold(std::move(decoded), std::move(grant)); });
 }
 
-void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant) {
-  auto json = read_json(attempt.sample.id);
-  if (!json) {
-    attempt.bad = bad_sample(attempt.sample.id, json.error().message());
-    return;
-  }
-  auto tensors = prepare(attempt.sample.id);
+void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop) {
+  Status filled = fill(attempt, std::move(grant), stop);
+  if (!filled) attempt.failed = std::move(filled).error();
+}
+
+Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop) {
+  const SampleId id = attempt.sample.id;
+  ISOCOST_ASSIGN(attempt.sample.json, context_.retry->run(stop, [&] { return read_json(id); }));
+  ISOCOST_ASSIGN(auto tensors, context_.retry->run(stop, [&] { return prepare(id); }));
   if (!tensors) {
     attempt.bad = std::move(tensors).error();
-    return;
+    return {};
   }
-  attempt.sample.json = *std::move(json);
   attempt.sample.specs = specs_of(*tensors);
   attempt.sample.decoded = hold_if_room(hold(*std::move(tensors), std::move(grant)));
+  return {};
 }
 
 std::shared_ptr<const DecodedSample> StepDecoder::hold_if_room(

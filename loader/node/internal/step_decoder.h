@@ -13,9 +13,11 @@
 #include "base/executor.h"
 #include "base/memory_budget.h"
 #include "base/result.h"
+#include "base/watched_source.h"
 #include "decode/recipe.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
+#include "loader/node/internal/read_retry.h"
 #include "loader/node/internal/sealed_step.h"
 #include "loader/node/load_hook.h"
 #include "loader/node/node_options.h"
@@ -37,8 +39,9 @@ class StepDecoder {
     MemoryBudget* budget;
     BufferPool* pool;
     BadSampleList* bad;
-    LoadHook load_hook;                    ///< Empty: the recipe's loads are used.
-    const ServedLayout* layout = nullptr;  ///< Whose stages must hold each sample; null: none.
+    LoadHook load_hook;          ///< Empty: the recipe's loads are used.
+    const ServedLayout* layout;  ///< Whose stages must hold each sample; null: none.
+    ReadRetry* retry;            ///< Repeats reads that the machine refuses.
   };
   StepDecoder(const Context& context, const NodeOptions& options)
       : context_(context),
@@ -48,17 +51,21 @@ class StepDecoder {
 
   /// Returns the good samples of `ids` in their order, each decoded once. With the policy `replace`
   /// another sample of the data set, the same in every run, takes a bad one's place. Blocks until
-  /// all are decoded. Errors: those of BadSampleList::add and of the load hook; kCancelled.
+  /// all are decoded. Errors: those of BadSampleList::add, of the load hook and of ReadRetry::run.
   Result<std::vector<StepSample>> decode_step(std::span<const SampleId> ids,
                                               const std::stop_token& stop);
 
   /// Blocks until the memory that decoding this sample takes is granted. Errors: kCancelled.
   Result<MemoryBudget::Grant> admit(SampleId id, const std::stop_token& stop) const;
 
+  /// A value, or why the sample is bad.
+  template <typename T>
+  using OrBad = tl::expected<T, BadSample>;
+
   /// Decodes on the calling thread, within a grant from `admit`; the grant shrinks to what the
-  /// tensors hold.
-  tl::expected<std::shared_ptr<const DecodedSample>, BadSample> decode(
-      SampleId id, MemoryBudget::Grant grant) const;
+  /// tensors hold. Blocks while the machine refuses to read. Errors: those of ReadRetry::run.
+  Result<OrBad<std::shared_ptr<const DecodedSample>>> decode(SampleId id, MemoryBudget::Grant grant,
+                                                             const std::stop_token& stop) const;
 
   /// Bad samples replaced so far.
   std::uint64_t replaced() const { return replaced_; }
@@ -76,6 +83,7 @@ class StepDecoder {
   struct Attempt {
     StepSample sample;
     std::optional<BadSample> bad;
+    std::optional<Error> failed;
   };
   std::optional<BadSample> check_shape(StepSample& sample) const;
   Status apply_hook(StepSample& sample) const;
@@ -83,10 +91,12 @@ class StepDecoder {
   BadSample bad_sample(SampleId id, std::string reason) const;
   Status run(std::span<Attempt> attempts, const std::stop_token& stop);
   Result<std::string> read_json(SampleId id) const;
-  tl::expected<std::vector<NamedTensor>, BadSample> prepare(SampleId id) const;
+  Result<OrBad<std::vector<NamedTensor>>> prepare(SampleId id) const;
+  Status check_reads(SampleId id, std::span<const std::unique_ptr<WatchedSource>> sources) const;
   std::shared_ptr<const DecodedSample> hold(std::vector<NamedTensor> tensors,
                                             MemoryBudget::Grant grant) const;
-  void finish(Attempt& attempt, MemoryBudget::Grant grant);
+  void finish(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop);
+  Status fill(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop);
   Result<std::optional<StepSample>> replacement(SampleId bad, std::span<const SampleId> taken,
                                                 const std::stop_token& stop);
   std::shared_ptr<const DecodedSample> hold_if_room(std::shared_ptr<const DecodedSample> decoded);

@@ -97,6 +97,17 @@ TEST_F(Check, StopsWhenAsked) {
   EXPECT_EQ(last, 1U);
 }
 
+TEST_F(Check, AShardThatChangesMeanwhileIsAnErrorAndNoBadSample) {
+  options_.dataset.progress = [&](std::uint64_t, std::uint64_t, std::string_view what) {
+    if (what == "decoding samples") return;
+    std::filesystem::last_write_time(scratch_ / "shard-0.tar", {});
+  };
+  const auto report = check({{"a.txt", "x"}, {"b.txt", "x"}});
+  ASSERT_FALSE(report.has_value());
+  EXPECT_EQ(report.error().code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(report.error().message(), HasSubstr("shard-0.tar: has changed"));
+}
+
 TEST_F(Check, NeedsShards) {
   EXPECT_EQ(check_dataset(scratch_.path(), options_).error().code(), ErrorCode::kNotFound);
 }

@@ -337,6 +337,17 @@ TEST_F(DatasetTest, AShardThatChangesUnderAnOpenDataSetIsRefused) {
   EXPECT_THAT(source.error().message(), HasSubstr("has changed"));
 }
 
+// The memory of a process is a file whose first bytes cannot be read.
+TEST_F(DatasetTest, AShardThatCannotBeReadIsNoBadShard) {
+  write("a.tar", {{"a.txt", "x"}});
+  std::filesystem::create_symlink("/proc/self/mem", shards() / "b.tar");
+  const auto dataset = Dataset::open(shards(), options_);
+  ASSERT_FALSE(dataset.has_value());
+  EXPECT_EQ(dataset.error().code(), ErrorCode::kIo);
+  EXPECT_THAT(dataset.error().message(), HasSubstr("b.tar: "));
+  EXPECT_THAT(dataset.error().message(), HasSubstr("Input/output error"));
+}
+
 TEST_F(DatasetTest, ProgressCountsEveryShard) {
   for (int i = 0; i < 5; ++i)
     write(std::to_string(i) + ".tar", {{std::to_string(i) + ".txt", "x"}});

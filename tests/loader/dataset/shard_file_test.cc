@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -20,6 +22,11 @@ namespace isocost {
 namespace {
 
 using testing::HasSubstr;
+
+ShardIdentity identity_of(const std::filesystem::path& path) {
+  const auto file = ShardFile::open(path).value();
+  return {file->state().stamp, file->content_hash().value()};
+}
 
 std::string all_of(const ByteSource& source) {
   std::string bytes(static_cast<std::size_t>(source.size()) + 16, '\0');
@@ -103,22 +110,22 @@ TEST(ShardFile, NamesTheFileThatIsNotThere) {
 TEST(ShardCache, KeepsTheShardsUsedLastAndReadersKeepTheirs) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   std::vector<std::filesystem::path> paths;
-  std::vector<FileStamp> stamps;
+  std::vector<ShardIdentity> identities;
   for (int i = 0; i < 4; ++i) {
     paths.push_back(scratch / (std::to_string(i) + ".tar"));
     write_file(paths.back(), std::string(3, static_cast<char>('a' + i)));
-    stamps.push_back(stamp_of(paths.back()).value());
+    identities.push_back(identity_of(paths.back()));
   }
   ShardCache cache(2);
-  const auto first = cache.get(paths[0], stamps[0]).value();
-  const std::weak_ptr second = cache.get(paths[1], stamps[1]).value();
-  EXPECT_EQ(cache.get(paths[0], stamps[0]).value(), first);
-  const std::weak_ptr third = cache.get(paths[2], stamps[2]).value();
+  const auto first = cache.get(paths[0], identities[0]).value();
+  const std::weak_ptr second = cache.get(paths[1], identities[1]).value();
+  EXPECT_EQ(cache.get(paths[0], identities[0]).value(), first);
+  const std::weak_ptr third = cache.get(paths[2], identities[2]).value();
   EXPECT_TRUE(second.expired());
   EXPECT_FALSE(third.expired());
-  EXPECT_EQ(cache.get(paths[0], stamps[0]).value(), first) << "used last, so still open";
-  (void)cache.get(paths[1], stamps[1]).value();
-  (void)cache.get(paths[3], stamps[3]).value();
+  EXPECT_EQ(cache.get(paths[0], identities[0]).value(), first) << "used last, so still open";
+  (void)cache.get(paths[1], identities[1]).value();
+  (void)cache.get(paths[3], identities[3]).value();
   EXPECT_EQ(all_of(*first), "aaa");
 }
 
@@ -129,7 +136,7 @@ TEST(ShardCache, InflatedBytesAreBounded) {
   for (int i = 0; i < 5; ++i) {
     const auto path = scratch / (std::to_string(i) + ".tgz");
     write_file(path, gzip(std::string(1000, 'x')));
-    files.emplace_back(cache.get(path, stamp_of(path).value()).value());
+    files.emplace_back(cache.get(path, identity_of(path)).value());
   }
   EXPECT_EQ(count_open(files), 2U);
 }
@@ -137,22 +144,74 @@ TEST(ShardCache, InflatedBytesAreBounded) {
 TEST(ShardCache, AShardThatChangedIsRefused) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   write_file(scratch / "a.tar", "before");
-  const FileStamp stamp = stamp_of(scratch / "a.tar").value();
+  const ShardIdentity before = identity_of(scratch / "a.tar");
   write_file(scratch / "a.tar", "after that");
   ShardCache cache;
-  const auto file = cache.get(scratch / "a.tar", stamp);
+  const auto file = cache.get(scratch / "a.tar", before);
   ASSERT_FALSE(file.has_value());
-  EXPECT_THAT(file.error().message(), HasSubstr("has changed"));
+  EXPECT_EQ(file.error().code(), ErrorCode::kUnavailable);
+  EXPECT_THAT(file.error().message(), HasSubstr("a.tar: has changed"));
+}
+
+TEST(ShardCache, OtherBytesOfTheSameSizeAndTimeAreRefusedEvenWhileTheShardIsOpen) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  const auto path = scratch / "a.tar";
+  for (const std::size_t size : {std::size_t{6}, std::size_t{200'000}}) {
+    write_file(path, std::string(size, 'a'));
+    const auto time = std::filesystem::last_write_time(path);
+    const ShardIdentity identity = identity_of(path);
+    ShardCache cache;
+    ASSERT_TRUE(cache.get(path, identity).has_value());
+    std::fstream(path, std::ios::in | std::ios::out)
+        .write(std::string(size, 'b').data(), static_cast<std::streamsize>(size));
+    std::filesystem::last_write_time(path, time);
+    EXPECT_EQ(cache.get(path, identity).error().code(), ErrorCode::kUnavailable);
+  }
+}
+
+TEST(ShardCache, AChangeOfWhatIsNotContentIsNoChange) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  const auto path = scratch / "a.tar";
+  write_file(path, "as it was");
+  const ShardIdentity identity = identity_of(path);
+  ShardCache cache;
+  const auto before = cache.get(path, identity).value();
+  std::filesystem::create_hard_link(path, scratch / "b.tar");
+  const auto after = cache.get(path, identity).value();
+  EXPECT_EQ(all_of(*after), "as it was");
+}
+
+TEST(ShardCache, AShardThatWasPutBackIsServedAgain) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  const auto path = scratch / "a.tar";
+  write_file(path, "as it was");
+  const ShardIdentity identity = identity_of(path);
+  ShardCache cache;
+  std::filesystem::rename(path, scratch / "away");
+  EXPECT_EQ(cache.get(path, identity).error().code(), ErrorCode::kNotFound);
+  std::filesystem::rename(scratch / "away", path);
+  EXPECT_EQ(all_of(*cache.get(path, identity).value()), "as it was");
+}
+
+TEST(ShardCache, FitsTheNumberOfFilesThatTheProcessMayOpen) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 200;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  EXPECT_EQ(default_max_open(), 50U);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_LE(default_max_open(), 256U);
 }
 
 TEST(ShardCache, ServesManyThreads) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   std::vector<std::filesystem::path> paths;
-  std::vector<FileStamp> stamps;
+  std::vector<ShardIdentity> identities;
   for (int i = 0; i < 8; ++i) {
     paths.push_back(scratch / (std::to_string(i) + ".tgz"));
     write_file(paths.back(), gzip(std::string(1000, static_cast<char>('a' + i))));
-    stamps.push_back(stamp_of(paths.back()).value());
+    identities.push_back(identity_of(paths.back()));
   }
   ShardCache cache(3);
   std::atomic<int> wrong = 0;
@@ -163,7 +222,7 @@ TEST(ShardCache, ServesManyThreads) {
       threads.emplace_back([&, t] {
         for (std::size_t i = 0; i < 40; ++i) {
           const std::size_t which = (i * (t + 1)) % paths.size();
-          const auto file = cache.get(paths[which], stamps[which]);
+          const auto file = cache.get(paths[which], identities[which]);
           if (!file || all_of(**file) != std::string(1000, static_cast<char>('a' + which))) ++wrong;
           if (file) seen.at(t).emplace_back(*file);
         }

@@ -79,16 +79,18 @@ TEST_F(CorrectionFile, OfAnotherModelProfileIsIgnoredWithAWarning) {
               ElementsAre(AllOf(HasSubstr(file_.string()), HasSubstr("another model profile"))));
 }
 
-TEST_F(CorrectionFile, ThatCannotBeUsedIsNamed) {
+TEST_F(CorrectionFile, ThatIsDamagedIsSetAsideWithAWarning) {
   const std::string state = save_trained();
   for (const std::string& text : {std::string("something"), state.substr(0, state.size() - 20)}) {
     std::ofstream(file_, std::ios::binary) << text;
-    const Status status = restore_correction(next_, file_, log_.sink());
-    ASSERT_FALSE(status.has_value()) << text;
-    EXPECT_EQ(status.error().code(), ErrorCode::kInvalidArgument);
-    EXPECT_THAT(status.error().message(), AllOf(HasSubstr("correction_file " + file_.string()),
-                                                HasSubstr("remove the file to start without it")));
+    LogLines log;
+    EXPECT_TRUE(restore_correction(next_, file_, log.sink()));
     EXPECT_EQ(next_.save_state(), "");
+    EXPECT_FALSE(std::filesystem::exists(file_));
+    std::ifstream aside(file_.string() + ".damaged", std::ios::binary);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(aside), {}), text);
+    EXPECT_THAT(log.lines(), ElementsAre(AllOf(HasSubstr("correction_file " + file_.string()),
+                                               HasSubstr("set aside as"))));
   }
 }
 

@@ -208,31 +208,36 @@ TEST_F(CurrentJobTest, AStopEndsDelivery) {
 }
 
 TEST_F(CurrentJobTest, NamesTheRankThatOthersWaitFor) {
+  constexpr std::chrono::seconds kAWhile{2};
   const std::uint64_t job = begin(3);
   for (std::uint32_t step = 0; step < 3; ++step) {
     ASSERT_TRUE(job_.push(job, make_step(0, step, 3, 1)));
   }
   join(0, 9);
   join(2, 9);
-  EXPECT_FALSE(job_.blocked_ranks(job).has_value());  // there is something to send them
+  EXPECT_FALSE(job_.blocked_ranks(job, kAWhile).has_value());  // there is something to send them
   while (next_rank(job)) {
   }
-  const auto blocked = job_.blocked_ranks(job);
+  EXPECT_FALSE(job_.blocked_ranks(job, kAWhile).has_value());  // it may come yet
+  clock_.advance(kAWhile);
+  const auto blocked = job_.blocked_ranks(job, kAWhile);
   ASSERT_TRUE(blocked.has_value());
   EXPECT_EQ(blocked->absent, 1);
   EXPECT_FALSE(blocked->joined_before);
   ASSERT_EQ(blocked->waiting.size(), 2U);
   EXPECT_EQ(blocked->waiting[1].rank, 2);
   EXPECT_EQ(blocked->waiting[1].session, 102U);
-  EXPECT_FALSE(job_.blocked_ranks(job + 1).has_value());
+  EXPECT_FALSE(job_.blocked_ranks(job + 1, kAWhile).has_value());
 
   join(1, 0);
-  EXPECT_FALSE(job_.blocked_ranks(job).has_value());  // slow, but here
+  EXPECT_FALSE(job_.blocked_ranks(job, kAWhile).has_value());  // slow, but here
   job_.leave(1);
-  EXPECT_TRUE(job_.blocked_ranks(job).value().joined_before);
+  EXPECT_FALSE(job_.blocked_ranks(job, kAWhile).has_value());  // it may come back
+  clock_.advance(kAWhile);
+  EXPECT_TRUE(job_.blocked_ranks(job, kAWhile).value().joined_before);
 }
 
-TEST_F(CurrentJobTest, HoldsAStepUntilAllRanksHaveAcknowledgedIt) {
+TEST_F(CurrentJobTest, FindsTheStepOfAMicrobatch) {
   EXPECT_EQ(job_.find(0, {0, 0, 0}).step, nullptr);
   const std::uint64_t job = begin(1);
   ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 2)));
@@ -241,11 +246,6 @@ TEST_F(CurrentJobTest, HoldsAStepUntilAllRanksHaveAcknowledgedIt) {
   EXPECT_EQ(job_.find(0, {0, 0, 2}).step, nullptr);  // no such microbatch
   EXPECT_EQ(job_.find(1, {0, 0, 0}).step, nullptr);  // no such rank
   EXPECT_EQ(job_.find(0, {0, 1, 0}).step, nullptr);
-  join(0, 2);
-  while (next_rank(job)) {
-  }
-  job_.acknowledge(0, {0, 0, 1});
-  EXPECT_EQ(job_.find(0, {0, 0, 0}).step, nullptr);
 }
 
 TEST_F(CurrentJobTest, CountsWhatAllItsJobsDelivered) {
@@ -305,6 +305,64 @@ TEST_F(CurrentJobTest, TellsItsDepth) {
   EXPECT_EQ(depth.ranks, 2);
   EXPECT_EQ(depth.present, 1);
   EXPECT_EQ(depth.queue.planned, 6U);
+}
+
+TEST_F(CurrentJobTest, DrainingEndsPlanningAndFinishesWhatIsBegun) {
+  const std::uint64_t job = begin(1);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 1)));
+  ASSERT_TRUE(job_.push(job, make_step(0, 1, 1, 1)));
+  join(0, 1);
+  EXPECT_EQ(next_rank(job), 0);
+  job_.drain(clock_.clock()() + 20s);
+  EXPECT_TRUE(job_.draining());
+  EXPECT_EQ(job_.drained_at(), (Position{0, 1, 0}));
+  EXPECT_EQ(job_.wait_for_room(job, {}).error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(job_.push(job, make_step(0, 2, 1, 1)).error().code(), ErrorCode::kCancelled);
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::NothingToSend>(next(job).value()));
+  job_.acknowledge(0, {0, 0, 0});
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::Finished>(next(job).value()));
+  EXPECT_EQ(job_.begin(Hello{}, true).error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(CurrentJobTest, DrainingEndsAtItsDeadlineOrWhenNobodyIsLeft) {
+  const std::uint64_t job = begin(1);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 1)));
+  join(0, 1);
+  EXPECT_EQ(next_rank(job), 0);
+  job_.drain(clock_.clock()() + 20s);
+  clock_.advance(20s);
+  EXPECT_EQ(next(job).error().code(), ErrorCode::kCancelled);
+
+  CurrentJob abandoned({JoinRequirements{options_}, 2, clock_.clock()});
+  Hello hello;
+  hello.world_size = 1;
+  const std::uint64_t other = abandoned.begin(hello, true).value().id;
+  ASSERT_TRUE(abandoned.push(other, make_step(0, 0, 1, 1)));
+  abandoned.join({0, false, {}, 1});
+  abandoned.grant(0, 1);
+  ASSERT_TRUE(abandoned.next(other, 0s, {}).has_value());
+  abandoned.drain(clock_.clock()() + 20s);
+  abandoned.leave(0);
+  EXPECT_TRUE(std::holds_alternative<CurrentJob::Finished>(abandoned.next(other, 0s, {}).value()));
+}
+
+TEST_F(CurrentJobTest, DrainingWithoutAJobEndsTheWaitForOne) {
+  job_.drain(clock_.clock()() + 20s);
+  EXPECT_EQ(job_.wait_for_job({}).error().code(), ErrorCode::kCancelled);
+  EXPECT_FALSE(job_.drained_at().has_value());
+}
+
+TEST_F(CurrentJobTest, NamesTheRankThatIsMissingAtTheEndWhenItHasBeenAwayForLong) {
+  const std::uint64_t job = begin(1);
+  ASSERT_TRUE(job_.push(job, make_step(0, 0, 1, 1)));
+  ASSERT_TRUE(job_.push(job, end_of_epoch(0, true)));
+  join(0, 1);
+  while (next_rank(job)) {
+  }
+  job_.leave(0);
+  EXPECT_FALSE(job_.missing_rank(job, 2s).has_value());
+  clock_.advance(2s);
+  EXPECT_EQ(job_.missing_rank(job, 2s), 0);
 }
 
 }  // namespace

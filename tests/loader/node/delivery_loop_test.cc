@@ -53,6 +53,7 @@ class RecordingServer final : public Server {
     note("refuse " + std::to_string(rank) + ": " + refusal.message, session);
     if (on_refuse) on_refuse();
   }
+  void notify_all(const Notice& notice) override { note("notice " + notice.text, 0); }
   void fail(const Error& error) override { note("fail " + error.message(), 0); }
 
   std::vector<std::string> sent() const {
@@ -105,7 +106,8 @@ class DeliveryLoopTest : public testing::Test {
   // As if the step had been decoded and its tensors were kept.
   void keep_tensors() {
     for (StepSample& sample : step_->samples) {
-      sample.decoded = decoder_.decode(sample.id, decoder_.admit(sample.id, {}).value()).value();
+      sample.decoded =
+          decoder_.decode(sample.id, decoder_.admit(sample.id, {}).value(), {}).value().value();
     }
   }
   DeliveryLoop loop(std::chrono::nanoseconds blocked_timeout) {
@@ -126,13 +128,14 @@ class DeliveryLoopTest : public testing::Test {
   CurrentJob job_{{JoinRequirements{options_}, 0, clock_.clock()}};
   std::shared_ptr<SealedStep> step_;
   LogLines log_;
-  std::unique_ptr<BadSampleList> bad_ =
-      BadSampleList::create({.file = {}}, dataset_.size(), {}).value();
+  std::unique_ptr<BadSampleList> bad_ = BadSampleList::create({.file = {}}, {}).value();
   RecordingServer server_;
   TrainingMeter meter_;
   ManualExecutor executor_;
-  StepDecoder decoder_{{&dataset_, &recipe_, &executor_, &budget_, &pool_, bad_.get(), {}, nullptr},
-                       options_};
+  ReadRetry retry_{{.timeout = std::chrono::milliseconds(1)}};
+  StepDecoder decoder_{
+      {&dataset_, &recipe_, &executor_, &budget_, &pool_, bad_.get(), {}, nullptr, &retry_},
+      options_};
 };
 
 TEST_F(DeliveryLoopTest, SendsWhatWasKeptAndReleasesIt) {
@@ -175,7 +178,22 @@ TEST_F(DeliveryLoopTest, ASampleThatHasBecomeBadFailsTheJob) {
     executor_.wait_for(1);
     executor_.run_first();
   }
-  EXPECT_THAT(status->error().message(), HasSubstr("sample changed while training"));
+  EXPECT_THAT(status->error().message(), HasSubstr("a sample that was good is bad"));
+}
+
+TEST_F(DeliveryLoopTest, ReadsThatStayRefusedFailTheJobWithTheirCause) {
+  const std::uint64_t job = begin(1);
+  dataset_.refused_opens = 1'000'000;
+  join(0);
+  DeliveryLoop delivery = loop(kLong);
+  std::optional<Status> status;
+  {
+    const std::jthread deliverer([&] { status = delivery.run(job, {}); });
+    executor_.wait_for(1);
+    executor_.run_first();
+  }
+  EXPECT_EQ(status->error().code(), ErrorCode::kIo);
+  EXPECT_THAT(status->error().message(), HasSubstr("shard.tar: cannot open"));
 }
 
 TEST_F(DeliveryLoopTest, RanksThatWaitForAnAbsentOneAreToldOnce) {
@@ -184,6 +202,7 @@ TEST_F(DeliveryLoopTest, RanksThatWaitForAnAbsentOneAreToldOnce) {
   join(0);
   std::stop_source stop;
   server_.on_refuse = [&] { stop.request_stop(); };
+  clock_.advance(std::chrono::seconds(1));
   DeliveryLoop delivery = loop(std::chrono::nanoseconds(1));
   EXPECT_EQ(delivery.run(job, stop.get_token()).error().code(), ErrorCode::kCancelled);
   const std::string why =

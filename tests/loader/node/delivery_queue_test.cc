@@ -144,12 +144,28 @@ TEST(DeliveryQueue, FinishesWhenEverybodyAcknowledgedEverything) {
   drain(queue);
   queue.acknowledge(0, {0, 1, 1});
   EXPECT_FALSE(queue.finished());
-  EXPECT_NE(queue.find({0, 0, 0}), nullptr);
   queue.acknowledge(1, {0, 0, 1});
-  EXPECT_EQ(queue.find({0, 0, 0}), nullptr);  // done with by both
-  EXPECT_NE(queue.find({0, 1, 0}), nullptr);
   queue.acknowledge(1, {0, 1, 1});
   EXPECT_TRUE(queue.finished());
+}
+
+// What a device has finished is reported when the loop has moved on.
+TEST(DeliveryQueue, FindsStepsThatAreHeldAndTheLastFewThatWere) {
+  DeliveryQueue queue(1);
+  queue.join(0, {});
+  constexpr auto kMore = static_cast<std::uint32_t>(DeliveryQueue::kReportSteps) + 1;
+  for (std::uint32_t step = 0; step <= kMore; ++step) {
+    queue.push(make_step(0, step, 1, 1));
+    queue.grant(0, 1);
+    ASSERT_TRUE(queue.next().has_value());
+  }
+  EXPECT_NE(queue.find({0, 0, 0}), nullptr);
+  queue.acknowledge(0, {0, kMore - 1, 0});
+  EXPECT_EQ(queue.depth().steps, 1U);
+  EXPECT_EQ(queue.find({0, 0, 0}), nullptr);
+  EXPECT_NE(queue.find({0, 1, 0}), nullptr);
+  EXPECT_NE(queue.find({0, kMore, 0}), nullptr);
+  EXPECT_EQ(queue.find({0, kMore + 1, 0}), nullptr);
 }
 
 TEST(DeliveryQueue, CountsWhatWasAcknowledged) {
@@ -246,6 +262,57 @@ TEST(DeliveryQueue, TellsHowMuchItHolds) {
   queue.leave(0);
   queue.join(0, {});
   EXPECT_EQ(queue.depth().planned, 1U);
+}
+
+TEST(DeliveryQueue, EndsEarlyWithTheStepsThatSomeRankHasBegun) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.join(1, {});
+  queue.grant(0, 1);
+  ASSERT_EQ(drain(queue), (Texts{"0:0.0.0"}));
+  EXPECT_EQ(queue.end_early(), (Position{0, 1, 0}));
+  queue.grant(0, 9);
+  queue.grant(1, 9);
+  EXPECT_EQ(drain(queue), (Texts{"1:0.0.0", "0:0.0.1", "1:0.0.1"}));
+  queue.acknowledge(0, {0, 0, 1});
+  EXPECT_FALSE(queue.finished());
+  queue.acknowledge(1, {0, 0, 1});
+  EXPECT_TRUE(queue.finished());
+}
+
+TEST(DeliveryQueue, EndsEarlyAtOnceWhereNothingWasSent) {
+  DeliveryQueue queue = small_queue();
+  EXPECT_EQ(queue.end_early(), (Position{0, 0, 0}));
+  EXPECT_TRUE(queue.finished());
+  DeliveryQueue empty(2, {3, 7, 0});
+  EXPECT_EQ(empty.end_early(), (Position{3, 7, 0}));
+}
+
+TEST(DeliveryQueue, EndsEarlyAfterAllThatWasPushedWhereAllOfItWasBegun) {
+  DeliveryQueue queue(1);
+  queue.push(make_step(0, 4, 1, 1));
+  queue.join(0, {});
+  queue.grant(0, 9);
+  drain(queue);
+  EXPECT_EQ(queue.end_early(), (Position{0, 5, 0}));
+  EXPECT_FALSE(queue.finished());
+  queue.acknowledge(0, {0, 4, 0});
+  EXPECT_TRUE(queue.finished());
+}
+
+TEST(DeliveryQueue, NamesTheAbsentRankThatAloneKeepsItFromItsEnd) {
+  DeliveryQueue queue = small_queue();
+  for (const std::int32_t rank : {0, 1}) {
+    queue.join(rank, {});
+    queue.grant(rank, 9);
+  }
+  drain(queue);
+  queue.leave(1);
+  EXPECT_FALSE(queue.unfinished_absent_rank().has_value());  // rank 0 still trains
+  queue.acknowledge(0, {0, 1, 1});
+  EXPECT_EQ(queue.unfinished_absent_rank(), 1);
+  queue.join(1, {});
+  EXPECT_FALSE(queue.unfinished_absent_rank().has_value());
 }
 
 }  // namespace

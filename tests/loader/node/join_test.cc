@@ -51,7 +51,7 @@ class JoinTest : public testing::Test {
 
 TEST_F(JoinTest, TheFirstClientBeginsAJob) {
   EXPECT_EQ(evaluate(hello_of(0, 2), nullptr), JoinDecision::kNewJob);
-  const auto job = new_job(hello_from(0, 2, 1, 5), 7, requirements_);
+  const auto job = new_job(hello_from(0, 2, 1, 5), 7, requirements_, {});
   ASSERT_TRUE(job.has_value());
   EXPECT_EQ(job->id(), 7U);
   EXPECT_EQ(job->ranks(), 2);
@@ -60,20 +60,20 @@ TEST_F(JoinTest, TheFirstClientBeginsAJob) {
 }
 
 TEST_F(JoinTest, ClientsOfTheSameStartAndSizeJoin) {
-  const Job job(1, 2, {});
+  const Job job(1, 2, {}, {});
   EXPECT_EQ(evaluate(hello_of(1, 2), &job), JoinDecision::kJoin);
   EXPECT_EQ(evaluate(hello_of(1), &job), JoinDecision::kJoin);
   EXPECT_EQ(evaluate(hello_from(1, 2, 0, 0), &job), JoinDecision::kJoin);
 }
 
 TEST_F(JoinTest, AnotherStartOrSizeIsAnotherJob) {
-  const Job job(1, 2, {});
+  const Job job(1, 2, {}, {});
   EXPECT_EQ(evaluate(hello_of(1, 3), &job), JoinDecision::kNewJob);
   EXPECT_EQ(evaluate(hello_from(1, 2, 0, 4), &job), JoinDecision::kNewJob);
 }
 
 TEST_F(JoinTest, ARankThatWasServedBeginsAgainUnlessItReconnects) {
-  Job job(1, 1, {});
+  Job job(1, 1, {}, {});
   job.queue().push(make_step(0, 0, 1, 1));
   job.join({0, false, {}, 1});
   job.queue().grant(0, 1);
@@ -87,7 +87,7 @@ TEST_F(JoinTest, ARankThatWasServedBeginsAgainUnlessItReconnects) {
 }
 
 TEST_F(JoinTest, AClientOfAnEarlierJobIsRefusedForGood) {
-  const Job job(2, 1, {});
+  const Job job(2, 1, {}, {});
   Hello hello = hello_of(0, 1);
   hello.job = 1;
   const auto decision = evaluate(hello, &job);
@@ -96,7 +96,7 @@ TEST_F(JoinTest, AClientOfAnEarlierJobIsRefusedForGood) {
 }
 
 TEST_F(JoinTest, RanksOutOfRangeAreRefused) {
-  const Job job(1, 2, {});
+  const Job job(1, 2, {}, {});
   EXPECT_FALSE(evaluate(hello_of(2, 2), &job).has_value());
   EXPECT_FALSE(evaluate(hello_of(-1, 2), &job).has_value());
 }
@@ -135,7 +135,7 @@ TEST_F(JoinTest, AStartMustExist) {
 }
 
 TEST_F(JoinTest, AJobThatNeverTrainsIsADisagreementAfterTwoSeconds) {
-  Job job(1, 2, {});
+  Job job(1, 2, {}, {});
   EXPECT_EQ(retry_later(hello_of(0, 3), job, 2s).code, ErrorCode::kUnavailable);
   EXPECT_EQ(retry_later(hello_of(0, 3), job, 3s).code, ErrorCode::kInvalidArgument);
   job.queue().push(make_step(0, 0, 2, 1));
@@ -147,32 +147,32 @@ TEST_F(JoinTest, AJobThatNeverTrainsIsADisagreementAfterTwoSeconds) {
 }
 
 TEST_F(JoinTest, ANumberOfRanksThatTheOptionsDoNotAllowIsAnError) {
-  EXPECT_FALSE(new_job(hello_of(0, 1 << 30), 1, requirements_).has_value());
+  EXPECT_FALSE(new_job(hello_of(0, 1 << 30), 1, requirements_, {}).has_value());
 }
 
 TEST(Job, KnowsWhoJoinedAndLeft) {
-  Job job(1, 2, {});
+  Job job(1, 2, {}, {});
   EXPECT_TRUE(job.all_left());
   EXPECT_FALSE(job.all_joined());
   job.join({0, false, {}, 11});
   job.join({7, false, {}, 12});  // a rank that the job does not have
-  job.leave(7);
+  job.leave(7, {});
   EXPECT_EQ(job.present(), 1);
   EXPECT_EQ(job.session(0), 11U);
   EXPECT_TRUE(job.joined_before(0));
   EXPECT_FALSE(job.joined_before(1));
   job.join({1, false, {}, 13});
-  job.leave(0);
+  job.leave(0, {});
   EXPECT_TRUE(job.all_joined());
   EXPECT_FALSE(job.all_left());
-  job.leave(1);
+  job.leave(1, {});
   EXPECT_TRUE(job.all_left());
 }
 
 TEST(Job, RemembersWhenADisputeBegan) {
   ManualClock clock;
   const MonotonicClock now = clock.clock();
-  Job job(1, 1, {});
+  Job job(1, 1, {}, {});
   const MonotonicTime first = job.disputed_since(now());
   clock.advance(5s);
   EXPECT_EQ(job.disputed_since(now()), first);

@@ -40,12 +40,6 @@ TEST_F(NodePartsTest, WhatNeedsNoDataIsCheckedBeforeThem) {
               HasSubstr("no.key"));
   EXPECT_THAT(refusal([](NodeOptions& options) { options.bad_samples.max = "few"; }),
               HasSubstr("max_bad_samples: 'few'"));
-  write_file(scratch_ / "state", "no state");
-  EXPECT_THAT(refusal([&](NodeOptions& options) {
-                options.cost_model.correction_file = scratch_ / "state";
-              }),
-              HasSubstr((scratch_ / "state").string() +
-                        ": it is not a cost model state; remove the file to start without it"));
 }
 
 // The counts of a layout that others contradict, rather than what would follow from those.

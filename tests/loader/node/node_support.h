@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -83,6 +84,9 @@ class TextDataset final : public Dataset {
   std::string_view shard(SampleId /*id*/) const override { return "shard.tar"; }
   std::string_view part_name(SampleId /*id*/, std::size_t /*part*/) const override { return "txt"; }
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t /*part*/) const override {
+    if (refused_opens > 0 && refused_opens-- > 0) {
+      return Error(ErrorCode::kIo, "shard.tar: cannot open: Input/output error");
+    }
     return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(texts_.at(id))));
   }
   Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override {
@@ -97,6 +101,8 @@ class TextDataset final : public Dataset {
   std::uint64_t fingerprint() const override { return 1; }
 
   std::map<SampleId, std::string> json;  ///< Of samples that have a JSON part besides.
+  /// So many calls of open_part fail, as if the machine refused to read.
+  mutable std::atomic<int> refused_opens = 0;
 
  private:
   std::vector<std::string> texts_;

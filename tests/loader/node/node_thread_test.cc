@@ -48,7 +48,7 @@ class ScriptedNode final : public Node {
 
   const std::string& endpoint() const override { return endpoint_; }
   const Dataset& dataset() const override { throw std::logic_error("it has none"); }
-  Result<NodeSummary> run(const std::stop_token& stop) override {
+  Result<NodeSummary> run(const std::stop_token& stop, const std::stop_token& /*drain*/) override {
     const MutexLock lock(script_.mutex);
     script_.running = true;
     script_.changed.notify_all();

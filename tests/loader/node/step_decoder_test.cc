@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -34,9 +37,10 @@ class StepDecoderTest : public testing::Test {
  protected:
   StepDecoder decoder(Executor& executor) {
     options_.bad_samples.file.clear();
-    bad_ = BadSampleList::create(options_.bad_samples, dataset_.size(), {}).value();
+    bad_ = BadSampleList::create(options_.bad_samples, {}).value();
     return StepDecoder(
-        {&dataset_, &recipe_, &executor, &budget_, &pool_, bad_.get(), hook_, nullptr}, options_);
+        {&dataset_, &recipe_, &executor, &budget_, &pool_, bad_.get(), hook_, nullptr, &retry_},
+        options_);
   }
   StepSamples decode(const std::vector<SampleId>& ids) {
     const auto executor = make_executor(2);
@@ -50,6 +54,8 @@ class StepDecoderTest : public testing::Test {
   MemoryBudget budget_{kGiB};
   std::unique_ptr<BadSampleList> bad_;
   LoadHook hook_;
+  ReadRetry retry_{
+      {.timeout = std::chrono::minutes(1), .first_interval = std::chrono::milliseconds(1)}};
 };
 
 TEST_F(StepDecoderTest, DecodesEachSampleOnceInItsOrder) {
@@ -70,8 +76,9 @@ TEST_F(StepDecoderTest, TheOrderDoesNotDependOnTheWorkers) {
   StepDecoder decoder = this->decoder(executor);
   std::optional<StepSamples> samples;
   {
-    const std::jthread planner(
-        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1, 3}, {}); });
+    const std::jthread planner([&] {
+      samples = decoder.decode_step(std::vector<SampleId>{0, 1, 3}, {});
+    });
     executor.wait_for(3);
     for (int i = 0; i < 3; ++i) executor.run_last();
   }
@@ -136,9 +143,10 @@ TEST_F(StepDecoderTest, HoldsNoMoreThanHalfOfTheBudget) {
   // A batch of the large sample alone: its tensors hold more than half of what decoding it needs.
   const std::int64_t needed = recipe_.working_set_bytes(dataset_.shape(5)).value();
   MemoryBudget budget(2 * needed);
-  bad_ = BadSampleList::create({.file = {}}, dataset_.size(), {}).value();
+  bad_ = BadSampleList::create({.file = {}}, {}).value();
   StepDecoder decoder(
-      {&dataset_, &recipe_, executor.get(), &budget, &pool_, bad_.get(), {}, nullptr}, options_);
+      {&dataset_, &recipe_, executor.get(), &budget, &pool_, bad_.get(), {}, nullptr, &retry_},
+      options_);
   StepSamples samples = decoder.decode_step(std::vector<SampleId>{5, 5, 5}, {});
   ASSERT_EQ(samples.value().size(), 3U);
   int held = 0;
@@ -161,8 +169,9 @@ TEST_F(StepDecoderTest, AStopEndsTheWaitForMemory) {
   std::stop_source stop;
   std::optional<StepSamples> samples;
   {
-    const std::jthread planner(
-        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token()); });
+    const std::jthread planner([&] {
+      samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token());
+    });
     stop.request_stop();
   }
   EXPECT_EQ(samples->error().code(), ErrorCode::kCancelled);
@@ -171,11 +180,76 @@ TEST_F(StepDecoderTest, AStopEndsTheWaitForMemory) {
 TEST_F(StepDecoderTest, ABadSampleIsNamedWhenItIsDecodedAgain) {
   const auto executor = make_executor(1);
   const StepDecoder decoder = this->decoder(*executor);
-  const auto decoded = decoder.decode(2, decoder.admit(2, {}).value());
+  const auto decoded = decoder.decode(2, decoder.admit(2, {}).value(), {}).value();
   ASSERT_FALSE(decoded.has_value());
   EXPECT_EQ(decoded.error().key, "key2");
   EXPECT_EQ(decoded.error().part, "txt");
   EXPECT_EQ(budget_.in_use(), 0);
+}
+
+TEST_F(StepDecoderTest, ReadsThatTheMachineRefusesAreRepeatedAndNoSampleIsLost) {
+  dataset_.refused_opens = 5;
+  EXPECT_THAT(ids_of(decode({3, 0, 1})), ElementsAre(3, 0, 1));
+  EXPECT_EQ(bad_->count(), 0U);
+  EXPECT_EQ(dataset_.refused_opens, 0);
+}
+
+TEST_F(StepDecoderTest, ReadsThatStayRefusedAreTheMachinesError) {
+  dataset_.refused_opens = 1'000'000;
+  const auto executor = make_executor(2);
+  StepDecoder decoder = this->decoder(*executor);
+  ReadRetry impatient({.timeout = std::chrono::milliseconds(20)});
+  StepDecoder failing(
+      {&dataset_, &recipe_, executor.get(), &budget_, &pool_, bad_.get(), {}, nullptr, &impatient},
+      options_);
+  const StepSamples samples = failing.decode_step(std::vector<SampleId>{0, 1, 3}, {});
+  ASSERT_FALSE(samples.has_value());
+  EXPECT_EQ(samples.error().code(), ErrorCode::kIo);
+  EXPECT_THAT(samples.error().message(), HasSubstr("shard.tar: cannot open"));
+  EXPECT_EQ(bad_->count(), 0U);
+  EXPECT_EQ(budget_.in_use(), 0);
+}
+
+// Sanitizers reserve more address space than this limit lets them.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(StepDecoderTest, ASampleForWhichThereIsNoMemoryIsBadAndTheOthersAreNot) {
+  const TextDataset large({"zero", std::string(16'000'000, 'x'), "two"});
+  recipe_ = Recipe::create({.max_text_tokens = 1 << 24}).value();
+  std::ifstream pages("/proc/self/statm");
+  rlim_t used = 0;
+  pages >> used;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit little{used * 4096 + (rlim_t{40} << 20), before.rlim_max};
+  MemoryBudget generous(64 * kGiB);
+  const auto executor = make_executor(1);
+  decoder(*executor);
+  StepDecoder decoder(
+      {&large, &recipe_, executor.get(), &generous, &pool_, bad_.get(), {}, nullptr, &retry_},
+      options_);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &little), 0);
+  const StepSamples samples = decoder.decode_step(std::vector<SampleId>{0, 1, 2}, {});
+  setrlimit(RLIMIT_AS, &before);
+  EXPECT_THAT(ids_of(samples), ElementsAre(0, 2));
+  EXPECT_THAT(bad_->last()->reason, HasSubstr("no memory left"));
+}
+#endif
+
+TEST_F(StepDecoderTest, AStopEndsThePause) {
+  dataset_.refused_opens = 1'000'000'000;
+  const auto executor = make_executor(2);
+  StepDecoder decoder = this->decoder(*executor);
+  std::optional<StepSamples> samples;
+  std::stop_source stop;
+  {
+    const std::jthread planner([&] {
+      samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token());
+    });
+    while (retry_.paused_s() == 0) std::this_thread::yield();
+    stop.request_stop();
+  }
+  EXPECT_EQ(samples->error().code(), ErrorCode::kCancelled);
+  EXPECT_EQ(retry_.paused_s(), 0);
 }
 
 }  // namespace

@@ -53,12 +53,12 @@ class StepSourceTest : public testing::Test {
             std::make_unique<OnlineModel>(profile, CostModel::Options{}, log_.sink()),
             nullptr,
             Cursor(cursor),
-            BadSampleList::create(options_.bad_samples, 16, {}).value(),
+            BadSampleList::create(options_.bad_samples, {}).value(),
             {}};
   }
   StepDecoder decoder(const NodeParts& parts) {
     return StepDecoder({parts.dataset.get(), &parts.recipe, executor_.get(), &budget_, &pool_,
-                        parts.bad.get(), parts.load_hook, nullptr},
+                        parts.bad.get(), parts.load_hook, nullptr, &retry_},
                        options_);
   }
   // Reports on every microbatch of a step that it took `factor` times the stated seconds.
@@ -83,6 +83,7 @@ class StepSourceTest : public testing::Test {
   BufferPool pool_;
   MemoryBudget budget_{kGiB};
   std::unique_ptr<Executor> executor_ = make_executor(2);
+  ReadRetry retry_{{.timeout = std::chrono::milliseconds(1)}};
 };
 
 TEST_F(StepSourceTest, SealsTheCursorsBatches) {

@@ -19,7 +19,8 @@ LOADER_SETTINGS = {"data", "ranks", "layout", "global_batch_size", "microbatches
 EMBEDDED_DEFAULTS = {"bad_samples_file": ""}
 
 TYPES = {"N": "int", "X": "float", "SIZE": "Union[int, str]", "N|P%": "Union[int, str]", "MODULES": "Sequence[str]",
-         "FILE": "Path", "DIR": "Path", "NAME": "str", "ADDRESS": "str", "off|on": "bool"}
+         "FILE": "Path", "DIR": "Path", "NAME": "str", "ADDRESS": "str", "SECONDS": "float",
+         "off|on": "bool"}
 PREFIX = "recipe."
 
 

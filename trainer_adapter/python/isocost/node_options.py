@@ -56,12 +56,14 @@ class NodeOptions:
         correct: Correct the cost model from measured seconds.
         correction_file: Keeps the state of the cost model for the node's next run; empty: not kept.
         on_bad_sample: A bad sample is left out, replaced by another one, or ends training.
-        max_bad_samples: Number or percentage of bad samples beyond which training ends.
+        max_bad_samples: Bad samples beyond which training ends: a number, or a percentage of the samples looked at,
+            which counts from ten bad samples on.
         bad_samples_file: JSON lines: shard, key, part and reason of each bad sample.
         max_pixels: Images and frames with more pixels are refused as bad samples.
         memory: Budget for decoding and decoded samples.
         microbatch_memory: Limit of tensor bytes per microbatch, with balance = cost; 0: no limit.
         workers: Decoding threads; 0: one per core.
+        io_timeout: Seconds that reads of shards may fail, with delivery paused, before the job ends.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
         plan_ahead: Steps decoded and planned ahead of training.
         metrics: Address of the HTTP endpoint for metrics: PORT (of 127.0.0.1), ADDRESS:PORT or [IPV6]:PORT; empty: no
@@ -78,12 +80,13 @@ class NodeOptions:
     correct: bool = True
     correction_file: Path = ""
     on_bad_sample: Literal["skip", "replace", "fail"] = "skip"
-    max_bad_samples: Union[int, str] = "100%"
+    max_bad_samples: Union[int, str] = "1%"
     bad_samples_file: Path = ""
     max_pixels: int = 178956970
     memory: Union[int, str] = "2GiB"
     microbatch_memory: Union[int, str] = 0
     workers: int = 0
+    io_timeout: float = 120.0
     index_dir: Path = ""
     plan_ahead: int = 2
     metrics: str = ""

@@ -1,0 +1,63 @@
+#include "loader/dataset/internal/bad_sample_file.h"
+
+#include <fcntl.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "base/output_file.h"
+
+namespace isocost {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
+
+// Whether the first line is one that this program writes; so is an empty file.
+bool is_list(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string start(kMaxLineBytes, '\0');
+  stream.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(stream.gcount()));
+  if (start.empty()) return !stream.bad();
+  const auto line = nlohmann::json::parse(start.substr(0, start.find('\n')), nullptr, false);
+  return line.is_object() && line.size() == 4 && line.contains("shard") && line.contains("key") &&
+         line.contains("part") && line.contains("reason");
+}
+
+}  // namespace
+
+Result<BadSampleFile> BadSampleFile::create(const fs::path& name) {
+  ISOCOST_TRY(check_output_file("bad_samples_file", name));
+  std::error_code failed;
+  const fs::file_status status = fs::symlink_status(name, failed);
+  if (name.empty() || !fs::exists(status)) return BadSampleFile(name);
+  if (!fs::is_regular_file(status) || !is_list(name)) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "bad_samples_file: " + name.string() +
+                     " is there, and is not a list of bad samples: name another file");
+  }
+  fs::remove(name, failed);
+  if (!failed) return BadSampleFile(name);
+  return Error(ErrorCode::kInvalidArgument, "bad_samples_file: " + name.string() +
+                                                ", the list of an earlier run, cannot be "
+                                                "removed: " +
+                                                failed.message());
+}
+
+Status BadSampleFile::append(const std::string& line) {
+  if (name_.empty()) return {};
+  if (!file_.is_open()) {
+    file_ = FileDescriptor(
+        ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
+    if (!file_.is_open()) return last_file_error(name_, "write");
+  }
+  const Status written = file_.write(std::as_bytes(std::span(line)));
+  if (!written) return Error(written.error()).with_context(name_.string());
+  return {};
+}
+
+}  // namespace isocost

@@ -1,0 +1,103 @@
+"""Every report of a training loop reaches the cost model, whatever runs ahead of the loop."""
+
+import itertools
+import logging
+import time
+
+import isocost
+from support import SAMPLES, ShardTest, main
+
+
+def same(sample):
+    return sample.tensors
+
+
+def as_it_is(microbatch):
+    return microbatch
+
+
+class Reports(ShardTest):
+    def loader(self, **options):
+        options = {"global_batch_size": 5, "epochs": 2, "node": isocost.NodeOptions(plan_ahead=8), **options}
+        loader = isocost.DataLoader(self.shards, **options)
+        self.addCleanup(loader.close)
+        return loader
+
+    def learnt(self, loader):
+        """Reports sent, and those that the node has accepted and refused, once it has all of them."""
+        deadline = time.monotonic() + 20
+        while True:
+            node = loader.stats()["node"]
+            counts = loader.stats()["reports"], node["measurements"], node["measurements_rejected"]
+            if counts[1] + counts[2] >= counts[0] or time.monotonic() > deadline:
+                return counts
+            time.sleep(0.01)
+
+    def test_each_is_learnt_for_every_way_of_taking_ahead(self):
+        for transform, collate, prefetch, microbatches in itertools.product(
+                (None, same), (None, as_it_is), (1, 2, 8), (1, 4)):
+            options = {"transform": transform, "collate": collate, "prefetch": prefetch, "microbatches": microbatches}
+            with self.subTest(**options):
+                loader = self.loader(**options)
+                seen = 0
+                for _ in range(2):
+                    for microbatch in loader:
+                        with loader.timed(microbatch):
+                            time.sleep(0.0005)
+                        seen += 1
+                sent, accepted, refused = self.learnt(loader)
+                loader.close()
+                self.assertGreaterEqual(seen, 2 * SAMPLES // 5)
+                self.assertEqual((sent, accepted, refused), (seen, seen, 0))
+
+    def test_one_of_the_step_before_is_learnt(self):
+        # As on a device that finishes a step when the loop has begun the next one.
+        loader = self.loader(microbatches=1)
+        before, sent = None, 0
+        for microbatch in loader:
+            if before is not None:
+                loader.report(before, 0.001)
+                sent += 1
+            before = microbatch
+        self.assertEqual(self.learnt(loader), (sent, sent, 0))
+
+    def test_microbatches_that_were_only_prepared_are_not_delivered(self):
+        loader = self.loader(transform=same, prefetch=8, microbatches=1)
+        first = next(iter(loader))
+        time.sleep(0.3)  # What runs ahead has taken more by now.
+        self.assertEqual(loader.stats()["node"]["samples"]["delivered"], 0)
+        self.assertEqual(len(first.sample_ids), 5)
+
+    def test_waiting_is_the_loops_and_not_that_of_the_threads_ahead(self):
+        loader = self.loader(transform=same, prefetch=4, microbatches=1)
+        for microbatch in loader:
+            if microbatch.step > 0:
+                self.assertLess(microbatch.waited_s, 0.1)
+            time.sleep(0.02)
+
+
+class Logs(ShardTest):
+    def test_a_slow_handler_and_a_loop_that_asks_for_counts_do_not_block_each_other(self):
+        class Slow(logging.Handler):
+            def emit(self, record):
+                time.sleep(0.02)
+
+        handler = Slow(level=logging.DEBUG)
+        logger = logging.getLogger("isocost")
+        level = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+        self.addCleanup(logger.setLevel, level)
+        self.addCleanup(logger.removeHandler, handler)
+        # Every report but the first few of a step is refused and logged at each doubling.
+        loader = isocost.DataLoader(self.shards, global_batch_size=5, microbatches=1)
+        self.addCleanup(loader.close)
+        for microbatch in loader:
+            for _ in range(20):
+                loader.report(microbatch, 0.001)
+                loader.stats()
+        self.assertGreater(loader.stats()["node"]["measurements_rejected"], 0)
+
+
+if __name__ == "__main__":
+    main()
