@@ -40,40 +40,40 @@ std::string format_number(T number) {
 
 // The part of NodeOptions that a pointer to member belongs to.
 template <typename T>
-T& field(NodeOptions& options, T NodeOptions::*member) {
+T& field(NodeOptions& options, T NodeOptions::* member) {
   return options.*member;
 }
 template <typename T>
-T& field(NodeOptions& options, T PlanOptions::*member) {
+T& field(NodeOptions& options, T PlanOptions::* member) {
   return options.plan.*member;
 }
 template <typename T>
-T& field(NodeOptions& options, T CostModelOptions::*member) {
+T& field(NodeOptions& options, T CostModelOptions::* member) {
   return options.cost_model.*member;
 }
 template <typename T>
-T& field(NodeOptions& options, T DecodeOptions::*member) {
+T& field(NodeOptions& options, T DecodeOptions::* member) {
   return options.decode.*member;
 }
 template <typename T>
-T& field(NodeOptions& options, T RecipeOptions::*member) {
+T& field(NodeOptions& options, T RecipeOptions::* member) {
   return options.decode.recipe.*member;
 }
 template <typename T>
-T& field(NodeOptions& options, T BadSampleOptions::*member) {
+T& field(NodeOptions& options, T BadSampleOptions::* member) {
   return options.bad_samples.*member;
 }
 template <typename T>
-T& field(NodeOptions& options, T ServiceOptions::*member) {
+T& field(NodeOptions& options, T ServiceOptions::* member) {
   return options.service.*member;
 }
 template <typename Owner, typename T>
-const T& field(const NodeOptions& options, T Owner::*member) {
+const T& field(const NodeOptions& options, T Owner::* member) {
   return field(const_cast<NodeOptions&>(options), member);  // NOLINT: read only, one definition
 }
 
 template <typename Owner, typename T>
-OptionSpec number(std::string name, T Owner::*member, std::string text) {
+OptionSpec number(std::string name, T Owner::* member, std::string text) {
   return {std::move(name), std::is_floating_point_v<T> ? "X" : "N", std::move(text),
           [member](NodeOptions& options, std::string_view value) -> Status {
             ISOCOST_ASSIGN(field(options, member), parse_number<T>(value));
@@ -92,7 +92,7 @@ std::string format_bytes(std::int64_t bytes) {
 }
 
 template <typename Owner>
-OptionSpec size(std::string name, std::int64_t Owner::*member, std::string text) {
+OptionSpec size(std::string name, std::int64_t Owner::* member, std::string text) {
   return {std::move(name), "SIZE", std::move(text),
           [member](NodeOptions& options, std::string_view value) -> Status {
             ISOCOST_ASSIGN(field(options, member), parse_bytes(value));
@@ -102,7 +102,7 @@ OptionSpec size(std::string name, std::int64_t Owner::*member, std::string text)
 }
 
 template <typename Owner, typename T>  // std::string or a path
-OptionSpec text_option(std::string name, T Owner::*member, std::string value, std::string text) {
+OptionSpec text_option(std::string name, T Owner::* member, std::string value, std::string text) {
   return {std::move(name), std::move(value), std::move(text),
           [member](NodeOptions& options, std::string_view given) -> Status {
             field(options, member) = T(given);
@@ -118,7 +118,7 @@ OptionSpec text_option(std::string name, T Owner::*member, std::string value, st
 
 // One of several words, in the order of the enumerators.
 template <typename Owner, typename T>
-OptionSpec choice(std::string name, T Owner::*member, const std::vector<std::string>& words,
+OptionSpec choice(std::string name, T Owner::* member, const std::vector<std::string>& words,
                   std::string text) {
   std::string joined;
   for (const std::string& word : words) joined += (joined.empty() ? "" : "|") + word;
@@ -135,13 +135,13 @@ OptionSpec choice(std::string name, T Owner::*member, const std::vector<std::str
 }
 
 template <typename Owner>
-OptionSpec flag_option(std::string name, bool Owner::*member, std::string text) {
+OptionSpec flag_option(std::string name, bool Owner::* member, std::string text) {
   return choice(std::move(name), member, {"off", "on"}, std::move(text));
 }
 
 // Comma-separated names of modules.
 template <typename Owner>
-OptionSpec modules(std::string name, std::array<bool, kModules> Owner::*member, std::string text) {
+OptionSpec modules(std::string name, std::array<bool, kModules> Owner::* member, std::string text) {
   return {std::move(name), "MODULES", std::move(text),
           [member](NodeOptions& options, std::string_view value) -> Status {
             std::array<bool, kModules> named{};
@@ -167,7 +167,7 @@ OptionSpec modules(std::string name, std::array<bool, kModules> Owner::*member, 
 }
 
 template <typename Owner>
-OptionSpec milliseconds(std::string name, std::chrono::milliseconds Owner::*member,
+OptionSpec milliseconds(std::string name, std::chrono::milliseconds Owner::* member,
                         std::string text) {
   return {std::move(name), "SECONDS", std::move(text),
           [member](NodeOptions& options, std::string_view value) -> Status {

@@ -55,14 +55,14 @@ void add_by_module(Series& series, const ModuleSeconds& values) {
   for (std::size_t m = 0; m < kModules; ++m) series.add(values.at(m), {module_label(m)});
 }
 
-void add_by_rank(const NodeMetrics& node, Series& series, double RankTotals::*member) {
+void add_by_rank(const NodeMetrics& node, Series& series, double RankTotals::* member) {
   for (std::size_t r = 0; r < node.training.ranks.size(); ++r) {
     series.add(node.training.ranks[r].*member, {std::to_string(r)});
   }
 }
 
 void add_by_module_and_rank(const NodeMetrics& node, Series& series,
-                            ModuleSeconds RankTotals::*member) {
+                            ModuleSeconds RankTotals::* member) {
   for (std::size_t m = 0; m < kModules; ++m) {
     for (std::size_t r = 0; r < node.training.ranks.size(); ++r) {
       series.add((node.training.ranks[r].*member).at(m), {module_label(m), std::to_string(r)});

@@ -225,24 +225,20 @@ void visit_module(Visitor& at, Metrics& node, std::size_t module) {
 template <typename Visitor, typename Metrics>
 void visit_ranks(Visitor& at, Metrics& node, std::size_t rows) {
   auto& ranks = node.training.ranks;
-  at.column(
-      "rank_slowdown",
-      rows, [&](std::size_t r) -> auto& { return node.correction.rank_slowdowns[r]; });
-  at.column(
-      "rank_busy_seconds_total", rows, [&](std::size_t r) -> auto& { return ranks[r].busy; });
-  at.column(
-      "rank_idle_seconds_total", rows, [&](std::size_t r) -> auto& { return ranks[r].idle; });
-  at.column(
-      "data_wait_seconds_total", rows, [&](std::size_t r) -> auto& { return ranks[r].data_wait; });
-  at.column(
-      "forward_seconds_total", rows, [&](std::size_t r) -> auto& { return ranks[r].forward; });
+  at.column("rank_slowdown", rows,
+            [&](std::size_t r) -> auto& { return node.correction.rank_slowdowns[r]; });
+  at.column("rank_busy_seconds_total", rows, [&](std::size_t r) -> auto& { return ranks[r].busy; });
+  at.column("rank_idle_seconds_total", rows, [&](std::size_t r) -> auto& { return ranks[r].idle; });
+  at.column("data_wait_seconds_total", rows,
+            [&](std::size_t r) -> auto& { return ranks[r].data_wait; });
+  at.column("forward_seconds_total", rows,
+            [&](std::size_t r) -> auto& { return ranks[r].forward; });
   for (const auto& [name, member] : {std::pair("predicted_seconds_total", &RankTotals::predicted),
                                      std::pair("measured_seconds_total", &RankTotals::measured)}) {
     at.object(name, [&ranks, rows, member = member](auto& modules) {
       for (std::size_t m = 0; m < kModules; ++m) {
-        modules.column(
-            std::string(module_name(static_cast<Module>(m))),
-            rows, [&](std::size_t r) -> auto& { return (ranks[r].*member).at(m); });
+        modules.column(std::string(module_name(static_cast<Module>(m))), rows,
+                       [&](std::size_t r) -> auto& { return (ranks[r].*member).at(m); });
       }
     });
   }

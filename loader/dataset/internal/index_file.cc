@@ -93,7 +93,7 @@ fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
 Result<std::unique_ptr<ShardIndex>> ShardIndex::map(const fs::path& path) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open()) return last_file_error(path, "open");
-  struct stat status {};
+  struct stat status{};
   if (fstat(file.get(), &status) != 0) return last_file_error(path, "stat");
   if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
     return Error(ErrorCode::kCorrupt, "broken index: empty or not a file");

@@ -32,7 +32,7 @@ FileState state_from(const struct stat& status) {
 }  // namespace
 
 Result<FileStamp> stamp_of(const std::filesystem::path& path) {
-  struct stat status {};
+  struct stat status{};
   if (stat(path.c_str(), &status) != 0) return last_file_error(path, "stat");
   return stamp_from(status);
 }
@@ -42,7 +42,7 @@ Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::
   std::shared_ptr<ShardFile> file(new ShardFile());
   file->file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file->file_.is_open()) return last_file_error(path, "open");
-  struct stat status {};
+  struct stat status{};
   if (fstat(file->file_.get(), &status) != 0) return last_file_error(path, "stat");
   file->state_ = state_from(status);
   file->bytes_ = status.st_size;
@@ -63,7 +63,7 @@ Status ShardFile::inflate(const std::filesystem::path& path, std::int64_t max_by
 }
 
 bool ShardFile::changed() const {
-  struct stat status {};
+  struct stat status{};
   return fstat(file_.get(), &status) != 0 || state_from(status) != state_;
 }
 

@@ -155,9 +155,7 @@ TEST(StatusJson, NamesTheKeyThatIsWrong) {
               HasSubstr("'modules.llm.correction_factor.64' must be a number"));
   EXPECT_THAT(refused([](json& d) { d["ranks"]["rank_busy_seconds_total"] = {1}; }),
               HasSubstr("'ranks.rank_busy_seconds_total' must have 2 entries"));
-  EXPECT_THAT(refused([](json& d) {
-                d["ranks"]["measured_seconds_total"]["llm"] = {1, -1};
-              }),
+  EXPECT_THAT(refused([](json& d) { d["ranks"]["measured_seconds_total"]["llm"] = {1, -1}; }),
               HasSubstr("'ranks.measured_seconds_total.llm.1' must be a finite number"));
   EXPECT_THAT(refused([](json& d) { d["ranks"]["rank_place"] = {"llm"}; }),
               HasSubstr("'ranks.rank_place' must have 2 entries"));

@@ -76,9 +76,8 @@ TEST_F(StepDecoderTest, TheOrderDoesNotDependOnTheWorkers) {
   StepDecoder decoder = this->decoder(executor);
   std::optional<StepSamples> samples;
   {
-    const std::jthread planner([&] {
-      samples = decoder.decode_step(std::vector<SampleId>{0, 1, 3}, {});
-    });
+    const std::jthread planner(
+        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1, 3}, {}); });
     executor.wait_for(3);
     for (int i = 0; i < 3; ++i) executor.run_last();
   }
@@ -169,9 +168,8 @@ TEST_F(StepDecoderTest, AStopEndsTheWaitForMemory) {
   std::stop_source stop;
   std::optional<StepSamples> samples;
   {
-    const std::jthread planner([&] {
-      samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token());
-    });
+    const std::jthread planner(
+        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token()); });
     stop.request_stop();
   }
   EXPECT_EQ(samples->error().code(), ErrorCode::kCancelled);
@@ -242,9 +240,8 @@ TEST_F(StepDecoderTest, AStopEndsThePause) {
   std::optional<StepSamples> samples;
   std::stop_source stop;
   {
-    const std::jthread planner([&] {
-      samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token());
-    });
+    const std::jthread planner(
+        [&] { samples = decoder.decode_step(std::vector<SampleId>{0, 1}, stop.get_token()); });
     while (retry_.paused_s() == 0) std::this_thread::yield();
     stop.request_stop();
   }

@@ -1,7 +1,8 @@
 """Where a rank's own backward pass ends, and its waiting for other ranks begins."""
 
+import functools
 import threading
-from typing import Any, List
+from typing import Any, Callable, List, Optional
 
 from isocost.timing import Stopwatch
 
@@ -20,37 +21,33 @@ class BackwardWatch:
 
     def __init__(self) -> None:
         self.waits: List[Stopwatch] = []
-        self._thread = threading.get_ident()
+        self._outer: Optional["BackwardWatch"] = None
         self._inside = False
-        self._backward: Any = None
 
     def start(self) -> None:
-        import torch
-
-        self._backward = torch.autograd.backward
-        torch.autograd.backward = self._watched
+        _install()
+        self._outer = getattr(_of_thread, "watch", None)
+        _of_thread.watch = self
 
     def stop(self) -> None:
+        _of_thread.watch = self._outer
+
+    def run(self, backward: Callable[..., Any], tensors: Any, *arguments: Any, **keywords: Any) -> Any:
+        """Calls `backward`, which is torch.autograd.backward, and watches it."""
         import torch
 
-        torch.autograd.backward = self._backward
-
-    def _watched(self, tensors: Any, *arguments: Any, **keywords: Any) -> Any:
-        import torch
-
-        # A pass within a pass is that of a checkpoint's computation.
-        if self._inside or threading.get_ident() != self._thread:
-            return self._backward(tensors, *arguments, **keywords)
+        if self._inside:  # A pass within a pass is that of a checkpoint's computation.
+            return backward(tensors, *arguments, **keywords)
         roots = [tensors] if isinstance(tensors, torch.Tensor) else tensors
-        hooks = [root.register_hook(self._begin) for root in roots
-                 if isinstance(root, torch.Tensor) and root.requires_grad][:1]
+        root = next((root for root in roots if isinstance(root, torch.Tensor) and root.requires_grad), None)
+        hook = root.register_hook(self._begin) if root is not None else None
         begun = len(self.waits)
         self._inside = True
         try:
-            return self._backward(tensors, *arguments, **keywords)
+            return backward(tensors, *arguments, **keywords)
         finally:
             self._inside = False
-            for hook in hooks:
+            if hook is not None:
                 hook.remove()
             for wait in self.waits[begun:]:
                 wait.stop()
@@ -63,3 +60,30 @@ class BackwardWatch:
 
     def _end(self) -> None:
         self.waits.append(Stopwatch())
+
+
+_of_thread = threading.local()  # its watch, if any
+_installing = threading.Lock()
+_installed = False
+
+
+def _install() -> None:
+    """Has torch.autograd.backward, which every Tensor.backward calls, ask for the thread's watch. Once, and for good:
+    it then costs a look at a variable."""
+    global _installed
+    import torch
+
+    with _installing:
+        if _installed:
+            return
+        _installed = True
+        original = torch.autograd.backward
+
+        @functools.wraps(original)
+        def watched(tensors: Any, *arguments: Any, **keywords: Any) -> Any:
+            watch = getattr(_of_thread, "watch", None)
+            if watch is None:
+                return original(tensors, *arguments, **keywords)
+            return watch.run(original, tensors, *arguments, **keywords)
+
+        torch.autograd.backward = watched
