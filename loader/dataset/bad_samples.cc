@@ -69,7 +69,7 @@ Status BadSampleList::add_indexed(std::span<const BadSample> bad, std::uint64_t 
   std::uint64_t added = 0;
   for (const BadSample& sample : bad) {
     if (!take(sample)) continue;
-    ISOCOST_TRY(check(++added, samples));
+    ISOCOST_TRY(check(sample, ++added, samples));
   }
   return {};
 }
@@ -80,7 +80,7 @@ void BadSampleList::look_at(std::uint64_t samples, std::uint64_t of) {
 
 Status BadSampleList::add(const BadSample& bad) {
   if (!take(bad)) return {};
-  return check(++bad_decoded_, decoded_);
+  return check(bad, ++bad_decoded_, decoded_);
 }
 
 // Returns whether it is one more.
@@ -114,18 +114,18 @@ bool BadSampleList::is_exceeded(std::uint64_t bad, std::uint64_t of) const {
          static_cast<double>(bad) > limit_.share * static_cast<double>(of);
 }
 
-Status BadSampleList::check(std::uint64_t bad, std::uint64_t of) const {
+Status BadSampleList::check(const BadSample& last, std::uint64_t bad, std::uint64_t of) const {
   if (options_.policy == BadSamplePolicy::kFail) {
     return Error(ErrorCode::kCorrupt,
-                 describe(*last_) + " (on_bad_sample = fail; skip leaves such samples out)");
+                 describe(last) + " (on_bad_sample = fail; skip leaves such samples out)");
   }
   if (!is_exceeded(bad, of)) return {};
   const std::string found = limit_.count
                                 ? counted(seen_.size(), "bad sample")
                                 : counted(bad, "bad sample") + " among " + std::to_string(of);
   return Error(
-      last_->over_limit ? ErrorCode::kResourceExhausted : ErrorCode::kCorrupt,
-      found + ", max_bad_samples allows " + options_.max + "; the last one: " + describe(*last_));
+      last.over_limit ? ErrorCode::kResourceExhausted : ErrorCode::kCorrupt,
+      found + ", max_bad_samples allows " + options_.max + "; the last one: " + describe(last));
 }
 
 }  // namespace isocost

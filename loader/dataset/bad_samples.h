@@ -42,6 +42,9 @@ class BadSampleList {
   /// Counts and lists what indexing found bad among `samples`. Errors: those of `add`.
   Status add_indexed(std::span<const BadSample> bad, std::uint64_t samples);
 
+  /// Removes the list of an earlier run, unless this one has begun its own.
+  void remove_earlier_list() const { file_.remove_earlier(); }
+
   /// Tells that decoding looks at `samples` more, of a data set that has `of` usable ones.
   void look_at(std::uint64_t samples, std::uint64_t of);
   /// Counts and lists a sample that decoding found bad. An error ends training: kCorrupt, with the
@@ -65,7 +68,7 @@ class BadSampleList {
   bool take(const BadSample& bad);
   void list(const BadSample& bad);
   bool is_exceeded(std::uint64_t bad, std::uint64_t of) const;
-  Status check(std::uint64_t bad, std::uint64_t of) const;
+  Status check(const BadSample& last, std::uint64_t bad, std::uint64_t of) const;
 
   const BadSampleOptions options_;
   const Limit limit_;

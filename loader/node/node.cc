@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "loader/metrics/endpoint.h"
 #include "loader/metrics/prometheus_text.h"
 #include "loader/metrics/status_json.h"
@@ -36,6 +38,22 @@ namespace {
 constexpr std::chrono::seconds kDrainTimeout{5};
 // How long ranks have for the steps that they have begun; less than what Kubernetes waits for.
 constexpr std::chrono::seconds kLongestDrain{20};
+
+// Calls a function after some time, unless it is destroyed before.
+class Timer {
+ public:
+  Timer(std::chrono::nanoseconds time, std::function<void()> call)
+      : thread_([this, time, call = std::move(call)](const std::stop_token& stop) {
+          const MutexLock lock(mutex_);
+          never_.wait_for(mutex_, stop, time, [] { return false; });
+          if (!stop.stop_requested()) call();
+        }) {}
+
+ private:
+  Mutex mutex_;
+  ConditionVariable never_;
+  std::jthread thread_;  // last: joined first
+};
 
 Error drained(const Position& at) {
   return {ErrorCode::kUnavailable, "it is draining, as it was asked to stop: resume at epoch " +
@@ -76,7 +94,7 @@ class NodeImpl final : public Node {
   std::string metrics_url() const override { return metrics_ ? metrics_->url() : std::string(); }
 
  private:
-  Status serve(const std::stop_token& stop);
+  Status serve(const std::stop_token& stop, const std::stop_token& drain);
   tl::expected<Welcome, Refusal> answer(const JoinRequest& request);
   void compare_hardware(const Hello& hello);
   Welcome welcome(const JobTerms& job) const;
@@ -131,6 +149,7 @@ Status NodeImpl::start() {
                  Server::create(
                      server, [this](const JoinRequest& request) { return answer(request); },
                      [this](const ServerEvent& event) { on_event(event); }, parts_.log));
+  parts_.bad->remove_earlier_list();
   if (parts_.layout) {
     for (const std::string& warning : parts_.layout->warnings()) {
       log(parts_.log, LogLevel::kWarning,
@@ -266,30 +285,39 @@ void NodeImpl::announce(LogLevel level, std::string_view text) {
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_token& drain) {
   std::stop_source serving;  // samples that are decoded again stop with it
   const std::stop_callback stop_serving(stop, [&serving] { serving.request_stop(); });
-  const std::stop_callback begin_draining(drain,
-                                          [this] { job_.drain(parts_.clock() + kLongestDrain); });
-  const Status status = serve(serving.get_token());
+  std::optional<Timer> deadline;
+  const std::stop_callback begin_draining(drain, [&] {
+    job_.drain();
+    deadline.emplace(kLongestDrain, [&serving] { serving.request_stop(); });
+  });
+  const Status status = serve(serving.get_token(), drain);
   serving.request_stop();
   steps_.save_correction();
-  const bool nobody_came = job_.draining() && !job_.drained_at();
+  const bool was_stopped = !status && status.error().code() == ErrorCode::kCancelled;
+  const std::optional<Position> resume = job_.drained_at();
+  if (resume && (status || was_stopped)) {
+    server_->fail(drained(*resume));
+  } else if (!status) {
+    server_->fail(status.error());
+  }
+  const bool nobody_came = job_.draining() && !resume;
   if (status || nobody_came) {
-    if (const auto at = job_.drained_at()) server_->fail(drained(*at));
     wait_until_left(kDrainTimeout);
     return summary();
   }
-  server_->fail(status.error());
   // A failure in the first step comes before slow trainers have joined. They should learn the
   // reason rather than time out.
-  if (status.error().code() != ErrorCode::kCancelled) job_.wait_until_joined(kDrainTimeout);
+  if (!was_stopped) job_.wait_until_joined(kDrainTimeout);
   return status.error();
 }
 
 // Serves job after job, until one ends.
-Status NodeImpl::serve(const std::stop_token& stop) {
+Status NodeImpl::serve(const std::stop_token& stop, const std::stop_token& drain) {
   for (;;) {
     ISOCOST_ASSIGN(const JobTerms job, job_.wait_for_job(stop));
     std::stop_source planning;
     const std::stop_callback forward(stop, [&planning] { planning.request_stop(); });
+    const std::stop_callback plan_no_more(drain, [&planning] { planning.request_stop(); });
     const std::jthread planner(
         [this, &job, token = planning.get_token()] { planning_.run(job, token); });
     Status status = delivery_->run(job.id, stop);

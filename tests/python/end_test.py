@@ -12,38 +12,46 @@ from support import TIMEOUT, ShardTest, main
 TRAINER = """
 import sys, time
 import isocost
-loader = isocost.DataLoader(sys.argv[1], rank=int(sys.argv[2]), world_size=2)
-with open(sys.argv[3], "w") as seen:
-    for microbatch in loader:
-        weighty = [s for s, w in zip(microbatch.sample_ids, microbatch.sample_weights) if w > 0]
-        print(microbatch.step, *weighty, file=seen, flush=True)
-        time.sleep(0.05)
+endpoint, rank, file, hold = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+loader = isocost.DataLoader(endpoint, rank=rank, world_size=2)
+with open(file, "w") as seen:
+    while True:
+        for microbatch in loader:
+            weighty = [s for s, w in zip(microbatch.sample_ids, microbatch.sample_weights) if w > 0]
+            print(microbatch.epoch, microbatch.step, *weighty, file=seen, flush=True)
+            time.sleep(3600 if microbatch.step == hold else 0.05)
+        if loader.state_dict()["epoch"] == int(sys.argv[5]):
+            break
 """
 STEPS = 13  # of 4 samples
+ENDLESS = 1000
 
 
 class End(ShardTest):
-    def setUp(self):
-        self.node, endpoint = self.serve("--ranks", 2, "--global-batch-size", 4, "--microbatches", 1,
-                                         "--heartbeat-timeout", 2)
+    def start(self, epochs, holds=(-1, -1)):
+        self.node, endpoint = self.serve("--ranks", 2, "--global-batch-size", 4, "--microbatches", 1, "--epochs",
+                                         epochs, "--heartbeat-timeout", 2)
         self.files = [self.directory / f"{self.id()}-{rank}" for rank in range(2)]
-        self.trainers = [subprocess.Popen([sys.executable, "-B", "-c", TRAINER, endpoint, str(rank), file],
-                                          stderr=subprocess.PIPE, text=True) for rank, file in enumerate(self.files)]
+        self.trainers = [subprocess.Popen(
+            [sys.executable, "-B", "-c", TRAINER, endpoint, str(rank), self.files[rank], str(holds[rank]), str(epochs)],
+            stderr=subprocess.PIPE, text=True) for rank in range(2)]
         for trainer in self.trainers:
             self.addCleanup(trainer.communicate)
             self.addCleanup(trainer.kill)
 
     def lines(self, rank):
+        """Epoch, step and samples of each microbatch that the rank began."""
         file = self.files[rank]
         return [list(map(int, line.split())) for line in file.read_text().splitlines()] if file.exists() else []
 
-    def wait_for_step(self, step, rank=0):
+    def wait_for_step(self, step):
         deadline = time.monotonic() + TIMEOUT
-        while not any(line[0] >= step for line in self.lines(rank)):
+        while not all(any(line[1] >= step for line in self.lines(rank)) for rank in range(2)):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
 
     def test_a_node_that_is_asked_to_stop_finishes_the_step_and_says_where_to_resume(self):
+        self.start(ENDLESS)
         self.wait_for_step(2)
         self.node.send_signal(signal.SIGTERM)
         errors = [trainer.communicate(timeout=TIMEOUT)[1] for trainer in self.trainers]
@@ -52,18 +60,20 @@ class End(ShardTest):
         resumes = []
         for error in errors:
             self.assertIn("isocost.errors.NodeUnavailableError", error)
-            resumes.append(int(re.search(r"resume at epoch 0, step (\d+)", error).group(1)))
-        self.assertEqual(len(set(resumes)), 1)
-        self.assertLess(resumes[0], STEPS)
-        for rank in range(2):
-            self.assertEqual([line[0] for line in self.lines(rank)], list(range(resumes[0])))
-        samples = [sample for rank in range(2) for line in self.lines(rank) for sample in line[1:]]
+            resumes.append(tuple(map(int, re.search(r"resume at epoch (\d+), step (\d+)", error).groups())))
+        self.assertEqual(resumes[0], resumes[1])
+        steps = [[tuple(line[:2]) for line in self.lines(rank)] for rank in range(2)]
+        self.assertEqual(steps[0], steps[1])
+        self.assertEqual(steps[0], sorted(set(steps[0])))
+        epoch, step = steps[0][-1]
+        self.assertIn(resumes[0], ((epoch, step + 1), (epoch + 1, 0)))
+        samples = [(line[0], sample) for rank in range(2) for line in self.lines(rank) for sample in line[2:]]
         self.assertEqual(len(samples), len(set(samples)))
-        self.assertEqual(len(samples), 4 * resumes[0])
+        self.assertEqual(len(samples), sum(2 if step == STEPS - 1 else 4 for _, step in steps[0]))
 
     def test_a_second_signal_ends_it_at_once(self):
+        self.start(ENDLESS, holds=(2, -1))  # A step that does not end.
         self.wait_for_step(2)
-        os.kill(self.trainers[0].pid, signal.SIGSTOP)  # A step that does not end.
         self.node.send_signal(signal.SIGTERM)
         time.sleep(0.3)
         self.assertIsNone(self.node.poll())
@@ -71,8 +81,9 @@ class End(ShardTest):
         self.node.communicate(timeout=5)
         self.assertEqual(self.node.returncode, 128 + signal.SIGTERM)
 
-    def test_a_rank_that_is_killed_in_the_last_steps_does_not_keep_the_node(self):
-        self.wait_for_step(STEPS - 2)
+    def test_a_rank_that_is_killed_in_its_last_step_does_not_keep_the_node(self):
+        self.start(1, holds=(-1, STEPS - 1))
+        self.wait_for_step(STEPS - 1)
         self.trainers[1].kill()
         self.assertEqual(self.trainers[1].wait(timeout=TIMEOUT), -signal.SIGKILL)
         began = time.monotonic()
@@ -80,7 +91,25 @@ class End(ShardTest):
         self.assertEqual(self.node.returncode, 1)
         self.assertLess(time.monotonic() - began, 15)
         self.assertEqual(self.trainers[0].wait(timeout=TIMEOUT), 0)
-        self.assertEqual(self.lines(0)[-1][0], STEPS - 1)
+
+    def test_indexing_stops_at_a_signal(self):
+        shard = self.directory / "gz" / "large.tar.gz"
+        shard.parent.mkdir()
+        with open(shard, "wb") as out:  # Seconds of inflating.
+            zeros = subprocess.Popen(["sh", "-c", "head -c 100000000 /dev/zero | gzip -1"], stdout=subprocess.PIPE)
+            member, _ = zeros.communicate(timeout=TIMEOUT)
+            for _ in range(40):
+                out.write(member)
+        command = subprocess.Popen([os.environ["ISOCOST_PROGRAM"], "check", shard.parent], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(self.directory)})
+        self.addCleanup(command.wait)
+        self.addCleanup(command.kill)
+        time.sleep(0.7)
+        self.assertIsNone(command.poll())
+        command.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        self.assertEqual(command.wait(timeout=TIMEOUT), 128 + signal.SIGTERM)
+        self.assertLess(time.monotonic() - began, 2)
 
 
 if __name__ == "__main__":

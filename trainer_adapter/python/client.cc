@@ -36,9 +36,41 @@ py::dict by_module(const std::array<T, kModules>& values) {
   return result;
 }
 
+// Passes messages of the client's thread, which must not wait for the GIL since it also sends
+// heartbeats, on to the thread that takes microbatches. Holds the first of many. Internally
+// synchronised.
+class NoticeQueue : public std::enable_shared_from_this<NoticeQueue> {
+ public:
+  explicit NoticeQueue(LogSink log) : log_(std::move(log)) {}
+
+  LogSink sink() {
+    return [self = shared_from_this()](LogLevel level, std::string_view text) {
+      constexpr std::size_t kMost = 100;
+      const MutexLock lock(self->mutex_);
+      if (self->waiting_.size() < kMost) self->waiting_.emplace_back(level, text);
+    };
+  }
+
+  /// With the GIL.
+  void pass_on() {
+    std::vector<std::pair<LogLevel, std::string>> notices;
+    {
+      const MutexLock lock(mutex_);
+      notices.swap(waiting_);
+    }
+    for (const auto& [level, text] : notices) log(log_, level, text);
+  }
+
+ private:
+  const LogSink log_;
+  Mutex mutex_;
+  std::vector<std::pair<LogLevel, std::string>> waiting_ ISOCOST_GUARDED_BY(mutex_);
+};
+
 class PyClient {
  public:
-  explicit PyClient(std::unique_ptr<Client> client) : client_(std::move(client)) {}
+  PyClient(std::unique_ptr<Client> client, std::shared_ptr<NoticeQueue> notices)
+      : client_(std::move(client)), notices_(std::move(notices)) {}
   ~PyClient() {
     const py::gil_scoped_release released;
     client_.reset();
@@ -53,7 +85,8 @@ class PyClient {
 
   std::optional<Microbatch> next() {
     Client& client = this->client();
-    wait_interruptibly([&](std::chrono::milliseconds limit) { return client.wait(limit); });
+    wait_interruptibly([&](std::chrono::milliseconds limit) { return client.wait(limit); },
+                       [this] { notices_->pass_on(); });
     return value(client.next({}));  // does not block any more
   }
 
@@ -81,6 +114,7 @@ class PyClient {
 
  private:
   std::unique_ptr<Client> client_;
+  std::shared_ptr<NoticeQueue> notices_;
 };
 
 using Connected = Result<std::unique_ptr<Client>>;
@@ -116,14 +150,23 @@ class ConnectOutcome {
 
 // Connects on a thread of its own, since that blocks until the node answers, and Ctrl-C is to stop
 // it.
-std::unique_ptr<PyClient> connect(const ClientOptions& options) {
-  ConnectOutcome outcome;
-  {
-    const std::jthread connecting(
-        [&](const std::stop_token& stop) { outcome.set(Client::connect(options, stop)); });
-    wait_interruptibly([&](std::chrono::milliseconds limit) { return outcome.wait(limit); });
+std::unique_ptr<PyClient> connect(ClientOptions options, const py::function& on_log) {
+  auto notices = std::make_shared<NoticeQueue>(log_sink(on_log));
+  options.log = notices->sink();
+  auto outcome = std::make_unique<ConnectOutcome>();
+  std::jthread connecting([&outcome = *outcome, &options](const std::stop_token& stop) {
+    outcome.set(Client::connect(options, stop));
+  });
+  try {
+    wait_interruptibly([&](std::chrono::milliseconds limit) { return outcome->wait(limit); });
+  } catch (...) {
+    const py::gil_scoped_release released;  // the client's threads may be logging
+    connecting.request_stop();
+    connecting.join();
+    outcome.reset();
+    throw;
   }
-  return std::make_unique<PyClient>(value(outcome.take()));
+  return std::make_unique<PyClient>(value(outcome->take()), std::move(notices));
 }
 
 // The fields of StartPoint.
@@ -133,8 +176,7 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
                              std::int32_t world_size, std::uint32_t prefetch, bool prepares_ahead,
                              double connect_timeout_s, const std::optional<Start>& start,
                              const std::string& server_key_file, const std::string& secret_key_file,
-                             const std::string& hardware, std::uint64_t layout,
-                             const py::function& on_log) {
+                             const std::string& hardware, std::uint64_t layout) {
   ClientOptions options;
   options.endpoint = endpoint;
   options.rank = rank;
@@ -151,7 +193,6 @@ ClientOptions client_options(const std::string& endpoint, std::int32_t rank,
   options.curve_secret_key_file = secret_key_file;
   options.hardware = hardware;
   options.layout = layout;
-  options.log = log_sink(on_log);
   return options;
 }
 
@@ -315,7 +356,8 @@ void bind_client(py::module_& module) {
                        std::uint64_t layout, const py::function& on_log) {
              return connect(client_options(endpoint, rank, world_size, prefetch, prepares_ahead,
                                            connect_timeout_s, start, server_key_file,
-                                           secret_key_file, hardware, layout, on_log));
+                                           secret_key_file, hardware, layout),
+                            on_log);
            }),
            py::kw_only(), py::arg("endpoint"), py::arg("rank"), py::arg("world_size"),
            py::arg("prefetch"), py::arg("prepares_ahead"), py::arg("connect_timeout_s"),

@@ -43,7 +43,12 @@ class PyNode {
  public:
   explicit PyNode(std::unique_ptr<Node> node)
       : serving_(std::make_unique<NodeThread>(std::move(node))) {}
-  ~PyNode() { stop(0); }
+  ~PyNode() {
+    if (serving_ == nullptr) return;
+    stop(0);
+    const py::gil_scoped_release released;  // its threads may be logging
+    serving_.reset();
+  }
   PyNode(const PyNode&) = delete;
   PyNode& operator=(const PyNode&) = delete;
 

@@ -10,10 +10,10 @@ namespace isocost::python {
 /// How long Python's signals (Ctrl-C) may go unseen.
 inline constexpr std::chrono::milliseconds kSignalInterval{50};
 
-/// Calls `wait(interval)` without the GIL until it returns true, and Python's signal handlers in
-/// between. Throws what they raise.
-template <typename Wait>
-void wait_interruptibly(Wait&& wait) {
+/// Calls `wait(interval)` without the GIL until it returns true, and Python's signal handlers and
+/// `meanwhile` after each. Throws what they raise.
+template <typename Wait, typename Meanwhile>
+void wait_interruptibly(Wait&& wait, Meanwhile&& meanwhile) {
   for (;;) {
     bool done = false;
     {
@@ -21,8 +21,14 @@ void wait_interruptibly(Wait&& wait) {
       done = wait(kSignalInterval);
     }
     if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+    meanwhile();
     if (done) return;
   }
+}
+
+template <typename Wait>
+void wait_interruptibly(Wait&& wait) {
+  wait_interruptibly(std::forward<Wait>(wait), [] {});
 }
 
 }  // namespace isocost::python

@@ -1,6 +1,7 @@
 #include "loader/dataset/internal/bad_sample_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -40,20 +41,29 @@ Result<BadSampleFile> BadSampleFile::create(const fs::path& name) {
                  "bad_samples_file: " + name.string() +
                      " is there, and is not a list of bad samples: name another file");
   }
-  fs::remove(name, failed);
-  if (!failed) return BadSampleFile(name);
-  return Error(ErrorCode::kInvalidArgument, "bad_samples_file: " + name.string() +
-                                                ", the list of an earlier run, cannot be "
-                                                "removed: " +
-                                                failed.message());
+  const FileDescriptor earlier(::open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  if (earlier.is_open() && ::flock(earlier.get(), LOCK_SH | LOCK_NB) != 0) {
+    return Error(ErrorCode::kInvalidArgument, "bad_samples_file: " + name.string() +
+                                                  " is the list of a node that runs: name "
+                                                  "another file");
+  }
+  return BadSampleFile(name);
+}
+
+void BadSampleFile::remove_earlier() const {
+  std::error_code ignored;
+  if (!name_.empty() && !file_.is_open()) fs::remove(name_, ignored);
 }
 
 Status BadSampleFile::append(const std::string& line) {
   if (name_.empty()) return {};
   if (!file_.is_open()) {
+    remove_earlier();
     file_ = FileDescriptor(
         ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
     if (!file_.is_open()) return last_file_error(name_, "write");
+    // Where the file system has no locks, another node may take it for an earlier run's.
+    static_cast<void>(::flock(file_.get(), LOCK_EX | LOCK_NB));
   }
   const Status written = file_.write(std::as_bytes(std::span(line)));
   if (!written) return Error(written.error()).with_context(name_.string());

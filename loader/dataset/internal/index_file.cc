@@ -58,7 +58,7 @@ std::unique_ptr<ShardIndex> current_index(const fs::path& path, const IndexIdent
 }
 
 Result<IndexContents> build(const IndexRequest& request, const FileStamp& stamp) {
-  const auto shard = ShardFile::open(request.shard);
+  const auto shard = ShardFile::open(request.shard, ShardFile::kMaxInflatedBytes, request.stop);
   if (shard) {
     return build_index(*shard, request.shard.filename().string(), request.limits, request.log,
                        request.stop);

@@ -50,7 +50,7 @@ class Inflater {
   Inflater& operator=(const Inflater&) = delete;
   ~Inflater() { inflateEnd(&stream_); }
 
-  Status run();
+  Status run(const std::stop_token& stop);
   std::int64_t bytes() const { return bytes_; }
   std::string problem;
 
@@ -72,11 +72,14 @@ class Inflater {
   bool done_ = false;
 };
 
-Status Inflater::run() {
+Status Inflater::run(const std::stop_token& stop) {
   if (inflateInit2(&stream_, kGzipOnly) != Z_OK) {
     return Error(ErrorCode::kInternal, "zlib cannot be set up");
   }
-  while (!done_) ISOCOST_TRY(step());
+  while (!done_) {
+    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while inflating");
+    ISOCOST_TRY(step());
+  }
   return {};
 }
 
@@ -137,11 +140,11 @@ Status Inflater::step() {
 }  // namespace
 
 Result<Inflated> inflate_to_temporary(const ByteSource& source, const std::string& name,
-                                      std::int64_t max_bytes) {
+                                      std::int64_t max_bytes, const std::stop_token& stop) {
   auto file = create_temporary();
   if (!file) return std::move(file).error().with_context(name);
   Inflater inflater(source, *file, max_bytes);
-  ISOCOST_TRY_CONTEXT(inflater.run(), name);
+  ISOCOST_TRY_CONTEXT(inflater.run(stop), name);
   Inflated inflated;
   inflated.bytes = inflater.bytes();
   inflated.problem = std::move(inflater.problem);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 
 #include "base/byte_source.h"
@@ -18,8 +19,8 @@ struct Inflated {
 
 /// Inflates all members of a gzip source into a file in $TMPDIR, else /var/tmp. `name` is for
 /// messages. Leaves nothing behind on failure. Errors: kIo (temporary file), kResourceExhausted
-/// (more than `max_bytes`).
+/// (more than `max_bytes`), kCancelled.
 Result<Inflated> inflate_to_temporary(const ByteSource& source, const std::string& name,
-                                      std::int64_t max_bytes);
+                                      std::int64_t max_bytes, const std::stop_token& stop = {});
 
 }  // namespace isocost

@@ -38,7 +38,8 @@ Result<FileStamp> stamp_of(const std::filesystem::path& path) {
 }
 
 Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::path& path,
-                                                         std::int64_t max_inflated_bytes) {
+                                                         std::int64_t max_inflated_bytes,
+                                                         const std::stop_token& stop) {
   std::shared_ptr<ShardFile> file(new ShardFile());
   file->file_ = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file->file_.is_open()) return last_file_error(path, "open");
@@ -49,13 +50,14 @@ Result<std::shared_ptr<const ShardFile>> ShardFile::open(const std::filesystem::
   std::array<std::byte, 2> magic{};
   ISOCOST_ASSIGN(const std::size_t read, file->read_at(0, magic));
   if (read == magic.size() && magic[0] == std::byte{0x1F} && magic[1] == std::byte{0x8B}) {
-    ISOCOST_TRY(file->inflate(path, max_inflated_bytes));
+    ISOCOST_TRY(file->inflate(path, max_inflated_bytes, stop));
   }
   return std::shared_ptr<const ShardFile>(std::move(file));
 }
 
-Status ShardFile::inflate(const std::filesystem::path& path, std::int64_t max_bytes) {
-  ISOCOST_ASSIGN(Inflated plain, inflate_to_temporary(*this, path.string(), max_bytes));
+Status ShardFile::inflate(const std::filesystem::path& path, std::int64_t max_bytes,
+                          const std::stop_token& stop) {
+  ISOCOST_ASSIGN(Inflated plain, inflate_to_temporary(*this, path.string(), max_bytes, stop));
   plain_ = std::move(plain.file);
   bytes_ = plain.bytes;
   problem_ = std::move(plain.problem);

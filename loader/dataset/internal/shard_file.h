@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -49,9 +50,11 @@ class ShardFile final : public ByteSource {
   static constexpr std::int64_t kMaxInflatedBytes = std::int64_t{64} << 30;
 
   /// Opens a shard. A gzip stream that is cut off or damaged gives the bytes before the damage and
-  /// a `problem`. Errors: kNotFound, kIo (no room for the inflated bytes), kResourceExhausted.
+  /// a `problem`. Errors: kNotFound, kIo (no room for the inflated bytes), kResourceExhausted,
+  /// kCancelled while a shard is inflated.
   static Result<std::shared_ptr<const ShardFile>> open(
-      const std::filesystem::path& path, std::int64_t max_inflated_bytes = kMaxInflatedBytes);
+      const std::filesystem::path& path, std::int64_t max_inflated_bytes = kMaxInflatedBytes,
+      const std::stop_token& stop = {});
 
   std::int64_t size() const override { return bytes_; }
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> destination) const override;
@@ -70,7 +73,8 @@ class ShardFile final : public ByteSource {
 
  private:
   ShardFile() = default;
-  Status inflate(const std::filesystem::path& path, std::int64_t max_bytes);
+  Status inflate(const std::filesystem::path& path, std::int64_t max_bytes,
+                 const std::stop_token& stop);
 
   FileDescriptor file_;
   FileDescriptor plain_;    // the inflated bytes of a gzip shard

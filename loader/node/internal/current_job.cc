@@ -29,7 +29,7 @@ tl::expected<CurrentJob::Evaluation, Refusal> CurrentJob::evaluate(const Hello& 
 tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone) {
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
-  if (drain_deadline_) {
+  if (draining_) {
     return tl::unexpected(
         Refusal{ErrorCode::kUnavailable, "the node is draining and begins no other job"});
   }
@@ -40,6 +40,7 @@ tl::expected<JobTerms, Refusal> CurrentJob::begin(const Hello& hello, bool alone
   if (!job) return tl::unexpected(Refusal{job.error().code(), job.error().message()});
   if (job_) of_past_jobs_ = sum(of_past_jobs_, job_->queue().delivered());
   job_ = std::make_unique<Job>(*std::move(job));
+  blocked_since_.reset();
   changed_.notify_all();
   return terms_of(*job_);
 }
@@ -82,9 +83,8 @@ CurrentJob::HeldStep CurrentJob::find(std::int32_t rank, const Position& positio
 
 Result<JobTerms> CurrentJob::wait_for_job(const std::stop_token& stop) {
   const MutexLock lock(mutex_);
-  const bool begun = changed_.wait(mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) {
-    return job_ != nullptr || drain_deadline_;
-  });
+  const bool begun = changed_.wait(
+      mutex_, stop, [this]() ISOCOST_REQUIRES(mutex_) { return job_ != nullptr || draining_; });
   if (!begun || job_ == nullptr) return stopped();
   return terms_of(*job_);
 }
@@ -92,16 +92,16 @@ Result<JobTerms> CurrentJob::wait_for_job(const std::stop_token& stop) {
 Status CurrentJob::wait_for_room(std::uint64_t job, const std::stop_token& stop) {
   const MutexLock lock(mutex_);
   const bool woken = changed_.wait(mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) {
-    return !serves(job) || drain_deadline_ || has_room();
+    return !serves(job) || draining_ || has_room();
   });
   if (!serves(job)) return superseded();
-  return woken && !drain_deadline_ ? Status() : stopped();
+  return woken && !draining_ ? Status() : stopped();
 }
 
 Status CurrentJob::push(std::uint64_t job, std::shared_ptr<SealedStep> step) {
   const MutexLock lock(mutex_);
   if (!serves(job)) return superseded();
-  if (drain_deadline_) return stopped();
+  if (draining_) return stopped();
   job_->queue().push(std::move(step));
   changed_.notify_all();
   return {};
@@ -110,7 +110,7 @@ Status CurrentJob::push(std::uint64_t job, std::shared_ptr<SealedStep> step) {
 Status CurrentJob::push(std::uint64_t job, const EpochEnd& end) {
   const MutexLock lock(mutex_);
   if (!serves(job)) return superseded();
-  if (drain_deadline_) return stopped();
+  if (draining_) return stopped();
   job_->queue().push(end);
   changed_.notify_all();
   return {};
@@ -127,7 +127,6 @@ Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanose
   });
   if (failure_) return *failure_;
   if (stop.stop_requested()) return stopped();
-  if (drain_deadline_ && !delivery && options_.clock() >= *drain_deadline_) return stopped();
   if (!woken) return Next(NothingToSend{});
   if (!serves(job)) return superseded();
   if (!delivery) return Next(Finished{});
@@ -136,14 +135,19 @@ Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanose
   return Next(Outgoing{*std::move(delivery), session});
 }
 
-std::optional<CurrentJob::BlockedRanks> CurrentJob::blocked_ranks(
-    std::uint64_t job, std::chrono::nanoseconds least) const {
+std::optional<CurrentJob::BlockedRanks> CurrentJob::blocked_ranks(std::uint64_t job,
+                                                                  std::chrono::nanoseconds least) {
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
   if (!serves(job)) return std::nullopt;
   const DeliveryQueue& queue = job_->queue();
   const std::optional<std::int32_t> absent = queue.absent_rank();
-  if (!absent || has_room() || now - job_->absent_since(*absent) < least) return std::nullopt;
+  if (!absent || has_room()) {
+    blocked_since_.reset();
+    return std::nullopt;
+  }
+  if (!blocked_since_) blocked_since_ = now;
+  if (now - std::max(*blocked_since_, job_->absent_since(*absent)) < least) return std::nullopt;
   BlockedRanks blocked{*absent, job_->joined_before(*absent), {}};
   for (std::int32_t rank = 0; rank < job_->ranks(); ++rank) {
     if (queue.waits_for_data(rank)) blocked.waiting.push_back({rank, job_->session(rank)});
@@ -157,14 +161,14 @@ std::optional<std::int32_t> CurrentJob::missing_rank(std::uint64_t job,
   const MutexLock lock(mutex_);
   if (!serves(job)) return std::nullopt;
   const auto rank = job_->queue().unfinished_absent_rank();
-  if (!rank || now - job_->absent_since(*rank) < least) return std::nullopt;
+  const bool has_gone = rank && job_->joined_before(*rank);
+  if (!has_gone || now - job_->absent_since(*rank) < least) return std::nullopt;
   return rank;
 }
 
-void CurrentJob::drain(MonotonicTime deadline) {
+void CurrentJob::drain() {
   const MutexLock lock(mutex_);
-  if (drain_deadline_) return;
-  drain_deadline_ = deadline;
+  if (std::exchange(draining_, true)) return;
   if (job_) drained_at_ = job_->queue().end_early();
   changed_.notify_all();
 }
@@ -176,7 +180,7 @@ std::optional<Position> CurrentJob::drained_at() const {
 
 bool CurrentJob::draining() const {
   const MutexLock lock(mutex_);
-  return drain_deadline_.has_value();
+  return draining_;
 }
 
 void CurrentJob::fail(Error error) {

@@ -105,9 +105,10 @@ class CurrentJob {
     bool joined_before = false;  ///< It had a client.
     std::vector<Waiting> waiting;
   };
-  /// Nothing where no rank is blocked, the rank that they wait for has been away for less than
-  /// `least`, or another job has begun.
-  std::optional<BlockedRanks> blocked_ranks(std::uint64_t job, std::chrono::nanoseconds least) const
+  /// Nothing where no rank is blocked, they have waited for less than `least` or the rank that they
+  /// wait for has been away for less, or another job has begun. Waiting begins with the first call
+  /// that finds it.
+  std::optional<BlockedRanks> blocked_ranks(std::uint64_t job, std::chrono::nanoseconds least)
       ISOCOST_EXCLUDES(mutex_);
 
   /// The rank that alone keeps the job from its end: see DeliveryQueue::unfinished_absent_rank.
@@ -118,8 +119,8 @@ class CurrentJob {
   // Any thread.
 
   /// Begins no further step: `next` is finished when ranks have acknowledged the steps of which one
-  /// was sent anything, or none has a client; it is cancelled at `deadline`. No other job begins.
-  void drain(MonotonicTime deadline) ISOCOST_EXCLUDES(mutex_);
+  /// was sent anything, or none has a client. No other job begins.
+  void drain() ISOCOST_EXCLUDES(mutex_);
   /// The first step that was not delivered, once `drain` was called; nothing without a job.
   std::optional<Position> drained_at() const ISOCOST_EXCLUDES(mutex_);
   bool draining() const ISOCOST_EXCLUDES(mutex_);
@@ -148,7 +149,7 @@ class CurrentJob {
     return job_ && rank >= 0 && rank < job_->ranks();
   }
   // Nobody is left to deliver to.
-  bool drained() const ISOCOST_REQUIRES(mutex_) { return drain_deadline_ && job_->all_left(); }
+  bool drained() const ISOCOST_REQUIRES(mutex_) { return draining_ && job_->all_left(); }
   bool has_room() const ISOCOST_REQUIRES(mutex_) {
     return job_->queue().ahead() <= options_.plan_ahead;
   }
@@ -159,7 +160,8 @@ class CurrentJob {
   std::unique_ptr<Job> job_ ISOCOST_GUARDED_BY(mutex_);  // null before the first
   DeliveryCounts of_past_jobs_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
-  std::optional<MonotonicTime> drain_deadline_ ISOCOST_GUARDED_BY(mutex_);
+  bool draining_ ISOCOST_GUARDED_BY(mutex_) = false;
+  std::optional<MonotonicTime> blocked_since_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> drained_at_ ISOCOST_GUARDED_BY(mutex_);
 };
 

@@ -97,8 +97,10 @@ void DeliveryLoop::fail_blocked_ranks(std::uint64_t job) {
       ErrorCode::kUnavailable,
       context_.name(blocked->absent) + (blocked->joined_before ? " has left" : " never joined") +
           ", and no data can follow without it: start all ranks again from the last saved state"};
-  log(context_.log, LogLevel::kWarning, refusal.message);
+  bool first = true;
   for (const CurrentJob::Waiting& waiting : blocked->waiting) {
+    if (!told_.insert(waiting.session).second) continue;
+    if (std::exchange(first, false)) log(context_.log, LogLevel::kWarning, refusal.message);
     context_.server->refuse(waiting.rank, refusal, waiting.session);
   }
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -57,6 +58,7 @@ class DeliveryLoop {
   void fail_blocked_ranks(std::uint64_t job);
 
   const Context context_;
+  std::set<std::uint64_t> told_;  // sessions of ranks that were told of an absent one
   std::atomic<std::uint64_t> decoded_again_ = 0;
 };
 

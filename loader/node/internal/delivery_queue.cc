@@ -161,12 +161,17 @@ Position DeliveryQueue::end_early() {
 std::optional<std::int32_t> DeliveryQueue::unfinished_absent_rank() const {
   if (!complete_) return std::nullopt;
   std::optional<std::int32_t> absent;
+  bool any_done = false;
   for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
-    if (done_with_all(receiver)) continue;
-    if (ranks_[receiver].present) return std::nullopt;
-    if (!absent) absent = static_cast<std::int32_t>(receiver);
+    if (done_with_all(receiver)) {
+      any_done = true;
+    } else if (ranks_[receiver].present) {
+      return std::nullopt;
+    } else if (!absent) {
+      absent = static_cast<std::int32_t>(receiver);
+    }
   }
-  return absent;
+  return any_done ? absent : std::nullopt;
 }
 
 void DeliveryQueue::drop_finished() {

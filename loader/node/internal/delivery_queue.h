@@ -77,7 +77,8 @@ class DeliveryQueue {
   /// be pushed. Returns the position of the first step that is not delivered.
   Position end_early();
   /// Returns a rank without a client that has not acknowledged everything, if nothing more will be
-  /// pushed and all ranks with a client have: then nothing more will happen without that rank.
+  /// pushed, some rank has acknowledged everything, and so have all that have a client: then
+  /// nothing more will happen without that rank.
   std::optional<std::int32_t> unfinished_absent_rank() const;
   /// Whether every rank was sent the end of the last epoch and has acknowledged every microbatch.
   bool finished() const;

@@ -34,12 +34,12 @@ void ReadRetry::enter() {
   told_.reset();
 }
 
-void ReadRetry::leave() {
+void ReadRetry::leave(bool succeeded) {
   std::string ended;
   {
     const MutexLock lock(mutex_);
     if (--waiting_ > 0) return;
-    if (told_ && !timed_out_) {
+    if (told_ && succeeded) {
       ended = fmt::format("reads succeed again after {:.1f} s: delivery goes on",
                           in_seconds(Clock::now() - since_));
     }

@@ -36,6 +36,7 @@ class ReadRetry {
     Pause pause(*this);
     for (;;) {
       auto result = read();
+      if (result) pause.succeed();
       if (result || !is_machine_error(result.error().code())) return result;
       ISOCOST_TRY(pause.wait(result.error(), stop));
     }
@@ -50,8 +51,9 @@ class ReadRetry {
    public:
     explicit Pause(ReadRetry& retry) : retry_(retry), interval_(retry.options_.first_interval) {}
     ~Pause() {
-      if (waits_) retry_.leave();
+      if (waits_) retry_.leave(succeeded_);
     }
+    void succeed() { succeeded_ = true; }
     Pause(const Pause&) = delete;
     Pause& operator=(const Pause&) = delete;
     Status wait(const Error& cause, const std::stop_token& stop);
@@ -60,10 +62,11 @@ class ReadRetry {
     ReadRetry& retry_;
     std::chrono::nanoseconds interval_;
     bool waits_ = false;
+    bool succeeded_ = false;
   };
 
   void enter() ISOCOST_EXCLUDES(mutex_);
-  void leave() ISOCOST_EXCLUDES(mutex_);
+  void leave(bool succeeded) ISOCOST_EXCLUDES(mutex_);
   void tell(const Error& cause) ISOCOST_EXCLUDES(mutex_);
   Status wait(const Error& cause, std::chrono::nanoseconds interval, const std::stop_token& stop)
       ISOCOST_EXCLUDES(mutex_);

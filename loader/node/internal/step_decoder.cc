@@ -190,6 +190,9 @@ Result<StepDecoder::OrBad<std::vector<NamedTensor>>> StepDecoder::prepare(Sample
   }
   auto tensors = decoded(*context_.recipe, parts, *context_.pool);
   ISOCOST_TRY(check_reads(id, sources));
+  if (!tensors && tensors.error().error.code() == ErrorCode::kOutOfMemory) {
+    return std::move(tensors).error().error;
+  }
   if (!tensors) return bad(tensors.error().part, tensors.error().error);
   return OrBad<std::vector<NamedTensor>>(*std::move(tensors));
 }
@@ -217,7 +220,15 @@ std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> 
 
 Result<StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>> StepDecoder::decode(
     SampleId id, MemoryBudget::Grant grant, const std::stop_token& stop) const {
-  ISOCOST_ASSIGN(auto tensors, context_.retry->run(stop, [&] { return prepare(id); }));
+  // It was good, so the memory that it needs is only lacking for a while.
+  const auto prepare_again = [&] {
+    auto tensors = prepare(id);
+    if (!tensors && tensors.error().code() == ErrorCode::kOutOfMemory) {
+      tensors = Error(ErrorCode::kUnavailable, tensors.error().message());
+    }
+    return tensors;
+  };
+  ISOCOST_ASSIGN(auto tensors, context_.retry->run(stop, prepare_again));
   return std::move(tensors).map(
       [&](std::vector<NamedTensor> decoded) { return hold(std::move(decoded), std::move(grant)); });
 }
@@ -229,8 +240,17 @@ void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant, const std:
 
 Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop) {
   const SampleId id = attempt.sample.id;
-  ISOCOST_ASSIGN(attempt.sample.json, context_.retry->run(stop, [&] { return read_json(id); }));
-  ISOCOST_ASSIGN(auto tensors, context_.retry->run(stop, [&] { return prepare(id); }));
+  // `prepare` finds out whether the shard changed while either was read.
+  const auto read = [&]() -> decltype(prepare(id)) {
+    ISOCOST_ASSIGN(attempt.sample.json, read_json(id));
+    return prepare(id);
+  };
+  auto prepared = context_.retry->run(stop, read);
+  if (!prepared && prepared.error().code() == ErrorCode::kOutOfMemory) {
+    attempt.bad = bad_sample(id, prepared.error().message());
+    return {};
+  }
+  ISOCOST_ASSIGN(auto tensors, std::move(prepared));
   if (!tensors) {
     attempt.bad = std::move(tensors).error();
     return {};

@@ -60,6 +60,7 @@ TEST_F(BadSamples, OneCountsOnceHoweverOftenItIsMet) {
 }
 
 TEST_F(BadSamples, APercentageIsOfTheSamplesLookedAtAndCountsFromTenOn) {
+  options_.file.clear();
   const auto few = list();  // 1 %
   few->look_at(20, 100'000);
   EXPECT_EQ(most(*few), 9);
@@ -94,12 +95,22 @@ TEST_F(BadSamples, WhatIndexingFoundIsComparedWithAllThatItLookedAt) {
 
 TEST_F(BadSamples, TheListOfAnEarlierRunIsReplaced) {
   ASSERT_TRUE(list()->add(sample(0)));
+  list();  // one that fails before it has a bad sample
+  EXPECT_THAT(read_file(options_.file), HasSubstr("key0"));
   ASSERT_TRUE(list()->add(sample(1)));
   const std::string lines = read_file(options_.file);
   EXPECT_THAT(lines, HasSubstr("key1"));
   EXPECT_THAT(lines, testing::Not(HasSubstr("key0")));
-  list();
+  list()->remove_earlier_list();
   EXPECT_FALSE(fs::exists(options_.file)) << "a run without bad samples has no list";
+}
+
+TEST_F(BadSamples, TheListOfANodeThatRunsIsRefusedAndStays) {
+  const auto running = list();
+  ASSERT_TRUE(running->add(sample(0)));
+  EXPECT_EQ(refusal(), ErrorCode::kInvalidArgument);
+  running->remove_earlier_list();
+  EXPECT_THAT(read_file(options_.file), HasSubstr("key0"));
 }
 
 TEST_F(BadSamples, AFileOfAnythingElseIsRefusedAndStays) {

@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Iterator, List, Optional
 
 from isocost.timing import Stopwatch
 
@@ -38,7 +38,9 @@ class BackwardWatch:
 
         if self._inside:  # A pass within a pass is that of a checkpoint's computation.
             return backward(tensors, *arguments, **keywords)
-        roots = [tensors] if isinstance(tensors, torch.Tensor) else tensors
+        if isinstance(tensors, Iterator):
+            tensors = tuple(tensors)
+        roots = (tensors,) if isinstance(tensors, torch.Tensor) else tensors
         root = next((root for root in roots if isinstance(root, torch.Tensor) and root.requires_grad), None)
         hook = root.register_hook(self._begin) if root is not None else None
         begun = len(self.waits)
@@ -59,7 +61,10 @@ class BackwardWatch:
         torch.autograd.Variable._execution_engine.queue_callback(self._end)  # noqa: SLF001
 
     def _end(self) -> None:
-        self.waits.append(Stopwatch())
+        wait = Stopwatch()
+        self.waits.append(wait)
+        if self._outer is not None:
+            self._outer.waits.append(wait)
 
 
 _of_thread = threading.local()  # its watch, if any

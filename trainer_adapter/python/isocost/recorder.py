@@ -129,8 +129,8 @@ class Timed:
         self._watch: Optional[Stopwatch] = None
 
     def __enter__(self) -> None:
-        self._backward.start()
         self._watch = Stopwatch()
+        self._backward.start()
 
     def __exit__(self, kind: Any, *_exception: Any) -> None:
         if self._watch is None:
