@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <system_error>
-#include <utility>
 
 #include "base/output_file.h"
 
