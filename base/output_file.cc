@@ -27,7 +27,7 @@ bool is_device(const fs::path& file) {
   return fs::exists(file, failed) && fs::is_other(fs::status(file, failed));
 }
 
-// Makes a new name last. Some file systems cannot, and then the file itself lasts all the same.
+// Makes a new name last. Some file systems cannot; the file's content lasts even there.
 void sync_folder(const fs::path& file) {
   const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
   const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -172,16 +172,19 @@ std::string labelled(std::string_view label, const std::vector<std::string>& par
 // A line of a table, cut off where numbers are too long for its columns.
 std::string fitted(const std::string& line) { return line.substr(0, kTopColumns) + "\n"; }
 
+// Nothing while delivery goes on.
+std::string pause_line(const NodeMetrics& now) {
+  if (now.paused_s <= 0) return "";
+  return labelled("PAUSED",
+                  {"for " + seconds(now.paused_s), "shards cannot be read; the log says why"});
+}
+
 std::string job_line(const NodeMetrics& now) {
   const auto& oldest = now.queue.oldest;
-  const std::string paused = now.paused_s > 0
-                                 ? labelled("PAUSED", {"for " + seconds(now.paused_s),
-                                                       "shards cannot be read; the log says why"})
-                                 : "";
-  return paused + labelled("job", {"epoch " + (oldest ? std::to_string(oldest->epoch) : "-"),
-                                   "step " + (oldest ? std::to_string(oldest->step) : "-"),
-                                   fmt::format("{} of {} connected", now.ranks_present,
-                                               counted(now.ranks, "rank"))});
+  return labelled(
+      "job", {"epoch " + (oldest ? std::to_string(oldest->epoch) : "-"),
+              "step " + (oldest ? std::to_string(oldest->step) : "-"),
+              fmt::format("{} of {} connected", now.ranks_present, counted(now.ranks, "rank"))});
 }
 
 std::string sample_lines(const NodeMetrics& now) {
@@ -215,7 +218,7 @@ std::string head_lines(const TopView& view, const Growth& growth) {
   const TrainingTotals& training = now.training;
   return labelled("isocost top", {view.url, "up " + seconds(now.uptime_s),
                                   "counted over " + seconds(growth.window_s)}) +
-         "\n" + job_line(now) +
+         "\n" + pause_line(now) + job_line(now) +
          labelled("throughput", {number(growth.samples_per_s, " samples/s"),
                                  number(growth.steps_per_s, " steps/s"),
                                  "decoded " + bytes(growth.decoded_bytes_per_s) + "/s"}) +

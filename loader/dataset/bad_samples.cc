@@ -31,11 +31,6 @@ std::string describe(const BadSample& bad) {
   return text + ": " + bad.reason;
 }
 
-Status check_bad_sample_limit(const BadSampleOptions& options) {
-  ISOCOST_TRY(BadSampleList::parse(options));
-  return {};
-}
-
 // "25" or "1.5%".
 Result<BadSampleList::Limit> BadSampleList::parse(const BadSampleOptions& options) {
   const std::string_view text = options.max;

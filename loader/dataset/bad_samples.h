@@ -64,7 +64,6 @@ class BadSampleList {
   };
   BadSampleList(const BadSampleOptions& options, BadSampleFile file, Limit limit, LogSink log);
   static Result<Limit> parse(const BadSampleOptions& options);
-  friend Status check_bad_sample_limit(const BadSampleOptions& options);
   bool take(const BadSample& bad);
   void list(const BadSample& bad);
   bool is_exceeded(std::uint64_t bad, std::uint64_t of) const;
@@ -81,9 +80,6 @@ class BadSampleList {
   std::optional<BadSample> last_;
   std::atomic<std::uint64_t> count_ = 0;  // of seen_
 };
-
-/// Errors: kInvalidArgument if options.max is neither a count nor a percentage.
-Status check_bad_sample_limit(const BadSampleOptions& options);
 
 /// Returns {"shard": ..., "key": ..., "part": ..., "reason": ...} on one line, without a newline.
 std::string to_json_line(const BadSample& bad);

@@ -59,6 +59,19 @@ class Reads : public LoopTest {
     trainer_log = notices_.sink();
     return try_run(options, {}, &told_);
   }
+
+  // The same with a fault that `repair` ends a while later, on a thread of its own.
+  Result<Delivered> serve_with_repair(const std::function<void()>& fault,
+                                      const std::function<void()>& repair) {
+    std::jthread repairer;
+    return serve_after(options(1), [&] {
+      fault();
+      repairer = std::jthread([&] {
+        std::this_thread::sleep_for(kPause);
+        repair();
+      });
+    });
+  }
   std::vector<fs::path> paths() const {
     std::vector<fs::path> all;
     for (const auto& entry : fs::directory_iterator(shards())) {
@@ -86,16 +99,11 @@ TEST_F(Reads, AShardThatIsGoneForAWhilePausesDeliveryAndNothingIsLost) {
   const fs::path shard = paths().back();
   const fs::path away = scratch() / "away.tar";
   double paused_s = 0;
-  std::jthread repair;
-  const auto outcome = serve_after(options(1), [&] {
-    fs::rename(shard, away);
-    repair = std::jthread([&] {
-      std::this_thread::sleep_for(kPause);
-      paused_s = node_->metrics().paused_s;
-      fs::rename(away, shard);
-    });
-  });
-  repair.join();
+  const auto outcome = serve_with_repair([&] { fs::rename(shard, away); },
+                                         [&] {
+                                           paused_s = node_->metrics().paused_s;
+                                           fs::rename(away, shard);
+                                         });
   expect_whole(outcome, 64);
   EXPECT_GT(paused_s, 0);
   EXPECT_THAT(log_.lines(), Contains(HasSubstr("delivery is paused")));
@@ -135,15 +143,8 @@ TEST_F(Reads, AFullDiskWhileAShardIsInflatedPausesDeliveryAndNothingIsLost) {
   }
   auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
   std::unique_ptr<ProcessLimit> full;
-  std::jthread repair;
-  const auto outcome = serve_after(options(1), [&] {
-    full = std::make_unique<ProcessLimit>(RLIMIT_FSIZE, 4096);
-    repair = std::jthread([&] {
-      std::this_thread::sleep_for(kPause);
-      full.reset();
-    });
-  });
-  repair.join();
+  const auto outcome = serve_with_repair(
+      [&] { full = std::make_unique<ProcessLimit>(RLIMIT_FSIZE, 4096); }, [&] { full.reset(); });
   std::signal(SIGXFSZ, handler);
   expect_whole(outcome, 64);
   EXPECT_THAT(log_.lines(), Contains(HasSubstr("writing inflated bytes")));

@@ -24,7 +24,7 @@ class Reports(ShardTest):
         self.addCleanup(loader.close)
         return loader
 
-    def learnt(self, loader):
+    def learned(self, loader):
         """Reports sent, and those that the node has accepted and refused, once it has all of them."""
         deadline = time.monotonic() + 20
         while True:
@@ -34,7 +34,7 @@ class Reports(ShardTest):
                 return counts
             time.sleep(0.01)
 
-    def test_each_is_learnt_for_every_way_of_taking_ahead(self):
+    def test_each_is_learned_for_every_way_of_taking_ahead(self):
         for transform, collate, prefetch, microbatches in itertools.product(
                 (None, same), (None, as_it_is), (1, 2, 8), (1, 4)):
             options = {"transform": transform, "collate": collate, "prefetch": prefetch, "microbatches": microbatches}
@@ -46,12 +46,12 @@ class Reports(ShardTest):
                         with loader.timed(microbatch):
                             time.sleep(0.0005)
                         seen += 1
-                sent, accepted, refused = self.learnt(loader)
+                sent, accepted, refused = self.learned(loader)
                 loader.close()
                 self.assertGreaterEqual(seen, 2 * SAMPLES // 5)
                 self.assertEqual((sent, accepted, refused), (seen, seen, 0))
 
-    def test_one_of_the_step_before_is_learnt(self):
+    def test_one_of_the_step_before_is_learned(self):
         # As on a device that finishes a step when the loop has begun the next one.
         loader = self.loader(microbatches=1)
         before, sent = None, 0
@@ -60,7 +60,7 @@ class Reports(ShardTest):
                 loader.report(before, 0.001)
                 sent += 1
             before = microbatch
-        self.assertEqual(self.learnt(loader), (sent, sent, 0))
+        self.assertEqual(self.learned(loader), (sent, sent, 0))
 
     def test_microbatches_that_were_only_prepared_are_not_delivered(self):
         loader = self.loader(transform=same, prefetch=8, microbatches=1)

@@ -116,6 +116,17 @@ class DeliveryLoopTest : public testing::Test {
                          [](std::int32_t rank) { return "rank " + std::to_string(rank); },
                          log_.sink(), blocked_timeout});
   }
+  // Runs until the job fails, with the first decode on this thread.
+  Status deliver_one_sample(std::uint64_t job) {
+    DeliveryLoop delivery = loop(kLong);
+    Status status;
+    {
+      const std::jthread deliverer([&] { status = delivery.run(job, {}); });
+      executor_.wait_for(1);
+      executor_.run_first();
+    }
+    return status;
+  }
   void acknowledge_at_the_end() {
     server_.on_end = [this](std::int32_t rank) { job_.acknowledge(rank, {0, 0, 0}); };
   }
@@ -172,29 +183,17 @@ TEST_F(DeliveryLoopTest, ASampleThatHasBecomeBadFailsTheJob) {
   const std::uint64_t job = begin(1);
   step_->samples[0].id = 2;  // not UTF-8
   join(0);
-  DeliveryLoop delivery = loop(kLong);
-  std::optional<Status> status;
-  {
-    const std::jthread deliverer([&] { status = delivery.run(job, {}); });
-    executor_.wait_for(1);
-    executor_.run_first();
-  }
-  EXPECT_THAT(status->error().message(), HasSubstr("a sample that was good is bad"));
+  const Status status = deliver_one_sample(job);
+  EXPECT_THAT(status.error().message(), HasSubstr("a sample that was good is bad"));
 }
 
 TEST_F(DeliveryLoopTest, ReadsThatStayRefusedFailTheJobWithTheirCause) {
   const std::uint64_t job = begin(1);
   dataset_.refused_opens = 1'000'000;
   join(0);
-  DeliveryLoop delivery = loop(kLong);
-  std::optional<Status> status;
-  {
-    const std::jthread deliverer([&] { status = delivery.run(job, {}); });
-    executor_.wait_for(1);
-    executor_.run_first();
-  }
-  EXPECT_EQ(status->error().code(), ErrorCode::kIo);
-  EXPECT_THAT(status->error().message(), HasSubstr("shard.tar: cannot open"));
+  const Status status = deliver_one_sample(job);
+  EXPECT_EQ(status.error().code(), ErrorCode::kIo);
+  EXPECT_THAT(status.error().message(), HasSubstr("shard.tar: cannot open"));
 }
 
 TEST_F(DeliveryLoopTest, RanksThatWaitForAnAbsentOneAreToldOnce) {
