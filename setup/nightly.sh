@@ -16,7 +16,8 @@ fuzz() {
   mkdir -p build
   cmake --preset fuzz >build/configure-fuzz.log || return
   local targets target failed=0
-  mapfile -t targets < <(ninja -C build/fuzz -t targets all | sed -n 's/^\([a-z0-9_]*_fuzz\): phony$/\1/p')
+  mapfile -t targets < <(ninja -C build/fuzz -t targets all | sed -n 's/^\([a-z0-9_]*_fuzz\): phony$/\1/p' |
+    grep -v '^cmake_')
   cmake --build build/fuzz --target "${targets[@]}" || return
   for target in "${targets[@]}"; do
     local corpus
