@@ -1,0 +1,168 @@
+// Decoded pixels against those of other decoders. golden/make.py made both the media and the
+// pixels.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "decode/internal/image_codecs.h"
+#include "decode/internal/image_decoder.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/internal/patch_grid.h"
+#include "decode/internal/video.h"
+#include "decode/probe.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path golden_folder() { return fs::path(ISOCOST_SOURCE_DIR) / "tests/decode/golden"; }
+
+std::vector<std::uint8_t> bytes_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Reads a binary PPM without comments.
+Pixels read_ppm(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string magic;
+  int most = 0;
+  Pixels pixels;
+  stream >> magic >> pixels.width >> pixels.height >> most;
+  stream.get();
+  pixels.rgb.assign(std::istreambuf_iterator<char>(stream), {});
+  EXPECT_EQ(magic, "P6");
+  EXPECT_EQ(pixels.rgb.size(),
+            static_cast<std::size_t>(std::int64_t{3} * pixels.width * pixels.height));
+  return pixels;
+}
+
+Result<Pixels> decode_stored(ByteView file, const PartShape& shape) {
+  switch (shape.format) {
+    case MediaFormat::kJpeg:
+      return decode_jpeg(file, shape.width, shape.height, 1);
+    case MediaFormat::kPng:
+      return decode_png(file, shape.width, shape.height);
+    case MediaFormat::kWebp:
+      return decode_webp(file, shape.width, shape.height);
+    case MediaFormat::kGif:
+      return decode_gif(file, shape.width, shape.height);
+    default:
+      return decode_bmp(file, shape.width, shape.height);
+  }
+}
+
+// The displayed picture, put together from its patches. Its sides are multiples of 28, so that
+// nothing is scaled.
+Result<Pixels> from_patches(const ByteSource& source, const PartShape& shape) {
+  const PatchGrid grid = patch_grid(shape.width, shape.height, 4096);
+  std::vector<std::byte> patches(static_cast<std::size_t>(grid.patches() * kPatchBytes));
+  ISOCOST_TRY(image_patches(source, shape, grid, patches));
+  Pixels pixels{shape.width, shape.height, {}};
+  for (std::int32_t y = 0; y < shape.height; ++y) {
+    for (std::int32_t x = 0; x < shape.width; ++x) {
+      const std::int32_t group = (y / 28) * (grid.columns / 2) + x / 28;
+      const std::int32_t patch = 4 * group + 2 * (y % 28 / 14) + x % 28 / 14;
+      const auto at =
+          static_cast<std::size_t>(std::int64_t{588} * patch + 3 * (14 * (y % 14) + x % 14));
+      for (std::size_t c = 0; c < 3; ++c) {
+        pixels.rgb.push_back(static_cast<std::uint8_t>(patches[at + c]));
+      }
+    }
+  }
+  return pixels;
+}
+
+// The last frame, not scaled.
+Result<Pixels> last_frame(const ByteSource& source, const PartShape& shape) {
+  Pixels pixels{shape.width, shape.height, {}};
+  const std::vector<std::int64_t> times = {shape.duration_us - 1};
+  ISOCOST_TRY(video_frames(source, shape, times, shape.width, shape.height,
+                           [&](std::size_t, std::span<const std::uint8_t> rgb) -> Status {
+                             pixels.rgb.assign(rgb.begin(), rgb.end());
+                             return {};
+                           }));
+  return pixels;
+}
+
+Result<Pixels> decode(const fs::path& file) {
+  const std::vector<std::uint8_t> bytes = bytes_of(file);
+  const MemoryByteSource source(std::as_bytes(std::span(bytes)));
+  ISOCOST_ASSIGN(const PartShape shape, probe(source, file.filename().string(), {}));
+  if (shape.modality == Modality::kVideo) return last_frame(source, shape);
+  if (shape.orientation > 1) return from_patches(source, shape);
+  return decode_stored(bytes, shape);
+}
+
+int largest_difference(const Pixels& a, const Pixels& b) {
+  int largest = 0;
+  for (std::size_t i = 0; i < a.rgb.size(); ++i) {
+    largest = std::max(largest, std::abs(a.rgb[i] - b.rgb[i]));
+  }
+  return largest;
+}
+
+// JPEG and WebP are read by the same libraries as the record, videos by decoders of formats that
+// define every bit, and the rest is lossless: all must be equal. Colours of 5 and 6 bits are spread
+// to 8 by libswscale here and by Pillow there, which round differently.
+int tolerance(const fs::path& media) {
+  const std::string name = media.filename().string();
+  return name == "rgb555.bmp" || name == "rgb565.bmp" ? 1 : 0;
+}
+
+class Golden : public testing::TestWithParam<fs::path> {};
+
+TEST_P(Golden, PixelsAreThoseOfAnotherDecoder) {
+  const Pixels expected = read_ppm(GetParam().string() + ".ppm");
+  const auto decoded = decode(GetParam());
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().to_string();
+  ASSERT_EQ(decoded->width, expected.width);
+  ASSERT_EQ(decoded->height, expected.height);
+  ASSERT_EQ(decoded->rgb.size(), expected.rgb.size());
+  EXPECT_LE(largest_difference(*decoded, expected), tolerance(GetParam()));
+}
+
+// Every file of the folder but pixels and the script.
+std::vector<fs::path> media() {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(golden_folder())) {
+    const std::string extension = entry.path().extension();
+    if (extension != ".ppm" && extension != ".py") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string test_name(const testing::TestParamInfo<fs::path>& info) {
+  std::string name = info.param.filename().string();
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Media, Golden, testing::ValuesIn(media()), test_name);
+
+TEST(GoldenFolder, HoldsEveryFormat) {
+  std::set<std::string> extensions;
+  for (const fs::path& file : media()) extensions.insert(file.extension());
+  const std::set<std::string> expected = {".jpg", ".png", ".webp", ".gif",
+                                          ".bmp", ".mp4", ".mkv",  ".webm"};
+  EXPECT_EQ(extensions, expected);
+}
+
+}  // namespace
+}  // namespace isocost
