@@ -611,7 +611,7 @@ class Top(WithShards):
 
         read_until(3)
         node.kill()
-        node.wait(SECONDS)
+        self.assertEqual(node.wait(SECONDS), -signal.SIGKILL)
         seen = b""
         while b"no answer: " not in seen:  # it goes on: the node may come back
             seen += os.read(terminal, 65536)

@@ -4,6 +4,7 @@ import copy
 import math
 import pathlib
 import pickle
+import signal
 import sys
 import tempfile
 import unittest
@@ -229,7 +230,7 @@ class BadInput(ShardTest):
             iterator = iter(loader)
             next(iterator)
             node.kill()
-            node.wait()
+            self.assertEqual(node.wait(), -signal.SIGKILL)
             with self.assertRaisesRegex(isocost.NodeUnavailableError, "has sent nothing for"):
                 for _ in iterator:
                     pass

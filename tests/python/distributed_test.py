@@ -95,25 +95,35 @@ except RuntimeError as error:
         self.assertNotIn("which rank 0", run.stdout)
 
     def test_a_slow_rank_holds_only_itself_up(self):
-        self.job("""
+        run = self.job("""
+received = 0
 with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, epochs=1,
                         node=isocost.NodeOptions(plan_ahead=50)) as loader:
     for microbatch in loader:
-        if rank == 1 and (microbatch.step, microbatch.index) == (0, 0):
+        received += 1
+        if rank == 1 and received == 1:
             wait_for("the other rank has all")
+            print("slow", flush=True)
     if rank == 0:
         tell("the other rank has all")
+print("received", rank, received, flush=True)
 """)
+        # Rank 0 could tell only while rank 1 held its first microbatch.
+        self.assertEqual(run.stdout.splitlines(), ["received 0 7", "slow", "received 1 7"])
 
     def test_a_rank_that_leaves_stops_none_that_has_its_data(self):
-        self.job("""
+        run = self.job("""
 loader = isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2, epochs=1,
                             node=isocost.NodeOptions(plan_ahead=50))
+received = 0
 for microbatch in loader:
+    received += 1
     if rank == 1:
         break
 loader.close()
+print("received", rank, received, flush=True)
 """)
+        self.assertEqual(run.stdout.splitlines(), ["received 0 7", "received 1 1"])
 
     def test_a_rank_that_leaves_ends_those_that_wait_for_it(self):
         run = self.job("""

@@ -3,6 +3,7 @@
 import gc
 import inspect
 import itertools
+import subprocess
 import unittest
 import unittest.mock
 import warnings
@@ -13,7 +14,7 @@ import torch
 
 import isocost
 from isocost import keywords
-from support import SAMPLES, ShardTest, main
+from support import PROGRAM, SAMPLES, ShardTest, main, png, png_rows
 
 
 class Iterating(ShardTest):
@@ -99,7 +100,7 @@ class Iterating(ShardTest):
                 self.assertEqual(tensors["vision_patches"].shape[1], 588)
                 self.assertEqual(int(microbatch.cu_seqlens["vision"][-1]), len(tensors["vision_patches"]))
 
-    def test_text_and_pixels_are_those_of_the_shards(self):
+    def test_text_is_that_of_the_shards(self):
         in_order = isocost.NodeOptions(balance="in-order")
         for microbatch in self.loader(shuffle=False, global_batch_size=2, microbatches=1, node=in_order):
             ids, sums = microbatch.tensors["input_ids"].numpy(), microbatch.tensors["cu_seqlens"].numpy()
@@ -107,6 +108,29 @@ class Iterating(ShardTest):
                 tokens = ids[sums[i]:sums[i + 1]]
                 text = bytes(tokens[tokens < 256].astype(numpy.uint8)).decode()
                 self.assertTrue(text.startswith(f"sample {sample} "), text)
+
+    def test_pixels_are_those_of_the_shards(self):
+        sizes = [(56, 28), (28, 84), (112, 56)]  # multiples of 28, which are not scaled
+        files = self.directory / "pictures"
+        files.mkdir()
+        for i, (width, height) in enumerate(sizes):
+            (files / f"p{i}.png").write_bytes(png(width, height, i))
+        shards = self.directory / "picture_shards"
+        subprocess.run([PROGRAM, "make-shards", files, shards], check=True, capture_output=True)
+        in_order = isocost.NodeOptions(balance="in-order")
+        with isocost.DataLoader(shards, shuffle=False, global_batch_size=3, microbatches=1, node=in_order) as loader:
+            (microbatch,) = loader
+            patches = microbatch.tensors["vision_patches"].numpy()
+        first = 0
+        for sample in microbatch.sample_ids:
+            width, height = sizes[sample]
+            rows = numpy.frombuffer(b"".join(png_rows(width, height, sample)), numpy.uint8).reshape(height, width, 3)
+            # Squares of 28 pixels, row by row; in each 2 × 2 patches of 14 × 14 pixels.
+            expected = rows.reshape(height // 28, 2, 14, width // 28, 2, 14, 3).transpose(0, 3, 1, 4, 2, 5, 6)
+            expected = expected.reshape(-1, 588)
+            self.assertTrue(numpy.array_equal(patches[first:first + len(expected)], expected), sample)
+            first += len(expected)
+        self.assertEqual(first, len(patches))
 
     def test_a_loader_from_a_node_gives_the_same(self):
         node, endpoint = self.serve("--ranks", 1, "--global-batch-size", 16, "--microbatches", 2, "--correct", "off")

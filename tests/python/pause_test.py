@@ -1,6 +1,7 @@
 """Processes that do not run for a while (SIGSTOP, a suspended or migrated machine) are not silent peers."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -37,9 +38,18 @@ class Pause(ShardTest):
             self.assertEqual([trainer.poll() for trainer in self.trainers], [None, None])
             time.sleep(0.05)
 
+    def wait_until_stopped(self, process):
+        deadline = time.monotonic() + TIMEOUT
+        stat = pathlib.Path(f"/proc/{process.pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "T":
+            self.assertLess(time.monotonic(), deadline, "the process does not stop")
+            time.sleep(0.01)
+
     def pause(self, processes, seconds):
         for process in processes:
             os.kill(process.pid, signal.SIGSTOP)
+        for process in processes:
+            self.wait_until_stopped(process)
         time.sleep(seconds)
         for process in processes:
             os.kill(process.pid, signal.SIGCONT)

@@ -21,10 +21,15 @@ SAMPLES = 50
 TIMEOUT = 60
 
 
+def png_rows(width, height, seed):
+    """The rows of RGB pixels of png()."""
+    row = bytes((i * 7 + seed) % 256 for i in range(3 * width))
+    return [row[y % 50:] + row[:y % 50] for y in range(height)]
+
+
 def png(width, height, seed):
     """An RGB picture."""
-    row = bytes((i * 7 + seed) % 256 for i in range(3 * width))
-    rows = b"".join(b"\0" + row[y % 50:] + row[:y % 50] for y in range(height))
+    rows = b"".join(b"\0" + row for row in png_rows(width, height, seed))
 
     def chunk(kind, body):
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
