@@ -79,7 +79,11 @@ Result<EmulatedJob> trainers_of(const EmulateArguments& arguments, const Layout&
     ISOCOST_ASSIGN(job.profile, as_usage_error(CostProfile::load(arguments.hidden_profile)));
   }
   const SampleCost mean = isocost::mean(costs_of(loads, job.profile));
-  EmulatedJob trainers{.job = job, .layout = layout, .loads = loads, .steps = arguments.steps};
+  EmulatedJob trainers{.job = job,
+                       .layout = layout,
+                       .loads = loads,
+                       .virtual_clock = arguments.virtual_clock,
+                       .steps = arguments.steps};
   ISOCOST_ASSIGN(
       trainers.disturbance,
       parse_disturbance(arguments.disturbance, std::max(layout.llm.data, layout.encoder.data)));

@@ -30,6 +30,9 @@ void EmulateArguments::add_to(CLI::App& command) {
           "Seconds per step that the busiest stage works: modelled seconds are scaled to it")
       ->check(number_range(0.01, 1000))
       ->capture_default_str();
+  command.add_flag("--virtual-clock", virtual_clock,
+                   "Count modelled seconds instead of waiting for them: no time of this machine "
+                   "enters, and a step takes exactly what the simulator says");
   command
       .add_option("--hidden-profile", hidden_profile,
                   "Model profile that the trainers follow, while the node plans by --profile")

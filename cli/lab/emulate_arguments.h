@@ -23,6 +23,7 @@ struct EmulateArguments {
   std::size_t global_batch_size = 256;
   std::size_t steps = 50;
   double step_seconds = 0.6;
+  bool virtual_clock = false;
   std::string hidden_profile;
   DisturbanceText disturbance;
   std::uint64_t seed = 0;

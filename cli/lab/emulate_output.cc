@@ -56,6 +56,7 @@ void print_report_json(const EmulateArguments& arguments, const EmulatedJob& job
               {"decoupled_steps", report.decoupled_steps},
               {"warm_up_steps", job.warm_up},
               {"time_scale", job.time_scale},
+              {"virtual_clock", job.virtual_clock},
               {"emulated_step_s", report.emulated_s},
               {"simulated_step_s", report.simulated_s},
               {"relative_error", report.relative_error()},
@@ -71,11 +72,12 @@ void print_report_text(const EmulateArguments& arguments, const EmulatedJob& job
                        const EmulationReport& report, const NodeMetrics& node) {
   std::printf(
       "emulated: %s; %s as\n"
-      "threads that wait instead of computing; node, sockets and plans are real. A modelled "
+      "threads that %s instead of computing; node, sockets and plans are real. A modelled "
       "second\n"
       "took %.4f s. %s after %zu to warm up.\n",
       job.layout.to_string().c_str(), counted(receivers(job.layout), "stage").c_str(),
-      job.time_scale, counted(arguments.steps, "step").c_str(), job.warm_up);
+      job.virtual_clock ? "move virtual clocks on" : "wait", job.time_scale,
+      counted(arguments.steps, "step").c_str(), job.warm_up);
   std::printf("emulated step   %.4f s\nsimulated step  %.4f s (%+.2f %%; worst step %.2f %%)\n",
               report.emulated_s, report.simulated_s, 100 * report.relative_error(),
               100 * report.largest_step_error);

@@ -27,7 +27,8 @@ struct EmulatedJob {
   Layout layout = {};                ///< Its tensor ranks share these seconds.
   std::span<const Load> loads = {};  ///< Sample i has the load i modulo their number.
   EmulatedDisturbance disturbance = {};
-  double time_scale = 1;  ///< Emulated seconds per modelled second.
+  double time_scale = 1;       ///< Emulated seconds per modelled second.
+  bool virtual_clock = false;  ///< See StageClock.
   std::string endpoint = {};
   std::size_t steps = 1;
   std::size_t warm_up = 1;           ///< Steps before the first one that counts.
@@ -37,7 +38,7 @@ struct EmulatedJob {
 /// A step that counts.
 struct EmulatedStep {
   double seconds = 0;      ///< From the first pass to the last reduced gradient.
-  double data_wait_s = 0;  ///< Blocked for a microbatch; mean over the stages.
+  double data_wait_s = 0;  ///< Blocked for a microbatch; mean over the stages. 0: virtual clock.
   PipelineStep work;       ///< The stages' work, for the simulator.
   bool coupled = true;     ///< See is_coupled.
 };

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,10 +11,9 @@
 #include "balancer/pipeline/pipeline_model.h"
 #include "balancer/pipeline/schedule.h"
 #include "base/mutex.h"
+#include "cli/lab/stage_clock.h"
 
 namespace isocost::cli {
-
-using EmulatedTime = std::chrono::steady_clock::time_point;
 
 /// Rows of an encoder's microbatch that enter one of the LLM's.
 struct EmulatedFeed {

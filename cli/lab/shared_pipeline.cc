@@ -29,9 +29,9 @@ SharedPipeline::SharedPipeline(const EmulatedJob& of_job, std::vector<std::uint3
       encoder(job.model.encoder),
       llm(job.model.llm),
       recorder(job.model, stages, job.warm_up),
-      start(stages, [this] { recorder.begin(EmulatedTime::clock::now()); }),
-      end(stages, [this] {
-        recorder.end(EmulatedTime::clock::now(), encoder.microbatches(), llm.microbatches());
+      start(stages, [this](EmulatedTime now) { recorder.begin(now); }),
+      end(stages, [this](EmulatedTime now) {
+        recorder.end(now, encoder.microbatches(), llm.microbatches());
       }) {}
 
 }  // namespace isocost::cli

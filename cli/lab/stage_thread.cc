@@ -3,7 +3,6 @@
 #include <chrono>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "balancer/layout/place.h"
@@ -25,7 +24,8 @@ StageThread::StageThread(const StageId& id, SharedPipeline& shared)
       shared_(shared),
       job_(shared.job),
       module_(id.encoder ? job_.model.encoder : job_.model.llm),
-      own_(id.encoder ? shared.encoder : shared.llm) {}
+      own_(id.encoder ? shared.encoder : shared.llm),
+      clock_(job_.virtual_clock) {}
 
 EmulatedTime StageThread::deadline() const { return Clock::now() + job_.timeout; }
 
@@ -62,7 +62,7 @@ Status StageThread::run_step(std::size_t step) {
     if (has_work(microbatches_[pass.slot])) ISOCOST_TRY(run_pass(pass));
   }
   ISOCOST_TRY(join(*own_.reductions[id_.stage]));
-  std::this_thread::sleep_for(duration_of(module_.reduce_s * job_.time_scale));
+  clock_.wait_until(clock_.now() + duration_of(module_.reduce_s * job_.time_scale));
   ISOCOST_TRY(join(shared_.end));
   for (const StageMicrobatch& microbatch : microbatches_) {
     ISOCOST_TRY(client_->report(report_of(microbatch)));
@@ -85,7 +85,9 @@ Status StageThread::receive(std::size_t step) {
                      " a step, not " + std::to_string(job_.model.microbatches));
   }
   expected_ = header.microbatches;
-  shared_.recorder.add_data_wait(id_.number, std::chrono::duration<double>(next->waited).count());
+  if (!job_.virtual_clock) {
+    shared_.recorder.add_data_wait(id_.number, std::chrono::duration<double>(next->waited).count());
+  }
   StageMicrobatch& microbatch = microbatches_.emplace_back();
   microbatch.report = {header.position, header.predicted_seconds};
   microbatch.routes = header.routes;
@@ -113,17 +115,17 @@ Result<std::vector<Pass>> StageThread::program() const {
                          forwards_before(shared_.taken, fed_by(microbatches_), lead), id_.stage);
 }
 
-// Waits for the inputs of the pass, sleeps for its seconds, and tells the neighbours.
+// Waits for the inputs of the pass and for its seconds, and tells the neighbours.
 Status StageThread::run_pass(const Pass& pass) {
   if (pass.kind != PassKind::kWeights) ISOCOST_TRY(await_inputs(pass));
-  const EmulatedTime started = Clock::now();
+  const EmulatedTime started = clock_.now();
   StageMicrobatch& microbatch = microbatches_[pass.slot];
   const double seconds = pass_seconds(pass.kind, microbatch.work.load);
-  std::this_thread::sleep_until(started + duration_of(seconds * job_.time_scale));
+  clock_.wait_until(started + duration_of(seconds * job_.time_scale));
   microbatch.seconds += seconds;
   if (pass.kind == PassKind::kForward) microbatch.forward_s = microbatch.seconds;
   if (pass.kind != PassKind::kWeights) {
-    own_.timelines[id_.replica]->end(id_.stage, pass.slot, pass.kind, Clock::now());
+    own_.timelines[id_.replica]->end(id_.stage, pass.slot, pass.kind, clock_.now());
   }
   return {};
 }
@@ -138,7 +140,7 @@ double StageThread::pass_seconds(PassKind kind, const SampleCost& load) const {
                                                 : pass.backward_s + pass.weights_s;
 }
 
-Status StageThread::await_inputs(const Pass& pass) const {
+Status StageThread::await_inputs(const Pass& pass) {
   const bool forward = pass.kind == PassKind::kForward;
   if (forward ? !is_first() : !is_last()) return await_neighbour(pass);
   if (forward) return await_rows(microbatches_[pass.slot]);
@@ -146,7 +148,7 @@ Status StageThread::await_inputs(const Pass& pass) const {
 }
 
 // Activations come from the stage before, their gradients from the one behind.
-Status StageThread::await_neighbour(const Pass& pass) const {
+Status StageThread::await_neighbour(const Pass& pass) {
   const std::size_t neighbour =
       pass.kind == PassKind::kForward ? id_.stage - std::size_t{1} : id_.stage + std::size_t{1};
   ISOCOST_ASSIGN(const EmulatedTime ended,
@@ -158,7 +160,7 @@ Status StageThread::await_neighbour(const Pass& pass) const {
 }
 
 // The LLM's first stage waits for the outputs of the encoder's last stage.
-Status StageThread::await_rows(const StageMicrobatch& microbatch) const {
+Status StageThread::await_rows(const StageMicrobatch& microbatch) {
   for (const EmulatedFeed& feed : microbatch.work.feeds) {
     ISOCOST_ASSIGN(const EmulatedTime ended,
                    end_of(*shared_.encoder.timelines[feed.encoder_replica],
@@ -169,7 +171,7 @@ Status StageThread::await_rows(const StageMicrobatch& microbatch) const {
 }
 
 // The encoder's last stage waits for the gradients of these outputs.
-Status StageThread::await_gradients(std::uint32_t slot) const {
+Status StageThread::await_gradients(std::uint32_t slot) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> fed;  // LLM replica, microbatch
   for (const Route& route : microbatches_[slot].routes)
     fed.emplace(route.replica, route.microbatch);
@@ -191,15 +193,17 @@ Result<EmulatedTime> StageThread::end_of(ReplicaTimeline& timeline, std::size_t 
   return *ended;
 }
 
-// Sleeps until bytes that were sent at that time have arrived.
-void StageThread::await_transfer(EmulatedTime sent, double bytes) const {
+// Waits until bytes that were sent at that time have arrived.
+void StageThread::await_transfer(EmulatedTime sent, double bytes) {
   const double delay = job_.model.link.seconds(static_cast<std::int64_t>(bytes));
-  std::this_thread::sleep_until(sent + duration_of(delay * job_.time_scale));
+  clock_.wait_until(sent + duration_of(delay * job_.time_scale));
 }
 
-Status StageThread::join(Barrier& barrier) const {
-  if (barrier.join(shared_.fault.token(), deadline())) return {};
-  return stopped_waiting("another stage");
+Status StageThread::join(Barrier& barrier) {
+  const auto latest = barrier.join(clock_.now(), shared_.fault.token(), deadline());
+  if (!latest) return stopped_waiting("another stage");
+  clock_.wait_until(*latest);
+  return {};
 }
 
 Error StageThread::stopped_waiting(const char* what) const {

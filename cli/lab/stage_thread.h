@@ -11,6 +11,7 @@
 #include "cli/lab/barrier.h"
 #include "cli/lab/replica_timeline.h"
 #include "cli/lab/shared_pipeline.h"
+#include "cli/lab/stage_clock.h"
 #include "cli/lab/stage_microbatch.h"
 #include "trainer_adapter/client.h"
 
@@ -50,14 +51,14 @@ class StageThread {
   Status run_pass(const Pass& pass);
   double pass_seconds(PassKind kind, const SampleCost& load) const;
 
-  Status await_inputs(const Pass& pass) const;
-  Status await_neighbour(const Pass& pass) const;
-  Status await_rows(const StageMicrobatch& microbatch) const;
-  Status await_gradients(std::uint32_t slot) const;
+  Status await_inputs(const Pass& pass);
+  Status await_neighbour(const Pass& pass);
+  Status await_rows(const StageMicrobatch& microbatch);
+  Status await_gradients(std::uint32_t slot);
   Result<EmulatedTime> end_of(ReplicaTimeline& timeline, std::size_t stage, PassKind kind,
                               std::uint32_t slot) const;
-  void await_transfer(EmulatedTime sent, double bytes) const;
-  Status join(Barrier& barrier) const;
+  void await_transfer(EmulatedTime sent, double bytes);
+  Status join(Barrier& barrier);
   Error stopped_waiting(const char* what) const;
 
   const StageId id_;
@@ -65,6 +66,7 @@ class StageThread {
   const EmulatedJob& job_;
   const ModuleStages& module_;  // the stage's
   SharedModule& own_;
+  StageClock clock_;
   std::unique_ptr<Client> client_;
   std::vector<StageMicrobatch> microbatches_;  // of this step, in the order of their slots
   std::size_t expected_ = 0;                   // microbatches in this step, by the node

@@ -150,7 +150,8 @@ class Planner(unittest.TestCase):
         answer = self.answer(
             "emulate", "--trace", PHOTOS, "--dp", 2, "--pp", 3, "--microbatches", 3,
             "--global-batch-size", 24, "--steps", 5, "--step-seconds", 0.05)
-        self.assertTrue(answer["emulated"])
+        # Sleeps never end early, and both keys say which seconds they are.
+        self.assertGreater(answer["emulated_step_s"], (1 - 1e-6) * answer["simulated_step_s"])
         layout = self.folder / "two.json"
         layout.write_text(json.dumps(
             {"version": 1, "encoder_place": "own",
@@ -163,6 +164,32 @@ class Planner(unittest.TestCase):
         self.assertEqual(answer["layout"], "encoder 2x1x2, llm 4x2x2, 3 microbatches, zb-h1, coupled")
         self.assertEqual(answer["trainers"], 6)
         self.assertEqual(answer["decoupled_steps"], 0)
+
+    def test_emulate_with_a_virtual_clock_is_what_simulate_says(self):
+        apart = {"version": 1, "encoder_place": "own",
+                 "encoder": {"tensor": 1, "pipeline": 2, "data": 3},
+                 "llm": {"tensor": 4, "pipeline": 2, "data": 2},
+                 "microbatches": 8, "chunks": 1, "encoder_ahead": 1}
+        layouts = [("decoupled", apart),
+                   ("coupled", {**apart, "coupled": True, "encoder": {"tensor": 2, "pipeline": 1, "data": 2}}),
+                   ("on the LLM's ranks",
+                    {**apart, "encoder_place": "llm", "encoder": apart["llm"], "encoder_ahead": 0})]
+        disturbed = ("--noise", 0.1, "--slow-rank", "1:1.5", "--change", "encoder:3@2")
+        for name, layout in layouts:
+            for schedule in ("gpipe", "1f1b", "zb-h1"):
+                file = self.folder / "layout.json"
+                file.write_text(json.dumps({**layout, "schedule": schedule}), encoding="utf-8")
+                for more in ((), disturbed):
+                    with self.subTest(layout=name, schedule=schedule, more=more):
+                        # Clocks count whole nanoseconds, of which a long step rounds few away.
+                        answer = self.answer(
+                            "emulate", "--trace", PHOTOS, "--layout", file, "--global-batch-size", 48, "--steps", 4,
+                            "--step-seconds", 1000, "--virtual-clock", *more)
+                        self.assertLess(answer["largest_step_error"], 1e-9)
+                        self.assertLess(abs(answer["emulated_step_s"] / answer["simulated_step_s"] - 1), 1e-9)
+                        self.assertGreater(answer["emulated_step_s"], 100)
+                        self.assertEqual(answer["decoupled_steps"] > 0, name == "decoupled")
+                        self.assertEqual((answer["virtual_clock"], answer["data_wait_fraction"]), (True, 0))
 
     def test_emulate_follows_the_routes_of_decoupled_plans(self):
         layout = self.folder / "apart.json"
