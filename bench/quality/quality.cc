@@ -3,7 +3,6 @@
 // recorded one, or if its plans differ: one seed has one plan on every machine and build.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "bench/quality/pipeline_quality.h"
+#include "bench/quality/record.h"
 #include "bench/quality/workload.h"
 
 namespace {
@@ -55,8 +55,6 @@ const std::vector<Case>& cases() {
 }
 
 constexpr std::uint64_t kSeeds = 5;
-// Another compiler may round sums differently. A worse decision differs by more than this.
-constexpr double kRounding = 1e-9;
 
 // LPT on the LLM's seconds alone, as one-dimensional balancers do. The plan is scored in all
 // dimensions.
@@ -159,18 +157,13 @@ Result<json> run_all(const std::string& folder) {
   return report;
 }
 
-// Measures that grow as decisions get worse; a row has some of them.
-constexpr std::array<const char*, 6> kMeasures = {
-    "makespan",    "gap", "idle_fraction", "largest_microbatch_bytes", "peak_activation_bytes",
-    "memory_bytes"};
-
 void print_table(const json& report) {
   std::printf("%-45s %-10s %9s %9s %7s %11s\n", "case (means of seeds)", "policy", "makespan",
               "gap", "idle", "memory");
   for (const auto& [name, policies] : report.items()) {
     for (const auto& [policy, row] : policies.items()) {
       double bytes = 0;
-      for (const char* measure : std::span(kMeasures).subspan(3)) {
+      for (const char* measure : std::span(isocost::kQualityMeasures).subspan(3)) {
         bytes = std::max(bytes, row.value(measure, 0.0));
       }
       std::printf("%-45s %-10s %9.5f %8.3f%% %6.2f%% %8.1f MB\n", name.c_str(), policy.c_str(),
@@ -180,68 +173,32 @@ void print_table(const json& report) {
   }
 }
 
-// Prints the differences from the record. Returns whether the case fails.
-bool is_worse(const std::string& where, const json& now, const json& recorded) {
-  if (!recorded.is_object()) {
-    std::fprintf(stderr, "%s: not in the record; add it with --record\n", where.c_str());
-    return true;
-  }
-  bool worse = false;
-  bool better = false;
-  for (const char* measure : kMeasures) {
-    if (!now.contains(measure)) continue;
-    const double value = now[measure];
-    const double before = recorded.value(measure, 0.0);
-    // Gaps and idle fractions are fractions of a makespan near one.
-    const double rounding = kRounding * std::max(before, 1.0);
-    if (value > before + rounding) {
-      std::fprintf(stderr, "%s: %s %.9g is worse than the recorded %.9g\n", where.c_str(), measure,
-                   value, before);
-      worse = true;
-    }
-    better = better || value < before - rounding;
-  }
-  if (worse || now["plans"] == recorded.value("plans", std::uint64_t{0})) return worse;
-  std::fprintf(
-      stderr, "%s: %s; record the new plans with --record\n", where.c_str(),
-      better ? "better than recorded" : "the plans differ from the record, with equal scores");
-  return true;
-}
-
-// Returns the number of recorded cases that are no longer run.
-int count_missing(const json& report, const json& recorded) {
-  int missing = 0;
-  for (const auto& [name, policies] : recorded.items()) {
-    for (const auto& [policy, row] : policies.items()) {
-      if (report.contains(name) && report[name].contains(policy)) continue;
-      std::fprintf(stderr, "%s, %s: recorded, but no longer run; remove it with --record\n",
-                   name.c_str(), policy.c_str());
-      ++missing;
-    }
-  }
-  return missing;
-}
-
-// Returns the number of cases that differ from the record.
-int count_worse(const json& report, const json& recorded) {
-  int worse = 0;
-  for (const auto& [name, policies] : report.items()) {
-    for (const auto& [policy, now] : policies.items()) {
-      const json before = recorded.contains(name) ? recorded[name].value(policy, json()) : json();
-      worse += is_worse(name + ", " + policy, now, before) ? 1 : 0;
-    }
-  }
-  return worse + count_missing(report, recorded);
+// Returns the record in a file, or null if it holds none.
+json read_record(const std::string& file) {
+  std::ifstream stream(file);
+  json recorded = json::parse(stream, nullptr, false);
+  return recorded.is_object() ? recorded : json();
 }
 
 int compare(const json& report, const std::string& file) {
-  std::ifstream stream(file);
-  const json recorded = json::parse(stream, nullptr, false);
-  if (!recorded.is_object()) {
+  const json recorded = read_record(file);
+  if (recorded.is_null()) {
     std::fprintf(stderr, "%s is not a record; write one with --record\n", file.c_str());
     return 1;
   }
-  return count_worse(report, recorded) == 0 ? 0 : 1;
+  const std::vector<std::string> lines = isocost::differences(report, recorded);
+  for (const std::string& line : lines) std::fprintf(stderr, "%s\n", line.c_str());
+  return lines.empty() ? 0 : 1;
+}
+
+int write_record(const json& report, const std::string& file, const std::string& reason) {
+  const Result<json> record = isocost::make_record(report, read_record(file), reason);
+  if (!record) {
+    std::fprintf(stderr, "%s\n", record.error().message().c_str());
+    return 1;
+  }
+  std::ofstream(file) << record->dump(2) << "\n";
+  return 0;
 }
 
 }  // namespace
@@ -250,11 +207,15 @@ int main(int argc, char** argv) {
   CLI::App app("Decision quality on fixed seeds, against a record");
   std::string data = ISOCOST_QUALITY_DATA;
   std::string baseline = ISOCOST_QUALITY_BASELINE;
+  std::string reason;
   bool record = false;
   bool as_json = false;
   app.add_option("--data", data, "folder of the traces")->check(CLI::ExistingDirectory);
   app.add_option("--baseline", baseline, "the record to compare with");
-  app.add_flag("--record", record, "write the record instead of comparing");
+  CLI::Option* const records =
+      app.add_flag("--record", record, "write the record instead of comparing");
+  app.add_option("--reason", reason, "why rows may be worse than recorded; kept with them")
+      ->needs(records);
   app.add_flag("--json", as_json, "print JSON instead of a table");
   CLI11_PARSE(app, argc, argv);
   const Result<json> report = run_all(data);
@@ -267,7 +228,5 @@ int main(int argc, char** argv) {
   } else {
     print_table(*report);
   }
-  if (!record) return compare(*report, baseline);
-  std::ofstream(baseline) << report->dump(2) << "\n";
-  return 0;
+  return record ? write_record(*report, baseline, reason) : compare(*report, baseline);
 }
