@@ -17,9 +17,11 @@ namespace {
 
 constexpr std::size_t kKeyCharacters = 40;
 
+// libzmq decodes up to the first NUL, and takes any multiple of five characters.
 bool is_key(const std::string& text) {
   std::array<std::uint8_t, 32> raw{};
-  return text.size() == kKeyCharacters && zmq_z85_decode(raw.data(), text.c_str()) != nullptr;
+  return text.size() == kKeyCharacters && text.find('\0') == std::string::npos &&
+         zmq_z85_decode(raw.data(), text.c_str()) != nullptr;
 }
 
 // Lines that are neither blank nor comments. A comment starts with '# '; '#' alone is a character

@@ -74,6 +74,14 @@ TEST_F(Keys, APublicFileIsNoSecretKey) {
   EXPECT_NE(read.error().message().find("node.public"), std::string::npos);
 }
 
+// What stands before the NUL, five characters, decodes.
+TEST_F(Keys, AKeyWithANulIsRefused) {
+  std::string key = generate_keys().value().public_key;
+  key[5] = '\0';
+  EXPECT_FALSE(read_public_key(write("nul.public", "public " + key + "\n")).has_value());
+  EXPECT_FALSE(read_allowed_keys(write("nul", key + "\n")).has_value());
+}
+
 TEST_F(Keys, AnAllowListTakesKeysWithOrWithoutName) {
   const std::string a = generate_keys().value().public_key;
   const std::string b = generate_keys().value().public_key;
