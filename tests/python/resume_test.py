@@ -134,6 +134,33 @@ class Resume(ShardTest):
         with self.assertRaisesRegex(ValueError, "does not know the state's learnt, place: "):
             State.from_dict({**written, "place": 3, "learnt": ""})
 
+    def test_any_state_is_read_or_refused_with_a_reason(self):
+        """Seeded changes to a saved state, as of a damaged checkpoint: there is no other error than ValueError."""
+        text = (COMPATIBILITY / "saved_state.json").read_text()
+        written, choices = json.loads(text), random.Random(3)
+        values = (None, True, -1, 0, 2**32, 2**64, 10**400, 2.5, float("nan"), "", "é", "-1", "0x10", "=", "A" * 7, [],
+                  {}, [1], {"a": 1})
+        read = refused = 0
+        for _ in range(20_000):
+            if choices.random() < 0.5:
+                state = dict(written)
+                for name in choices.sample(sorted(written), choices.randint(1, 2)):
+                    state[name] = choices.choice(values)
+            else:
+                at = choices.randrange(len(text))
+                changed = text[:at] + choices.choice('0,:"{}xé\n') * choices.randint(0, 2) + text[at + 1:]
+                try:
+                    state = json.loads(changed)
+                except ValueError:
+                    continue  # a checkpoint that cannot be loaded
+            try:
+                self.assertEqual(State.from_dict(State.from_dict(state).to_dict()), State.from_dict(state))
+                read += 1
+            except ValueError as error:
+                self.assertRegex(str(error), "^load_state_dict: ")
+                refused += 1
+        self.assertGreater(min(read, refused), 1000)
+
     def test_the_state_is_small_and_constant(self):
         with isocost.DataLoader(self.shards, global_batch_size=16) as loader:
             sizes = {len(json.dumps(loader.state_dict())) for _ in loader}

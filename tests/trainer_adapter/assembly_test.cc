@@ -215,27 +215,57 @@ TEST(Assembly, RefusesLengthsThatDoNotCoverTheTokens) {
   }
 }
 
-// The seed of the fuzz target: an announcement and its two fragments, as that target reads them.
-TEST(Assembly, TheFuzzCorpusIsUpToDate) {
-  std::string expected;
-  const auto put = [&expected](std::span<const std::byte> bytes) {
-    const auto size = static_cast<std::uint32_t>(bytes.size());
-    expected.append(reinterpret_cast<const char*>(&size), sizeof(size));
-    expected.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  };
-  put(encode(example()));
-  for (const Sample& sample : {first_sample(), second_sample()}) {
-    put(encode(sample.header));
-    for (const auto frame : sample.frames()) put(frame);
-  }
-  const std::filesystem::path file = std::filesystem::path(ISOCOST_SOURCE_DIR) /
-                                     "tests/trainer_adapter/corpus/assembly_fuzz/two-samples";
+// A seed of a fuzz target, which must be what this version writes.
+void expect_seed(const std::string& name, const std::string& expected) {
+  const std::filesystem::path file =
+      std::filesystem::path(ISOCOST_SOURCE_DIR) / "tests/trainer_adapter/corpus" / name;
   if (std::getenv("ISOCOST_WRITE_CORPUS") != nullptr) {
     std::ofstream(file, std::ios::binary) << expected;
   }
   std::ifstream in(file, std::ios::binary);
   const std::string read((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   EXPECT_EQ(read, expected) << file << ": run this test with ISOCOST_WRITE_CORPUS=1";
+}
+
+template <typename Size>
+void append_frame(std::string& to, std::span<const std::byte> bytes) {
+  const auto size = static_cast<Size>(bytes.size());
+  to.append(reinterpret_cast<const char*>(&size), sizeof(size));
+  to.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+// An announcement and its two fragments, as the fuzz target of assembly reads them.
+TEST(Assembly, TheFuzzCorpusIsUpToDate) {
+  std::string expected;
+  append_frame<std::uint32_t>(expected, encode(example()));
+  for (const Sample& sample : {first_sample(), second_sample()}) {
+    append_frame<std::uint32_t>(expected, encode(sample.header));
+    for (const auto frame : sample.frames()) append_frame<std::uint32_t>(expected, frame);
+  }
+  expect_seed("assembly_fuzz/two-samples", expected);
+}
+
+// What rank 0 of a replica group broadcasts: a welcome, a microbatch, the end of an epoch; a
+// failure instead of a welcome.
+TEST(Assembly, TheFuzzCorpusOfReplicasIsUpToDate) {
+  std::string epoch;
+  append_frame<std::uint64_t>(epoch, encode(Welcome{}));
+  append_frame<std::uint64_t>(epoch, encode(example()));
+  const Sample first = first_sample();
+  const Sample second = second_sample();
+  for (std::size_t tensor = 0; tensor < first.bytes.size(); ++tensor) {
+    std::vector<std::byte> rows = first.bytes[tensor];
+    if (tensor > 0) {
+      rows.insert(rows.end(), second.bytes[tensor - 1].begin(), second.bytes[tensor - 1].end());
+    }
+    epoch.append(reinterpret_cast<const char*>(rows.data()), rows.size());
+  }
+  append_frame<std::uint64_t>(epoch, encode(EpochEnd{}));
+  expect_seed("replicas_fuzz/epoch", epoch);
+
+  std::string failure;
+  append_frame<std::uint64_t>(failure, encode(Failure{ErrorCode::kIo, "disk gone"}));
+  expect_seed("replicas_fuzz/failure", failure);
 }
 
 }  // namespace
