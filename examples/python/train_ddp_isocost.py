@@ -25,9 +25,10 @@ node = isocost.NodeOptions(**dict(argument.split("=") for argument in sys.argv[2
 loader = isocost.DataLoader(sys.argv[1], batch_size=BATCH, shuffle=False, drop_last=True, node=node)
 
 for step, batch in enumerate(loader):
-    logits = model(**batch)
-    loss = isocost.token_loss(logits, batch)
-    (loss * dist.get_world_size()).backward()  # DDP averages over ranks, the loss is a sum
+    with loader.timed(batch):  # this rank's own seconds correct the cost model
+        logits = model(**batch)
+        loss = isocost.token_loss(logits, batch)
+        (loss * dist.get_world_size()).backward()  # DDP averages over ranks, the loss is a sum
     total = loss.detach().clone()
     dist.all_reduce(total)
     norm = torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).norm()

@@ -37,10 +37,15 @@ class Trainer(transformers.Trainer):
 
     def get_train_dataloader(self):
         # The Trainer divides a loss by the accumulation unless it finds labels to count.
-        return isocost.DataLoader(
+        self.loader = isocost.DataLoader(
             self.data, global_batch_size=16, microbatches=self.args.gradient_accumulation_steps,
             node=isocost.NodeOptions(tail="drop"),
             collate=lambda microbatch: {"batch": Batch(microbatch), "labels": microbatch["labels"]})
+        return self.loader
+
+    def training_step(self, model, inputs, *rest):
+        with self.loader.timed(inputs["batch"].microbatch):  # this rank's own seconds correct the cost model
+            return super().training_step(model, inputs, *rest)
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
         microbatch = inputs["batch"].microbatch

@@ -4,6 +4,7 @@ import gc
 import inspect
 import itertools
 import subprocess
+import types
 import unittest
 import unittest.mock
 import warnings
@@ -11,6 +12,7 @@ import weakref
 
 import numpy
 import torch
+import torch.utils.checkpoint
 
 import isocost
 from isocost import keywords
@@ -252,6 +254,45 @@ class Model(torch.nn.Module):
         return logits
 
 
+class Tick(torch.autograd.Function):
+    """Takes a second of the clock forward and two backward."""
+
+    @staticmethod
+    def forward(context, x, clock):
+        context.clock = clock
+        context.save_for_backward(x)  # So that a checkpoint has to compute it again.
+        clock.now += 1.0
+        return x.clone()
+
+    @staticmethod
+    def backward(context, gradient):
+        assert context.saved_tensors
+        context.clock.now += 2.0
+        return gradient, None
+
+
+class Ticking(torch.nn.Module):
+    def __init__(self, clock):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+        self.clock = clock
+
+    def forward(self, x):
+        return self.linear(Tick.apply(x, self.clock))
+
+
+class CheckpointedModel(torch.nn.Module):
+    def __init__(self, clock):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(300, 16)
+        self.inner = Ticking(clock)
+        self.head = torch.nn.Linear(16, 300)
+
+    def forward(self, input_ids):
+        x = self.embedding(input_ids.long())
+        return self.head(torch.utils.checkpoint.checkpoint(self.inner, x, use_reentrant=self.use_reentrant))
+
+
 class Measuring(ShardTest):
     def setUp(self):
         self.loader = isocost.DataLoader(self.shards, global_batch_size=16, microbatches=2)
@@ -293,6 +334,23 @@ class Measuring(ShardTest):
             self.assertIn("llm", timers.watches)
             for watches in timers.watches.values():
                 self.assertNotIn(None, [watch.seconds() for watch in watches])  # all have ended
+
+    def test_a_module_that_a_checkpoint_computes_again_is_measured_once(self):
+        clock = types.SimpleNamespace(now=0.0)
+        clock.perf_counter = lambda: clock.now
+        patch = unittest.mock.patch.object(isocost.stopwatch, "time", clock)
+        patch.start()
+        self.addCleanup(patch.stop)
+        model = CheckpointedModel(clock)
+        timers = self.loader.attach(model, llm="inner")
+        batches = iter(self.loader)
+        for model.use_reentrant in (False, True):
+            microbatch = next(batches)
+            begun = clock.now
+            isocost.token_loss(model(microbatch["input_ids"]), microbatch).backward()
+            # Forward, in the backward pass forward again, and twice as long backward.
+            self.assertEqual(clock.now - begun, 4.0)
+            self.assertEqual(sum(watch.seconds() for watch in timers.watches["llm"]), 4.0)
 
     def test_passes_between_epochs_are_not_measured(self):
         model = Model()

@@ -3,9 +3,9 @@
     >>> import isocost
     >>> loader = isocost.DataLoader("data/shards", global_batch_size=64, microbatches=4)
     >>> for microbatch in loader:
-    ...     with loader.timed(microbatch):
+    ...     with loader.timed(microbatch):  # measured seconds correct the cost model
     ...         loss = isocost.token_loss(model(**microbatch), microbatch)
-    ...         loss.backward()
+    ...         loss.backward()  # with DistributedDataParallel: (loss * world_size).backward()
     ...     if microbatch.last_of_step:
     ...         optimizer.step()
     ...         optimizer.zero_grad()

@@ -190,7 +190,7 @@ class DataLoader:
                                                       lambda: self._host(settings))
         address = self._address(endpoint, connect_timeout, curve_server_key, curve_secret_key)
         self._connection = Connection(self._resources, address, replica_group, preparation)
-        self._recorder = Recorder(self.chunks, self._connection.report)
+        self._recorder = Recorder(self.chunks, self._connection.report, shared=replica_group is not None)
         self._next = State(0, 0, 0)  # What state_dict() returns; the cursor is the connection's.
         self._iterator: Optional["weakref.ref[_Epoch]"] = None
         self._is_iterating = False  # An iteration was begun, and has not come to its end.
@@ -320,9 +320,15 @@ class DataLoader:
 
     def timed(self, microbatch: Microbatch, part: Optional[Part] = None) -> Timed:
         """Returns a context manager that measures its block, and reports the seconds for the microbatch, spread over
-        its modules as predicted. What a rank waits for others in DistributedDataParallel's backward pass does not
-        count. On a CUDA device it uses events, and never waits for the stream. A block that an exception leaves is not
-        measured.
+        its modules as predicted. On a CUDA device it uses events, and never waits for the stream. A block that an
+        exception leaves is not measured.
+
+        Only the rank's own work counts. Waits for the communication of DistributedDataParallel,
+        FullyShardedDataParallel and `fully_shard` are left out, and so are other waits for a collective's result,
+        except in a replica group (tensor or context parallelism), where they are part of the group's work.
+        `stats()["communication_s"]` is their sum. Gradient accumulation (no_sync), checkpointing and torch.compile need
+        no other form. Where compiled autograd runs the backward pass of several ranks, waiting cannot be told from
+        work: such blocks are not reported, and the log says so once.
 
         Args:
             microbatch: the one that the block trains on.
@@ -351,10 +357,12 @@ class DataLoader:
 
         Hooks on the named submodules measure the forward and backward pass of each microbatch. The loader reports the
         sums when the next microbatch is asked for. On a CUDA device events are used, and the stream is never waited
-        for.
+        for. Waiting for communication is left out as in `timed`. A module that a checkpoint computes again is measured
+        with that; compiled autograd is not reported.
 
         Args:
-            model: a torch.nn.Module, or a DistributedDataParallel wrapper of one.
+            model: a torch.nn.Module, or a wrapper of one (DistributedDataParallel, FullyShardedDataParallel,
+                torch.compile); submodules have the names that they have in the module itself.
             vision, audio, llm: the submodule's name for each module of the cost model.
             encoder: in place of the first two: one submodule for vision and audio together.
         Returns: the timers. `remove()` takes the hooks off. Those of an earlier call are taken off.
@@ -381,7 +389,8 @@ class DataLoader:
             recording = recorder()
             return recording is not None and recording.current is not None
 
-        timers = module_timers(model, {name: path for name, path in named.items() if path is not None}, in_use)
+        timers = module_timers(model, {name: path for name, path in named.items() if path is not None}, in_use,
+                               self._recorder.shared)
         self._recorder.attach(timers)
         return timers
 
@@ -402,11 +411,12 @@ class DataLoader:
 
     def stats(self) -> Dict[str, Any]:
         """Returns counts since the loader was made: microbatches; waited_s, the seconds that the loop was blocked;
-        reports; bytes_copied from the socket into tensors; bytes_in_use by tensors; where this process hosts the node,
-        its summary as node. Its samples are planned, and delivered when their rank has acknowledged them; its
-        rank_slowdown holds the learned factor on each rank's seconds, 1 where it has learned none."""
+        reports; communication_s, the seconds of waiting for communication that these leave out; bytes_copied from the
+        socket into tensors; bytes_in_use by tensors; where this process hosts the node, its summary as node. Its
+        samples are planned, and delivered when their rank has acknowledged them; its rank_slowdown holds the learned
+        factor on each rank's seconds, 1 where it has learned none."""
         return {"microbatches": self._microbatches, "waited_s": self._waited_s, "reports": self._recorder.sent,
-                **self._connection.counts()}
+                "communication_s": self._recorder.communication_s, **self._connection.counts()}
 
     # The end.
 
@@ -505,7 +515,7 @@ class DataLoader:
         self._next = self._next._replace(epoch=microbatch.epoch, step=step, cost_model_state=cost_model_state)
         if microbatch.profile_wanted:
             self._profile_again()
-        self._recorder.current = microbatch
+        self._recorder.begin(microbatch)
         self._microbatches += 1
         self._waited_s += microbatch.waited_s
         return False, item if self._device is None else moved(item, self._device)

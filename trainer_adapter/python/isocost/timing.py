@@ -1,55 +1,11 @@
-"""Measured seconds, without ever making the host wait for the device."""
+"""Measured seconds of microbatches, and hooks that measure a model's modules."""
 
-import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Protocol, Sequence
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from isocost.outputs import tensors_of
+from isocost.own_work import OwnWork
+from isocost.stopwatch import Stretch
 from isocost.tensor_names import CU_SEQLENS
-
-
-class Stretch(Protocol):
-    """A stretch of work whose seconds are known once the device has finished it."""
-
-    def seconds(self) -> Optional[float]: ...
-
-
-class Stopwatch:
-    """One stretch of work, measured by a monotonic clock, or by CUDA events on the current stream.
-
-    `stop` ends it. `seconds` returns None until the device has passed the second event.
-    """
-
-    def __init__(self) -> None:
-        self._cuda = _cuda()
-        self._start = self._mark()
-        self._end: Any = None
-
-    def stop(self) -> "Stopwatch":
-        if self._end is None:
-            self._end = self._mark()
-        return self
-
-    def seconds(self) -> Optional[float]:
-        if self._end is None:
-            return None
-        if self._cuda is None:
-            return float(self._end - self._start)
-        if not self._end.query():
-            return None
-        return float(self._start.elapsed_time(self._end)) / 1e3
-
-    def _mark(self) -> Any:
-        if self._cuda is None:
-            return time.perf_counter()
-        event = self._cuda.Event(enable_timing=True)
-        event.record()
-        return event
-
-
-def _cuda() -> Any:
-    import torch
-
-    return torch.cuda if torch.cuda.is_initialized() else None
 
 
 class Measured(NamedTuple):
@@ -59,11 +15,13 @@ class Measured(NamedTuple):
         modules: the seconds of each module that was measured separately; empty if the whole was measured.
         whole: the seconds of all modules together; None if modules were measured separately.
         forward: the part of the seconds that forward passes took; None: it was not measured apart.
+        communication: seconds of waiting for communication between the passes' computation, which are not part of them.
     """
 
     modules: Dict[str, float] = {}
     whole: Optional[float] = None
     forward: Optional[float] = None
+    communication: float = 0.0
 
 
 class Stretches(NamedTuple):
@@ -72,6 +30,7 @@ class Stretches(NamedTuple):
     modules: Dict[str, Sequence[Stretch]] = {}
     whole: Sequence[Stretch] = ()
     forward: Sequence[Stretch] = ()
+    communication: Sequence[Stretch] = ()
 
     def measured(self) -> Optional[Measured]:
         """None until the device has finished all of them."""
@@ -81,13 +40,14 @@ class Stretches(NamedTuple):
             return None
         modules = {name: _sum(stretches, known) for name, stretches in self.modules.items()}
         return Measured(modules, _sum(self.whole, known) if self.whole else None,
-                        _sum(self.forward, known) if self.forward else None)
+                        _sum(self.forward, known) if self.forward else None, _sum(self.communication, known))
 
     def _all(self) -> Iterator[Stretch]:
         for stretches in self.modules.values():
             yield from stretches
         yield from self.whole
         yield from self.forward
+        yield from self.communication
 
     def __bool__(self) -> bool:
         return any(True for _ in self._all())
@@ -100,26 +60,32 @@ def _sum(stretches: Sequence[Stretch], values: Iterator[float]) -> float:
 class ModuleTimers:
     """Hooks that time the modules of a model; see `DataLoader.attach`."""
 
-    def __init__(self, active: Callable[[], bool]):
+    def __init__(self, active: Callable[[], bool], shared: bool = False):
         self._active = active  # Whether a microbatch is in use, whose seconds these are.
-        self._watches: Dict[str, List[Stopwatch]] = {}
-        self._backward: Optional[Stopwatch] = None  # Of the module whose backward pass runs now.
+        self._shared = shared  # Whether other processes train on it, too.
+        self._watches: Dict[str, List[OwnWork]] = {}
+        self._running: List[List[Optional[OwnWork]]] = []  # Forward passes under way, by module.
+        self._backward: Optional[OwnWork] = None  # Of the module whose backward pass runs now.
+        self._microbatch: Optional[OwnWork] = None  # From `begin_microbatch` on.
         self._handles: List[Any] = []
 
     @property
-    def watches(self) -> Dict[str, List[Stopwatch]]:
+    def watches(self) -> Dict[str, List[OwnWork]]:
         """The stretches that were measured since the last `take`, by module."""
         return self._watches
 
     def watch(self, module: Any, name: str) -> None:
         """Times the forward and backward passes of a torch.nn.Module."""
-        running: List[Optional[Stopwatch]] = []
+        running = self._stack()
 
         def before(_module: Any, _inputs: Any) -> None:
-            running.append(Stopwatch() if self._active() else None)
+            if self._backward is not None:  # A checkpoint computes the module again, within a backward pass.
+                self._begin_backward(name)
+                return
+            running.append(OwnWork(self._shared) if self._active() else None)
 
         def after(_module: Any, _inputs: Any, outputs: Any) -> None:
-            watch = running.pop()
+            watch = running.pop() if running and self._backward is None else None
             if watch is None:
                 return
             self._add(name, watch.stop())
@@ -128,9 +94,22 @@ class ModuleTimers:
         self._handles.append(module.register_forward_pre_hook(before))
         self._handles.append(module.register_forward_hook(after))
 
-    def take(self) -> Dict[str, List[Stopwatch]]:
-        """Returns what was measured since the last call."""
-        taken, self._watches = self._watches, {}
+    def begin_microbatch(self) -> None:
+        """Begins the microbatch that the next `take` ends."""
+        self._microbatch = OwnWork(self._shared)
+
+    def take(self) -> Tuple[Dict[str, List[OwnWork]], Optional[OwnWork]]:
+        """Returns what was measured since the last call, by module, and all that was done with the microbatch."""
+        for running in self._running:  # Of passes that an exception left.
+            for watch in running:
+                if watch is not None:
+                    watch.stop()
+            running.clear()
+        self._end_backward()
+        if self._microbatch is not None:
+            self._microbatch.stop()
+        taken = self._watches, self._microbatch
+        self._watches, self._microbatch = {}, None
         return taken
 
     def remove(self) -> None:
@@ -138,6 +117,12 @@ class ModuleTimers:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        self.take()
+
+    def _stack(self) -> List[Optional[OwnWork]]:
+        stack: List[Optional[OwnWork]] = []
+        self._running.append(stack)
+        return stack
 
     def _follow_backward(self, outputs: Any, name: str) -> None:
         for tensor in tensors_of(outputs):
@@ -148,12 +133,15 @@ class ModuleTimers:
     def _begin_backward(self, name: str) -> None:
         import torch
 
+        is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+        if is_compiling is not None and is_compiling():  # Compiled autograd has no such callbacks.
+            return
         # Modules run one after the other: where one begins, the one before has ended. The last one ends with the
         # backward pass; what the training loop does then (gradients' reduction, the optimizer, a checkpoint) is not
         # counted. torch has no public way to run a function at the end of the backward pass.
         self._end_backward()
         torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)  # noqa: SLF001
-        self._backward = Stopwatch()
+        self._backward = OwnWork(self._shared)
         self._add(name, self._backward)
 
     def _end_backward(self) -> None:
@@ -161,7 +149,7 @@ class ModuleTimers:
             self._backward.stop()
         self._backward = None
 
-    def _add(self, name: str, watch: Stopwatch) -> None:
+    def _add(self, name: str, watch: OwnWork) -> None:
         self._watches.setdefault(name, []).append(watch)
 
 
@@ -185,18 +173,24 @@ class StageTimers(ModuleTimers):
 
     def of(self, microbatch: int, share: float) -> Stretches:
         """What was measured of the microbatch's passes, times `share`; nothing where a pass is missing."""
-        forward, backward = ([Share(watch, share) for watch in self._watches.get(f"{way} {microbatch}", [])]
-                             for way in ("forward", "backward"))
-        return Stretches(whole=forward + backward, forward=forward) if forward and backward else Stretches()
+        forward, backward = (self._watches.get(f"{way} {microbatch}", []) for way in ("forward", "backward"))
+        if not forward or not backward:
+            return Stretches()
+        shares = [Share(watch, share) for watch in forward + backward]
+        return Stretches(whole=shares, forward=shares[:len(forward)],
+                         communication=[watch.communication for watch in forward + backward])
 
     def _follow(self, module: Any) -> None:
-        running: List[Stopwatch] = []
+        running = self._stack()
 
         def before(_module: Any, _inputs: Any, _keywords: Any) -> None:
-            running.append(Stopwatch())
+            running.append(OwnWork(self._shared))
 
         def after(_module: Any, _inputs: Any, keywords: Any, outputs: Any) -> None:
-            watch = running.pop().stop()
+            watch = running.pop()
+            if watch is None:
+                return
+            watch.stop()
             microbatch = self._microbatches.get(id(keywords.get(CU_SEQLENS)))
             if microbatch is None:
                 return
@@ -205,19 +199,6 @@ class StageTimers(ModuleTimers):
 
         self._handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         self._handles.append(module.register_forward_hook(after, with_kwargs=True))
-
-
-class Without:
-    """A stretch, less others that lie in it."""
-
-    def __init__(self, whole: Stretch, others: Sequence[Stretch]):
-        self._whole = whole
-        self._others = others
-
-    def seconds(self) -> Optional[float]:
-        seconds = [stretch.seconds() for stretch in (self._whole, *self._others)]
-        known = [value for value in seconds if value is not None]
-        return known[0] - sum(known[1:]) if len(known) == len(seconds) else None
 
 
 class Share:

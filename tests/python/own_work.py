@@ -1,0 +1,29 @@
+"""What ddp_test.py and own_work_test.py share: two ranks, whose own seconds are told from their waiting."""
+
+import json
+import pathlib
+
+from support import ShardTest, torchrun
+
+RANK = pathlib.Path(__file__).with_name("own_work_rank.py")
+
+
+class OwnWorkTest(ShardTest):
+    def check(self, *arguments):
+        """Runs own_work_rank.py. After ten steps the node knows the slowdown of the second rank."""
+        run = torchrun([RANK, self.shards, *arguments])
+        first, second = sorted((json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")),
+                               key=lambda rank: rank["rank"])
+        node = first["node"]
+        self.assertEqual(node["measurements_rejected"], 0)
+        for rank in (first, second):
+            self.assertEqual((rank["steps"], rank["reports"]), (10, rank["microbatches"]))
+        # Within 5 %. The slept seconds have this ratio exactly. The model's real work, equal for both ranks, takes up
+        # to a tenth of a rank's seconds on a busy machine, which moves the measured ratio down to 1.46.
+        slowdown = node["rank_slowdown"]
+        self.assertAlmostEqual(slowdown[1] / slowdown[0], 1.5, delta=0.075)
+        # The first rank waits for the second whenever that has more work. What it waited it does not report.
+        waited = second["slept"] - first["slept"]
+        self.assertGreater(first["communication_s"], 0.8 * waited)
+        self.assertLess(first["reported"], first["blocks"] - 0.8 * waited)
+        self.assertGreaterEqual(first["reported"], first["slept"])
