@@ -35,8 +35,8 @@ LEAVES = ["examples", "tests", "bench"]
 # Nobody includes the programs and the Python module but their own tests.
 PROGRAMS = {"cli", "cli/lab", "trainer_adapter/python"}
 # Libraries for trainers: their users are outside of this repository.
-FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/replicas.h", "trainer_adapter/torch/loader.h",
-             "trainer_adapter/torch/profiler.h"}
+FOR_USERS = {"trainer_adapter/client.h", "trainer_adapter/own_work.h", "trainer_adapter/replicas.h",
+             "trainer_adapter/torch/loader.h", "trainer_adapter/torch/profiler.h"}
 INCLUDE = re.compile(r'^\s*#include\s+"([^"]+)"', re.MULTILINE)
 
 

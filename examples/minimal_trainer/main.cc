@@ -4,12 +4,13 @@
 #include <torch/torch.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "base/load.h"
+#include "trainer_adapter/own_work.h"
 #include "trainer_adapter/torch/loader.h"
 
 namespace isocost {
@@ -55,11 +56,11 @@ Status train(const Options& options) {
       if (loader.client().epoch_end()->last_epoch) break;
       continue;
     }
-    const auto start = std::chrono::steady_clock::now();
+    OwnWork work;
     const torch::Tensor loss = token_loss(model.forward(*microbatch), *microbatch);
     loss.backward();  // gradients add up over the microbatches of a step
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    ISOCOST_TRY(loader.report(*microbatch, {-1, -1, took.count()}));  // vision, audio, llm
+    work.add(Module::kLlm);
+    ISOCOST_TRY(loader.report(*microbatch, work.seconds()));  // they correct the cost model
     step_loss += loss.item<double>();
     if (!microbatch->header.last_of_step()) continue;
     optimizer.step();

@@ -52,8 +52,10 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
 ///   while (true) {
 ///     ISOCOST_ASSIGN(std::optional<TorchMicrobatch> microbatch, loader.next(stop));
 ///     if (!microbatch) break;  // end of epoch
+///     OwnWork work;  // trainer_adapter/own_work.h
 ///     token_loss(model(*microbatch), *microbatch).backward();
-///     ISOCOST_TRY(loader.report(*microbatch, seconds));
+///     work.add(Module::kLlm);
+///     ISOCOST_TRY(loader.report(*microbatch, work.seconds()));
 ///     if (microbatch->header.last_of_step()) { /* all-reduce (sum), optimizer step */ }
 ///   }
 ///
@@ -67,7 +69,8 @@ class TorchLoader {
   Result<std::optional<TorchMicrobatch>> next(const std::stop_token& stop);
 
   /// Sends the measured seconds of each module, forward and backward, and those of them that
-  /// forward passes took over all modules; kNotMeasured where there are none.
+  /// forward passes took over all modules; kNotMeasured where there are none. They must not contain
+  /// waiting for other ranks: OwnWork leaves it out.
   Status report(const TorchMicrobatch& microbatch, const std::array<double, kModules>& seconds,
                 double forward_s = kNotMeasured);
 

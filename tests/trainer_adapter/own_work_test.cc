@@ -1,0 +1,50 @@
+#include "trainer_adapter/own_work.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+
+namespace isocost {
+namespace {
+
+using namespace std::chrono_literals;
+
+class OwnWorkTest : public testing::Test {
+ protected:
+  MonotonicTime now_;
+  OwnWork work_{[this] { return now_; }};
+};
+
+TEST_F(OwnWorkTest, AddsTheTimeSinceTheLastCallToItsModule) {
+  now_ += 2s;
+  work_.add(Module::kVision);
+  now_ += 3s;
+  work_.add(Module::kLlm);
+  now_ += 5s;
+  work_.add(Module::kVision);
+  EXPECT_EQ(work_.seconds(), (std::array<double, kModules>{7, kNotMeasured, 3}));
+}
+
+TEST_F(OwnWorkTest, LeavesCommunicationOut) {
+  now_ += 2s;
+  work_.add(Module::kLlm);
+  now_ += 4s;
+  work_.leave_out();
+  now_ += 1s;
+  work_.add(Module::kLlm);
+  now_ += 8s;
+  work_.leave_out();
+  EXPECT_EQ(work_.seconds(), (std::array<double, kModules>{kNotMeasured, kNotMeasured, 3}));
+  EXPECT_EQ(work_.communication_s(), 12);
+}
+
+TEST_F(OwnWorkTest, WithoutWorkNothingIsMeasured) {
+  now_ += 1s;
+  EXPECT_EQ(work_.seconds(),
+            (std::array<double, kModules>{kNotMeasured, kNotMeasured, kNotMeasured}));
+  EXPECT_EQ(work_.communication_s(), 0);
+}
+
+}  // namespace
+}  // namespace isocost

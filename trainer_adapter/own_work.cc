@@ -1,0 +1,22 @@
+#include "trainer_adapter/own_work.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace isocost {
+
+void OwnWork::add(Module module) {
+  double& total = seconds_.at(static_cast<std::size_t>(module));
+  total = std::max(total, 0.0) + since_last();
+}
+
+void OwnWork::leave_out() { communication_s_ += since_last(); }
+
+double OwnWork::since_last() {
+  const MonotonicTime now = clock_();
+  const double seconds = seconds_between(last_, now);
+  last_ = now;
+  return seconds;
+}
+
+}  // namespace isocost

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/load.h"
+#include "transport/messages.h"
+
+namespace isocost {
+
+/// Measures a rank's own work on a microbatch, by module, for `report`: forward and backward
+/// passes, without the time in which the rank waits for other ranks.
+///
+///   OwnWork work;
+///   const torch::Tensor features = vision->forward(*microbatch);
+///   work.add(Module::kVision);
+///   token_loss(llm->forward(*microbatch, features), *microbatch).backward();
+///   work.add(Module::kLlm);
+///   all_reduce(gradients);
+///   work.leave_out();
+///   ISOCOST_TRY(loader.report(*microbatch, work.seconds()));
+///
+/// The clock is the host's: on a device, wait for it before each call. Single-thread.
+class OwnWork {
+ public:
+  explicit OwnWork(MonotonicClock clock = steady_clock())
+      : clock_(std::move(clock)), last_(clock_()) {}
+
+  /// Adds the time since the last call, or since the start, to the module's seconds.
+  void add(Module module);
+  /// Leaves out the time since the last call, or since the start: communication.
+  void leave_out();
+
+  /// Returns the seconds of each module, kNotMeasured where nothing was added.
+  const std::array<double, kModules>& seconds() const { return seconds_; }
+  /// Returns the seconds that were left out.
+  double communication_s() const { return communication_s_; }
+
+ private:
+  double since_last();
+
+  MonotonicClock clock_;
+  MonotonicTime last_;
+  std::array<double, kModules> seconds_{kNotMeasured, kNotMeasured, kNotMeasured};
+  double communication_s_ = 0;
+};
+
+}  // namespace isocost
