@@ -1,5 +1,6 @@
 #include "base/buffer.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <new>
@@ -30,7 +31,8 @@ void free_block(std::byte* data) { ::operator delete(data, std::align_val_t{kAli
 // The state a pool shares with its buffers. Free blocks are kept per size class; blocks in use are
 // known by address so that `owns` can answer.
 struct Buffer::Shelf {
-  explicit Shelf(std::int64_t keep) : keep_bytes(keep) {}
+  explicit Shelf(std::int64_t keep, std::span<std::byte> whole_arena = {})
+      : keep_bytes(keep), arena(whole_arena) {}
   Shelf(const Shelf&) = delete;
   Shelf& operator=(const Shelf&) = delete;
   ~Shelf() { drop_kept(); }
@@ -49,6 +51,7 @@ struct Buffer::Shelf {
       const MutexLock lock(mutex);
       used.erase(data);
       in_use -= capacity;
+      if (!arena.empty()) return;
       if (kept + capacity <= keep_bytes) {
         free_blocks[capacity].push_back(data);
         kept += capacity;
@@ -58,8 +61,25 @@ struct Buffer::Shelf {
     free_block(data);
   }
 
-  std::int64_t keep_bytes;
+  // A block of its own, or the next part of the arena.
+  std::byte* new_block(std::int64_t capacity) {
+    const auto bytes = static_cast<std::size_t>(capacity);
+    if (arena.empty()) {
+      return static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}));
+    }
+    const MutexLock lock(mutex);
+    if (in_use == 0) arena_used = 0;
+    if (bytes > arena.size() - arena_used) throw std::bad_alloc();
+    std::byte* block = arena.data() + arena_used;
+    arena_used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    arena_used = std::min(arena_used, arena.size());
+    return block;
+  }
+
+  const std::int64_t keep_bytes;
+  const std::span<std::byte> arena;
   mutable Mutex mutex;
+  std::size_t arena_used ISOCOST_GUARDED_BY(mutex) = 0;
   std::map<std::int64_t, std::vector<std::byte*>> free_blocks
       ISOCOST_GUARDED_BY(mutex);  // by capacity
   std::map<const std::byte*, std::int64_t> used ISOCOST_GUARDED_BY(mutex);
@@ -95,6 +115,9 @@ Buffer::~Buffer() {
 BufferPool::BufferPool(std::int64_t keep_bytes)
     : shelf_(std::make_shared<Buffer::Shelf>(keep_bytes)) {}
 
+BufferPool::BufferPool(std::span<std::byte> arena)
+    : shelf_(std::make_shared<Buffer::Shelf>(0, arena)) {}
+
 BufferPool::~BufferPool() { shelf_->drop_kept(); }
 
 Buffer BufferPool::allocate(std::int64_t size) {
@@ -112,8 +135,7 @@ Buffer BufferPool::allocate(std::int64_t size) {
       return Buffer(shelf_, data, size, capacity);
     }
   }
-  auto* data = static_cast<std::byte*>(
-      ::operator new(static_cast<std::size_t>(capacity), std::align_val_t{kAlignment}));
+  std::byte* data = shelf_->new_block(capacity);
   const MutexLock lock(shelf_->mutex);
   shelf_->in_use += capacity;
   shelf_->used.emplace(data, capacity);

@@ -45,9 +45,13 @@ class Buffer {
 class BufferPool {
  public:
   explicit BufferPool(std::int64_t keep_bytes = 64 << 20);
+  /// Takes all buffers from `arena`, which must outlive them and is 64-byte aligned. It is used
+  /// from its beginning again once no buffer is in use.
+  explicit BufferPool(std::span<std::byte> arena);
   ~BufferPool();
 
-  /// Returns a buffer of `size` >= 0 bytes. Throws std::bad_alloc like every allocation.
+  /// Returns a buffer of `size` >= 0 bytes. Throws std::bad_alloc like every allocation; also where
+  /// the arena has no room.
   Buffer allocate(std::int64_t size);
 
   /// Returns the capacity, in bytes, of all buffers in use.

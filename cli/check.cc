@@ -10,8 +10,8 @@
 #include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
 #include "cli/json_output.h"
+#include "cli/node_option_flags.h"
 #include "cli/signal_stop.h"
-#include "loader/config/option_table.h"
 #include "loader/dataset/check.h"
 
 namespace isocost::cli {
@@ -19,13 +19,11 @@ namespace {
 
 struct CheckArguments {
   DatasetFlags dataset;
-  std::string memory = "2GiB";
+  NodeOptionFlags decode{isolated_defaults()};
 
   void add_to(CLI::App& command) {
     dataset.add_to(command);
-    command.add_option("--memory", memory, "Budget for decoding")
-        ->type_name("SIZE")
-        ->capture_default_str();
+    decode.add_to(command, {"memory", "decode_timeout", "isolate"});
   }
 };
 
@@ -35,9 +33,11 @@ Result<int> check(const CheckArguments& arguments) {
   const SignalStop signals;
   CheckOptions options;
   options.dataset = arguments.dataset.options();
-  options.workers = static_cast<std::size_t>(arguments.dataset.workers);
   options.stop = options.dataset.stop = signals.token();
-  ISOCOST_ASSIGN(options.memory, parse_bytes(arguments.memory));
+  NodeOptions given = isolated_defaults();
+  ISOCOST_TRY(as_usage_error(arguments.decode.apply(given)));
+  options.decode = given.decode;
+  options.decode.workers = arguments.dataset.workers;
   ISOCOST_ASSIGN(const CheckReport report, check_dataset(arguments.dataset.directory, options));
   finish_progress();
   if (arguments.dataset.json) {

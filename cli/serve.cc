@@ -3,8 +3,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "balancer/layout/layout.h"
 #include "base/counted.h"
@@ -14,10 +12,10 @@
 #include "cli/console.h"
 #include "cli/dataset_flags.h"
 #include "cli/exit_status.h"
+#include "cli/node_option_flags.h"
 #include "cli/signal_stop.h"
 #include "costmodel/profile.h"
 #include "loader/config/node_config.h"
-#include "loader/config/option_table.h"
 #include "loader/node/node.h"
 
 namespace isocost::cli {
@@ -27,7 +25,7 @@ constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 struct ServeArguments {
   std::string config;
-  std::vector<std::pair<const OptionSpec*, std::string>> flags;  // in the order given
+  NodeOptionFlags flags{isolated_defaults()};
   bool verbose = false;
 
   void add_to(CLI::App& command);
@@ -40,11 +38,9 @@ Result<NodeOptions> read_options(const ServeArguments& arguments) {
     ISOCOST_ASSIGN(text, read_file("config", arguments.config, kMaxConfigBytes));
   }
   return make_options([&](NodeOptions& options) -> Status {
+    options.decode = isolated_defaults().decode;
     ISOCOST_TRY(apply_toml(options, text, arguments.config));
-    for (const auto& [spec, value] : arguments.flags) {
-      ISOCOST_TRY_CONTEXT(spec->set(options, value), spec->flag());
-    }
-    return {};
+    return arguments.flags.apply(options);
   });
 }
 
@@ -109,14 +105,7 @@ void ServeArguments::add_to(CLI::App& command) {
       .add_option("--config", config, "TOML file of settings (docs/config.md); flags override it")
       ->type_name("FILE");
   command.add_flag("--verbose", verbose, "Log debug messages as well");
-  for (const OptionSpec& spec : node_option_table()) {
-    const std::string standard = spec.get(NodeOptions{});
-    CLI::Option* option = command.add_option_function<std::string>(
-        spec.flag(), [this, &spec](const std::string& value) { flags.emplace_back(&spec, value); },
-        spec.text + (standard.empty() ? "" : " [" + standard + "]"));
-    option->type_name(spec.value);
-    if (spec.value == "off|on") option->expected(0, 1)->default_str("on");  // --insecure alone
-  }
+  flags.add_to(command);
 }
 
 constexpr const char* kFooter =

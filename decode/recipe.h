@@ -14,6 +14,7 @@
 #include "base/sample_part.h"
 #include "base/tensor.h"
 #include "base/tensor_schema.h"
+#include "decode/decode_limit.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -104,10 +105,11 @@ class Recipe {
 
   /// Decodes and prepares a sample. Blocks on reads, and computes on the calling thread. The
   /// tensors own their memory, from `pool`. Errors: kCorrupt (truncated media, text that is not
-  /// UTF-8, audio without samples or with NaN, a stream that ends early), kUnsupported, kIo. If no
-  /// single part is at fault, the error names part 0.
+  /// UTF-8, audio without samples or with NaN, a stream that ends early), kUnsupported, kIo, those
+  /// of `limit`. If no single part is at fault, the error names part 0.
   tl::expected<std::vector<NamedTensor>, PartError> tensors(std::span<const PartBytes> parts,
-                                                            BufferPool& pool) const;
+                                                            BufferPool& pool,
+                                                            const DecodeLimit& limit = {}) const;
 
   const RecipeOptions& options() const { return options_; }
   /// Returns a 64-bit hash of name and options. Loads depend on them, so it is a part of the

@@ -93,8 +93,9 @@ Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
 
 class SampleTensors {
  public:
-  SampleTensors(const SamplePlan& plan, BufferPool& pool)
+  SampleTensors(const SamplePlan& plan, BufferPool& pool, const DecodeLimit& limit)
       : plan_(plan),
+        limit_(limit),
         patches_(pool, plan.patches, kPatchBytes),
         grids_(pool, plan.images, 2),
         image_lengths_(pool, plan.images, 1),
@@ -178,7 +179,7 @@ class SampleTensors {
       return {};
     };
     return video_frames(*bytes.source, *bytes.shape, times, plan.grid.width(), plan.grid.height(),
-                        sink);
+                        sink, limit_);
   }
 
   Status add_audio(const PartBytes& bytes, const PartPlan& plan) {
@@ -201,6 +202,7 @@ class SampleTensors {
   }
 
   const SamplePlan& plan_;
+  const DecodeLimit& limit_;
   Column<std::uint8_t> patches_;
   Column<std::int32_t> grids_;
   Column<std::int32_t> image_lengths_;
@@ -221,7 +223,8 @@ tl::unexpected<PartError> failed(Error error, std::size_t part) {
 }  // namespace
 
 tl::expected<std::vector<NamedTensor>, PartError> Recipe::tensors(std::span<const PartBytes> parts,
-                                                                  BufferPool& pool) const {
+                                                                  BufferPool& pool,
+                                                                  const DecodeLimit& limit) const {
   if (parts.empty()) {
     return failed({ErrorCode::kInvalidArgument, "a sample needs at least one part"}, 0);
   }
@@ -230,8 +233,10 @@ tl::expected<std::vector<NamedTensor>, PartError> Recipe::tensors(std::span<cons
     auto added = plan.add(*parts[i].shape, options_);
     if (!added.has_value()) return failed(std::move(added).error(), i);
   }
-  SampleTensors sample(plan, pool);
+  SampleTensors sample(plan, pool, limit);
   for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Status going_on = limit.check(limit.used(), 0);
+    if (!going_on) return failed(going_on.error(), i);
     auto added = sample.add(parts[i], plan.parts[i]);
     if (!added.has_value()) return failed(std::move(added).error(), i);
   }

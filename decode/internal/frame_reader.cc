@@ -37,14 +37,17 @@ std::string at_seconds(const char* what, std::int64_t time_us) {
 
 }  // namespace
 
-FrameReader::FrameReader(FfmpegInput& input, AvCodec codec)
+FrameReader::FrameReader(FfmpegInput& input, AvCodec codec, FrameReaderLimit limit)
     : input_(input),
       codec_(std::move(codec)),
       packet_(make_av_packet()),
+      limit_(limit),
+      begun_(limit.limit->used()),
       index_is_whole_(std::string_view(input.context()->iformat->name) != "matroska,webm") {}
 
 Result<bool> FrameReader::next(AVFrame* frame) {
   for (;;) {
+    ISOCOST_TRY(check_limit());
     const int code = avcodec_receive_frame(codec_.get(), frame);
     if (code == 0) {
       if (frame->decode_error_flags != 0 || (frame->flags & AV_FRAME_FLAG_CORRUPT) != 0) {
@@ -59,6 +62,13 @@ Result<bool> FrameReader::next(AVFrame* frame) {
     }
     ISOCOST_TRY(send_packet());
   }
+}
+
+Status FrameReader::check_limit() const {
+  const double done = limit_.until_us > 0
+                          ? static_cast<double>(time_us_) / static_cast<double>(limit_.until_us)
+                          : 0;
+  return limit_.limit->check(begun_, done);
 }
 
 Status FrameReader::send_packet() {

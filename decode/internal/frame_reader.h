@@ -1,23 +1,32 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
 #include "base/result.h"
+#include "decode/decode_limit.h"
 #include "decode/internal/ffmpeg_input.h"
 
 struct AVIndexEntry;
 
 namespace isocost {
 
+/// How long a reader may take, and the time in the video up to which it is asked to decode.
+struct FrameReaderLimit {
+  const DecodeLimit* limit;
+  std::int64_t until_us;
+};
+
 /// Decodes the frames of a video in display order and jumps to key frames. Times are microseconds
 /// from the first frame. Single-thread; the input must outlive it.
 class FrameReader {
  public:
-  FrameReader(FfmpegInput& input, AvCodec codec);
+  FrameReader(FfmpegInput& input, AvCodec codec, FrameReaderLimit limit);
 
   /// The next frame into `frame`; false at the end. The first call must come before any `seek`: it
-  /// sets the origin of time. Errors: kCorrupt (a packet or frame that does not decode), kIo.
+  /// sets the origin of time. Errors: kCorrupt (a packet or frame that does not decode), kIo, those
+  /// of the limit.
   Result<bool> next(AVFrame* frame);
 
   /// When the frame that `next` gave last starts.
@@ -37,10 +46,13 @@ class FrameReader {
   bool is_leading(const AVPacket& packet);
   bool may_know_more(const AVIndexEntry* entry, std::int64_t time_us) const;
   std::int64_t ticks(std::int64_t time_us) const;
+  Status check_limit() const;
 
   FfmpegInput& input_;
   AvCodec codec_;
   AvPacket packet_;
+  const FrameReaderLimit limit_;
+  const std::chrono::nanoseconds begun_;  ///< DecodeLimit::used then.
   bool index_is_whole_;    ///< Seeking will not find more key frames than the index now has.
   bool pending_ = false;   ///< packet_ is read but not sent.
   bool draining_ = false;  ///< The decoder has been told that no packet follows.

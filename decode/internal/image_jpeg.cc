@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,6 +51,7 @@ Status decompress(ByteView file, const JpegFrame& frame, Pixels& pixels, int for
     const bool decoded = run(0) == 0 || tjGetErrorCode(jpeg.get()) == TJERR_WARNING;
     if (decoded) return {};
   }
+  if (what.starts_with("Insufficient memory")) throw std::bad_alloc();
   return corrupt("its JPEG does not decode: " + what);
 }
 

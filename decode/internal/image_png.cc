@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 
 #include "base/result.h"
@@ -17,6 +18,7 @@ struct FreeSpng {
 };
 
 Error not_decoded(int code) {
+  if (code == SPNG_EMEM) throw std::bad_alloc();
   return corrupt(std::string("its PNG does not decode: ") + spng_strerror(code));
 }
 

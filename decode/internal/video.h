@@ -7,6 +7,7 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/decode_limit.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -24,11 +25,12 @@ using VideoFrameSink = std::function<Status(std::size_t index, std::span<const s
 /// For each of `times_us` (ascending, from the stream's start) decodes the frame on screen at that
 /// time (the last one that starts at or before it, or the first), as displayed, scaled to the
 /// target size, and calls `sink` once, in order. Seeks to key frames, so a long video is not
-/// decoded as a whole. Decodes on the calling thread. Errors: those of the sink; kCorrupt (a packet
-/// that does not decode, a stream that ends early), kUnsupported, kIo.
+/// decoded as a whole. Decodes on the calling thread. Errors: those of the sink and of `limit`;
+/// kCorrupt (a packet that does not decode, a stream that ends early), kUnsupported, kIo.
 Status video_frames(const ByteSource& source, const PartShape& shape,
                     std::span<const std::int64_t> times_us, std::int32_t target_width,
-                    std::int32_t target_height, const VideoFrameSink& sink);
+                    std::int32_t target_height, const VideoFrameSink& sink,
+                    const DecodeLimit& limit = {});
 
 /// Returns an upper bound of the memory of video_frames.
 std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target_width,

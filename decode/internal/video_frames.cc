@@ -117,14 +117,15 @@ Status check_arguments(const PartShape& shape, std::span<const std::int64_t> tim
 
 Status video_frames(const ByteSource& source, const PartShape& shape,
                     std::span<const std::int64_t> times_us, std::int32_t target_width,
-                    std::int32_t target_height, const VideoFrameSink& sink) {
+                    std::int32_t target_height, const VideoFrameSink& sink,
+                    const DecodeLimit& limit) {
   ISOCOST_TRY(check_arguments(shape, times_us, target_width, target_height));
   if (times_us.empty()) return {};
   ISOCOST_TRY(check_video_container(source, shape.format));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, shape.format));
   ISOCOST_ASSIGN(AvCodec codec,
                  open_video_decoder(*input.video(), padded_pixels(shape, kDecoderRoom)));
-  FrameReader reader(input, std::move(codec));
+  FrameReader reader(input, std::move(codec), {&limit, times_us.back()});
   FrameFinder finder(reader);
   FrameScaler scaler(target_width, target_height, shape.orientation);
   ISOCOST_TRY(finder.start());

@@ -264,10 +264,19 @@ std::vector<OptionSpec> decode_options() {
       size("memory", &D::memory, "Budget for decoding and decoded samples."),
       size("microbatch_memory", &PlanOptions::microbatch_memory,
            "Limit of tensor bytes per microbatch, with balance = cost; 0: no limit."),
-      number("workers", &D::workers, "Decoding threads; 0: one per core."),
+      number("workers", &D::workers, "Decoding threads or processes; 0: one per core."),
       milliseconds("io_timeout", &D::io_timeout,
                    "Seconds that reads of shards may fail, with delivery paused, before the job "
                    "ends."),
+      milliseconds(
+          "decode_timeout", &D::decode_timeout,
+          "Seconds of CPU time that decoding one sample may take; one that takes longer is "
+          "bad."),
+      flag_option("isolate", &D::isolate,
+                  "Decode in worker processes, so that a decoder that crashes or hangs costs one "
+                  "sample; isocost serve does unless told otherwise."),
+      text_option("decode_program", &D::decode_program, "FILE",
+                  "With isolate, the isocost program that workers run; empty: the running one."),
       text_option("index_dir", &D::index_dir, "DIR",
                   "Where shard indexes are kept; empty: .isocost beside the shards."),
   };

@@ -10,14 +10,21 @@
 
 #include "base/buffer.h"
 #include "base/executor.h"
+#include "base/machine_error.h"
 #include "base/memory_budget.h"
 #include "base/mutex.h"
+#include "base/range.h"
 #include "base/watched_source.h"
 #include "decode/sample_shape.h"
 #include "loader/dataset/decoding_memory.h"
 
 namespace isocost {
 namespace {
+
+// Whether it says nothing of the sample: this machine is at fault, or a stop was requested.
+bool is_error_of_the_attempt(ErrorCode code) {
+  return is_machine_error(code) || code == ErrorCode::kCancelled;
+}
 
 struct BadPart {
   SampleId id = 0;
@@ -29,12 +36,14 @@ struct BadPart {
 // admitted per part.
 class Checker {
  public:
-  Checker(const Dataset& dataset, const Recipe& recipe, const CheckOptions& options)
+  Checker(const Dataset& dataset, const Recipe& recipe, SampleDecoder& decoder,
+          const CheckOptions& options)
       : dataset_(dataset),
         recipe_(recipe),
+        decoder_(decoder),
         options_(options),
-        budget_(options.memory),
-        executor_(make_executor(options.workers)),
+        budget_(options.decode.memory),
+        executor_(make_executor(static_cast<std::size_t>(options.decode.workers))),
         most_in_flight_(4 * executor_->workers()) {}
 
   Status run();
@@ -50,6 +59,7 @@ class Checker {
 
   const Dataset& dataset_;
   const Recipe& recipe_;
+  SampleDecoder& decoder_;
   const CheckOptions& options_;
   BufferPool pool_;
   MemoryBudget budget_;
@@ -131,9 +141,11 @@ void Checker::check(SampleId id, std::size_t part, const PartShape& shape) {
   }
   const WatchedSource source(*std::move(opened));
   const PartBytes bytes{&shape, &source};
-  const auto tensors = recipe_.tensors(std::span(&bytes, 1), pool_);
+  const auto tensors = decoder_.tensors(std::span(&bytes, 1), pool_, options_.stop);
   if (auto unread = source.failure()) {
     fail((*std::move(unread)).with_context(dataset_.shard(id)));
+  } else if (!tensors && is_error_of_the_attempt(tensors.error().error.code())) {
+    fail(tensors.error().error);
   } else if (!tensors) {
     add({id, part, tensors.error().error.message()});
   }
@@ -178,11 +190,8 @@ void Checker::fill(CheckReport& report) && {
 }
 
 Status validate(const CheckOptions& options) {
-  if (options.memory >= kMiB && options.dataset.limits.max_pixels >= 1) return {};
-  return Error(ErrorCode::kInvalidArgument,
-               "memory = " + std::to_string(options.memory) +
-                   ", max_pixels = " + std::to_string(options.dataset.limits.max_pixels) +
-                   ": at least 1 MiB and 1 pixel are needed");
+  ISOCOST_TRY(options.decode.validate());
+  return check_range("max_pixels", options.dataset.limits.max_pixels, 1, std::int64_t{1} << 40);
 }
 
 }  // namespace
@@ -190,12 +199,13 @@ Status validate(const CheckOptions& options) {
 Result<CheckReport> check_dataset(const std::filesystem::path& directory,
                                   const CheckOptions& options) {
   ISOCOST_TRY(validate(options));
-  ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(options.recipe));
+  ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(options.decode.recipe));
+  ISOCOST_ASSIGN(const auto decoder, make_decoder(recipe, options.decode, options.dataset.log));
   ISOCOST_ASSIGN(const std::unique_ptr<Dataset> dataset, Dataset::open(directory, options.dataset));
   CheckReport report;
   report.shards = dataset->shards();
   report.bad = dataset->bad();
-  Checker checker(*dataset, recipe, options);
+  Checker checker(*dataset, recipe, *decoder, options);
   ISOCOST_TRY(checker.run());
   std::move(checker).fill(report);
   return report;

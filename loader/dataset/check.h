@@ -6,17 +6,15 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/units.h"
-#include "decode/recipe.h"
 #include "loader/dataset/dataset.h"
+#include "loader/dataset/decode_options.h"
 
 namespace isocost {
 
 struct CheckOptions {
   DatasetOptions dataset;  ///< Its progress sink covers indexing and decoding.
-  RecipeOptions recipe;
-  std::int64_t memory = 2 * kGiB;  ///< As DecodeOptions::memory: one sample may use half.
-  std::size_t workers = 0;         ///< 0: one per core.
+  /// How samples are decoded: all but what `dataset` says of pixels and the index.
+  DecodeOptions decode;
   std::stop_token stop;
 };
 
@@ -32,7 +30,7 @@ struct CheckReport {
 
 /// Reads the whole data set: indexes shards without a current index, then decodes every part as
 /// training would. Blocks until it is done. Bad samples are in the report. Errors: those of
-/// Dataset::open and Recipe::create, kInvalidArgument (memory under 1 MiB), kCancelled; kIo,
+/// Dataset::open, Recipe::create, DecodeOptions::validate and make_decoder; kCancelled; kIo,
 /// kNotFound or kUnavailable for a shard that cannot be read or has changed meanwhile.
 Result<CheckReport> check_dataset(const std::filesystem::path& directory,
                                   const CheckOptions& options);

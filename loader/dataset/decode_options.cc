@@ -1,6 +1,11 @@
 #include "loader/dataset/decode_options.h"
 
+#include <cstddef>
+#include <utility>
+
 #include "base/range.h"
+#include "decode/isolated_decoder.h"
+#include "loader/dataset/decoding_memory.h"
 
 namespace isocost {
 
@@ -10,7 +15,21 @@ Status DecodeOptions::validate() const {
   ISOCOST_TRY(check_range("max_pixels", max_pixels, 1, std::int64_t{1} << 40));
   ISOCOST_TRY(check_range("io_timeout", io_timeout, std::chrono::milliseconds(0),
                           std::chrono::hours(24 * 7)));
+  ISOCOST_TRY(check_range("decode_timeout", decode_timeout, std::chrono::milliseconds(100),
+                          std::chrono::hours(24)));
   return recipe.validate();
+}
+
+Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,
+                                                    const DecodeOptions& options, LogSink log) {
+  if (!options.isolate) return make_in_process_decoder(recipe, options.decode_timeout);
+  IsolationOptions isolation;
+  if (!options.decode_program.empty()) isolation.program = options.decode_program;
+  isolation.workers = static_cast<std::size_t>(options.workers);
+  isolation.cpu_time = options.decode_timeout;
+  isolation.memory = decoding_share(options.memory);
+  isolation.log = std::move(log);
+  return make_isolated_decoder(recipe, isolation);
 }
 
 }  // namespace isocost

@@ -3,11 +3,14 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 
+#include "base/log.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
+#include "decode/sample_decoder.h"
 
 namespace isocost {
 
@@ -20,9 +23,18 @@ struct DecodeOptions {
   std::filesystem::path index_dir;  ///< Empty: ".isocost" in the shards' directory.
   /// How long reads of shards may fail, while delivery is paused, before the job ends.
   std::chrono::milliseconds io_timeout{120'000};
+  /// CPU time that decoding one sample may take.
+  std::chrono::milliseconds decode_timeout{60'000};
+  /// Decode in worker processes; see decode/isolated_decoder.h.
+  bool isolate = false;
+  std::filesystem::path decode_program;  ///< The isocost program; empty: this process's.
 
   /// Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };
+
+/// Returns the decoder that the options ask for. Errors: those of make_isolated_decoder.
+Result<std::unique_ptr<SampleDecoder>> make_decoder(const Recipe& recipe,
+                                                    const DecodeOptions& options, LogSink log);
 
 }  // namespace isocost

@@ -153,6 +153,7 @@ class VideoWriter {
   ~VideoWriter() {
     avcodec_free_context(&codec_);
     av_packet_free(&packet_);
+    av_packet_free(&last_);
     av_frame_free(&frame_);
     av_freep(&context_->pb->buffer);
     avio_context_free(&context_->pb);
@@ -220,6 +221,7 @@ class VideoWriter {
     if (audio_ != nullptr) write_silence(spec.silence_s);
     for (int i = 0; i < spec.frames && codec_ != nullptr; ++i) encode(spec, i);
     if (codec_ != nullptr && spec.frames > 0) drain(nullptr);
+    for (int i = 0; i < spec.repeats; ++i) write_last_again();
     check(av_write_trailer(context_), "write_trailer");
     avio_flush(context_->pb);
     return std::move(file_.bytes);
@@ -301,8 +303,17 @@ class VideoWriter {
       packet_->stream_index = video_->index;
       if (packet_->duration == 0) packet_->duration = 1;
       av_packet_rescale_ts(packet_, codec_->time_base, video_->time_base);
+      av_packet_unref(last_);
+      check(av_packet_ref(last_, packet_), "packet_ref");
       check(av_interleaved_write_frame(context_, packet_), "write_frame");
     }
+  }
+
+  void write_last_again() {
+    last_->pts += last_->duration;
+    last_->dts += last_->duration;
+    check(av_packet_ref(packet_, last_), "packet_ref");
+    check(av_interleaved_write_frame(context_, packet_), "write_frame");
   }
 
   MemoryFile file_;
@@ -312,6 +323,7 @@ class VideoWriter {
   AVStream* audio_ = nullptr;
   AVFrame* frame_ = nullptr;
   AVPacket* packet_ = nullptr;
+  AVPacket* last_ = av_packet_alloc();
 };
 
 }  // namespace

@@ -41,6 +41,8 @@ struct VideoSpec {
   bool live = false;                   ///< Matroska without duration and cues.
   std::int32_t clockwise_degrees = 0;  ///< How a player should turn it; MP4.
   bool noise = false;                  ///< Pictures that compress badly, for a large file.
+  std::int32_t repeats = 0;            ///< How often the last packet is written again: a long video
+                                       ///< of few bytes.
   double silence_s = 0;                ///< Length of an additional, silent PCM stream.
   std::optional<std::array<std::uint8_t, 3>> yuv;  ///< A plain colour instead of the number.
 };

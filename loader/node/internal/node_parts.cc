@@ -83,6 +83,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   ISOCOST_TRY(check_output_file("summary", options.service.summary));
   ISOCOST_ASSIGN(auto model, model_from(options, profile, log, clock));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.decode.recipe));
+  ISOCOST_ASSIGN(auto decoder, make_decoder(recipe, options.decode, log));
 
   DatasetOptions dataset_options;
   dataset_options.limits.max_pixels = options.decode.max_pixels;
@@ -112,6 +113,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
                    clock,
                    std::move(dataset),
                    std::move(recipe),
+                   std::move(decoder),
                    std::move(profile),
                    std::move(model),
                    std::move(layout),

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "costmodel/profile.h"
+#include "decode/sample_decoder.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
 #include "loader/node/internal/online_model.h"
@@ -26,6 +27,7 @@ struct NodeParts {
   MonotonicClock clock;
   std::unique_ptr<Dataset> dataset;
   Recipe recipe;
+  std::unique_ptr<SampleDecoder> decoder;
   CostProfile profile;                         ///< The starting profile.
   std::unique_ptr<OnlineModel> model;          ///< With the state of `correction_file`.
   std::unique_ptr<const ServedLayout> layout;  ///< Null: data-parallel only.

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <latch>
-#include <new>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "base/byte_source.h"
+#include "base/machine_error.h"
 #include "base/random.h"
 #include "loader/dataset/decoding_memory.h"
 #include "transport/messages.h"
@@ -34,16 +34,9 @@ std::vector<TensorSpec> specs_of(const std::vector<NamedTensor>& tensors) {
 // A pool's block may be an eighth larger than what was asked for.
 std::int64_t held_bytes(std::int64_t tensor_bytes) { return tensor_bytes + tensor_bytes / 8; }
 
-// What takes more memory than there is must not take the node with it.
-tl::expected<std::vector<NamedTensor>, PartError> decoded(const Recipe& recipe,
-                                                          std::span<const PartBytes> parts,
-                                                          BufferPool& pool) {
-  try {
-    return recipe.tensors(parts, pool);
-  } catch (const std::bad_alloc&) {
-    return tl::unexpected(PartError{
-        Error(ErrorCode::kOutOfMemory, "this machine has no memory left to decode it"), 0});
-  }
+// Whether an error says nothing of the sample.
+bool is_error_of_the_attempt(ErrorCode code) {
+  return is_machine_error(code) || code == ErrorCode::kOutOfMemory || code == ErrorCode::kCancelled;
 }
 
 }  // namespace
@@ -171,7 +164,8 @@ Result<std::string> StepDecoder::read_json(SampleId id) const {
   return text;
 }
 
-Result<StepDecoder::OrBad<std::vector<NamedTensor>>> StepDecoder::prepare(SampleId id) const {
+Result<StepDecoder::OrBad<std::vector<NamedTensor>>> StepDecoder::prepare(
+    SampleId id, const std::stop_token& stop) const {
   const Dataset& dataset = *context_.dataset;
   const SampleShape shape = dataset.shape(id);
   std::vector<std::unique_ptr<WatchedSource>> sources;
@@ -179,6 +173,7 @@ Result<StepDecoder::OrBad<std::vector<NamedTensor>>> StepDecoder::prepare(Sample
   const auto bad = [&](std::size_t part, const Error& error) {
     BadSample sample = bad_sample(id, error.message());
     sample.part = dataset.part_name(id, part);
+    sample.over_limit = error.code() == ErrorCode::kResourceExhausted;
     return OrBad<std::vector<NamedTensor>>(tl::unexpect, std::move(sample));
   };
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
@@ -188,9 +183,9 @@ Result<StepDecoder::OrBad<std::vector<NamedTensor>>> StepDecoder::prepare(Sample
     sources.push_back(std::make_unique<WatchedSource>(*std::move(source)));
     parts.push_back({&shape.parts[i], sources.back().get()});
   }
-  auto tensors = decoded(*context_.recipe, parts, *context_.pool);
+  auto tensors = context_.decoder->tensors(parts, *context_.pool, stop);
   ISOCOST_TRY(check_reads(id, sources));
-  if (!tensors && tensors.error().error.code() == ErrorCode::kOutOfMemory) {
+  if (!tensors && is_error_of_the_attempt(tensors.error().error.code())) {
     return std::move(tensors).error().error;
   }
   if (!tensors) return bad(tensors.error().part, tensors.error().error);

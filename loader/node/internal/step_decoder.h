@@ -35,6 +35,7 @@ class StepDecoder {
   struct Context {
     const Dataset* dataset;
     const Recipe* recipe;
+    SampleDecoder* decoder;
     Executor* executor;
     MemoryBudget* budget;
     BufferPool* pool;
@@ -91,8 +92,8 @@ class StepDecoder {
   BadSample bad_sample(SampleId id, std::string reason) const;
   Status run(std::span<Attempt> attempts, const std::stop_token& stop);
   Result<std::string> read_json(SampleId id) const;
-  // Errors: those of the machine; kOutOfMemory.
-  Result<OrBad<std::vector<NamedTensor>>> prepare(SampleId id) const;
+  // Errors: those of the machine; kOutOfMemory; kCancelled.
+  Result<OrBad<std::vector<NamedTensor>>> prepare(SampleId id, const std::stop_token& stop) const;
   Status check_reads(SampleId id, std::span<const std::unique_ptr<WatchedSource>> sources) const;
   std::shared_ptr<const DecodedSample> hold(std::vector<NamedTensor> tensors,
                                             MemoryBudget::Grant grant) const;

@@ -74,7 +74,7 @@ TEST_F(Check, FindsWhatOnlyDecodingShowsAndEveryBadPart) {
 }
 
 TEST_F(Check, APartBeyondTheMemoryIsNamedWithWhatItNeeds) {
-  options_.memory = 1 * kMiB;
+  options_.decode.memory = 1 * kMiB;
   const auto report = check({{"a.txt", "small"}, {"b.png", tiny_png(4000, 4000)}});
   ASSERT_TRUE(report.has_value()) << report.error().message();
   ASSERT_EQ(report->bad.size(), 1U);

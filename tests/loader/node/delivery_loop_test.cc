@@ -145,9 +145,18 @@ class DeliveryLoopTest : public testing::Test {
   TrainingMeter meter_;
   ManualExecutor executor_;
   ReadRetry retry_{{.timeout = std::chrono::milliseconds(1)}};
-  StepDecoder decoder_{
-      {&dataset_, &recipe_, &executor_, &budget_, &pool_, bad_.get(), {}, nullptr, &retry_},
-      options_};
+  std::unique_ptr<SampleDecoder> decode_ = make_in_process_decoder(recipe_, kLong);
+  StepDecoder decoder_{{&dataset_,
+                        &recipe_,
+                        decode_.get(),
+                        &executor_,
+                        &budget_,
+                        &pool_,
+                        bad_.get(),
+                        {},
+                        nullptr,
+                        &retry_},
+                       options_};
 };
 
 TEST_F(DeliveryLoopTest, SendsWhatWasKeptAndReleasesIt) {

@@ -38,9 +38,9 @@ class StepDecoderTest : public testing::Test {
   StepDecoder decoder(Executor& executor) {
     options_.bad_samples.file.clear();
     bad_ = BadSampleList::create(options_.bad_samples, {}).value();
-    return StepDecoder(
-        {&dataset_, &recipe_, &executor, &budget_, &pool_, bad_.get(), hook_, nullptr, &retry_},
-        options_);
+    return StepDecoder({&dataset_, &recipe_, decode_.get(), &executor, &budget_, &pool_, bad_.get(),
+                        hook_, nullptr, &retry_},
+                       options_);
   }
   StepSamples decode(const std::vector<SampleId>& ids) {
     const auto executor = make_executor(2);
@@ -49,6 +49,8 @@ class StepDecoderTest : public testing::Test {
 
   TextDataset dataset_{{"zero", "one", kNotUtf8, "three", "four", std::string(200'000, 'x')}};
   Recipe recipe_ = Recipe::create({.max_text_tokens = 1'000'000}).value();
+  std::unique_ptr<SampleDecoder> decode_ =
+      make_in_process_decoder(recipe_, std::chrono::minutes(1));
   NodeOptions options_;
   BufferPool pool_;
   MemoryBudget budget_{kGiB};

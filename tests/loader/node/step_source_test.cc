@@ -49,6 +49,7 @@ class StepSourceTest : public testing::Test {
             clock_.clock(),
             std::move(dataset),
             Recipe::create({}).value(),
+            make_in_process_decoder(Recipe::create({}).value(), std::chrono::minutes(1)),
             profile,
             std::make_unique<OnlineModel>(profile, CostModel::Options{}, log_.sink()),
             nullptr,
@@ -57,8 +58,8 @@ class StepSourceTest : public testing::Test {
             {}};
   }
   StepDecoder decoder(const NodeParts& parts) {
-    return StepDecoder({parts.dataset.get(), &parts.recipe, executor_.get(), &budget_, &pool_,
-                        parts.bad.get(), parts.load_hook, nullptr, &retry_},
+    return StepDecoder({parts.dataset.get(), &parts.recipe, parts.decoder.get(), executor_.get(),
+                        &budget_, &pool_, parts.bad.get(), parts.load_hook, nullptr, &retry_},
                        options_);
   }
   // Reports on every microbatch of a step that it took `factor` times the stated seconds.

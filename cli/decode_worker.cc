@@ -1,0 +1,28 @@
+#include "cli/commands.h"
+#include "decode/isolated_decoder.h"
+
+namespace isocost::cli {
+namespace {
+
+struct NoArguments {
+  void add_to(CLI::App& command) { command.group(""); }  // no part of --help
+};
+
+Result<int> decode_worker(const NoArguments&) {
+  const int status = run_decode_worker();
+  if (status == 0) return status;
+  return Error(ErrorCode::kInvalidArgument,
+               "decode-worker is started by isocost serve and isocost check, not by hand");
+}
+
+}  // namespace
+
+void add_decode_worker(CLI::App& app, Run& run) {
+  add_command<NoArguments>(app, run,
+                           {.name = "decode-worker",
+                            .description = "Decode samples for the process that started this one.",
+                            .footer = ""},
+                           decode_worker);
+}
+
+}  // namespace isocost::cli

@@ -1,0 +1,37 @@
+#include "decode/sample_decoder.h"
+
+#include <new>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+class InProcessDecoder final : public SampleDecoder {
+ public:
+  InProcessDecoder(const Recipe& recipe, std::chrono::nanoseconds cpu_time)
+      : recipe_(recipe), cpu_time_(cpu_time) {}
+
+  // What takes more memory than there is must not take the process with it.
+  Tensors tensors(std::span<const PartBytes> parts, BufferPool& pool,
+                  const std::stop_token& stop) override {
+    try {
+      return recipe_.tensors(parts, pool, DecodeLimit(cpu_time_, stop));
+    } catch (const std::bad_alloc&) {
+      return tl::unexpected(
+          PartError{Error(ErrorCode::kOutOfMemory, "there is no memory left to decode it"), 0});
+    }
+  }
+
+ private:
+  const Recipe recipe_;
+  const std::chrono::nanoseconds cpu_time_;
+};
+
+}  // namespace
+
+std::unique_ptr<SampleDecoder> make_in_process_decoder(const Recipe& recipe,
+                                                       std::chrono::nanoseconds cpu_time) {
+  return std::make_unique<InProcessDecoder>(recipe, cpu_time);
+}
+
+}  // namespace isocost

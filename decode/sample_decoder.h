@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/tensor.h"
+#include "decode/recipe.h"
+
+namespace isocost {
+
+/// Makes tensors from the bytes of samples. Thread-safe.
+class SampleDecoder {
+ public:
+  virtual ~SampleDecoder() = default;
+
+  using Tensors = tl::expected<std::vector<NamedTensor>, PartError>;
+
+  /// Recipe::tensors, within the decoder's limits. Errors: those of Recipe::tensors; kOutOfMemory;
+  /// kUnavailable if this machine cannot start a decoder now.
+  virtual Tensors tensors(std::span<const PartBytes> parts, BufferPool& pool,
+                          const std::stop_token& stop) = 0;
+};
+
+/// Decodes on the calling thread. A decoder that crashes takes this process with it.
+/// `cpu_time`: DecodeOptions::decode_timeout.
+std::unique_ptr<SampleDecoder> make_in_process_decoder(const Recipe& recipe,
+                                                       std::chrono::nanoseconds cpu_time);
+
+}  // namespace isocost

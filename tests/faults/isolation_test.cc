@@ -1,0 +1,295 @@
+// Decoders that crash, hang or take too long: with isolation they cost their own sample, at most.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "decode/isolated_decoder.h"
+#include "decode/probe.h"
+#include "tests/support/media.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+using test::Bytes;
+using testing::HasSubstr;
+
+// Fields of /proc/PID/status, "" where there is none.
+std::string status_of(pid_t process, const std::string& field) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(field + ":\t")) continue;
+    return line.substr(field.size() + 2);
+  }
+  return "";
+}
+
+// The decode workers of this process: it has no other children.
+std::vector<pid_t> workers() {
+  std::vector<pid_t> children;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const pid_t process = std::stoi(name);
+    if (status_of(process, "PPid") == std::to_string(getpid())) children.push_back(process);
+  }
+  return children;
+}
+
+void signal_workers(int signal) {
+  for (const pid_t worker : workers()) kill(worker, signal);
+}
+
+// Calls a function when it is read for the n-th time: workers read in the middle of decoding.
+class HookedSource final : public ByteSource {
+ public:
+  HookedSource(const Bytes& bytes, std::function<void(int)> on_read)
+      : inner_(bytes), on_read_(std::move(on_read)) {}
+  std::int64_t size() const override { return inner_.size(); }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> to) const override {
+    on_read_(++reads_);
+    if (fails) return Error(ErrorCode::kIo, "the disk is gone");
+    return inner_.read_at(offset, to);
+  }
+  bool fails = false;
+
+ private:
+  MemoryByteSource inner_;
+  std::function<void(int)> on_read_;
+  mutable int reads_ = 0;
+};
+
+PartShape shape_of(const Bytes& bytes, const std::string& name) {
+  return probe(MemoryByteSource(bytes), name, {}).value();
+}
+
+class IsolationTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    decoder_.reset();
+    EXPECT_THAT(workers(), testing::IsEmpty()) << "a worker outlives its decoder";
+  }
+  SampleDecoder& decoder(milliseconds cpu_time = std::chrono::minutes(1),
+                         std::int64_t memory = 512 * kMiB) {
+    decoder_ =
+        make_isolated_decoder(
+            recipe_,
+            {.program = ISOCOST_PROGRAM,
+             .workers = 2,
+             .cpu_time = cpu_time,
+             .memory = memory,
+             .log = [this](LogLevel, std::string_view text) { log_ += std::string(text) + "\n"; }})
+            .value();
+    return *decoder_;
+  }
+  SampleDecoder::Tensors decode(SampleDecoder& decoder, const ByteSource& source,
+                                const PartShape& shape, const std::stop_token& stop = {}) {
+    const PartBytes part{&shape, &source};
+    return decoder.tensors(std::span(&part, 1), pool_, stop);
+  }
+
+  const Recipe recipe_ = Recipe::create({}).value();
+  BufferPool pool_;
+  std::string log_;
+  const Bytes picture_ = test::make_png(300, 200);
+  const PartShape shape_ = shape_of(picture_, "a.png");
+
+ private:
+  std::unique_ptr<SampleDecoder> decoder_;
+};
+
+TEST_F(IsolationTest, TensorsAreThoseOfThisProcess) {
+  const std::vector<std::pair<std::string, Bytes>> media = {
+      {"a.jpg", test::make_jpeg(640, 480)},
+      {"b.mp4", test::make_video({})},
+      {"c.wav", test::make_wav(test::sine(16'000, 1, 20'000, 440), 16'000, 1)},
+      {"d.txt", test::text_bytes("words")},
+      {"e.webp", test::make_webp(100, 100)}};
+  std::vector<PartShape> shapes;
+  std::vector<MemoryByteSource> sources;
+  std::vector<PartBytes> parts;
+  for (const auto& [name, bytes] : media) {
+    shapes.push_back(shape_of(bytes, name));
+    sources.emplace_back(bytes);
+  }
+  for (std::size_t i = 0; i < media.size(); ++i) parts.push_back({&shapes[i], &sources[i]});
+  const auto here = recipe_.tensors(parts, pool_).value();
+  const auto there = decoder().tensors(parts, pool_, {}).value();
+  ASSERT_EQ(there.size(), here.size());
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    EXPECT_EQ(there[i].name, here[i].name);
+    EXPECT_EQ(there[i].tensor.shape, here[i].tensor.shape);
+    EXPECT_THAT(there[i].tensor.bytes(), testing::ElementsAreArray(here[i].tensor.bytes()));
+    EXPECT_TRUE(pool_.owns(there[i].tensor.data));
+  }
+}
+
+TEST_F(IsolationTest, AWorkerThatCrashesCostsNoSample) {
+  const HookedSource source(picture_, [](int read) {
+    if (read == 1) signal_workers(SIGSEGV);
+  });
+  EXPECT_TRUE(decode(decoder(), source, shape_).has_value());
+  EXPECT_THAT(log_, HasSubstr("a decode worker was ended by signal 11"));
+}
+
+TEST_F(IsolationTest, ASampleThatCrashesTwoWorkersIsBadAndTheNextOneIsNot) {
+  const HookedSource source(picture_, [](int) { signal_workers(SIGSEGV); });
+  SampleDecoder& decoder = this->decoder();
+  const auto crashed = decode(decoder, source, shape_);
+  ASSERT_FALSE(crashed.has_value());
+  EXPECT_EQ(crashed.error().error.code(), ErrorCode::kCorrupt);
+  EXPECT_THAT(crashed.error().error.message(), HasSubstr("signal 11 (Segmentation fault), twice"));
+  EXPECT_TRUE(decode(decoder, MemoryByteSource(picture_), shape_).has_value());
+}
+
+TEST_F(IsolationTest, AWorkerThatIsKilledForMemoryCostsNoSample) {
+  const HookedSource source(picture_, [](int read) {
+    if (read == 1) signal_workers(SIGKILL);
+  });
+  EXPECT_TRUE(decode(decoder(), source, shape_).has_value());
+  EXPECT_THAT(log_, HasSubstr("as the system does when memory runs out"));
+}
+
+TEST_F(IsolationTest, AWorkerThatStandsStillIsEndedAndItsSampleDecodedAgain) {
+  const HookedSource source(picture_, [](int read) {
+    if (read == 1) signal_workers(SIGSTOP);
+  });
+  EXPECT_TRUE(decode(decoder(std::chrono::seconds(1)), source, shape_).has_value());
+  EXPECT_THAT(log_, HasSubstr("stood still and was ended"));
+}
+
+TEST_F(IsolationTest, AStopEndsADecodeThatHangs) {
+  std::stop_source stop;
+  const HookedSource source(picture_, [](int) { signal_workers(SIGSTOP); });
+  SampleDecoder& decoder = this->decoder();
+  const std::jthread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    stop.request_stop();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  const auto stopped = decode(decoder, source, shape_, stop.get_token());
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().error.code(), ErrorCode::kCancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST_F(IsolationTest, AReadThatFailsIsTheMachinesErrorAndTheWorkerGoesOn) {
+  HookedSource source(picture_, [](int) {});
+  source.fails = true;
+  SampleDecoder& decoder = this->decoder();
+  const std::vector<pid_t> before = workers();
+  const auto failed = decode(decoder, source, shape_);
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().error.code(), ErrorCode::kIo);
+  EXPECT_TRUE(decode(decoder, MemoryByteSource(picture_), shape_).has_value());
+  EXPECT_EQ(workers(), before);
+}
+
+TEST_F(IsolationTest, DamagedMediaGetTheirUsualError) {
+  Bytes damaged = picture_;
+  std::fill(damaged.begin() + 60, damaged.begin() + 90, std::byte{0x5A});
+  const auto there = decode(decoder(), MemoryByteSource(damaged), shape_);
+  const MemoryByteSource source(damaged);
+  const PartBytes part{&shape_, &source};
+  const auto here = recipe_.tensors(std::span(&part, 1), pool_);
+  ASSERT_FALSE(there.has_value());
+  EXPECT_EQ(there.error().error.to_string(), here.error().error.to_string());
+}
+
+TEST_F(IsolationTest, AWorkerHasNoRightsFilesOrUnlimitedMemory) {
+  ASSERT_TRUE(decode(decoder(), MemoryByteSource(picture_), shape_).has_value());
+  const pid_t worker = workers().at(0);
+  EXPECT_EQ(status_of(worker, "NoNewPrivs"), "1");
+  const bool filtered = log_.find("without a filter of system calls") == std::string::npos;
+  EXPECT_EQ(status_of(worker, "Seccomp"), filtered ? "2" : "0");
+  std::size_t descriptors = 0;
+  for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(worker) + "/fd")) {
+    descriptors += 1;
+    EXPECT_LE(std::stoi(entry.path().filename().string()), 4);
+  }
+  EXPECT_LE(descriptors, 5U);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(IsolationTest, ASampleBeyondItsMemoryIsRefusedAndTheWorkerGoesOn) {
+  // A PNG is decoded row by row, but the scans of a progressive JPEG are kept.
+  const Bytes large = test::make_jpeg(test::gradient(4000, 4000, 1), {.progressive = true});
+  SampleDecoder& decoder = this->decoder(std::chrono::minutes(1), 8 * kMiB);
+  const auto refused = decode(decoder, MemoryByteSource(large), shape_of(large, "a.jpg"));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().error.code(), ErrorCode::kOutOfMemory)
+      << refused.error().error.message();
+  EXPECT_TRUE(decode(decoder, MemoryByteSource(picture_), shape_).has_value());
+}
+#endif
+
+TEST_F(IsolationTest, AProgramThatIsNoWorkerIsRefused) {
+  for (const char* program : {"/nowhere/isocost", "/bin/true"}) {
+    const auto refused = make_isolated_decoder(
+        recipe_, {.program = program, .cpu_time = milliseconds(100), .memory = kMiB, .log = {}});
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(refused.error().message(), HasSubstr(program));
+  }
+}
+
+// A video of still pictures, which decodes for far longer than its bytes suggest.
+Bytes long_video() {
+  test::VideoSpec spec;
+  spec.encoder = "mpeg4";
+  spec.width = spec.height = 2048;
+  spec.fps = 100;
+  spec.frames = 2;
+  spec.gop = 600;
+  spec.repeats = 5'000;
+  spec.yuv = {128, 128, 128};  // a packet says that nothing changes
+  return test::make_video(spec);
+}
+
+void expect_refused_within_seconds(const SampleDecoder::Tensors& refused) {
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().error.code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().error.message(), HasSubstr("decode_timeout allows 3"));
+}
+
+TEST_F(IsolationTest, AVideoThatWouldTakeFarTooLongIsRefusedWithinSeconds) {
+  const Bytes video = long_video();
+  const PartShape shape = shape_of(video, "a.mp4");
+  const auto in_process = make_in_process_decoder(recipe_, std::chrono::seconds(3));
+  const auto begin = std::chrono::steady_clock::now();
+  expect_refused_within_seconds(decode(*in_process, MemoryByteSource(video), shape));
+  expect_refused_within_seconds(
+      decode(decoder(std::chrono::seconds(3)), MemoryByteSource(video), shape));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(40));
+}
+
+TEST_F(IsolationTest, AStopEndsALongDecodeInThisProcess) {
+  const Bytes video = long_video();
+  const PartShape shape = shape_of(video, "a.mp4");
+  std::stop_source stop;
+  const std::jthread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(100));
+    stop.request_stop();
+  });
+  const auto decoder = make_in_process_decoder(recipe_, std::chrono::hours(1));
+  const auto stopped = decode(*decoder, MemoryByteSource(video), shape, stop.get_token());
+  ASSERT_FALSE(stopped.has_value());
+  EXPECT_EQ(stopped.error().error.code(), ErrorCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace isocost
