@@ -83,6 +83,7 @@ Status Checker::run() {
     ISOCOST_TRY(failure());
     if (id + 1 < size) dataset_.read_ahead(id + 1);
     const SampleShape shape = dataset_.shape(id);
+    ISOCOST_TRY(dataset_.check_index(id));
     const auto together = decoding_bytes(recipe_, shape, budget_.limit());
     if (!together && shape.parts.size() > 1) {
       add({id, shape.parts.size(), together.error().message()});

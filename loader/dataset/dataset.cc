@@ -171,6 +171,7 @@ class IndexedDataset final : public Dataset {
   std::string_view part_name(SampleId id, std::size_t part) const override;
   Result<std::unique_ptr<ByteSource>> open_part(SampleId id, std::size_t part) const override;
   Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override;
+  Status check_index(SampleId id) const override;
   void read_ahead(SampleId id) const override;
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return shards_.size(); }
@@ -350,6 +351,14 @@ Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id) const
   if (bytes == 0) return std::unique_ptr<ByteSource>();
   ISOCOST_ASSIGN(auto shard, open(at));
   return std::make_unique<MemberSource>(std::move(shard), at.view->json_offset(at.sample), bytes);
+}
+
+Status IndexedDataset::check_index(SampleId id) const {
+  const ShardIndex& index = *locate(id).shard->index;
+  if (!index.damaged()) return {};
+  return Error(ErrorCode::kIo, index.file().string() +
+                                   ": it was cut while it was in use; start again, and the shard "
+                                   "is indexed anew");
 }
 
 void IndexedDataset::read_ahead(SampleId id) const {

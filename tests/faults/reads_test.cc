@@ -150,6 +150,16 @@ TEST_F(Reads, AFullDiskWhileAShardIsInflatedPausesDeliveryAndNothingIsLost) {
   EXPECT_THAT(log_.lines(), Contains(HasSubstr("writing inflated bytes")));
 }
 
+TEST_F(Reads, AnIndexThatIsCutWhileItIsInUseEndsTheJobWithItsName) {
+  make_dataset(64);
+  const fs::path index = shards() / ".isocost" / (paths().back().filename().string() + ".idx");
+  ASSERT_TRUE(Dataset::open(shards(), {}).has_value());  // it is mapped the next time
+  const auto outcome = serve_after(options(1), [&] { fs::resize_file(index, 0); });
+  ASSERT_FALSE(outcome.has_value());
+  EXPECT_THAT(outcome.error().message(), HasSubstr(index.string() + ": it was cut"));
+  expect_whole(serve_after(options(1), [] {}), 64);
+}
+
 TEST_F(Reads, AShardThatIsOverwrittenWithTheSameSizeAndTimeIsNamedAndIndexedAnewNextTime) {
   make_dataset(64);
   const fs::path shard = paths().back();

@@ -1,16 +1,12 @@
 #include "loader/dataset/internal/index_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
+#include <cstdlib>
 #include <string>
 #include <system_error>
 #include <utility>
 
-#include "base/file_descriptor.h"
 #include "base/fingerprint.h"
 #include "base/output_file.h"
 #include "loader/dataset/internal/index_builder.h"
@@ -91,19 +87,9 @@ fs::path save(const IndexRequest& request, std::span<const std::byte> bytes) {
 }  // namespace
 
 Result<std::unique_ptr<ShardIndex>> ShardIndex::map(const fs::path& path) {
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) return last_file_error(path, "open");
-  struct stat status{};
-  if (fstat(file.get(), &status) != 0) return last_file_error(path, "stat");
-  if (!S_ISREG(status.st_mode) || status.st_size <= 0) {
-    return Error(ErrorCode::kCorrupt, "broken index: empty or not a file");
-  }
-  const auto size = static_cast<std::size_t>(status.st_size);
-  void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (address == MAP_FAILED) return last_file_error(path, "map");
   std::unique_ptr<ShardIndex> index(new ShardIndex());
-  index->mapped_ = {static_cast<std::byte*>(address), size};
-  ISOCOST_ASSIGN(index->view_, IndexView::parse(index->mapped_));
+  ISOCOST_ASSIGN(index->mapping_, GuardedMapping::map(path));
+  ISOCOST_ASSIGN(index->view_, IndexView::parse(index->mapping_.bytes()));
   index->file_ = path;
   return index;
 }
@@ -120,10 +106,6 @@ Result<std::unique_ptr<ShardIndex>> ShardIndex::in_memory(std::vector<std::byte>
 void ShardIndex::remove_file() const {
   std::error_code ignored;  // it may be gone already
   if (kept()) fs::remove(file_, ignored);
-}
-
-ShardIndex::~ShardIndex() {
-  if (!mapped_.empty()) munmap(mapped_.data(), mapped_.size());
 }
 
 std::vector<fs::path> index_directories(const fs::path& shards, const fs::path& index_dir) {

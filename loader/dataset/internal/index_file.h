@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "decode/probe.h"
+#include "loader/dataset/internal/guarded_mapping.h"
 #include "loader/dataset/internal/index_format.h"
 #include "loader/dataset/internal/shard_file.h"
 
@@ -23,20 +24,23 @@ class ShardIndex {
   /// `kept_in` is the file with the same bytes; empty: there is none.
   static Result<std::unique_ptr<ShardIndex>> in_memory(std::vector<std::byte> bytes,
                                                        std::filesystem::path kept_in);
-  ~ShardIndex();
   ShardIndex(const ShardIndex&) = delete;
   ShardIndex& operator=(const ShardIndex&) = delete;
 
   const IndexView& view() const { return view_; }
   /// Returns whether the index is in a file, where the next run finds it.
   bool kept() const { return !file_.empty(); }
+  /// Returns whether the file was cut while it was read: what `view` told then, and tells from then
+  /// on, is wrong in places, but within its bounds.
+  bool damaged() const { return mapping_.damaged(); }
+  const std::filesystem::path& file() const { return file_; }
   /// Removes the file, if there is one; the index stays valid. Thread-safe.
   void remove_file() const;
 
  private:
   ShardIndex() = default;
   std::vector<std::byte> memory_;
-  std::span<std::byte> mapped_;
+  GuardedMapping mapping_;
   IndexView view_;
   std::filesystem::path file_;  // empty: in no file
 };

@@ -1,6 +1,7 @@
 #include "loader/dataset/internal/index_format.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 
 #include <bit>
 #include <cmath>
@@ -32,7 +33,9 @@ bool same_identity(const IndexIdentity& a, const IndexIdentity& b) {
 
 template <typename T>
 T IndexView::load(std::uint64_t column, std::uint64_t i) const {
-  T value;
+  T value{};
+  // `i` may come from bytes that changed since they were checked.
+  if (i >= bytes_.size() || column + (i + 1) * sizeof(T) > bytes_.size()) return value;
   std::memcpy(&value, bytes_.data() + column + i * sizeof(T), sizeof(T));
   return value;
 }
@@ -95,7 +98,8 @@ std::optional<IndexView::Columns> IndexView::lay_out() const {
 
 Status IndexView::check_samples() const {
   if (tar_bytes_ < 0) return broken("negative size");
-  if (first_part(0) != 0 || first_part(samples_) != parts_) return broken("part counts");
+  if (first_part(0) != 0 || load<std::uint64_t>(at_.first_part, samples_) != parts_)
+    return broken("part counts");
   for (std::uint64_t i = 0; i < samples_; ++i) {
     if (first_part(i) >= first_part(i + 1)) return broken("a sample without parts");
     if (!std::isfinite(weight(i)) || weight(i) < 0) return broken("a sample's weight");
@@ -153,6 +157,7 @@ std::uint64_t IndexView::content_hash() const { return load<IndexHeader>(0, 0).c
 std::string_view IndexView::text(std::uint64_t i) const {
   const auto begin = load<std::uint64_t>(at_.text_end, i);
   const auto end = load<std::uint64_t>(at_.text_end, i + 1);
+  if (begin > end || end > text_size_) return {};  // cut since it was checked
   return {reinterpret_cast<const char*>(bytes_.data() + at_.text + begin), end - begin};
 }
 
@@ -167,11 +172,12 @@ std::int64_t IndexView::json_bytes(std::uint64_t sample) const {
 }
 
 std::uint64_t IndexView::first_part(std::uint64_t sample) const {
-  return load<std::uint64_t>(at_.first_part, sample);
+  return std::min(load<std::uint64_t>(at_.first_part, sample), parts_);
 }
 
 std::string_view IndexView::part_name(std::uint64_t part) const {
-  return text(samples_ + load<std::uint32_t>(at_.name, part));
+  const std::uint64_t name = load<std::uint32_t>(at_.name, part);
+  return name < names_ ? text(samples_ + name) : std::string_view();
 }
 
 std::int64_t IndexView::part_offset(std::uint64_t part) const {

@@ -55,9 +55,9 @@ struct IndexContents {
 /// Returns the bytes of an index file, as docs/index_format.md describes them.
 std::vector<std::byte> encode_index(const IndexContents& contents);
 
-/// Reads an index in place. `parse` checks every offset, count and enumerator, so that the
-/// accessors need no further checks. A view: the bytes must outlive it and be 8-byte aligned.
-/// Immutable; const-safe.
+/// Reads an index in place. `parse` checks every offset, count and enumerator; bytes that change
+/// later may give wrong values, but no access beyond the view. A view: the bytes must outlive it
+/// and be 8-byte aligned. Immutable; const-safe.
 class IndexView {
  public:
   static constexpr std::uint32_t kVersion = 3;

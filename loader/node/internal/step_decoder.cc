@@ -73,6 +73,7 @@ Status StepDecoder::run(std::span<Attempt> attempts, const std::stop_token& stop
     if (i + 1 < attempts.size()) context_.dataset->read_ahead(attempts[i + 1].sample.id);
     Attempt& attempt = attempts[i];
     attempt.bad = check_shape(attempt.sample);
+    if (status) status = context_.dataset->check_index(attempt.sample.id);
     if (!attempt.bad && status) status = apply_hook(attempt.sample);
     if (!attempt.bad && status) attempt.bad = check_layout(attempt.sample);
     if (attempt.bad || !status) {
@@ -202,7 +203,7 @@ Status StepDecoder::check_reads(SampleId id,
     }
   }
   ISOCOST_TRY(context_.dataset->open_part(id, 0));
-  return {};
+  return context_.dataset->check_index(id);
 }
 
 std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> tensors,

@@ -89,6 +89,7 @@ class TextDataset final : public Dataset {
     }
     return std::make_unique<MemoryByteSource>(std::as_bytes(std::span(texts_.at(id))));
   }
+  Status check_index(SampleId) const override { return {}; }
   Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const override {
     const auto found = json.find(id);
     if (found == json.end()) return std::unique_ptr<ByteSource>();
