@@ -179,6 +179,11 @@ std::string pause_line(const NodeMetrics& now) {
                   {"for " + seconds(now.paused_s), "shards cannot be read; the log says why"});
 }
 
+std::string stall_line(const NodeMetrics& now) {
+  if (now.stalled_s <= 0) return "";
+  return labelled("STALLED", {"for " + seconds(now.stalled_s), "the log says why"});
+}
+
 std::string job_line(const NodeMetrics& now) {
   const auto& oldest = now.queue.oldest;
   return labelled(
@@ -218,7 +223,7 @@ std::string head_lines(const TopView& view, const Growth& growth) {
   const TrainingTotals& training = now.training;
   return labelled("isocost top", {view.url, "up " + seconds(now.uptime_s),
                                   "counted over " + seconds(growth.window_s)}) +
-         "\n" + pause_line(now) + job_line(now) +
+         "\n" + pause_line(now) + stall_line(now) + job_line(now) +
          labelled("throughput", {number(growth.samples_per_s, " samples/s"),
                                  number(growth.steps_per_s, " steps/s"),
                                  "decoded " + bytes(growth.decoded_bytes_per_s) + "/s"}) +

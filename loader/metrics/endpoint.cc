@@ -154,7 +154,11 @@ class Endpoint final : public MetricsEndpoint {
     }
     std::string paths;
     for (const MetricsPage& page : static_cast<Endpoint*>(self)->pages_) {
-      if (page.path == path) return answer(connection, MHD_HTTP_OK, page.type, page.text());
+      if (page.path == path) {
+        PageText says = page.text();
+        const unsigned status = says.well ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE;
+        return answer(connection, status, page.type, std::move(says.text));
+      }
       paths += " " + page.path;
     }
     return answer(connection, MHD_HTTP_NOT_FOUND, kPlain, "not found; pages:" + paths + "\n");

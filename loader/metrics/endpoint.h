@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -22,11 +23,19 @@ struct MetricsAddress {
 /// host names are refused. Errors: kInvalidArgument.
 Result<MetricsAddress> parse_metrics_address(std::string_view text);
 
+/// What a page says at a moment.
+struct PageText {
+  PageText(std::string says) : text(std::move(says)) {}  // NOLINT(google-explicit-constructor)
+  PageText(std::string says, bool is_well) : text(std::move(says)), well(is_well) {}
+  std::string text;
+  bool well = true;  ///< Served with status 200; otherwise with 503.
+};
+
 /// A page that an endpoint serves.
 struct MetricsPage {
-  std::string path;                   ///< "/metrics"
-  std::string type;                   ///< "text/plain; charset=utf-8"
-  std::function<std::string()> text;  ///< Called for each request; must not throw.
+  std::string path;                ///< "/metrics"
+  std::string type;                ///< "text/plain; charset=utf-8"
+  std::function<PageText()> text;  ///< Called for each request; must not throw.
 };
 
 /// Serves pages over HTTP to Prometheus, `isocost top` and browsers. A thread of the endpoint's own

@@ -190,6 +190,13 @@ std::vector<Row> resource_rows() {
         "Seconds since reads of shards began to fail, for which delivery waits; 0: they do not. "
         "The log names the cause."},
        [](N n, Series& s) { s.add(n.paused_s); }},
+      {{"isocost_stalled_seconds",
+        kGauge,
+        {},
+        "Seconds since a step was planned, sent or acknowledged, once they are more than the "
+        "option "
+        "stall_timeout; else 0. The log and /healthz name what is in the way."},
+       [](N n, Series& s) { s.add(n.stalled_s); }},
       {{"isocost_queue_steps", kGauge, {}, "Planned steps that some rank has not acknowledged."},
        [](N n, Series& s) { s.add(n.queue.steps); }},
       {{"isocost_queue_planned_microbatches",

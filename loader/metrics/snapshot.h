@@ -93,6 +93,9 @@ struct NodeMetrics {
   std::int64_t waiting_bytes = 0;    ///< Memory granted to decoded samples that wait to be sent.
   std::int64_t waiting_samples = 0;  ///< Decoded samples that wait to be sent.
   std::int64_t decoded_bytes = 0;    ///< Size of all samples decoded since the node was created.
+  /// Seconds since something was planned, sent or acknowledged, once they are more than
+  /// stall_timeout; else 0.
+  double stalled_s = 0;
   double paused_s = 0;  ///< Seconds since reads of shards began to fail; 0: they do not.
 };
 

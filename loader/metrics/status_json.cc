@@ -189,6 +189,7 @@ void visit_node(Visitor& at, Metrics& node) {
   at.count("memory_peak_bytes", node.summary.memory_peak_bytes);
   at.count("memory_budget_bytes", node.memory_budget_bytes);
   at.amount("paused_seconds", node.paused_s);
+  at.amount("stalled_seconds", node.stalled_s);
   at.count("queue_steps", node.queue.steps);
   at.count("queue_planned_microbatches", node.queue.planned);
   at.count("queue_unacknowledged_microbatches", node.queue.unacknowledged);

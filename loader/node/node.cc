@@ -1,5 +1,7 @@
 #include "loader/node/node.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -24,6 +26,7 @@
 #include "loader/node/internal/planning_loop.h"
 #include "loader/node/internal/read_retry.h"
 #include "loader/node/internal/report_intake.h"
+#include "loader/node/internal/stall_watch.h"
 #include "loader/node/internal/step_decoder.h"
 #include "loader/node/internal/step_source.h"
 #include "loader/node/internal/training_meter.h"
@@ -102,6 +105,9 @@ class NodeImpl final : public Node {
   PlanningInput planning_input();
   std::string name_of(std::int32_t rank) const;
   void announce(LogLevel level, std::string_view text);
+  std::string obstacle() const;
+  PageText health() const;
+  PageText readiness() const;
 
   // First, because samples hold grants: those of the job's queue, and those of steps whose reports
   // wait for the cost model, which is one of the parts.
@@ -126,6 +132,7 @@ class NodeImpl final : public Node {
   std::unique_ptr<Server> server_;
   std::unique_ptr<StepDecoder> decoder_;
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<StallWatch> stall_watch_;
   std::unique_ptr<MetricsEndpoint> metrics_;
 };
 
@@ -158,12 +165,17 @@ Status NodeImpl::start() {
   }
   executor_ = make_executor(static_cast<std::size_t>(options.decode.workers));
   decoder_ = std::make_unique<StepDecoder>(
-      StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, executor_.get(), &budget_, &pool_,
-                           parts_.bad.get(), parts_.load_hook, parts_.layout.get(), &retry_},
+      StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(),
+                           executor_.get(), &budget_, &pool_, parts_.bad.get(), parts_.load_hook,
+                           parts_.layout.get(), &retry_},
       options);
   delivery_ = std::make_unique<DeliveryLoop>(
       DeliveryLoop::Context{&job_, server_.get(), decoder_.get(), executor_.get(), &meter_, name,
                             parts_.log, options.service.heartbeat_timeout});
+  stall_watch_ = std::make_unique<StallWatch>(StallWatch::Options{
+      options.service.stall_timeout, [this] { return job_.activity(); },
+      [this] { return obstacle(); },
+      [this](LogLevel level, std::string_view text) { announce(level, text); }});
   if (options.service.metrics.empty()) return {};
   ISOCOST_ASSIGN(const MetricsAddress address, parse_metrics_address(options.service.metrics));
   ISOCOST_ASSIGN(
@@ -172,6 +184,8 @@ Status NodeImpl::start() {
           address, {{"/metrics", "text/plain; version=0.0.4; charset=utf-8",
                      [this] { return prometheus_text(metrics()); }},
                     {"/status.json", "application/json", [this] { return status_json(metrics()); }},
+                    {"/healthz", "text/plain; charset=utf-8", [this] { return health(); }},
+                    {"/readyz", "text/plain; charset=utf-8", [this] { return readiness(); }},
                     {"/timeline.svg", "image/svg+xml", [this] { return timeline_->svg(); }}}));
   if (!address.loopback) {
     log(parts_.log, LogLevel::kWarning,
@@ -282,6 +296,39 @@ void NodeImpl::announce(LogLevel level, std::string_view text) {
   server_->notify_all({std::string(text)});
 }
 
+// What training waits for, as far as this node can tell.
+std::string NodeImpl::obstacle() const {
+  if (retry_.paused_s() > 0) return "shards cannot be read";
+  constexpr double kLong = 10;  // seconds that a decode takes at most, usually
+  const auto decode = decoder_->oldest_decode();
+  if (decode && decode->seconds > kLong) {
+    return fmt::format("sample {}/{} has been decoded for {:.0f} s",
+                       parts_.dataset->shard(decode->id), parts_.dataset->key(decode->id),
+                       decode->seconds);
+  }
+  const auto behind = job_.behind();
+  if (behind.empty()) return "the next step is being planned";
+  const DeliveryQueue::Behind& first = behind.front();
+  const char* does = first.received ? "has not acknowledged" : "has not asked for all of";
+  std::string text = fmt::format("{} {} epoch {}, step {}", name_of(first.rank),
+                                 first.present ? does : "has no client and lacks", first.step.epoch,
+                                 first.step.step);
+  if (behind.size() > 1) text += fmt::format("; nor have {} others", behind.size() - 1);
+  return text;
+}
+
+PageText NodeImpl::health() const {
+  const StallWatch::Stall stall = stall_watch_->stall();
+  if (stall.seconds <= 0) return {"ok\n"};
+  return {fmt::format("stalled for {:.0f} s: {}\n", stall.seconds, stall.obstacle), false};
+}
+
+PageText NodeImpl::readiness() const {
+  if (job_.draining()) return {"draining\n", false};
+  if (retry_.paused_s() > 0) return {"paused: shards cannot be read\n", false};
+  return {"ready\n"};
+}
+
 Result<NodeSummary> NodeImpl::run(const std::stop_token& stop, const std::stop_token& drain) {
   std::stop_source serving;  // samples that are decoded again stop with it
   const std::stop_callback stop_serving(stop, [&serving] { serving.request_stop(); });
@@ -359,6 +406,8 @@ NodeMetrics NodeImpl::metrics() {
   now.waiting_samples = decoder_->waiting_samples();
   now.decoded_bytes = decoder_->decoded_bytes();
   now.paused_s = retry_.paused_s();
+  const StallWatch::Stall stall = stall_watch_->stall();
+  now.stalled_s = stall.seconds;
   now.correction = parts_.model->progress().correction;
   if (parts_.layout) {
     for (const Receiver& receiver : parts_.layout->receivers()) now.places.push_back(receiver.name);

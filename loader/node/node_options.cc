@@ -9,6 +9,8 @@ Status ServiceOptions::validate() const {
   ISOCOST_TRY(check_range("plan_ahead", plan_ahead, 1, 1000));
   ISOCOST_TRY(check_range("heartbeat_timeout", heartbeat_timeout, std::chrono::milliseconds(100),
                           std::chrono::hours(24)));
+  ISOCOST_TRY(check_range("stall_timeout", stall_timeout, std::chrono::milliseconds(0),
+                          std::chrono::hours(24 * 7)));
   if (!metrics.empty()) {
     ISOCOST_TRY_CONTEXT(parse_metrics_address(metrics), "metrics");
   }

@@ -30,6 +30,9 @@ struct ServiceOptions {
   std::string curve_key;
   std::string curve_clients;
   std::chrono::milliseconds heartbeat_timeout{30000};
+  /// How long ranks may train without anything planned, sent or acknowledged before somebody is
+  /// told; 0: nobody is.
+  std::chrono::milliseconds stall_timeout{1'800'000};
   std::string
       metrics;  ///< Address of the metrics endpoint, see parse_metrics_address; empty: none.
   std::filesystem::path summary;  ///< JSON written at the end; empty: none.

@@ -67,6 +67,7 @@ void CurrentJob::grant(std::int32_t rank, std::uint32_t microbatches) {
 void CurrentJob::acknowledge(std::int32_t rank, const Position& position) {
   const MutexLock lock(mutex_);
   if (has_rank(rank)) job_->queue().acknowledge(rank, position);
+  ++changes_;
   changed_.notify_all();
 }
 
@@ -103,6 +104,7 @@ Status CurrentJob::push(std::uint64_t job, std::shared_ptr<SealedStep> step) {
   if (!serves(job)) return superseded();
   if (draining_) return stopped();
   job_->queue().push(std::move(step));
+  ++changes_;
   changed_.notify_all();
   return {};
 }
@@ -130,6 +132,7 @@ Result<CurrentJob::Next> CurrentJob::next(std::uint64_t job, std::chrono::nanose
   if (!woken) return Next(NothingToSend{});
   if (!serves(job)) return superseded();
   if (!delivery) return Next(Finished{});
+  ++changes_;
   changed_.notify_all();  // less waits to be sent: planning may go on
   const std::uint64_t session = job_->session(delivery->rank);
   return Next(Outgoing{*std::move(delivery), session});
@@ -206,6 +209,18 @@ CurrentJob::Depth CurrentJob::depth() const {
   const MutexLock lock(mutex_);
   if (!job_) return {};
   return {job_->ranks(), job_->present(), job_->queue().depth()};
+}
+
+StallWatch::Activity CurrentJob::activity() const {
+  const MutexLock lock(mutex_);
+  const bool expected =
+      job_ && job_->present() > 0 && !draining_ && !failure_ && !job_->queue().finished();
+  return {expected, changes_};
+}
+
+std::vector<DeliveryQueue::Behind> CurrentJob::behind() const {
+  const MutexLock lock(mutex_);
+  return job_ ? job_->queue().behind() : std::vector<DeliveryQueue::Behind>();
 }
 
 DeliveryCounts CurrentJob::delivered() const {

@@ -17,6 +17,7 @@
 #include "loader/node/internal/job.h"
 #include "loader/node/internal/join.h"
 #include "loader/node/internal/sealed_step.h"
+#include "loader/node/internal/stall_watch.h"
 #include "transport/messages.h"
 #include "transport/server.h"
 
@@ -138,6 +139,11 @@ class CurrentJob {
     QueueDepth queue;
   };
   Depth depth() const ISOCOST_EXCLUDES(mutex_);
+  /// Whether ranks train, and a number that grows whenever a step is planned, a microbatch is sent
+  /// or a rank acknowledges one.
+  StallWatch::Activity activity() const ISOCOST_EXCLUDES(mutex_);
+  /// See DeliveryQueue::behind; empty without a job.
+  std::vector<DeliveryQueue::Behind> behind() const ISOCOST_EXCLUDES(mutex_);
   /// Returns what ranks of all jobs so far have acknowledged.
   DeliveryCounts delivered() const ISOCOST_EXCLUDES(mutex_);
 
@@ -161,6 +167,7 @@ class CurrentJob {
   DeliveryCounts of_past_jobs_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Error> failure_ ISOCOST_GUARDED_BY(mutex_);
   bool draining_ ISOCOST_GUARDED_BY(mutex_) = false;
+  std::uint64_t changes_ ISOCOST_GUARDED_BY(mutex_) = 0;  // see activity()
   std::optional<MonotonicTime> blocked_since_ ISOCOST_GUARDED_BY(mutex_);
   std::optional<Position> drained_at_ ISOCOST_GUARDED_BY(mutex_);
 };

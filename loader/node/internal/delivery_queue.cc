@@ -249,6 +249,23 @@ QueueDepth DeliveryQueue::depth() const {
   return depth;
 }
 
+std::vector<DeliveryQueue::Behind> DeliveryQueue::behind() const {
+  std::vector<Behind> behind;
+  for (std::uint64_t number = first_; behind.empty() && entry_at(number) != nullptr; ++number) {
+    const auto& step = entry_at(number)->step;
+    if (step == nullptr) continue;
+    for (std::size_t receiver = 0; receiver < ranks_.size(); ++receiver) {
+      if (done_with(receiver, number)) continue;
+      const Rank& rank = ranks_[receiver];
+      behind.push_back({static_cast<std::int32_t>(receiver),
+                        rank.present,
+                        rank.entry > number,
+                        {step->epoch, step->step, 0}});
+    }
+  }
+  return behind;
+}
+
 bool DeliveryQueue::finished() const { return complete_ && entries_.empty(); }
 
 std::shared_ptr<const SealedStep> DeliveryQueue::find(const Position& position) const {

@@ -80,6 +80,15 @@ class DeliveryQueue {
   /// pushed, some rank has acknowledged everything, and so have all that have a client: then
   /// nothing more will happen without that rank.
   std::optional<std::int32_t> unfinished_absent_rank() const;
+  /// A rank that keeps the oldest step from its end.
+  struct Behind {
+    std::int32_t rank = 0;
+    bool present = false;
+    bool received = false;  ///< It was sent all of the step.
+    Position step;
+  };
+  /// Empty where no step is held.
+  std::vector<Behind> behind() const;
   /// Whether every rank was sent the end of the last epoch and has acknowledged every microbatch.
   bool finished() const;
   /// The step while it is held, and for kReportSteps further steps, since a device may finish what

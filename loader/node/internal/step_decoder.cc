@@ -216,9 +216,10 @@ std::shared_ptr<const DecodedSample> StepDecoder::hold(std::vector<NamedTensor> 
 
 Result<StepDecoder::OrBad<std::shared_ptr<const DecodedSample>>> StepDecoder::decode(
     SampleId id, MemoryBudget::Grant grant, const std::stop_token& stop) const {
+  const DecodesInFlight::Scope in_flight(in_flight_, id);
   // It was good, so the memory that it needs is only lacking for a while.
   const auto prepare_again = [&] {
-    auto tensors = prepare(id);
+    auto tensors = prepare(id, stop);
     if (!tensors && tensors.error().code() == ErrorCode::kOutOfMemory) {
       tensors = Error(ErrorCode::kUnavailable, tensors.error().message());
     }
@@ -236,10 +237,11 @@ void StepDecoder::finish(Attempt& attempt, MemoryBudget::Grant grant, const std:
 
 Status StepDecoder::fill(Attempt& attempt, MemoryBudget::Grant grant, const std::stop_token& stop) {
   const SampleId id = attempt.sample.id;
+  const DecodesInFlight::Scope in_flight(in_flight_, id);
   // `prepare` finds out whether the shard changed while either was read.
-  const auto read = [&]() -> decltype(prepare(id)) {
+  const auto read = [&]() -> decltype(prepare(id, stop)) {
     ISOCOST_ASSIGN(attempt.sample.json, read_json(id));
-    return prepare(id);
+    return prepare(id, stop);
   };
   auto prepared = context_.retry->run(stop, read);
   if (!prepared && prepared.error().code() == ErrorCode::kOutOfMemory) {

@@ -15,8 +15,10 @@
 #include "base/result.h"
 #include "base/watched_source.h"
 #include "decode/recipe.h"
+#include "decode/sample_decoder.h"
 #include "loader/dataset/bad_samples.h"
 #include "loader/dataset/dataset.h"
+#include "loader/node/internal/decodes_in_flight.h"
 #include "loader/node/internal/read_retry.h"
 #include "loader/node/internal/sealed_step.h"
 #include "loader/node/load_hook.h"
@@ -75,6 +77,8 @@ class StepDecoder {
   std::int64_t waiting_samples() const { return waiting_->samples; }
   /// Tensor bytes of all samples decoded so far; a sample decoded again counts again.
   std::int64_t decoded_bytes() const { return decoded_bytes_; }
+  /// The sample that has been decoded, or read, for the longest time, if any is.
+  std::optional<DecodesInFlight::Oldest> oldest_decode() const { return in_flight_.oldest(); }
 
  private:
   struct Waiting {
@@ -111,6 +115,7 @@ class StepDecoder {
   std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
   mutable std::atomic<std::int64_t> decoded_bytes_ = 0;
   std::atomic<std::uint64_t> replaced_ = 0;
+  mutable DecodesInFlight in_flight_;
 };
 
 }  // namespace isocost

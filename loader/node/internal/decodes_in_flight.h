@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "loader/dataset/dataset.h"
+
+namespace isocost {
+
+/// The samples that are being decoded, and since when. Internally synchronised.
+class DecodesInFlight {
+ public:
+  /// One decode, from its construction to the end of its scope.
+  class Scope {
+   public:
+    Scope(DecodesInFlight& all, SampleId id) : all_(all), place_(all.begin(id)) {}
+    ~Scope() { all_.end(place_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    DecodesInFlight& all_;
+    std::multimap<MonotonicTime, SampleId>::iterator place_;
+  };
+
+  struct Oldest {
+    SampleId id = 0;
+    double seconds = 0;
+  };
+  std::optional<Oldest> oldest() const ISOCOST_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (samples_.empty()) return std::nullopt;
+    const auto& [since, id] = *samples_.begin();
+    return Oldest{id, seconds_between(since, steady_clock()())};
+  }
+
+ private:
+  using Place = std::multimap<MonotonicTime, SampleId>::iterator;
+  Place begin(SampleId id) ISOCOST_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return samples_.emplace(steady_clock()(), id);
+  }
+  void end(Place place) ISOCOST_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    samples_.erase(place);
+  }
+
+  mutable Mutex mutex_;
+  std::multimap<MonotonicTime, SampleId> samples_ ISOCOST_GUARDED_BY(mutex_);
+};
+
+}  // namespace isocost
