@@ -16,6 +16,7 @@
 #include "base/mutex.h"
 #include "transport/internal/endpoint.h"
 #include "transport/internal/frames.h"
+#include "transport/internal/job_key.h"
 #include "transport/internal/polling.h"
 #include "transport/internal/running_clock.h"
 #include "transport/internal/wake.h"
@@ -31,6 +32,10 @@ constexpr std::chrono::milliseconds kLongestPoll{100};
 constexpr int kLingerMs = 200;
 constexpr int kReconnectMs = 50;
 constexpr int kReconnectMostMs = 1000;
+constexpr int kHandshakeFailed = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+constexpr std::chrono::milliseconds kBetweenTries{200};
 
 struct Outgoing {
   std::vector<std::byte> bytes;
@@ -51,6 +56,8 @@ class ConnectionImpl final : public Connection {
 
  private:
   Status secure(const ConnectionOptions& options);
+  void connect();
+  void connect_again();
   void loop(const std::stop_token& stop);
   void take_events();
   void receive_all();
@@ -69,12 +76,17 @@ class ConnectionImpl final : public Connection {
   zmq::context_t context_{1};
   zmq::socket_t dealer_;
   zmq::socket_t events_;
+  std::string endpoint_;
+  bool has_curve_ = false;
   std::atomic<bool> up_ = false;
   // Used by the thread only. Both times are the clock's.
   RunningClock clock_{2 * kLongestPoll};
   Clock::time_point heard_ = clock_.now();
   Clock::time_point hello_sent_;
   Clock::time_point next_beat_;
+  std::string job_key_;   // that the socket shows; empty: none
+  bool refused_ = false;  // libzmq does not try again after a handshake that failed
+  Clock::time_point next_try_;
   std::once_flag stopped_;
   std::jthread thread_;  // last: joined first
 };
@@ -103,14 +115,17 @@ Status ConnectionImpl::start(const ConnectionOptions& options) {
   // lost connection arrive before the hello of the next one, and the node drops them.
   dealer_.set(zmq::sockopt::maxmsgsize, options.max_frame_bytes);
   dealer_.set(zmq::sockopt::ipv6, options.endpoint.find('[') != std::string::npos);
-  if (zmq_socket_monitor(dealer_.handle(), kMonitorAddress,
-                         ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) != 0) {
+  if (zmq_socket_monitor(
+          dealer_.handle(), kMonitorAddress,
+          ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kHandshakeFailed) != 0) {
     return Error(ErrorCode::kInternal, zmq_strerror(zmq_errno()));
   }
   events_ = zmq::socket_t(context_, zmq::socket_type::pair);
   events_.set(zmq::sockopt::linger, 0);
   events_.connect(kMonitorAddress);
-  dealer_.connect(options.endpoint);
+  endpoint_ = options.endpoint;
+  has_curve_ = !options.curve_server_key_file.empty();
+  connect();
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
   return {};
 }
@@ -125,6 +140,34 @@ Status ConnectionImpl::secure(const ConnectionOptions& options) {
   dealer_.set(zmq::sockopt::curve_publickey, own->public_key);
   dealer_.set(zmq::sockopt::curve_secretkey, own->secret_key);
   return {};
+}
+
+// With the job key of the node at the endpoint, if there is one.
+void ConnectionImpl::connect() {
+  if (!has_curve_) {
+    job_key_ = find_job_key(endpoint_).value_or("");
+    // A name is what chooses the mechanism PLAIN.
+    zmq_setsockopt(dealer_.handle(), ZMQ_PLAIN_USERNAME, job_key_.empty() ? nullptr : "isocost",
+                   job_key_.empty() ? 0 : std::strlen("isocost"));
+    zmq_setsockopt(dealer_.handle(), ZMQ_PLAIN_PASSWORD,
+                   job_key_.empty() ? nullptr : job_key_.data(), job_key_.size());
+  }
+  dealer_.connect(endpoint_);
+}
+
+// A node that starts later, or again, has another key.
+void ConnectionImpl::connect_again() {
+  if (Clock::now() < next_try_) return;
+  next_try_ = Clock::now() + kBetweenTries;
+  const bool other_key = !has_curve_ && find_job_key(endpoint_).value_or("") != job_key_;
+  if (!refused_ && !other_key) return;
+  refused_ = false;
+  try {
+    dealer_.disconnect(endpoint_);
+  } catch (const zmq::error_t&) {
+    // libzmq has given the connection up already.
+  }
+  connect();
 }
 
 void ConnectionImpl::send(const Message& message) {
@@ -149,6 +192,7 @@ void ConnectionImpl::loop(const std::stop_token& stop) {
     wake_.drain();
     take_events();
     receive_all();
+    if (!up_) connect_again();
     send_queued();
     keep_alive();
     handlers_.on_tick(clock_.now() - heard_);
@@ -167,6 +211,7 @@ void ConnectionImpl::take_events() {
     std::uint16_t event = 0;
     std::memcpy(&event, frames.front().data(), sizeof(event));
     up_ = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+    refused_ = !up_ && (refused_ || (event & kHandshakeFailed) != 0);
     if (up_) send_hello();
   }
 }

@@ -1,5 +1,7 @@
 #include "transport/server.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -21,8 +23,10 @@
 #include "transport/internal/endpoint.h"
 #include "transport/internal/fragment_messages.h"
 #include "transport/internal/frames.h"
+#include "transport/internal/job_key.h"
 #include "transport/internal/polling.h"
 #include "transport/internal/running_clock.h"
+#include "transport/internal/stranger_answers.h"
 #include "transport/internal/wake.h"
 #include "transport/internal/zap.h"
 #include "transport/keys.h"
@@ -37,6 +41,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kLargestRequest =
     std::int64_t{kMaxCostModelStateBytes} + (std::int64_t{64} << 10);
 constexpr std::chrono::milliseconds kLinger{1000};
+// A peer that has not authenticated by then is disconnected.
+constexpr std::chrono::milliseconds kHandshake{5000};
 constexpr std::int32_t kEveryRank = -1;
 constexpr std::chrono::seconds kBetweenWarnings{1};  // a stranger must not fill the log
 
@@ -62,6 +68,7 @@ std::uint64_t random_id() {
 struct Security {
   std::optional<KeyPair> keys;                      // empty: every client may connect
   std::optional<std::vector<std::string>> allowed;  // empty: every client with the node's key
+  std::string job_key;                              // empty: none is asked for
 };
 
 Result<Security> read_security(const ServerOptions& options) {
@@ -72,7 +79,12 @@ Result<Security> read_security(const ServerOptions& options) {
       return Error(ErrorCode::kInvalidArgument,
                    "curve_clients needs curve_key: clients are recognised by their CURVE keys");
     }
-    if (local || options.insecure) return security;
+    if (options.insecure) return security;
+    if (local) {
+      // Who may use an ipc:// path is the file system's business.
+      if (options.bind.starts_with("tcp://")) security.job_key = make_job_key();
+      return security;
+    }
     return Error(ErrorCode::kInvalidArgument,
                  "bind: " + options.bind +
                      " is open to everybody who reaches it: set curve_key to a key file (`isocost "
@@ -116,7 +128,7 @@ class ServerImpl final : public Server {
   };
 
   void secure(const Security& security);
-  Status bind();
+  Status bind(const Security& security);
   void loop(const std::stop_token& stop);
   void send_queued();
   void receive_all();
@@ -129,6 +141,7 @@ class ServerImpl final : public Server {
   void take(std::int32_t rank, const Message& message);
   void keep_alive();
   bool send_to(const std::string& address, const Message& message);
+  void refuse_stranger(const std::string& address, const Refusal& refusal);
   void send_to_all(std::vector<zmq::message_t>& frames);
   void leave(std::int32_t rank, bool finished);
   std::string name_of(std::int32_t rank) const {
@@ -144,6 +157,7 @@ class ServerImpl final : public Server {
   std::function<void(const ServerEvent&)> on_event_;
   LogSink log_;
   std::string endpoint_;
+  JobKeyFile job_key_file_;
 
   Mutex mutex_;
   std::deque<Outgoing> outgoing_ ISOCOST_GUARDED_BY(mutex_);
@@ -157,6 +171,7 @@ class ServerImpl final : public Server {
   std::map<std::int32_t, Client> clients_;
   std::unordered_map<std::string, std::int32_t> addresses_;  // of clients that hold a rank
   std::uint64_t sessions_ = 0;
+  StrangerAnswers answers_;
   RunningClock clock_{options_.heartbeat + std::chrono::milliseconds(100)};
   Clock::time_point next_beat_;
   Clock::time_point next_warning_;
@@ -175,12 +190,17 @@ Status ServerImpl::start() {
   ISOCOST_ASSIGN(const Security security, read_security(options_));
   router_ = zmq::socket_t(context_, zmq::socket_type::router);
   secure(security);
-  ISOCOST_TRY(bind());
+  ISOCOST_TRY(bind(security));
   thread_ = std::jthread([this](const std::stop_token& stop) { loop(stop); });
   return {};
 }
 
 void ServerImpl::secure(const Security& security) {
+  if (!security.job_key.empty()) {
+    gate_.emplace(context_, security.job_key);
+    router_.set(zmq::sockopt::zap_domain, "isocost");
+    router_.set(zmq::sockopt::plain_server, true);
+  }
   if (!security.keys) return;
   if (security.allowed) {
     gate_.emplace(context_, *security.allowed);
@@ -198,12 +218,13 @@ std::string bindable(const std::string& endpoint) {
   return "tcp://127.0.0.1:" + endpoint.substr(kByName.size());
 }
 
-Status ServerImpl::bind() {
+Status ServerImpl::bind(const Security& security) {
   router_.set(zmq::sockopt::sndhwm, 0);  // credits bound what is queued
   router_.set(zmq::sockopt::rcvhwm, 0);
   router_.set(zmq::sockopt::router_mandatory, true);
   router_.set(zmq::sockopt::maxmsgsize, kLargestRequest);
   router_.set(zmq::sockopt::linger, static_cast<int>(kLinger.count()));
+  router_.set(zmq::sockopt::handshake_ivl, static_cast<int>(kHandshake.count()));
   // ZeroMQ's own heartbeats close the connection of a stopped or vanished peer and free the
   // messages queued for it; ours only free its rank.
   router_.set(zmq::sockopt::heartbeat_ivl, static_cast<int>(options_.heartbeat.count()));
@@ -223,6 +244,13 @@ Status ServerImpl::bind() {
                  "bind: cannot listen on " + options_.bind + ": " + error.what());
   }
   endpoint_ = router_.get(zmq::sockopt::last_endpoint);
+  remove_job_key(endpoint_);
+  if (!security.job_key.empty()) {
+    ISOCOST_ASSIGN(job_key_file_, JobKeyFile::write(endpoint_, security.job_key));
+  }
+  if (endpoint_.starts_with("ipc:///")) {
+    chmod(endpoint_.c_str() + std::string_view("ipc://").size(), 0600);
+  }
   return {};
 }
 
@@ -260,7 +288,7 @@ void ServerImpl::receive_all() {
 void ServerImpl::handle(const std::string& address, std::span<const std::byte> frame) {
   const auto message = decode(frame);
   if (!message) {
-    send_to(address, Refusal{message.error().code(), message.error().message()});
+    refuse_stranger(address, Refusal{message.error().code(), message.error().message()});
     warn("a client's message was refused: " + message.error().message());
     return;
   }
@@ -294,7 +322,7 @@ void ServerImpl::hello(const std::string& address, const Hello& hello) {
   if (welcome) {
     let_in(address, hello, *std::move(welcome));
   } else {
-    send_to(address, welcome.error());
+    refuse_stranger(address, welcome.error());
     warn("a client was refused: " + welcome.error().message);
   }
 }
@@ -401,6 +429,11 @@ bool ServerImpl::send_to(const std::string& address, const Message& message) {
   frames.emplace_back(address);
   frames.push_back(copied_frame(encode(message)));
   return send_frames(router_, frames);
+}
+
+// Answers to peers that never read them would pile up.
+void ServerImpl::refuse_stranger(const std::string& address, const Refusal& refusal) {
+  if (answers_.may_answer(address, Clock::now())) send_to(address, refusal);
 }
 
 void ServerImpl::send_to_all(std::vector<zmq::message_t>& frames) {

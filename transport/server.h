@@ -16,7 +16,10 @@ namespace isocost {
 
 struct ServerOptions {
   std::string bind = "tcp://127.0.0.1:5800";  ///< ZeroMQ endpoint; port * picks a free one.
-  bool insecure = false;      ///< Allows an address beyond loopback without CURVE keys.
+  /// Lets clients in without any key. Otherwise a node that listens on tcp://LOOPBACK without CURVE
+  /// writes a job key, which clients of the same user find by themselves, and addresses beyond
+  /// loopback need CURVE keys.
+  bool insecure = false;
   std::string curve_key;      ///< File with the node's secret key; empty: no CURVE.
   std::string curve_clients;  ///< File with the public keys of admitted clients, one per line;
                               ///< empty: every client that has the node's public key.

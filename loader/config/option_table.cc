@@ -287,7 +287,9 @@ std::vector<OptionSpec> service_options() {
   return {
       number("plan_ahead", &S::plan_ahead, "Steps decoded and planned ahead of training."),
       text_option("bind", &S::bind, "ENDPOINT", "ZeroMQ endpoint; port * picks a free one."),
-      flag_option("insecure", &S::insecure, "Allow an address beyond loopback without keys."),
+      flag_option("insecure", &S::insecure,
+                  "Let clients in without a key: those of other users of this machine, and, with "
+                  "an address beyond loopback, those of everybody who reaches it."),
       text_option("curve_key", &S::curve_key, "FILE",
                   "Secret key from isocost keygen; clients need its public half."),
       text_option("curve_clients", &S::curve_clients, "FILE",

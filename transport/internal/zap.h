@@ -7,17 +7,23 @@
 
 namespace isocost {
 
-/// Answers ZeroMQ's requests whether a client with a given public key may connect (ZAP,
-/// https://rfc.zeromq.org/spec/27/). It must be bound before the socket that it guards, and is
-/// bound while it lives. Single-thread.
+/// Answers ZeroMQ's requests whether a client with a given public key, or with the job key, may
+/// connect (ZAP, https://rfc.zeromq.org/spec/27/). It must be bound before the socket that it
+/// guards, and is bound while it lives. Single-thread.
 class KeyGate {
  public:
+  /// Admits clients with one of these public keys.
   KeyGate(zmq::context_t& context, const std::vector<std::string>& allowed);
+  /// Admits clients that show the job key, as a password of ZeroMQ's PLAIN mechanism.
+  KeyGate(zmq::context_t& context, std::string job_key);
   zmq::socket_t& socket() { return socket_; }
   void answer();  ///< Answers one request that has arrived.
 
  private:
+  bool admits(const std::vector<zmq::message_t>& request) const;
+
   std::set<std::string> allowed_;
+  std::string job_key_;
   zmq::socket_t socket_;
 };
 

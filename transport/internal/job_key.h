@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace isocost {
+
+/// The key that clients of a node on loopback show, so that other users of the machine get nothing.
+/// It is a file of the node, named by its endpoint, which only this user can read: in
+/// /run/user/UID/isocost, or in /tmp/isocost-UID where the system has no such directory. Move-only;
+/// the destructor removes the file.
+class JobKeyFile {
+ public:
+  JobKeyFile() = default;  ///< No file.
+  /// Writes the key of a node that listens on `endpoint`, with its port, in the place of an earlier
+  /// node's. Errors: kInvalidArgument with the directory that cannot be made or written.
+  static Result<JobKeyFile> write(std::string_view endpoint, const std::string& key);
+  JobKeyFile(JobKeyFile&& other) noexcept;
+  JobKeyFile& operator=(JobKeyFile&& other) noexcept;
+  JobKeyFile(const JobKeyFile&) = delete;
+  JobKeyFile& operator=(const JobKeyFile&) = delete;
+  ~JobKeyFile() { remove(); }
+
+ private:
+  explicit JobKeyFile(std::filesystem::path path) : path_(std::move(path)) {}
+  void remove() noexcept;
+  std::filesystem::path path_;
+};
+
+/// Returns a fresh key.
+std::string make_job_key();
+
+/// Returns the key of the node that listens on a loopback endpoint; nothing if it has none that
+/// this user can read.
+std::optional<std::string> find_job_key(std::string_view endpoint);
+
+/// Removes what a node that was killed has left.
+void remove_job_key(std::string_view endpoint);
+
+}  // namespace isocost
