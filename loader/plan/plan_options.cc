@@ -5,6 +5,7 @@
 
 #include "base/counted.h"
 #include "base/range.h"
+#include "transport/wire.h"
 
 namespace isocost {
 namespace {
@@ -37,6 +38,15 @@ Status PlanOptions::validate() const {
                  "global_batch_size = " + std::to_string(global_batch_size) + ": " +
                      counted(ranks, "rank") + " × " + counted(microbatches, "microbatch") +
                      " need at least " + std::to_string(least));
+  }
+  // A plan may put several times the mean into one microbatch, if its samples are small.
+  constexpr std::int64_t kMost = std::int64_t{kMaxSamples} / 4;
+  if (global_batch_size > kMost * least) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "global_batch_size = " + std::to_string(global_batch_size) + ": " +
+                     counted(std::max<std::int64_t>(ranks, 1), "rank") + " × " +
+                     counted(microbatches, "microbatch") + " take at most " +
+                     std::to_string(kMost * least) + ": give ranks, or more microbatches");
   }
   if (microbatch_memory > 0 && balance != BalancePolicy::kCost) {
     return Error(ErrorCode::kInvalidArgument,
