@@ -15,6 +15,11 @@ target_compile_options(isocost_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow
                                                $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Werror=thread-safety>
                                                $<$<BOOL:${ISOCOST_WERROR}>:-Werror>)
 
+# What users run fails early where memory is misused.
+target_compile_options(isocost_flags INTERFACE
+  $<$<CONFIG:Release>:-fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3>)
+target_link_options(isocost_flags INTERFACE $<$<CONFIG:Release>:LINKER:-z,relro,-z,now>)
+
 # isocost_component(NAME SOURCES ... HEADERS ... [PUBLIC libs...] [PRIVATE libs...])
 # A folder is a component is a library: isocost_NAME with alias isocost::NAME. HEADERS are the public ones.
 function(isocost_component name)
