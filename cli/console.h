@@ -5,7 +5,8 @@
 
 namespace isocost::cli {
 
-/// Returns a sink that prints log lines on standard error. Call once per process.
+/// Returns a sink that prints log lines on standard error. Lines for which there is no room at once
+/// are dropped and counted, so that logging never blocks. Call once per process.
 LogSink console_log(bool verbose);
 
 /// Returns a sink that draws the process's progress bar (see ProgressBar) on standard error. Call

@@ -56,10 +56,13 @@ SignalStop::SignalStop() {
     }
   });
   handle_stop_signals(on_stop_signal);
+  // A reader of our output that goes away is no reason to end.
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 SignalStop::~SignalStop() {
   handle_stop_signals(SIG_DFL);
+  std::signal(SIGPIPE, SIG_DFL);
   [[maybe_unused]] const auto written = write(signals->event, &kOwnerLeaves, sizeof(kOwnerLeaves));
   signals->thread.join();
   close(signals->event);

@@ -7,13 +7,13 @@ import subprocess
 import sys
 import time
 
-from support import TIMEOUT, ShardTest, main
+from support import PROGRAM, TIMEOUT, ShardTest, main
 
 TRAINER = """
 import sys, time
 import isocost
 endpoint, rank, file, hold = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-loader = isocost.DataLoader(endpoint, rank=rank, world_size=2)
+loader = isocost.DataLoader(endpoint, rank=rank, world_size=int((sys.argv + ["2"])[6]))
 with open(file, "w") as seen:
     while True:
         for microbatch in loader:
@@ -92,6 +92,26 @@ class End(ShardTest):
         self.assertLess(time.monotonic() - began, 15)
         self.assertEqual(self.trainers[0].wait(timeout=TIMEOUT), 0)
 
+    def test_a_log_that_nobody_reads_holds_nothing_up(self):
+        unread, full = os.pipe()
+        self.addCleanup(os.close, unread)
+        os.set_blocking(full, False)
+        try:
+            while True:
+                os.write(full, bytes(4096))
+        except BlockingIOError:
+            os.set_blocking(full, True)
+        node = subprocess.Popen([PROGRAM, "serve", "--data", self.shards, "--bind", "tcp://127.0.0.1:*", "--ranks", "1",
+                                 "--verbose", "--bad-samples-file", self.directory / "bad.jsonl"],
+                                stdout=subprocess.PIPE, stderr=full, text=True)
+        self.addCleanup(node.communicate)
+        self.addCleanup(node.kill)
+        os.close(full)
+        trainer = subprocess.run([sys.executable, "-B", "-c", TRAINER, node.stdout.readline().split()[-1], "0",
+                                  self.directory / "unread", "-1", "1", "1"], timeout=TIMEOUT)
+        self.assertEqual(trainer.returncode, 0)
+        self.assertEqual(node.wait(timeout=TIMEOUT), 0)
+
     def test_indexing_stops_at_a_signal(self):
         shard = self.directory / "gz" / "large.tar.gz"
         shard.parent.mkdir()
@@ -100,7 +120,7 @@ class End(ShardTest):
             member, _ = zeros.communicate(timeout=TIMEOUT)
             for _ in range(40):
                 out.write(member)
-        command = subprocess.Popen([os.environ["ISOCOST_PROGRAM"], "check", shard.parent], stdout=subprocess.DEVNULL,
+        command = subprocess.Popen([PROGRAM, "check", shard.parent], stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, env={**os.environ, "TMPDIR": str(self.directory)})
         self.addCleanup(command.wait)
         self.addCleanup(command.kill)
