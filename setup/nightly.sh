@@ -5,6 +5,7 @@
 #   asan     all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan     tests of concurrent code under ThreadSanitizer
 #   fuzz     every fuzz target for FUZZ_SECONDS (60) seconds, from its corpus
+#   soak     a node whose ranks and decode workers are killed, for half an hour
 #   package  Debian packages, wheels and the container image, each tried in a root of its own
 set -uo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -38,10 +39,11 @@ declare -A command=(
   [asan]='./run test --preset asan'
   [tsan]='./run test --preset tsan'
   [fuzz]='fuzz'
+  [soak]='./run soak'
   [package]='./run package --portable --image'
 )
 parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(lint torch2 asan tsan fuzz package)
+[ ${#parts[@]} -gt 0 ] || parts=(lint torch2 asan tsan fuzz soak package)
 for part in "${parts[@]}"; do
   [ -n "${command[$part]:-}" ] || { echo "nightly: no part '$part'; there are: ${!command[*]}" >&2; exit 2; }
 done
