@@ -5,14 +5,22 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
-  mapfile -t names < <(find build/release/bench -maxdepth 1 -type f -executable -printf '%f\n' | sort)
+  mapfile -t names < <({
+    find build/release/bench -maxdepth 1 -type f -executable -printf '%f\n'
+    find bench/loader -name '*_bench.py' -printf '%f\n' | sed 's/\.py$//'
+  } | sort)
 fi
 # The demo's data set is real media of every kind.
 case " ${names[*]} " in
-  *" prediction_error "* | *" node_memory "*) python3 examples/demo/demo.py --media-only >&2 ;;
+  *" prediction_error "* | *" node_memory "* | *" isolation_bench "*) python3 examples/demo/demo.py --media-only >&2 ;;
 esac
 for name in "${names[@]}"; do
   program=build/release/bench/$name
+  if [ -e "bench/loader/$name.py" ]; then
+    printf '\n== %s\n' "$name"
+    /usr/bin/python3 -B "bench/loader/$name.py"
+    continue
+  fi
   [ -x "$program" ] || {
     echo "bench: no benchmark '$name'; there are: $(ls build/release/bench 2>/dev/null | tr '\n' ' ')" >&2
     exit 2
