@@ -163,7 +163,8 @@ Status ClientImpl::join(const std::stop_token& stop) {
   return Error(ErrorCode::kDeadlineExceeded,
                "no answer from " + options_.endpoint + " within " +
                    seconds_text(options_.connect_timeout) +
-                   ": is the node up, the endpoint right, and the key (if any) the node's?");
+                   ": is the node up, the endpoint right, and the key (if any) the node's? On "
+                   "loopback a node answers clients of its own user, or of all with --insecure");
 }
 
 Hello ClientImpl::hello() {

@@ -272,6 +272,7 @@ void ServerImpl::loop(const std::stop_token& stop) {
   }
   send_queued();
   remove_path(options_.bind);
+  job_key_file_ = JobKeyFile();  // while nobody else can have the port
   router_.close();
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <span>
 
 #include "base/result.h"
@@ -59,7 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if ((*client)->next({}).has_value()) std::abort();  // an error is permanent
       return 0;
     }
-    if (*next) check(**next);
+    const std::optional<isocost::Microbatch>& microbatch = *next;
+    if (microbatch) check(*microbatch);
   }
   return 0;
 }

@@ -8,17 +8,22 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "transport/internal/job_key.h"
 #include "transport/wire.h"
 
 namespace isocost {
 
-/// A client that says whatever a test wants said, over a socket of its own. Every wait ends after
-/// 5 s.
+/// A client that says whatever a test wants said, over a socket of its own, and shows the job key
+/// where the node has one. Every wait ends after 5 s.
 class RawPeer {
  public:
   explicit RawPeer(const std::string& endpoint) : socket_(context_, zmq::socket_type::dealer) {
     socket_.set(zmq::sockopt::linger, 0);
     socket_.set(zmq::sockopt::rcvtimeo, 5000);
+    if (const auto key = find_job_key(endpoint)) {
+      socket_.set(zmq::sockopt::plain_username, "isocost");
+      socket_.set(zmq::sockopt::plain_password, *key);
+    }
     socket_.connect(endpoint);
   }
 

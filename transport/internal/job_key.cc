@@ -83,7 +83,9 @@ Result<JobKeyFile> JobKeyFile::write(std::string_view endpoint, const std::strin
   ISOCOST_TRY(make_private(directory));
   const fs::path path = directory / *name;
   ISOCOST_TRY(replace_file(path, key + "\n"));
-  return JobKeyFile(path);
+  JobKeyFile file(path);
+  chmod(path.c_str(), 0600);  // nobody else can enter the directory anyway
+  return file;
 }
 
 JobKeyFile::JobKeyFile(JobKeyFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}

@@ -6,8 +6,8 @@
 
 namespace isocost {
 
-/// Blocks all signals in the calling thread, so that the program's own threads handle them and they
-/// do not interrupt this one's waits.
+/// Blocks all signals in the calling thread but those of its own faults, so that the program's own
+/// threads handle them and they do not interrupt this one's waits.
 void block_signals();
 
 /// Blocks until an item is ready or the time is over. An interrupted wait returns early.

@@ -1,0 +1,180 @@
+// Peers of a node that have no business with it.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+#include <zmq.hpp>
+
+#include "tests/support/admit_ranks.h"
+#include "transport/connection.h"
+#include "transport/server.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t size = 0;
+  std::int64_t resident = 0;
+  file >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+class Peers : public testing::Test {
+ protected:
+  std::unique_ptr<Server> serve(bool insecure) {
+    ServerOptions options;
+    options.bind = "tcp://127.0.0.1:*";
+    options.insecure = insecure;
+    Welcome welcome;
+    welcome.ranks = 2;
+    return Server::create(options, admit_ranks(welcome),
+                          [this](const ServerEvent& event) {
+                            if (std::holds_alternative<ClientJoined>(event)) ++joined_;
+                          },
+                          {})
+        .value();
+  }
+  // A client with the keys that it finds.
+  static std::unique_ptr<Connection> connect(const std::string& endpoint) {
+    ConnectionOptions options;
+    options.endpoint = endpoint;
+    return Connection::open(options, {.hello = [] { return Hello{}; },
+                                      .on_message = [](const Message&, auto) {},
+                                      .on_error = [](const Error&) {},
+                                      .on_tick = [](std::chrono::nanoseconds) {}})
+        .value();
+  }
+  bool wait_for_a_client() const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (joined_ == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    return joined_ > 0;
+  }
+  static fs::path key_file(const std::string& endpoint) {
+    const std::string name = endpoint.substr(std::string("tcp://").size()) + ".key";
+    const std::string user = std::to_string(geteuid());
+    for (const fs::path directory : {"/run/user/" + user + "/isocost", "/tmp/isocost-" + user}) {
+      if (fs::exists(directory / name)) return directory / name;
+    }
+    return {};
+  }
+
+  std::atomic<int> joined_ = 0;
+};
+
+// A socket that knows nothing of keys, or shows a wrong one, and sends a hello.
+class Stranger {
+ public:
+  Stranger(const std::string& endpoint, const std::string& password)
+      : socket_(context_, zmq::socket_type::dealer) {
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::sndtimeo, 100);
+    socket_.set(zmq::sockopt::rcvtimeo, 1000);
+    if (!password.empty()) {
+      socket_.set(zmq::sockopt::plain_username, "isocost");
+      socket_.set(zmq::sockopt::plain_password, password);
+    }
+    socket_.connect(endpoint);
+  }
+  bool send(std::size_t bytes, zmq::send_flags flags = zmq::send_flags::none) {
+    try {
+      return socket_.send(zmq::message_t(bytes), flags).has_value();
+    } catch (const zmq::error_t&) {
+      return false;
+    }
+  }
+  bool is_answered() {
+    const std::vector<std::byte> hello = encode(Hello{});
+    socket_.send(zmq::message_t(hello.data(), hello.size()), zmq::send_flags::none);
+    zmq::message_t answer;
+    return socket_.recv(answer).has_value();
+  }
+
+ private:
+  zmq::context_t context_;
+  zmq::socket_t socket_;
+};
+
+TEST_F(Peers, ClientsOfTheSameUserFindTheJobKey) {
+  const auto server = serve(false);
+  const auto client = connect(server->endpoint());
+  EXPECT_TRUE(wait_for_a_client());
+}
+
+TEST_F(Peers, TheJobKeyIsForThisUserAloneAndGoesWithTheNode) {
+  auto server = serve(false);
+  const fs::path key = key_file(server->endpoint());
+  ASSERT_FALSE(key.empty());
+  struct stat file{};
+  struct stat directory{};
+  ASSERT_EQ(stat(key.c_str(), &file), 0);
+  ASSERT_EQ(stat(key.parent_path().c_str(), &directory), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600U);
+  EXPECT_EQ(directory.st_mode & 0777, 0700U);
+  server.reset();
+  EXPECT_FALSE(fs::exists(key));
+}
+
+TEST_F(Peers, WhoHasNoJobKeyGetsNothing) {
+  const auto server = serve(false);
+  EXPECT_FALSE(Stranger(server->endpoint(), "").is_answered());
+  EXPECT_FALSE(Stranger(server->endpoint(), std::string(64, '0')).is_answered());
+  EXPECT_EQ(joined_, 0);
+  EXPECT_TRUE(Stranger(serve(true)->endpoint(), "").is_answered()) << "with --insecure it would";
+}
+
+// As trainers start before their node, and outlive it.
+TEST_F(Peers, AClientThatIsThereBeforeTheNodeFindsItsKeyLater) {
+  std::string endpoint = serve(false)->endpoint();
+  const auto client = connect(endpoint);
+  std::this_thread::sleep_for(milliseconds(300));
+  ServerOptions options;
+  options.bind = endpoint;
+  Welcome welcome;
+  welcome.ranks = 1;
+  const auto server = Server::create(options, admit_ranks(welcome),
+                                     [this](const ServerEvent& event) {
+                                       if (std::holds_alternative<ClientJoined>(event)) ++joined_;
+                                     },
+                                     {})
+                          .value();
+  EXPECT_TRUE(wait_for_a_client());
+}
+
+// The bound is far above what a connection costs, and far below what was sent.
+TEST_F(Peers, FramesWithoutEndOfAPeerWithoutAKeyAreNotKept) {
+  const auto server = serve(false);
+  Stranger stranger(server->endpoint(), "");
+  const std::int64_t before = resident_bytes();
+  for (int i = 0; i < 2000; ++i) stranger.send(std::size_t{64} << 10, zmq::send_flags::sndmore);
+  EXPECT_LT(resident_bytes() - before, std::int64_t{64} << 20);
+  const auto client = connect(server->endpoint());
+  EXPECT_TRUE(wait_for_a_client());
+}
+
+TEST_F(Peers, AnswersThatAreNeverReadDoNotPileUp) {
+  const auto server = serve(true);
+  Stranger stranger(server->endpoint(), "");
+  ASSERT_TRUE(stranger.is_answered());
+  const std::int64_t before = resident_bytes();
+  for (int i = 0; i < 300'000; ++i) stranger.send(8);  // no message of ours
+  const auto client = connect(server->endpoint());
+  EXPECT_TRUE(wait_for_a_client());
+  EXPECT_LT(resident_bytes() - before, std::int64_t{48} << 20);
+}
+
+}  // namespace
+}  // namespace isocost
