@@ -1,6 +1,7 @@
 #include "decode/isolated_decoder.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -19,10 +20,17 @@ tl::unexpected<PartError> failed(ErrorCode code, std::string message, std::size_
   return tl::unexpected(PartError{Error(code, std::move(message)), part});
 }
 
+SampleShape shape_of(std::span<const PartBytes> parts) {
+  SampleShape shape;
+  for (const PartBytes& part : parts) shape.parts.push_back(*part.shape);
+  return shape;
+}
+
 class IsolatedDecoder final : public SampleDecoder {
  public:
   IsolatedDecoder(const Recipe& recipe, const IsolationOptions& options)
-      : options_(options),
+      : recipe_(recipe),
+        options_(options),
         setup_{recipe.options(), options.cpu_time.count(), options.memory},
         local_(make_in_process_decoder(recipe, options.cpu_time)),
         most_(options.workers > 0 ? options.workers
@@ -47,13 +55,16 @@ class IsolatedDecoder final : public SampleDecoder {
       return part.shape->modality == Modality::kText;
     };
     if (std::all_of(parts.begin(), parts.end(), is_text)) return local_->tensors(parts, pool, stop);
-    auto first = attempt(parts, pool, stop, /*alone=*/false);
+    const auto load = recipe_.load(shape_of(parts));
+    if (!load) return tl::unexpected(PartError{load.error(), 0});
+    const Sample sample{parts, load->tensor_bytes, pool, stop};
+    auto first = attempt(sample, /*alone=*/false);
     const auto* died = std::get_if<WorkerProcess::Died>(&first);
     if (died == nullptr) return std::get<Tensors>(std::move(first));
     if (auto refused = final_error(*died)) return tl::unexpected(*std::move(refused));
     log(options_.log, LogLevel::kWarning,
         "a decode worker " + died->how + "; its sample is decoded once more, alone");
-    auto second = attempt(parts, pool, stop, /*alone=*/true);
+    auto second = attempt(sample, /*alone=*/true);
     died = std::get_if<WorkerProcess::Died>(&second);
     if (died == nullptr) return std::get<Tensors>(std::move(second));
     if (auto refused = final_error(*died)) return tl::unexpected(*std::move(refused));
@@ -74,22 +85,59 @@ class IsolatedDecoder final : public SampleDecoder {
                      died.part};
   }
 
-  Attempt attempt(std::span<const PartBytes> parts, BufferPool& pool, const std::stop_token& stop,
-                  bool alone) {
-    if (!enter(alone, stop)) return Tensors(failed(ErrorCode::kCancelled, "stopped", 0));
-    Attempt outcome = decode(parts, pool, stop);
-    leave(alone);
-    return outcome;
+  struct Sample {
+    std::span<const PartBytes> parts;
+    std::int64_t tensor_bytes;
+    BufferPool& pool;
+    const std::stop_token& stop;
+  };
+
+  // A place among the workers, or, alone, that of all of them; until the end of the scope.
+  class Place {
+   public:
+    Place(IsolatedDecoder& decoder, bool alone, const std::stop_token& stop)
+        : decoder_(decoder), alone_(alone), taken_(decoder.enter(alone, stop)) {}
+    ~Place() {
+      if (taken_) decoder_.leave(alone_);
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    bool taken() const { return taken_; }
+
+   private:
+    IsolatedDecoder& decoder_;
+    const bool alone_;
+    const bool taken_;
+  };
+
+  Attempt attempt(const Sample& sample, bool alone) {
+    const Place place(*this, alone, sample.stop);
+    if (!place.taken()) return Tensors(failed(ErrorCode::kCancelled, "stopped", 0));
+    try {
+      return decode(sample, alone);
+    } catch (const std::bad_alloc&) {
+      return Tensors(failed(ErrorCode::kOutOfMemory, "there is no memory left for its tensors", 0));
+    }
   }
 
-  Attempt decode(std::span<const PartBytes> parts, BufferPool& pool, const std::stop_token& stop) {
-    std::unique_ptr<WorkerProcess> worker = take_idle();
-    if (!worker) {
-      auto started = WorkerProcess::start(options_.program, setup_);
-      if (!started) return Tensors(tl::unexpected(PartError{std::move(started).error(), 0}));
-      worker = *std::move(started);
+  // The second attempt is a fresh worker's. What happened to an idle one before it had read
+  // anything is not the sample's fault.
+  Attempt decode(const Sample& sample, bool fresh) {
+    while (!fresh) {
+      std::unique_ptr<WorkerProcess> idle = take_idle();
+      if (!idle) break;
+      Attempt outcome = decode_by(std::move(idle), sample);
+      const auto* died = std::get_if<WorkerProcess::Died>(&outcome);
+      if (died == nullptr || !died->read_nothing) return outcome;
     }
-    Attempt outcome = worker->decode(parts, pool, stop);
+    auto started = WorkerProcess::start(options_.program, setup_);
+    // One started when this decoder was made, so that something has happened to this machine.
+    if (!started) return Tensors(failed(ErrorCode::kUnavailable, started.error().message(), 0));
+    return decode_by(*std::move(started), sample);
+  }
+
+  Attempt decode_by(std::unique_ptr<WorkerProcess> worker, const Sample& sample) {
+    Attempt outcome = worker->decode(sample.parts, sample.tensor_bytes, sample.pool, sample.stop);
     if (std::holds_alternative<Tensors>(outcome)) {
       const MutexLock lock(mutex_);
       idle_.push_back(std::move(worker));
@@ -97,21 +145,21 @@ class IsolatedDecoder final : public SampleDecoder {
     return outcome;
   }
 
-  // Waits for a place among the workers, or, alone, until no other works.
+  // Newcomers wait while somebody waits to be alone.
   bool enter(bool alone, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
+    if (alone) ++suspects_;
     const bool may = changed_.wait(mutex_, stop, [&]() ISOCOST_REQUIRES(mutex_) {
-      return !alone_ && (alone ? active_ == 0 : active_ < most_);
+      return alone ? active_ == 0 : suspects_ == 0 && active_ < most_;
     });
-    if (!may) return false;
-    alone_ = alone;
-    ++active_;
-    return true;
+    if (may) ++active_;
+    if (!may && alone) --suspects_;
+    return may;
   }
   void leave(bool alone) ISOCOST_EXCLUDES(mutex_) {
     {
       const MutexLock lock(mutex_);
-      if (alone) alone_ = false;
+      if (alone) --suspects_;
       --active_;
     }
     changed_.notify_all();
@@ -124,6 +172,7 @@ class IsolatedDecoder final : public SampleDecoder {
     return worker;
   }
 
+  const Recipe recipe_;
   const IsolationOptions options_;
   const WorkerSetup setup_;
   const std::unique_ptr<SampleDecoder> local_;  // for text
@@ -132,7 +181,7 @@ class IsolatedDecoder final : public SampleDecoder {
   ConditionVariable changed_;
   std::vector<std::unique_ptr<WorkerProcess>> idle_ ISOCOST_GUARDED_BY(mutex_);
   std::size_t active_ ISOCOST_GUARDED_BY(mutex_) = 0;
-  bool alone_ ISOCOST_GUARDED_BY(mutex_) = false;
+  std::size_t suspects_ ISOCOST_GUARDED_BY(mutex_) = 0;  // that are, or wait to be, alone
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 // A decode worker: the other end of isolated_decoder.cc.
+#include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -23,7 +25,7 @@ namespace {
 // Asks the node for bytes of the sample's parts. The window holds those of the last request.
 class Reader {
  public:
-  explicit Reader(std::span<std::byte> window) : window_(window) {}
+  Reader(std::span<std::byte> window, pid_t parent) : window_(window), parent_(parent) {}
 
   /// Returns at most as many bytes as the window holds; none at the end. Errors: kIo.
   Result<std::span<const std::byte>> read(std::uint32_t part, std::int64_t offset,
@@ -44,7 +46,7 @@ class Reader {
     const std::int64_t wanted = std::clamp<std::int64_t>(bytes, kLeast, std::ssize(window_));
     ISOCOST_TRY(
         send_message(kWorkerSocket, ReadMessage{.part = part, .offset = offset, .bytes = wanted}));
-    const auto done = as_message<ReadDoneMessage>(receive_packet(kWorkerSocket));
+    const auto done = as_message<ReadDoneMessage>(receive_packet(kWorkerSocket, parent_));
     if (!done || done->failed != 0 || done->bytes < 0 || done->bytes > wanted) {
       return Error(ErrorCode::kIo, "its bytes cannot be read");
     }
@@ -55,6 +57,7 @@ class Reader {
   }
 
   const std::span<std::byte> window_;
+  const pid_t parent_;
   std::uint32_t part_ = 0;
   std::int64_t offset_ = 0;
   std::int64_t bytes_ = 0;
@@ -97,17 +100,18 @@ void end_after(std::chrono::nanoseconds cpu_time) {
 
 class Worker {
  public:
-  Worker(const WorkerSetup& setup, Recipe recipe, const WorkerMemory& memory)
+  Worker(const WorkerSetup& setup, Recipe recipe, const WorkerMemory& memory, pid_t parent)
       : setup_(setup),
+        parent_(parent),
         recipe_(std::move(recipe)),
         memory_(memory),
-        reader_(memory.window()),
+        reader_(memory.window(), parent),
         pool_(memory.arena()) {}
 
   /// Serves requests until the node is gone.
   void run() {
     for (;;) {
-      const auto request = as_message<RequestMessage>(receive_packet(kWorkerSocket));
+      const auto request = as_message<RequestMessage>(receive_packet(kWorkerSocket, parent_));
       if (!request || request->parts > kMaxParts) return;
       const std::chrono::nanoseconds limit(setup_.cpu_time_ns);
       end_after(limit);
@@ -160,6 +164,7 @@ class Worker {
   }
 
   const WorkerSetup setup_;
+  const pid_t parent_;
   const Recipe recipe_;
   const WorkerMemory& memory_;
   Reader reader_;
@@ -170,7 +175,10 @@ class Worker {
 
 int run_decode_worker() {
   constexpr int kNobody = 2;
-  const std::string packet = receive_packet(kWorkerSocket);
+  const pid_t parent = getppid();
+  const timeval look_for_parent{5, 0};
+  setsockopt(kWorkerSocket, SOL_SOCKET, SO_RCVTIMEO, &look_for_parent, sizeof(look_for_parent));
+  const std::string packet = receive_packet(kWorkerSocket, parent);
   const auto setup = parse_worker_setup(packet);
   if (!setup) return kNobody;
   auto recipe = Recipe::create(setup->recipe);
@@ -178,7 +186,7 @@ int run_decode_worker() {
   if (!recipe || !memory) return kNobody;
   const ReadyMessage ready{.filtered = enter_sandbox(setup->memory) ? 1U : 0U};
   if (!send_message(kWorkerSocket, ready)) return 0;
-  Worker(*setup, *std::move(recipe), *memory).run();
+  Worker(*setup, *std::move(recipe), *memory, parent).run();
   return 0;
 }
 

@@ -186,7 +186,6 @@ AVStream* FfmpegInput::video() const { return state_->context->streams[state_->v
 Error FfmpegInput::error(int code, const std::string& what) const {
   const std::optional<Error>& behind = state_->stream.error;
   if (behind) return *behind;
-  if (code == AVERROR(ENOMEM)) throw std::bad_alloc();
   std::array<char, AV_ERROR_MAX_STRING_SIZE> text{};
   av_strerror(code, text.data(), text.size());
   return corrupt(what + ": " + text.data());

@@ -24,12 +24,12 @@
 namespace isocost {
 namespace {
 
-// Data and stack of this process, as RLIMIT_DATA counts them.
-rlim_t data_bytes() {
+// All that this process maps, as RLIMIT_AS counts it.
+rlim_t mapped_bytes() {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/self/statm", "r"),
                                                              std::fclose);
   unsigned long pages = 0;
-  if (!file || std::fscanf(file.get(), "%*u %*u %*u %*u %*u %lu", &pages) != 1) return 0;
+  if (!file || std::fscanf(file.get(), "%lu", &pages) != 1) return 0;
   return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
 }
 
@@ -49,9 +49,9 @@ bool filter_system_calls() {
       SCMP_SYS(mprotect),
       // threads and time
       SCMP_SYS(futex), SCMP_SYS(sched_yield), SCMP_SYS(sched_getaffinity), SCMP_SYS(getpid),
-      SCMP_SYS(gettid), SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday), SCMP_SYS(setitimer),
-      SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep), SCMP_SYS(getrandom), SCMP_SYS(rseq),
-      SCMP_SYS(set_robust_list), SCMP_SYS(restart_syscall),
+      SCMP_SYS(getppid), SCMP_SYS(gettid), SCMP_SYS(clock_gettime), SCMP_SYS(gettimeofday),
+      SCMP_SYS(setitimer), SCMP_SYS(nanosleep), SCMP_SYS(clock_nanosleep), SCMP_SYS(getrandom),
+      SCMP_SYS(rseq), SCMP_SYS(set_robust_list), SCMP_SYS(restart_syscall),
       // the end
       SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
       SCMP_SYS(sigaltstack), SCMP_SYS(tgkill), SCMP_SYS(exit), SCMP_SYS(exit_group)};
@@ -68,14 +68,14 @@ bool filter_system_calls() {
 }  // namespace
 
 bool enter_sandbox(std::int64_t memory) {
-  const rlim_t now = data_bytes();  // opens a file
+  const rlim_t now = mapped_bytes();  // opens a file
   limit(RLIMIT_CORE, 0);
   limit(RLIMIT_NOFILE, 0);
   limit(RLIMIT_FSIZE, 0);
   limit(RLIMIT_NPROC, 0);
   (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (ISOCOST_SANITIZED != 0) return false;
-  if (now > 0) limit(RLIMIT_DATA, now + static_cast<rlim_t>(memory));
+  if (now > 0) limit(RLIMIT_AS, now + static_cast<rlim_t>(memory));
   return filter_system_calls();
 }
 

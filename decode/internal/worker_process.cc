@@ -16,7 +16,8 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/machine_error.h"
+#include "base/tensor_schema.h"
+#include "base/utf8.h"
 
 namespace isocost {
 namespace {
@@ -25,6 +26,10 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
 constexpr milliseconds kPoll{200};
+// A worker that does nothing is ended after its limit of CPU time, but not before this.
+constexpr std::chrono::seconds kLeastStill{1};
+// One that works beyond its limit, after this.
+constexpr std::chrono::seconds kGrace{4};
 // What a worker's arena may keep between samples.
 constexpr std::int64_t kKeptArena = 16 << 20;
 
@@ -106,10 +111,15 @@ Result<Spawned> spawn(const std::filesystem::path& program, const WorkerMemory& 
                program.string() + " cannot be started as a decode worker: " + strerror(refused));
 }
 
-// Waits for at most `limit` for a packet or the end of the connection.
+// Waits for at most `limit` for a packet or the end of the connection. Signals do not end the wait.
 bool is_readable(int socket, milliseconds limit) {
-  pollfd waiting{socket, POLLIN, 0};
-  return poll(&waiting, 1, static_cast<int>(limit.count())) > 0;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd waiting{socket, POLLIN, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(std::max(left, milliseconds(0)).count()));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
 }
 
 std::string how_it_ended(int status) {
@@ -147,8 +157,7 @@ WorkerProcess::WorkerProcess(pid_t process, FileDescriptor socket, WorkerMemory 
     : process_(process),
       socket_(std::move(socket)),
       memory_(std::move(memory)),
-      stands_still_after_(
-          std::max<nanoseconds>(nanoseconds(setup.cpu_time_ns), std::chrono::seconds(1))) {}
+      cpu_limit_(setup.cpu_time_ns) {}
 
 Status WorkerProcess::greet(const WorkerSetup& setup) {
   constexpr milliseconds kStartTimeout{30'000};
@@ -165,13 +174,14 @@ Status WorkerProcess::greet(const WorkerSetup& setup) {
 }
 
 WorkerProcess::~WorkerProcess() {
-  if (process_ == 0) return;
+  if (process_ == 0 || owner_ != getpid()) return;
   kill(process_, SIGKILL);
   reap(process_);
 }
 
 std::variant<WorkerProcess::Tensors, WorkerProcess::Died> WorkerProcess::decode(
-    std::span<const PartBytes> parts, BufferPool& pool, const std::stop_token& stop) {
+    std::span<const PartBytes> parts, std::int64_t tensor_bytes, BufferPool& pool,
+    const std::stop_token& stop) {
   if (parts.size() > kMaxParts) {
     return Tensors(
         tl::unexpected(PartError{Error(ErrorCode::kResourceExhausted,
@@ -180,51 +190,71 @@ std::variant<WorkerProcess::Tensors, WorkerProcess::Died> WorkerProcess::decode(
   }
   part_ = 0;
   read_failed_ = false;
+  has_read_ = false;
   auto* wire = reinterpret_cast<WirePart*>(memory_.window().data());
   for (std::size_t i = 0; i < parts.size(); ++i) {
     wire[i] = {*parts[i].shape, parts[i].source->size()};
   }
+  const Request request{parts, tensor_bytes, cpu_time()};
   // Where the worker is gone, waiting for its answer tells how it ended.
   (void)send_message(socket_.get(),
                      RequestMessage{.parts = static_cast<std::uint32_t>(parts.size())});
   for (;;) {
-    auto packet = wait_for_packet(stop);
+    auto packet = wait_for_packet(request, stop);
     if (!packet) return std::move(packet).error();
     if (const auto read = as_message<ReadMessage>(*packet); read && read->part < parts.size()) {
-      serve_read(*read, parts);
+      const Status served = serve_read(*read, parts);
+      if (!served && served.error().code() == ErrorCode::kResourceExhausted) {
+        return end("broke its protocol and was ended");
+      }
       continue;
     }
     const auto result = as_message<ResultMessage>(*packet);
     if (!result) return end("broke its protocol and was ended");
-    auto tensors = take_result(*result, pool);
+    auto tensors = take_result(*result, request, pool);
     memory_.release_beyond(kKeptArena);
-    if (!tensors) return end("gave tensors that cannot be, and was ended");
+    if (!tensors) return end("gave an answer that cannot be, and was ended");
     return *std::move(tensors);
   }
 }
 
 tl::expected<std::string, WorkerProcess::Died> WorkerProcess::wait_for_packet(
-    const std::stop_token& stop) {
+    const Request& request, const std::stop_token& stop) {
   nanoseconds still{0};  // time of ours: a machine that is suspended does not count
   nanoseconds used = cpu_time();
-  while (!is_readable(socket_.get(), kPoll)) {
-    if (stop.stop_requested()) {
-      Died cancelled = end("was ended, as a stop was requested");
-      cancelled.cancelled = true;
-      return tl::unexpected(std::move(cancelled));
-    }
+  for (;;) {
+    const bool ready = is_readable(socket_.get(), kPoll);
+    if (auto due = end_if_due(request, stop)) return tl::unexpected(*std::move(due));
+    if (ready) break;
     const nanoseconds now = cpu_time();
     still = now > used ? nanoseconds(0) : still + kPoll;
     used = now;
-    if (still > stands_still_after_) return tl::unexpected(end("stood still and was ended"));
+    if (still > std::max<nanoseconds>(cpu_limit_, kLeastStill)) {
+      return tl::unexpected(end("stood still and was ended"));
+    }
   }
   std::string packet = receive_packet(socket_.get());
   if (packet.empty()) return tl::unexpected(died());
   return packet;
 }
 
-void WorkerProcess::serve_read(const ReadMessage& message, std::span<const PartBytes> parts) {
+// A worker that keeps within its limit ends by itself; this is for one that does not.
+std::optional<WorkerProcess::Died> WorkerProcess::end_if_due(const Request& request,
+                                                             const std::stop_token& stop) {
+  if (stop.stop_requested()) {
+    Died cancelled = end("was ended, as a stop was requested");
+    cancelled.cancelled = true;
+    return cancelled;
+  }
+  if (cpu_time() - request.cpu_time <= cpu_limit_ + kGrace) return std::nullopt;
+  Died over = end("used up its CPU time and was ended");
+  over.over_time = true;
+  return over;
+}
+
+Status WorkerProcess::serve_read(const ReadMessage& message, std::span<const PartBytes> parts) {
   part_ = message.part;
+  has_read_ = true;
   ReadDoneMessage done;
   const std::int64_t bytes =
       std::clamp<std::int64_t>(message.bytes, 0, static_cast<std::int64_t>(kWindowBytes));
@@ -236,49 +266,72 @@ void WorkerProcess::serve_read(const ReadMessage& message, std::span<const PartB
     done.failed = 1;
     read_failed_ = true;
   }
-  (void)send_message(socket_.get(), done);  // as in `decode`
+  return send_message(socket_.get(), done);
 }
 
 // Nothing if the message cannot come from a worker that does what it should.
 std::optional<WorkerProcess::Tensors> WorkerProcess::take_result(const ResultMessage& message,
+                                                                 const Request& request,
                                                                  BufferPool& pool) const {
   if (message.tensors > message.tensor.size()) return std::nullopt;
   if (message.tensors == 0) {
-    if (message.code > ErrorCode::kOutOfMemory) return std::nullopt;
-    const bool ours = !is_machine_error(message.code) || read_failed_;
     const std::size_t length = strnlen(message.message.data(), message.message.size());
-    return Tensors(tl::unexpected(PartError{Error(ours ? message.code : ErrorCode::kCorrupt,
-                                                  std::string(message.message.data(), length)),
-                                            message.part}));
+    PartError error{Error(message.code, std::string(message.message.data(), length)), message.part};
+    if (!is_possible(error, request)) return std::nullopt;
+    return Tensors(tl::unexpected(std::move(error)));
   }
   std::vector<NamedTensor> tensors;
+  std::int64_t bytes = 0;
   for (std::size_t i = 0; i < message.tensors; ++i) {
     auto tensor = copy(message.tensor.at(i), pool);
     if (!tensor) return std::nullopt;
+    bytes += tensor->tensor.size_bytes();
+    if (bytes > request.tensor_bytes) return std::nullopt;
     tensors.push_back(*std::move(tensor));
   }
+  if (bytes != request.tensor_bytes) return std::nullopt;
   return Tensors(std::move(tensors));
 }
 
-Result<NamedTensor> WorkerProcess::copy(const WireTensor& wire, BufferPool& pool) const {
-  const Error impossible(ErrorCode::kCorrupt, "impossible tensor");
-  const std::span<const std::byte> arena = memory_.arena();
-  if (wire.dtype > DType::kFloat32 || wire.dimensions > wire.shape.size()) return impossible;
-  std::optional<std::int64_t> bytes = dtype_size(wire.dtype);
-  for (std::size_t i = 0; i < wire.dimensions && bytes; ++i) {
-    bytes = checked_product(*bytes, wire.shape.at(i));
+bool WorkerProcess::is_possible(const PartError& error, const Request& request) const {
+  if (error.part >= request.parts.size() || !is_utf8(error.error.message())) return false;
+  switch (error.error.code()) {
+    case ErrorCode::kCorrupt:
+    case ErrorCode::kUnsupported:
+    case ErrorCode::kResourceExhausted:
+    case ErrorCode::kInvalidArgument:
+    case ErrorCode::kInternal:
+    case ErrorCode::kOutOfMemory:
+      return true;
+    case ErrorCode::kIo:
+      return read_failed_;
+    default:
+      return false;
   }
+}
+
+// Nothing if there is no such tensor, or it does not lie within the arena.
+std::optional<NamedTensor> WorkerProcess::copy(const WireTensor& wire, BufferPool& pool) const {
+  const std::string_view name(wire.name.data(), strnlen(wire.name.data(), wire.name.size()));
+  const TensorEntry* entry = find_tensor(name);
+  if (entry == nullptr || wire.dtype != entry->dtype || wire.shape[0] < 0) return std::nullopt;
+  std::vector<std::int64_t> shape = entry->shape(wire.shape[0]);
+  const auto end = wire.shape.begin() + std::min<std::ptrdiff_t>(wire.dimensions, 4);
+  if (!std::equal(shape.begin(), shape.end(), wire.shape.begin(), end)) return std::nullopt;
+  std::optional<std::int64_t> bytes = dtype_size(wire.dtype);
+  for (const std::int64_t side : shape) {
+    if (bytes) bytes = checked_product(*bytes, side);
+  }
+  const std::span<const std::byte> arena = memory_.arena();
   if (!bytes || wire.offset < 0 || wire.offset > std::ssize(arena) ||
       *bytes > std::ssize(arena) - wire.offset) {
-    return impossible;
+    return std::nullopt;
   }
   Buffer buffer = pool.allocate(*bytes);
   std::memcpy(buffer.data(), arena.data() + wire.offset, static_cast<std::size_t>(*bytes));
-  const std::string_view name(wire.name.data(), strnlen(wire.name.data(), wire.name.size()));
-  ISOCOST_ASSIGN(SharedTensor tensor,
-                 make_tensor(std::move(buffer), wire.dtype,
-                             {wire.shape.begin(), wire.shape.begin() + wire.dimensions}));
-  return NamedTensor{std::string(name), std::move(tensor)};
+  auto tensor = make_tensor(std::move(buffer), wire.dtype, std::move(shape));
+  if (!tensor) return std::nullopt;
+  return NamedTensor{std::string(name), *std::move(tensor)};
 }
 
 WorkerProcess::Died WorkerProcess::end(std::string how) {
@@ -291,6 +344,7 @@ WorkerProcess::Died WorkerProcess::end(std::string how) {
 WorkerProcess::Died WorkerProcess::died() {
   const int status = reap(std::exchange(process_, 0));
   Died died{how_it_ended(status), part_};
+  died.read_nothing = !has_read_;
   died.over_time = WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF;
   return died;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -39,27 +40,38 @@ class WorkerProcess {
   using Tensors = tl::expected<std::vector<NamedTensor>, PartError>;
   /// The process has ended without an answer, or was ended here because it stood still.
   struct Died {
-    std::string how;         ///< "was ended by signal 11 (Segmentation fault)"
-    std::size_t part = 0;    ///< Of which it read last.
-    bool over_time = false;  ///< It used up its CPU time.
-    bool cancelled = false;  ///< `stop` was requested.
+    std::string how;            ///< "was ended by signal 11 (Segmentation fault)"
+    std::size_t part = 0;       ///< Of which it read last.
+    bool over_time = false;     ///< It used up its CPU time.
+    bool cancelled = false;     ///< `stop` was requested.
+    bool read_nothing = false;  ///< It had ended by itself before it read any of the sample.
   };
 
-  /// Decodes one sample. Blocks; the tensors own memory from `pool`. After Died there is nobody to
-  /// decode another one.
-  std::variant<Tensors, Died> decode(std::span<const PartBytes> parts, BufferPool& pool,
-                                     const std::stop_token& stop);
+  /// Decodes one sample, whose tensors hold `tensor_bytes`. Blocks; the tensors own memory from
+  /// `pool`. After Died the process is gone.
+  std::variant<Tensors, Died> decode(std::span<const PartBytes> parts, std::int64_t tensor_bytes,
+                                     BufferPool& pool, const std::stop_token& stop);
 
+  /// Whether a filter of system calls holds for the process.
   bool filtered() const { return filtered_; }
 
  private:
   WorkerProcess(pid_t process, FileDescriptor socket, WorkerMemory memory,
                 const WorkerSetup& setup);
   Status greet(const WorkerSetup& setup);
-  tl::expected<std::string, Died> wait_for_packet(const std::stop_token& stop);
-  void serve_read(const ReadMessage& message, std::span<const PartBytes> parts);
-  std::optional<Tensors> take_result(const ResultMessage& message, BufferPool& pool) const;
-  Result<NamedTensor> copy(const WireTensor& tensor, BufferPool& pool) const;
+  struct Request {
+    std::span<const PartBytes> parts;
+    std::int64_t tensor_bytes;
+    std::chrono::nanoseconds cpu_time;  ///< Of the process when it began.
+  };
+  tl::expected<std::string, Died> wait_for_packet(const Request& request,
+                                                  const std::stop_token& stop);
+  std::optional<Died> end_if_due(const Request& request, const std::stop_token& stop);
+  Status serve_read(const ReadMessage& message, std::span<const PartBytes> parts);
+  std::optional<Tensors> take_result(const ResultMessage& message, const Request& request,
+                                     BufferPool& pool) const;
+  bool is_possible(const PartError& error, const Request& request) const;
+  std::optional<NamedTensor> copy(const WireTensor& tensor, BufferPool& pool) const;
   Died end(std::string how);
   Died died();
   std::chrono::nanoseconds cpu_time() const;
@@ -67,10 +79,12 @@ class WorkerProcess {
   pid_t process_;
   FileDescriptor socket_;
   const WorkerMemory memory_;
-  const std::chrono::nanoseconds stands_still_after_;
+  const pid_t owner_ = getpid();  // a forked child has this object, but not the process
+  const std::chrono::nanoseconds cpu_limit_;
   bool filtered_ = false;
   std::size_t part_ = 0;      // of which it read last
   bool read_failed_ = false;  // of this sample
+  bool has_read_ = false;
 };
 
 }  // namespace isocost

@@ -1,6 +1,7 @@
 #include "decode/internal/worker_protocol.h"
 
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
@@ -50,17 +51,21 @@ Result<WorkerSetup> parse_worker_setup(std::string_view text) {
 
 Status send_packet(int socket, std::span<const std::byte> packet) {
   for (;;) {
-    if (send(socket, packet.data(), packet.size(), MSG_NOSIGNAL) >= 0) return {};
-    if (errno != EINTR) return Error(ErrorCode::kUnavailable, "a decode worker has ended");
+    const ssize_t sent = send(socket, packet.data(), packet.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return {};
+    if (errno == EAGAIN) return Error(ErrorCode::kResourceExhausted, "the other end does not read");
+    if (errno != EINTR) return Error(ErrorCode::kUnavailable, "the other end is gone");
   }
 }
 
-std::string receive_packet(int socket) {
+std::string receive_packet(int socket, std::optional<pid_t> parent) {
   std::string packet(kMaxPacket, '\0');
   ssize_t got = 0;
+  // With a parent the socket has a time-out, after which the parent is looked for: the connection
+  // of one that was killed stays open while another of its children has inherited it.
   do {
-    got = recv(socket, packet.data(), packet.size(), 0);
-  } while (got < 0 && errno == EINTR);
+    got = recv(socket, packet.data(), packet.size(), parent ? 0 : MSG_DONTWAIT);
+  } while (got < 0 && (errno == EINTR || (parent && errno == EAGAIN && getppid() == *parent)));
   packet.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
   return packet;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -95,11 +97,13 @@ struct ResultMessage {
 };
 static_assert(std::is_trivially_copyable_v<WirePart> && sizeof(ResultMessage) <= kMaxPacket);
 
-/// Sends one packet. Errors: kUnavailable if the other end is gone.
+/// Sends one packet; never waits, because at most one is under way to each side. Errors:
+/// kUnavailable if the other end is gone; kResourceExhausted if it does not read.
 Status send_packet(int socket, std::span<const std::byte> packet);
-/// Receives one packet of at most kMaxPacket bytes, waiting for it without limit; empty: the other
-/// end is gone.
-std::string receive_packet(int socket);
+/// Receives one packet of at most kMaxPacket bytes, waiting for it as long as `parent` is the
+/// parent of this process, or, without it, not at all; empty: the other end is gone, or nothing has
+/// come.
+std::string receive_packet(int socket, std::optional<pid_t> parent = std::nullopt);
 
 template <typename Message>
 Status send_message(int socket, const Message& message) {

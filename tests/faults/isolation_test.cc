@@ -2,10 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -15,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/scratch_directory.h"
 #include "base/units.h"
 #include "decode/isolated_decoder.h"
 #include "decode/probe.h"
@@ -245,6 +250,86 @@ TEST_F(IsolationTest, AProgramThatIsNoWorkerIsRefused) {
     EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
     EXPECT_THAT(refused.error().message(), HasSubstr(program));
   }
+}
+
+// The node believes nothing of a worker that can be wrong: it is ended, and its sample is bad.
+TEST_F(IsolationTest, WhatAHostileWorkerSaysIsNotBelieved) {
+  const MemoryByteSource source(picture_);
+  for (const std::string mode : {"offset", "size", "more", "name", "cancelled", "machine", "part",
+                                 "text", "garbage", "flood"}) {
+    setenv("HOSTILE_WORKER", mode.c_str(), 1);
+    const auto hostile = make_isolated_decoder(
+        recipe_, {.program = ISOCOST_SOURCE_DIR "/tests/faults/hostile_worker.py",
+                  .workers = 1,
+                  .cpu_time = std::chrono::minutes(1),
+                  .memory = 64 * kMiB,
+                  .log = {}});
+    ASSERT_TRUE(hostile.has_value()) << hostile.error().message();
+    const auto refused = decode(**hostile, source, shape_);
+    ASSERT_FALSE(refused.has_value()) << mode;
+    EXPECT_EQ(refused.error().error.code(), ErrorCode::kCorrupt) << mode;
+    EXPECT_EQ(refused.error().part, 0U) << mode;
+    EXPECT_THAT(refused.error().error.message(), HasSubstr("and was ended, twice")) << mode;
+  }
+}
+
+TEST_F(IsolationTest, AWorkerThatIgnoresItsLimitIsEnded) {
+  setenv("HOSTILE_WORKER", "spin", 1);
+  const auto hostile = make_isolated_decoder(
+      recipe_, {.program = ISOCOST_SOURCE_DIR "/tests/faults/hostile_worker.py",
+                .workers = 1,
+                .cpu_time = milliseconds(100),
+                .memory = 64 * kMiB,
+                .log = {}});
+  ASSERT_TRUE(hostile.has_value()) << hostile.error().message();
+  const auto refused = decode(**hostile, MemoryByteSource(picture_), shape_);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().error.code(), ErrorCode::kResourceExhausted);
+}
+
+TEST_F(IsolationTest, WorkersThatDiedWhileIdleCostNoSample) {
+  SampleDecoder& decoder = this->decoder();
+  const MemoryByteSource source(picture_);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(decode(decoder, source, shape_).has_value());
+    signal_workers(SIGKILL);
+    while (!std::ranges::all_of(
+        workers(), [](pid_t worker) { return status_of(worker, "State").starts_with("Z"); })) {
+      std::this_thread::yield();
+    }
+  }
+  EXPECT_TRUE(decode(decoder, source, shape_).has_value());
+  EXPECT_EQ(log_, "") << "nobody is to blame";
+}
+
+TEST_F(IsolationTest, AWorkerThatCannotStartAgainIsTheMachinesErrorAndNotTheSamples) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  fs::create_symlink(ISOCOST_PROGRAM, scratch / "isocost");
+  const auto decoder = make_isolated_decoder(recipe_, {.program = scratch / "isocost",
+                                                       .workers = 1,
+                                                       .cpu_time = std::chrono::minutes(1),
+                                                       .memory = 64 * kMiB,
+                                                       .log = {}})
+                           .value();
+  fs::remove(scratch / "isocost");
+  signal_workers(SIGKILL);
+  const MemoryByteSource source(picture_);
+  SampleDecoder::Tensors refused = decode(*decoder, source, shape_);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().error.code(), ErrorCode::kUnavailable);
+  fs::create_symlink(ISOCOST_PROGRAM, scratch / "isocost");
+  EXPECT_TRUE(decode(*decoder, source, shape_).has_value());
+}
+
+TEST_F(IsolationTest, SignalsDoNotDisturbTheStartOfAWorkerOrItsAnswers) {
+  std::signal(SIGALRM, [](int) {});
+  const itimerval often{{0, 2000}, {0, 2000}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  const auto decoded = decode(decoder(), MemoryByteSource(picture_), shape_);
+  const itimerval never{};
+  setitimer(ITIMER_REAL, &never, nullptr);
+  EXPECT_TRUE(decoded.has_value());
+  EXPECT_EQ(log_, "");
 }
 
 // A video of still pictures, which decodes for far longer than its bytes suggest.
