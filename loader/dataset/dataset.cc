@@ -356,9 +356,10 @@ Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id) const
 Status IndexedDataset::check_index(SampleId id) const {
   const ShardIndex& index = *locate(id).shard->index;
   if (!index.damaged()) return {};
-  return Error(ErrorCode::kIo, index.file().string() +
-                                   ": it was cut while it was in use; start again, and the shard "
-                                   "is indexed anew");
+  return Error(ErrorCode::kCorrupt,
+               index.file().string() +
+                   ": it was cut while it was in use; start again, and the shard "
+                   "is indexed anew");
 }
 
 void IndexedDataset::read_ahead(SampleId id) const {

@@ -68,8 +68,8 @@ class Dataset {
   /// Opens the sample's first JSON part, which need not be one of the parts of `shape`: those are
   /// what a model sees. Null if the sample has no JSON part.
   virtual Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const = 0;
-  /// Checks that what the data set told of the sample is from an undamaged index. Errors: kIo with
-  /// the index that was cut while it was in use.
+  /// Checks that what the data set told of the sample is from an undamaged index. Errors: kCorrupt
+  /// with the index that was cut while it was in use.
   virtual Status check_index(SampleId id) const = 0;
   /// Asks the operating system to read the sample's bytes ahead.
   virtual void read_ahead(SampleId id) const = 0;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -57,7 +58,10 @@ bool mend(const void* address) {
 }
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
-  if (mend(info->si_addr)) return;
+  const int kept_errno = errno;
+  const bool mended = info->si_code == BUS_ADRERR && mend(info->si_addr);
+  errno = kept_errno;
+  if (mended) return;
   const struct sigaction& before = handler_before();
   if ((before.sa_flags & SA_SIGINFO) != 0) {
     before.sa_sigaction(signal, info, context);
@@ -111,16 +115,20 @@ Result<GuardedMapping> GuardedMapping::map(const std::filesystem::path& path) {
   void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) return last_file_error(path, "map");
   install_handler();
-  return GuardedMapping(take_slot(static_cast<std::byte*>(address), size));
+  return GuardedMapping(take_slot(static_cast<std::byte*>(address), size), path, status.st_ino);
 }
 
 GuardedMapping::GuardedMapping(GuardedMapping&& other) noexcept
-    : slot_(std::exchange(other.slot_, nullptr)) {}
+    : slot_(std::exchange(other.slot_, nullptr)),
+      file_(std::move(other.file_)),
+      inode_(other.inode_) {}
 
 GuardedMapping& GuardedMapping::operator=(GuardedMapping&& other) noexcept {
   if (this != &other) {
     unmap();
     slot_ = std::exchange(other.slot_, nullptr);
+    file_ = std::move(other.file_);
+    inode_ = other.inode_;
   }
   return *this;
 }
@@ -140,6 +148,13 @@ std::span<const std::byte> GuardedMapping::bytes() const {
   return {slot_->begin.load(), slot_->size.load()};
 }
 
-bool GuardedMapping::damaged() const { return slot_ != nullptr && slot_->damaged.load(); }
+bool GuardedMapping::damaged() const {
+  if (slot_ == nullptr) return false;
+  if (slot_->damaged.load()) return true;
+  struct stat status{};
+  // A file that was replaced or removed keeps its bytes as long as it is mapped.
+  const bool is_ours = stat(file_.c_str(), &status) == 0 && status.st_ino == inode_;
+  return is_ours && static_cast<std::size_t>(status.st_size) < slot_->size.load();
+}
 
 }  // namespace isocost

@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 #include "base/result.h"
 
@@ -25,15 +27,19 @@ class GuardedMapping {
   ~GuardedMapping();
 
   std::span<const std::byte> bytes() const;
-  /// Returns whether bytes were read that the file no longer had.
+  /// Returns whether the file has been cut: bytes read since then may be zeros. The end of a cut
+  /// page raises no signal, so the file's size is asked for.
   bool damaged() const;
 
   struct Slot;  ///< What the handler knows of a mapping.
 
  private:
-  explicit GuardedMapping(Slot* slot) : slot_(slot) {}
+  GuardedMapping(Slot* slot, std::filesystem::path file, std::uint64_t inode)
+      : slot_(slot), file_(std::move(file)), inode_(inode) {}
   void unmap();
   Slot* slot_ = nullptr;
+  std::filesystem::path file_;
+  std::uint64_t inode_ = 0;
 };
 
 }  // namespace isocost

@@ -30,8 +30,8 @@ class ShardIndex {
   const IndexView& view() const { return view_; }
   /// Returns whether the index is in a file, where the next run finds it.
   bool kept() const { return !file_.empty(); }
-  /// Returns whether the file was cut while it was read: what `view` told then, and tells from then
-  /// on, is wrong in places, but within its bounds.
+  /// Returns whether the file has been cut: what `view` told since then is wrong in places, but
+  /// within its bounds. Asks the file system.
   bool damaged() const { return mapping_.damaged(); }
   const std::filesystem::path& file() const { return file_; }
   /// Removes the file, if there is one; the index stays valid. Thread-safe.
