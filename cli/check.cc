@@ -1,4 +1,3 @@
-#include <cstddef>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -298,13 +299,14 @@ void NodeImpl::announce(LogLevel level, std::string_view text) {
 
 // What training waits for, as far as this node can tell.
 std::string NodeImpl::obstacle() const {
-  if (retry_.paused_s() > 0) return "shards cannot be read";
+  if (retry_.paused_s() > 0) return "shards cannot be read, or decode workers cannot start";
   constexpr double kLong = 10;  // seconds that a decode takes at most, usually
+  const double timeout_s =
+      std::chrono::duration<double>(parts_.options.service.stall_timeout).count();
   const auto decode = decoder_->oldest_decode();
-  if (decode && decode->seconds > kLong) {
-    return fmt::format("sample {}/{} has been decoded for {:.0f} s",
-                       parts_.dataset->shard(decode->id), parts_.dataset->key(decode->id),
-                       decode->seconds);
+  if (decode && decode->seconds > std::min(kLong, timeout_s / 2)) {
+    return fmt::format("sample {}/{} is still being decoded", parts_.dataset->shard(decode->id),
+                       parts_.dataset->key(decode->id));
   }
   const auto behind = job_.behind();
   if (behind.empty()) return "the next step is being planned";
@@ -325,7 +327,8 @@ PageText NodeImpl::health() const {
 
 PageText NodeImpl::readiness() const {
   if (job_.draining()) return {"draining\n", false};
-  if (retry_.paused_s() > 0) return {"paused: shards cannot be read\n", false};
+  if (retry_.paused_s() > 0)
+    return {"paused: shards cannot be read, or decode workers cannot start\n", false};
   return {"ready\n"};
 }
 

@@ -9,7 +9,7 @@ import unittest
 
 import isocost
 from isocost import _isocost, arguments
-from support import ShardTest, main
+from support import PROGRAM, ShardTest, main
 
 GENERATORS = pathlib.Path(__file__).parents[2] / "trainer_adapter" / "python" / "generate"
 
@@ -42,7 +42,8 @@ class Settings(ShardTest):
                                      max_audio_seconds=3.5, max_text_tokens=100),
         lookahead=2, steps=2, tail="drop", padded=("vision", "llm"), correct=False,
         on_bad_sample="replace", max_bad_samples=3, max_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
-        workers=1, io_timeout=7.5, plan_ahead=1, metrics="0")
+        workers=1, io_timeout=7.5, plan_ahead=1, metrics="0",
+        decode_timeout=20.0, isolate=True, decode_program=PROGRAM, stall_timeout=90.0)
 
     def test_defaults_are_the_tables(self):
         table = {name: default for name, _value, _text, default in _isocost.option_table()}

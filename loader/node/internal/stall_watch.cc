@@ -44,7 +44,7 @@ void StallWatch::look(nanoseconds passed) {
   changes_ = activity.changes;
   if (goes_on) {
     still_ = nanoseconds(0);
-    if (std::exchange(told_, false)) end();
+    if (!std::exchange(told_, "").empty()) end();
     return;
   }
   still_ += passed;
@@ -57,7 +57,7 @@ void StallWatch::begin(nanoseconds still) {
     const MutexLock lock(mutex_);
     stall_ = {seconds(still), obstacle};
   }
-  if (std::exchange(told_, true)) return;
+  if (std::exchange(told_, obstacle) == obstacle) return;
   log(options_.announce, LogLevel::kWarning,
       fmt::format("nothing was planned, sent or acknowledged for {:.0f} s (stall_timeout): {}",
                   seconds(still), obstacle));

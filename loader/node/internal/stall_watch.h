@@ -12,9 +12,9 @@
 namespace isocost {
 
 /// Watches whether training goes on: a node that serves plans, sends, or hears that a rank has
-/// trained. Where it does not for the time-out, somebody is told what is in the way, once, and told
-/// again when it goes on. Time in which this process did not run does not count. Has a thread of
-/// its own; the destructor joins it.
+/// trained. Where it does not for the time-out, it announces what is in the way, again when that
+/// changes, and when training goes on. Time in which this process did not run does not count. Has a
+/// thread of its own; the destructor joins it.
 class StallWatch {
  public:
   struct Activity {
@@ -50,7 +50,7 @@ class StallWatch {
   // Used on the watch's thread only:
   std::uint64_t changes_ = 0;
   std::chrono::nanoseconds still_{0};
-  bool told_ = false;
+  std::string told_;     // the obstacle that was told last; empty: none
   std::jthread thread_;  // last: joined first
 };
 

@@ -120,6 +120,13 @@ TEST(NodeOptions, NamesFieldValueAndRange) {
   options.plan.ranks = 32;
   EXPECT_EQ(options.validate().error().message(),
             "global_batch_size = 64: 32 ranks × 4 microbatches need at least 128");
+  options.plan.ranks = 2;
+  options.plan.global_batch_size = 1'000'000;
+  EXPECT_EQ(
+      options.validate().error().message(),
+      "global_batch_size = 1000000: 2 ranks × 4 microbatches take at most 131072: give ranks, "
+      "or more microbatches");
+  options.plan.global_batch_size = 64;
   options.plan.ranks = 0;
   options.plan.lookahead = 4;
   EXPECT_EQ(options.validate().error().message(),

@@ -73,7 +73,7 @@ std::string request(const MetricsEndpoint& endpoint, const std::string& first_li
   return client.read_all();
 }
 
-std::unique_ptr<MetricsEndpoint> serve(std::function<std::string()> text) {
+std::unique_ptr<MetricsEndpoint> serve(std::function<PageText()> text) {
   auto endpoint = MetricsEndpoint::create(
       {"127.0.0.1", 0, true},
       {{"/metrics", "text/plain; version=0.0.4; charset=utf-8", std::move(text)},
@@ -92,8 +92,15 @@ TEST(MetricsEndpoint, ServesTheCurrentText) {
   EXPECT_TRUE(request(*endpoint, "GET /metrics?x=y").ends_with("\r\n\r\na 2\n"));
 }
 
+TEST(MetricsEndpoint, APageThatIsNotWellHasAnotherStatus) {
+  const auto endpoint = serve([] { return PageText("stalled: rank 3\n", false); });
+  const std::string page = request(*endpoint, "GET /metrics");
+  EXPECT_TRUE(page.starts_with("HTTP/1.1 503 ")) << page;
+  EXPECT_TRUE(page.ends_with("\r\n\r\nstalled: rank 3\n")) << page;
+}
+
 TEST(MetricsEndpoint, OtherPathsAreNotFound) {
-  const auto endpoint = serve([] { return std::string("a 1\n"); });
+  const auto endpoint = serve([] { return PageText("a 1\n"); });
   const std::string nothing = request(*endpoint, "GET /");
   EXPECT_TRUE(nothing.starts_with("HTTP/1.1 404 "));
   EXPECT_TRUE(nothing.ends_with("not found; pages: /metrics /timeline.svg\n")) << nothing;

@@ -70,6 +70,22 @@ TEST(DeliveryQueue, TakesTurnsOldestFirst) {
   EXPECT_EQ(drain(queue), (Texts{"0:0.0.0", "1:0.0.0", "0:0.0.1"}));
 }
 
+TEST(DeliveryQueue, TellsWhichRanksKeepTheOldestStep) {
+  DeliveryQueue queue = small_queue();
+  queue.join(0, {});
+  queue.grant(0, 2);
+  drain(queue);
+  const auto behind = queue.behind();
+  ASSERT_EQ(behind.size(), 2U);
+  EXPECT_TRUE(behind[0].present && behind[0].received);
+  EXPECT_FALSE(behind[1].present || behind[1].received);
+  queue.acknowledge(0, {0, 0, 1});
+  ASSERT_EQ(queue.behind().size(), 1U);
+  EXPECT_EQ(queue.behind()[0].rank, 1);
+  EXPECT_EQ(queue.behind()[0].step, (Position{0, 0, 0}));
+  EXPECT_TRUE(DeliveryQueue(2).behind().empty());
+}
+
 TEST(DeliveryQueue, EndsAnEpochWithoutCredit) {
   DeliveryQueue queue = small_queue();
   queue.join(0, {});

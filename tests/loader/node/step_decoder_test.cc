@@ -145,9 +145,17 @@ TEST_F(StepDecoderTest, HoldsNoMoreThanHalfOfTheBudget) {
   const std::int64_t needed = recipe_.working_set_bytes(dataset_.shape(5)).value();
   MemoryBudget budget(2 * needed);
   bad_ = BadSampleList::create({.file = {}}, {}).value();
-  StepDecoder decoder(
-      {&dataset_, &recipe_, executor.get(), &budget, &pool_, bad_.get(), {}, nullptr, &retry_},
-      options_);
+  StepDecoder decoder({&dataset_,
+                       &recipe_,
+                       decode_.get(),
+                       executor.get(),
+                       &budget,
+                       &pool_,
+                       bad_.get(),
+                       {},
+                       nullptr,
+                       &retry_},
+                      options_);
   StepSamples samples = decoder.decode_step(std::vector<SampleId>{5, 5, 5}, {});
   ASSERT_EQ(samples.value().size(), 3U);
   int held = 0;
@@ -199,9 +207,17 @@ TEST_F(StepDecoderTest, ReadsThatStayRefusedAreTheMachinesError) {
   const auto executor = make_executor(2);
   StepDecoder decoder = this->decoder(*executor);
   ReadRetry impatient({.timeout = std::chrono::milliseconds(20)});
-  StepDecoder failing(
-      {&dataset_, &recipe_, executor.get(), &budget_, &pool_, bad_.get(), {}, nullptr, &impatient},
-      options_);
+  StepDecoder failing({&dataset_,
+                       &recipe_,
+                       decode_.get(),
+                       executor.get(),
+                       &budget_,
+                       &pool_,
+                       bad_.get(),
+                       {},
+                       nullptr,
+                       &impatient},
+                      options_);
   const StepSamples samples = failing.decode_step(std::vector<SampleId>{0, 1, 3}, {});
   ASSERT_FALSE(samples.has_value());
   EXPECT_EQ(samples.error().code(), ErrorCode::kIo);
@@ -222,6 +238,7 @@ TEST_F(StepDecoderTest, ReadsThatStayRefusedAreTheMachinesError) {
 TEST_F(StepDecoderTest, ASampleForWhichThereIsNoMemoryIsBadAndTheOthersAreNot) {
   const TextDataset large({"zero", std::string(16'000'000, 'x'), "two"});
   recipe_ = Recipe::create({.max_text_tokens = 1 << 24}).value();
+  decode_ = make_in_process_decoder(recipe_, std::chrono::minutes(1));
   std::ifstream pages("/proc/self/statm");
   rlim_t used = 0;
   pages >> used;
@@ -231,9 +248,17 @@ TEST_F(StepDecoderTest, ASampleForWhichThereIsNoMemoryIsBadAndTheOthersAreNot) {
   MemoryBudget generous(64 * kGiB);
   const auto executor = make_executor(1);
   decoder(*executor);
-  StepDecoder decoder(
-      {&large, &recipe_, executor.get(), &generous, &pool_, bad_.get(), {}, nullptr, &retry_},
-      options_);
+  StepDecoder decoder({&large,
+                       &recipe_,
+                       decode_.get(),
+                       executor.get(),
+                       &generous,
+                       &pool_,
+                       bad_.get(),
+                       {},
+                       nullptr,
+                       &retry_},
+                      options_);
   ASSERT_EQ(setrlimit(RLIMIT_AS, &little), 0);
   const StepSamples samples = decoder.decode_step(std::vector<SampleId>{0, 1, 2}, {});
   setrlimit(RLIMIT_AS, &before);

@@ -3,6 +3,8 @@
 import dataclasses
 import os
 import reprlib
+import shutil
+import sysconfig
 import typing
 from typing import Any, Dict, FrozenSet, Mapping, Optional, Union
 
@@ -71,7 +73,19 @@ def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dic
                 for field in dataclasses.fields(options) if field.name != "recipe"}
     for field in dataclasses.fields(recipe):
         settings[f"recipe.{field.name}"] = setting_text(getattr(recipe, field.name))
+    if options.isolate and not settings["decode_program"]:
+        settings["decode_program"] = _program()
     return settings
+
+
+def _program() -> str:
+    """The program isocost, which decode workers run. Raises FileNotFoundError where there is none."""
+    beside = shutil.which("isocost", path=sysconfig.get_path("scripts"))
+    found = beside or shutil.which("isocost")
+    if found is None:
+        raise FileNotFoundError("isolate = True: decode workers run the program isocost, which is neither on PATH nor "
+                                "beside this Python: install it, or give decode_program=")
+    return found
 
 
 def given_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> FrozenSet[str]:

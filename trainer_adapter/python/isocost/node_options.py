@@ -62,10 +62,16 @@ class NodeOptions:
         max_pixels: Images and frames with more pixels are refused as bad samples.
         memory: Budget for decoding and decoded samples.
         microbatch_memory: Limit of tensor bytes per microbatch, with balance = cost; 0: no limit.
-        workers: Decoding threads; 0: one per core.
+        workers: Decoding threads or processes; 0: one per core.
         io_timeout: Seconds that reads of shards may fail, with delivery paused, before the job ends.
+        decode_timeout: Seconds of CPU time that decoding one sample may take; one that takes longer is bad.
+        isolate: Decode in worker processes, so that a decoder that crashes or hangs costs one sample; isocost serve
+            does unless told otherwise.
+        decode_program: With isolate, the isocost program that workers run; empty: the running one.
         index_dir: Where shard indexes are kept; empty: .isocost beside the shards.
         plan_ahead: Steps decoded and planned ahead of training.
+        stall_timeout: Seconds without a step planned, sent or acknowledged after which logs, metrics and /healthz say
+            what is in the way; 0: never.
         metrics: Address of the HTTP endpoint for metrics: PORT (of 127.0.0.1), ADDRESS:PORT or [IPV6]:PORT; empty: no
             endpoint.
     """
@@ -87,6 +93,10 @@ class NodeOptions:
     microbatch_memory: Union[int, str] = 0
     workers: int = 0
     io_timeout: float = 120.0
+    decode_timeout: float = 60.0
+    isolate: bool = False
+    decode_program: Path = ""
     index_dir: Path = ""
     plan_ahead: int = 2
+    stall_timeout: float = 1800.0
     metrics: str = ""

@@ -1,0 +1,73 @@
+#include "loader/node/internal/stall_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "tests/loader/node/node_support.h"
+
+namespace isocost {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class StallWatchTest : public testing::Test {
+ protected:
+  StallWatch::Options options(milliseconds timeout) {
+    return {timeout, [this] { return StallWatch::Activity{expected_, changes_}; },
+            [] { return std::string("rank 3 has not acknowledged step 7"); }, log_.sink()};
+  }
+  static void wait_for(const std::function<bool()>& event) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!event() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  }
+
+  std::atomic<bool> expected_ = true;
+  std::atomic<std::uint64_t> changes_ = 0;
+  LogLines log_;
+};
+
+TEST_F(StallWatchTest, TellsOnceWhatIsInTheWayAndOnceThatItGoesOn) {
+  const StallWatch watch(options(milliseconds(100)));
+  wait_for([&] { return watch.stall().seconds > 0.2; });
+  EXPECT_EQ(watch.stall().obstacle, "rank 3 has not acknowledged step 7");
+  changes_ = 1;
+  wait_for([&] { return watch.stall().seconds == 0; });
+  wait_for([&] { return log_.lines().size() == 2; });
+  EXPECT_THAT(log_.lines(),
+              ElementsAre(HasSubstr("rank 3 has not acknowledged step 7"), HasSubstr("goes on")));
+}
+
+TEST_F(StallWatchTest, WhatGoesOnIsNoStall) {
+  const StallWatch watch(options(milliseconds(200)));
+  for (int i = 0; i < 50; ++i) {
+    ++changes_;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_THAT(log_.lines(), IsEmpty());
+}
+
+TEST_F(StallWatchTest, NothingIsExpectedWhereNobodyTrains) {
+  expected_ = false;
+  const StallWatch watch(options(milliseconds(50)));
+  std::this_thread::sleep_for(milliseconds(300));
+  EXPECT_EQ(watch.stall().seconds, 0);
+  EXPECT_THAT(log_.lines(), IsEmpty());
+}
+
+TEST_F(StallWatchTest, ZeroWatchesNothing) {
+  const StallWatch watch(options(milliseconds(0)));
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_EQ(watch.stall().seconds, 0);
+}
+
+}  // namespace
+}  // namespace isocost
