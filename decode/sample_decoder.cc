@@ -1,7 +1,6 @@
 #include "decode/sample_decoder.h"
 
 #include <new>
-#include <utility>
 
 namespace isocost {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
@@ -117,7 +117,8 @@ std::optional<Message> as_message(std::string_view packet) {
   Message message;
   if (packet.size() != sizeof message) return std::nullopt;
   const MessageKind kind = message.kind;
-  std::memcpy(&message, packet.data(), sizeof message);
+  std::ranges::copy(std::as_bytes(std::span(packet)),
+                    std::as_writable_bytes(std::span(&message, 1)).begin());
   return message.kind == kind ? std::optional(message) : std::nullopt;
 }
 

@@ -471,6 +471,14 @@ int zmq_connect(void* handle, const char* address) {
   return 0;
 }
 
+// A client has one endpoint, so that to leave it is to leave all.
+int zmq_disconnect(void* handle, const char* /*address*/) {
+  const SocketPtr socket = shared(socket_of(handle));
+  const MutexLock lock(hub().mutex);
+  leave(socket);
+  return 0;
+}
+
 int zmq_socket_monitor(void* handle, const char* address, int events) {
   Socket& socket = socket_of(handle);
   const MutexLock lock(socket.mutex);

@@ -34,8 +34,8 @@ bool is_private(const fs::path& directory) {
 std::vector<fs::path> directories() {
   const std::string user = std::to_string(geteuid());
   std::vector<fs::path> found;
-  if (is_private("/run/user/" + user)) found.push_back("/run/user/" + user + "/isocost");
-  found.push_back("/tmp/isocost-" + user);
+  if (is_private("/run/user/" + user)) found.emplace_back("/run/user/" + user + "/isocost");
+  found.emplace_back("/tmp/isocost-" + user);
   return found;
 }
 
