@@ -244,7 +244,7 @@ Status ServerImpl::bind(const Security& security) {
                  "bind: cannot listen on " + options_.bind + ": " + error.what());
   }
   endpoint_ = router_.get(zmq::sockopt::last_endpoint);
-  remove_job_key(endpoint_);
+  remove_old_job_keys(endpoint_);
   if (!security.job_key.empty()) {
     ISOCOST_ASSIGN(job_key_file_, JobKeyFile::write(endpoint_, security.job_key));
   }
@@ -264,7 +264,9 @@ void ServerImpl::loop(const std::stop_token& stop) {
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
         std::max(Clock::duration::zero(), next_beat_ - Clock::now()));
     poll_items(std::span(items).first(gate_ ? 3 : 2), wait + std::chrono::milliseconds(1));
-    if (gate_ && (items[2].revents & ZMQ_POLLIN) != 0) gate_->answer();
+    if (gate_ && (items[2].revents & ZMQ_POLLIN) != 0) {
+      if (const auto refused = gate_->answer()) warn(*refused);
+    }
     wake_.drain();
     receive_all();
     send_queued();
@@ -404,6 +406,7 @@ void ServerImpl::keep_alive() {
   const auto now = Clock::now();
   if (now < next_beat_) return;
   next_beat_ = now + options_.heartbeat;
+  job_key_file_.keep();
   const auto running = clock_.now();
   for (auto& [rank, client] : clients_) {
     if (client.address.empty()) continue;

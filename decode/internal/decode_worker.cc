@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/byte_source.h"
-#include "base/watched_source.h"
 #include "decode/internal/sandbox.h"
 #include "decode/internal/worker_memory.h"
 #include "decode/internal/worker_protocol.h"

@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+extern "C" {  // glibc 2.36 does not say so itself
+#include <sys/pidfd.h>
+}
 
 #include <algorithm>
 #include <array>
@@ -131,30 +134,22 @@ std::string how_it_ended(int status) {
   return "ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
-// Blocks until the process has ended; it is about to, or was killed.
-int reap(pid_t process) {
-  int status = 0;
-  while (waitpid(process, &status, 0) < 0) {
-    if (errno != EINTR) return 0;  // somebody else waited for it
-  }
-  return status;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(const std::filesystem::path& program,
                                                             const WorkerSetup& setup) {
   ISOCOST_ASSIGN(WorkerMemory memory, WorkerMemory::create(setup.memory));
   ISOCOST_ASSIGN(Spawned spawned, spawn(program, memory));
+  Child process{spawned.process, FileDescriptor(pidfd_open(spawned.process, 0))};
   std::unique_ptr<WorkerProcess> worker(
-      new WorkerProcess(spawned.process, std::move(spawned.socket), std::move(memory), setup));
+      new WorkerProcess(std::move(process), std::move(spawned.socket), std::move(memory), setup));
   ISOCOST_TRY_CONTEXT(worker->greet(setup), program.string());
   return worker;
 }
 
-WorkerProcess::WorkerProcess(pid_t process, FileDescriptor socket, WorkerMemory memory,
+WorkerProcess::WorkerProcess(Child process, FileDescriptor socket, WorkerMemory memory,
                              const WorkerSetup& setup)
-    : process_(process),
+    : process_(std::move(process)),
       socket_(std::move(socket)),
       memory_(std::move(memory)),
       cpu_limit_(setup.cpu_time_ns) {}
@@ -174,9 +169,27 @@ Status WorkerProcess::greet(const WorkerSetup& setup) {
 }
 
 WorkerProcess::~WorkerProcess() {
-  if (process_ == 0 || owner_ != getpid()) return;
-  kill(process_, SIGKILL);
-  reap(process_);
+  if (process_.id == 0 || owner_ != getpid()) return;
+  kill();
+  reap();
+}
+
+void WorkerProcess::kill() {
+  if (process_.descriptor.is_open()) {
+    pidfd_send_signal(process_.descriptor.get(), SIGKILL, nullptr, 0);
+  } else {
+    ::kill(process_.id, SIGKILL);
+  }
+}
+
+// Blocks until the process has ended; it is about to, or was killed.
+int WorkerProcess::reap() {
+  int status = 0;
+  const Child process = std::exchange(process_, {});
+  while (waitpid(process.id, &status, 0) < 0) {
+    if (errno != EINTR) return 0;  // somebody else waited for it
+  }
+  return status;
 }
 
 std::variant<WorkerProcess::Tensors, WorkerProcess::Died> WorkerProcess::decode(
@@ -335,14 +348,14 @@ std::optional<NamedTensor> WorkerProcess::copy(const WireTensor& wire, BufferPoo
 }
 
 WorkerProcess::Died WorkerProcess::end(std::string how) {
-  kill(process_, SIGKILL);
-  reap(std::exchange(process_, 0));
+  kill();
+  reap();
   return {std::move(how), part_};
 }
 
 // The connection is closed, so the process has ended or is about to.
 WorkerProcess::Died WorkerProcess::died() {
-  const int status = reap(std::exchange(process_, 0));
+  const int status = reap();
   Died died{how_it_ended(status), part_};
   died.read_nothing = !has_read_;
   died.over_time = WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF;
@@ -352,7 +365,7 @@ WorkerProcess::Died WorkerProcess::died() {
 nanoseconds WorkerProcess::cpu_time() const {
   clockid_t clock{};
   timespec used{};
-  if (clock_getcpuclockid(process_, &clock) != 0 || clock_gettime(clock, &used) != 0) {
+  if (clock_getcpuclockid(process_.id, &clock) != 0 || clock_gettime(clock, &used) != 0) {
     return nanoseconds(0);
   }
   return std::chrono::seconds(used.tv_sec) + nanoseconds(used.tv_nsec);

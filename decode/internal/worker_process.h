@@ -56,7 +56,14 @@ class WorkerProcess {
   bool filtered() const { return filtered_; }
 
  private:
-  WorkerProcess(pid_t process, FileDescriptor socket, WorkerMemory memory,
+  /// A process that nobody has waited for. Where the system has pidfds it is known by one, because
+  /// a program that embeds a node may wait for all its children, and then its number can be
+  /// another's.
+  struct Child {
+    pid_t id = 0;  ///< 0: none.
+    FileDescriptor descriptor;
+  };
+  WorkerProcess(Child process, FileDescriptor socket, WorkerMemory memory,
                 const WorkerSetup& setup);
   Status greet(const WorkerSetup& setup);
   struct Request {
@@ -74,9 +81,11 @@ class WorkerProcess {
   std::optional<NamedTensor> copy(const WireTensor& tensor, BufferPool& pool) const;
   Died end(std::string how);
   Died died();
+  void kill();
+  int reap();
   std::chrono::nanoseconds cpu_time() const;
 
-  pid_t process_;
+  Child process_;
   FileDescriptor socket_;
   const WorkerMemory memory_;
   const pid_t owner_ = getpid();  // a forked child has this object, but not the process

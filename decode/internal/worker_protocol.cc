@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 
 namespace isocost {
 

@@ -1,20 +1,27 @@
 // Peers of a node that have no business with it.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <variant>
 #include <vector>
 #include <zmq.hpp>
 
+#include "base/file_descriptor.h"
+#include "base/mutex.h"
 #include "tests/support/admit_ranks.h"
 #include "transport/connection.h"
 #include "transport/server.h"
@@ -39,13 +46,18 @@ class Peers : public testing::Test {
     ServerOptions options;
     options.bind = "tcp://127.0.0.1:*";
     options.insecure = insecure;
+    options.heartbeat = milliseconds(50);
     Welcome welcome;
     welcome.ranks = 2;
-    return Server::create(options, admit_ranks(welcome),
-                          [this](const ServerEvent& event) {
-                            if (std::holds_alternative<ClientJoined>(event)) ++joined_;
-                          },
-                          {})
+    return Server::create(
+               options, admit_ranks(welcome),
+               [this](const ServerEvent& event) {
+                 if (std::holds_alternative<ClientJoined>(event)) ++joined_;
+               },
+               [this](LogLevel, std::string_view text) {
+                 const MutexLock lock(mutex_);
+                 logged_ += text;
+               })
         .value();
   }
   // A client with the keys that it finds.
@@ -72,7 +84,16 @@ class Peers : public testing::Test {
     return {};
   }
 
+  std::string logged() {
+    const MutexLock lock(mutex_);
+    return logged_;
+  }
+
   std::atomic<int> joined_ = 0;
+
+ private:
+  Mutex mutex_;
+  std::string logged_ ISOCOST_GUARDED_BY(mutex_);
 };
 
 // A socket that knows nothing of keys, or shows a wrong one, and sends a hello.
@@ -132,8 +153,54 @@ TEST_F(Peers, WhoHasNoJobKeyGetsNothing) {
   const auto server = serve(false);
   EXPECT_FALSE(Stranger(server->endpoint(), "").is_answered());
   EXPECT_FALSE(Stranger(server->endpoint(), std::string(64, '0')).is_answered());
+  EXPECT_NE(logged().find("did not show the job key"), std::string::npos) << logged();
   EXPECT_EQ(joined_, 0);
   EXPECT_TRUE(Stranger(serve(true)->endpoint(), "").is_answered()) << "with --insecure it would";
+}
+
+// As cleaners of /tmp do, and as nodes that were killed leave theirs.
+TEST_F(Peers, AJobKeyThatWasRemovedIsWrittenAgainAndOneThatWasLeftIsRemoved) {
+  const auto server = serve(false);
+  const fs::path key = key_file(server->endpoint());
+  ASSERT_FALSE(key.empty());
+  const fs::path dead = key.parent_path() / "127.0.0.1:1.key";
+  const fs::path young = key.parent_path() / "127.0.0.1:2.key";
+  std::ofstream(dead) << "dead";
+  std::ofstream(young) << "young";
+  fs::last_write_time(dead, fs::file_time_type::clock::now() - std::chrono::hours(25));
+  fs::remove(key);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!fs::exists(key) && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  const auto client = connect(server->endpoint());
+  EXPECT_TRUE(wait_for_a_client());
+  const auto next = serve(false);
+  EXPECT_FALSE(fs::exists(dead));
+  EXPECT_TRUE(fs::exists(young));
+  fs::remove(young);
+}
+
+TEST_F(Peers, AConnectionWithoutAHandshakeIsClosedAfterFiveSeconds) {
+  const auto server = serve(false);
+  const std::string& endpoint = server->endpoint();
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port =
+      htons(static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
+  const FileDescriptor peer(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(::connect(peer.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  const timeval most{15, 0};
+  setsockopt(peer.get(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+  std::array<char, 256> greeting{};
+  ssize_t received = 0;
+  while ((received = recv(peer.get(), greeting.data(), greeting.size(), 0)) > 0) {
+  }
+  const bool closed = received == 0 || errno == ECONNRESET;
+  EXPECT_TRUE(closed) << "it is still open";
+  EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::seconds(4));
 }
 
 // As trainers start before their node, and outlive it.

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kKeyBytes = 32;
+// A node touches its key at this age; one of this age is a dead node's.
+constexpr std::chrono::hours kYoung{1};
+constexpr std::chrono::hours kOfTheDead{24};
 
 // Whether it is a directory that nobody but this user can change or read.
 bool is_private(const fs::path& directory) {
@@ -81,19 +86,39 @@ Result<JobKeyFile> JobKeyFile::write(std::string_view endpoint, const std::strin
   if (!name) return JobKeyFile();
   const fs::path directory = directories().front();
   ISOCOST_TRY(make_private(directory));
-  const fs::path path = directory / *name;
-  ISOCOST_TRY(replace_file(path, key + "\n"));
-  JobKeyFile file(path);
-  chmod(path.c_str(), 0600);  // nobody else can enter the directory anyway
+  JobKeyFile file(directory / *name, key);
+  ISOCOST_TRY(file.save());
   return file;
 }
 
-JobKeyFile::JobKeyFile(JobKeyFile&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+Status JobKeyFile::save() const {
+  ISOCOST_TRY(replace_file(path_, key_ + "\n"));
+  chmod(path_.c_str(), 0600);  // nobody else can enter the directory anyway
+  return {};
+}
+
+void JobKeyFile::keep() const {
+  if (path_.empty()) return;
+  std::error_code missing;
+  const fs::file_time_type written = fs::last_write_time(path_, missing);
+  const auto now = fs::file_time_type::clock::now();
+  if (!missing && now - written < kYoung) return;
+  // What fails now is tried again at the next beat.
+  if (!missing) {
+    fs::last_write_time(path_, now, missing);
+  } else if (make_private(path_.parent_path())) {
+    std::ignore = save();
+  }
+}
+
+JobKeyFile::JobKeyFile(JobKeyFile&& other) noexcept
+    : path_(std::exchange(other.path_, {})), key_(std::move(other.key_)) {}
 
 JobKeyFile& JobKeyFile::operator=(JobKeyFile&& other) noexcept {
   if (this != &other) {
     remove();
     path_ = std::exchange(other.path_, {});
+    key_ = std::move(other.key_);
   }
   return *this;
 }
@@ -118,12 +143,19 @@ std::optional<std::string> find_job_key(std::string_view endpoint) {
   return std::nullopt;
 }
 
-void remove_job_key(std::string_view endpoint) {
+void remove_old_job_keys(std::string_view endpoint) {
   const auto name = file_name(endpoint);
   if (!name) return;
+  const auto oldest = fs::file_time_type::clock::now() - kOfTheDead;
   for (const fs::path& directory : directories()) {
+    if (!is_private(directory)) continue;
     std::error_code ignored;
-    if (is_private(directory)) fs::remove(directory / *name, ignored);
+    fs::remove(directory / *name, ignored);
+    for (fs::directory_iterator entry(directory, ignored), end; entry != end;
+         entry.increment(ignored)) {
+      const bool is_key = entry->path().extension() == ".key";
+      if (is_key && entry->last_write_time(ignored) < oldest) fs::remove(entry->path(), ignored);
+    }
   }
 }
 

@@ -24,11 +24,16 @@ class JobKeyFile {
   JobKeyFile(const JobKeyFile&) = delete;
   JobKeyFile& operator=(const JobKeyFile&) = delete;
   ~JobKeyFile() { remove(); }
+  /// Writes the file again if it is gone, and keeps it young: cleaners of /tmp remove what is old.
+  void keep() const;
 
  private:
-  explicit JobKeyFile(std::filesystem::path path) : path_(std::move(path)) {}
+  JobKeyFile(std::filesystem::path path, std::string key)
+      : path_(std::move(path)), key_(std::move(key)) {}
+  Status save() const;
   void remove() noexcept;
   std::filesystem::path path_;
+  std::string key_;
 };
 
 /// Returns a fresh key.
@@ -38,7 +43,7 @@ std::string make_job_key();
 /// this user can read.
 std::optional<std::string> find_job_key(std::string_view endpoint);
 
-/// Removes what a node that was killed has left.
-void remove_job_key(std::string_view endpoint);
+/// Removes what nodes that were killed have left: at this endpoint, and anywhere a day ago.
+void remove_old_job_keys(std::string_view endpoint);
 
 }  // namespace isocost

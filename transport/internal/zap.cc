@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -49,9 +51,9 @@ bool KeyGate::admits(const std::vector<zmq::message_t>& request) const {
   return allowed_.contains(text.data());
 }
 
-void KeyGate::answer() {
+std::optional<std::string> KeyGate::answer() {
   const std::vector<zmq::message_t> request = receive_frames(socket_);
-  if (request.size() < 2) return;
+  if (request.size() < 2) return std::nullopt;
   const bool allowed = admits(request);
   const std::array<std::string_view, 6> reply = {
       "1.0", request[1].to_string_view(), allowed ? "200" : "400", allowed ? "" : "unknown key", "",
@@ -60,6 +62,11 @@ void KeyGate::answer() {
   frames.reserve(reply.size());
   for (const std::string_view part : reply) frames.emplace_back(part.data(), part.size());
   send_frames(socket_, frames);
+  if (allowed) return std::nullopt;
+  return "a client at " + std::string(request.size() > 3 ? request[3].to_string_view() : "?") +
+         (job_key_.empty() ? " was refused: its CURVE key is not among curve_clients"
+                           : " was refused: it did not show the job key, which only this user's "
+                             "programs on this machine find");
 }
 
 }  // namespace isocost

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ class KeyGate {
   /// Admits clients that show the job key, as a password of ZeroMQ's PLAIN mechanism.
   KeyGate(zmq::context_t& context, std::string job_key);
   zmq::socket_t& socket() { return socket_; }
-  void answer();  ///< Answers one request that has arrived.
+  /// Answers one request that has arrived. Returns why and from where a client was refused.
+  std::optional<std::string> answer();
 
  private:
   bool admits(const std::vector<zmq::message_t>& request) const;
