@@ -24,6 +24,7 @@
 #include "base/mutex.h"
 #include "tests/support/admit_ranks.h"
 #include "transport/connection.h"
+#include "transport/internal/job_key.h"
 #include "transport/server.h"
 
 namespace isocost {
@@ -31,6 +32,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+
+constexpr milliseconds kHeartbeatTimeout{1000};
 
 std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
@@ -47,6 +50,7 @@ class Peers : public testing::Test {
     options.bind = "tcp://127.0.0.1:*";
     options.insecure = insecure;
     options.heartbeat = milliseconds(50);
+    options.heartbeat_timeout = kHeartbeatTimeout;
     Welcome welcome;
     welcome.ranks = 2;
     return Server::create(
@@ -219,6 +223,37 @@ TEST_F(Peers, AClientThatIsThereBeforeTheNodeFindsItsKeyLater) {
                                      {})
                           .value();
   EXPECT_TRUE(wait_for_a_client());
+}
+
+// It reads no more than two messages of 1 MiB, and answers no heartbeat once it has stopped.
+TEST_F(Peers, ARankThatFreezesWithinAFragmentGivesItsMemoryBack) {
+  constexpr std::size_t kBytes = std::size_t{64} << 20;
+  const auto server = serve(false);
+  zmq::context_t context;
+  zmq::socket_t frozen(context, zmq::socket_type::dealer);
+  frozen.set(zmq::sockopt::linger, 0);
+  frozen.set(zmq::sockopt::rcvhwm, 1);
+  frozen.set(zmq::sockopt::rcvbuf, 1 << 16);
+  frozen.set(zmq::sockopt::plain_username, "isocost");
+  frozen.set(zmq::sockopt::plain_password, find_job_key(server->endpoint()).value());
+  frozen.connect(server->endpoint());
+  const std::vector<std::byte> hello = encode(Hello{});
+  frozen.send(zmq::message_t(hello.data(), hello.size()), zmq::send_flags::none);
+  ASSERT_TRUE(wait_for_a_client());
+  auto bytes = std::make_shared<std::vector<std::byte>>(kBytes);
+  const std::weak_ptr<const void> held = bytes;
+  Fragment fragment{{}, 0, {}};
+  fragment.tensors.push_back(
+      {"vision.patches", {DType::kUInt8, {1, std::ssize(*bytes)}, bytes->data(), bytes}});
+  bytes.reset();
+  server->fragment(0, std::move(fragment), nullptr);
+  std::this_thread::sleep_for(kHeartbeatTimeout / 2);
+  EXPECT_FALSE(held.expired()) << "it was sent whole, so that nothing is tested";
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!held.expired() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(held.expired());
 }
 
 // The bound is far above what a connection costs, and far below what was sent.
