@@ -23,15 +23,17 @@ struct CheckReport {
   std::uint64_t samples = 0;  ///< Good samples.
   std::uint64_t parts = 0;    ///< Parts of the good samples.
   std::uint64_t bytes = 0;    ///< Encoded bytes of all parts read.
-  /// Bad samples found by indexing, then those found by decoding in the order of the samples. A
+  /// Bad samples found by indexing, then shards with other bytes than at the last check (their key
+  /// is empty), then what decoding found in the order of the samples. A
   /// sample with two bad parts occurs twice.
   std::vector<BadSample> bad;
 };
 
-/// Reads the whole data set: indexes shards without a current index, then decodes every part as
-/// training would. Blocks until it is done. Bad samples are in the report. Errors: those of
-/// Dataset::open, Recipe::create, DecodeOptions::validate and make_decoder; kCancelled; kIo,
-/// kNotFound or kUnavailable for a shard that cannot be read or has changed meanwhile.
+/// Reads the whole data set: indexes shards without a current index, compares each shard's bytes
+/// with those of the last check, and decodes every part as training would. Blocks until it is done.
+/// Bad samples are in the report. Errors: those of Dataset::open, Recipe::create,
+/// DecodeOptions::validate and make_decoder; kCancelled; kIo, kNotFound or kUnavailable for a shard
+/// that cannot be read or has changed meanwhile.
 Result<CheckReport> check_dataset(const std::filesystem::path& directory,
                                   const CheckOptions& options);
 

@@ -13,6 +13,7 @@
 
 #include "base/fingerprint.h"
 #include "base/mutex.h"
+#include "loader/dataset/internal/checked_shard.h"
 #include "loader/dataset/internal/index_file.h"
 #include "loader/dataset/internal/shard_file.h"
 
@@ -175,6 +176,8 @@ class IndexedDataset final : public Dataset {
   void read_ahead(SampleId id) const override;
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return shards_.size(); }
+  const std::string& shard_name(std::size_t i) const override { return shards_[i].name; }
+  Result<bool> is_as_last_checked(std::size_t i, const std::stop_token& stop) const override;
   std::size_t indexes_not_kept() const override;
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
@@ -185,7 +188,7 @@ class IndexedDataset final : public Dataset {
     std::uint64_t sample;
   };
   Location locate(SampleId id) const;
-  Result<std::shared_ptr<const ShardFile>> open(const Location& at) const;
+  Result<std::shared_ptr<const ShardFile>> open(const Shard& shard) const;
   std::vector<KeyOccurrence> sorted_keys() const;
   std::optional<KeyOccurrence> first_with_key(const std::vector<KeyOccurrence>& occurrences,
                                               std::size_t begin, std::size_t i) const;
@@ -330,16 +333,26 @@ std::string_view IndexedDataset::part_name(SampleId id, std::size_t part) const 
   return at.view->part_name(at.view->first_part(at.sample) + part);
 }
 
-Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const Location& at) const {
-  auto file = cache_.get(at.shard->path, {at.view->identity().stamp, at.view->content_hash()});
+Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const Shard& shard) const {
+  const IndexView& view = shard.index->view();
+  auto file = cache_.get(shard.path, {view.identity().stamp, view.content_hash()});
   // The next start must index what the shard is by then.
-  if (!file && file.error().code() == ErrorCode::kUnavailable) at.shard->index->remove_file();
+  if (!file && file.error().code() == ErrorCode::kUnavailable) shard.index->remove_file();
   return file;
+}
+
+Result<bool> IndexedDataset::is_as_last_checked(std::size_t i, const std::stop_token& stop) const {
+  const Shard& shard = shards_[i];
+  ISOCOST_ASSIGN(const auto file, open(shard));
+  // Where no index can be kept, there is no place for a record either.
+  fs::path record = shard.index->file();
+  if (!shard.index->kept()) return true;
+  return isocost::is_as_last_checked(*file, record.replace_extension(".checked"), stop);
 }
 
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {
   const Location at = locate(id);
-  ISOCOST_ASSIGN(auto shard, open(at));
+  ISOCOST_ASSIGN(auto shard, open(*at.shard));
   const std::uint64_t i = at.view->first_part(at.sample) + part;
   return std::make_unique<MemberSource>(std::move(shard), at.view->part_offset(i),
                                         at.view->part_shape(i).encoded_bytes);
@@ -349,7 +362,7 @@ Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id) const
   const Location at = locate(id);
   const std::int64_t bytes = at.view->json_bytes(at.sample);
   if (bytes == 0) return std::unique_ptr<ByteSource>();
-  ISOCOST_ASSIGN(auto shard, open(at));
+  ISOCOST_ASSIGN(auto shard, open(*at.shard));
   return std::make_unique<MemberSource>(std::move(shard), at.view->json_offset(at.sample), bytes);
 }
 
@@ -364,7 +377,7 @@ Status IndexedDataset::check_index(SampleId id) const {
 
 void IndexedDataset::read_ahead(SampleId id) const {
   const Location at = locate(id);
-  const auto shard = open(at);
+  const auto shard = open(*at.shard);
   if (!shard) return;  // open_part reports it
   const std::uint64_t last = at.view->first_part(at.sample + 1) - 1;
   std::int64_t begin = at.view->part_offset(at.view->first_part(at.sample));

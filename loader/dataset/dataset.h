@@ -76,6 +76,12 @@ class Dataset {
 
   virtual const std::vector<BadSample>& bad() const = 0;
   virtual std::size_t shards() const = 0;
+  /// Returns the name of a shard: `i` < shards().
+  virtual const std::string& shard_name(std::size_t i) const = 0;
+  /// Reads a shard whole, and returns whether it has the bytes of the last call, in this run or an
+  /// earlier one. True if its size or modification time differ from then, or there was no call.
+  /// Blocks; const-safe. Errors: those of open_part; kCancelled.
+  virtual Result<bool> is_as_last_checked(std::size_t i, const std::stop_token& stop) const = 0;
   /// Returns the number of shards that will be indexed again at the next start: their index could
   /// not be written, or the shard failed or changed while it was indexed.
   virtual std::size_t indexes_not_kept() const = 0;

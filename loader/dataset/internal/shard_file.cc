@@ -10,6 +10,7 @@
 #include <functional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/fingerprint.h"
 #include "loader/dataset/internal/inflate.h"
@@ -81,6 +82,18 @@ Result<std::uint64_t> ShardFile::content_hash() const {
     hash.add(std::string_view(reinterpret_cast<const char*>(block.data()), read));
   }
   return hash.value();
+}
+
+Result<std::uint64_t> ShardFile::whole_hash(const std::stop_token& stop) const {
+  std::vector<std::byte> block(std::size_t{1} << 20);
+  Fingerprint hash;
+  for (std::int64_t at = 0;;) {
+    if (stop.stop_requested()) return Error(ErrorCode::kCancelled, "stopped while hashing");
+    ISOCOST_ASSIGN(const std::size_t read, file_.read_at(at, block));
+    hash.add(std::string_view(reinterpret_cast<const char*>(block.data()), read));
+    if (read < block.size()) return hash.value();
+    at += static_cast<std::int64_t>(read);
+  }
 }
 
 Result<std::size_t> ShardFile::read_at(std::int64_t offset,

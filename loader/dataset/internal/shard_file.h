@@ -68,6 +68,8 @@ class ShardFile final : public ByteSource {
   /// Returns a hash of blocks all over the file, as it is on disk: equal for equal files, and all
   /// but certain to differ for shards of other samples. Reads 64 KiB at most. Errors: kIo.
   Result<std::uint64_t> content_hash() const;
+  /// Returns a hash of all bytes of the file, as it is on disk. Errors: kIo; kCancelled.
+  Result<std::uint64_t> whole_hash(const std::stop_token& stop) const;
   bool inflated() const { return plain_.is_open(); }
   const std::string& problem() const { return problem_; }
 

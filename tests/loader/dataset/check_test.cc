@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -106,6 +108,33 @@ TEST_F(Check, AShardThatChangesMeanwhileIsAnErrorAndNoBadSample) {
   ASSERT_FALSE(report.has_value());
   EXPECT_EQ(report.error().code(), ErrorCode::kUnavailable);
   EXPECT_THAT(report.error().message(), HasSubstr("shard-0.tar: has changed"));
+}
+
+// A byte between the blocks that an index knows, in samples that decode as well as before.
+TEST_F(Check, FindsAByteThatChangedAtTheSameSizeAndTime) {
+  const std::vector<TarFile> files = {{"a.wav", tiny_wav(400'000)}};
+  const auto first = check(files);
+  ASSERT_TRUE(first.has_value()) << first.error().message();
+  EXPECT_TRUE(first->bad.empty());
+  const auto shard = scratch_ / "shard-0.tar";
+  const auto time = std::filesystem::last_write_time(shard);
+  std::string tar = make_tar(files);
+  tar[tar.size() / 2] ^= 1;
+  write_file(shard, tar);
+  std::filesystem::last_write_time(shard, time);
+  for (int again = 0; again < 2; ++again) {
+    const auto report = check_dataset(scratch_.path(), options_);
+    ASSERT_TRUE(report.has_value()) << report.error().message();
+    ASSERT_EQ(report->bad.size(), 1U);
+    EXPECT_EQ(report->bad[0].shard, "shard-0.tar");
+    EXPECT_EQ(report->bad[0].key, "");
+    EXPECT_THAT(report->bad[0].reason, HasSubstr("not those of the last check"));
+    EXPECT_EQ(report->samples, 1U);
+  }
+  std::filesystem::last_write_time(shard, time + std::chrono::seconds(1));
+  const auto accepted = check_dataset(scratch_.path(), options_);
+  ASSERT_TRUE(accepted.has_value()) << accepted.error().message();
+  EXPECT_TRUE(accepted->bad.empty());
 }
 
 TEST_F(Check, NeedsShards) {

@@ -98,6 +98,10 @@ class TextDataset final : public Dataset {
   void read_ahead(SampleId /*id*/) const override {}
   const std::vector<BadSample>& bad() const override { return bad_; }
   std::size_t shards() const override { return 1; }
+  const std::string& shard_name(std::size_t /*i*/) const override { return name_; }
+  Result<bool> is_as_last_checked(std::size_t /*i*/, const std::stop_token&) const override {
+    return true;
+  }
   std::size_t indexes_not_kept() const override { return 0; }
   std::uint64_t fingerprint() const override { return 1; }
 
@@ -109,6 +113,7 @@ class TextDataset final : public Dataset {
   std::vector<std::string> texts_;
   std::vector<std::string> keys_;
   std::vector<BadSample> bad_;
+  std::string name_ = "shard.tar";
 };
 
 inline constexpr char kNotUtf8[] = "\xff\xfe";
