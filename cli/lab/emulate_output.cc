@@ -61,7 +61,6 @@ void print_report_json(const EmulateArguments& arguments, const EmulatedJob& job
               {"simulated_step_s", report.simulated_s},
               {"relative_error", report.relative_error()},
               {"largest_step_error", report.largest_step_error},
-              {"data_wait_fraction", report.data_wait_fraction},
               {"delivered", node.summary.delivered},
               {"planning_seconds_mean", node.summary.plan_seconds_mean},
               {"correction", cost_model_json(node)},
@@ -81,8 +80,7 @@ void print_report_text(const EmulateArguments& arguments, const EmulatedJob& job
   std::printf("emulated step   %.4f s\nsimulated step  %.4f s (%+.2f %%; worst step %.2f %%)\n",
               report.emulated_s, report.simulated_s, 100 * report.relative_error(),
               100 * report.largest_step_error);
-  std::printf("data wait       %.3f %% of the step\nplanning        %.1f ms per step\n",
-              100 * report.data_wait_fraction, 1e3 * node.summary.plan_seconds_mean);
+  std::printf("planning        %.1f ms per step\n", 1e3 * node.summary.plan_seconds_mean);
   if (job.layout.encoder_place == EncoderPlace::kOwnRanks) {
     std::printf("decoupled       %zu of %s\n", report.decoupled_steps,
                 counted(arguments.steps, "step").c_str());
@@ -96,7 +94,6 @@ Result<EmulationReport> compare_with_simulator(const EmulatedJob& job,
                                                const std::vector<EmulatedStep>& steps) {
   EmulationReport report;
   const auto n = static_cast<double>(steps.size());
-  double waited_s = 0;
   for (const EmulatedStep& step : steps) {
     ISOCOST_ASSIGN(const PipelineReport simulation, simulate(step.work));
     const double simulated_s = simulation.step_s * job.time_scale;
@@ -105,10 +102,8 @@ Result<EmulationReport> compare_with_simulator(const EmulatedJob& job,
     report.largest_step_error =
         std::max(report.largest_step_error, std::abs(step.seconds / simulated_s - 1));
     if (!step.coupled) ++report.decoupled_steps;
-    waited_s += step.data_wait_s / n;
     report.step_s.push_back(step.seconds);
   }
-  report.data_wait_fraction = waited_s / report.emulated_s;
   return report;
 }
 

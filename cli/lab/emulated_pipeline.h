@@ -38,7 +38,6 @@ struct EmulatedJob {
 /// A step that counts.
 struct EmulatedStep {
   double seconds = 0;      ///< From the first pass to the last reduced gradient.
-  double data_wait_s = 0;  ///< Blocked for a microbatch; mean over the stages. 0: virtual clock.
   PipelineStep work;       ///< The stages' work, for the simulator.
   bool coupled = true;     ///< See is_coupled.
 };

@@ -28,7 +28,7 @@ SharedPipeline::SharedPipeline(const EmulatedJob& of_job, std::vector<std::uint3
       fault(stop),
       encoder(job.model.encoder),
       llm(job.model.llm),
-      recorder(job.model, stages, job.warm_up),
+      recorder(job.model, job.warm_up),
       start(stages, [this](EmulatedTime now) { recorder.begin(now); }),
       end(stages, [this](EmulatedTime now) {
         recorder.end(now, encoder.microbatches(), llm.microbatches());

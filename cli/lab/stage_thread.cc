@@ -85,9 +85,6 @@ Status StageThread::receive(std::size_t step) {
                      " a step, not " + std::to_string(job_.model.microbatches));
   }
   expected_ = header.microbatches;
-  if (!job_.virtual_clock) {
-    shared_.recorder.add_data_wait(id_.number, std::chrono::duration<double>(next->waited).count());
-  }
   StageMicrobatch& microbatch = microbatches_.emplace_back();
   microbatch.report = {header.position, header.predicted_seconds};
   microbatch.routes = header.routes;

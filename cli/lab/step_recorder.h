@@ -11,15 +11,14 @@
 namespace isocost::cli {
 
 /// Records the steps of emulated trainers. begin() and end() run at barriers, while the threads of
-/// all stages wait; in between, each thread adds what its own stage waited.
+/// all stages wait.
 class StepRecorder {
  public:
   /// `model` must outlive the recorder. The first `warm_up` steps are not recorded.
-  StepRecorder(const PipelineModel& model, std::size_t stages, std::size_t warm_up)
-      : model_(model), waits_(stages), warm_up_(warm_up) {}
+  StepRecorder(const PipelineModel& model, std::size_t warm_up)
+      : model_(model), warm_up_(warm_up) {}
 
-  void begin(EmulatedTime now);
-  void add_data_wait(std::size_t stage, double seconds) { waits_[stage] += seconds; }
+  void begin(EmulatedTime now) { started_ = now; }
   /// Takes the microbatches of the step; `encoder` is empty if the encoder has no ranks of its own.
   void end(EmulatedTime now, const EmulatedMicrobatches& encoder, const EmulatedMicrobatches& llm);
 
@@ -27,7 +26,6 @@ class StepRecorder {
 
  private:
   const PipelineModel& model_;
-  std::vector<double> waits_;  // [stages], seconds in this step
   std::size_t warm_up_;
   EmulatedTime started_;
   std::size_t finished_ = 0;

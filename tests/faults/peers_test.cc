@@ -24,7 +24,6 @@
 #include "base/mutex.h"
 #include "tests/support/admit_ranks.h"
 #include "transport/connection.h"
-#include "transport/internal/job_key.h"
 #include "transport/server.h"
 
 namespace isocost {
@@ -88,6 +87,11 @@ class Peers : public testing::Test {
     return {};
   }
 
+  static std::string key_of(const std::string& endpoint) {
+    std::string key;
+    std::ifstream(key_file(endpoint)) >> key;
+    return key;
+  }
   std::string logged() {
     const MutexLock lock(mutex_);
     return logged_;
@@ -235,7 +239,7 @@ TEST_F(Peers, ARankThatFreezesWithinAFragmentGivesItsMemoryBack) {
   frozen.set(zmq::sockopt::rcvhwm, 1);
   frozen.set(zmq::sockopt::rcvbuf, 1 << 16);
   frozen.set(zmq::sockopt::plain_username, "isocost");
-  frozen.set(zmq::sockopt::plain_password, find_job_key(server->endpoint()).value());
+  frozen.set(zmq::sockopt::plain_password, key_of(server->endpoint()));
   frozen.connect(server->endpoint());
   const std::vector<std::byte> hello = encode(Hello{});
   frozen.send(zmq::message_t(hello.data(), hello.size()), zmq::send_flags::none);
