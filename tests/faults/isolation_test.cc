@@ -24,6 +24,7 @@
 #include "decode/isolated_decoder.h"
 #include "decode/probe.h"
 #include "tests/support/media.h"
+#include "tests/support/sanitized.h"
 
 namespace isocost {
 namespace {
@@ -32,6 +33,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using test::Bytes;
 using testing::HasSubstr;
+using testing::Not;
 
 // Fields of /proc/PID/status, "" where there is none.
 std::string status_of(pid_t process, const std::string& field) {
@@ -145,19 +147,19 @@ TEST_F(IsolationTest, TensorsAreThoseOfThisProcess) {
 
 TEST_F(IsolationTest, AWorkerThatCrashesCostsNoSample) {
   const HookedSource source(picture_, [](int read) {
-    if (read == 1) signal_workers(SIGSEGV);
+    if (read == 1) signal_workers(SIGABRT);
   });
   EXPECT_TRUE(decode(decoder(), source, shape_).has_value());
-  EXPECT_THAT(log_, HasSubstr("a decode worker was ended by signal 11"));
+  EXPECT_THAT(log_, HasSubstr("a decode worker was ended by signal 6"));
 }
 
 TEST_F(IsolationTest, ASampleThatCrashesTwoWorkersIsBadAndTheNextOneIsNot) {
-  const HookedSource source(picture_, [](int) { signal_workers(SIGSEGV); });
+  const HookedSource source(picture_, [](int) { signal_workers(SIGABRT); });
   SampleDecoder& decoder = this->decoder();
   const auto crashed = decode(decoder, source, shape_);
   ASSERT_FALSE(crashed.has_value());
   EXPECT_EQ(crashed.error().error.code(), ErrorCode::kCorrupt);
-  EXPECT_THAT(crashed.error().error.message(), HasSubstr("signal 11 (Segmentation fault), twice"));
+  EXPECT_THAT(crashed.error().error.message(), HasSubstr("signal 6 (Aborted), twice"));
   EXPECT_TRUE(decode(decoder, MemoryByteSource(picture_), shape_).has_value());
 }
 
@@ -229,7 +231,7 @@ TEST_F(IsolationTest, AWorkerHasNoRightsFilesOrUnlimitedMemory) {
   EXPECT_LE(descriptors, 5U);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef ISOCOST_SANITIZED
 TEST_F(IsolationTest, ASampleBeyondItsMemoryIsRefusedAndTheWorkerGoesOn) {
   // A PNG is decoded row by row, but the scans of a progressive JPEG are kept.
   const Bytes large = test::make_jpeg(test::gradient(4000, 4000, 1), {.progressive = true});
@@ -299,7 +301,7 @@ TEST_F(IsolationTest, WorkersThatDiedWhileIdleCostNoSample) {
     }
   }
   EXPECT_TRUE(decode(decoder, source, shape_).has_value());
-  EXPECT_EQ(log_, "") << "nobody is to blame";
+  EXPECT_THAT(log_, Not(HasSubstr("decoded once more"))) << "nobody is to blame";
 }
 
 TEST_F(IsolationTest, AWorkerThatCannotStartAgainIsTheMachinesErrorAndNotTheSamples) {
@@ -329,7 +331,7 @@ TEST_F(IsolationTest, SignalsDoNotDisturbTheStartOfAWorkerOrItsAnswers) {
   const itimerval never{};
   setitimer(ITIMER_REAL, &never, nullptr);
   EXPECT_TRUE(decoded.has_value());
-  EXPECT_EQ(log_, "");
+  EXPECT_THAT(log_, Not(HasSubstr("decoded once more")));
 }
 
 // A video of still pictures, which decodes for far longer than its bytes suggest.

@@ -23,6 +23,7 @@
 #include "base/file_descriptor.h"
 #include "base/mutex.h"
 #include "tests/support/admit_ranks.h"
+#include "tests/support/sanitized.h"
 #include "transport/connection.h"
 #include "transport/server.h"
 
@@ -275,11 +276,13 @@ TEST_F(Peers, AnswersThatAreNeverReadDoNotPileUp) {
   const auto server = serve(true);
   Stranger stranger(server->endpoint(), "");
   ASSERT_TRUE(stranger.is_answered());
-  const std::int64_t before = resident_bytes();
+  [[maybe_unused]] const std::int64_t before = resident_bytes();
   for (int i = 0; i < 300'000; ++i) stranger.send(8);  // no message of ours
   const auto client = connect(server->endpoint());
   EXPECT_TRUE(wait_for_a_client());
+#ifndef ISOCOST_SANITIZED
   EXPECT_LT(resident_bytes() - before, std::int64_t{48} << 20);
+#endif
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "tests/loader/node/node_support.h"
 #include "tests/support/manual_executor.h"
+#include "tests/support/sanitized.h"
 
 namespace isocost {
 namespace {
@@ -226,14 +227,6 @@ TEST_F(StepDecoderTest, ReadsThatStayRefusedAreTheMachinesError) {
   EXPECT_EQ(budget_.in_use(), 0);
 }
 
-// Sanitizers end the process where there is no memory.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define ISOCOST_SANITIZED
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ISOCOST_SANITIZED
-#endif
 #ifndef ISOCOST_SANITIZED
 TEST_F(StepDecoderTest, ASampleForWhichThereIsNoMemoryIsBadAndTheOthersAreNot) {
   const TextDataset large({"zero", std::string(16'000'000, 'x'), "two"});
