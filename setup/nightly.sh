@@ -4,7 +4,8 @@
 #   torch2   the tests that meet torch, with a current PyTorch wheel
 #   asan     all tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   tsan     tests of concurrent code under ThreadSanitizer
-#   fuzz     every fuzz target for FUZZ_SECONDS (60) seconds, from its corpus
+#   fuzz     every fuzz target from its corpus: decoders for a minute, parsers for 10^6 executions, or each for
+#            FUZZ_SECONDS seconds where that is set
 #   soak     a node whose ranks and decode workers are killed, for half an hour
 #   package  Debian packages, wheels and the container image, each tried in a root of its own
 set -uo pipefail
@@ -24,8 +25,11 @@ fuzz() {
     local corpus
     corpus=$(find tests -type d -path "*/corpus/$target")
     mkdir -p "build/fuzz/found/$target"
+    local limit=(-runs=1000000)
+    case "$target" in decode_*) limit=(-max_total_time=60) ;; esac
+    [ -z "${FUZZ_SECONDS:-}" ] || limit=(-max_total_time="$FUZZ_SECONDS")
     # New inputs go to the first folder, a crash beside it.
-    "build/fuzz/tests/$target" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+    "build/fuzz/tests/$target" "${limit[@]}" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
       -artifact_prefix="build/fuzz/found/$target/crash-" "build/fuzz/found/$target" $corpus \
       >"build/fuzz/$target.log" 2>&1 || { tail -30 "build/fuzz/$target.log" >&2; failed=1; }
     say "  $target: $(sed -n 's/stat::number_of_executed_units: *//p' "build/fuzz/$target.log") executions"

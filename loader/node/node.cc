@@ -263,7 +263,7 @@ void NodeImpl::on_event(const ServerEvent& event) {
   } else if (const auto* joined = std::get_if<ClientJoined>(&event)) {
     job_.join(*joined);
   } else if (const auto* left = std::get_if<ClientLeft>(&event)) {
-    job_.leave(left->rank);
+    job_.leave(left->rank, !left->finished);
   } else if (const auto* credit = std::get_if<CreditGranted>(&event)) {
     job_.grant(credit->rank, credit->microbatches);
   } else if (const auto* done = std::get_if<Acknowledged>(&event)) {

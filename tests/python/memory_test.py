@@ -23,10 +23,12 @@ MEDIA = {
     "webm": ["-f", "lavfi", "-i", "testsrc=size=640x360:duration=4:rate=10", "-c:v", "libvpx-vp9"],
     "mkv": ["-f", "lavfi", "-i", "testsrc=size=640x360:duration=4:rate=10", "-c:v", "libx265", "-x265-params",
             "log-level=none", "-pix_fmt", "yuv420p"],
+    "avi": ["-f", "lavfi", "-i", "testsrc=size=640x360:duration=4:rate=10", "-c:v", "mpeg4"],
     "wav": ["-f", "lavfi", "-i", "sine=duration=100:sample_rate=48000"],
     "flac": ["-f", "lavfi", "-i", "sine=duration=100:sample_rate=48000"],
     "mp3": ["-f", "lavfi", "-i", "sine=duration=100:sample_rate=48000"],
     "ogg": ["-f", "lavfi", "-i", "sine=duration=100:sample_rate=48000", "-c:a", "libvorbis"],
+    "opus": ["-f", "lavfi", "-i", "sine=duration=100:sample_rate=48000", "-c:a", "libopus"],
 }
 
 

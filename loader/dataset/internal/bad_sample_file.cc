@@ -16,13 +16,12 @@ namespace {
 
 constexpr std::size_t kMaxLineBytes = std::size_t{1} << 20;
 
-// Whether the first line is one that this program writes; so is an empty file.
+// Whether the first line is one that this program writes.
 bool is_list(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::string start(kMaxLineBytes, '\0');
   stream.read(start.data(), static_cast<std::streamsize>(start.size()));
   start.resize(static_cast<std::size_t>(stream.gcount()));
-  if (start.empty()) return !stream.bad();
   const auto line = nlohmann::json::parse(start.substr(0, start.find('\n')), nullptr, false);
   return line.is_object() && line.size() == 4 && line.contains("shard") && line.contains("key") &&
          line.contains("part") && line.contains("reason");

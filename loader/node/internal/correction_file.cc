@@ -8,6 +8,19 @@
 #include "transport/messages.h"
 
 namespace isocost {
+namespace {
+
+// What was set aside before is kept.
+std::filesystem::path free_name(const std::string& wanted) {
+  std::error_code failure;
+  std::string name = wanted;
+  for (int i = 1; std::filesystem::exists(name, failure); ++i) {
+    name = wanted + "." + std::to_string(i);
+  }
+  return name;
+}
+
+}  // namespace
 
 Status restore_correction(OnlineModel& model, const std::filesystem::path& file,
                           const LogSink& sink) {
@@ -23,8 +36,7 @@ Status restore_correction(OnlineModel& model, const std::filesystem::path& file,
         name + " belongs to another model profile: it is ignored, and correction starts from none");
     return {};
   }
-  std::filesystem::path aside = file;
-  aside += ".damaged";
+  const std::filesystem::path aside = free_name(file.string() + ".damaged");
   std::filesystem::rename(file, aside, failure);
   log(sink, LogLevel::kWarning,
       name + ": " + restored.error().message() + ": it is " +

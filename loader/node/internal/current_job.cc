@@ -51,10 +51,10 @@ void CurrentJob::join(const ClientJoined& joined) {
   changed_.notify_all();
 }
 
-void CurrentJob::leave(std::int32_t rank) {
+void CurrentJob::leave(std::int32_t rank, bool lost) {
   const MonotonicTime now = options_.clock();
   const MutexLock lock(mutex_);
-  if (job_) job_->leave(rank, now);
+  if (job_) job_->leave(rank, lost, now);
   changed_.notify_all();
 }
 
@@ -213,9 +213,10 @@ CurrentJob::Depth CurrentJob::depth() const {
 
 StallWatch::Activity CurrentJob::activity() const {
   const MutexLock lock(mutex_);
-  const bool expected =
-      job_ && job_->present() > 0 && !draining_ && !failure_ && !job_->queue().finished();
-  return {expected, changes_};
+  // Ranks that are lost should come back; those that said that they leave have done what they had
+  // to.
+  const bool begun = job_ && (job_->present() > 0 || job_->any_lost());
+  return {begun && !draining_ && !failure_ && !job_->queue().finished(), changes_};
 }
 
 std::vector<DeliveryQueue::Behind> CurrentJob::behind() const {

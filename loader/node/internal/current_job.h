@@ -59,7 +59,7 @@ class CurrentJob {
   // What clients say, on the socket's thread. Ranks that the job does not have are ignored.
 
   void join(const ClientJoined& joined) ISOCOST_EXCLUDES(mutex_);
-  void leave(std::int32_t rank) ISOCOST_EXCLUDES(mutex_);
+  void leave(std::int32_t rank, bool lost = false) ISOCOST_EXCLUDES(mutex_);
   void grant(std::int32_t rank, std::uint32_t microbatches) ISOCOST_EXCLUDES(mutex_);
   void acknowledge(std::int32_t rank, const Position& position) ISOCOST_EXCLUDES(mutex_);
 

@@ -14,20 +14,26 @@ Job::Job(std::uint64_t id, std::int32_t ranks, const StartPoint& start, Monotoni
 void Job::join(const ClientJoined& joined) {
   if (joined.rank < 0 || joined.rank >= ranks_) return;
   queue_.join(joined.rank, joined.received);
-  at(joined.rank) = {true, true, joined.session, {}};
+  at(joined.rank) = {true, true, false, joined.session, {}};
 }
 
-void Job::leave(std::int32_t rank, MonotonicTime now) {
+void Job::leave(std::int32_t rank, bool lost, MonotonicTime now) {
   if (rank < 0 || rank >= ranks_) return;  // a client of the job before, or one that never joined
   queue_.leave(rank);
   at(rank).present = false;
   at(rank).joined_before = true;
+  at(rank).lost = lost;
   at(rank).absent_since = now;
 }
 
 bool Job::all_joined() const {
   return std::all_of(ranks_state_.begin(), ranks_state_.end(),
                      [](const Rank& rank) { return rank.joined_before; });
+}
+
+bool Job::any_lost() const {
+  return std::any_of(ranks_state_.begin(), ranks_state_.end(),
+                     [](const Rank& rank) { return rank.lost; });
 }
 
 bool Job::all_left() const { return present() == 0; }

@@ -28,7 +28,8 @@ class Job {
 
   /// A client takes a rank, or leaves it. Ranks that the job does not have are ignored.
   void join(const ClientJoined& joined);
-  void leave(std::int32_t rank, MonotonicTime now);
+  /// `lost`: without a word.
+  void leave(std::int32_t rank, bool lost, MonotonicTime now);
 
   /// Session of the rank's present or last client; 0 if it never had one.
   std::uint64_t session(std::int32_t rank) const { return at(rank).session; }
@@ -38,6 +39,8 @@ class Job {
   /// Whether every rank has had a client. One that left before it joined counts, too.
   bool all_joined() const;
   bool all_left() const;
+  /// Whether a rank's client is lost, and none has taken its place.
+  bool any_lost() const;
   /// Ranks that have a client now.
   std::int64_t present() const;
 
@@ -49,6 +52,7 @@ class Job {
   struct Rank {
     bool present = false;
     bool joined_before = false;
+    bool lost = false;
     std::uint64_t session = 0;
     MonotonicTime absent_since;
   };

@@ -40,11 +40,11 @@ void StallWatch::watch(const std::stop_token& stop) {
 
 void StallWatch::look(nanoseconds passed) {
   const Activity activity = options_.activity();
-  const bool goes_on = !activity.expected || activity.changes != changes_;
+  const bool goes_on = activity.changes != changes_;
   changes_ = activity.changes;
-  if (goes_on) {
+  if (goes_on || !activity.expected) {
     still_ = nanoseconds(0);
-    if (!std::exchange(told_, "").empty()) end();
+    if (!std::exchange(told_, "").empty()) end(goes_on);
     return;
   }
   still_ += passed;
@@ -63,12 +63,12 @@ void StallWatch::begin(nanoseconds still) {
                   seconds(still), obstacle));
 }
 
-void StallWatch::end() {
+void StallWatch::end(bool goes_on) {
   {
     const MutexLock lock(mutex_);
     stall_ = {};
   }
-  log(options_.announce, LogLevel::kWarning, "training goes on");
+  if (goes_on) log(options_.announce, LogLevel::kWarning, "training goes on");
 }
 
 StallWatch::Stall StallWatch::stall() const {

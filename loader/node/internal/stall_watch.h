@@ -18,7 +18,7 @@ namespace isocost {
 class StallWatch {
  public:
   struct Activity {
-    bool expected = false;      ///< Ranks train: something should happen.
+    bool expected = false;      ///< Ranks train, or are lost: something should happen.
     std::uint64_t changes = 0;  ///< Grows with everything that happens.
   };
   struct Options {
@@ -41,7 +41,7 @@ class StallWatch {
   void watch(const std::stop_token& stop);
   void look(std::chrono::nanoseconds passed);
   void begin(std::chrono::nanoseconds still);
-  void end();
+  void end(bool goes_on);
 
   const Options options_;
   mutable Mutex mutex_;

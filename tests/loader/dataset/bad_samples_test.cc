@@ -114,7 +114,7 @@ TEST_F(BadSamples, TheListOfANodeThatRunsIsRefusedAndStays) {
 }
 
 TEST_F(BadSamples, AFileOfAnythingElseIsRefusedAndStays) {
-  for (const char* text : {"precious", "{\"shard\": 1}\n", "[1, 2]\n"}) {
+  for (const char* text : {"", "precious", "{\"shard\": 1}\n", "[1, 2]\n"}) {
     write_file(options_.file, text);
     EXPECT_EQ(refusal(), ErrorCode::kInvalidArgument) << text;
     EXPECT_EQ(read_file(options_.file), text);

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "base/scratch_directory.h"
 #include "tests/loader/node/online_model_fixture.h"
@@ -81,13 +82,14 @@ TEST_F(CorrectionFile, OfAnotherModelProfileIsIgnoredWithAWarning) {
 
 TEST_F(CorrectionFile, ThatIsDamagedIsSetAsideWithAWarning) {
   const std::string state = save_trained();
+  std::string kept = file_.string() + ".damaged";  // what was set aside before stays
   for (const std::string& text : {std::string("something"), state.substr(0, state.size() - 20)}) {
     std::ofstream(file_, std::ios::binary) << text;
     LogLines log;
     EXPECT_TRUE(restore_correction(next_, file_, log.sink()));
     EXPECT_EQ(next_.save_state(), "");
     EXPECT_FALSE(std::filesystem::exists(file_));
-    std::ifstream aside(file_.string() + ".damaged", std::ios::binary);
+    std::ifstream aside(std::exchange(kept, file_.string() + ".damaged.1"), std::ios::binary);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(aside), {}), text);
     EXPECT_THAT(log.lines(), ElementsAre(AllOf(HasSubstr("correction_file " + file_.string()),
                                                HasSubstr("set aside as"))));

@@ -296,6 +296,20 @@ TEST_F(CurrentJobTest, WaitsForClientsToJoinAndLeave) {
   EXPECT_TRUE(left);
 }
 
+TEST_F(CurrentJobTest, SomethingIsExpectedOfRanksThatTrainOrAreLost) {
+  EXPECT_FALSE(job_.activity().expected) << "no job";
+  begin(2);
+  join(0, 1);
+  join(1, 1);
+  EXPECT_TRUE(job_.activity().expected);
+  job_.leave(0, /*lost=*/true);
+  job_.leave(1, /*lost=*/false);
+  EXPECT_TRUE(job_.activity().expected) << "rank 0 should come back";
+  join(0, 1);
+  job_.leave(0, /*lost=*/false);
+  EXPECT_FALSE(job_.activity().expected) << "all have said that they leave";
+}
+
 TEST_F(CurrentJobTest, TellsItsDepth) {
   EXPECT_EQ(job_.depth().ranks, 0);
   const std::uint64_t job = begin(2);

@@ -156,16 +156,16 @@ TEST(Job, KnowsWhoJoinedAndLeft) {
   EXPECT_FALSE(job.all_joined());
   job.join({0, false, {}, 11});
   job.join({7, false, {}, 12});  // a rank that the job does not have
-  job.leave(7, {});
+  job.leave(7, false, {});
   EXPECT_EQ(job.present(), 1);
   EXPECT_EQ(job.session(0), 11U);
   EXPECT_TRUE(job.joined_before(0));
   EXPECT_FALSE(job.joined_before(1));
   job.join({1, false, {}, 13});
-  job.leave(0, {});
+  job.leave(0, false, {});
   EXPECT_TRUE(job.all_joined());
   EXPECT_FALSE(job.all_left());
-  job.leave(1, {});
+  job.leave(1, false, {});
   EXPECT_TRUE(job.all_left());
 }
 

@@ -63,6 +63,14 @@ TEST_F(StallWatchTest, NothingIsExpectedWhereNobodyTrains) {
   EXPECT_THAT(log_.lines(), IsEmpty());
 }
 
+TEST_F(StallWatchTest, AJobThatIsGivenUpIsNotSaidToGoOn) {
+  const StallWatch watch(options(milliseconds(100)));
+  wait_for([&] { return watch.stall().seconds > 0; });
+  expected_ = false;
+  wait_for([&] { return watch.stall().seconds == 0; });
+  EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("rank 3 has not acknowledged step 7")));
+}
+
 TEST_F(StallWatchTest, ZeroWatchesNothing) {
   const StallWatch watch(options(milliseconds(0)));
   std::this_thread::sleep_for(milliseconds(100));
