@@ -151,7 +151,7 @@ Status Checker::compare_shard_of(SampleId id) {
 void Checker::compare(std::size_t shard) {
   auto same = dataset_.is_as_last_checked(shard, options_.stop);
   if (!same) {
-    fail(std::move(same).error().with_context(dataset_.shard_name(shard)));
+    fail(std::move(same).error());
   } else if (!*same) {
     const MutexLock lock(mutex_);
     other_bytes_.push_back(shard);

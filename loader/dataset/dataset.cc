@@ -347,7 +347,9 @@ Result<bool> IndexedDataset::is_as_last_checked(std::size_t i, const std::stop_t
   // Where no index can be kept, there is no place for a record either.
   fs::path record = shard.index->file();
   if (!shard.index->kept()) return true;
-  return isocost::is_as_last_checked(*file, record.replace_extension(".checked"), stop);
+  auto same = isocost::is_as_last_checked(*file, record.replace_extension(".checked"), stop);
+  if (!same) return std::move(same).error().with_context(shard.path.string());
+  return same;
 }
 
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {

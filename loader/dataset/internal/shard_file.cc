@@ -149,7 +149,7 @@ Status ShardCache::compare(const std::string& name, const ShardFile& file,
                            const ShardIdentity& identity) {
   const Error changed(ErrorCode::kUnavailable,
                       fmt::format("{}: has changed since it was indexed: put it back, or start "
-                                  "again to train on what it is now",
+                                  "again with what it is now",
                                   name));
   if (file.state().stamp != identity.stamp) return changed;
   {

@@ -153,6 +153,20 @@ TEST(ShardCache, AShardThatChangedIsRefused) {
   EXPECT_THAT(file.error().message(), HasSubstr("a.tar: has changed"));
 }
 
+// They change the time of the last change, and no byte.
+TEST(ShardCache, AnOpenShardWhoseModeAndLinksChangeIsStillTheSame) {
+  const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
+  const auto path = scratch / "a.tar";
+  write_file(path, std::string(200'000, 'a'));
+  const ShardIdentity identity = identity_of(path);
+  ShardCache cache;
+  ASSERT_TRUE(cache.get(path, identity).has_value());
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read);
+  EXPECT_TRUE(cache.get(path, identity).has_value());
+  std::filesystem::create_hard_link(path, scratch / "b.tar");
+  EXPECT_TRUE(cache.get(path, identity).has_value());
+}
+
 TEST(ShardCache, OtherBytesOfTheSameSizeAndTimeAreRefusedEvenWhileTheShardIsOpen) {
   const ScratchDirectory scratch = ScratchDirectory::create("isocost-test").value();
   const auto path = scratch / "a.tar";
