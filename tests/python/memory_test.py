@@ -9,8 +9,6 @@ import isocost
 from support import PROGRAM, TIMEOUT, ShardTest, main, png
 
 MEMORY_MIB = 384
-# What the processes have before they decode anything, and what allocators keep of it.
-BESIDES_MIB = 160
 COPIES = 6
 # FFmpeg's arguments for each file, from its test picture or tone. Progressive JPEG and interlaced PNG are decoded as a
 # whole, the others row by row or frame by frame.
@@ -90,7 +88,7 @@ class Memory(ShardTest):
                 self.assertEqual(sorted(seen), list(range(self.samples)))
                 self.assertEqual(node.wait(TIMEOUT), 0)
                 print(f"isolate {isolate}: peak {self.peak:.0f} MiB of {MEMORY_MIB}")
-                self.assertLess(self.peak, MEMORY_MIB + BESIDES_MIB)
+                self.assertLess(self.peak, MEMORY_MIB)
 
 
 if __name__ == "__main__":
