@@ -37,9 +37,9 @@ struct EmulatedJob {
 
 /// A step that counts.
 struct EmulatedStep {
-  double seconds = 0;      ///< From the first pass to the last reduced gradient.
-  PipelineStep work;       ///< The stages' work, for the simulator.
-  bool coupled = true;     ///< See is_coupled.
+  double seconds = 0;   ///< From the first pass to the last reduced gradient.
+  PipelineStep work;    ///< The stages' work, for the simulator.
+  bool coupled = true;  ///< See is_coupled.
 };
 
 /// Runs the job's trainers against a node that is serving. Blocks until all threads have ended.
