@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <fstream>
 #include <optional>
-#include <string>
 
 #include "base/output_file.h"
 
