@@ -22,6 +22,9 @@ class OwnWorkTest(ShardTest):
         # to a tenth of a rank's seconds on a busy machine, which moves the measured ratio: 1.437 to 1.514 in 23 runs.
         slowdown = node["rank_slowdown"]
         self.assertAlmostEqual(slowdown[1] / slowdown[0], 1.5, delta=0.075)
+        # The share of the second rank's seconds in which the first is idle.
+        idle, idle_in_truth = (1 - first[key] / second[key] for key in ("reported", "slept"))
+        self.assertAlmostEqual(idle, idle_in_truth, delta=0.03)
         # The first rank waits for the second whenever that has more work. What it waited it does not report.
         waited = second["slept"] - first["slept"]
         self.assertGreater(first["communication_s"], 0.8 * waited)
