@@ -35,6 +35,7 @@ std::optional<std::string> refuse_member_name(std::string_view name) {
   if (name.empty()) return "the member has no name";
   if (name.size() > kMaxName) return "the member's name is longer than 4096 bytes";
   if (name.front() == '/') return "absolute path: store names relative to the shard's root";
+  if (name.starts_with("./")) return "'./' before the path: store names without it";
   if (has_parent_component(name)) return "'..' in the path: store names without it";
   if (std::any_of(name.begin(), name.end(), is_control)) return "control character in the name";
   if (!is_utf8(name)) return "the name is not UTF-8";

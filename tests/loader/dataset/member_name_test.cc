@@ -26,8 +26,9 @@ TEST(MemberName, RefusesWhatCouldLeaveTheShardOrNameNothing) {
        {"cat.jpg", "a/b.0.png", "..a/b.txt", "a..b/c.txt", "a...txt", "Bär/Käse.txt"}) {
     EXPECT_EQ(refuse_member_name(good), std::nullopt) << good;
   }
-  for (const std::string bad : {"", "/etc/cat.jpg", "../cat.jpg", "a/../b.jpg", "a/..", "cat",
-                                "cat.", ".jpg", "a/.jpg", "a\nb.jpg", "\xFF.jpg"}) {
+  for (const std::string bad :
+       {"", "/etc/cat.jpg", "../cat.jpg", "a/../b.jpg", "a/..", "./cat.jpg", ".//cat.jpg", "cat",
+        "cat.", ".jpg", "a/.jpg", "a\nb.jpg", "\xFF.jpg"}) {
     EXPECT_NE(refuse_member_name(bad), std::nullopt) << bad;
   }
   EXPECT_NE(refuse_member_name(std::string(5000, 'a') + ".txt"), std::nullopt);
