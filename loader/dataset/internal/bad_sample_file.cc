@@ -55,7 +55,8 @@ void BadSampleFile::remove_earlier() const {
 
 Status BadSampleFile::append(const std::string& line) {
   if (name_.empty()) return {};
-  if (!file_.is_open()) {
+  const bool first = !file_.is_open();
+  if (first) {
     remove_earlier();
     file_ = FileDescriptor(
         ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
@@ -64,8 +65,11 @@ Status BadSampleFile::append(const std::string& line) {
     static_cast<void>(::flock(file_.get(), LOCK_EX | LOCK_NB));
   }
   const Status written = file_.write(std::as_bytes(std::span(line)));
-  if (!written) return Error(written.error()).with_context(name_.string());
-  return {};
+  if (written) return {};
+  // A file without a whole line would not be known as a list when the next run replaces it.
+  std::error_code ignored;
+  if (first) fs::remove(name_, ignored);
+  return Error(written.error()).with_context(name_.string());
 }
 
 }  // namespace isocost

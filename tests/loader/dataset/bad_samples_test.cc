@@ -149,6 +149,7 @@ TEST_F(BadSamples, AListThatCannotBeWrittenIsAWarning) {
   std::signal(SIGXFSZ, handler);
   EXPECT_TRUE(first && second);
   EXPECT_EQ(bad->count(), 2U);
+  EXPECT_FALSE(fs::exists(options_.file)) << "the next run would take it for a file of the user's";
   EXPECT_THAT(log_, ElementsAre(HasSubstr("bad_samples_file: "), HasSubstr("1 bad sample"),
                                 HasSubstr("2 bad samples")));
 }
