@@ -84,8 +84,9 @@ class ConnectionImpl final : public Connection {
   Clock::time_point heard_ = clock_.now();
   Clock::time_point hello_sent_;
   Clock::time_point next_beat_;
-  std::string job_key_;   // that the socket shows; empty: none
-  bool refused_ = false;  // libzmq does not try again after a handshake that failed
+  std::string job_key_;     // found for the endpoint; empty: none
+  bool shows_key_ = false;  // the socket's last try
+  bool refused_ = false;    // libzmq does not try again after a handshake that failed
   Clock::time_point next_try_;
   std::once_flag stopped_;
   std::jthread thread_;  // last: joined first
@@ -142,16 +143,21 @@ Status ConnectionImpl::secure(const ConnectionOptions& options) {
   return {};
 }
 
-// With the job key of the node at the endpoint, if there is one.
+// With the job key of the node at the endpoint, if there is one that it has not just refused: a
+// node that was killed leaves its key, and what listens on its port next may ask for none.
 void ConnectionImpl::connect() {
   if (!has_curve_) {
-    job_key_ = find_job_key(endpoint_).value_or("");
+    const std::string found = find_job_key(endpoint_).value_or("");
+    const bool refused_with_it = refused_ && shows_key_ && found == job_key_;
+    job_key_ = found;
+    shows_key_ = !found.empty() && !refused_with_it;
     // A name is what chooses the mechanism PLAIN.
-    zmq_setsockopt(dealer_.handle(), ZMQ_PLAIN_USERNAME, job_key_.empty() ? nullptr : "isocost",
-                   job_key_.empty() ? 0 : std::strlen("isocost"));
-    zmq_setsockopt(dealer_.handle(), ZMQ_PLAIN_PASSWORD,
-                   job_key_.empty() ? nullptr : job_key_.data(), job_key_.size());
+    zmq_setsockopt(dealer_.handle(), ZMQ_PLAIN_USERNAME, shows_key_ ? "isocost" : nullptr,
+                   shows_key_ ? std::strlen("isocost") : 0);
+    zmq_setsockopt(dealer_.handle(), ZMQ_PLAIN_PASSWORD, shows_key_ ? job_key_.data() : nullptr,
+                   shows_key_ ? job_key_.size() : 0);
   }
+  refused_ = false;
   dealer_.connect(endpoint_);
 }
 
@@ -161,7 +167,6 @@ void ConnectionImpl::connect_again() {
   next_try_ = Clock::now() + kBetweenTries;
   const bool other_key = !has_curve_ && find_job_key(endpoint_).value_or("") != job_key_;
   if (!refused_ && !other_key) return;
-  refused_ = false;
   // It fails if libzmq has given the connection up already, and then there is nothing to do.
   zmq_disconnect(dealer_.handle(), endpoint_.c_str());
   connect();

@@ -190,6 +190,19 @@ TEST_F(Peers, AJobKeyThatWasRemovedIsWrittenAgainAndOneThatWasLeftIsRemoved) {
   fs::remove(young);
 }
 
+// A node that was killed leaves its key; what listens on its port next, a proxy or a tunnel to a
+// node that asks for none, does not know it.
+TEST_F(Peers, AKeyThatADeadNodeLeftDoesNotKeepAClientOut) {
+  const auto server = serve(true);
+  const auto with_key = serve(false);
+  const fs::path left = key_file(with_key->endpoint()).parent_path() /
+                        (server->endpoint().substr(std::string("tcp://").size()) + ".key");
+  std::ofstream(left) << std::string(64, '0');
+  const auto client = connect(server->endpoint());
+  EXPECT_TRUE(wait_for_a_client());
+  EXPECT_TRUE(fs::remove(left));
+}
+
 TEST_F(Peers, AConnectionWithoutAHandshakeIsClosedAfterFiveSeconds) {
   const auto server = serve(false);
   const std::string& endpoint = server->endpoint();
