@@ -18,7 +18,7 @@ enum class TensorRole : std::uint8_t {
   kRows,         ///< Media for the encoder: one row per patch or log-mel frame.
   kGrids,        ///< Rows and columns of patches of each picture.
   kIds,          ///< Token ids.
-  kLabels,       ///< The token to predict at each position, or kIgnoredLabel.
+  kLabels,       ///< The token at each position, or kIgnoredLabel where it is not to be predicted.
   kPositions,    ///< Position of each token within its sample.
   kLossWeights,  ///< Weight of the sample at each of its tokens.
   kLengths,      ///< Rows of each sequence: of an image, a window or a packed sample.

@@ -79,9 +79,9 @@ struct PartError {
 ///                                             less 8, then (x + 4) / 4
 ///     audio.lengths    int32 [windows]        frames of each window
 ///     llm.input_ids    int64 [tokens]
-///     llm.labels       int64 [tokens]         the token to predict at each position (already
-///                                             shifted); kIgnoredLabel unless that is a text byte
-///                                             or EOS
+///     llm.labels       int64 [tokens]         the token at each position if the one before it is
+///                                             to predict it, a text byte or EOS; kIgnoredLabel
+///                                             elsewhere, and at a sample's first token
 ///     llm.position_ids int64 [tokens]         0, 1, ... within the sample
 ///     llm.lengths      int32 [1]              tokens
 ///

@@ -1,6 +1,7 @@
 // Bytes to tensors. Each tensor is allocated once, with the size of the plan, and filled part by
 // part.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -189,16 +190,14 @@ class SampleTensors {
     return audio_log_mel(*bytes.source, *bytes.shape, plan.audio, mel_.take(plan.mel_frames()));
   }
 
-  /// Labels are shifted here, so that trainers need not know where samples begin.
+  /// A sample's first token is no label: in a packed sequence, another sample precedes it.
   void fill_labels() {
     const auto labels = labels_.take(plan_.tokens);
     const auto positions = positions_.take(plan_.tokens);
     std::iota(positions.begin(), positions.end(), std::int64_t{0});
-    for (std::size_t i = 0; i + 1 < labels.size(); ++i) {
-      const std::int64_t next = all_ids_[i + 1];
-      labels[i] = next < kTokenBos || next == kTokenEos ? next : kIgnoredLabel;
-    }
-    labels.back() = kIgnoredLabel;
+    std::ranges::transform(all_ids_, labels.begin(), [](std::int64_t id) {
+      return id < kTokenBos || id == kTokenEos ? id : kIgnoredLabel;
+    });
   }
 
   const SamplePlan& plan_;

@@ -52,7 +52,7 @@ class Transform(ShardTest):
             for i, sample in enumerate(microbatch.sample_ids):
                 own = slice(sums[i], sums[i + 1])
                 self.assertEqual(tensors["position_ids"][own].tolist(), list(range(sums[i + 1] - sums[i])))
-                self.assertEqual(tensors["labels"][own].tolist(), tensors["input_ids"][own].tolist()[1:] + [-100])
+                self.assertEqual(tensors["labels"][own].tolist(), [-100] + tensors["input_ids"][own].tolist()[1:])
                 seen.append(sample)
         self.assertEqual(sorted(seen), list(range(SAMPLES)))
 
@@ -129,7 +129,8 @@ class Transform(ShardTest):
                                   ({3: ids}, "3 as Tensor"), ("text", "a str")):
             with self.assertRaisesRegex(TypeError, f"gives sample .*{pattern}"):
                 next(iter(self.loader(transform=lambda sample, returned=returned: returned)))
-        for returned, pattern in (({"loss_weights": ids}, "leave it out"), ({"input_ids": ids[None]}, "one dimension")):
+        for returned, pattern in (({"loss_weights": ids}, "leave it out"), ({"input_ids": ids[None]}, "one dimension"),
+                                  ({"labels": ids}, "labels that begin with 0: labels are not shifted")):
             with self.assertRaisesRegex(ValueError, f"gives sample .*{pattern}"):
                 next(iter(self.loader(transform=lambda sample, returned=returned: returned)))
         with self.assertRaisesRegex(ValueError, "no 'x', which it gives others"):

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/from_blob.h>
 
@@ -62,11 +63,15 @@ at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatc
   const at::Tensor labels = microbatch.find(kLabels);
   const at::Tensor weights = microbatch.find(kLossWeights);
   TORCH_CHECK(labels.defined() && weights.defined(), "a microbatch without ", kLabels);
+  // Labels are moved rather than logits, whose rows take a vocabulary each.
+  const std::int64_t last = std::min<std::int64_t>(1, labels.size(0));
+  const at::Tensor next = at::constant_pad_nd(labels.slice(0, 1), {0, last}, kIgnoredLabel);
+  const at::Tensor next_weights = at::constant_pad_nd(weights.slice(0, 1), {0, last});
   const at::Tensor losses =
-      at::cross_entropy_loss(logits, labels, /*weight=*/{}, at::Reduction::None, kIgnoredLabel);
+      at::cross_entropy_loss(logits, next, /*weight=*/{}, at::Reduction::None, kIgnoredLabel);
   // A global batch of unlabelled samples has a loss of 0, not 0/0.
   const auto count = std::max<std::uint64_t>(1, microbatch.header.global_label_tokens);
-  return (losses * weights.to(losses.dtype())).sum() / static_cast<double>(count);
+  return (losses * next_weights.to(losses.dtype())).sum() / static_cast<double>(count);
 }
 
 Result<TorchLoader> TorchLoader::connect(const ClientOptions& options) {

@@ -42,8 +42,9 @@ TorchMicrobatch to_torch(const Microbatch& microbatch);
 /// Returns the next-token loss of a microbatch: the sum over its label tokens of weight × cross
 /// entropy, divided by the number of label tokens of the whole global batch. Summed over
 /// microbatches and ranks it is the global batch's weighted mean, whatever the plan, so gradients
-/// must be summed and not averaged. `logits` is [tokens, vocabulary]; the result is a scalar of its
-/// dtype. Throws c10::Error if the shapes disagree, as every libtorch function does.
+/// must be summed and not averaged. `logits` is [tokens, vocabulary], and those of a position are
+/// compared with the next one's label; the result is a scalar of their dtype. Throws c10::Error if
+/// the shapes disagree, as every libtorch function does.
 at::Tensor token_loss(const at::Tensor& logits, const TorchMicrobatch& microbatch);
 
 /// A Client with libtorch tensors: one rank's microbatches, in place of a DataLoader.

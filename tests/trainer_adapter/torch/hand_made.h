@@ -60,9 +60,8 @@ inline HandMadeSample make_sample(std::uint64_t id,
     sample.input_ids.push_back(static_cast<std::int64_t>(random.below(256)));
   }
   sample.input_ids.push_back(kTokenEos);
-  for (std::size_t i = 0; i < sample.input_ids.size(); ++i) {
-    const std::int64_t next = i + 1 < sample.input_ids.size() ? sample.input_ids[i + 1] : kTokenBos;
-    sample.labels.push_back(next <= kTokenEos && next != kTokenBos ? next : kIgnoredLabel);
+  for (const std::int64_t token : sample.input_ids) {
+    sample.labels.push_back(token <= kTokenEos && token != kTokenBos ? token : kIgnoredLabel);
   }
   sample.images = std::move(images);
   sample.audio_frames = std::move(audio_frames);

@@ -88,7 +88,7 @@ TEST(TorchLoader, TokenLossIsTheWeightedSumOverTheGlobalCount) {
   std::int64_t row = 0;
   for (const HandMadeSample& sample : samples) {
     for (const std::int64_t label : sample.labels) {
-      if (label != kIgnoredLabel) expected += sample.weight * cross_entropy(logits[row], label);
+      if (label != kIgnoredLabel) expected += sample.weight * cross_entropy(logits[row - 1], label);
       ++row;
     }
   }

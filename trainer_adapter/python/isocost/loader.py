@@ -87,7 +87,7 @@ class DataLoader:
 
         transform: called with each isocost.Sample, in background threads; the order of samples is kept. It returns
             None, or a dict of torch tensors that replace or join the sample's, rows along the first dimension. Where it
-            returns new `input_ids`, labels (shifted), position_ids and lengths follow from them unless it returns
+            returns new `input_ids`, labels (not shifted), position_ids and lengths follow from them unless it returns
             these, too. An exception names the sample, and the next step is not reached. With a layout of several stages
             each stage calls it with what it has of the samples, and replaced tensors must keep their number of rows.
         collate: called with each isocost.Microbatch, its tensors on the CPU, in a background thread (in a replica

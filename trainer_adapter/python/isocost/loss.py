@@ -23,8 +23,9 @@ def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
     Args:
         logits: float [tokens, vocabulary], one row for each position of `input_ids`. Leading dimensions of size 1 may
             be there.
-        microbatch: an isocost.Microbatch with the tensors `labels`, int64 [tokens], already shifted, where -100 marks a
-            position that does not count, and `loss_weights`, float32 [tokens].
+        microbatch: an isocost.Microbatch with the tensors `labels`, int64 [tokens], not shifted: the logits of a
+            position are those of the next one's label, and -100 marks a position that does not count, such as the first
+            one of each sample; and `loss_weights`, float32 [tokens].
 
     Returns: a scalar of the logits' dtype; float32 where they are half precision.
     Raises: ValueError where logits has another number of rows than labels.
@@ -56,6 +57,9 @@ def _weighted_sum(logits: Any, labels: Any, weights: Any) -> Any:
     logits = logits.reshape(-1, logits.shape[-1])
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
-    losses = torch.nn.functional.cross_entropy(logits, labels.to(logits.device).reshape(-1), reduction="none",
+    # Labels are moved rather than logits, whose rows take a vocabulary each.
+    labels = torch.nn.functional.pad(labels.reshape(-1)[1:], (0, min(1, labels.numel())), value=IGNORED_LABEL)
+    weights = torch.nn.functional.pad(weights.reshape(-1)[1:], (0, min(1, weights.numel())))
+    losses = torch.nn.functional.cross_entropy(logits, labels.to(logits.device), reduction="none",
                                                ignore_index=IGNORED_LABEL)
-    return (losses * weights.to(device=losses.device, dtype=losses.dtype).reshape(-1)).sum()
+    return (losses * weights.to(device=losses.device, dtype=losses.dtype)).sum()

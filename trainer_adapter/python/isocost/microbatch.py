@@ -56,7 +56,7 @@ class Microbatch(Mapping[str, Any]):
     The tensors are packed without padding, and their names are a model's keyword arguments: `model(**microbatch)`.
     Those of the recipe native28, where a modality that no sample has is left out:
 
-        input_ids, labels, position_ids    int64 [tokens]; labels are shifted already
+        input_ids, labels, position_ids    int64 [tokens]; labels as transformers takes them, not shifted
         loss_weights                       float32 [tokens]
         lengths, cu_seqlens                int32 [samples], [samples + 1]
         vision_patches                     uint8 [patches, 588], 14 x 14 pixels of RGB

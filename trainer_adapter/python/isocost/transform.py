@@ -135,6 +135,9 @@ def _check(sample: Sample, changes: Any) -> None:
             raise ValueError(f"{said} {name!r}, which follows from the samples' weights and lengths: leave it out")
         if name in (INPUT_IDS, LABELS, POSITION_IDS) and tensor.dim() != 1:
             raise ValueError(f"{said} {name!r} of shape {list(tensor.shape)}: it has one dimension")
+        if name == LABELS and bool((tensor[:1] != IGNORED_LABEL).any()):
+            raise ValueError(f"{said} labels that begin with {tensor[0].item()}: labels are not shifted, and the first "
+                             f"token has none before it that could predict it, so its label is {IGNORED_LABEL}")
 
 
 def _check_part(sample: Sample, changes: Mapping[str, Any]) -> None:
@@ -156,8 +159,8 @@ def _complete_text(sample: Sample, tensors: Dict[str, Any], changes: Mapping[str
 
     tokens = len(tensors[INPUT_IDS])
     if LABELS not in changes:
-        ids = tensors[INPUT_IDS]
-        tensors[LABELS] = torch.cat([ids[1:], ids.new_full((min(1, tokens),), IGNORED_LABEL)])
+        tensors[LABELS] = tensors[INPUT_IDS].clone()
+        tensors[LABELS][:1] = IGNORED_LABEL
     if POSITION_IDS not in changes:
         tensors[POSITION_IDS] = torch.arange(tokens)
     tensors[LENGTHS] = torch.tensor([tokens], dtype=torch.int32)
