@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "decode/internal/resample_kernels.h"
+
+namespace isocost {
+
+/// Pillow's filters of these names, which reach 1, 2 and 3 positions to each side, or as many times
+/// more as a side shrinks.
+enum class ResampleFilter { kBilinear, kBicubic, kLanczos };
+
+/// Which side is resized first where both change. What lies between the passes is rounded to 8
+/// bits, so that the order shows in the result.
+enum class PassOrder {
+  /// Width, then height, as Pillow does before 13. (12.2 and 12.3 begin with the height of images
+  /// over 100 times as tall as wide, if it shrinks.)
+  kPillow12,
+  /// Height first if it shrinks by more than twice the pixels that width does: often so where sides
+  /// are rounded to multiples of a patch, 640x480 to 644x476.
+  kPillow13,
+};
+
+/// Resizes packed RGB to the bytes of Pillow's `Image.resize((to_width, to_height), filter)`, which
+/// image processors of vision-language models call. All sides are at least 1; `rgb` and `into` hold
+/// width * height * 3 bytes each and do not overlap. Thread-safe. Allocates as much as
+/// `pillow_resize_working_set_bytes` says and throws nothing but `bad_alloc`.
+///
+/// All `kernels` give the same bytes, and so do all machines, with one reservation: Lanczos weights
+/// take the sine of the C library, as Pillow's do. Where two libraries differ in a sine's last bit,
+/// a weight may, very rarely, be rounded differently.
+void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
+                   std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
+                   ResampleFilter filter, PassOrder order,
+                   const ResampleKernels& kernels = fastest_kernels());
+
+/// The bytes that `pillow_resize` allocates: weights, and a few rows of one side's new size.
+std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,
+                                             std::int32_t to_width, std::int32_t to_height,
+                                             ResampleFilter filter, PassOrder order);
+
+}  // namespace isocost

@@ -1,0 +1,134 @@
+// Resized images against Pillow's. make_pillow_resize_goldens.py made pillow_resize_goldens.txt
+// from the same images.
+
+#include "decode/internal/pillow_resize.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <ios>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "decode/internal/resample_kernels.h"
+
+namespace isocost {
+namespace {
+
+std::uint8_t noise(std::uint32_t index) {
+  std::uint32_t value = index * 2'654'435'761U;
+  value ^= value >> 15;
+  value *= 2'246'822'519U;
+  return static_cast<std::uint8_t>(value >> 24);
+}
+
+/// Tiles of 16 by 16 pixels in turn: noise, a gradient, noise in black and white.
+std::vector<std::uint8_t> image(std::int32_t width, std::int32_t height) {
+  std::vector<std::uint8_t> rgb(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) *
+                                3);
+  std::uint32_t index = 0;
+  for (std::int32_t y = 0; y < height; ++y) {
+    for (std::int32_t x = 0; x < width; ++x) {
+      const std::int32_t tile = (x / 16 + y / 16) % 3;
+      for (std::int32_t c = 0; c < 3; ++c, ++index) {
+        const std::uint8_t grain = noise(index);
+        const auto gradient = static_cast<std::uint8_t>(3 * x + 2 * y + 85 * c);
+        const std::uint8_t extreme = grain >= 128 ? 255 : 0;
+        rgb[index] = tile == 0 ? grain : tile == 1 ? gradient : extreme;
+      }
+    }
+  }
+  return rgb;
+}
+
+std::uint64_t fnv1a(std::span<const std::uint8_t> bytes) {
+  std::uint64_t value = 0xCBF29CE484222325;
+  for (const std::uint8_t byte : bytes) value = (value ^ byte) * 0x100000001B3;
+  return value;
+}
+
+ResampleFilter filter_of(const std::string& name) {
+  if (name == "bilinear") return ResampleFilter::kBilinear;
+  return name == "bicubic" ? ResampleFilter::kBicubic : ResampleFilter::kLanczos;
+}
+
+struct Golden {
+  int order = 0;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  std::int32_t to_width = 0;
+  std::int32_t to_height = 0;
+  std::string filter;
+  std::uint64_t hash = 0;
+};
+
+std::vector<Golden> goldens() {
+  std::ifstream lines(ISOCOST_SOURCE_DIR "/tests/decode/pillow_resize_goldens.txt");
+  std::vector<Golden> result;
+  Golden golden;
+  while (lines >> golden.order >> golden.width >> golden.height >> golden.to_width >>
+         golden.to_height >> golden.filter >> std::hex >> golden.hash >> std::dec) {
+    result.push_back(golden);
+  }
+  return result;
+}
+
+std::vector<std::uint8_t> resized(const std::vector<std::uint8_t>& rgb, const Golden& golden,
+                                  const ResampleKernels& kernels) {
+  std::vector<std::uint8_t> small(static_cast<std::size_t>(golden.to_width) *
+                                  static_cast<std::size_t>(golden.to_height) * 3);
+  pillow_resize(rgb, golden.width, golden.height, small, golden.to_width, golden.to_height,
+                filter_of(golden.filter),
+                golden.order == 13 ? PassOrder::kPillow13 : PassOrder::kPillow12, kernels);
+  return small;
+}
+
+TEST(PillowResize, GivesPillowsBytes) {
+  // Small images show all that the slow kernels do.
+  constexpr std::int32_t kWidest = 1000;
+  const std::vector<Golden> cases = goldens();
+  ASSERT_GE(cases.size(), 200U);
+  Golden last;
+  std::vector<std::uint8_t> rgb;
+  for (const Golden& golden : cases) {
+    SCOPED_TRACE(::testing::Message()
+                 << golden.width << 'x' << golden.height << " to " << golden.to_width << 'x'
+                 << golden.to_height << ' ' << golden.filter << ", order " << golden.order);
+    if (golden.width != last.width || golden.height != last.height) {
+      rgb = image(golden.width, golden.height);
+      last = golden;
+    }
+    EXPECT_EQ(fnv1a(resized(rgb, golden, fastest_kernels())), golden.hash);
+    if (golden.width > kWidest) continue;
+    EXPECT_EQ(fnv1a(resized(rgb, golden, portable_kernels())), golden.hash);
+  }
+}
+
+TEST(PillowResize, KeepsPlainColours) {
+  for (const int value : {0, 1, 127, 254, 255}) {
+    const std::vector<std::uint8_t> rgb(std::size_t{61} * 47 * 3, static_cast<std::uint8_t>(value));
+    for (const auto filter :
+         {ResampleFilter::kBilinear, ResampleFilter::kBicubic, ResampleFilter::kLanczos}) {
+      std::vector<std::uint8_t> large(std::size_t{84} * 28 * 3);
+      pillow_resize(rgb, 61, 47, large, 84, 28, filter, PassOrder::kPillow13);
+      EXPECT_TRUE(std::ranges::all_of(large, [value](int v) { return v == value; }));
+    }
+  }
+}
+
+TEST(PillowResize, HoldsAFewRowsOnly) {
+  // 33 rows of 1036 pixels and two sides' weights; the image between the passes would be 18 MB.
+  EXPECT_LT(pillow_resize_working_set_bytes(8000, 6000, 1036, 784, ResampleFilter::kBicubic,
+                                            PassOrder::kPillow13),
+            600'000);
+  EXPECT_EQ(pillow_resize_working_set_bytes(8000, 6000, 8000, 6000, ResampleFilter::kBicubic,
+                                            PassOrder::kPillow13),
+            0);
+}
+
+}  // namespace
+}  // namespace isocost
