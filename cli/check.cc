@@ -22,7 +22,7 @@ struct CheckArguments {
 
   void add_to(CLI::App& command) {
     dataset.add_to(command);
-    decode.add_to(command, {"memory", "decode_timeout", "isolate"});
+    decode.add_to(command, {"model", "memory", "decode_timeout", "isolate"});
   }
 };
 
@@ -37,6 +37,7 @@ Result<int> check(const CheckArguments& arguments) {
   ISOCOST_TRY(as_usage_error(arguments.decode.apply(given)));
   options.decode = given.decode;
   options.decode.workers = arguments.dataset.workers;
+  options.dataset.model = options.decode.recipe.model;
   ISOCOST_ASSIGN(const CheckReport report, check_dataset(arguments.dataset.directory, options));
   finish_progress();
   if (arguments.dataset.json) {

@@ -155,6 +155,7 @@ Result<int> data_profile(DataProfileArguments arguments) {
   ISOCOST_TRY(options.validate());
   DatasetOptions dataset_options;
   dataset_options.index_dir = arguments.index_dir;
+  dataset_options.model = options.recipe.model;
   dataset_options.progress = progress_bar();
   dataset_options.log = console_log(arguments.verbose);
   dataset_options.stop = options.stop;
@@ -197,7 +198,7 @@ void DataProfileArguments::add_to(CLI::App& command) {
                   "Where indexes are kept; empty: .isocost beside the shards")
       ->type_name("DIR");
   for (const OptionSpec& spec : node_option_table()) {
-    if (!spec.name.starts_with("recipe.")) continue;
+    if (!spec.name.starts_with("recipe.") && spec.name != "model") continue;
     command
         .add_option_function<std::string>(
             spec.flag(),

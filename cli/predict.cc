@@ -30,6 +30,7 @@ struct PredictArguments {
   std::string profile;
   std::array<std::vector<std::string>, kModules> loads;
   std::string index_dir;
+  std::string model;
   std::int64_t in_flight = 1;
   bool json = false;
 
@@ -100,11 +101,14 @@ Result<Load> load_of_sample(const PredictArguments& arguments) {
   ISOCOST_TRY(check_shard_directory(arguments.data));
   DatasetOptions options;
   options.index_dir = arguments.index_dir;
+  options.model = arguments.model;
   options.progress = progress_bar();
   options.log = console_log(false);
   ISOCOST_ASSIGN(const auto dataset, Dataset::open(arguments.data, options));
   finish_progress();
-  ISOCOST_ASSIGN(const Recipe recipe, Recipe::create({}));
+  RecipeOptions prepared;
+  prepared.model = arguments.model;
+  ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(prepared));
   for (SampleId id = 0; id < dataset->size(); ++id) {
     if (dataset->key(id) == arguments.sample) return recipe.load(dataset->shape(id));
   }
@@ -269,6 +273,10 @@ void PredictArguments::add_to(CLI::App& command) {
   command.add_option("--data", data, "Directory of shards (*.tar, *.tar.gz, *.tgz)")
       ->type_name("DIR");
   command.add_option("--sample", sample, "The sample's key")->type_name("KEY");
+  command
+      .add_option("--model", model,
+                  "A model's directory, which says how the sample is prepared; empty: native28")
+      ->type_name("DIR");
   command
       .add_option("--index-dir", index_dir,
                   "Where indexes are kept; empty: .isocost beside the shards")

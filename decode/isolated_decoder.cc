@@ -31,7 +31,7 @@ class IsolatedDecoder final : public SampleDecoder {
   IsolatedDecoder(const Recipe& recipe, const IsolationOptions& options)
       : recipe_(recipe),
         options_(options),
-        setup_{recipe.options(), options.cpu_time.count(), options.memory},
+        setup_{recipe.description(), options.cpu_time.count(), options.memory},
         local_(make_in_process_decoder(recipe, options.cpu_time)),
         most_(options.workers > 0 ? options.workers
                                   : std::max(1U, std::thread::hardware_concurrency())) {}

@@ -29,6 +29,8 @@ Result<PartShape> probe(const ByteSource& source, std::string_view part_name,
 struct SampleJson {
   std::string text;     ///< "text": the model reads it in the part's place; empty if absent.
   float weight = 1.0F;  ///< "weight": finite, >= 0.
+  /// It has "messages" or "conversations", which `isocost tokenize` reads.
+  bool is_conversation = false;
 };
 /// Parses a JSON part. Errors: kCorrupt if it is not a JSON object in UTF-8, or if a member has
 /// another type or is out of range.

@@ -1,11 +1,12 @@
 #include "decode/recipe.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/checked.h"
@@ -13,11 +14,11 @@
 #include "base/load.h"
 #include "base/result.h"
 #include "base/sample_part.h"
-#include "decode/internal/audio.h"
-#include "decode/internal/image_decoder.h"
+#include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/internal/recipe_family.h"
 #include "decode/internal/sample_plan.h"
-#include "decode/internal/video.h"
+#include "decode/internal/sample_tensors.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -40,14 +41,32 @@ Status check(std::string_view field, double value, double least, double most) {
                                                 " to " + number(most));
 }
 
-Result<SamplePlan> plan(const SampleShape& shape, const RecipeOptions& options) {
+tl::unexpected<PartError> failed(Error error, std::size_t part) {
+  return tl::make_unexpected(PartError{std::move(error), part});
+}
+
+// An error names the part at fault, or part 0.
+tl::expected<SamplePlan, PartError> plan(const SampleShape& shape, const RecipeFamily& family) {
   if (shape.parts.empty()) {
-    return Error(ErrorCode::kInvalidArgument, "a sample needs at least one part");
+    return failed({ErrorCode::kInvalidArgument, "a sample needs at least one part"}, 0);
   }
   SamplePlan plan;
   plan.parts.reserve(shape.parts.size());
-  for (const PartShape& part : shape.parts) ISOCOST_TRY(plan.add(part, options));
+  for (std::size_t i = 0; i < shape.parts.size(); ++i) {
+    auto part = family.plan_part(shape.parts[i]);
+    if (!part) return failed(std::move(part).error(), i);
+    auto added = plan.add(*std::move(part));
+    if (!added) return failed(std::move(added).error(), i);
+  }
+  auto whole = family.plan_sample(shape, plan);
+  if (!whole) return failed(std::move(whole).error(), 0);
   return plan;
+}
+
+Result<SamplePlan> plan_of(const SampleShape& shape, const RecipeFamily& family) {
+  auto planned = plan(shape, family);
+  if (!planned) return std::move(planned).error().error;
+  return *std::move(planned);
 }
 
 SamplePart describe(const PartShape& shape, const PartPlan& plan) {
@@ -64,27 +83,27 @@ SamplePart describe(const PartShape& shape, const PartPlan& plan) {
   return part;
 }
 
-std::int64_t part_working_set_bytes(const PartShape& shape, const PartPlan& plan,
-                                    const RecipeOptions& options) {
-  switch (shape.modality) {
-    case Modality::kText:
-      return 3 * shape.encoded_bytes;  // JSON: the bytes, a token, the unescaped text
-    case Modality::kImage:
-      return image_working_set_bytes(shape, plan.grid);
-    case Modality::kAudio:
-      return audio_working_set_bytes(shape, options.max_audio_seconds);
-    case Modality::kVideo:
-      return video_working_set_bytes(shape, plan.grid.width(), plan.grid.height());
-  }
-  return 0;
+Result<Family> of_model(const RecipeOptions& options) {
+  ISOCOST_ASSIGN(ModelFiles files, read_model_files(options.model));
+  ISOCOST_ASSIGN(const FamilyEntry* entry, family_of_model(files));
+  return entry->read(files);
 }
 
 }  // namespace
 
 Status RecipeOptions::validate() const {
+  if (!model.empty()) {
+    RecipeOptions alone;
+    alone.model = model;
+    if (*this == alone) return {};
+    return Error(ErrorCode::kInvalidArgument,
+                 "model and recipe are both given: the model's directory " + model.string() +
+                     " says how media are prepared, so leave recipe out");
+  }
   if (name != kName) {
     return Error(ErrorCode::kInvalidArgument,
-                 "recipe: there is none called '" + name + "'; use native28");
+                 "recipe: there is none called '" + name +
+                     "'; use native28, or give a model's directory as model");
   }
   constexpr double kMostPatches = 1 << 20;
   ISOCOST_TRY(check("max_image_patches", max_image_patches, 4, kMostPatches));
@@ -97,16 +116,31 @@ Status RecipeOptions::validate() const {
 
 Result<Recipe> Recipe::create(const RecipeOptions& options) {
   ISOCOST_TRY(options.validate());
-  return Recipe(options);
+  ISOCOST_ASSIGN(Family family, options.model.empty() ? make_native28(options) : of_model(options));
+  return Recipe(std::move(family));
+}
+
+Result<Recipe> Recipe::parse(std::string_view description) {
+  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
+  const auto name = json.is_object() ? json.find("family") : json.end();
+  if (name == json.end() || !name->is_string()) {
+    return Error(ErrorCode::kCorrupt, "not the description of a recipe");
+  }
+  const FamilyEntry* entry = find_family(name->get<std::string>());
+  if (entry == nullptr) {
+    return Error(ErrorCode::kCorrupt, "the description of a recipe of no known family");
+  }
+  ISOCOST_ASSIGN(Family family, entry->parse(description));
+  return Recipe(std::move(family));
 }
 
 Result<Load> Recipe::load(const SampleShape& shape) const {
-  ISOCOST_ASSIGN(const SamplePlan sample, plan(shape, options_));
+  ISOCOST_ASSIGN(const SamplePlan sample, plan_of(shape, *family_));
   return sample.load();
 }
 
 Result<std::vector<SamplePart>> Recipe::parts(const SampleShape& shape) const {
-  ISOCOST_ASSIGN(const SamplePlan sample, plan(shape, options_));
+  ISOCOST_ASSIGN(const SamplePlan sample, plan_of(shape, *family_));
   std::vector<SamplePart> parts;
   parts.reserve(sample.parts.size());
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
@@ -116,7 +150,7 @@ Result<std::vector<SamplePart>> Recipe::parts(const SampleShape& shape) const {
 }
 
 Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {
-  ISOCOST_ASSIGN(const SamplePlan sample, plan(shape, options_));
+  ISOCOST_ASSIGN(const SamplePlan sample, plan_of(shape, *family_));
   std::int64_t scratch = 0;  // parts are decoded one after another
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
     constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
@@ -124,8 +158,7 @@ Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {
       return Error(ErrorCode::kInvalidArgument,
                    "part " + std::to_string(i) + " without a size that can be");
     }
-    const auto bytes = part_working_set_bytes(shape.parts[i], sample.parts[i], options_);
-    scratch = std::max(scratch, bytes);
+    scratch = std::max(scratch, family_->working_set_bytes(shape.parts[i], sample.parts[i]));
   }
   const std::int64_t tensors = sample.tensor_bytes();
   constexpr std::int64_t kEach =
@@ -135,16 +168,27 @@ Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {
   return *sum;
 }
 
-std::uint64_t Recipe::fingerprint() const {
-  Fingerprint hash;
-  hash.add(std::string_view(options_.name));
-  hash.add(options_.max_image_patches);
-  hash.add(options_.max_frame_patches);
-  hash.add(options_.video_fps);
-  hash.add(options_.max_video_frames);
-  hash.add(options_.max_audio_seconds);
-  hash.add(options_.max_text_tokens);
-  return hash.value();
+tl::expected<std::vector<NamedTensor>, PartError> Recipe::tensors(std::span<const PartBytes> parts,
+                                                                  BufferPool& pool,
+                                                                  const DecodeLimit& limit) const {
+  SampleShape shape;
+  for (const PartBytes& part : parts) shape.parts.push_back(*part.shape);
+  auto planned = plan(shape, *family_);
+  if (!planned) return tl::make_unexpected(std::move(planned).error());
+  SampleTensors sample(*planned, pool);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Status going_on = limit.check(limit.used(), 0);
+    if (!going_on) return failed(going_on.error(), i);
+    auto added = family_->add(parts[i], *planned, i, sample, limit);
+    if (!added) return failed(std::move(added).error(), i);
+  }
+  auto tensors = sample.finish();
+  if (!tensors) return failed(std::move(tensors).error(), 0);
+  return *std::move(tensors);
 }
+
+std::string Recipe::description() const { return family_->description(); }
+
+std::uint64_t Recipe::fingerprint() const { return Fingerprint::of(family_->description()); }
 
 }  // namespace isocost

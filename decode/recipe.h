@@ -2,9 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/buffer.h"
@@ -19,8 +23,13 @@
 
 namespace isocost {
 
-/// Options of the recipe `native28`: how a model wants its media prepared.
+class RecipeFamily;
+
+/// How a model wants its media prepared: by its own directory, or by `native28` and its numbers.
 struct RecipeOptions {
+  /// A model's directory, as transformers' from_pretrained takes it. Its files say everything, so
+  /// the other options must be left alone. Empty: native28.
+  std::filesystem::path model;
   std::string name = "native28";
   std::int32_t max_image_patches = 4096;  ///< Of 14×14 pixels; larger images are scaled down.
   std::int32_t max_frame_patches = 1024;  ///< The same limit for a video frame.
@@ -31,6 +40,7 @@ struct RecipeOptions {
 
   /// Errors: kInvalidArgument with field, value and allowed range.
   Status validate() const;
+  bool operator==(const RecipeOptions&) const = default;
 };
 
 /// Token ids of the byte-level vocabulary: UTF-8 bytes are themselves.
@@ -87,10 +97,17 @@ struct PartError {
 ///
 /// A modality that the sample lacks has no tensors. In the load, vision has images as sequences and
 /// patches as units, audio has windows and frames / 2, and the LLM one sequence of tokens.
-/// Immutable; const-safe.
+/// A model's directory chooses its family: docs/models.md says what each makes. All have these
+/// tensors, in which a token is one of the model's own vocabulary.
+///
+/// Immutable; const-safe; copies share what they hold.
 class Recipe {
  public:
+  /// Errors: those of RecipeOptions::validate; kNotFound for a directory without the files that are
+  /// needed; kUnsupported with file, key and value for a model that Isocost has no recipe for.
   static Result<Recipe> create(const RecipeOptions& options);
+  /// Makes the same recipe of its description. Errors: kCorrupt, kInvalidArgument.
+  static Result<Recipe> parse(std::string_view description);
 
   /// Returns the load of a sample. Errors: kResourceExhausted (more than 2^28 tokens);
   /// kInvalidArgument for a shape without parts, or a part of impossible size.
@@ -111,14 +128,15 @@ class Recipe {
                                                             BufferPool& pool,
                                                             const DecodeLimit& limit = {}) const;
 
-  const RecipeOptions& options() const { return options_; }
-  /// Returns a 64-bit hash of name and options. Loads depend on them, so it is a part of the
+  /// Returns the family and all its numbers, as JSON of less than 2 KiB.
+  std::string description() const;
+  /// Returns a 64-bit hash of the description. Loads depend on it, so it is a part of the
   /// fingerprints of plans and clients.
   std::uint64_t fingerprint() const;
 
  private:
-  explicit Recipe(const RecipeOptions& options) : options_(options) {}
-  RecipeOptions options_;
+  explicit Recipe(std::shared_ptr<const RecipeFamily> family) : family_(std::move(family)) {}
+  std::shared_ptr<const RecipeFamily> family_;
 };
 
 }  // namespace isocost

@@ -42,6 +42,7 @@ class SampleReader final : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& name) override {
     if (depth_ == 1) {
       key_ = std::move(name);
+      if (key_ == "messages" || key_ == "conversations") found_.is_conversation = true;
       bool* seen = key_ == "text" ? &seen_text_ : key_ == "weight" ? &seen_weight_ : nullptr;
       if (seen != nullptr && std::exchange(*seen, true))
         return fail("has the member " + key_ + " twice");

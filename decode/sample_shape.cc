@@ -11,9 +11,9 @@
 namespace isocost {
 namespace {
 
-constexpr std::array<std::string_view, 15> kFormatNames = {
+constexpr std::array<std::string_view, 16> kFormatNames = {
     "UTF-8 text", "JSON",       "JPEG", "PNG", "WebP", "GIF",      "BMP", "WAV",
-    "FLAC",       "Ogg Vorbis", "Opus", "MP3", "MP4",  "Matroska", "AVI"};
+    "FLAC",       "Ogg Vorbis", "Opus", "MP3", "MP4",  "Matroska", "AVI", "tokens"};
 
 constexpr std::array<std::pair<std::string_view, MediaFormat>, 25> kExtensions = {{
     {"txt", MediaFormat::kUtf8},      {"text", MediaFormat::kUtf8},
@@ -51,7 +51,7 @@ std::optional<MediaFormat> format_from_extension(std::string_view part_name) {
 }
 
 Modality modality_of(MediaFormat format) {
-  if (format <= MediaFormat::kJson) return Modality::kText;
+  if (format <= MediaFormat::kJson || format == MediaFormat::kTokens) return Modality::kText;
   if (format <= MediaFormat::kBmp) return Modality::kImage;
   return format <= MediaFormat::kMp3 ? Modality::kAudio : Modality::kVideo;
 }

@@ -27,6 +27,7 @@ enum class MediaFormat : std::uint8_t {
   kMp4 = 12,
   kMatroska = 13,  ///< MKV and WebM
   kAvi = 14,
+  kTokens = 15,  ///< A sample's text as a model's tokenizer made it: decode/tokens.h.
 };
 
 /// Properties of one part of a sample that its header tells, without decoding pixels or audio.
@@ -44,6 +45,8 @@ struct PartShape {
   std::int64_t duration_us = 0;  ///< Video: microseconds of the video stream.
   std::int64_t text_bytes =
       0;  ///< Text: UTF-8 bytes. JSON: those of its "text" string, 0 without one.
+  std::int64_t text_tokens = 0;    ///< Tokens: their number without the placeholders of media.
+  std::int64_t label_tokens = 0;   ///< Tokens: those whose prediction counts in the loss.
   std::int64_t encoded_bytes = 0;  ///< The member's size.
   bool operator==(const PartShape&) const = default;
 };

@@ -180,7 +180,7 @@ int run_decode_worker() {
   const std::string packet = receive_packet(kWorkerSocket, parent);
   const auto setup = parse_worker_setup(packet);
   if (!setup) return kNobody;
-  auto recipe = Recipe::create(setup->recipe);
+  auto recipe = Recipe::parse(setup->recipe);
   const auto memory = WorkerMemory::map(FileDescriptor(kWorkerMemory));
   if (!recipe || !memory) return kNobody;
   const ReadyMessage ready{.filtered = enter_sandbox(setup->memory) ? 1U : 0U};

@@ -1,12 +1,11 @@
 #include "decode/internal/frame_scaler.h"
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "base/result.h"
+#include "decode/internal/orientation.h"
 
 extern "C" {
 #include <libavutil/frame.h>
@@ -99,31 +98,8 @@ Result<std::span<const std::uint8_t>> FrameScaler::convert(const AVFrame& frame)
 /// Stored rows to displayed ones. Walking the displayed pixels, a step along a row and a step to
 /// the next row are each a constant step in the stored ones.
 void FrameScaler::turn() {
-  const std::ptrdiff_t pixel = 3;
-  const std::ptrdiff_t row = stride_;
-  const std::ptrdiff_t right = (stored_width_ - 1) * pixel;
-  const std::ptrdiff_t bottom = (stored_height_ - 1) * row;
-  struct Steps {
-    std::ptrdiff_t start, along, down;
-  };
-  const std::array<Steps, 8> steps = {{{0, pixel, row},
-                                       {right, -pixel, row},
-                                       {right + bottom, -pixel, -row},
-                                       {bottom, pixel, -row},
-                                       {0, row, pixel},
-                                       {bottom, -row, pixel},
-                                       {right + bottom, -row, -pixel},
-                                       {right, row, -pixel}}};
-  const Steps& s = steps[std::clamp<std::size_t>(orientation_, 1, 8) - 1];
-  std::uint8_t* to = rgb_.data();
-  for (std::int32_t y = 0; y < height_; ++y) {
-    const std::uint8_t* from = scaled_.data() + s.start + y * s.down;
-    if (s.along == pixel) {
-      to = std::copy_n(from, static_cast<std::size_t>(width_) * 3, to);
-      continue;
-    }
-    for (std::int32_t x = 0; x < width_; ++x, from += s.along) to = std::copy_n(from, 3, to);
-  }
+  copy_turned(scaled_.data(), pixel_walk(orientation_, stored_width_, stored_height_, stride_),
+              width_, height_, rgb_);
 }
 
 }  // namespace isocost

@@ -35,12 +35,10 @@ Side turned(Side side, std::uint8_t orientation) {
   return side;
 }
 
-Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, Side target) {
+Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, std::int32_t divisor) {
   switch (shape.format) {
-    case MediaFormat::kJpeg: {
-      const auto divisor = jpeg_divisor(stored.width, stored.height, target.width, target.height);
+    case MediaFormat::kJpeg:
       return decode_jpeg(file, stored.width, stored.height, divisor);
-    }
     case MediaFormat::kPng:
       return decode_png(file, stored.width, stored.height);
     case MediaFormat::kWebp:
@@ -50,7 +48,7 @@ Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, Side t
     case MediaFormat::kBmp:
       return decode_bmp(file, stored.width, stored.height);
     default:
-      return Error(ErrorCode::kInvalidArgument, "image_patches: not an image format");
+      return Error(ErrorCode::kInvalidArgument, "not an image format");
   }
 }
 
@@ -117,19 +115,25 @@ void compose_on_white(std::vector<std::uint8_t>& pixels) {
   pixels.resize(3 * count);
 }
 
-Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                     std::span<std::byte> patches) {
-  if (static_cast<std::int64_t>(patches.size()) != grid.patches() * kPatchBytes) {
-    return Error(ErrorCode::kInvalidArgument, "image_patches: room for another grid");
-  }
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape,
+                            std::int32_t divisor) {
   if (source.size() != shape.encoded_bytes) {
     return corrupt("its size has changed since it was indexed");
   }
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file,
                  read_some(source, 0, static_cast<std::size_t>(source.size())));
+  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), divisor);
+}
+
+Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
+                     std::span<std::byte> patches) {
+  if (static_cast<std::int64_t>(patches.size()) != grid.patches() * kPatchBytes) {
+    return Error(ErrorCode::kInvalidArgument, "image_patches: room for another grid");
+  }
   const Side stored = turned({shape.width, shape.height}, shape.orientation);
   const Side target = turned({grid.width(), grid.height()}, shape.orientation);
-  ISOCOST_ASSIGN(Pixels pixels, decode(file, shape, stored, target));
+  const auto divisor = jpeg_divisor(stored.width, stored.height, target.width, target.height);
+  ISOCOST_ASSIGN(Pixels pixels, decode_image(source, shape, divisor));
   ISOCOST_TRY(resize(pixels, target));
   patchify(pixels.rgb, shape.orientation, grid, patches);
   return {};

@@ -24,6 +24,13 @@ struct Pixels {
 std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t target_width,
                           std::int32_t target_height);
 
+/// Decodes an image. A JPEG is scaled down by `divisor` (1, 2, 4 or 8) on the way. Computes on the
+/// calling thread. Errors: kCorrupt (truncated, damaged, another size than the shape's),
+/// kUnsupported, kIo.
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, std::int32_t divisor);
+/// Returns an upper bound of the memory of decode_image, its result and the file included.
+std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);
+
 /// Decodes an image, scales it to the grid's size, applies EXIF orientation and cuts it into
 /// patches of 588 bytes. `patches` must have exactly the bytes of the grid. Computes on the calling
 /// thread. Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo.

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdint>
-#include <utility>
 
 #include "base/units.h"
 #include "decode/internal/image_decoder.h"
@@ -10,13 +9,9 @@
 namespace isocost {
 namespace {
 
-std::int64_t jpeg_bytes(const PartShape& shape, PatchGrid grid) {
-  std::int32_t target_width = grid.width();
-  std::int32_t target_height = grid.height();
-  if (shape.orientation > 4) std::swap(target_width, target_height);
+std::int64_t jpeg_bytes(const PartShape& shape, std::int64_t divisor) {
   const std::int32_t width = shape.orientation > 4 ? shape.height : shape.width;
   const std::int32_t height = shape.orientation > 4 ? shape.width : shape.height;
-  const std::int64_t divisor = jpeg_divisor(width, height, target_width, target_height);
   const std::int64_t scaled = (width / divisor + 1) * (height / divisor + 1);
   // Coefficients of 16 bits, sides rounded up to blocks: all of a progressive file, else some rows.
   constexpr std::int64_t kBlocks = 32;
@@ -35,15 +30,12 @@ std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t 
   return 1;
 }
 
-std::int64_t image_working_set_bytes(const PartShape& shape, PatchGrid grid) {
+std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) {
   const std::int64_t pixels = std::int64_t{shape.width} * shape.height;
-  const std::int64_t target = std::int64_t{grid.width()} * grid.height() * 3;
-  // Scaled in two passes; the averaging one keeps a row of sums, and weights.
-  const std::int64_t sums = (std::int64_t{shape.width} + shape.height) * 24;
-  const std::int64_t common = shape.encoded_bytes + 2 * target + sums + kMiB;
+  const std::int64_t common = shape.encoded_bytes + kMiB;
   switch (shape.format) {
     case MediaFormat::kJpeg:
-      return common + jpeg_bytes(shape, grid);
+      return common + jpeg_bytes(shape, divisor);
     case MediaFormat::kPng:
       return common + pixels * 4 + std::int64_t{shape.width} * 8 * 4;  // RGBA; rows of 16 bits
     case MediaFormat::kWebp:
@@ -54,6 +46,17 @@ std::int64_t image_working_set_bytes(const PartShape& shape, PatchGrid grid) {
     default:
       return common + shape.encoded_bytes + pixels * (4 + 4);  // BMP: packet, frame, RGBA
   }
+}
+
+std::int64_t image_working_set_bytes(const PartShape& shape, PatchGrid grid) {
+  const bool lies = shape.orientation > 4;  // its sides are exchanged
+  const std::int32_t divisor =
+      lies ? jpeg_divisor(shape.height, shape.width, grid.height(), grid.width())
+           : jpeg_divisor(shape.width, shape.height, grid.width(), grid.height());
+  const std::int64_t target = std::int64_t{grid.width()} * grid.height() * 3;
+  // Scaled in two passes; the averaging one keeps a row of sums, and weights.
+  const std::int64_t sums = (std::int64_t{shape.width} + shape.height) * 24;
+  return image_decoding_bytes(shape, divisor) + 2 * target + sums;
 }
 
 }  // namespace isocost

@@ -1,6 +1,5 @@
 #include "decode/internal/sample_plan.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -10,7 +9,6 @@
 #include "base/result.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/patch_grid.h"
-#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -19,51 +17,26 @@ namespace {
 /// Four patches a token, so sums of squared patches stay below 2^60.
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 28;
 
-Error impossible(const PartShape& shape, const char* what) {
+}  // namespace
+
+Error impossible_part(const PartShape& shape, const char* what) {
   return {ErrorCode::kInvalidArgument,
           std::string(modality_name(shape.modality)) + " part without " + what};
 }
 
-/// Within what keeps sums of bytes far from overflow.
-bool has_pixels(const PartShape& shape) {
+Status check_picture(const PartShape& shape) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  return shape.width > 0 && shape.height > 0 && std::int64_t{shape.width} * shape.height <= kMost;
+  const bool possible =
+      shape.width > 0 && shape.height > 0 && std::int64_t{shape.width} * shape.height <= kMost;
+  if (!possible) return impossible_part(shape, "a possible picture size");
+  return {};
 }
-
-Result<PartPlan> plan_part(const PartShape& shape, const RecipeOptions& options) {
-  PartPlan plan;
-  switch (shape.modality) {
-    case Modality::kText:
-      if (shape.text_bytes < 0) return impossible(shape, "a size");
-      plan.text_tokens = std::min<std::int64_t>(shape.text_bytes, options.max_text_tokens);
-      return plan;
-    case Modality::kImage:
-      if (!has_pixels(shape)) return impossible(shape, "a possible picture size");
-      plan.grid = patch_grid(shape.width, shape.height, options.max_image_patches);
-      plan.images = 1;
-      return plan;
-    case Modality::kVideo:
-      if (!has_pixels(shape)) return impossible(shape, "a possible picture size");
-      if (shape.duration_us < 0) return impossible(shape, "a duration");
-      plan.grid = patch_grid(shape.width, shape.height, options.max_frame_patches);
-      plan.images = frame_count(shape.duration_us, options.video_fps, options.max_video_frames);
-      return plan;
-    case Modality::kAudio:
-      if (shape.frames <= 0 || shape.sample_rate <= 0) return impossible(shape, "samples");
-      plan.audio = plan_audio(shape, options.max_audio_seconds);
-      return plan;
-  }
-  return impossible(shape, "a modality");
-}
-
-}  // namespace
 
 std::int64_t PartPlan::mel_frames() const {
   return std::accumulate(audio.window_frames.begin(), audio.window_frames.end(), std::int64_t{0});
 }
 
-Status SamplePlan::add(const PartShape& shape, const RecipeOptions& options) {
-  ISOCOST_ASSIGN(PartPlan part, plan_part(shape, options));
+Status SamplePlan::add(PartPlan part) {
   tokens += part.tokens();  // a part has less than 2^45, see RecipeOptions::validate
   if (tokens > kMaxTokens) {
     return Error(ErrorCode::kResourceExhausted,
@@ -73,7 +46,7 @@ Status SamplePlan::add(const PartShape& shape, const RecipeOptions& options) {
   patches += part.images * part.grid.patches();
   windows += static_cast<std::int64_t>(part.audio.window_frames.size());
   mel_frames += part.mel_frames();
-  text_tokens += part.text_tokens;
+  label_tokens += part.label_tokens;
   parts.push_back(std::move(part));
   return {};
 }
@@ -97,7 +70,7 @@ Load SamplePlan::load() const {
     }
   }
   load[Module::kLlm].add_sequence(tokens);
-  load.label_tokens = text_tokens + 1;  // and EOS
+  load.label_tokens = label_tokens;
   load.tensor_bytes = tensor_bytes();
   return load;
 }

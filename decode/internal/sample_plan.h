@@ -7,38 +7,44 @@
 #include "base/result.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/patch_grid.h"
-#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
 
-/// The recipe's plan of one part. Only the fields of its modality are set.
+/// A recipe's plan of one part. Only the fields of its modality are set.
 struct PartPlan {
   PatchGrid grid;           ///< Of the image or of each video frame.
   std::int64_t images = 0;  ///< 1, or the frames taken of a video.
   AudioPlan audio;
   std::int64_t text_tokens = 0;
+  std::int64_t label_tokens = 0;
 
   std::int64_t mel_frames() const;
   std::int64_t tokens() const { return images * grid.tokens() + mel_frames() / 4 + text_tokens; }
 };
 
-/// The recipe's plan of a sample. Loads and tensors are both computed from it, so they agree.
+/// A recipe's plan of a sample. Loads and tensors are both computed from it, so they agree.
 struct SamplePlan {
   std::vector<PartPlan> parts;
   std::int64_t images = 0;
   std::int64_t patches = 0;
   std::int64_t windows = 0;
   std::int64_t mel_frames = 0;
-  std::int64_t text_tokens = 0;
-  std::int64_t tokens = 2;  ///< BOS and EOS.
+  std::int64_t tokens = 0;
+  std::int64_t label_tokens = 0;
 
   Load load() const;
   std::int64_t tensor_bytes() const;
 
-  /// Adds a part. Errors: kInvalidArgument (impossible size), kResourceExhausted (sums of
-  /// squared token counts would overflow). After an error the plan must not be used.
-  Status add(const PartShape& shape, const RecipeOptions& options);
+  /// Adds a part. Errors: kResourceExhausted (sums of squared token counts would overflow). After
+  /// an error the plan must not be used.
+  Status add(PartPlan part);
 };
+
+/// Checks that a picture's size is within what keeps sums of bytes far from overflow. Errors:
+/// kInvalidArgument.
+Status check_picture(const PartShape& shape);
+/// Errors: kInvalidArgument, "image part without `what`".
+Error impossible_part(const PartShape& shape, const char* what);
 
 }  // namespace isocost

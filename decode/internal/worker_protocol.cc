@@ -10,17 +10,10 @@
 namespace isocost {
 
 std::string to_json(const WorkerSetup& setup) {
-  const RecipeOptions& recipe = setup.recipe;
   return nlohmann::json{{"version", ISOCOST_VERSION},
                         {"cpu_time_ns", setup.cpu_time_ns},
                         {"memory", setup.memory},
-                        {"name", recipe.name},
-                        {"max_image_patches", recipe.max_image_patches},
-                        {"max_frame_patches", recipe.max_frame_patches},
-                        {"video_fps", recipe.video_fps},
-                        {"max_video_frames", recipe.max_video_frames},
-                        {"max_audio_seconds", recipe.max_audio_seconds},
-                        {"max_text_tokens", recipe.max_text_tokens}}
+                        {"recipe", setup.recipe}}
       .dump();
 }
 
@@ -32,16 +25,9 @@ Result<WorkerSetup> parse_worker_setup(std::string_view text) {
       return Error(ErrorCode::kUnsupported, "this decode worker is of version " ISOCOST_VERSION);
     }
     WorkerSetup setup;
-    RecipeOptions& recipe = setup.recipe;
     json.at("cpu_time_ns").get_to(setup.cpu_time_ns);
     json.at("memory").get_to(setup.memory);
-    json.at("name").get_to(recipe.name);
-    json.at("max_image_patches").get_to(recipe.max_image_patches);
-    json.at("max_frame_patches").get_to(recipe.max_frame_patches);
-    json.at("video_fps").get_to(recipe.video_fps);
-    json.at("max_video_frames").get_to(recipe.max_video_frames);
-    json.at("max_audio_seconds").get_to(recipe.max_audio_seconds);
-    json.at("max_text_tokens").get_to(recipe.max_text_tokens);
+    json.at("recipe").get_to(setup.recipe);
     return setup;
   } catch (const nlohmann::json::exception& error) {
     return Error(ErrorCode::kCorrupt, std::string("decode worker's setup: ") + error.what());

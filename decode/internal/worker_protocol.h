@@ -42,7 +42,7 @@ enum class MessageKind : std::uint32_t { kReady = 1, kRequest, kRead, kReadDone,
 
 /// Version, recipe and limits of a worker.
 struct WorkerSetup {
-  RecipeOptions recipe;
+  std::string recipe;  ///< Recipe::description.
   std::int64_t cpu_time_ns = 0;
   std::int64_t memory = 0;
 };

@@ -232,8 +232,14 @@ std::vector<OptionSpec> plan_options() {
 std::vector<OptionSpec> recipe_options() {
   using R = RecipeOptions;
   return {
+      text_option(
+          "model", &R::model, "DIR",
+          "A model's directory, as transformers' from_pretrained takes it: its files say how "
+          "media are prepared, and isocost tokenize has made tokens of the text. Empty: the "
+          "recipe."),
       text_option("recipe.name", &R::name, "NAME",
-                  "How media are prepared; native28 is the only recipe."),
+                  "How media are prepared without a model's directory; native28 is the only such "
+                  "recipe."),
       number("recipe.max_image_patches", &R::max_image_patches,
              "Images with more 14-pixel patches are scaled down."),
       number("recipe.max_frame_patches", &R::max_frame_patches,

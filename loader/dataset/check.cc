@@ -53,11 +53,12 @@ class Checker {
 
  private:
   Status compare_shard_of(SampleId id);
-  Status submit(SampleId id, std::size_t part, const PartShape& shape);
+  // Decodes parts of a sample together, of which `first` is the first.
+  Status submit(SampleId id, std::size_t first, const SampleShape& parts);
   void start(std::function<void()> task);
   void compare(std::size_t shard);
   Status wait_for_place();
-  void check(SampleId id, std::size_t part, const PartShape& shape);
+  void check(SampleId id, std::size_t first, const SampleShape& parts);
   void add(BadPart bad) ISOCOST_EXCLUDES(mutex_);
   void fail(Error error) ISOCOST_EXCLUDES(mutex_);
   Status failure() ISOCOST_EXCLUDES(mutex_);
@@ -93,11 +94,16 @@ Status Checker::run() {
     const SampleShape shape = dataset_.shape(id);
     ISOCOST_TRY(dataset_.check_index(id));
     const auto together = decoding_bytes(recipe_, shape, budget_.limit());
-    if (!together && shape.parts.size() > 1) {
+    if (!together && shape.parts.size() > 1 && options_.dataset.model.empty()) {
       add({id, shape.parts.size(), together.error().message()});
     }
-    for (std::size_t i = 0; i < shape.parts.size(); ++i) {
-      ISOCOST_TRY(submit(id, i, shape.parts[i]));
+    // A model's recipe reads the tokens of a text beside the media that they name.
+    if (!options_.dataset.model.empty()) {
+      ISOCOST_TRY(submit(id, 0, shape));
+    } else {
+      for (std::size_t i = 0; i < shape.parts.size(); ++i) {
+        ISOCOST_TRY(submit(id, i, {{shape.parts[i]}, 1.0F}));
+      }
     }
     if (progress) progress(id + 1, size, "decoding samples");
   }
@@ -105,19 +111,21 @@ Status Checker::run() {
   return failure();
 }
 
-Status Checker::submit(SampleId id, std::size_t part, const PartShape& shape) {
-  parts_ += 1;
-  bytes_ += static_cast<std::uint64_t>(shape.encoded_bytes);
-  const auto needed = decoding_bytes(recipe_, {{shape}, 1.0F}, budget_.limit());
+Status Checker::submit(SampleId id, std::size_t first, const SampleShape& parts) {
+  parts_ += parts.parts.size();
+  for (const PartShape& part : parts.parts) {
+    bytes_ += static_cast<std::uint64_t>(part.encoded_bytes);
+  }
+  const auto needed = decoding_bytes(recipe_, parts, budget_.limit());
   if (!needed) {
-    add({id, part, needed.error().message()});
+    add({id, first, needed.error().message()});
     return {};
   }
   ISOCOST_TRY(wait_for_place());
   ISOCOST_ASSIGN(MemoryBudget::Grant grant, budget_.acquire(*needed, options_.stop));
   auto held = std::make_shared<MemoryBudget::Grant>(std::move(grant));
-  start([this, id, part, shape, held] {
-    check(id, part, shape);
+  start([this, id, first, parts, held] {
+    check(id, first, parts);
     held->release();
   });
   return {};
@@ -168,21 +176,29 @@ Status Checker::wait_for_place() {
   return Error(ErrorCode::kCancelled, "stopped before everything was checked");
 }
 
-void Checker::check(SampleId id, std::size_t part, const PartShape& shape) {
-  auto opened = dataset_.open_part(id, part);
-  if (!opened) {
-    fail(std::move(opened).error());
-    return;
+void Checker::check(SampleId id, std::size_t first, const SampleShape& parts) {
+  std::vector<std::unique_ptr<WatchedSource>> sources;
+  std::vector<PartBytes> bytes;
+  for (const PartShape& part : parts.parts) {
+    auto opened = dataset_.open_part(id, first + bytes.size());
+    if (!opened) {
+      fail(std::move(opened).error());
+      return;
+    }
+    sources.push_back(std::make_unique<WatchedSource>(*std::move(opened)));
+    bytes.push_back({&part, sources.back().get()});
   }
-  const WatchedSource source(*std::move(opened));
-  const PartBytes bytes{&shape, &source};
-  const auto tensors = decoder_.tensors(std::span(&bytes, 1), pool_, options_.stop);
-  if (auto unread = source.failure()) {
-    fail((*std::move(unread)).with_context(dataset_.shard(id)));
-  } else if (!tensors && is_error_of_the_attempt(tensors.error().error.code())) {
+  const auto tensors = decoder_.tensors(bytes, pool_, options_.stop);
+  for (const auto& source : sources) {
+    if (auto unread = source->failure()) {
+      fail((*std::move(unread)).with_context(dataset_.shard(id)));
+      return;
+    }
+  }
+  if (!tensors && is_error_of_the_attempt(tensors.error().error.code())) {
     fail(tensors.error().error);
   } else if (!tensors) {
-    add({id, part, tensors.error().error.message()});
+    add({id, first + tensors.error().part, tensors.error().error.message()});
   }
 }
 

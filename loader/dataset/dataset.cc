@@ -16,6 +16,8 @@
 #include "loader/dataset/internal/checked_shard.h"
 #include "loader/dataset/internal/index_file.h"
 #include "loader/dataset/internal/shard_file.h"
+#include "loader/dataset/internal/token_file.h"
+#include "loader/dataset/token_pass.h"
 
 namespace isocost {
 namespace fs = std::filesystem;
@@ -25,7 +27,8 @@ struct Shard {
   fs::path path;
   std::string name;
   std::unique_ptr<ShardIndex> index;
-  std::vector<std::uint32_t> kept;  // usable samples; empty: all are
+  std::shared_ptr<const TokenFile> tokens;  // null: text is as the shard has it
+  std::vector<std::uint32_t> kept;          // usable samples; empty: all are
   bool all_kept = true;
 
   std::uint64_t size() const { return all_kept ? index->view().samples() : kept.size(); }
@@ -151,12 +154,63 @@ void Indexing::fail(Error error) {
   if (!error_) error_ = std::move(error);
 }
 
+// What differs between the tokens that there are and those of the model, for a message.
+std::string difference(const TokenFileIdentity& found, const TokenFileIdentity& wanted) {
+  if (found.tokenizer.tokenizer != wanted.tokenizer.tokenizer) return "another tokenizer";
+  if (found.tokenizer.chat_template != wanted.tokenizer.chat_template) {
+    return "another chat template";
+  }
+  return "another state of the shard";
+}
+
+// Opens the tokens of all shards, made by the tokenizer of `model`.
+Status open_tokens(std::vector<Shard>& shards, const fs::path& directory, const fs::path& model) {
+  ISOCOST_ASSIGN(TokenizerIdentity tokenizer, TokenizerIdentity::of_model(model));
+  const std::string remedy =
+      "; isocost tokenize " + directory.string() + " --model " + model.string() + " makes them";
+  for (Shard& shard : shards) {
+    const IndexView& view = shard.index->view();
+    auto tokens = TokenFile::map(token_file_name(shard.index->file()));
+    if (!tokens) {
+      const bool none = tokens.error().code() == ErrorCode::kNotFound;
+      return Error(ErrorCode::kNotFound,
+                   shard.path.string() +
+                       (none ? ": its text has not been made into tokens"
+                             : ": its tokens cannot be read: " + tokens.error().message()) +
+                       remedy);
+    }
+    shard.tokens = *std::move(tokens);
+    const TokenFileIdentity& found = shard.tokens->identity();
+    tokenizer.options = found.tokenizer.options;
+    const auto wanted = TokenFileIdentity::of(view, tokenizer);
+    if (found == wanted) continue;
+    return Error(ErrorCode::kNotFound, shard.path.string() + ": its tokens were made of " +
+                                           difference(found, wanted) + remedy);
+  }
+  return {};
+}
+
 // The hash of a sample's key, and which sample of which shard has it.
 struct KeyOccurrence {
   std::uint64_t hash;
   std::uint32_t shard;
   std::uint32_t sample;
   auto operator<=>(const KeyOccurrence&) const = default;
+};
+
+// A sample's tokens; keeps their file mapped.
+class EntrySource final : public ByteSource {
+ public:
+  EntrySource(std::shared_ptr<const TokenFile> file, std::uint64_t sample)
+      : file_(std::move(file)), entry_(file_->entry(sample)) {}
+  std::int64_t size() const override { return entry_.size(); }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> to) const override {
+    return entry_.read_at(offset, to);
+  }
+
+ private:
+  const std::shared_ptr<const TokenFile> file_;
+  const MemoryByteSource entry_;
 };
 
 class IndexedDataset final : public Dataset {
@@ -188,13 +242,17 @@ class IndexedDataset final : public Dataset {
     std::uint64_t sample;
   };
   Location locate(SampleId id) const;
+  static std::optional<std::uint64_t> indexed_part(const Location& at, std::size_t part);
   Result<std::shared_ptr<const ShardFile>> open(const Shard& shard) const;
   std::vector<KeyOccurrence> sorted_keys() const;
   std::optional<KeyOccurrence> first_with_key(const std::vector<KeyOccurrence>& occurrences,
                                               std::size_t begin, std::size_t i) const;
   void collect_bad();
-  void drop_repeated_keys();
-  void keep_all_but(const std::vector<std::vector<std::uint32_t>>& dropped);
+  // Lists what is to be dropped of each shard, and says why in `bad`.
+  using Dropped = std::vector<std::vector<std::uint32_t>>;
+  void find_repeated_keys(Dropped& dropped);
+  void find_without_tokens(Dropped& dropped);
+  void keep_all_but(Dropped dropped);
   void number_samples();
 
   std::vector<Shard> shards_;
@@ -206,7 +264,10 @@ class IndexedDataset final : public Dataset {
 
 void IndexedDataset::finish() {
   collect_bad();
-  drop_repeated_keys();
+  Dropped dropped(shards_.size());
+  find_repeated_keys(dropped);
+  find_without_tokens(dropped);
+  keep_all_but(std::move(dropped));
   number_samples();
 }
 
@@ -247,7 +308,7 @@ std::optional<KeyOccurrence> IndexedDataset::first_with_key(
 }
 
 // Finds keys repeated across shards; indexing has found those within a shard.
-void IndexedDataset::drop_repeated_keys() {
+void IndexedDataset::find_repeated_keys(Dropped& dropped) {
   const auto occurrences = sorted_keys();
   // Each repetition with the first sample of the same key.
   std::vector<std::pair<KeyOccurrence, KeyOccurrence>> repeats;
@@ -260,7 +321,6 @@ void IndexedDataset::drop_repeated_keys() {
   std::sort(repeats.begin(), repeats.end(), [](const auto& a, const auto& b) {
     return std::pair(a.first.shard, a.first.sample) < std::pair(b.first.shard, b.first.sample);
   });
-  std::vector<std::vector<std::uint32_t>> dropped(shards_.size());
   for (const auto& [repeat, first] : repeats) {
     const Shard& shard = shards_[repeat.shard];
     const std::string key(shard.index->view().key(repeat.sample));
@@ -269,12 +329,26 @@ void IndexedDataset::drop_repeated_keys() {
                                 shards_[first.shard].name)});
     dropped[repeat.shard].push_back(repeat.sample);
   }
-  keep_all_but(dropped);
 }
 
-void IndexedDataset::keep_all_but(const std::vector<std::vector<std::uint32_t>>& dropped) {
+void IndexedDataset::find_without_tokens(Dropped& dropped) {
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    const Shard& shard = shards_[s];
+    const std::uint64_t samples = shard.tokens ? shard.index->view().samples() : 0;
+    for (std::uint32_t i = 0; i < samples; ++i) {
+      const std::string_view reason = shard.tokens->reason(i);
+      if (reason.empty()) continue;
+      dropped[s].push_back(i);
+      bad_.push_back(
+          {shard.name, std::string(shard.index->view().key(i)), "", std::string(reason)});
+    }
+  }
+}
+
+void IndexedDataset::keep_all_but(Dropped dropped) {
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     if (dropped[s].empty()) continue;
+    std::sort(dropped[s].begin(), dropped[s].end());
     shards_[s].all_kept = false;
     std::vector<std::uint32_t> all(shards_[s].index->view().samples());
     std::iota(all.begin(), all.end(), 0U);
@@ -292,6 +366,12 @@ void IndexedDataset::number_samples() {
     fingerprint.add(static_cast<std::uint64_t>(shard.index->view().identity().stamp.bytes));
     fingerprint.add(shard.index->view().content_hash());
     fingerprint.add(shard.size());
+    if (shard.tokens) {
+      const TokenizerIdentity& tokenizer = shard.tokens->identity().tokenizer;
+      fingerprint.add(tokenizer.tokenizer);
+      fingerprint.add(tokenizer.chat_template);
+      fingerprint.add(tokenizer.options);
+    }
     for (std::uint64_t i = 0; i < shard.size(); ++i) {
       fingerprint.add(shard.index->view().key(shard.local(i)));
     }
@@ -306,6 +386,18 @@ IndexedDataset::Location IndexedDataset::locate(SampleId id) const {
   return {&shard, &shard.index->view(), shard.local(id - first_[s])};
 }
 
+// The part in the index of a part of `shape`; nothing for that of the tokens.
+std::optional<std::uint64_t> IndexedDataset::indexed_part(const Location& at, std::size_t part) {
+  const std::uint64_t first = at.view->first_part(at.sample);
+  if (!at.shard->tokens) return first + part;
+  if (part == 0) return std::nullopt;
+  std::uint64_t i = first;
+  for (std::size_t others = 0;; ++i) {
+    if (at.view->part_shape(i).modality == Modality::kText) continue;
+    if (++others == part) return i;
+  }
+}
+
 std::size_t IndexedDataset::indexes_not_kept() const {
   const auto count = std::count_if(shards_.begin(), shards_.end(),
                                    [](const Shard& shard) { return !shard.index->kept(); });
@@ -316,9 +408,11 @@ SampleShape IndexedDataset::shape(SampleId id) const {
   const Location at = locate(id);
   SampleShape shape;
   shape.weight = at.view->weight(at.sample);
+  if (at.shard->tokens) shape.parts.push_back(at.shard->tokens->shape(at.sample));
   const std::uint64_t end = at.view->first_part(at.sample + 1);
   for (std::uint64_t i = at.view->first_part(at.sample); i < end; ++i) {
-    shape.parts.push_back(at.view->part_shape(i));
+    const PartShape part = at.view->part_shape(i);
+    if (!at.shard->tokens || part.modality != Modality::kText) shape.parts.push_back(part);
   }
   return shape;
 }
@@ -330,7 +424,8 @@ std::string_view IndexedDataset::key(SampleId id) const {
 
 std::string_view IndexedDataset::part_name(SampleId id, std::size_t part) const {
   const Location at = locate(id);
-  return at.view->part_name(at.view->first_part(at.sample) + part);
+  const auto indexed = indexed_part(at, part);
+  return indexed ? at.view->part_name(*indexed) : "tokens";
 }
 
 Result<std::shared_ptr<const ShardFile>> IndexedDataset::open(const Shard& shard) const {
@@ -354,10 +449,11 @@ Result<bool> IndexedDataset::is_as_last_checked(std::size_t i, const std::stop_t
 
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {
   const Location at = locate(id);
+  const auto indexed = indexed_part(at, part);
+  if (!indexed) return std::make_unique<EntrySource>(at.shard->tokens, at.sample);
   ISOCOST_ASSIGN(auto shard, open(*at.shard));
-  const std::uint64_t i = at.view->first_part(at.sample) + part;
-  return std::make_unique<MemberSource>(std::move(shard), at.view->part_offset(i),
-                                        at.view->part_shape(i).encoded_bytes);
+  return std::make_unique<MemberSource>(std::move(shard), at.view->part_offset(*indexed),
+                                        at.view->part_shape(*indexed).encoded_bytes);
 }
 
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id) const {
@@ -369,7 +465,13 @@ Result<std::unique_ptr<ByteSource>> IndexedDataset::open_json(SampleId id) const
 }
 
 Status IndexedDataset::check_index(SampleId id) const {
-  const ShardIndex& index = *locate(id).shard->index;
+  const Shard& shard = *locate(id).shard;
+  if (shard.tokens && shard.tokens->damaged()) {
+    return Error(ErrorCode::kCorrupt, shard.tokens->path().string() +
+                                          ": it was cut while it was in use; run isocost tokenize "
+                                          "again");
+  }
+  const ShardIndex& index = *shard.index;
   if (!index.damaged()) return {};
   return Error(ErrorCode::kCorrupt,
                index.file().string() +
@@ -397,6 +499,7 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
                                                const DatasetOptions& options) {
   ISOCOST_ASSIGN(auto listing, list_shards(directory));
   ISOCOST_TRY(Indexing(listing.shards, directory, options).run());
+  if (!options.model.empty()) ISOCOST_TRY(open_tokens(listing.shards, directory, options.model));
   auto dataset = std::make_unique<IndexedDataset>(std::move(listing));
   dataset->finish();
   return std::unique_ptr<Dataset>(std::move(dataset));

@@ -39,7 +39,10 @@ using ProgressSink =
 struct DatasetOptions {
   ProbeLimits limits;
   std::filesystem::path
-      index_dir;            ///< Where indexes are kept; empty: ".isocost" in the shards' directory.
+      index_dir;  ///< Where indexes are kept; empty: ".isocost" in the shards' directory.
+  /// A model's directory: each sample's text is one part, its tokens (see token_pass.h), before its
+  /// other parts. Empty: all parts are as the shard has them.
+  std::filesystem::path model = {};
   std::size_t workers = 0;  ///< Shards indexed at once; 0: one per core.
   ProgressSink progress;
   LogSink log;
@@ -52,7 +55,8 @@ struct DatasetOptions {
 class Dataset {
  public:
   /// Opens a data set. Blocks while shards are indexed. Broken shards and samples are listed in
-  /// `bad`. Errors: kNotFound (no directory, no shards), kIo, kCancelled.
+  /// `bad`. Errors: kNotFound (no directory, no shards, no tokens of the model), kIo, kCancelled;
+  /// those of TokenizerIdentity::of_model.
   static Result<std::unique_ptr<Dataset>> open(const std::filesystem::path& directory,
                                                const DatasetOptions& options);
   virtual ~Dataset() = default;
@@ -68,8 +72,8 @@ class Dataset {
   /// Opens the sample's first JSON part, which need not be one of the parts of `shape`: those are
   /// what a model sees. Null if the sample has no JSON part.
   virtual Result<std::unique_ptr<ByteSource>> open_json(SampleId id) const = 0;
-  /// Checks that what the data set told of the sample is from an undamaged index. Errors: kCorrupt
-  /// with the index that was cut while it was in use.
+  /// Checks that what the data set told of the sample is from an undamaged index and undamaged
+  /// tokens. Errors: kCorrupt with the file that was cut while it was in use.
   virtual Status check_index(SampleId id) const = 0;
   /// Asks the operating system to read the sample's bytes ahead.
   virtual void read_ahead(SampleId id) const = 0;

@@ -11,8 +11,8 @@ the packed RGB. Since Pillow 13 the height is sometimes resized first.
 """
 
 import PIL
-import numpy
 from PIL import Image
+from test_pattern import fnv1a, test_pattern
 
 ORDER = 13 if int(PIL.__version__.split(".")[0]) >= 13 else 12
 FILTERS = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS}
@@ -35,35 +35,9 @@ BICUBIC = [
 LARGE = [(8000, 6000, 1036, 784)]
 
 
-def noise(index):
-    """A hash of the position in the image; unsigned numbers of 32 bits wrap."""
-    value = index * numpy.uint32(2654435761)
-    value ^= value >> numpy.uint32(15)
-    value *= numpy.uint32(2246822519)
-    return (value >> numpy.uint32(24)).astype(numpy.uint8)
-
-
-def image(width, height):
-    """Tiles of 16 by 16 pixels in turn: noise, a gradient, noise in black and white."""
-    index = numpy.arange(height * width * 3, dtype=numpy.uint32).reshape(height, width, 3)
-    y = numpy.arange(height)[:, None, None]
-    x = numpy.arange(width)[None, :, None]
-    gradient = (3 * x + 2 * y + 85 * numpy.arange(3)[None, None, :]).astype(numpy.uint8)
-    grain = noise(index)
-    extreme = numpy.where(grain >= 128, 255, 0).astype(numpy.uint8)
-    return numpy.choose((x // 16 + y // 16) % 3, [grain, gradient, extreme])
-
-
-def fnv1a(data):
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
 def show(sizes, names):
     width, height, to_width, to_height = sizes
-    picture = Image.fromarray(image(width, height))
+    picture = Image.fromarray(test_pattern(width, height))
     for name in names:
         small = picture.resize((to_width, to_height), FILTERS[name])
         print(ORDER, *sizes, name, f"{fnv1a(small.tobytes()):016x}")

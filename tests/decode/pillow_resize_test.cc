@@ -15,41 +15,12 @@
 #include <vector>
 
 #include "decode/internal/resample_kernels.h"
+#include "tests/support/test_pattern.h"
 
 namespace isocost {
 namespace {
 
-std::uint8_t noise(std::uint32_t index) {
-  std::uint32_t value = index * 2'654'435'761U;
-  value ^= value >> 15;
-  value *= 2'246'822'519U;
-  return static_cast<std::uint8_t>(value >> 24);
-}
-
-/// Tiles of 16 by 16 pixels in turn: noise, a gradient, noise in black and white.
-std::vector<std::uint8_t> image(std::int32_t width, std::int32_t height) {
-  std::vector<std::uint8_t> rgb(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) *
-                                3);
-  std::uint32_t index = 0;
-  for (std::int32_t y = 0; y < height; ++y) {
-    for (std::int32_t x = 0; x < width; ++x) {
-      const std::int32_t tile = (x / 16 + y / 16) % 3;
-      for (std::int32_t c = 0; c < 3; ++c, ++index) {
-        const std::uint8_t grain = noise(index);
-        const auto gradient = static_cast<std::uint8_t>(3 * x + 2 * y + 85 * c);
-        const std::uint8_t extreme = grain >= 128 ? 255 : 0;
-        rgb[index] = tile == 0 ? grain : tile == 1 ? gradient : extreme;
-      }
-    }
-  }
-  return rgb;
-}
-
-std::uint64_t fnv1a(std::span<const std::uint8_t> bytes) {
-  std::uint64_t value = 0xCBF29CE484222325;
-  for (const std::uint8_t byte : bytes) value = (value ^ byte) * 0x100000001B3;
-  return value;
-}
+using test::fnv1a;
 
 ResampleFilter filter_of(const std::string& name) {
   if (name == "bilinear") return ResampleFilter::kBilinear;
@@ -99,7 +70,7 @@ TEST(PillowResize, GivesPillowsBytes) {
                  << golden.width << 'x' << golden.height << " to " << golden.to_width << 'x'
                  << golden.to_height << ' ' << golden.filter << ", order " << golden.order);
     if (golden.width != last.width || golden.height != last.height) {
-      rgb = image(golden.width, golden.height);
+      rgb = test::test_pattern(golden.width, golden.height);
       last = golden;
     }
     EXPECT_EQ(fnv1a(resized(rgb, golden, fastest_kernels())), golden.hash);

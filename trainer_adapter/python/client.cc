@@ -208,6 +208,7 @@ py::dict welcome(PyClient& self) {
   result["epochs"] = welcome.epochs;
   result["global_batch_size"] = welcome.global_batch_size;
   result["microbatches"] = welcome.microbatches;
+  result["recipe_fingerprint"] = welcome.recipe_fingerprint;
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "trainer_adapter/python/node.h"
 #include "trainer_adapter/python/profiling.h"
 #include "trainer_adapter/python/tensor.h"
+#include "trainer_adapter/python/tokens.h"
 
 PYBIND11_MODULE(_isocost, module) {
   module.attr("version") = ISOCOST_VERSION;
@@ -16,4 +17,5 @@ PYBIND11_MODULE(_isocost, module) {
   isocost::python::bind_node(module);
   isocost::python::bind_layout(module);
   isocost::python::bind_profiling(module);
+  isocost::python::bind_tokens(module);
 }

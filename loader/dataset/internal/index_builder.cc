@@ -140,7 +140,8 @@ void Builder::add_part(const TarMember& member, const std::string& part) {
   current_->sample.parts.push_back(std::move(indexed));
 }
 
-// JSON is read whole, because its weight is part of the index. Without a text no model sees it.
+// JSON is read whole, because its weight is part of the index. Without a text or a conversation no
+// model sees it.
 void Builder::add_json(const TarMember& member, IndexedPart part) {
   if (member.size > limits_.max_json_bytes) {
     refuse(part.name, fmt::format("{} bytes of JSON are more than the limit of {}", member.size,
@@ -166,7 +167,7 @@ void Builder::add_json(const TarMember& member, IndexedPart part) {
   }
   // With several JSON parts, their weights multiply.
   current_->sample.weight *= json->weight;
-  if (json->text.empty()) return;
+  if (json->text.empty() && !json->is_conversation) return;
   part.shape.modality = Modality::kText;
   part.shape.format = MediaFormat::kJson;
   part.shape.text_bytes = static_cast<std::int64_t>(json->text.size());
@@ -193,7 +194,8 @@ void Builder::close_sample() {
   if (!current_->bad && current_->sample.parts.empty()) {
     refuse("", current_->names.empty()
                    ? "no part that Isocost reads; add an image, audio, video or text"
-                   : "no part that a model sees, only JSON without \"text\"");
+                   : "no part that a model sees, only JSON without \"text\", \"messages\" or "
+                     "\"conversations\"");
   }
   if (!current_->bad && !std::isfinite(current_->sample.weight)) {
     refuse("", "the product of its JSON weights is beyond the largest number");

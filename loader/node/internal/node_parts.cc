@@ -88,6 +88,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   DatasetOptions dataset_options;
   dataset_options.limits.max_pixels = options.decode.max_pixels;
   dataset_options.index_dir = options.decode.index_dir;
+  dataset_options.model = options.decode.recipe.model;
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   dataset_options.stop = stop;

@@ -10,6 +10,7 @@ from isocost import _isocost
 from isocost.errors import ClosedError
 from isocost.logs import log
 from isocost.microbatch import Microbatch, torch_tensors
+from isocost.model_inputs import ModelInputs
 from isocost.profile import hardware
 from isocost.replicas import Replicas
 from isocost.resources import Resources
@@ -25,6 +26,7 @@ class Preparation(NamedTuple):
         whole: whether this rank has the samples as a whole, not only what its stage consumes.
         pin: whether tensors go to pinned memory.
         ahead: number of microbatches that wait ready for the loop.
+        model: makes a model's arguments of the tensors, or None.
     """
 
     transform: Optional[Transform]
@@ -32,6 +34,7 @@ class Preparation(NamedTuple):
     whole: bool
     pin: bool
     ahead: int
+    model: Optional[ModelInputs] = None
 
 
 class Address(NamedTuple):
@@ -81,10 +84,17 @@ class Connection:
             raise ClosedError("the loader is closed")
         if self._resources.client is None:
             client = self._connect() if self._replica_group is None else Replicas(self._replica_group, self._connect)
+            self._check_recipe(client.welcome()["recipe_fingerprint"])
             self.start = self.start._replace(cursor=client.welcome()["cursor"])
             self._resources.pipeline = self._pipeline(client)
             self._resources.client = client  # Last, so that an interrupt before begins again.
         return self._resources.client
+
+    def _check_recipe(self, fingerprint: int) -> None:
+        model = self._preparation.model
+        if model is not None and model.fingerprint != fingerprint:
+            raise ValueError(f"model = {model.directory!r}: the node prepares media for another model, or for none: give "
+                             "it the same directory, as `isocost serve --model`")
 
     def welcome(self) -> Dict[str, Any]:
         """Returns the node's welcome message. Blocks until the client is connected."""
@@ -156,7 +166,7 @@ class Connection:
                                hardware=hardware(), on_log=log)
 
     def _pipeline(self, client: Any) -> Optional[TransformQueue]:
-        transform, _, whole, _, ahead = self._preparation
+        transform, whole, ahead = self._preparation.transform, self._preparation.whole, self._preparation.ahead
         if self._replica_group is not None:
             if not self._prepares_ahead or client.client is None:
                 return None
@@ -188,7 +198,7 @@ def finished(preparation: Preparation, raw: Any, tensors: Dict[str, Any]) -> Tup
     """The microbatch and what is handed out for it."""
     if preparation.pin:
         tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
-    microbatch = Microbatch(raw, tensors)
+    microbatch = Microbatch(raw, tensors, preparation.model)
     if preparation.collate is None:
         return microbatch, microbatch
     try:

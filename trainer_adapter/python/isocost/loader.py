@@ -13,6 +13,7 @@ from isocost.dataset import Dataset
 from isocost.layout import Layout, Place, resolve_place
 from isocost.logs import log
 from isocost.microbatch import Microbatch, moved
+from isocost.model_inputs import ModelInputs
 from isocost.node_options import NodeOptions, RecipeOptions
 from isocost.recorder import Part, Recorder, Timed, module_timers
 from isocost.resources import Resources
@@ -82,6 +83,13 @@ class DataLoader:
         heartbeat_timeout: seconds without a heartbeat before the node considers a rank lost, and a rank the node. Ranks
             that wait for a lost one fail after a second time-out of the same length. Default: 30.
 
+        model: a model's directory, as transformers' from_pretrained takes it. Its files say how media are prepared, its
+            own tokenizer makes tokens of the text, and a microbatch is the arguments of its `forward`:
+            `model(**microbatch).loss`. Text that has no tokens yet gets them first (`isocost tokenize` does it ahead of
+            time). With an endpoint: the directory that `isocost serve --model` was given. Excludes recipe.
+        loss: with model, "model": its own loss, which is this microbatch's share of the global batch's mean.
+            "token_loss": the microbatch has no labels, and isocost.token_loss takes the logits; for models whose loss
+            knows no `num_items_in_batch`, and for samples with weights.
         workers, memory, profile, recipe: the settings of NodeOptions that are used most, given directly.
         node: all other settings of an embedded node, an isocost.NodeOptions.
 
@@ -129,7 +137,8 @@ class DataLoader:
                  prefetch: Optional[int] = None, device: Any = None,
                  connect_timeout: float = 120.0, heartbeat_timeout: Optional[float] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
-                 profile: Optional[PathLike] = None, recipe: Optional[Union[str, RecipeOptions]] = None,
+                 profile: Optional[PathLike] = None, model: Optional[PathLike] = None, loss: str = "model",
+                 recipe: Optional[Union[str, RecipeOptions]] = None,
                  node: Optional[NodeOptions] = None, transform: Optional[Transform] = None,
                  collate: Optional[Callable[[Microbatch], Any]] = None,
                  count_tokens: Optional[Callable[[Dict[str, Any]], Optional[Dict[str, int]]]] = None,
@@ -147,7 +156,8 @@ class DataLoader:
             raise ValueError("reprofile= measures the whole model, and no rank of layout "
                              f"{self._in_layout.layout.file} has all stages: leave it out")
         replica_group = resolved.replica_group if self._in_layout is None else self._in_layout.tensor_group
-        direct = {"workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
+        direct: Dict[str, Any] = {"workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
+        model_inputs = None if model is None else ModelInputs(os.fspath(model), loss)
         if is_endpoint:
             arguments.refuse_node_settings(self._data, {
                 "global_batch_size": global_batch_size, "microbatches": microbatches, "shuffle": shuffle,
@@ -171,12 +181,13 @@ class DataLoader:
             arguments.function("transform", transform), arguments.function("collate", collate),
             self._in_layout is None or self._in_layout.layout.whole,
             self._pins(arguments.flag("pin_memory", used.get("pin_memory", False))),
-            ahead if prefetch is None else arguments.whole("prefetch", prefetch, 1))
+            ahead if prefetch is None else arguments.whole("prefetch", prefetch, 1), model_inputs)
 
         self._resources = Resources()
         self._closer = weakref.finalize(self, self._resources.close, _GRACE_S if self._process.world_size > 1 else 0.0)
         endpoint = self._data if is_endpoint else ""
         if not is_endpoint:
+            direct["model"] = model
             settings = arguments.node_settings(node, direct)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks()))
             arguments.apply_torch_options(used, settings, arguments.given_settings(node, direct), heartbeat_timeout)

@@ -33,7 +33,7 @@ def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
     Example:
         >>> loss = isocost.token_loss(model(**microbatch), microbatch)
     """
-    return _weighted_sum(logits, microbatch[LABELS], microbatch[LOSS_WEIGHTS]) / max(
+    return _weighted_sum(logits, microbatch.packed[LABELS], microbatch.packed[LOSS_WEIGHTS]) / max(
         1, microbatch.global_label_tokens)
 
 

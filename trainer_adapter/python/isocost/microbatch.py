@@ -2,10 +2,11 @@
 
 import functools
 from collections.abc import Mapping
-from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from isocost import _isocost
 from isocost.counted import counted
+from isocost.model_inputs import ModelInputs
 from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, MODULE_CU_SEQLENS
 
 
@@ -73,7 +74,6 @@ class Microbatch(Mapping[str, Any]):
     Two microbatches are equal only if they are the same object.
 
     Attributes:
-        tensors: the dict of tensors that this mapping shows.
         sample_ids: list of int, the samples' numbers in the data set, in the order of their rows.
         sample_keys: list of str, "SHARD/KEY" of each sample: the shard's file name, and the name that the sample's
             members share in it.
@@ -93,12 +93,14 @@ class Microbatch(Mapping[str, Any]):
         cost_model_state: bytes that state_dict() keeps; empty where they are those of an earlier microbatch.
     """
 
-    __slots__ = ("__weakref__", "cost_model_state", "epoch", "global_label_tokens", "index", "label_tokens",
+    __slots__ = ("__weakref__", "_arguments", "_model", "_packed", "cost_model_state", "epoch", "global_label_tokens", "index", "label_tokens",
                  "last_of_step", "plan_hash", "predicted", "profile_wanted", "routes", "sample_ids", "sample_keys",
-                 "sample_weights", "step", "tensors", "tokens", "waited_s")
+                 "sample_weights", "step", "tokens", "waited_s")
 
-    def __init__(self, raw: Any, tensors: Dict[str, Any]):
-        self.tensors = tensors
+    def __init__(self, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None):
+        self._packed = tensors
+        self._model = model
+        self._arguments: Optional[Dict[str, Any]] = None  # Of the model, once they are asked for.
         samples = [RawSample(*sample) for sample in raw.samples]
         self.sample_ids: List[int] = [sample.id for sample in samples]
         self.sample_keys: List[str] = [sample.key for sample in samples]
@@ -138,13 +140,32 @@ class Microbatch(Mapping[str, Any]):
 
     @property
     def cu_seqlens(self) -> Dict[str, Any]:
-        sums = {module: self.tensors.get(name) for module, name in MODULE_CU_SEQLENS.items()}
+        sums = {module: self.packed.get(name) for module, name in MODULE_CU_SEQLENS.items()}
         return {module: tensor for module, tensor in sums.items() if tensor is not None}
+
+    @property
+    def tensors(self) -> Dict[str, Any]:
+        """The dict that this mapping shows: the tensors by the names above. With `model=` the arguments of that model's
+        `forward`, some of which are no tensors; they are made on the device to which the microbatch was moved, so that
+        pixels go there as bytes."""
+        if self._model is None:
+            return self._packed
+        if self._arguments is None:
+            self._arguments = self._model(self._packed, self.sample_keys, self.sample_weights,
+                                          self.global_label_tokens)
+        return self._arguments
+
+    @property
+    def packed(self) -> Dict[str, Any]:
+        """The tensors by the names above: those of `tensors`, or with `model=` what they are made of."""
+        return self._packed
 
     def to(self, device: Any, non_blocking: bool = True) -> "Microbatch":
         """Moves the tensors to a torch device, in place, and returns the microbatch. To a CUDA device they go through
         pinned memory, so that the copy overlaps with the computation."""
-        self.tensors = {name: _move(tensor, device, non_blocking) for name, tensor in self.tensors.items()}
+        self._packed = _all_moved(self._packed, device, non_blocking)
+        if self._arguments is not None:
+            self._arguments = _all_moved(self._arguments, device, non_blocking)
         return self
 
     def __repr__(self) -> str:
@@ -159,6 +180,11 @@ def _tokens(tensors: Dict[str, Any]) -> int:
         if name in tensors:
             return len(tensors[name])
     return int(tensors[CU_SEQLENS][-1]) if CU_SEQLENS in tensors else 0
+
+
+def _all_moved(tensors: Dict[str, Any], device: Any, non_blocking: bool) -> Dict[str, Any]:
+    return {name: _move(tensor, device, non_blocking) if hasattr(tensor, "to") else tensor
+            for name, tensor in tensors.items()}
 
 
 def _move(tensor: Any, device: Any, non_blocking: bool) -> Any:

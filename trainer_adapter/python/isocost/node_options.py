@@ -18,7 +18,7 @@ class RecipeOptions:
     """How a loader node turns media into tensors.
 
     Attributes:
-        name: How media are prepared; native28 is the only recipe.
+        name: How media are prepared without a model's directory; native28 is the only such recipe.
         max_image_patches: Images with more 14-pixel patches are scaled down.
         max_frame_patches: Video frames with more 14-pixel patches are scaled down.
         video_fps: Frames sampled per second of video.
@@ -55,6 +55,8 @@ class NodeOptions:
             Affects predicted cost only; data is delivered packed.
         correct: Correct the cost model from measured seconds.
         correction_file: Keeps the state of the cost model for the node's next run; empty: not kept.
+        model: A model's directory, as transformers' from_pretrained takes it: its files say how media are prepared, and
+            isocost tokenize has made tokens of the text. Empty: the recipe.
         on_bad_sample: A bad sample is left out, replaced by another one, or ends training.
         max_bad_samples: Bad samples beyond which training ends: a number, or a percentage of the samples looked at,
             which counts from ten bad samples on.
@@ -85,6 +87,7 @@ class NodeOptions:
     padded: Sequence[str] = ()
     correct: bool = True
     correction_file: Path = ""
+    model: Path = ""
     on_bad_sample: Literal["skip", "replace", "fail"] = "skip"
     max_bad_samples: Union[int, str] = "1%"
     bad_samples_file: Path = ""

@@ -1,0 +1,147 @@
+#include "decode/internal/model_files.h"
+
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::uintmax_t kMostBytes = std::uintmax_t{16} << 20;
+
+Result<Settings> read_object(const fs::path& path) {
+  std::error_code failed;
+  const std::uintmax_t bytes = fs::file_size(path, failed);
+  std::ifstream file(path, std::ios::binary);
+  if (failed || !file) return Error(ErrorCode::kIo, path.string() + ": cannot be read");
+  if (bytes > kMostBytes) {
+    return Error(ErrorCode::kCorrupt, path.string() + ": more than 16 MiB, so not a model's");
+  }
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return Error(ErrorCode::kCorrupt, path.string() + ": no JSON object");
+  return Settings(std::move(object), path.string());
+}
+
+Result<Settings> read_image_processor(const fs::path& directory) {
+  std::error_code ignored;
+  const fs::path own = directory / "preprocessor_config.json";
+  if (fs::exists(own, ignored)) return read_object(own);
+  const fs::path of_all = directory / "processor_config.json";
+  if (fs::exists(of_all, ignored)) {
+    ISOCOST_ASSIGN(Settings all, read_object(of_all));
+    return all.object("image_processor");
+  }
+  return Error(
+      ErrorCode::kNotFound,
+      directory.string() +
+          ": neither preprocessor_config.json nor processor_config.json is there, so it is "
+          "unknown how media are prepared; transformers' AutoProcessor writes them with "
+          "save_pretrained");
+}
+
+}  // namespace
+
+bool Settings::has(std::string_view key) const {
+  const auto found = object_.find(key);
+  return found != object_.end() && !found->is_null();
+}
+
+const json* Settings::find(std::string_view key) {
+  asked_.emplace(key);
+  return has(key) ? &*object_.find(key) : nullptr;
+}
+
+Error Settings::refused(std::string_view key, std::string_view why) const {
+  const auto found = object_.find(key);
+  const std::string value = found == object_.end() ? "missing" : found->dump();
+  return {ErrorCode::kUnsupported,
+          file_ + ": " + std::string(key) + " is " + value + "; " + std::string(why)};
+}
+
+Result<std::int64_t> Settings::integer(std::string_view key, std::int64_t least, std::int64_t most,
+                                       std::optional<std::int64_t> otherwise) {
+  const json* value = find(key);
+  if (value == nullptr && otherwise) return *otherwise;
+  if (value == nullptr || !value->is_number_integer() || value->get<std::int64_t>() < least ||
+      value->get<std::int64_t>() > most) {
+    return refused(key, "it must be " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return value->get<std::int64_t>();
+}
+
+Result<double> Settings::number(std::string_view key, double otherwise) {
+  const json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_number()) return refused(key, "it must be a number");
+  return value->get<double>();
+}
+
+Result<std::vector<double>> Settings::numbers(std::string_view key,
+                                              const std::vector<double>& otherwise) {
+  const json* value = find(key);
+  if (value == nullptr) return otherwise;
+  std::vector<double> numbers;
+  for (const json& each : *value) {
+    if (each.is_number()) numbers.push_back(each.get<double>());
+  }
+  if (!value->is_array() || numbers.size() != otherwise.size() ||
+      value->size() != otherwise.size()) {
+    return refused(key, "it must be a list of " + std::to_string(otherwise.size()) + " numbers");
+  }
+  return numbers;
+}
+
+Result<std::string> Settings::text(std::string_view key) {
+  const json* value = find(key);
+  if (value == nullptr || !value->is_string()) return refused(key, "it must be a text");
+  return value->get<std::string>();
+}
+
+Result<Settings> Settings::object(std::string_view key) {
+  const json* value = find(key);
+  if (value == nullptr || !value->is_object()) return refused(key, "it must be an object");
+  return Settings(*value, file_ + ": " + std::string(key));
+}
+
+Status Settings::only(std::string_view key, const json& value) {
+  const json* found = find(key);
+  if (found == nullptr || *found == value) return {};
+  return refused(key, "only " + value.dump() + " is supported");
+}
+
+void Settings::ignore(std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) asked_.emplace(key);
+}
+
+Status Settings::check_all_asked() const {
+  for (const auto& [key, value] : object_.items()) {
+    if (!value.is_null() && !asked_.contains(key)) {
+      return refused(key, "this setting is not supported");
+    }
+  }
+  return {};
+}
+
+Result<ModelFiles> read_model_files(const fs::path& directory) {
+  const fs::path config = directory / "config.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(config, ignored)) {
+    return Error(ErrorCode::kNotFound,
+                 config.string() +
+                     ": no such file; give a model's directory, as transformers' from_pretrained "
+                     "takes it");
+  }
+  ModelFiles files;
+  files.directory = directory;
+  ISOCOST_ASSIGN(files.config, read_object(config));
+  ISOCOST_ASSIGN(files.model_type, files.config.text("model_type"));
+  ISOCOST_ASSIGN(files.image_processor, read_image_processor(directory));
+  return files;
+}
+
+}  // namespace isocost

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "decode/decode_limit.h"
+#include "decode/internal/model_files.h"
+#include "decode/internal/sample_plan.h"
+#include "decode/internal/sample_tensors.h"
+#include "decode/recipe.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+
+/// How one family of models wants its samples: a class for each file in recipes/. Recipe plans and
+/// decodes part by part with it. Immutable; const-safe.
+class RecipeFamily {
+ public:
+  virtual ~RecipeFamily() = default;
+
+  /// Returns all its numbers as a JSON object of less than 2 KiB; `find_family(name)->parse` makes
+  /// the same family of it.
+  virtual std::string description() const = 0;
+
+  /// Plans one part. Errors: kInvalidArgument for an impossible size; kUnsupported.
+  virtual Result<PartPlan> plan_part(const PartShape& shape) const = 0;
+  /// Adds to the plan of all parts what the sample has beside them. Errors: as above, for parts
+  /// that do not belong together.
+  virtual Status plan_sample(const SampleShape& shape, SamplePlan& plan) const = 0;
+
+  /// Returns the peak memory of `add` for a part in bytes, without the tensors.
+  virtual std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const = 0;
+  /// Appends part `i`, of which `to` has room for exactly what the plan says. Called for all parts
+  /// in order. Errors: those of Recipe::tensors.
+  virtual Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i,
+                     SampleTensors& to, const DecodeLimit& limit) const = 0;
+};
+
+using Family = std::shared_ptr<const RecipeFamily>;
+
+/// A family that can be chosen.
+struct FamilyEntry {
+  std::string_view name;
+  /// `model_type` of the models' config.json.
+  std::span<const std::string_view> model_types;
+  /// Makes it of a model's directory. Errors: kUnsupported with file, key and value.
+  Result<Family> (*read)(ModelFiles& files);
+  /// Makes it of its description. Errors: kCorrupt.
+  Result<Family> (*parse)(std::string_view description);
+};
+
+/// Null if there is none of this name.
+const FamilyEntry* find_family(std::string_view name);
+/// Errors: kUnsupported with the model types that there are.
+Result<const FamilyEntry*> family_of_model(const ModelFiles& files);
+
+/// Errors: kCorrupt if the part is no longer as large as its shape says.
+Status check_size(const PartBytes& part);
+
+// Each is defined in the file of its family.
+Result<Family> make_native28(const RecipeOptions& options);
+Result<Family> parse_native28(std::string_view description);
+Result<Family> read_qwen2_vl(ModelFiles& files);
+Result<Family> parse_qwen2_vl(std::string_view description);
+
+}  // namespace isocost

@@ -1,0 +1,70 @@
+#include "decode/internal/sample_tensors.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/load.h"
+
+namespace isocost {
+namespace {
+
+static_assert(tensor_entry(Module::kVision, TensorRole::kRows).row_width == kPatchBytes);
+static_assert(tensor_entry(Module::kAudio, TensorRole::kRows).row_width == kMelBins);
+
+}  // namespace
+
+SampleTensors::SampleTensors(const SamplePlan& plan, BufferPool& pool)
+    : tokens_(plan.tokens),
+      has_images_(plan.images > 0),
+      has_audio_(plan.windows > 0),
+      patches_(pool, plan.patches, kPatchBytes),
+      grids_(pool, plan.images, 2),
+      image_lengths_(pool, plan.images, 1),
+      mel_(pool, plan.mel_frames, kMelBins),
+      window_lengths_(pool, plan.windows, 1),
+      ids_(pool, plan.tokens, 1),
+      labels_(pool, plan.tokens, 1),
+      positions_(pool, plan.tokens, 1),
+      lengths_(pool, 1, 1) {}
+
+void SampleTensors::append(std::int64_t token, std::int64_t label, std::int64_t count) {
+  std::ranges::fill(ids_.take(count), token);
+  std::ranges::fill(labels_.take(count), label);
+}
+
+std::span<std::byte> SampleTensors::next_image(PatchGrid grid) {
+  const auto sides = grids_.take(1);
+  sides[0] = grid.rows;
+  sides[1] = grid.columns;
+  image_lengths_.push(static_cast<std::int32_t>(grid.patches()));
+  return std::as_writable_bytes(patches_.take(grid.patches()));
+}
+
+std::span<float> SampleTensors::next_audio(const AudioPlan& plan) {
+  for (const std::int32_t frames : plan.window_frames) window_lengths_.push(frames);
+  return mel_.take(
+      std::accumulate(plan.window_frames.begin(), plan.window_frames.end(), std::int64_t{0}));
+}
+
+Result<std::vector<NamedTensor>> SampleTensors::finish() {
+  const auto positions = positions_.take(tokens_);
+  std::iota(positions.begin(), positions.end(), std::int64_t{0});
+  lengths_.push(static_cast<std::int32_t>(tokens_));
+  std::vector<NamedTensor> out;
+  if (has_images_) {
+    ISOCOST_TRY(patches_.publish(tensor_entry(Module::kVision, TensorRole::kRows), out));
+    ISOCOST_TRY(grids_.publish(tensor_entry(Module::kVision, TensorRole::kGrids), out));
+    ISOCOST_TRY(image_lengths_.publish(tensor_entry(Module::kVision, TensorRole::kLengths), out));
+  }
+  if (has_audio_) {
+    ISOCOST_TRY(mel_.publish(tensor_entry(Module::kAudio, TensorRole::kRows), out));
+    ISOCOST_TRY(window_lengths_.publish(tensor_entry(Module::kAudio, TensorRole::kLengths), out));
+  }
+  ISOCOST_TRY(ids_.publish(tensor_entry(Module::kLlm, TensorRole::kIds), out));
+  ISOCOST_TRY(labels_.publish(tensor_entry(Module::kLlm, TensorRole::kLabels), out));
+  ISOCOST_TRY(positions_.publish(tensor_entry(Module::kLlm, TensorRole::kPositions), out));
+  ISOCOST_TRY(lengths_.publish(tensor_entry(Module::kLlm, TensorRole::kLengths), out));
+  return out;
+}
+
+}  // namespace isocost

@@ -1,0 +1,47 @@
+// The table of families. A new one is a file beside this one, an entry here and a page in docs.
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/internal/recipe_family.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::array<std::string_view, 2> kQwen2VlTypes = {"qwen2_vl", "qwen2_5_vl"};
+
+constexpr std::array kFamilies = {
+    FamilyEntry{"native28", {}, nullptr, parse_native28},
+    FamilyEntry{"qwen2_vl", kQwen2VlTypes, read_qwen2_vl, parse_qwen2_vl},
+};
+
+}  // namespace
+
+Status check_size(const PartBytes& part) {
+  if (part.source->size() == part.shape->encoded_bytes) return {};
+  return corrupt("its size has changed since it was indexed");
+}
+
+const FamilyEntry* find_family(std::string_view name) {
+  const auto found = std::ranges::find(kFamilies, name, &FamilyEntry::name);
+  return found == kFamilies.end() ? nullptr : &*found;
+}
+
+Result<const FamilyEntry*> family_of_model(const ModelFiles& files) {
+  std::string known;
+  for (const FamilyEntry& entry : kFamilies) {
+    for (const std::string_view type : entry.model_types) {
+      if (type == files.model_type) return &entry;
+      known += (known.empty() ? "" : ", ") + std::string(type);
+    }
+  }
+  return Error(ErrorCode::kUnsupported,
+               files.config.file() + ": model_type is \"" + files.model_type +
+                   "\", for which there is no recipe; there is one for " + known);
+}
+
+}  // namespace isocost

@@ -1,0 +1,212 @@
+// The recipe `native28`, the demo's: pictures in their own size, tokens are bytes. Its description
+// is in decode/recipe.h.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/tensor_schema.h"
+#include "base/utf8.h"
+#include "decode/decode_limit.h"
+#include "decode/internal/audio.h"
+#include "decode/internal/image_decoder.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/internal/patch_grid.h"
+#include "decode/internal/patchify.h"
+#include "decode/internal/recipe_family.h"
+#include "decode/internal/video.h"
+#include "decode/probe.h"
+
+namespace isocost {
+namespace {
+
+/// Returns the whole text, of which the recipe may use less.
+Result<std::vector<std::uint8_t>> read_text(const PartBytes& part) {
+  ISOCOST_TRY(check_size(part));
+  ISOCOST_ASSIGN(std::vector<std::uint8_t> bytes,
+                 read_some(*part.source, 0, static_cast<std::size_t>(part.source->size())));
+  if (part.shape->format == MediaFormat::kJson) {
+    ISOCOST_ASSIGN(const SampleJson json,
+                   parse_sample_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+    bytes.assign(json.text.begin(), json.text.end());
+  } else if (const std::size_t valid = valid_utf8_prefix(bytes); valid < bytes.size()) {
+    return corrupt("is not UTF-8 at byte " + std::to_string(valid));
+  }
+  if (static_cast<std::int64_t>(bytes.size()) != part.shape->text_bytes) {
+    return corrupt("its text has changed since it was indexed");
+  }
+  return bytes;
+}
+
+class Native28 final : public RecipeFamily {
+ public:
+  explicit Native28(const RecipeOptions& options) : options_(options) {}
+
+  std::string description() const override;
+  Result<PartPlan> plan_part(const PartShape& shape) const override;
+  Status plan_sample(const SampleShape& shape, SamplePlan& plan) const override;
+  std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override;
+  Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
+             const DecodeLimit& limit) const override;
+
+ private:
+  static Status add_text(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to);
+  static Status add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to);
+  static Status add_video(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                          const DecodeLimit& limit);
+  static Status add_audio(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to);
+  static Status add_part(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                         const DecodeLimit& limit);
+
+  const RecipeOptions options_;
+};
+
+std::string Native28::description() const {
+  return nlohmann::json{{"family", "native28"},
+                        {"max_image_patches", options_.max_image_patches},
+                        {"max_frame_patches", options_.max_frame_patches},
+                        {"video_fps", options_.video_fps},
+                        {"max_video_frames", options_.max_video_frames},
+                        {"max_audio_seconds", options_.max_audio_seconds},
+                        {"max_text_tokens", options_.max_text_tokens}}
+      .dump();
+}
+
+Result<PartPlan> Native28::plan_part(const PartShape& shape) const {
+  PartPlan plan;
+  switch (shape.modality) {
+    case Modality::kText:
+      if (shape.text_bytes < 0) return impossible_part(shape, "a size");
+      if (shape.format == MediaFormat::kJson && shape.text_bytes == 0) {
+        return Error(ErrorCode::kUnsupported,
+                     "its JSON is a conversation, which native28 does not read: give a model's "
+                     "directory as model");
+      }
+      plan.text_tokens = std::min<std::int64_t>(shape.text_bytes, options_.max_text_tokens);
+      plan.label_tokens = plan.text_tokens;
+      return plan;
+    case Modality::kImage:
+      ISOCOST_TRY(check_picture(shape));
+      plan.grid = patch_grid(shape.width, shape.height, options_.max_image_patches);
+      plan.images = 1;
+      return plan;
+    case Modality::kVideo:
+      ISOCOST_TRY(check_picture(shape));
+      if (shape.duration_us < 0) return impossible_part(shape, "a duration");
+      plan.grid = patch_grid(shape.width, shape.height, options_.max_frame_patches);
+      plan.images = frame_count(shape.duration_us, options_.video_fps, options_.max_video_frames);
+      return plan;
+    case Modality::kAudio:
+      if (shape.frames <= 0 || shape.sample_rate <= 0) return impossible_part(shape, "samples");
+      plan.audio = plan_audio(shape, options_.max_audio_seconds);
+      return plan;
+  }
+  return impossible_part(shape, "a modality");
+}
+
+Status Native28::plan_sample(const SampleShape&, SamplePlan& plan) const {
+  plan.tokens += 2;        // BOS and EOS
+  plan.label_tokens += 1;  // EOS
+  return {};
+}
+
+std::int64_t Native28::working_set_bytes(const PartShape& shape, const PartPlan& plan) const {
+  switch (shape.modality) {
+    case Modality::kText:
+      return 3 * shape.encoded_bytes;  // JSON: the bytes, a token, the unescaped text
+    case Modality::kImage:
+      return image_working_set_bytes(shape, plan.grid);
+    case Modality::kAudio:
+      return audio_working_set_bytes(shape, options_.max_audio_seconds);
+    case Modality::kVideo:
+      return video_working_set_bytes(shape, plan.grid.width(), plan.grid.height());
+  }
+  return 0;
+}
+
+Status Native28::add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i,
+                     SampleTensors& to, const DecodeLimit& limit) const {
+  if (i == 0) to.append(kTokenBos, kIgnoredLabel);
+  ISOCOST_TRY(add_part(bytes, plan.parts[i], to, limit));
+  if (i + 1 == plan.parts.size()) to.append(kTokenEos, kTokenEos);
+  return {};
+}
+
+Status Native28::add_part(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                          const DecodeLimit& limit) {
+  switch (bytes.shape->modality) {
+    case Modality::kText:
+      return add_text(bytes, plan, to);
+    case Modality::kImage:
+      return add_image(bytes, plan, to);
+    case Modality::kVideo:
+      return add_video(bytes, plan, to, limit);
+    case Modality::kAudio:
+      return add_audio(bytes, plan, to);
+  }
+  return Error(ErrorCode::kInvalidArgument, "a part of no known modality");
+}
+
+Status Native28::add_text(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to) {
+  ISOCOST_ASSIGN(const std::vector<std::uint8_t> text, read_text(bytes));
+  const auto used = std::span(text).first(static_cast<std::size_t>(plan.text_tokens));
+  for (const std::uint8_t byte : used) to.append(byte, byte);
+  return {};
+}
+
+Status Native28::add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to) {
+  to.append(kTokenVision, kIgnoredLabel, plan.grid.tokens());
+  return image_patches(*bytes.source, *bytes.shape, plan.grid, to.next_image(plan.grid));
+}
+
+Status Native28::add_video(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                           const DecodeLimit& limit) {
+  ISOCOST_TRY(check_size(bytes));
+  to.append(kTokenVision, kIgnoredLabel, plan.images * plan.grid.tokens());
+  const auto times = frame_times_us(bytes.shape->duration_us, plan.images);
+  const auto sink = [&](std::size_t, std::span<const std::uint8_t> rgb) -> Status {
+    constexpr std::uint8_t kUpright = 1;  // frames come turned
+    patchify(rgb, kUpright, plan.grid, to.next_image(plan.grid));
+    return {};
+  };
+  return video_frames(*bytes.source, *bytes.shape, times, plan.grid.width(), plan.grid.height(),
+                      sink, limit);
+}
+
+Status Native28::add_audio(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to) {
+  ISOCOST_TRY(check_size(bytes));
+  to.append(kTokenAudio, kIgnoredLabel, plan.mel_frames() / 4);
+  return audio_log_mel(*bytes.source, *bytes.shape, plan.audio, to.next_audio(plan.audio));
+}
+
+}  // namespace
+
+Result<Family> make_native28(const RecipeOptions& options) {
+  return std::make_shared<const Native28>(options);
+}
+
+Result<Family> parse_native28(std::string_view description) {
+  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
+  RecipeOptions options;
+  try {
+    json.at("max_image_patches").get_to(options.max_image_patches);
+    json.at("max_frame_patches").get_to(options.max_frame_patches);
+    json.at("video_fps").get_to(options.video_fps);
+    json.at("max_video_frames").get_to(options.max_video_frames);
+    json.at("max_audio_seconds").get_to(options.max_audio_seconds);
+    json.at("max_text_tokens").get_to(options.max_text_tokens);
+  } catch (const nlohmann::json::exception& error) {
+    return Error(ErrorCode::kCorrupt, std::string("description of native28: ") + error.what());
+  }
+  ISOCOST_TRY(options.validate());
+  return make_native28(options);
+}
+
+}  // namespace isocost

@@ -1,0 +1,191 @@
+#include "loader/dataset/token_pass.h"
+
+#include <array>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "base/fingerprint.h"
+#include "base/output_file.h"
+#include "base/read_file.h"
+#include "decode/probe.h"
+#include "loader/dataset/internal/index_file.h"
+#include "loader/dataset/internal/shard_file.h"
+#include "loader/dataset/internal/token_file.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
+
+Result<std::uint64_t> hash_of(const fs::path& file) {
+  ISOCOST_ASSIGN(const std::string text, read_file("model", file, kMostBytes));
+  return Fingerprint::of(text);
+}
+
+// The file that has the chat template: the first of these, as transformers looks for it.
+Result<fs::path> template_file(const fs::path& model) {
+  for (const char* name : {"chat_template.jinja", "chat_template.json", "tokenizer_config.json"}) {
+    std::error_code ignored;
+    if (fs::is_regular_file(model / name, ignored)) return model / name;
+  }
+  return Error(ErrorCode::kNotFound,
+               model.string() +
+                   ": no chat template is there: neither chat_template.jinja nor "
+                   "chat_template.json nor tokenizer_config.json; transformers' AutoProcessor "
+                   "writes it with save_pretrained");
+}
+
+struct PassShard {
+  std::string name;
+  fs::path path;
+  std::unique_ptr<ShardIndex> index;
+};
+
+class IndexedTokenPass final : public TokenPass {
+ public:
+  IndexedTokenPass(TokenizerIdentity identity, std::vector<PassShard> shards)
+      : identity_(std::move(identity)),
+        shards_(std::move(shards)),
+        directory_(shards_.empty() ? fs::path() : shards_.front().index->file().parent_path()) {}
+
+  std::size_t shards() const override { return shards_.size(); }
+  const std::string& shard_name(std::size_t shard) const override { return shards_[shard].name; }
+  std::uint64_t samples(std::size_t shard) const override { return view(shard).samples(); }
+  bool is_current(std::size_t shard) const override {
+    const auto file = TokenFile::map(file_of(shard));
+    return file.has_value() && (*file)->identity() == identity_of(shard);
+  }
+  const fs::path& directory() const override { return directory_; }
+  Result<std::vector<SampleText>> texts(std::size_t shard) const override;
+  Status write(std::size_t shard, std::span<const TokenizedSample> samples) override;
+
+ private:
+  const IndexView& view(std::size_t shard) const { return shards_[shard].index->view(); }
+  fs::path file_of(std::size_t shard) const {
+    return token_file_name(shards_[shard].index->file());
+  }
+  TokenFileIdentity identity_of(std::size_t shard) const {
+    return TokenFileIdentity::of(view(shard), identity_);
+  }
+
+  const TokenizerIdentity identity_;
+  const std::vector<PassShard> shards_;
+  const fs::path directory_;
+};
+
+Result<std::string> read_member(const ByteSource& shard, std::int64_t offset, std::int64_t bytes) {
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  ISOCOST_ASSIGN(const std::size_t read,
+                 shard.read_at(offset, std::as_writable_bytes(std::span(text))));
+  text.resize(read);
+  return text;
+}
+
+Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::uint64_t sample) {
+  SampleText found;
+  found.key = view.key(sample);
+  for (std::uint64_t i = view.first_part(sample); i < view.first_part(sample + 1); ++i) {
+    const PartShape shape = view.part_shape(i);
+    if (shape.modality != Modality::kText) {
+      found.media.push_back(shape.modality);
+      continue;
+    }
+    ISOCOST_ASSIGN(std::string text, read_member(shard, view.part_offset(i), shape.encoded_bytes));
+    if (shape.format == MediaFormat::kJson) {
+      ISOCOST_ASSIGN(SampleJson json, parse_sample_json(text));
+      text = std::move(json.text);
+    }
+    if (!text.empty()) found.texts.push_back(std::move(text));
+  }
+  if (view.json_bytes(sample) > 0) {
+    ISOCOST_ASSIGN(found.json,
+                   read_member(shard, view.json_offset(sample), view.json_bytes(sample)));
+  }
+  return found;
+}
+
+Result<std::vector<SampleText>> IndexedTokenPass::texts(std::size_t shard) const {
+  ISOCOST_ASSIGN(const auto file, ShardFile::open(shards_[shard].path));
+  std::vector<SampleText> texts;
+  texts.reserve(view(shard).samples());
+  for (std::uint64_t i = 0; i < view(shard).samples(); ++i) {
+    auto text = text_of(*file, view(shard), i);
+    if (!text) {
+      return std::move(text).error().with_context(shard_name(shard) + ": " +
+                                                  std::string(view(shard).key(i)));
+    }
+    texts.push_back(*std::move(text));
+  }
+  return texts;
+}
+
+Status IndexedTokenPass::write(std::size_t shard, std::span<const TokenizedSample> samples) {
+  const IndexView& index = view(shard);
+  if (samples.size() != index.samples()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 shard_name(shard) + " has " + std::to_string(index.samples()) +
+                     " samples, and not " + std::to_string(samples.size()));
+  }
+  std::vector<std::uint32_t> media(samples.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    for (std::uint64_t k = index.first_part(i); k < index.first_part(i + 1); ++k) {
+      media[i] += index.part_shape(k).modality == Modality::kText ? 0 : 1;
+    }
+    if (!samples[i].reason.empty() || samples[i].tokens.ids.size() >= media[i]) continue;
+    return Error(ErrorCode::kInvalidArgument, std::string(index.key(i)) +
+                                                  " has fewer tokens than media, so there is not "
+                                                  "a placeholder for each");
+  }
+  return replace_file(file_of(shard), encode_token_file(identity_of(shard), samples, media));
+}
+
+}  // namespace
+
+Result<TokenizerIdentity> TokenizerIdentity::of_model(const fs::path& model) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(model / "tokenizer.json", ignored)) {
+    return Error(ErrorCode::kNotFound,
+                 (model / "tokenizer.json").string() +
+                     ": no such file; give a model's directory. Where it has its vocabulary in "
+                     "other files, transformers' AutoProcessor writes this one with "
+                     "save_pretrained");
+  }
+  TokenizerIdentity identity;
+  Fingerprint tokenizer;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
+    if (!fs::is_regular_file(model / name, ignored)) continue;
+    ISOCOST_ASSIGN(const std::uint64_t hash, hash_of(model / name));
+    tokenizer.add(hash);
+  }
+  identity.tokenizer = tokenizer.value();
+  ISOCOST_ASSIGN(const fs::path chat_template, template_file(model));
+  ISOCOST_ASSIGN(identity.chat_template, hash_of(chat_template));
+  return identity;
+}
+
+Result<std::unique_ptr<TokenPass>> TokenPass::open(const fs::path& directory, const fs::path& model,
+                                                   std::string options,
+                                                   const DatasetOptions& dataset) {
+  ISOCOST_ASSIGN(TokenizerIdentity identity, TokenizerIdentity::of_model(model));
+  identity.options = std::move(options);
+  ISOCOST_ASSIGN(const std::unique_ptr<Dataset> indexed, Dataset::open(directory, dataset));
+  std::vector<PassShard> shards;
+  for (std::size_t i = 0; i < indexed->shards(); ++i) {
+    PassShard shard{indexed->shard_name(i), directory / indexed->shard_name(i), nullptr};
+    ISOCOST_ASSIGN(shard.index,
+                   open_or_build_index({shard.path, index_directories(directory, dataset.index_dir),
+                                        dataset.limits, dataset.log, dataset.stop}));
+    if (!shard.index->kept()) {
+      return Error(ErrorCode::kIo, shard.path.string() +
+                                       ": its index could not be written, and its tokens would "
+                                       "stand beside it; give a directory as index_dir");
+    }
+    shards.push_back(std::move(shard));
+  }
+  return std::make_unique<IndexedTokenPass>(std::move(identity), std::move(shards));
+}
+
+}  // namespace isocost

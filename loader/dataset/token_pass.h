@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/sample_part.h"
+#include "decode/tokens.h"
+#include "loader/dataset/dataset.h"
+
+namespace isocost {
+
+/// What makes the tokens of a text what they are.
+struct TokenizerIdentity {
+  std::uint64_t tokenizer = 0;  ///< Hash of tokenizer.json and tokenizer_config.json.
+  std::uint64_t chat_template = 0;
+  std::string options;  ///< Of `isocost tokenize`, as it wrote them.
+  bool operator==(const TokenizerIdentity&) const = default;
+
+  /// Returns that of a model's directory, with no options. Errors: kNotFound with the file that is
+  /// missing and what writes it; kIo.
+  static Result<TokenizerIdentity> of_model(const std::filesystem::path& model);
+};
+
+/// What a sample has that becomes tokens.
+struct SampleText {
+  std::string key;
+  std::vector<Modality> media;     ///< Of its other parts, in their order.
+  std::string json;                ///< The first JSON part; empty: there is none.
+  std::vector<std::string> texts;  ///< Its text parts, and the "text" of its JSON.
+};
+
+struct TokenizedSample {
+  Tokens tokens;       ///< With a placeholder for each of the sample's media.
+  std::string reason;  ///< Why it has no tokens; empty: it has.
+};
+
+/// Writes the tokens of a data set, a file for each shard beside its index. The tokenizer is the
+/// caller's. Const-safe but for `write`, of which one at a time may run for each shard.
+class TokenPass {
+ public:
+  /// Indexes what is not indexed. `options` says how text becomes tokens; other options or another
+  /// tokenizer make the files that there are stale. Errors: those of Dataset::open and
+  /// TokenizerIdentity::of_model; kIo if there is no directory where an index can be kept.
+  static Result<std::unique_ptr<TokenPass>> open(const std::filesystem::path& directory,
+                                                 const std::filesystem::path& model,
+                                                 std::string options,
+                                                 const DatasetOptions& dataset);
+  virtual ~TokenPass() = default;
+
+  virtual std::size_t shards() const = 0;
+  virtual const std::string& shard_name(std::size_t shard) const = 0;
+  virtual std::uint64_t samples(std::size_t shard) const = 0;
+  /// Returns whether the shard has the tokens that a pass would write.
+  virtual bool is_current(std::size_t shard) const = 0;
+  /// The directory of the files.
+  virtual const std::filesystem::path& directory() const = 0;
+  /// Reads the texts of a shard, in the order of its index. Errors: those of reading a shard.
+  virtual Result<std::vector<SampleText>> texts(std::size_t shard) const = 0;
+  /// Replaces the shard's file. `samples` is as long as `texts(shard)`. Errors: kInvalidArgument
+  /// for another number, and for a sample with fewer tokens than media; kIo.
+  virtual Status write(std::size_t shard, std::span<const TokenizedSample> samples) = 0;
+};
+
+}  // namespace isocost

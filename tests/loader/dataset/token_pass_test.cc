@@ -1,0 +1,189 @@
+#include "loader/dataset/token_pass.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/scratch_directory.h"
+#include "loader/dataset/dataset.h"
+#include "tests/support/tar_files.h"
+
+namespace isocost {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kTalk = R"({"messages": [{"role": "user", "content": "hi"}]})";
+
+// Three samples in two shards: an image with a conversation, a conversation, and a caption.
+class TokenPassTest : public testing::Test {
+ protected:
+  TokenPassTest() {
+    write_file(
+        shards_ / "a.tar",
+        make_tar({{"one.json", kTalk}, {"one.0.png", tiny_png(30, 20)}, {"two.json", kTalk}}));
+    write_file(shards_ / "b.tar", make_tar({{"three.0.png", tiny_png(9, 9)},
+                                            {"three.1.wav", tiny_wav(1600)},
+                                            {"three.txt", "a caption"}}));
+    write_file(model_ / "tokenizer.json", "{}");
+    write_file(model_ / "chat_template.jinja", "{{ messages }}");
+  }
+  std::unique_ptr<TokenPass> pass(const std::string& options = "") const {
+    return TokenPass::open(shards_, model_, options, {}).value();
+  }
+  // Each sample has its number of media as its only ids, and one labelled token more.
+  Status write_all(const std::string& options = "", const std::string& reason = "") const {
+    const auto tokens = pass(options);
+    for (std::size_t i = 0; i < tokens->shards(); ++i) {
+      std::vector<TokenizedSample> samples;
+      const std::vector<SampleText> texts = tokens->texts(i).value();
+      for (const SampleText& text : texts) {
+        TokenizedSample sample;
+        for (std::size_t k = 0; k < text.media.size(); ++k) sample.tokens.ids.push_back(900);
+        sample.tokens.ids.push_back(7);
+        sample.tokens.labelled.resize(sample.tokens.ids.size());
+        sample.tokens.labelled.back() = !text.media.empty();
+        samples.push_back(std::move(sample));
+      }
+      if (!reason.empty()) samples[0] = {{}, reason};
+      ISOCOST_TRY(tokens->write(i, samples));
+    }
+    return {};
+  }
+  Result<std::unique_ptr<Dataset>> open() const {
+    DatasetOptions options;
+    options.model = model_;
+    return Dataset::open(shards_, options);
+  }
+  std::string refusal() const {
+    const auto dataset = open();
+    return dataset ? "" : dataset.error().message();
+  }
+
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
+  const fs::path shards_ = scratch_ / "shards";
+  const fs::path model_ = scratch_ / "model";
+};
+
+TEST_F(TokenPassTest, ReadsWhatBecomesTokens) {
+  const auto tokens = pass();
+  ASSERT_EQ(tokens->shards(), 2U);
+  EXPECT_FALSE(tokens->is_current(0));
+  const auto first = tokens->texts(0).value();
+  ASSERT_EQ(first.size(), 2U);
+  EXPECT_EQ(first[0].key, "one");
+  EXPECT_EQ(first[0].json, kTalk);
+  EXPECT_THAT(first[0].media, ElementsAre(Modality::kImage));
+  EXPECT_TRUE(first[0].texts.empty());
+  EXPECT_TRUE(first[1].media.empty());
+  const auto second = tokens->texts(1).value();
+  EXPECT_THAT(second[0].media, ElementsAre(Modality::kImage, Modality::kAudio));
+  EXPECT_THAT(second[0].texts, ElementsAre("a caption"));
+  EXPECT_EQ(second[0].json, "");
+}
+
+TEST_F(TokenPassTest, TokensAreTheFirstPartInThePlaceOfText) {
+  ASSERT_TRUE(write_all().has_value());
+  EXPECT_TRUE(pass()->is_current(0) && pass()->is_current(1));
+  const auto dataset = open().value();
+  ASSERT_EQ(dataset->size(), 3U);
+  const SampleShape shape = dataset->shape(2);
+  ASSERT_EQ(shape.parts.size(), 3U);
+  EXPECT_EQ(shape.parts[0].format, MediaFormat::kTokens);
+  EXPECT_EQ(shape.parts[0].text_tokens, 1);
+  EXPECT_EQ(shape.parts[0].label_tokens, 1);
+  EXPECT_EQ(shape.parts[1].width, 9);
+  EXPECT_EQ(shape.parts[2].modality, Modality::kAudio);
+  EXPECT_EQ(dataset->part_name(2, 0), "tokens");
+  EXPECT_EQ(dataset->part_name(2, 1), "0.png");
+  EXPECT_EQ(dataset->part_name(2, 2), "1.wav");
+  EXPECT_EQ(dataset->part_name(0, 1), "0.png") << "behind the JSON that became tokens";
+  EXPECT_EQ(dataset->open_part(2, 1).value()->size(), shape.parts[1].encoded_bytes);
+
+  const auto source = dataset->open_part(2, 0).value();
+  std::vector<std::byte> bytes(static_cast<std::size_t>(source->size()));
+  ASSERT_EQ(source->read_at(0, bytes).value(), bytes.size());
+  const Tokens tokens = decode_tokens(bytes).value();
+  EXPECT_THAT(tokens.ids, ElementsAre(900, 900, 7));
+  EXPECT_THAT(tokens.labelled, ElementsAre(false, false, true));
+
+  DatasetOptions plain;
+  const auto without = Dataset::open(shards_, plain).value();
+  EXPECT_EQ(without->shape(1).parts[0].format, MediaFormat::kJson);
+  EXPECT_NE(without->fingerprint(), dataset->fingerprint());
+}
+
+TEST_F(TokenPassTest, ASampleWithoutTokensIsBadWithTheReason) {
+  ASSERT_TRUE(write_all("", "2 placeholders for 1 image").has_value());
+  const auto dataset = open().value();
+  EXPECT_EQ(dataset->size(), 1U);
+  EXPECT_EQ(dataset->key(0), "two");
+  ASSERT_EQ(dataset->bad().size(), 2U);
+  EXPECT_EQ(dataset->bad()[0].key, "one");
+  EXPECT_EQ(dataset->bad()[0].reason, "2 placeholders for 1 image");
+}
+
+TEST_F(TokenPassTest, TokensOfAnotherTokenizerAreNamed) {
+  EXPECT_THAT(refusal(),
+              HasSubstr("a.tar: its text has not been made into tokens; isocost tokenize"));
+  ASSERT_TRUE(write_all("labels=all").has_value());
+  EXPECT_EQ(refusal(), "");
+  EXPECT_FALSE(pass("labels=last")->is_current(0));
+  write_file(model_ / "tokenizer.json", "{ }");
+  EXPECT_THAT(refusal(), HasSubstr("its tokens were made of another tokenizer"));
+  write_file(model_ / "tokenizer.json", "{}");
+  write_file(model_ / "chat_template.jinja", "{{ message }}");
+  EXPECT_THAT(refusal(), HasSubstr("another chat template"));
+  fs::remove(model_ / "chat_template.jinja");
+  EXPECT_THAT(refusal(), HasSubstr("no chat template is there"));
+}
+
+TEST_F(TokenPassTest, TokensOfAnotherStateOfTheShardAreNamed) {
+  ASSERT_TRUE(write_all().has_value());
+  write_file(shards_ / "a.tar", make_tar({{"two.json", kTalk}, {"four.txt", "x"}}));
+  EXPECT_THAT(refusal(), HasSubstr("a.tar: its tokens were made of another state of the shard"));
+  EXPECT_FALSE(pass()->is_current(0));
+  EXPECT_TRUE(pass()->is_current(1)) << "shards are added to a data set";
+}
+
+TEST_F(TokenPassTest, ADamagedFileIsRefused) {
+  ASSERT_TRUE(write_all().has_value());
+  const fs::path file = shards_ / ".isocost" / "a.tar.tokens";
+  const std::string good = read_file(file);
+  for (const std::size_t at : {0U, 8U, 20U, 90U}) {
+    std::string damaged = good;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    write_file(file, damaged);
+    EXPECT_THAT(refusal(), HasSubstr("its tokens cannot be read")) << at;
+  }
+  for (std::size_t size = 0; size < good.size(); size += 3) {
+    write_file(file, good.substr(0, size));
+    EXPECT_THAT(refusal(), HasSubstr("its tokens cannot be read")) << size;
+  }
+}
+
+TEST_F(TokenPassTest, AFileThatIsCutInUseIsToldFromABadSample) {
+  ASSERT_TRUE(write_all().has_value());
+  const auto dataset = open().value();
+  fs::resize_file(shards_ / ".isocost" / "a.tar.tokens", 40);
+  EXPECT_THAT(dataset->check_index(0).error().message(), HasSubstr("a.tar.tokens: it was cut"));
+  EXPECT_TRUE(dataset->check_index(2).has_value());
+}
+
+TEST_F(TokenPassTest, WritesOnlyWhatFitsTheShard) {
+  const auto tokens = pass();
+  EXPECT_THAT(tokens->write(0, {}).error().message(), HasSubstr("a.tar has 2 samples, and not 0"));
+  const std::vector<TokenizedSample> none(2);
+  EXPECT_THAT(tokens->write(0, none).error().message(),
+              HasSubstr("one has fewer tokens than media"));
+}
+
+}  // namespace
+}  // namespace isocost

@@ -1,0 +1,145 @@
+"""Microbatches as the models of transformers take them: the names, shapes and dtypes of their `forward`."""
+
+import bisect
+import json
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+
+from isocost import _isocost
+from isocost.loss import IGNORED_LABEL
+from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
+
+LOSSES = ("model", "token_loss")
+_PATCHES, _GRIDS = "vision_patches", "vision_grids"
+_PATCH, _MERGE, _TEMPORAL = 14, 2, 2
+
+ModelTensors = Callable[[Mapping[str, Any]], Dict[str, Any]]
+
+
+class ModelInputs:
+    """Makes of a microbatch's packed tensors the keyword arguments of a model in a directory.
+
+    The samples are one packed row: `position_ids` begin anew at each of them, which is what keeps their attention apart
+    in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor an
+    `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions.
+
+    Args:
+        directory: of the model, as transformers' from_pretrained takes it.
+        loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share of
+            the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits.
+
+    Raises: what reading a recipe from a directory raises; ValueError for another loss.
+    """
+
+    def __init__(self, directory: str, loss: str):
+        if loss not in LOSSES:
+            raise ValueError(f"loss = {loss!r}: must be one of {', '.join(map(repr, LOSSES))}")
+        description = json.loads(_isocost.recipe_description(directory))
+        self.directory = directory
+        self.fingerprint: int = _isocost.recipe_fingerprint(directory)
+        self._loss = loss
+        self._family: ModelTensors = _FAMILIES[description["family"]](description)
+
+    def __call__(self, tensors: Mapping[str, Any], keys: Sequence[str], weights: Sequence[float],
+                 global_label_tokens: int) -> Dict[str, Any]:
+        """The arguments. Raises ValueError for weights that the model's own loss does not know."""
+        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], **self._family(tensors), **_attention(tensors),
+                     "use_cache": False}
+        if self._loss == "model":
+            for key, weight in zip(keys, weights):
+                if weight not in (0, 1):
+                    raise ValueError(f"sample {key} has the weight {weight:g}, which a model's own loss ignores: give "
+                                     "loss='token_loss', and take the loss from isocost.token_loss")
+            labels = tensors[LABELS].masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
+            arguments[LABELS] = labels[None]
+            arguments["num_items_in_batch"] = max(1, global_label_tokens)
+        return arguments
+
+
+def _attention(tensors: Mapping[str, Any]) -> Dict[str, Any]:
+    longest = int(tensors[LENGTHS].max()) if len(tensors[LENGTHS]) else 0
+    return {"cu_seq_lens_q": tensors[CU_SEQLENS], "cu_seq_lens_k": tensors[CU_SEQLENS],
+            "max_length_q": longest, "max_length_k": longest}
+
+
+class _QwenVl:
+    """Qwen2-VL and Qwen2.5-VL:
+
+        input_ids, labels                int64 [1, tokens]
+        position_ids                     int64 [4, 1, tokens]: within the sample, then time, row and column of M-RoPE
+        pixel_values                     float32 [patches, 1176], RGB, 2 times, 14 x 14 pixels
+        image_grid_thw                   int64 [images, 3]
+    """
+
+    def __init__(self, description: Mapping[str, Any]):
+        self._image_token: int = description["image_token_id"]
+        self._pixels = _normalised(description)
+
+    def __call__(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+        import torch
+
+        arguments: Dict[str, Any] = {}
+        grids: List[Tuple[int, int]] = []
+        if _PATCHES in tensors:
+            patches = tensors[_PATCHES].view(-1, _PATCH * _PATCH, 3).transpose(1, 2)
+            values = self._pixels(patches)[:, :, None].expand(-1, -1, _TEMPORAL, -1)
+            arguments["pixel_values"] = values.reshape(len(patches), -1)
+            arguments["image_grid_thw"] = torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)
+            grids = [(rows // _MERGE, columns // _MERGE) for rows, columns in tensors[_GRIDS].tolist()]
+        rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), grids, self._image_token)
+        arguments[POSITION_IDS] = torch.cat([tensors[POSITION_IDS][None].cpu(), rope])[:, None].to(
+            tensors[INPUT_IDS].device)
+        return arguments
+
+
+def _normalised(description: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """The function that makes of uint8 pixels [..., 3, pixels] float32 ones: those of the image processor's own
+    arithmetic, bit by bit, looked up."""
+    import torch
+
+    scaled = (torch.arange(256, dtype=torch.float64) * description["rescale_factor"]).float()
+    mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None] for name in ("image_mean", "image_std"))
+    table = ((scaled - mean) / std).reshape(-1)  # 256 values of each channel.
+    first = torch.arange(3)[:, None] * 256
+
+    def look_up(pixels: Any) -> Any:
+        return table.to(pixels.device)[pixels.long() + first.to(pixels.device)]
+
+    return look_up
+
+
+def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[int, int]], image_token: int) -> Any:
+    """Positions of M-RoPE (Qwen2-VL, section 2.1): int64 [3, tokens], time, row and column, on the CPU.
+
+    Text counts on in all three. The tokens of an image share a time, and have the row and column of their 2 x 2
+    patches; what follows counts on from the largest.
+
+    Args:
+        ids: int64 [tokens] of packed samples.
+        cu_seqlens: where samples begin, and the end of the last one.
+        grids: rows and columns of tokens of each image, in order.
+        image_token: its id.
+    """
+    import torch
+
+    positions = torch.empty((3, len(ids)), dtype=torch.int64)
+    image_tokens = (ids.cpu() == image_token).nonzero().flatten().tolist()
+    images = iter(grids)
+    for begin, end in zip(cu_seqlens, cu_seqlens[1:]):
+        at, position = begin, 0
+        while at < end:
+            following = bisect.bisect_left(image_tokens, at)
+            start = min(end, image_tokens[following]) if following < len(image_tokens) else end
+            positions[:, at:start] = torch.arange(position, position + start - at)
+            position += start - at
+            at = start
+            if start < end:
+                rows, columns = next(images)
+                at = start + rows * columns
+                positions[0, start:at] = position
+                positions[1, start:at] = position + torch.arange(rows).repeat_interleave(columns)
+                positions[2, start:at] = position + torch.arange(columns).repeat(rows)
+                position += max(rows, columns)
+    return positions
+
+
+_FAMILIES: Dict[str, Callable[[Mapping[str, Any]], ModelTensors]] = {"qwen2_vl": _QwenVl}

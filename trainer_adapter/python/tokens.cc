@@ -1,0 +1,131 @@
+#include "trainer_adapter/python/tokens.h"
+
+#include <pybind11/stl.h>
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "decode/recipe.h"
+#include "loader/dataset/token_pass.h"
+#include "trainer_adapter/python/errors.h"
+#include "trainer_adapter/python/log_sink.h"
+
+namespace isocost::python {
+namespace {
+
+namespace py = pybind11;
+
+// Key, modalities of the media, the JSON or None, texts.
+using TextRow = std::tuple<std::string, std::vector<std::string>, std::optional<py::bytes>,
+                           std::vector<py::bytes>>;
+// Ids of 32 bits in this machine's order, a byte for each that is 1 where it is labelled, and why
+// there are none (empty: there are).
+using TokenRow = std::tuple<py::bytes, py::bytes, std::string>;
+
+std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string& model,
+                                     const std::string& options, const std::string& index_dir,
+                                     const py::function& on_log) {
+  DatasetOptions dataset;
+  dataset.index_dir = index_dir;
+  dataset.log = log_sink(on_log);
+  std::optional<Result<std::unique_ptr<TokenPass>>> pass;
+  {
+    const py::gil_scoped_release released;
+    pass.emplace(TokenPass::open(data, model, options, dataset));
+  }
+  return value(*std::move(pass));
+}
+
+// Name, number of samples, and whether it has the tokens that a pass would write.
+std::vector<std::tuple<std::string, std::uint64_t, bool>> shards_of(const TokenPass& pass) {
+  std::vector<std::tuple<std::string, std::uint64_t, bool>> shards;
+  for (std::size_t i = 0; i < pass.shards(); ++i) {
+    shards.emplace_back(pass.shard_name(i), pass.samples(i), pass.is_current(i));
+  }
+  return shards;
+}
+
+void check_number(const TokenPass& pass, std::size_t shard) {
+  if (shard >= pass.shards()) throw py::index_error("there is no such shard");
+}
+
+std::vector<TextRow> texts_of(const TokenPass& pass, std::size_t shard) {
+  check_number(pass, shard);
+  std::optional<Result<std::vector<SampleText>>> read;
+  {
+    const py::gil_scoped_release released;
+    read.emplace(pass.texts(shard));
+  }
+  std::vector<TextRow> rows;
+  for (const SampleText& sample : value(*std::move(read))) {
+    std::vector<std::string> media;
+    for (const Modality modality : sample.media) media.emplace_back(modality_name(modality));
+    std::vector<py::bytes> texts(sample.texts.begin(), sample.texts.end());
+    rows.emplace_back(sample.key, std::move(media),
+                      sample.json.empty() ? std::nullopt : std::optional(py::bytes(sample.json)),
+                      std::move(texts));
+  }
+  return rows;
+}
+
+TokenizedSample sample_of(const TokenRow& row) {
+  const auto& [ids, labelled, reason] = row;
+  const std::string_view id_bytes = ids;
+  const std::string_view label_bytes = labelled;
+  TokenizedSample sample{{}, reason};
+  sample.tokens.ids.resize(id_bytes.size() / sizeof(std::uint32_t));
+  if (id_bytes.size() % sizeof(std::uint32_t) != 0 ||
+      label_bytes.size() != sample.tokens.ids.size()) {
+    throw py::value_error("ids are 4 bytes each, with one byte of label mask for each");
+  }
+  if (!id_bytes.empty()) std::memcpy(sample.tokens.ids.data(), id_bytes.data(), id_bytes.size());
+  for (const char byte : label_bytes) sample.tokens.labelled.push_back(byte != 0);
+  return sample;
+}
+
+void write(TokenPass& pass, std::size_t shard, const std::vector<TokenRow>& rows) {
+  check_number(pass, shard);
+  std::vector<TokenizedSample> samples;
+  samples.reserve(rows.size());
+  for (const TokenRow& row : rows) samples.push_back(sample_of(row));
+  Status written;
+  {
+    const py::gil_scoped_release released;
+    written = pass.write(shard, samples);
+  }
+  value(std::move(written));
+}
+
+Recipe recipe_of(const std::string& model) {
+  RecipeOptions options;
+  options.model = model;
+  return value(Recipe::create(options));
+}
+
+}  // namespace
+
+void bind_tokens(py::module_& module) {
+  py::class_<TokenPass>(module, "TokenPass")
+      .def(py::init(&open_pass), py::arg("data"), py::arg("model"), py::arg("options"),
+           py::arg("index_dir"), py::arg("on_log"))
+      .def_property_readonly("shards", &shards_of)
+      .def_property_readonly("directory",
+                             [](const TokenPass& pass) { return pass.directory().string(); })
+      .def("samples", &texts_of, py::arg("shard"))
+      .def("write", &write, py::arg("shard"), py::arg("samples"));
+  module.def(
+      "recipe_description",
+      [](const std::string& model) { return recipe_of(model).description(); }, py::arg("model"),
+      "What a model's directory says of its media, as JSON.");
+  module.def(
+      "recipe_fingerprint",
+      [](const std::string& model) { return recipe_of(model).fingerprint(); }, py::arg("model"),
+      "A hash of it, which a node's welcome message has, too.");
+}
+
+}  // namespace isocost::python

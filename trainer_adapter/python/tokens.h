@@ -1,0 +1,11 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace isocost::python {
+
+/// `_isocost.TokenPass`, which reads the texts of a data set and writes their tokens, and
+/// `_isocost.recipe_description` and `recipe_fingerprint`: what a model's directory says of media.
+void bind_tokens(pybind11::module_& module);
+
+}  // namespace isocost::python
