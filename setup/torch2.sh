@@ -7,12 +7,14 @@ cd "$(dirname "$(readlink -f "$0")")/.."
 jobs=${JOBS:-$(nproc)}
 venv=build/torch2/venv
 tree=build/torch2/release
-needed=(numpy transformers accelerate)          # beside torch
+wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
+# Processors of images need pillow; dashscope holds Qwen's vocabulary.
+needed=(numpy transformers accelerate tokenizers jinja2 pillow dashscope)
 
 . setup/functions.sh
 
 mkdir -p build/torch2
-if [ "$(cat "$venv/complete" 2>/dev/null)" != "${needed[*]}" ]; then
+if [ "$(cat "$venv/complete" 2>/dev/null)" != "${wheels[*]} ${needed[*]}" ]; then
   /usr/bin/python3 -m venv "$venv"
   if ! index_answers "$venv" torch; then
     say "skipped: no package index answers, so there is no torch 2.x to test with"
@@ -23,10 +25,10 @@ if [ "$(cat "$venv/complete" 2>/dev/null)" != "${needed[*]}" ]; then
   if [ -n "${TORCH_INDEX_URL:-}" ]; then
     torch_from=(--index-url "$TORCH_INDEX_URL")
   fi
-  say "installing torch and ${needed[*]} in $venv"
-  "$venv/bin/pip" install --quiet --no-input "${torch_from[@]}" 'torch>=2.7'
+  say "installing torch, torchvision, ${needed[*]} in $venv"
+  "$venv/bin/pip" install --quiet --no-input "${torch_from[@]}" "${wheels[@]}"
   "$venv/bin/pip" install --quiet --no-input "${needed[@]}"
-  echo "${needed[*]}" >"$venv/complete"
+  echo "${wheels[*]} ${needed[*]}" >"$venv/complete"
 fi
 
 torch=$("$venv/bin/python" -c 'import torch; print(torch.__path__[0])')

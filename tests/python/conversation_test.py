@@ -1,0 +1,172 @@
+"""Samples' texts as conversations."""
+
+import json
+import unittest
+
+from isocost.conversation import ConversationOptions, check_options, conversation
+from support import main
+
+OPTIONS = ConversationOptions(placeholders={"image": "<|image_pad|>", "video": "<|video_pad|>"})
+ANSWER = {"role": "assistant", "content": "yes"}
+
+
+def encode(document):
+    return json.dumps(document).encode()
+
+
+def read(document, media=(), texts=(), options=OPTIONS):
+    return conversation("shard/key", None if document is None else encode(document), list(texts), list(media), options)
+
+
+def llava(*turns):
+    return {"conversations": [{"from": speaker, "value": value} for speaker, value in turns]}
+
+
+def openai(*contents, **more):
+    turns = [{"role": ("user", "assistant")[i % 2], "content": content} for i, content in enumerate(contents)]
+    return {"messages": turns, **more}
+
+
+class Forms(unittest.TestCase):
+    def test_typed_parts_stay_as_they_are(self):
+        parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}, {"type": "image", "image": "x.jpg"}]
+        found = read(openai(parts, "c"), ["image"])
+        self.assertEqual(found.messages, [{"role": "user", "content": parts}, {"role": "assistant", "content": "c"}])
+        self.assertEqual((found.key, found.tools, found.media),
+                         ("shard/key", None, {"image": 1, "video": 0, "audio": 0}))
+
+    def test_parts_with_addresses_become_media(self):
+        parts = [{"type": "image_url", "image_url": {"url": "a"}}, {"type": "video_url", "video_url": "b"},
+                 {"type": "input_audio", "input_audio": {"data": "c"}}]
+        found = read(openai(parts, "c"), ["image", "video", "audio"])
+        self.assertEqual(found.messages[0]["content"], [{"type": "image", "url": "a"}, {"type": "video", "url": "b"},
+                                                        {"type": "audio", "url": ""}])
+
+    def test_llava_placeholders_become_media_and_the_rest_is_kept(self):
+        found = read(llava(("system", "s"), ("human", "<image>\nWhat <video> is it? "), ("gpt", "A cat.")),
+                     ["video", "image"])
+        self.assertEqual(found.messages, [
+            {"role": "system", "content": "s"},
+            {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "\nWhat "}, {"type": "video"},
+                                         {"type": "text", "text": " is it? "}]},
+            {"role": "assistant", "content": "A cat."}])
+
+    def test_placeholders_in_messages_count_where_no_part_is_typed(self):
+        found = read(openai("<image>What?", "A cat."), ["image"])
+        self.assertEqual(found.messages[0]["content"], [{"type": "image"}, {"type": "text", "text": "What?"}])
+        typed = [{"type": "image"}, {"type": "text", "text": "Is <image> a tag?"}]
+        found = read(openai(typed, "<image> is."), ["image"])
+        self.assertEqual(found.messages[1]["content"], "<image> is.")
+        self.assertEqual(read(openai("What is <image>?", "A tag.")).messages[0]["content"], "What is <image>?")
+
+    def test_tools_and_their_turns(self):
+        call = {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
+        tools = [{"type": "function", "function": {"name": "f"}}]
+        turns = [{"role": "user", "content": "go"}, {"role": "assistant", "content": None, "tool_calls": [call]},
+                 {"role": "tool", "content": "7"}, ANSWER]
+        found = read({"messages": turns, "tools": tools})
+        self.assertEqual(found.tools, tools)
+        self.assertEqual(found.messages[1], {"role": "assistant", "tool_calls": [call]})
+
+    def test_reasoning_has_the_names_that_templates_read(self):
+        found = read({"messages": [{"role": "user", "content": "a"}, {**ANSWER, "reasoning": "hm"}]})
+        self.assertEqual((found.messages[1]["thinking"], found.messages[1]["reasoning_content"]), ("hm", "hm"))
+
+    def test_captions(self):
+        found = read(None, ["image", "audio"], ["a cat"])
+        self.assertEqual(found.messages, [{"role": "user", "content": [{"type": "image"}, {"type": "audio"}]},
+                                          {"role": "assistant", "content": "a cat"}])
+        options = OPTIONS._replace(caption_template="Look: <media> What is it?")
+        found = read({"width": 3}, ["image"], ["a", "b"], options)
+        self.assertEqual(found.messages, [
+            {"role": "user", "content": [{"type": "text", "text": "Look: "}, {"type": "image"},
+                                         {"type": "text", "text": " What is it?"}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])
+        self.assertEqual(read(None, [], ["text"]).messages[0], {"role": "user", "content": ""})
+
+    def test_json_may_have_a_byte_order_mark(self):
+        raw = b"\xef\xbb\xbf" + encode(openai("a", "b"))
+        self.assertEqual(len(conversation("k", raw, [], [], OPTIONS).messages), 2)
+
+    def test_deep_values_are_no_matter(self):
+        deep = []
+        for _level in range(400):
+            deep = [deep]
+        self.assertEqual(len(read(openai("a", "b", tools=[{"x": deep}])).messages), 2)
+
+
+class BadSamples(unittest.TestCase):
+    def check(self, pattern, document, media=(), texts=(), options=OPTIONS):
+        with self.assertRaisesRegex(ValueError, pattern):
+            read(document, media, texts, options)
+
+    def test_json_that_is_no_object(self):
+        self.check("is a list, and no object", [])
+        for raw, pattern in ((b"{", "cannot be read"), (b"\xff{}", "cannot be read"), (b"[" * 100000, "too deeply"),
+                             (b"null", "is nothing, and no object"), (b"true", "is a boolean"), (b"1", "a number")):
+            with self.assertRaisesRegex(ValueError, pattern):
+                conversation("k", raw, [], [], OPTIONS)
+
+    def test_nothing_to_read(self):
+        self.check("neither a JSON part nor a text", None)
+        self.check("neither 'messages' nor 'conversations'", {"caption": "x"})
+
+    def test_roles(self):
+        self.check("turn 2: role 'bot' is none of system,", {"messages": [
+            {"role": "user", "content": "a"}, {"role": "bot", "content": "b"}]})
+        self.check("turn 1: role None", {"messages": [{"content": "a"}]})
+        self.check(r"turn 1: role \['user'\]", {"messages": [{"role": ["user"], "content": "a"}]})
+        self.check("turn 1: 'from' is 'bing', and none of human,", llava(("bing", "a")))
+        self.check("turn 1: 'from' is {}", llava(({}, "a")))
+
+    def test_parts(self):
+        self.check("turn 1, part 2: type 'smell' is none of text, image,",
+                   openai([{"type": "text", "text": "a"}, {"type": "smell"}], "b"))
+        self.check("turn 1, part 1: type None", openai([{"text": "a"}], "b"))
+        self.check(r"turn 1, part 1: type \[\]", openai([{"type": []}], "b"))
+        self.check("turn 1, part 1 is a string, and no object", openai(["a"], "b"))
+        self.check("turn 1, part 1: 'text' is a number, and no string", openai([{"type": "text", "text": 1}], "b"))
+
+    def test_contents(self):
+        self.check("turn 1: content is a number, and neither a string nor a list", openai(1, "b"))
+        self.check("turn 2: content is an object", openai("a", {"text": "b"}))
+        self.check("turn 1 has no content", openai(None, "b"))
+        self.check("turn 1: 'value' is nothing, and no string", llava(("human", None)))
+        self.check("turn 1 is a string, and no object", {"messages": ["a"]})
+        self.check("'messages' is a string, and no list", {"messages": "a"})
+        self.check("'conversations' is an object, and no list", {"conversations": {}})
+        self.check("'tools' is a string, and no list of objects", openai("a", "b", tools="[]"))
+        self.check("'tools' is a list, and no list of objects", openai("a", "b", tools=["f"]))
+
+    def test_empty_conversations(self):
+        self.check("empty: 'messages' has no turn", {"messages": []})
+        self.check("empty: 'conversations' has no turn", {"conversations": []})
+
+    def test_numbers_of_media(self):
+        self.check("has 2 image placeholders, and the sample has 1 image part",
+                   llava(("human", "<image><image>"), ("gpt", "a")), ["image"])
+        self.check("has 0 image placeholders, and the sample has 1 image part", openai("a", "b"), ["image"])
+        self.check("has 1 video placeholder, and the sample has 0 video parts",
+                   openai([{"type": "video"}], "b"), ["audio"])
+
+    def test_placeholders_in_texts(self):
+        for document in (openai("see <|image_pad|>", "b"), llava(("human", "a"), ("gpt", "a <|image_pad|>")),
+                         openai([{"type": "text", "text": "<|image_pad|>"}], "b")):
+            self.check(r"turn [12]: a text contains <\|image_pad\|>, the model's placeholder for image", document)
+        self.check(r"'tools': a text contains <\|video_pad\|>", openai("a", "b", tools=[{"x": "<|video_pad|>"}]))
+        self.check(r"turn 2: a text contains <\|video_pad\|>", None, texts=["a <|video_pad|>"])
+
+    def test_labels_need_an_assistant(self):
+        self.check("no assistant turn", openai("a"))
+        self.assertEqual(len(read(openai("a"), options=OPTIONS._replace(labels="all")).messages), 1)
+
+    def test_options(self):
+        with self.assertRaisesRegex(ValueError, "labels = 'some': must be one of assistant, all, last"):
+            check_options(ConversationOptions("some"))
+        for template in ("Describe", "<media><media>"):
+            with self.assertRaisesRegex(ValueError, "write <media> once"):
+                check_options(ConversationOptions(caption_template=template))
+
+
+if __name__ == "__main__":
+    main()

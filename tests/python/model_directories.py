@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+"""Makes small model directories, as save_pretrained would write them: configuration, processors' settings, tokenizer
+and chat template, and with torch and transformers a tiny model with random weights. Needs the package tokenizers.
+
+The vocabulary is a byte-level BPE of this repository's documentation, or Qwen's own of 151,643 entries where the
+package dashscope is installed, which ships it.
+"""
+
+import argparse
+import base64
+import functools
+import importlib.util
+import json
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).parents[2]
+SMALL_VOCABULARY = 1500
+
+# Qwen's special tokens, in the order of their ids.
+QWEN_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>",
+               "<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>",
+               "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"]
+LLAMA_TOKENS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+
+# How both cut text into words; tokenizer.json of these models has it.
+WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+         r"|\s+(?!\S)|\s+")
+
+_CHATML_CONTENT = """\
+{%- macro write(content) -%}
+  {%- if content is string -%}
+    {{- content -}}
+  {%- else -%}
+    {%- for part in content -%}
+      {%- if part.type == 'image' -%}<|vision_start|><|image_pad|><|vision_end|>
+      {%- elif part.type == 'video' -%}<|vision_start|><|video_pad|><|vision_end|>
+      {%- else -%}{{- part.text -}}
+      {%- endif -%}
+    {%- endfor -%}
+  {%- endif -%}
+{%- endmacro -%}
+"""
+
+_CHATML_TOOLS = """\
+{%- if tools %}
+  {{- '<|im_start|>system\\n' }}
+  {%- if messages[0].role == 'system' %}{{- write(messages[0].content) + '\\n\\n' }}{%- endif %}
+  {{- '# Tools\\n\\n<tools>' }}
+  {%- for tool in tools %}{{- '\\n' + (tool | tojson) }}{%- endfor %}
+  {{- '\\n</tools><|im_end|>\\n' }}
+{%- elif messages[0].role != 'system' %}
+  {{- '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}
+{%- endif %}
+"""
+
+_CHATML_ASSISTANT = """\
+{{- write(message.content) if message.content else '' }}
+    {%- for call in message.tool_calls or [] %}
+      {%- set call = call.function or call %}
+      {%- if message.content or not loop.first %}{{- '\\n' }}{%- endif %}
+      {{- '<tool_call>\\n' + ({'name': call.name, 'arguments': call.arguments} | tojson) + '\\n</tool_call>' }}
+    {%- endfor %}
+    {{- '<|im_end|>' }}"""
+
+
+def chatml(generation=False):
+    """ChatML as Qwen's vision-language models have it: a default system turn, media, tools.
+
+    generation: whether `{% generation %}` blocks mark what the assistant writes.
+    """
+    begin, end = ("{%- generation %}", "{%- endgeneration %}") if generation else ("", "")
+    return (_CHATML_CONTENT + _CHATML_TOOLS + """\
+{%- for message in messages %}
+  {%- if message.role == 'system' and loop.first and tools %}{%- continue %}{%- endif %}
+  {%- if message.role == 'assistant' %}
+    {{- '<|im_start|>assistant\\n' }}
+    """ + begin + _CHATML_ASSISTANT + end + """
+    {{- '\\n' }}
+  {%- elif message.role == 'tool' %}
+    {%- if loop.first or loop.previtem.role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}
+    {{- '\\n<tool_response>\\n' + write(message.content) + '\\n</tool_response>' }}
+    {%- if loop.last or loop.nextitem.role != 'tool' %}{{- '<|im_end|>\\n' }}{%- endif %}
+  {%- else %}
+    {{- '<|im_start|>' + message.role + '\\n' + write(message.content) + '<|im_end|>\\n' }}
+  {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}
+""")
+
+
+# Headers around trimmed texts, after bos_token: a template of strings alone.
+LLAMA = """\
+{{- bos_token }}
+{%- for message in messages %}
+  {%- if loop.index0 % 2 != (message.role == 'assistant') | int and messages[0].role != 'system' %}
+    {{- raise_exception('users and assistants must take turns') }}
+  {%- endif %}
+  {{- '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + message.content | trim + '<|eot_id|>' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{%- endif %}
+"""
+
+
+def has_qwen_vocabulary():
+    return importlib.util.find_spec("dashscope") is not None
+
+
+def qwen_ranks():
+    """The byte strings of Qwen's vocabulary, with their ids."""
+    file = pathlib.Path(importlib.util.find_spec("dashscope").origin).parent / "resources" / "qwen.tiktoken"
+    lines = (line.split() for line in file.read_bytes().splitlines() if line)
+    return {base64.b64decode(token): int(rank) for token, rank in lines}
+
+
+def byte_letters():
+    """The letter that byte-level BPE has for each byte: the byte's own where that can be seen, else one from U+0100."""
+    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    hidden = [byte for byte in range(256) if byte not in seen]
+    return {**{byte: chr(byte) for byte in seen}, **{byte: chr(256 + i) for i, byte in enumerate(hidden)}}
+
+
+def last_merge(token, ranks):
+    """The two parts that are merged last into a token, by the ranks of what is merged before it."""
+    parts = [token[i:i + 1] for i in range(len(token))]
+    while len(parts) > 2:
+        at = min(range(len(parts) - 1), key=lambda i: ranks.get(parts[i] + parts[i + 1], len(ranks)))
+        parts[at:at + 2] = [parts[at] + parts[at + 1]]
+    return parts
+
+
+@functools.lru_cache(maxsize=None)
+def qwen_bpe():
+    from tokenizers import models
+
+    ranks = qwen_ranks()
+    letters = byte_letters()
+
+    def spell(token):
+        return "".join(letters[byte] for byte in token)
+
+    merges = [tuple(map(spell, last_merge(token, ranks)))
+              for token in sorted(ranks, key=ranks.__getitem__) if len(token) > 1]
+    return models.BPE(vocab={spell(token): rank for token, rank in ranks.items()}, merges=merges)
+
+
+@functools.lru_cache(maxsize=None)
+def trained_bpe():
+    """The model of a tokenizer that was trained on the documentation, as JSON."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = word_cutter()
+    trainer = trainers.BpeTrainer(vocab_size=SMALL_VOCABULARY, min_frequency=2, show_progress=False,
+                                  initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    files = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    tokenizer.train_from_iterator([file.read_text(encoding="utf-8") for file in files], trainer)
+    return tokenizer.to_str()
+
+
+def word_cutter():
+    from tokenizers import Regex, pre_tokenizers
+
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(WORDS), "isolated"),
+                                    pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def make_tokenizer(special, vocabulary="small"):
+    """A byte-level BPE with these special tokens after its other entries.
+
+    vocabulary: "small", or "qwen" for Qwen's.
+    """
+    from tokenizers import AddedToken, Tokenizer, decoders, normalizers, processors
+
+    tokenizer = Tokenizer(qwen_bpe()) if vocabulary == "qwen" else Tokenizer.from_str(trained_bpe())
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = word_cutter()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
+    return tokenizer
+
+
+def write_json(file, document):
+    file.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def padded_vocabulary(tokenizer):
+    """Rows of the embedding: as many as ids, rounded up."""
+    return -(-tokenizer.get_vocab_size() // 128) * 128
+
+
+def text_settings(tokenizer, **more):
+    return {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "vocab_size": padded_vocabulary(tokenizer), "max_position_embeddings": 32768,
+            "tie_word_embeddings": False, **more}
+
+
+def qwen_vl(name, tokenizer):
+    """Qwen2-VL and Qwen2.5-VL."""
+    ids = {f"{key}_token_id": tokenizer.token_to_id(token)
+           for key, token in (("image", "<|image_pad|>"), ("video", "<|video_pad|>"),
+                              ("vision_start", "<|vision_start|>"), ("vision_end", "<|vision_end|>"))}
+    text = text_settings(tokenizer, model_type=f"{name}_text",
+                         rope_scaling={"type": "mrope", "rope_type": "default", "mrope_section": [2, 3, 3]},
+                         bos_token_id=tokenizer.token_to_id("<|endoftext|>"),
+                         eos_token_id=tokenizer.token_to_id("<|im_end|>"))
+    if name == "qwen2_vl":
+        class_name = "Qwen2VL"
+        vision = {"embed_dim": 64, "hidden_size": 64, "mlp_ratio": 2, "depth": 2, "num_heads": 4}
+    else:
+        class_name = "Qwen2_5_VL"
+        vision = {"hidden_size": 64, "out_hidden_size": 64, "intermediate_size": 128, "depth": 2, "num_heads": 4,
+                  "fullatt_block_indexes": [1], "window_size": 112}
+    pixels = {"patch_size": 14, "temporal_patch_size": 2, "merge_size": 2, "do_resize": True, "do_rescale": True,
+              "do_normalize": True, "do_convert_rgb": True, "rescale_factor": 1 / 255, "resample": 3,
+              "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
+              "processor_class": f"{class_name}Processor"}
+    return {
+        "config.json": {"architectures": [f"{class_name}ForConditionalGeneration"], "model_type": name, **ids,
+                        "text_config": text, "vision_config": {"model_type": name, **vision},
+                        "tie_word_embeddings": False, "vocab_size": text["vocab_size"]},
+        "preprocessor_config.json": {**pixels, "image_processor_type": "Qwen2VLImageProcessorFast",
+                                     "size": {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 16384},
+                                     "min_pixels": 56 * 56, "max_pixels": 28 * 28 * 16384},
+        "video_preprocessor_config.json": {**pixels, "video_processor_type": "Qwen2VLVideoProcessor",
+                                           "size": {"shortest_edge": 128 * 28 * 28, "longest_edge": 28 * 28 * 768},
+                                           "min_pixels": 128 * 28 * 28, "max_pixels": 28 * 28 * 768,
+                                           "min_frames": 4, "max_frames": 768},
+        "tokenizer_config.json": qwen_tokenizer_config(tokenizer, f"{class_name}Processor"),
+    }
+
+
+def qwen_text(_name, tokenizer):
+    return {"config.json": {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", **text_settings(tokenizer)},
+            "tokenizer_config.json": qwen_tokenizer_config(tokenizer)}
+
+
+def qwen_tokenizer_config(tokenizer, processor=None):
+    return {**tokenizer_config(tokenizer, QWEN_TOKENS), "tokenizer_class": "Qwen2Tokenizer", "bos_token": None,
+            "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "unk_token": None,
+            **({} if processor is None else {"processor_class": processor})}
+
+
+def llama(_name, tokenizer):
+    return {"config.json": {"architectures": ["LlamaForCausalLM"], "model_type": "llama", **text_settings(tokenizer)},
+            "tokenizer_config.json": {**tokenizer_config(tokenizer, LLAMA_TOKENS),
+                                      "tokenizer_class": "PreTrainedTokenizerFast",
+                                      "bos_token": {"content": "<|begin_of_text|>", "lstrip": False, "rstrip": False,
+                                                    "normalized": False, "single_word": False,
+                                                    "__type": "AddedToken"},
+                                      "eos_token": "<|eot_id|>"}}
+
+
+def tokenizer_config(tokenizer, special):
+    flags = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+    return {"added_tokens_decoder": {str(tokenizer.token_to_id(token)): {"content": token, **flags}
+                                     for token in special},
+            "additional_special_tokens": special[1:], "model_max_length": 1000000, "add_prefix_space": False,
+            "clean_up_tokenization_spaces": False}
+
+
+# What each family's directory holds, its special tokens, and its template.
+FAMILIES = {
+    "qwen2_vl": (qwen_vl, QWEN_TOKENS, chatml()),
+    "qwen2_5_vl": (qwen_vl, QWEN_TOKENS, chatml()),
+    "qwen2": (qwen_text, QWEN_TOKENS, chatml()),
+    "llama": (llama, LLAMA_TOKENS, LLAMA),
+}
+
+
+def make(directory, family="qwen2_vl", vocabulary="small", template=None, model=False):
+    """Writes the directory of a model, and returns its path.
+
+    family: a key of FAMILIES.
+    vocabulary: "small", or "qwen" for Qwen's; that needs the package dashscope.
+    template: another chat template than the family's.
+    model: whether random weights are written; that needs torch and transformers.
+    """
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    files, special, own_template = FAMILIES[family]
+    tokenizer = make_tokenizer(special, vocabulary)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    for name, document in files(family, tokenizer).items():
+        if name == "config.json":
+            document["transformers_version"] = "4.57.0"
+        write_json(directory / name, document)
+    (directory / "chat_template.jinja").write_text(own_template if template is None else template, encoding="utf-8")
+    if model:
+        write_model(directory)
+    return directory
+
+
+def write_model(directory):
+    """Adds random weights, the same each time."""
+    import torch
+    import transformers
+
+    (architecture,) = json.loads((directory / "config.json").read_text())["architectures"]
+    config = transformers.AutoConfig.from_pretrained(directory)
+    torch.manual_seed(0)
+    getattr(transformers, architecture)(config).save_pretrained(directory)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=pathlib.Path, help="directory in which a directory is made for each family")
+    parser.add_argument("families", nargs="*", default=[], help=f"of {', '.join(FAMILIES)}; default: all")
+    parser.add_argument("--vocabulary", choices=("small", "qwen"), default="small",
+                        help="qwen needs the package dashscope (default: %(default)s)")
+    parser.add_argument("--no-model", action="store_true", help="write no weights, so torch is not needed")
+    arguments = parser.parse_args()
+    unknown = [family for family in arguments.families if family not in FAMILIES]
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: must be of {', '.join(FAMILIES)}")
+    for family in arguments.families or FAMILIES:
+        made = make(arguments.out / family, family, arguments.vocabulary, model=not arguments.no_model)
+        print(made, file=sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

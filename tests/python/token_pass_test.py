@@ -1,0 +1,240 @@
+"""python3 -m isocost.tokenize over small shards."""
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+
+from isocost import _isocost
+from isocost.directory_lock import DirectoryLock
+from support import TIMEOUT, main, png
+
+HAS_NEEDED = all(map(importlib.util.find_spec, ("tokenizers", "jinja2")))
+if HAS_NEEDED:
+    import model_directories as models
+    from isocost.model_tokenizer import ModelTokenizer
+
+SHARDS = 3
+PICTURE = png(28, 28, 0)
+# A template that does not end within the time of a test.
+ENDLESS = "{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}"
+BLOCKED_S = 30.0
+
+
+def turns(question, answer):
+    return json.dumps({"messages": [{"role": "user", "content": question},
+                                    {"role": "assistant", "content": answer}]}).encode()
+
+
+def samples_of(shard):
+    """{key: {extension: bytes}}: a text, a conversation with a picture, a caption, a bad sample."""
+    picture = [{"type": "image"}, {"type": "text", "text": "What is it? 😀"}]
+    return {"a": {"json": turns(f"question {shard}", "answer " * 50)},
+            "b": {"json": turns(picture, "A square."), "png": PICTURE},
+            "c": {"png": PICTURE, "txt": b"A caption."},
+            "d": {"json": turns("Where is the picture?", "There is none."), "png": PICTURE}}
+
+
+def write_shard(file, samples):
+    with tarfile.open(file, "w", format=tarfile.USTAR_FORMAT) as out:
+        for key, members in samples.items():
+            for extension, content in members.items():
+                entry = tarfile.TarInfo(f"{key}.{extension}")
+                entry.size = len(content)
+                out.addfile(entry, io.BytesIO(content))
+
+
+@unittest.skipUnless(HAS_NEEDED, "tokenizers or jinja2 is not installed: ./run test --torch2 has them")
+class TokenPass(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-tokens-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
+        cls.model = models.make(cls.directory / "model")
+        cls.endless = models.make(cls.directory / "endless", template=ENDLESS)
+
+    def setUp(self):
+        self.data = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        for shard in range(SHARDS):
+            write_shard(self.data / f"{shard}.tar", samples_of(shard))
+        self.index = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+
+    def command(self, *arguments, model=None):
+        return [sys.executable, "-B", "-m", "isocost.tokenize", str(self.data), "--model", str(model or self.model),
+                "--index-dir", str(self.index), *map(str, arguments)]
+
+    def tokenize(self, *arguments, status=0, model=None):
+        """What the command prints: the summary, or the message on stderr."""
+        run = subprocess.run(self.command(*arguments, model=model), capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(run.returncode, status, run.stderr)
+        self.assertNotIn("Traceback", run.stderr)
+        if status:
+            self.assertEqual(run.stdout, "")
+            return run.stderr
+        self.assertEqual(run.stderr, "")
+        return json.loads(run.stdout) if "--json" in arguments else run.stdout
+
+    def opened(self, **options):
+        tokenizer = ModelTokenizer(self.model, **options)
+        return _isocost.TokenPass(str(self.data), str(self.index), tokenizer.fingerprint, tokenizer.about)
+
+    def test_each_shard_is_tokenized_once(self):
+        found = self.tokenize("--json")
+        self.assertEqual((found["shards"], found["tokenized_shards"], found["samples"], found["bad_samples"]),
+                         (SHARDS, SHARDS, 4 * SHARDS, SHARDS))
+        self.assertEqual(sorted(found["reasons"]), [
+            f"{shard}.tar/d: the conversation has 0 image placeholders, and the sample has 1 image part"
+            for shard in range(SHARDS)])
+        self.assertEqual([shard[1:] for shard in self.opened().shards], [(4, True)] * SHARDS)
+        again = self.tokenize("--json")
+        self.assertEqual((again["shards"], again["tokenized_shards"], again["samples"]), (SHARDS, 0, 0))
+        write_shard(self.data / "1.tar", {"new": {"json": turns("a", "b")}})
+        changed = self.tokenize("--json")
+        self.assertEqual((changed["tokenized_shards"], changed["samples"]), (1, 1))
+
+    def test_tokens_are_those_of_the_tokenizer(self):
+        found = self.tokenize("--json", "--workers", "2")
+        tokenizer = ModelTokenizer(self.model)
+        self.assertEqual(found["fingerprint"], f"{tokenizer.fingerprint:016x}")
+        given = []
+        for shard in range(SHARDS):
+            for key, members in list(samples_of(shard).items())[:3]:
+                texts = [members["txt"].decode()] if "txt" in members else []
+                media = ["image"] if "png" in members else []
+                given.append(tokenizer.conversation(key, members.get("json"), texts, media))
+        tokens = tokenizer.encode(given)
+        self.assertEqual(found["tokens"], sum(len(one.ids) for one in tokens))
+        self.assertEqual(found["label_tokens"], sum(sum(one.labels) for one in tokens))
+
+    def test_other_options_make_other_tokens(self):
+        first = self.tokenize("--json")
+        other = self.tokenize("--json", "--labels", "all", "--caption-template", "<media>What?")
+        self.assertEqual(other["tokenized_shards"], SHARDS)
+        self.assertNotEqual(first["fingerprint"], other["fingerprint"])
+        self.assertGreater(other["label_tokens"], first["label_tokens"])
+
+    def test_the_summary_for_people(self):
+        lines = self.tokenize().splitlines()
+        self.assertEqual(lines[0], f"tokenized {SHARDS} shards")
+        self.assertRegex(lines[1], rf"{4 * SHARDS} samples, \d+ tokens, \d+ label tokens in \d+\.\d s")
+        self.assertEqual(lines[3], f"{SHARDS} bad samples:")
+        self.assertRegex(lines[4], r"  \d\.tar/d: the conversation has 0 image placeholders")
+        self.assertEqual(self.tokenize().splitlines()[0],
+                         f"tokenized 0 of {SHARDS} shards; the others were current")
+
+    def test_arguments_and_errors(self):
+        self.assertIn("--workers 0: must be 1 or more", self.tokenize("--workers", 0, status=2))
+        self.assertIn("write <media> once", self.tokenize("--caption-template", "x", status=2))
+        self.assertIn("invalid choice: 'some'", self.tokenize("--labels", "some", status=2))
+        self.assertRegex(self.tokenize(status=1, model=self.directory / "none"),
+                         r"^python3 -m isocost.tokenize: .*none: there is no such directory")
+        shutil.rmtree(self.data)
+        self.assertIn(str(self.data), self.tokenize(status=1))
+        run = subprocess.run(self.command("--help"), capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(run.returncode, 0)
+        self.assertIn("examples:", run.stdout)
+
+    # A pass that does not end by itself.
+
+    def start(self):
+        """A pass that is within its first shards, and the ids of the processes that tokenize them."""
+        process = subprocess.Popen(self.command("--workers", 2, model=self.endless), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.addCleanup(end_group, process)
+        deadline = time.monotonic() + BLOCKED_S
+        workers = []
+        while len(workers) < 2:
+            self.assertLess(time.monotonic(), deadline)
+            self.assertIsNone(process.poll())
+            time.sleep(0.02)
+            workers = [child for child in children(process.pid) if "spawn_main" in command_line(child)]
+        return process, workers
+
+    def ended(self, processes):
+        deadline = time.monotonic() + BLOCKED_S
+        while any("spawn_main" in command_line(process) for process in processes):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
+    def test_interrupts_end_all_processes_and_leave_nothing(self):
+        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            process, workers = self.start()
+            process.send_signal(number)
+            _output, errors = process.communicate(timeout=TIMEOUT)
+            self.assertEqual(process.returncode, status, errors)
+            self.assertNotIn("Traceback", errors)
+            self.ended(workers)
+            self.assertEqual([file for file in self.index.rglob("*") if "lock" in file.name or "tmp" in file.name], [])
+
+    def test_a_killed_pass_takes_its_processes_along_and_blocks_no_other(self):
+        process, workers = self.start()
+        process.kill()
+        process.communicate(timeout=TIMEOUT)
+        self.ended(workers)
+        self.assertEqual(self.tokenize("--json")["tokenized_shards"], SHARDS)
+
+    def test_a_killed_worker_is_an_error(self):
+        process, workers = self.start()
+        os.kill(workers[0], signal.SIGKILL)
+        _output, errors = process.communicate(timeout=TIMEOUT)
+        self.assertEqual(process.returncode, 1)
+        self.assertRegex(errors, "a tokenizing process ended with status -9: it was killed")
+        self.ended(workers)
+
+    def test_two_passes_exclude_each_other(self):
+        process, _workers = self.start()
+        self.assertRegex(self.tokenize(status=1), rf"tokenize.lock: process {process.pid} writes here: wait until it "
+                                                  "has ended, or end it")
+        process.kill()
+        process.wait()
+        self.assertEqual(self.tokenize("--json")["tokenized_shards"], SHARDS)
+
+
+class Locks(unittest.TestCase):
+    def test_a_lock_is_for_one_process_and_leaves_no_file(self):
+        with tempfile.TemporaryDirectory() as directory:
+            script = ("import sys\nfrom isocost.directory_lock import DirectoryLock\n"
+                      "with DirectoryLock(sys.argv[1], 'lock'): pass")
+            command = [sys.executable, "-B", "-c", script, directory]
+            with DirectoryLock(directory, "lock"):
+                other = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+                self.assertIn(f"lock: process {os.getpid()} writes here", other.stderr)
+            self.assertEqual(os.listdir(directory), [])
+            self.assertEqual(subprocess.run(command, timeout=TIMEOUT).returncode, 0)
+
+    def test_a_directory_that_is_not_there(self):
+        with self.assertRaises(FileNotFoundError), DirectoryLock("/nowhere", "lock"):
+            pass
+
+
+def end_group(process):
+    """Ends a process and those that it started, and reads what they wrote."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def children(process):
+    with contextlib.suppress(OSError):
+        return [int(child) for child in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    return []
+
+
+def command_line(process):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{process}/cmdline").read_text()
+    return ""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""A model directory's tokenizer and chat template: conversations in, token ids and labels out."""
+
+import hashlib
+import json
+import os
+from array import array
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from isocost.chat_template import ChatTemplate, Rendering, Span, TemplateFile, find_template, read_json
+from isocost.conversation import MEDIA, MEDIA_MARK, Conversation, ConversationOptions, check_options, conversation
+from isocost.counted import counted
+
+_VERSION = 1  # of what fingerprints are made of; a change of ids or labels raises it
+_SAVE = ("transformers writes it: AutoProcessor.from_pretrained(DIR).save_pretrained(DIR), or with AutoTokenizer for a "
+         "model of text alone")
+
+
+class Tokens(NamedTuple):
+    """A conversation as the model sees it, with one placeholder for each medium.
+
+    Attributes:
+        ids: array of unsigned 32-bit token ids.
+        labels: a byte for each id; 1 where the model learns to predict it from the ids before it. The first one is 0.
+    """
+
+    ids: "array[int]"
+    labels: bytes
+
+
+class Placeholder(NamedTuple):
+    """The token that stands for a medium in a model's text."""
+
+    id: int
+    token: str
+
+
+class ModelTokenizer:
+    """Turns conversations into token ids with the tokenizer and the chat template of a model directory.
+
+    The ids are those of transformers' apply_chat_template, before it repeats placeholders for each medium's length. A
+    token is labelled if it lies within an assistant turn; ChatTemplate says where turns begin and end. The first token
+    and placeholders never are. Not thread-safe; `encode` uses the threads of the package tokenizers, unless
+    TOKENIZERS_PARALLELISM is false.
+
+    Args:
+        directory: what transformers' save_pretrained writes. It needs tokenizer.json, config.json and a chat template.
+        labels: "assistant" for all of its turns, "last" for the last one alone, "all" for every token.
+        caption_template: the user's turn before a caption; its `<media>` stands for the sample's media.
+
+    Attributes:
+        directory: str, as given.
+        options: ConversationOptions for this model.
+        placeholders: {modality: Placeholder} of the modalities that config.json names one for.
+        template: ChatTemplate.
+        fingerprint: 64-bit int, equal for tokenizers that give equal ids and labels. Dates in a template do not count.
+        about: str, a line for people.
+
+    Raises: FileNotFoundError or another OSError where a file is missing or cannot be read, ValueError where files
+        contradict each other or an argument is invalid, ImportError without the packages tokenizers and jinja2.
+    """
+
+    def __init__(self, directory: Union[str, "os.PathLike[str]"], labels: str = "assistant",
+                 caption_template: str = MEDIA_MARK):
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise ImportError(f"model tokenizers need the package tokenizers ({error}): "
+                              "pip install tokenizers jinja2") from None
+        self.directory = os.fspath(directory)
+        check_options(ConversationOptions(labels, caption_template))
+        _check_files(self.directory)
+        file = os.path.join(self.directory, "tokenizer.json")
+        with open(file, "rb") as source:
+            content = source.read()
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_buffer(content)
+        except Exception as error:  # The package raises nothing more special.
+            raise ValueError(f"{file}: the package tokenizers {tokenizers.__version__} cannot read it: {error}. A "
+                             "newer one may: pip install --upgrade tokenizers") from None
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self._largest_id = max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+        self.placeholders = self._checked_config(read_json(os.path.join(self.directory, "config.json")))
+        self.options = ConversationOptions(labels, caption_template,
+                                           {name: found.token for name, found in self.placeholders.items()})
+        template = find_template(self.directory)
+        variables = _special_variables(self.directory, self._tokenizer)
+        added = self._tokenizer.get_added_tokens_decoder().values()
+        self.template = ChatTemplate(template, variables, [token.content for token in added if token.special])
+        self.fingerprint = _fingerprint(content, template, variables, self.options, self.placeholders)
+        self.about = (f"{os.path.basename(os.path.abspath(self.directory))}: "
+                      f"{counted(self._tokenizer.get_vocab_size(), 'token')}, labels {labels}")
+
+    def conversation(self, key: str, json: Optional[bytes], texts: Sequence[str],
+                     media: Sequence[str]) -> Conversation:
+        """Returns a sample's conversation, as isocost.conversation.conversation does with this model's options."""
+        return conversation(key, json, texts, media, self.options)
+
+    def encode(self, conversations: Sequence[Conversation]) -> List[Tokens]:
+        """Returns the tokens of each conversation. Raises ValueError that names the key of the first bad one."""
+        results = []
+        for given, tokens in zip(conversations, self.encode_each(conversations)):
+            if isinstance(tokens, ValueError):
+                raise ValueError(f"{given.key}: {tokens}")
+            results.append(tokens)
+        return results
+
+    def encode_each(self, conversations: Sequence[Conversation]) -> List[Union[Tokens, ValueError]]:
+        """Returns the tokens of each conversation, or the error that says why it has none."""
+        results: List[Union[Tokens, ValueError]] = []
+        rendered: List[Tuple[int, Rendering]] = []
+        for i, given in enumerate(conversations):
+            try:
+                rendered.append((i, self._render(given)))
+                results.append(ValueError())  # its place, until it is encoded
+            except ValueError as error:
+                results.append(error)
+        encodings = self._tokenizer.encode_batch([rendering.text for _i, rendering in rendered],
+                                                 add_special_tokens=False)
+        for (i, rendering), encoding in zip(rendered, encodings):
+            try:
+                results[i] = self._tokens(conversations[i], rendering, encoding)
+            except ValueError as error:
+                results[i] = error
+        return results
+
+    def _render(self, given: Conversation) -> Rendering:
+        if self.options.labels == "all":
+            text = self.template.render(given)
+            result = Rendering(text, [(0, len(text))])
+        else:
+            result = self.template.render_with_spans(given, self.options.labels == "last")
+        if not result.text:
+            raise ValueError(f"{self.template.file}: the template writes nothing for this conversation")
+        try:
+            result.text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"the text has half a surrogate pair ({error.object[error.start]!r}), which is no "
+                             "character") from None
+        return result
+
+    def _tokens(self, given: Conversation, rendering: Rendering, encoding: Any) -> Tokens:
+        ids: List[int] = encoding.ids
+        labels = bytearray(len(ids))
+        for span in rendering.spans:
+            first, end = _tokens_within(span, encoding, len(ids))
+            labels[first:end] = b"\1" * (end - first)
+        labels[:1] = b"\0" * len(labels[:1])
+        for modality, count in given.media.items():
+            self._clear_placeholders(modality, count, ids, labels, rendering.text)
+        if not any(labels):
+            raise ValueError("no token is labelled: the assistant's turns are empty")
+        return Tokens(array("I", ids), bytes(labels))
+
+    def _clear_placeholders(self, modality: str, count: int, ids: List[int], labels: bytearray, text: str) -> None:
+        """Clears the labels of a modality's placeholders. Raises ValueError where there is not one for each medium."""
+        placeholder = self.placeholders.get(modality)
+        if placeholder is None:
+            if count:
+                raise ValueError(f"the sample has {counted(count, f'{modality} part')}, and "
+                                 f"{os.path.join(self.directory, 'config.json')} has neither {modality}_token_id nor "
+                                 f"{modality}_token_index: the model takes no {modality}")
+            return
+        if not count and placeholder.token not in text:
+            return
+        found = ids.count(placeholder.id)
+        if found != count:
+            raise ValueError(f"the text has {counted(found, f'{modality} placeholder')} {placeholder.token} as the "
+                             f"template wrote it, and the sample has {counted(count, f'{modality} part')}")
+        at = -1
+        for _medium in range(count):
+            at = ids.index(placeholder.id, at + 1)
+            labels[at] = 0
+
+    def _checked_config(self, config: Dict[str, Any]) -> Dict[str, Placeholder]:
+        """Returns the placeholders that config.json names, having compared it with the tokenizer."""
+        file = os.path.join(self.directory, "config.json")
+        placeholders: Dict[str, Placeholder] = {}
+        for modality in MEDIA:
+            for key in (f"{modality}_token_id", f"{modality}_token_index"):
+                number = config.get(key)
+                if number is None or modality in placeholders:
+                    continue
+                token = self._tokenizer.id_to_token(number) if type(number) is int and 0 <= number < 2**32 else None
+                if token is None:
+                    raise ValueError(f"{file}: {key} is {number!r}, and tokenizer.json has no token of that id; its "
+                                     f"largest id is {self._largest_id}. The files are not of one model: {_SAVE}")
+                placeholders[modality] = Placeholder(number, token)
+        text_config = config.get("text_config")
+        for key, holder in (("vocab_size", config), ("text_config.vocab_size", text_config)):
+            size = holder.get("vocab_size") if isinstance(holder, dict) else None
+            if isinstance(size, int) and size <= self._largest_id:
+                raise ValueError(f"{file}: {key} is {size}, and the largest id in tokenizer.json is "
+                                 f"{self._largest_id}, which the model cannot embed: resize the model's embeddings "
+                                 "(resize_token_embeddings), or take the tokenizer that belongs to it")
+        return placeholders
+
+
+def _tokens_within(span: Span, encoding: Any, count: int) -> Tuple[int, int]:
+    """Returns the first token that lies within a span of characters, and the one after the last."""
+    start, end = span
+    if start >= end:
+        return 0, 0
+    first, after = encoding.char_to_token(start), encoding.char_to_token(end)
+    if first is None or (after is None and end < encoding.offsets[-1][1]):
+        # No token holds this character: the tokenizer drops it.
+        inside = [i for i, (begin, stop) in enumerate(encoding.offsets) if start <= begin < end and stop <= end]
+        return (inside[0], inside[-1] + 1) if inside else (0, 0)
+    while first < count and encoding.token_to_chars(first)[0] < start:
+        first += 1  # It begins before the span.
+    return first, max(first, count if after is None else after)
+
+
+def _check_files(directory: str) -> None:
+    """Raises OSError that says what is missing, and where it comes from."""
+    if not os.path.isdir(directory):
+        raise FileNotFoundError(f"{directory}: there is no such directory. A model directory is what "
+                                "save_pretrained writes, or what `hf download MODEL --local-dir DIR` fetches")
+    if not os.path.exists(os.path.join(directory, "tokenizer.json")):
+        others = [name for name in ("vocab.json", "merges.txt", "tokenizer.model", "spiece.model", "vocab.txt")
+                  if os.path.exists(os.path.join(directory, name))]
+        found = f", only {' and '.join(others)}" if others else ""
+        raise FileNotFoundError(f"{directory}: there is no tokenizer.json{found}. {_SAVE}")
+    if not os.path.exists(os.path.join(directory, "config.json")):
+        raise FileNotFoundError(f"{directory}: there is no config.json, which names the model's media placeholders: "
+                                "copy it from where the model is from")
+
+
+def _special_variables(directory: str, tokenizer: Any) -> Dict[str, Any]:
+    """Returns the special tokens by the names that templates have for them. Raises ValueError where the configuration
+    adds tokens that the tokenizer does not have."""
+    variables: Dict[str, Any] = {}
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        file = os.path.join(directory, name)
+        if not os.path.exists(file):
+            continue
+        config = read_json(file)
+        named = config.get("extra_special_tokens")
+        for key, value in {**config, **(named if isinstance(named, dict) else {})}.items():
+            text = value.get("content") if isinstance(value, dict) else value
+            if key.endswith("_token") and isinstance(text, str):
+                variables[key] = text
+        for number, token in (config.get("added_tokens_decoder") or {}).items():
+            if tokenizer.token_to_id(token["content"]) != int(number):
+                raise ValueError(f"{file}: added_tokens_decoder gives {token['content']} the id {number}, and in "
+                                 f"tokenizer.json it has {tokenizer.token_to_id(token['content']) or 'none'}: {_SAVE}")
+    return variables
+
+
+def _fingerprint(tokenizer: bytes, template: TemplateFile, variables: Mapping[str, Any], options: ConversationOptions,
+                 placeholders: Mapping[str, Placeholder]) -> int:
+    settings = json.dumps([_VERSION, dict(variables), options, dict(placeholders)], sort_keys=True)
+    digest = hashlib.blake2b(digest_size=8)
+    for part in (settings.encode(), template.text.encode(), tokenizer):
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return int.from_bytes(digest.digest(), "little")

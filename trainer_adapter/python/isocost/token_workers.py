@@ -1,0 +1,251 @@
+"""Processes that tokenize the shards of a data set."""
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+
+from isocost import _isocost
+from isocost.conversation import Conversation
+from isocost.model_tokenizer import ModelTokenizer, Tokens
+
+_BATCH = 256  # conversations that are in memory as text at once
+_SHOWN_REASONS = 10  # for each shard
+_LONGEST_REASON = 500  # characters
+_END_S = 5.0  # for a process to end
+
+Part = Tuple[bytes, bytes, str]  # ids, labels, error
+
+
+class Settings(NamedTuple):
+    """What every process tokenizes with.
+
+    Attributes:
+        data, index_dir: what is tokenized, and where its index is kept; "" for the usual place.
+        model: the model directory.
+        labels, caption_template: as for ModelTokenizer.
+    """
+
+    data: str
+    index_dir: str
+    model: str
+    labels: str
+    caption_template: str
+
+    def tokenizer(self) -> ModelTokenizer:
+        """Raises what ModelTokenizer raises."""
+        return ModelTokenizer(self.model, self.labels, self.caption_template)
+
+    def open(self, tokenizer: ModelTokenizer) -> Any:
+        """Returns the pass over the data set. Indexes it where that is not done. Raises OSError and ValueError."""
+        return _isocost.TokenPass(self.data, self.index_dir, tokenizer.fingerprint, tokenizer.about)
+
+
+class Counts(NamedTuple):
+    """What was tokenized.
+
+    Attributes:
+        samples: int, bad ones included.
+        tokens, label_tokens: int, of good samples.
+        bad_samples: int.
+        reasons: list of str, "SHARD/KEY: what is wrong", for the first bad samples of each shard.
+    """
+
+    samples: int = 0
+    tokens: int = 0
+    label_tokens: int = 0
+    bad_samples: int = 0
+    reasons: Tuple[str, ...] = ()
+
+    def plus(self, other: "Counts") -> "Counts":
+        return Counts(self.samples + other.samples, self.tokens + other.tokens,
+                      self.label_tokens + other.label_tokens, self.bad_samples + other.bad_samples,
+                      self.reasons + other.reasons)
+
+
+def tokenize_shard(opened: Any, shard: int, tokenizer: ModelTokenizer, progress: Callable[[int], None]) -> Counts:
+    """Writes the tokens of a shard.
+
+    opened: the TokenPass.
+    progress: receives numbers of samples, as they are done.
+    Raises: OSError where the shard cannot be read, or its tokens written.
+    """
+    samples = opened.samples(shard)
+    name = opened.shards[shard][0]
+    results: List[Part] = []
+    counts = Counts()
+    for first in range(0, len(samples), _BATCH):
+        batch = samples[first:first + _BATCH]
+        for sample, tokens in zip(batch, _tokens(batch, tokenizer)):
+            if isinstance(tokens, Tokens):
+                results.append((_little_endian(tokens), tokens.labels, ""))
+                counts = counts.plus(Counts(1, len(tokens.ids), tokens.labels.count(1)))
+            else:
+                reason = _reason(tokens)
+                results.append((b"", b"", reason))
+                shown = (f"{name}/{sample[0]}: {reason}",) if counts.bad_samples < _SHOWN_REASONS else ()
+                counts = counts.plus(Counts(1, 0, 0, 1, shown))
+        progress(len(batch))
+    opened.write(shard, results)
+    return counts
+
+
+def _tokens(samples: Sequence[Any], tokenizer: ModelTokenizer) -> List[Union[Tokens, ValueError]]:
+    given: List[Union[Conversation, ValueError]] = []
+    for key, media, json, texts in samples:
+        try:
+            given.append(tokenizer.conversation(key, json, texts, media))
+        except ValueError as error:
+            given.append(error)
+    encoded = iter(tokenizer.encode_each([one for one in given if isinstance(one, Conversation)]))
+    return [next(encoded) if isinstance(one, Conversation) else one for one in given]
+
+
+def _little_endian(tokens: Tokens) -> bytes:
+    ids = tokens.ids
+    if sys.byteorder == "big":
+        ids = ids[:]
+        ids.byteswap()
+    return ids.tobytes()
+
+
+def _reason(error: ValueError) -> str:
+    """The message, short enough for a list, and without half characters that a sample may contain."""
+    text = str(error).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + "..."
+
+
+class TokenWorkers:
+    """Processes that tokenize shards, within a `with` block; all have ended when it ends, however it ends.
+
+    Args:
+        settings: what they tokenize with.
+        workers: number of processes.
+        threads: number of threads of each.
+    """
+
+    def __init__(self, settings: Settings, workers: int, threads: int):
+        self._settings = settings
+        self._workers = workers
+        self._threads = threads
+        self._processes: Dict[Connection, Any] = {}
+
+    def __enter__(self) -> "TokenWorkers":
+        try:
+            with _signals_later():
+                self._start()
+        except BaseException:
+            self._end(kill=True)
+            raise
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self._end(kill=kind is not None)
+
+    def run(self, shards: Sequence[int]) -> Iterator[Union[int, Counts]]:
+        """Tokenizes shards, in this order. Yields the number of samples done since, and the counts of each shard when
+        its tokens are written. Raises RuntimeError where a process fails or is killed."""
+        waiting = list(reversed(shards))
+        busy = []
+        for connection in self._processes:
+            if waiting:
+                self._tell(connection, waiting.pop())
+                busy.append(connection)
+        while busy:
+            ready = wait(busy)
+            for connection in [one for one in busy if one in ready]:
+                told = self._told(connection)
+                yield told
+                if isinstance(told, Counts) and waiting:
+                    self._tell(connection, waiting.pop())
+                elif isinstance(told, Counts):
+                    busy.remove(connection)
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        for _worker in range(self._workers):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, self._settings, self._threads, os.getpid()),
+                                      daemon=True)
+            process.start()
+            theirs.close()
+            self._processes[ours] = process
+
+    def _end(self, kill: bool) -> None:
+        for connection, process in self._processes.items():
+            connection.close()
+            if kill:
+                process.kill()
+        for process in self._processes.values():
+            process.join(_END_S)
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def _tell(self, connection: Connection, shard: int) -> None:
+        try:
+            connection.send(shard)
+        except ConnectionError:
+            raise self._lost(connection) from None
+
+    def _told(self, connection: Connection) -> Union[int, Counts]:
+        try:
+            told: Union[int, Counts, str] = connection.recv()
+        except (EOFError, ConnectionError):
+            raise self._lost(connection) from None
+        if isinstance(told, str):
+            raise RuntimeError(told)
+        return told
+
+    def _lost(self, connection: Connection) -> RuntimeError:
+        process = self._processes[connection]
+        process.join(_END_S)
+        return RuntimeError(f"a tokenizing process ended with status {process.exitcode}"
+                            + (": it was killed, perhaps for want of memory; --workers N starts fewer"
+                               if process.exitcode == -signal.SIGKILL else ""))
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """Delivers what would end this process after the block, so that no process is half started. Those that it starts
+    have these signals blocked: interrupted in their imports, they would print a trace."""
+    received: List[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    # A mask alone is not enough: another thread of this process may take the signal.
+    handlers = {number: signal.signal(number, lambda given, _frame: received.append(given)) for number in numbers}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if received:
+            signal.raise_signal(received[0])
+
+
+def _work(connection: Connection, settings: Settings, threads: int, parent: int) -> None:
+    """A process: tokenizes the shards that it is told, until the connection closes."""
+    # SIGINT and SIGTERM are blocked since its start; the parent ends it.
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # It does not outlive the parent,
+    if os.getppid() != parent:  # which may have ended before.
+        return
+    os.environ["TOKENIZERS_PARALLELISM"] = "false" if threads == 1 else "true"
+    os.environ["RAYON_NUM_THREADS"] = str(threads)
+    try:
+        tokenizer = settings.tokenizer()
+        opened = settings.open(tokenizer)
+        while True:
+            shard = connection.recv()
+            connection.send(tokenize_shard(opened, shard, tokenizer, connection.send))
+    except (EOFError, ConnectionError):
+        return
+    except Exception as error:
+        kind = "" if isinstance(error, (OSError, ValueError)) else f"{type(error).__name__}: "
+        connection.send(f"{kind}{error}")

@@ -1,0 +1,192 @@
+"""Tokenizes a data set for a model, once, before training: python3 -m isocost.tokenize DATA --model DIR."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from types import FrameType
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence
+
+from isocost.conversation import LABELS, MEDIA_MARK, ConversationOptions, check_options
+from isocost.counted import counted
+from isocost.directory_lock import DirectoryLock
+from isocost.token_workers import Counts, Settings, TokenWorkers
+
+LOCK = "tokenize.lock"
+_PROGRAM = "python3 -m isocost.tokenize"
+_SHOWN_REASONS = 10
+_BAR_S = 0.1  # between drawings
+_BAR = 30  # characters
+
+_EPILOG = """\
+Each sample's text becomes token ids with the model's own tokenizer.json and chat template. Text is JSON with `messages`
+or `conversations`, or a caption. The ids are kept beside the index of the shards; shards whose tokens are current are
+skipped, so a pass that was interrupted goes on where it was. A sample that cannot be tokenized is written with the
+reason, and counts as bad when it is loaded.
+
+examples:
+  python3 -m isocost.tokenize data/shards --model Qwen2-VL-2B-Instruct
+  python3 -m isocost.tokenize data/shards --model DIR --labels last --index-dir /fast/index
+  python3 -m isocost.tokenize data/captions --model DIR --caption-template '<media>Describe this in one sentence.'
+  python3 -m isocost.tokenize data/shards --model DIR --json | jq .bad_samples
+
+exit status: 0 all shards have tokens; 1 an error; 2 wrong arguments; 130 interrupted
+"""
+
+
+class Outcome(NamedTuple):
+    """What a pass did.
+
+    Attributes:
+        shards: number of shards of the data set.
+        tokenized_shards: number of those that were tokenized; the others were current.
+        counts: of those that were tokenized.
+        directory: where the tokens are.
+        fingerprint: of the tokenizer, 64 bits.
+        about: a line for people on what the tokens are.
+        seconds: float.
+    """
+
+    shards: int
+    tokenized_shards: int
+    counts: Counts
+    directory: str
+    fingerprint: int
+    about: str
+    seconds: float
+
+    def to_json(self) -> Dict[str, Any]:
+        counts = self.counts._asdict()
+        counts["reasons"] = list(self.counts.reasons[:_SHOWN_REASONS])
+        return {"shards": self.shards, "tokenized_shards": self.tokenized_shards, **counts,
+                "directory": self.directory, "fingerprint": f"{self.fingerprint:016x}", "about": self.about,
+                "seconds": round(self.seconds, 3)}
+
+    def __str__(self) -> str:
+        counts = self.counts
+        lines = [f"tokenized {self.tokenized_shards} of {counted(self.shards, 'shard')}; the others were current"
+                 if self.tokenized_shards < self.shards else f"tokenized {counted(self.shards, 'shard')}"]
+        lines.append(f"{counted(counts.samples, 'sample')}, {counted(counts.tokens, 'token')}, "
+                     f"{counted(counts.label_tokens, 'label token')} in {self.seconds:.1f} s")
+        lines.append(f"in {self.directory} for {self.about}")
+        if counts.bad_samples:
+            lines.append(f"{counted(counts.bad_samples, 'bad sample')}:")
+            lines += [f"  {reason}" for reason in counts.reasons[:_SHOWN_REASONS]]
+            if counts.bad_samples > min(len(counts.reasons), _SHOWN_REASONS):
+                lines.append("  ...")
+        return "\n".join(lines)
+
+
+class _Bar:
+    """Progress on stderr, where that is a terminal: a line that is redrawn."""
+
+    def __init__(self, total: int):
+        self._total = total
+        self._done = 0
+        self._drawn = 0.0
+        self._shown = sys.stderr.isatty()
+
+    def add(self, samples: int) -> None:
+        self._done += samples
+        now = time.monotonic()
+        if self._shown and (now - self._drawn >= _BAR_S or self._done == self._total):
+            self._drawn = now
+            filled = _BAR * self._done // max(1, self._total)
+            line = f"[{'#' * filled}{'.' * (_BAR - filled)}] {self._done}/{self._total} samples"
+            print(f"\r\033[K{line[:shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._shown and self._drawn:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
+def tokenize(settings: Settings, workers: int) -> Outcome:
+    """Tokenizes the shards whose tokens are not current.
+
+    Raises: BlockingIOError where another process tokenizes the same data set, OSError, ValueError and ImportError where
+        the data set or the model directory cannot be used, RuntimeError where a tokenizing process fails.
+    """
+    begin = time.monotonic()
+    tokenizer = settings.tokenizer()
+    directory = settings.open(tokenizer).directory
+    with DirectoryLock(directory, LOCK):
+        # Opened again: until now another process may have written.
+        shards = settings.open(tokenizer).shards
+        pending = [i for i, (_name, _samples, current) in enumerate(shards) if not current]
+        pending.sort(key=lambda i: -int(shards[i][1]))  # The longest first, so that all processes end together.
+        counts = _run(settings, workers, pending, sum(shards[i][1] for i in pending)) if pending else Counts()
+    return Outcome(len(shards), len(pending), counts, directory, tokenizer.fingerprint, tokenizer.about,
+                   time.monotonic() - begin)
+
+
+def _run(settings: Settings, workers: int, shards: List[int], samples: int) -> Counts:
+    processes = min(workers, len(shards))
+    counts = Counts()
+    bar = _Bar(samples)
+    try:
+        with TokenWorkers(settings, processes, max(1, workers // processes)) as running:
+            for told in running.run(shards):
+                if isinstance(told, Counts):
+                    counts = counts.plus(told)
+                else:
+                    bar.add(told)
+    finally:
+        bar.clear()
+    return counts
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM, description="Tokenizes a data set for a model, once, before training.", epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    parser.add_argument("data", metavar="DATA", help="directory of shards")
+    parser.add_argument("--model", metavar="DIR", required=True,
+                        help="the model's directory: config.json, tokenizer.json, chat_template.jinja")
+    parser.add_argument("--labels", choices=LABELS, default="assistant",
+                        help="what the model learns to write: the assistant's turns, its last turn, or all "
+                             "(default: %(default)s)")
+    parser.add_argument("--caption-template", metavar="TEXT", default=MEDIA_MARK,
+                        help=f"the user's turn before a caption; {MEDIA_MARK} stands for the media "
+                             "(default: %(default)s)")
+    parser.add_argument("--index-dir", metavar="DIR", default="",
+                        help="where indexes and tokens are kept (default: .isocost beside the shards)")
+    parser.add_argument("--workers", metavar="N", type=int, default=len(os.sched_getaffinity(0)),
+                        help="number of processes (default: one for each core, here %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    return parser
+
+
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """Runs the command. Returns the exit status."""
+    parser = _parser()
+    given = parser.parse_args(argv)
+    try:
+        check_options(ConversationOptions(given.labels, given.caption_template))
+    except ValueError as error:
+        parser.error(str(error))
+    if given.workers < 1:
+        parser.error(f"--workers {given.workers}: must be 1 or more")
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        outcome = tokenize(Settings(given.data, given.index_dir, given.model, given.labels, given.caption_template),
+                           given.workers)
+    except KeyboardInterrupt:
+        print(f"{_PROGRAM}: interrupted; the shards that are done stay done", file=sys.stderr)
+        return 128 + signal.SIGINT
+    except (OSError, ValueError, ImportError, RuntimeError) as error:
+        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(outcome.to_json()) if given.json else outcome, flush=True)
+    return 0
+
+
+def _end(number: int, _frame: Optional[FrameType]) -> NoReturn:
+    """Ends this process, and with it the processes that it started."""
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
