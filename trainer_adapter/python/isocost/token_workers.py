@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from isocost import _isocost
 from isocost.conversation import Conversation
+from isocost.logs import log
 from isocost.model_tokenizer import ModelTokenizer, Tokens
 
 _BATCH = 256  # conversations that are in memory as text at once
@@ -43,7 +44,8 @@ class Settings(NamedTuple):
 
     def open(self, tokenizer: ModelTokenizer) -> Any:
         """Returns the pass over the data set. Indexes it where that is not done. Raises OSError and ValueError."""
-        return _isocost.TokenPass(self.data, self.index_dir, tokenizer.fingerprint, tokenizer.about)
+        options = f"{tokenizer.about}, fingerprint {tokenizer.fingerprint:016x}"
+        return _isocost.TokenPass(self.data, self.model, options, self.index_dir, log)
 
 
 class Counts(NamedTuple):
@@ -99,7 +101,7 @@ def _tokens(samples: Sequence[Any], tokenizer: ModelTokenizer) -> List[Union[Tok
     given: List[Union[Conversation, ValueError]] = []
     for key, media, json, texts in samples:
         try:
-            given.append(tokenizer.conversation(key, json, texts, media))
+            given.append(tokenizer.conversation(key, json, [text.decode() for text in texts], media))
         except ValueError as error:
             given.append(error)
     encoded = iter(tokenizer.encode_each([one for one in given if isinstance(one, Conversation)]))
