@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <unordered_set>
@@ -22,6 +23,7 @@
 #include "loader/dataset/internal/member_name.h"
 #include "loader/dataset/internal/sample_input.h"
 #include "loader/dataset/internal/shard_writer.h"
+#include "loader/dataset/internal/unread.h"
 
 namespace isocost {
 namespace {
@@ -82,18 +84,21 @@ class Maker {
     fs::remove(path, ignored);
   }
   Status stage();
-  Status add(const InputSample& sample);
+  Status add(const InputSample& sample, const std::string& place);
+  Status count_unread(const InputSample& sample, const std::vector<OpenPart>& parts);
   std::optional<Refusal> refuse(const InputSample& sample, std::vector<OpenPart>& parts);
   std::optional<Refusal> open_part(const InputSample& sample, const InputPart& part,
                                    OpenPart& opened, bool& readable) const;
   Status write(const std::vector<OpenPart>& parts);
   Status end_shard();
   Status take_bad(BadSample bad, const Error& error);
+  std::string files_left_out() const;
   std::string shard_name(std::uint64_t number) const;
 
   const fs::path output_;
   const MakeShardsOptions& options_;
   MadeShards made_;
+  UnreadCounts unread_;
   std::unordered_set<std::string> keys_;
   std::unique_ptr<ShardWriter> writer_;
   std::int64_t shard_samples_ = 0;
@@ -146,27 +151,52 @@ Status Maker::add_all(SampleInput& input) {
     auto sample = input.next();
     if (!sample) {
       if (sample.error().code() != ErrorCode::kCorrupt) return std::move(sample).error();
-      ISOCOST_TRY(
-          take_bad({sample.error().message(), "", "", "not a manifest line"}, sample.error()));
+      ISOCOST_TRY(take_bad({input.place(), "", "", sample.error().message()},
+                           Error(sample.error()).with_context(input.place())));
       continue;
     }
     const std::optional<InputSample>& read = *sample;
-    if (!read) return {};
-    ISOCOST_TRY(add(*read));
+    if (!read) break;
+    ISOCOST_TRY(add(*read, input.place()));
     if (options_.progress) options_.progress(input.done(), input.total(), "writing shards");
   }
+  for (const auto& [extension, files] : input.files_left_out()) {
+    unread_.add("file", extension, files);
+  }
+  return {};
 }
 
-Status Maker::add(const InputSample& sample) {
+Status Maker::add(const InputSample& sample, const std::string& place) {
   std::vector<OpenPart> parts(sample.parts.size());
   if (auto refusal = refuse(sample, parts)) {
-    BadSample bad{sample.place, printable_utf8(sample.key), printable_utf8(refusal->part),
+    BadSample bad{place, printable_utf8(sample.key), printable_utf8(refusal->part),
                   refusal->error.message()};
-    std::string context = sample.place + ": " + bad.key;
+    std::string context = place + ": " + bad.key;
     if (!bad.part.empty()) context += ": " + bad.part;
     return take_bad(std::move(bad), Error(refusal->error).with_context(context));
   }
+  ISOCOST_TRY(count_unread(sample, parts));
   return write(parts);
+}
+
+Status Maker::count_unread(const InputSample& sample, const std::vector<OpenPart>& parts) {
+  std::set<std::string> keys;
+  std::set<std::string> extensions;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string& name = sample.parts[i].name;
+    const auto format = format_from_extension(name);
+    if (!format) extensions.insert(name.substr(name.rfind('.') + 1));
+    if (format != MediaFormat::kJson) continue;
+    std::string json(static_cast<std::size_t>(parts[i].source->size()), '\0');
+    ISOCOST_ASSIGN(const std::size_t read,
+                   parts[i].source->read_at(0, std::as_writable_bytes(std::span(json))));
+    json.resize(read);
+    keys.merge(unread_json_keys(json, sample.own_keys));
+  }
+  for (const std::string& key : keys) unread_.add("JSON key", key);
+  for (const std::string& extension : extensions) unread_.add("part", extension);
+  for (const std::string& type : sample.unread_content) unread_.add("content part", type);
+  return {};
 }
 
 Status Maker::take_bad(BadSample bad, const Error& error) {
@@ -179,7 +209,11 @@ Status Maker::take_bad(BadSample bad, const Error& error) {
 
 std::optional<Refusal> Maker::refuse(const InputSample& sample, std::vector<OpenPart>& parts) {
   if (keys_.contains(sample.key)) {
-    return Refusal{"", {ErrorCode::kAlreadyExists, "the key was used before: keys are unique"}};
+    return Refusal{"",
+                   {ErrorCode::kAlreadyExists,
+                    sample.key_is_id ? "the id was used before: ids are unique (--number-keys "
+                                       "numbers the samples instead)"
+                                     : "the key was used before: keys are unique"}};
   }
   std::set<std::string_view> names;
   bool readable = false;
@@ -256,9 +290,10 @@ Status Maker::end_shard() {
 
 Result<MadeShards> Maker::keep() {
   if (writer_ != nullptr) ISOCOST_TRY(end_shard());
+  made_.unread = unread_.take();
   if (made_.samples == 0) {
     return Error(made_.bad.empty() ? ErrorCode::kNotFound : ErrorCode::kCorrupt,
-                 "the source holds no good sample: no shard was written");
+                 "the source holds no good sample: no shard was written" + files_left_out());
   }
   for (const fs::path& path : replaced_) remove(path);
   kept_ = true;
@@ -269,6 +304,14 @@ Result<MadeShards> Maker::keep() {
     if (error) return Error(ErrorCode::kIo, (output_ / name).string() + ": " + error.message());
   }
   return std::move(made_);
+}
+
+std::string Maker::files_left_out() const {
+  std::string names;
+  for (const Unread& unread : made_.unread) {
+    if (unread.kind == "file") names += (names.empty() ? "" : ", ") + ("." + unread.name);
+  }
+  return names.empty() ? "" : "; files that are not read: " + names;
 }
 
 std::string Maker::shard_name(std::uint64_t number) const {
@@ -300,7 +343,11 @@ Status MakeShardsOptions::validate() const {
 Result<MadeShards> make_shards(const fs::path& source, const fs::path& output,
                                const MakeShardsOptions& options) {
   ISOCOST_TRY(options.validate());
-  ISOCOST_ASSIGN(const std::unique_ptr<SampleInput> input, SampleInput::open(source, options.log));
+  ISOCOST_ASSIGN(const std::unique_ptr<SampleInput> input,
+                 SampleInput::open(source, {.media_root = options.media_root,
+                                            .number_keys = options.number_keys,
+                                            .class_from_directory = options.class_from_directory,
+                                            .log = options.log}));
   Maker maker(output, options);
   ISOCOST_TRY(maker.prepare());
   ISOCOST_TRY(maker.add_all(*input));

@@ -22,6 +22,14 @@ struct MakeShardsOptions {
   bool gzip = false;      ///< .tar.gz: smaller, but a reader inflates it into a temporary file.
   bool force = false;     ///< Replace existing shards of the same name.
   bool skip_bad = false;  ///< List bad samples and go on; else the first is an error.
+  /// Where the relative paths of a file of records start; empty: its own directory.
+  std::filesystem::path media_root;
+  /// Samples of a file of records are called 000000001, ... by line or array element, instead of by
+  /// their id or key, which may then be repeated.
+  bool number_keys = false;
+  /// Each sample of a directory gets a JSON part {"class": "NAME"} with the name of the directory
+  /// that its files lie in.
+  bool class_from_directory = false;
   ProbeLimits limits;
   std::stop_token stop;
   ProgressSink progress;
@@ -31,25 +39,38 @@ struct MakeShardsOptions {
   Status validate() const;
 };
 
+/// Something that was written, or left out, and that no model sees.
+struct Unread {
+  std::string kind;         ///< "JSON key", "content part", "part" (written) or "file" (left out).
+  std::string name;         ///< The key, the type of the content part, or the extension.
+  std::uint64_t count = 0;  ///< Samples, or files.
+};
+
 struct MadeShards {
   std::uint64_t shards = 0;
   std::uint64_t samples = 0;
   std::uint64_t bytes = 0;     ///< Bytes of the parts, without tar headers or compression.
-  std::vector<BadSample> bad;  ///< `shard` is the manifest with its line, or the directory.
+  std::vector<BadSample> bad;  ///< `shard` is the file of records with the line, or the directory.
+  std::vector<Unread> unread;  ///< In the order of kind and name.
 };
 
 /// Writes WebDataset shards into the directory `output`, which is made if missing. `source` is
 ///
-/// - a manifest of JSON lines, {"key": "a/b", "parts": [{"name": "jpg", "file": "x.jpg"}, {"name":
-///   "txt", "text": "..."}, {"name": "json", "json": {...}}]}: parts in the order in which a model
-///   sees them, files relative to the manifest; or
+/// - a file of JSON records, either lines or the elements of one array: a manifest of lines like
+///   {"key": "a/b", "parts": [{"name": "jpg", "file": "x.jpg"}, {"name": "txt", "text": "..."},
+///   {"name": "json", "json": {...}}]}, with parts in the order in which a model sees them;
+///   conversations, as "conversations" or "messages"; or media with a caption. Files are relative
+///   to the file of records, or to `media_root`; or
 /// - a directory, whose files are grouped by their path up to the first dot of the base name, keys
 ///   and parts sorted; hidden files are left out.
+///
+/// A conversation becomes its media, named 000.jpg, 001.png in the order of the conversation, and a
+/// JSON part with the record as it is. docs/make_shards.md has all forms.
 ///
 /// Equal input gives equal bytes. Every part is probed as training would. On failure, the shards
 /// and directories that this call made are removed. Blocks until it is done; one call at a time
 /// per directory. Errors: kNotFound (no source), kAlreadyExists (shards in `output` without
-/// `force`), kCorrupt and kUnsupported (a bad sample or manifest line, named with its position),
+/// `force`), kCorrupt and kUnsupported (a bad sample or record, named with its position),
 /// kInvalidArgument, kCancelled, kIo.
 Result<MadeShards> make_shards(const std::filesystem::path& source,
                                const std::filesystem::path& output,

@@ -1,5 +1,6 @@
 """The programs as a user types them: help, exit status, messages, signals. Arguments: isocost, isocost-lab."""
 
+import base64
 import json
 import os
 import pathlib
@@ -150,6 +151,27 @@ class MakeShards(WithShards):
         self.assertRegex(isocost("index", one).stdout, r"^1 shard, 1 sample, 0 bad, ")
         self.assertRegex(isocost("check", one).stdout, r"^1 shard, 1 good sample, 1 part, ")
         self.assertRegex(isocost("check", self.shards).stdout, r"^3 shards, 40 good samples, 40 parts, ")
+
+
+    def test_what_no_model_sees_is_named(self):
+        captions = self.directory / "captions.jsonl"
+        (self.directory / "media").mkdir()
+        picture = base64.b64decode("R0lGODlhAQABAIAAAAAAAAAAACwAAAAAAQABAAACAkQBADs=")
+        (self.directory / "media" / "a.gif").write_bytes(picture)
+        captions.write_text('{"file_name": "a.gif", "text": "black", "url": "x"}\n' * 2)
+        arguments = ("make-shards", captions, self.directory / "more", "--force")
+        self.assertIn("a.gif", isocost(*arguments).stderr)
+        made = isocost(*arguments, "--media-root", self.directory / "media")
+        self.assertRegex(made.stdout, r"^not read by any recipe: JSON key 'url' in 2 samples\n2 samples, ")
+        made = isocost(*arguments, "--media-root", self.directory / "media", "--json")
+        self.assertEqual(json.loads(made.stdout)["unread"], [{"kind": "JSON key", "name": "url", "count": 2}])
+        self.assertEqual(isocost(*arguments, "--class-from-directory").returncode, 2)
+        # The same directory as a source: its files that no model sees are left out.
+        (self.directory / "media" / "a.psd").write_bytes(b"x")
+        (self.directory / "media" / "b.psd").write_bytes(b"x")
+        made = isocost("make-shards", self.directory / "media", self.directory / "tree")
+        self.assertRegex(made.stdout, r"^left out: 1 file with the extension 'psd'.*\n"
+                                      r"not read by any recipe: part 'psd' in 1 sample\n1 sample, ")
 
 
 class Predict(WithShards):

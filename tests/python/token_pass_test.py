@@ -15,7 +15,6 @@ import tempfile
 import time
 import unittest
 
-from isocost import _isocost
 from isocost.directory_lock import DirectoryLock
 from support import TIMEOUT, main, png
 
@@ -23,6 +22,7 @@ HAS_NEEDED = all(map(importlib.util.find_spec, ("tokenizers", "jinja2")))
 if HAS_NEEDED:
     import model_directories as models
     from isocost.model_tokenizer import ModelTokenizer
+    from isocost.token_workers import Settings
 
 SHARDS = 3
 PICTURE = png(28, 28, 0)
@@ -86,7 +86,9 @@ class TokenPass(unittest.TestCase):
 
     def opened(self, **options):
         tokenizer = ModelTokenizer(self.model, **options)
-        return _isocost.TokenPass(str(self.data), str(self.index), tokenizer.fingerprint, tokenizer.about)
+        settings = Settings(str(self.data), str(self.index), str(self.model), tokenizer.options.labels,
+                            tokenizer.options.caption_template)
+        return settings.open(tokenizer)
 
     def test_each_shard_is_tokenized_once(self):
         found = self.tokenize("--json")
@@ -174,7 +176,7 @@ class TokenPass(unittest.TestCase):
             self.assertEqual(process.returncode, status, errors)
             self.assertNotIn("Traceback", errors)
             self.ended(workers)
-            self.assertEqual([file for file in self.index.rglob("*") if "lock" in file.name or "tmp" in file.name], [])
+            self.assertEqual({file.suffix for file in self.index.glob("*/*")}, {".idx"})
 
     def test_a_killed_pass_takes_its_processes_along_and_blocks_no_other(self):
         process, workers = self.start()

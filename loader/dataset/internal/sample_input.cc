@@ -1,137 +1,90 @@
 #include "loader/dataset/internal/sample_input.h"
 
+#include <algorithm>
 #include <cstddef>
-#include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
 
 #include "base/counted.h"
 #include "base/utf8.h"
+#include "decode/sample_shape.h"
+#include "loader/dataset/internal/json_records.h"
 #include "loader/dataset/internal/member_name.h"
+#include "loader/dataset/internal/record_forms.h"
 
 namespace isocost {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
-Error line_error(const std::string& place, std::string_view what) {
-  return {ErrorCode::kCorrupt,
-          place + ": " + std::string(what) +
-              R"(; a line reads {"key": "a/b", "parts": [{"name": "jpg", "file": "x.jpg"}]})"};
-}
-
-// Returns the member if it is a non-empty string.
-std::optional<std::string> string_member(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end() || !found->is_string()) return std::nullopt;
-  return found->get<std::string>();
-}
-
-class Manifest final : public SampleInput {
+class Records final : public SampleInput {
  public:
-  static Result<std::unique_ptr<SampleInput>> open(const fs::path& path) {
-    auto manifest = std::make_unique<Manifest>();
-    std::error_code error;
-    manifest->total_ = fs::file_size(path, error);
-    manifest->file_.open(path, std::ios::binary);
-    if (error || !manifest->file_) {
-      return Error(ErrorCode::kIo, path.string() + ": cannot read the manifest");
-    }
-    manifest->path_ = path;
-    return std::unique_ptr<SampleInput>(std::move(manifest));
-  }
+  Records(std::unique_ptr<JsonRecords> records, fs::path root, bool number_keys)
+      : records_(std::move(records)), forms_(std::move(root), number_keys) {}
 
-  Result<std::optional<InputSample>> next() override;
-  std::uint64_t done() const override { return done_; }
-  std::uint64_t total() const override { return total_; }
-
- private:
-  Result<InputSample> parse(const std::string& line, const std::string& place) const;
-  Result<InputPart> part(const Json& json, const std::string& place) const;
-
-  fs::path path_;
-  std::ifstream file_;
-  std::uint64_t line_ = 0;
-  std::uint64_t done_ = 0;
-  std::uint64_t total_ = 0;
-};
-
-Result<std::optional<InputSample>> Manifest::next() {
-  for (std::string line; std::getline(file_, line);) {
-    ++line_;
-    done_ += line.size() + 1;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    ISOCOST_ASSIGN(InputSample sample, parse(line, path_.string() + ":" + std::to_string(line_)));
+  Result<std::optional<InputSample>> next() override {
+    ISOCOST_ASSIGN(std::optional<std::string> record, records_->next());
+    if (!record) return std::optional<InputSample>();
+    ISOCOST_ASSIGN(InputSample sample, forms_.read(*std::move(record), records_->number()));
     return std::optional(std::move(sample));
   }
-  if (file_.bad()) return Error(ErrorCode::kIo, path_.string() + ": read failed");
-  return std::optional<InputSample>();
-}
+  std::string place() const override { return records_->place(); }
+  const std::map<std::string, std::uint64_t>& files_left_out() const override { return none_; }
+  std::uint64_t done() const override { return records_->done(); }
+  std::uint64_t total() const override { return records_->total(); }
 
-Result<InputSample> Manifest::parse(const std::string& line, const std::string& place) const {
-  const Json json = Json::parse(line, nullptr, false);
-  if (!json.is_object()) return line_error(place, "not a JSON object");
-  InputSample sample{place, {}, {}};
-  for (const auto& [name, value] : json.items()) {
-    if (name != "key" && name != "parts") {
-      return line_error(place, "unknown member '" + printable_utf8(name) + "'");
-    }
-  }
-  const auto key = string_member(json, "key");
-  const auto parts = json.find("parts");
-  if (!key) return line_error(place, "no \"key\"");
-  if (parts == json.end() || !parts->is_array() || parts->empty()) {
-    return line_error(place, "no \"parts\"");
-  }
-  sample.key = *key;
-  for (const Json& entry : *parts) {
-    ISOCOST_ASSIGN(InputPart read, part(entry, place));
-    sample.parts.push_back(std::move(read));
-  }
-  return sample;
-}
+ private:
+  std::unique_ptr<JsonRecords> records_;
+  RecordForms forms_;
+  std::map<std::string, std::uint64_t> none_;
+};
 
-Result<InputPart> Manifest::part(const Json& json, const std::string& place) const {
-  if (!json.is_object()) return line_error(place, "a part is not an object");
-  const auto name = string_member(json, "name");
-  if (!name) return line_error(place, "a part has no \"name\"");
-  if (json.size() != 2) {
-    return line_error(place, "part " + printable_utf8(*name) +
-                                 " needs a name and one of \"file\", \"text\", \"json\"");
+Result<std::unique_ptr<SampleInput>> open_records(const fs::path& source,
+                                                  const SampleInputOptions& options) {
+  if (options.class_from_directory) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "class_from_directory: " + source.string() + " is no directory");
   }
-  if (const auto file = string_member(json, "file")) {
-    return InputPart{*name, path_.parent_path() / fs::path(*file)};
+  fs::path root = options.media_root.empty() ? source.parent_path() : options.media_root;
+  std::error_code error;
+  if (!options.media_root.empty() && !fs::is_directory(root, error)) {
+    return Error(ErrorCode::kNotFound,
+                 "media_root: " + root.string() + " is no directory: name that of the media files");
   }
-  if (auto text = string_member(json, "text")) return InputPart{*name, *std::move(text)};
-  if (const auto found = json.find("json"); found != json.end()) {
-    return InputPart{*name, found->dump()};
-  }
-  return line_error(place,
-                    "part " + printable_utf8(*name) + R"( has none of "file", "text", "json")");
+  ISOCOST_ASSIGN(auto records, JsonRecords::open(source));
+  return std::unique_ptr<SampleInput>(
+      std::make_unique<Records>(std::move(records), std::move(root), options.number_keys));
 }
 
 class Tree final : public SampleInput {
  public:
-  static Result<std::unique_ptr<SampleInput>> open(const fs::path& root, const LogSink& log);
+  static Result<std::unique_ptr<SampleInput>> open(const fs::path& root,
+                                                   const SampleInputOptions& options);
 
-  Result<std::optional<InputSample>> next() override {
-    if (at_ == samples_.size()) return std::optional<InputSample>();
-    return std::optional(samples_[at_++]);
-  }
+  Result<std::optional<InputSample>> next() override;
+  std::string place() const override { return root_.string(); }
+  const std::map<std::string, std::uint64_t>& files_left_out() const override { return left_out_; }
   std::uint64_t done() const override { return at_; }
   std::uint64_t total() const override { return samples_.size(); }
 
  private:
+  Status add_class(InputSample& sample) const;
+  void add(InputSample sample);
+
+  fs::path root_;
+  bool class_from_directory_ = false;
   std::vector<InputSample> samples_;
+  std::map<std::string, std::uint64_t> left_out_;
   std::size_t at_ = 0;
 };
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
 
-Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root, const LogSink& log_to) {
+bool is_read(const InputPart& part) { return format_from_extension(part.name).has_value(); }
+
+Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root,
+                                                const SampleInputOptions& options) {
   std::map<std::string, std::map<std::string, fs::path>> found;
   std::size_t ignored = 0;
   std::error_code error;
@@ -146,6 +99,12 @@ Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root, const LogS
     if (unreadable)
       return Error(ErrorCode::kIo, entry->path().string() + ": " + unreadable.message());
     if (!is_file) continue;
+    if (entry->path().filename() == "metadata.jsonl") {
+      return Error(ErrorCode::kInvalidArgument,
+                   entry->path().string() +
+                       " may hold the captions of its directory: make shards of that file, or move "
+                       "it away");
+    }
     const std::string name = entry->path().lexically_relative(root).generic_string();
     const MemberName split = split_member_name(name);
     if (split.part.empty()) {
@@ -156,30 +115,80 @@ Result<std::unique_ptr<SampleInput>> Tree::open(const fs::path& root, const LogS
   }
   if (error) return Error(ErrorCode::kIo, root.string() + ": " + error.message());
   if (ignored > 0) {
-    log(log_to, LogLevel::kWarning,
+    log(options.log, LogLevel::kWarning,
         root.string() + ": " + counted(ignored, "file") + " without an extension left out");
   }
   auto tree = std::make_unique<Tree>();
+  tree->root_ = root;
+  tree->class_from_directory_ = options.class_from_directory;
   for (auto& [key, parts] : found) {
-    InputSample sample{root.string(), key, {}};
+    InputSample sample;
+    sample.key = key;
     for (auto& [part, path] : parts) sample.parts.push_back({part, std::move(path)});
-    tree->samples_.push_back(std::move(sample));
+    tree->add(std::move(sample));
   }
   return std::unique_ptr<SampleInput>(std::move(tree));
 }
 
+// Files that stand by themselves and that no model could see are no samples.
+void Tree::add(InputSample sample) {
+  if (std::any_of(sample.parts.begin(), sample.parts.end(), is_read)) {
+    samples_.push_back(std::move(sample));
+    return;
+  }
+  for (const InputPart& part : sample.parts) {
+    left_out_[part.name.substr(part.name.rfind('.') + 1)] += 1;
+  }
+}
+
+Result<std::optional<InputSample>> Tree::next() {
+  if (at_ == samples_.size()) return std::optional<InputSample>();
+  InputSample sample = std::move(samples_[at_++]);
+  if (class_from_directory_) ISOCOST_TRY_CONTEXT(add_class(sample), printable_utf8(sample.key));
+  return std::optional(std::move(sample));
+}
+
+Status Tree::add_class(InputSample& sample) const {
+  const fs::path directory = fs::path(sample.key).parent_path().filename();
+  if (directory.empty()) {
+    return Error(ErrorCode::kCorrupt, "lies in no directory that could be its class");
+  }
+  if (!is_utf8(directory.string())) {
+    return Error(ErrorCode::kCorrupt, "the name of its directory is not UTF-8");
+  }
+  const bool has_json = std::any_of(
+      sample.parts.begin(), sample.parts.end(),
+      [](const InputPart& part) { return format_from_extension(part.name) == MediaFormat::kJson; });
+  if (has_json) {
+    return Error(ErrorCode::kCorrupt, "has JSON of its own: write the class there");
+  }
+  sample.parts.push_back({"json", nlohmann::json{{"class", directory.string()}}.dump()});
+  return {};
+}
+
+Result<std::unique_ptr<SampleInput>> open_tree(const fs::path& source,
+                                               const SampleInputOptions& options) {
+  if (options.number_keys) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "number_keys: " + source.string() + " is a directory, whose files tell the keys");
+  }
+  if (options.media_root.empty()) return Tree::open(source, options);
+  return Error(ErrorCode::kInvalidArgument,
+               "media_root: " + source.string() + " is a directory, whose files are the media");
+}
+
 }  // namespace
 
-Result<std::unique_ptr<SampleInput>> SampleInput::open(const fs::path& source, const LogSink& log) {
+Result<std::unique_ptr<SampleInput>> SampleInput::open(const fs::path& source,
+                                                       const SampleInputOptions& options) {
   std::error_code error;
-  if (fs::is_directory(source, error)) return Tree::open(source, log);
-  if (fs::is_regular_file(source, error)) return Manifest::open(source);
-  return Error(
-      ErrorCode::kNotFound,
-      source.string() +
-          (fs::exists(source, error)
-               ? " is neither a manifest (a JSON Lines file) nor a directory of files"
-               : " does not exist: name a manifest (a JSON Lines file) or a directory of files"));
+  if (fs::is_directory(source, error)) return open_tree(source, options);
+  if (fs::is_regular_file(source, error)) return open_records(source, options);
+  return Error(ErrorCode::kNotFound,
+               source.string() + (fs::exists(source, error)
+                                      ? " is neither a file of JSON records nor a directory"
+                                      : " does not exist: name a file of JSON records (a manifest, "
+                                        "conversations, captions) or a directory"));
 }
 
 }  // namespace isocost

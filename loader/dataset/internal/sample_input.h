@@ -2,9 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -20,24 +24,40 @@ struct InputPart {
 };
 
 struct InputSample {
-  std::string place;  ///< Its position in the source, for messages: "manifest.jsonl:17".
   std::string key;
+  bool key_is_id = false;  ///< The key is the "id" of a record.
   std::vector<InputPart> parts;
+  /// Keys of the JSON part that were read to make the sample, although no recipe reads them.
+  std::span<const std::string_view> own_keys;
+  std::set<std::string> unread_content;  ///< Types of content parts that are not read.
+};
+
+struct SampleInputOptions {
+  std::filesystem::path media_root;   ///< Empty: the directory of the source file.
+  bool number_keys = false;           ///< Records are named by their number.
+  bool class_from_directory = false;  ///< A directory's files get a JSON part with their class.
+  LogSink log;
 };
 
 /// Reads samples in an order that depends on the source alone. Single-thread.
 class SampleInput {
  public:
-  /// Opens a manifest, or lists a directory. Errors: kNotFound, kIo.
+  /// Opens a file of records, or lists a directory. Errors: kNotFound, kIo; kInvalidArgument for an
+  /// option that the source has no use for, and for a directory with captions in a metadata.jsonl.
   static Result<std::unique_ptr<SampleInput>> open(const std::filesystem::path& source,
-                                                   const LogSink& log);
+                                                   const SampleInputOptions& options);
   virtual ~SampleInput() = default;
 
-  /// Returns the next sample, or nothing at the end. Errors: kCorrupt for a bad manifest line, with
-  /// file, line and reason; the next call reads on after it.
+  /// Returns the next sample, or nothing at the end. Errors: kCorrupt for a bad record; the next
+  /// call reads on after it. kIo.
   virtual Result<std::optional<InputSample>> next() = 0;
+  /// Returns the position of what the last `next` returned, for messages: "manifest.jsonl:17".
+  virtual std::string place() const = 0;
+  /// Returns the number of files that were left out because no file of their sample has an
+  /// extension that Isocost reads, by extension.
+  virtual const std::map<std::string, std::uint64_t>& files_left_out() const = 0;
 
-  /// Return the progress of `next` and its end: bytes of the manifest, or samples.
+  /// Return the progress of `next` and its end: bytes of the file of records, or samples.
   virtual std::uint64_t done() const = 0;
   virtual std::uint64_t total() const = 0;
 };

@@ -1,5 +1,6 @@
-// For any bytes as a manifest: each line is a sample or an error, reading ends, and shards made of
-// it hold the members that were accepted. Manifests that name files are read, but not followed.
+// For any bytes as a file of records (a manifest, conversations, captions): each record is a sample
+// or an error, reading ends, and shards made of it hold the members that were accepted. Records
+// that name files are read, but not followed.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
