@@ -17,6 +17,7 @@ void add_model_profile(CLI::App& app, Run& run);  ///< The group `model`.
 void add_plan(CLI::App& app, Run& run);
 void add_predict(CLI::App& app, Run& run);
 void add_serve(CLI::App& app, Run& run);
+void add_tokenize(CLI::App& app, Run& run);
 void add_top(CLI::App& app, Run& run);
 
 }  // namespace isocost::cli

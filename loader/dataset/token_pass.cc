@@ -58,6 +58,13 @@ class IndexedTokenPass final : public TokenPass {
     const auto file = TokenFile::map(file_of(shard));
     return file.has_value() && (*file)->identity() == identity_of(shard);
   }
+  bool is_usable(std::size_t shard) const override {
+    const auto file = TokenFile::map(file_of(shard));
+    if (!file) return false;
+    TokenFileIdentity wanted = identity_of(shard);
+    wanted.tokenizer.options = (*file)->identity().tokenizer.options;
+    return (*file)->identity() == wanted;
+  }
   const fs::path& directory() const override { return directory_; }
   Result<std::vector<SampleText>> texts(std::size_t shard) const override;
   Status write(std::size_t shard, std::span<const TokenizedSample> samples) override;

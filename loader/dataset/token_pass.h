@@ -59,6 +59,8 @@ class TokenPass {
   virtual std::uint64_t samples(std::size_t shard) const = 0;
   /// Returns whether the shard has the tokens that a pass would write.
   virtual bool is_current(std::size_t shard) const = 0;
+  /// Returns whether it has tokens of the model, whatever the options that they were made with.
+  virtual bool is_usable(std::size_t shard) const = 0;
   /// The directory of the files.
   virtual const std::filesystem::path& directory() const = 0;
   /// Reads the texts of a shard, in the order of its index. Errors: those of reading a shard.

@@ -41,11 +41,14 @@ std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string&
   return value(*std::move(pass));
 }
 
-// Name, number of samples, and whether it has the tokens that a pass would write.
-std::vector<std::tuple<std::string, std::uint64_t, bool>> shards_of(const TokenPass& pass) {
-  std::vector<std::tuple<std::string, std::uint64_t, bool>> shards;
+// Name, number of samples, whether it has the tokens that a pass would write, and whether it has
+// some of the model.
+using ShardRow = std::tuple<std::string, std::uint64_t, bool, bool>;
+
+std::vector<ShardRow> shards_of(const TokenPass& pass) {
+  std::vector<ShardRow> shards;
   for (std::size_t i = 0; i < pass.shards(); ++i) {
-    shards.emplace_back(pass.shard_name(i), pass.samples(i), pass.is_current(i));
+    shards.emplace_back(pass.shard_name(i), pass.samples(i), pass.is_current(i), pass.is_usable(i));
   }
   return shards;
 }
@@ -119,13 +122,11 @@ void bind_tokens(py::module_& module) {
       .def("samples", &texts_of, py::arg("shard"))
       .def("write", &write, py::arg("shard"), py::arg("samples"));
   module.def(
-      "recipe_description",
-      [](const std::string& model) { return recipe_of(model).description(); }, py::arg("model"),
-      "What a model's directory says of its media, as JSON.");
+      "recipe_description", [](const std::string& model) { return recipe_of(model).description(); },
+      py::arg("model"), "What a model's directory says of its media, as JSON.");
   module.def(
-      "recipe_fingerprint",
-      [](const std::string& model) { return recipe_of(model).fingerprint(); }, py::arg("model"),
-      "A hash of it, which a node's welcome message has, too.");
+      "recipe_fingerprint", [](const std::string& model) { return recipe_of(model).fingerprint(); },
+      py::arg("model"), "A hash of it, which a node's welcome message has, too.");
 }
 
 }  // namespace isocost::python

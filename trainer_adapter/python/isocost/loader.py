@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Unio
 
 from isocost import _isocost, arguments, keywords, rendezvous
 from isocost.connection import Address, Connection, Preparation
+from isocost.conversation import MEDIA_MARK
 from isocost.dataset import Dataset
 from isocost.layout import Layout, Place, resolve_place
 from isocost.logs import log
@@ -20,6 +21,8 @@ from isocost.resources import Resources
 from isocost.socket_directory import SocketDirectory
 from isocost.state import State
 from isocost.timing import ModuleTimers
+from isocost.token_workers import Settings
+from isocost.tokenize import make_missing
 from isocost.topology import resolve
 from isocost.transform import Transform
 
@@ -494,6 +497,9 @@ class DataLoader:
             settings["ranks"] = str(self._process.world_size)
         else:
             settings["layout"] = self._in_layout.layout.file
+        if settings["model"]:
+            make_missing(Settings(self._data, settings["index_dir"], settings["model"], "assistant", MEDIA_MARK),
+                         int(settings["workers"]) or len(os.sched_getaffinity(0)))
         node = self._resources.node = _isocost.Node(settings, log, self._count_tokens)
         return node.endpoint
 

@@ -16,7 +16,6 @@ from isocost.directory_lock import DirectoryLock
 from isocost.token_workers import Counts, Settings, TokenWorkers
 
 LOCK = "tokenize.lock"
-_PROGRAM = "python3 -m isocost.tokenize"
 _SHOWN_REASONS = 10
 _BAR_S = 0.1  # between drawings
 _BAR = 30  # characters
@@ -28,10 +27,10 @@ skipped, so a pass that was interrupted goes on where it was. A sample that cann
 reason, and counts as bad when it is loaded.
 
 examples:
-  python3 -m isocost.tokenize data/shards --model Qwen2-VL-2B-Instruct
-  python3 -m isocost.tokenize data/shards --model DIR --labels last --index-dir /fast/index
-  python3 -m isocost.tokenize data/captions --model DIR --caption-template '<media>Describe this in one sentence.'
-  python3 -m isocost.tokenize data/shards --model DIR --json | jq .bad_samples
+  {program} data/shards --model Qwen2-VL-2B-Instruct
+  {program} data/shards --model DIR --labels last --index-dir /fast/index
+  {program} data/captions --model DIR --caption-template '<media>Describe this in one sentence.'
+  {program} data/shards --model DIR --json | jq .bad_samples
 
 exit status: 0 all shards have tokens; 1 an error; 2 wrong arguments; 130 interrupted
 """
@@ -115,11 +114,24 @@ def tokenize(settings: Settings, workers: int) -> Outcome:
     with DirectoryLock(directory, LOCK):
         # Opened again: until now another process may have written.
         shards = settings.open(tokenizer).shards
-        pending = [i for i, (_name, _samples, current) in enumerate(shards) if not current]
+        pending = [i for i, (_name, _samples, current, _usable) in enumerate(shards) if not current]
         pending.sort(key=lambda i: -int(shards[i][1]))  # The longest first, so that all processes end together.
         counts = _run(settings, workers, pending, sum(shards[i][1] for i in pending)) if pending else Counts()
     return Outcome(len(shards), len(pending), counts, directory, tokenizer.fingerprint, tokenizer.about,
                    time.monotonic() - begin)
+
+
+def make_missing(settings: Settings, workers: int) -> None:
+    """Tokenizes the shards that have no tokens of the model. Raises what `tokenize` raises, and ValueError where others
+    have tokens that were made with other options: it is not for a loader to choose between them."""
+    shards = settings.open(settings.tokenizer()).shards
+    missing = [name for name, _samples, _current, usable in shards if not usable]
+    others = [name for name, _samples, current, usable in shards if usable and not current]
+    if missing and others:
+        raise ValueError(f"{settings.data}: {missing[0]} has no tokens of {settings.model}, and those of {others[0]} "
+                         "were made with options of their own: isocost tokenize makes the missing ones with the same")
+    if missing:
+        tokenize(settings, workers)
 
 
 def _run(settings: Settings, workers: int, shards: List[int], samples: int) -> Counts:
@@ -138,9 +150,9 @@ def _run(settings: Settings, workers: int, shards: List[int], samples: int) -> C
     return counts
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=_PROGRAM, description="Tokenizes a data set for a model, once, before training.", epilog=_EPILOG,
+        prog=program, description="Tokenizes a data set for a model, once, before training.", epilog=_EPILOG.format(program=program),
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
     parser.add_argument("data", metavar="DATA", help="directory of shards")
     parser.add_argument("--model", metavar="DIR", required=True,
@@ -159,9 +171,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def main(argv: Optional[Sequence[str]] = None) -> int:
-    """Runs the command. Returns the exit status."""
-    parser = _parser()
+def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocost.tokenize") -> int:
+    """Runs the command, whose messages begin with the program's name. Returns the exit status."""
+    parser = _parser(program)
     given = parser.parse_args(argv)
     try:
         check_options(ConversationOptions(given.labels, given.caption_template))
@@ -174,10 +186,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         outcome = tokenize(Settings(given.data, given.index_dir, given.model, given.labels, given.caption_template),
                            given.workers)
     except KeyboardInterrupt:
-        print(f"{_PROGRAM}: interrupted; the shards that are done stay done", file=sys.stderr)
+        print(f"{program}: interrupted; the shards that are done stay done", file=sys.stderr)
         return 128 + signal.SIGINT
     except (OSError, ValueError, ImportError, RuntimeError) as error:
-        print(f"{_PROGRAM}: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         return 1
     print(json.dumps(outcome.to_json()) if given.json else outcome, flush=True)
     return 0
