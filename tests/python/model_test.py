@@ -1,0 +1,280 @@
+"""A model's directory as the loader's recipe, compared with transformers' own processor and model."""
+
+import importlib.util
+import inspect
+import io
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+import isocost
+from support import PROGRAM, TIMEOUT, main
+
+NEEDED = ("transformers", "tokenizers", "jinja2", "PIL", "torchvision")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+if not MISSING:
+    import model_directories
+    import numpy
+    import PIL
+    import torch
+    import transformers
+    from PIL import Image
+
+    # Since Pillow 13 the order in which sides are resized differs from torchvision's and from ours (docs/models.md).
+    SAME_ORDER = tuple(map(int, PIL.__version__.split(".")[:2])) < (12, 2)
+
+SIZES = [(28, 28), (40, 300), (301, 40), (57, 91), (640, 480), (333, 517), (224, 168), (56, 112)]
+CONVERSATIONS = 48
+
+
+def picture(width, height, seed):
+    noise = numpy.random.default_rng(seed).integers(0, 256, (height // 8 + 2, width // 8 + 2, 3), dtype=numpy.uint8)
+    return Image.fromarray(noise).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def conversation(i):
+    """The messages of a sample, and its pictures: none, one or two."""
+    pictures = [picture(*SIZES[(i + k) % len(SIZES)], 10 * i + k) for k in range(i % 3)]
+    shown = [{"type": "image"} for _each in pictures]
+    messages = [{"role": "user", "content": [*shown, {"type": "text", "text": f"Question {i}? \u00e4\U0001f600"}]},
+                {"role": "assistant", "content": [{"type": "text", "text": "An answer. " * (1 + i % 7)}]}]
+    if i % 4 == 0:
+        messages += [{"role": "user", "content": [{"type": "text", "text": "Why?"}]},
+                     {"role": "assistant", "content": [{"type": "text", "text": "Because."}]}]
+    return messages, pictures
+
+
+def this_python_first():
+    return {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+def encoded(image, extension):
+    out = io.BytesIO()
+    image.save(out, {"jpg": "JPEG", "png": "PNG", "webp": "WEBP"}[extension], quality=90)
+    return out.getvalue()
+
+
+def write_shards(directory, weights=None):
+    """Returns {key: (messages, pictures as their files have them)}."""
+    samples = {}
+    for shard in range(3):
+        with tarfile.open(directory / f"{shard}.tar", "w") as out:
+            for i in range(shard, CONVERSATIONS, 3):
+                messages, pictures = conversation(i)
+                members = {"json": json.dumps({"messages": messages, **({} if weights is None else
+                                                                        {"weight": weights[i % len(weights)]})}).encode()}
+                for k, image in enumerate(pictures):
+                    extension = ("jpg", "png", "webp")[(i + k) % 3]
+                    members[f"{k}.{extension}"] = encoded(image, extension)
+                samples[f"{shard}.tar/s{i}"] = (messages, [Image.open(io.BytesIO(data)).convert("RGB")
+                                                           for name, data in members.items() if name != "json"])
+                for name, data in members.items():
+                    entry = tarfile.TarInfo(f"s{i}.{name}")
+                    entry.size = len(data)
+                    out.addfile(entry, io.BytesIO(data))
+    return samples
+
+
+class Oracle:
+    """What transformers makes of a sample."""
+
+    def __init__(self, directory, samples):
+        self.samples = samples
+        self.model = transformers.AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.float32).eval()
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+        self.images = self.image_processor(directory)
+        self.template = (directory / "chat_template.jinja").read_text()
+        self.image_token = self.model.config.image_token_id
+
+    @staticmethod
+    def image_processor(directory):
+        """The one over Pillow."""
+        try:
+            from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil as Processor
+        except ImportError:  # before transformers 5
+            from transformers import Qwen2VLImageProcessor as Processor
+        return Processor.from_pretrained(directory)
+
+    def sample(self, key):
+        """input_ids and labels [1, tokens], and of the pictures pixel_values and image_grid_thw."""
+        messages, pictures = self.samples[key]
+        made = dict(self.images(pictures, return_tensors="pt")) if pictures else {}
+        grids = iter(made["image_grid_thw"].tolist() if pictures else [])
+        text = self.tokenizer.apply_chat_template(messages, tokenize=False, chat_template=self.template)
+        ids, labels = [], []
+        for piece in text.split("<|im_start|>")[1:]:
+            learnt = piece.startswith("assistant\n")
+            for token in self.tokenizer("<|im_start|>" + piece, add_special_tokens=False)["input_ids"]:
+                _, rows, columns = next(grids) if token == self.image_token else (1, 2, 2)
+                ids += [token] * (rows * columns // 4)
+                labels += [token if learnt else -100] * (rows * columns // 4)
+            if learnt:  # neither the role nor the line break after the end of the turn
+                head = len(self.tokenizer("<|im_start|>assistant\n", add_special_tokens=False)["input_ids"])
+                length = len(self.tokenizer("<|im_start|>" + piece, add_special_tokens=False)["input_ids"])
+                labels[-length:-length + head] = [-100] * head
+                labels[-1] = -100
+        return {"input_ids": torch.tensor([ids]), "labels": torch.tensor([labels]), **made}
+
+    def positions(self, sample):
+        """M-RoPE: [3, tokens]."""
+        return self.model.model.get_rope_index(sample["input_ids"], image_grid_thw=sample.get("image_grid_thw"),
+                                               **self.kinds(sample))[0][:, 0]
+
+    def kinds(self, sample):
+        """What transformers asks for since version 5."""
+        if "mm_token_type_ids" not in inspect.signature(self.model.forward).parameters:
+            return {}
+        return {"mm_token_type_ids": (sample["input_ids"] == self.image_token).int()}
+
+    def loss(self, sample):
+        return self.model(**sample, **self.kinds(sample), use_cache=False).loss.item()
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class Model(unittest.TestCase):
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-model-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.shards = self.directory / "shards"
+        self.shards.mkdir()
+
+    def made(self, family="qwen2_vl"):
+        return model_directories.make(self.directory / family, family, model=True)
+
+    def loader(self, model, **options):
+        loader = isocost.DataLoader(self.shards, model=model, **{"global_batch_size": 12, "microbatches": 2, **options})
+        self.addCleanup(loader.close)
+        return loader
+
+    def test_every_sample_is_what_transformers_makes_of_it(self):
+        samples = write_shards(self.shards)
+        for family in ("qwen2_vl", "qwen2_5_vl"):
+            model = self.made(family)
+            oracle, seen = Oracle(model, samples), []
+            for microbatch in self.loader(model):
+                given = microbatch.tensors
+                sums = given["cu_seq_lens_q"].tolist()
+                self.assertEqual((given["input_ids"].shape, given["position_ids"].shape),
+                                 ((1, sums[-1]), (4, 1, sums[-1])))
+                first = 0
+                for i, key in enumerate(microbatch.sample_keys):
+                    own = slice(sums[i], sums[i + 1])
+                    wanted = oracle.sample(key)
+                    self.assertEqual(given["input_ids"][0, own].tolist(), wanted["input_ids"][0].tolist(), key)
+                    self.assertEqual(given["labels"][0, own].tolist(), wanted["labels"][0].tolist(), key)
+                    self.assertEqual(given["position_ids"][0, 0, own].tolist(), list(range(sums[i + 1] - sums[i])))
+                    self.assertTrue(torch.equal(given["position_ids"][1:, 0, own], oracle.positions(wanted)), key)
+                    if "pixel_values" in wanted:
+                        rows = slice(first, first + len(wanted["pixel_values"]))
+                        difference = (given["pixel_values"][rows] - wanted["pixel_values"]).abs().max().item()
+                        self.assertLessEqual(difference, 0 if SAME_ORDER else 0.1, key)
+                        first = rows.stop
+                    seen.append(key)
+                grids = [grid for key in microbatch.sample_keys
+                         for grid in oracle.sample(key).get("image_grid_thw", torch.zeros(0, 3)).tolist()]
+                self.assertEqual(given["image_grid_thw"].tolist() if grids else [], grids)
+                self.assertEqual(first, len(given["pixel_values"]) if grids else 0)
+            self.assertEqual(sorted(seen), sorted(samples))
+
+    def test_the_loss_of_a_step_is_that_of_its_samples_one_by_one(self):
+        samples = write_shards(self.shards)
+        for family in ("qwen2_vl", "qwen2_5_vl"):
+            model = self.made(family)
+            oracle = Oracle(model, samples)
+            own = by_token_loss = expected = 0.0
+            tokens = 0
+            loaders = zip(self.loader(model), self.loader(model, loss="token_loss"))
+            with torch.no_grad():
+                for microbatch, without_labels in loaders:
+                    self.assertEqual(microbatch.sample_ids, without_labels.sample_ids)
+                    self.assertNotIn("labels", without_labels)
+                    own += oracle.model(**microbatch).loss.item()
+                    by_token_loss += isocost.token_loss(oracle.model(**without_labels).logits, without_labels).item()
+                    for key in microbatch.sample_keys:
+                        sample = oracle.sample(key)
+                        count = int((sample["labels"] != -100).sum())
+                        expected += oracle.loss(sample) * count
+                        tokens += count
+                    if microbatch.last_of_step:
+                        break
+            self.assertEqual(tokens, microbatch.global_label_tokens)
+            self.assertAlmostEqual(own / (expected / tokens), 1, delta=1e-5)
+            self.assertAlmostEqual(by_token_loss / (expected / tokens), 1, delta=1e-5)
+
+    def test_planned_tokens_are_delivered_tokens(self):
+        write_shards(self.shards)
+        model = self.made()
+        for microbatch in self.loader(model):
+            self.assertEqual(microbatch.tokens, microbatch["input_ids"].shape[1])
+            self.assertEqual(microbatch.label_tokens, int((microbatch["labels"] != -100).sum()))
+
+    def test_weights_need_token_loss(self):
+        write_shards(self.shards, weights=[1, 0.5])
+        model = self.made()
+        with self.assertRaisesRegex(ValueError, r"sample \d.tar/s\d+ has the weight 0.5.* loss='token_loss'"):
+            for microbatch in self.loader(model):
+                dict(microbatch)
+        for microbatch in self.loader(model, loss="token_loss"):
+            self.assertNotIn("num_items_in_batch", dict(microbatch))
+
+    def test_a_sample_without_weight_has_no_labels(self):
+        write_shards(self.shards, weights=[1, 0])
+        for microbatch in self.loader(self.made()):
+            sums = microbatch["cu_seq_lens_q"].tolist()
+            for i, weight in enumerate(microbatch.sample_weights):
+                labels = microbatch["labels"][0, sums[i]:sums[i + 1]]
+                self.assertEqual(bool((labels != -100).any()), weight > 0)
+
+    def test_a_node_serves_what_isocost_tokenize_made(self):
+        write_shards(self.shards)
+        model, other = self.made(), self.made("qwen2_5_vl")
+        refused = subprocess.run([PROGRAM, "serve", "--data", self.shards, "--model", model, "--bind", "tcp://127.0.0.1:*"],
+                                 capture_output=True, text=True, timeout=TIMEOUT)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("isocost tokenize", refused.stderr)
+        made = subprocess.run([PROGRAM, "tokenize", self.shards, "--model", model, "--labels", "last", "--json"],
+                              capture_output=True, text=True, timeout=TIMEOUT, env=this_python_first())
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertEqual(json.loads(made.stdout)["samples"], CONVERSATIONS)
+        endpoint = f"ipc://{self.directory}/node"
+        with subprocess.Popen([PROGRAM, "serve", "--data", self.shards, "--model", model, "--bind", endpoint,
+                               "--ranks", "1", "--bad-samples-file", self.directory / "bad.jsonl"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as node:
+            try:
+                with self.assertRaisesRegex(ValueError, "the node prepares media for another model"), \
+                        isocost.DataLoader(endpoint, model=self.with_bounds(other)) as loader:
+                    next(iter(loader))
+                with isocost.DataLoader(endpoint, model=model) as loader:
+                    self.assertEqual(sum(len(microbatch.sample_ids) for microbatch in loader), CONVERSATIONS)
+                self.assertEqual(node.wait(TIMEOUT), 0)
+            finally:
+                node.kill()
+                node.stderr.close()
+
+    @staticmethod
+    def with_bounds(model):
+        """The directory, with other bounds of its pictures."""
+        file = model / "preprocessor_config.json"
+        settings = json.loads(file.read_text())
+        file.write_text(json.dumps({**settings, "min_pixels": 784 * 8, "size": None}))
+        return model
+
+    def test_bad_input_is_named(self):
+        write_shards(self.shards)
+        model = self.made()
+        with self.assertRaisesRegex(ValueError, "loss = 'mine'"):
+            isocost.DataLoader(self.shards, model=model, loss="mine")
+        with self.assertRaisesRegex(ValueError, "leave recipe out"):
+            isocost.DataLoader(self.shards, model=model, recipe=isocost.RecipeOptions(video_fps=3.0))
+        with self.assertRaisesRegex(FileNotFoundError, "config.json: no such file"):
+            isocost.DataLoader(self.shards, model=self.directory)
+
+
+if __name__ == "__main__":
+    main()
