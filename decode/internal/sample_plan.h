@@ -13,14 +13,13 @@ namespace isocost {
 
 /// A recipe's plan of one part. Only the fields of its modality are set.
 struct PartPlan {
-  PatchGrid grid;           ///< Of the image or of each video frame.
-  std::int64_t images = 0;  ///< 1, or the frames taken of a video.
+  PatchGrid grid;           ///< Of each picture.
+  std::int64_t images = 0;  ///< Pictures for the encoder: 1, an image's tiles or a video's frames.
   AudioPlan audio;
-  std::int64_t text_tokens = 0;
+  std::int64_t tokens = 0;  ///< What the part adds to the LLM's sequence.
   std::int64_t label_tokens = 0;
 
   std::int64_t mel_frames() const;
-  std::int64_t tokens() const { return images * grid.tokens() + mel_frames() / 4 + text_tokens; }
 };
 
 /// A recipe's plan of a sample. Loads and tensors are both computed from it, so they agree.

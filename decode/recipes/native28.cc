@@ -89,23 +89,26 @@ Result<PartPlan> Native28::plan_part(const PartShape& shape) const {
                      "its JSON is a conversation, which native28 does not read: give a model's "
                      "directory as model");
       }
-      plan.text_tokens = std::min<std::int64_t>(shape.text_bytes, options_.max_text_tokens);
-      plan.label_tokens = plan.text_tokens;
+      plan.tokens = std::min<std::int64_t>(shape.text_bytes, options_.max_text_tokens);
+      plan.label_tokens = plan.tokens;
       return plan;
     case Modality::kImage:
       ISOCOST_TRY(check_picture(shape));
       plan.grid = patch_grid(shape.width, shape.height, options_.max_image_patches);
       plan.images = 1;
+      plan.tokens = plan.grid.tokens();
       return plan;
     case Modality::kVideo:
       ISOCOST_TRY(check_picture(shape));
       if (shape.duration_us < 0) return impossible_part(shape, "a duration");
       plan.grid = patch_grid(shape.width, shape.height, options_.max_frame_patches);
       plan.images = frame_count(shape.duration_us, options_.video_fps, options_.max_video_frames);
+      plan.tokens = plan.images * plan.grid.tokens();
       return plan;
     case Modality::kAudio:
       if (shape.frames <= 0 || shape.sample_rate <= 0) return impossible_part(shape, "samples");
       plan.audio = plan_audio(shape, options_.max_audio_seconds);
+      plan.tokens = plan.mel_frames() / 4;
       return plan;
   }
   return impossible_part(shape, "a modality");
@@ -156,20 +159,20 @@ Status Native28::add_part(const PartBytes& bytes, const PartPlan& plan, SampleTe
 
 Status Native28::add_text(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to) {
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> text, read_text(bytes));
-  const auto used = std::span(text).first(static_cast<std::size_t>(plan.text_tokens));
+  const auto used = std::span(text).first(static_cast<std::size_t>(plan.tokens));
   for (const std::uint8_t byte : used) to.append(byte, byte);
   return {};
 }
 
 Status Native28::add_image(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to) {
-  to.append(kTokenVision, kIgnoredLabel, plan.grid.tokens());
+  to.append(kTokenVision, kIgnoredLabel, plan.tokens);
   return image_patches(*bytes.source, *bytes.shape, plan.grid, to.next_image(plan.grid));
 }
 
 Status Native28::add_video(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
                            const DecodeLimit& limit) {
   ISOCOST_TRY(check_size(bytes));
-  to.append(kTokenVision, kIgnoredLabel, plan.images * plan.grid.tokens());
+  to.append(kTokenVision, kIgnoredLabel, plan.tokens);
   const auto times = frame_times_us(bytes.shape->duration_us, plan.images);
   const auto sink = [&](std::size_t, std::span<const std::uint8_t> rgb) -> Status {
     constexpr std::uint8_t kUpright = 1;  // frames come turned
@@ -182,7 +185,7 @@ Status Native28::add_video(const PartBytes& bytes, const PartPlan& plan, SampleT
 
 Status Native28::add_audio(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to) {
   ISOCOST_TRY(check_size(bytes));
-  to.append(kTokenAudio, kIgnoredLabel, plan.mel_frames() / 4);
+  to.append(kTokenAudio, kIgnoredLabel, plan.tokens);
   return audio_log_mel(*bytes.source, *bytes.shape, plan.audio, to.next_audio(plan.audio));
 }
 

@@ -12,16 +12,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/counted.h"
 #include "base/result.h"
-#include "base/tensor_schema.h"
 #include "decode/decode_limit.h"
 #include "decode/internal/exact_image.h"
-#include "decode/internal/media_bytes.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/recipe_family.h"
-#include "decode/tokens.h"
+#include "decode/internal/token_part.h"
 
 namespace isocost {
 namespace {
@@ -89,96 +86,42 @@ class QwenVl final : public RecipeFamily {
   }
 
   Result<PartPlan> plan_part(const PartShape& shape) const override {
-    PartPlan plan;
-    if (shape.format == MediaFormat::kTokens) {
-      if (shape.text_tokens < 0 || shape.text_tokens > shape.encoded_bytes ||
-          shape.label_tokens < 0 || shape.label_tokens > shape.text_tokens) {
-        return impossible_part(shape, "a possible number of tokens");
-      }
-      plan.text_tokens = shape.text_tokens;
-      plan.label_tokens = shape.label_tokens;
-      return plan;
-    }
+    if (shape.format == MediaFormat::kTokens) return plan_tokens(shape);
     if (shape.modality != Modality::kImage) {
       return Error(ErrorCode::kUnsupported,
                    std::string(modality_name(shape.modality)) +
                        " parts are not supported yet with models of type qwen2_vl");
     }
     ISOCOST_TRY(check_picture(shape));
+    PartPlan plan;
     ISOCOST_ASSIGN(plan.grid, smart_grid(shape.width, shape.height, options_));
     plan.images = 1;
+    plan.tokens = plan.grid.tokens();
     return plan;
   }
 
   Status plan_sample(const SampleShape& shape, SamplePlan&) const override {
-    const bool tokens_first = shape.parts.front().format == MediaFormat::kTokens;
-    const auto tokens = std::ranges::count(shape.parts, MediaFormat::kTokens, &PartShape::format);
-    if (tokens_first && tokens == 1) return {};
-    return Error(ErrorCode::kInvalidArgument,
-                 "its text has no tokens of this model; isocost tokenize makes them");
+    return check_tokens_first(shape);
   }
 
   std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override {
-    if (shape.format == MediaFormat::kTokens) return 3 * shape.encoded_bytes;
+    if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);
     return exact_image_working_set_bytes(shape, plan.grid, filter_);
   }
 
   Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
              const DecodeLimit&) const override {
+    if (bytes.shape->format == MediaFormat::kTokens) {
+      return add_tokens(bytes, plan, {.id = options_.image_token_id}, to);
+    }
     const PatchGrid grid = plan.parts[i].grid;
-    if (bytes.shape->format == MediaFormat::kTokens) return add_tokens(bytes, plan, to);
     return exact_image_patches(*bytes.source, *bytes.shape, grid, filter_, to.next_image(grid));
   }
 
  private:
-  Status add_tokens(const PartBytes& bytes, const SamplePlan& plan, SampleTensors& to) const;
-  Status check_tokens(const Tokens& tokens, const SamplePlan& plan) const;
-
   const QwenVlOptions options_;
   const ResampleFilter filter_;
 };
-
-// What the sidecar counted must be what it holds, since the plan has made room for just that.
-Status QwenVl::check_tokens(const Tokens& tokens, const SamplePlan& plan) const {
-  std::int64_t images = 0;
-  std::int64_t labelled = 0;
-  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
-    const bool is_image = tokens.ids[i] == options_.image_token_id;
-    if (tokens.labelled[i] && (is_image || i == 0)) {
-      return corrupt("its tokens have a label that nothing can predict");
-    }
-    images += is_image ? 1 : 0;
-    labelled += tokens.labelled[i] ? 1 : 0;
-  }
-  const PartPlan& text = plan.parts.front();
-  if (images != plan.images) {
-    return corrupt("its text has " + counted(static_cast<std::size_t>(images), "placeholder") +
-                   " for " + counted(static_cast<std::size_t>(plan.images), "image"));
-  }
-  if (std::ssize(tokens.ids) - images != text.text_tokens || labelled != text.label_tokens) {
-    return corrupt("its tokens are not those that were counted");
-  }
-  return {};
-}
-
-Status QwenVl::add_tokens(const PartBytes& bytes, const SamplePlan& plan, SampleTensors& to) const {
-  ISOCOST_TRY(check_size(bytes));
-  ISOCOST_ASSIGN(const auto read,
-                 read_some(*bytes.source, 0, static_cast<std::size_t>(bytes.source->size())));
-  ISOCOST_ASSIGN(const Tokens tokens, decode_tokens(std::as_bytes(std::span(read))));
-  ISOCOST_TRY(check_tokens(tokens, plan));
-  auto image = plan.parts.begin();
-  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
-    const std::int64_t id = tokens.ids[i];
-    if (id == options_.image_token_id) {
-      ++image;  // the first part is the text
-      to.append(id, kIgnoredLabel, image->grid.tokens());
-    } else {
-      to.append(id, tokens.labelled[i] ? id : kIgnoredLabel);
-    }
-  }
-  return {};
-}
 
 // The older files name the bounds themselves, which then count; the newer ones have them in `size`.
 Status read_bounds(Settings& settings, QwenVlOptions& options) {

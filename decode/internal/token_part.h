@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "decode/internal/sample_plan.h"
+#include "decode/internal/sample_tensors.h"
+#include "decode/recipe.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+
+// The text of a model in a directory: a part of format kTokens, the sample's first, in which each
+// of the parts behind it has a placeholder.
+
+/// How an image stands in the text: `id` for each vector that the encoder makes of it, between
+/// `begin` and `end` where the model has these.
+struct ImageTokens {
+  std::int64_t id = 0;  ///< The placeholder, too.
+  std::optional<std::int64_t> begin = std::nullopt;
+  std::optional<std::int64_t> end = std::nullopt;
+};
+
+/// Plans the part. Errors: kInvalidArgument.
+Result<PartPlan> plan_tokens(const PartShape& shape);
+/// Errors: kInvalidArgument unless the sample's first part, and no other, is one of tokens.
+Status check_tokens_first(const SampleShape& shape);
+/// Returns the memory of add_tokens in bytes.
+std::int64_t tokens_working_set_bytes(const PartShape& shape);
+/// Appends the text; in place of each placeholder, the tokens that the plan counted for its image.
+/// Errors: kCorrupt if the part is not what was planned; kIo.
+Status add_tokens(const PartBytes& bytes, const SamplePlan& plan, const ImageTokens& image,
+                  SampleTensors& to);
+
+}  // namespace isocost
