@@ -64,6 +64,11 @@ struct Side {
   std::int32_t from;
   std::int32_t to;
   FilterShape filter;
+  // The part of the new side that is made.
+  std::int32_t first;
+  std::int32_t count;
+
+  [[nodiscard]] bool is_copied() const { return from == to && count == to; }
 
   [[nodiscard]] double scale() const { return static_cast<double>(from) / to; }
   [[nodiscard]] double widening() const { return std::max(scale(), 1.0); }
@@ -103,7 +108,7 @@ std::int32_t fixed_point(double weight) {
 
 ResampleTaps taps_of(const Side& side) {
   ResampleTaps taps;
-  const auto windows = static_cast<std::size_t>(side.to);
+  const auto windows = static_cast<std::size_t>(side.count);
   taps.stride = side.stride();
   taps.windows.reserve(windows);
   taps.high.resize(windows * taps.stride);
@@ -111,7 +116,7 @@ ResampleTaps taps_of(const Side& side) {
   std::vector<double> weights;
   weights.reserve(taps.stride);
   for (std::size_t i = 0; i < windows; ++i) {
-    const double centre = (static_cast<double>(i) + 0.5) * side.scale();
+    const double centre = (side.first + static_cast<double>(i) + 0.5) * side.scale();
     taps.windows.push_back(window_of(side, centre));
     fill_weights(side, centre, taps.windows.back(), weights);
     for (std::size_t k = 0; k < weights.size(); ++k) {
@@ -220,7 +225,7 @@ void resize_width_first(const SourceRows& source, const Side& horizontal, const 
                         std::span<std::uint8_t> into, const ResampleKernels& kernels) {
   const ResampleTaps columns = taps_of(horizontal);
   const ResampleTaps taps = taps_of(vertical);
-  const std::size_t bytes = row_bytes(horizontal.to);
+  const std::size_t bytes = row_bytes(horizontal.count);
   std::vector<std::uint8_t> held(static_cast<std::size_t>(held_rows(vertical)) * bytes);
   const RowRing ring{held.data(), bytes, held_rows(vertical)};
   std::vector<const std::uint8_t*> rows;
@@ -256,7 +261,7 @@ void resize_height_first(std::span<const std::uint8_t> rgb, const Side& horizont
         resample_row(taps, at, row, rows, made, kernels);
       }
       from[i] = made.data();
-      to[i] = &into[at * row_bytes(horizontal.to)];
+      to[i] = &into[at * row_bytes(horizontal.count)];
     }
     kernels.columns(from, columns, to);
   }
@@ -273,7 +278,7 @@ std::int64_t taps_bytes(const Side& side) {
   const auto window = static_cast<std::int64_t>(sizeof(ResampleTaps::Window));
   const auto fixed = static_cast<std::int64_t>(2 * sizeof(std::int16_t));
   const auto weight = static_cast<std::int64_t>(sizeof(double));
-  return side.to * (window + fixed * stride) + weight * stride;
+  return side.count * (window + fixed * stride) + weight * stride;
 }
 
 }  // namespace
@@ -281,14 +286,22 @@ std::int64_t taps_bytes(const Side& side) {
 void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                    std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
                    ResampleFilter filter, PassOrder order, const ResampleKernels& kernels) {
-  const Side horizontal{width, to_width, shape_of(filter)};
-  const Side vertical{height, to_height, shape_of(filter)};
-  if (width == to_width && height == to_height) {
+  pillow_resize_part(rgb, width, height, into, to_width, to_height, {0, 0, to_width, to_height},
+                     filter, order, kernels);
+}
+
+void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
+                        std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
+                        PixelArea part, ResampleFilter filter, PassOrder order,
+                        const ResampleKernels& kernels) {
+  const Side horizontal{width, to_width, shape_of(filter), part.x, part.width};
+  const Side vertical{height, to_height, shape_of(filter), part.y, part.height};
+  if (horizontal.is_copied() && vertical.is_copied()) {
     std::ranges::copy(rgb, into.begin());
-  } else if (width == to_width) {
+  } else if (horizontal.is_copied()) {
     resize_height(rgb, row_bytes(width), vertical, into, kernels);
-  } else if (height == to_height) {
-    const RowRing all{into.data(), row_bytes(to_width), height};
+  } else if (vertical.is_copied()) {
+    const RowRing all{into.data(), row_bytes(part.width), height};
     const SourceRows source(rgb, width, height);
     resample_columns(source, 0, height, height, taps_of(horizontal), all, kernels);
   } else if (height_first(horizontal, vertical, order)) {
@@ -301,19 +314,27 @@ void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::i
 std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,
                                              std::int32_t to_width, std::int32_t to_height,
                                              ResampleFilter filter, PassOrder order) {
-  const Side horizontal{width, to_width, shape_of(filter)};
-  const Side vertical{height, to_height, shape_of(filter)};
+  return pillow_resize_part_working_set_bytes(width, height, to_width, to_height,
+                                              {0, 0, to_width, to_height}, filter, order);
+}
+
+std::int64_t pillow_resize_part_working_set_bytes(std::int32_t width, std::int32_t height,
+                                                  std::int32_t to_width, std::int32_t to_height,
+                                                  PixelArea part, ResampleFilter filter,
+                                                  PassOrder order) {
+  const Side horizontal{width, to_width, shape_of(filter), part.x, part.width};
+  const Side vertical{height, to_height, shape_of(filter), part.y, part.height};
   const auto pointers = static_cast<std::int64_t>(vertical.stride() * sizeof(std::uint8_t*));
   const std::int64_t columns =
-      width == to_width ? 0 : taps_bytes(horizontal) + std::int64_t{kResampleSlack};
-  const std::int64_t rows = height == to_height ? 0 : taps_bytes(vertical) + pointers;
-  if (width == to_width) return rows;
-  if (height != to_height && height_first(horizontal, vertical, order)) {
+      horizontal.is_copied() ? 0 : taps_bytes(horizontal) + std::int64_t{kResampleSlack};
+  const std::int64_t rows = vertical.is_copied() ? 0 : taps_bytes(vertical) + pointers;
+  if (horizontal.is_copied()) return rows;
+  if (!vertical.is_copied() && height_first(horizontal, vertical, order)) {
     return columns + rows + std::int64_t{kResampleBatch} * width * 3;
   }
   const std::int64_t copied = std::int64_t{SourceRows::copied_rows(width, height)} * width * 3;
   const std::int64_t held =
-      height == to_height ? 0 : std::int64_t{held_rows(vertical)} * to_width * 3;
+      vertical.is_copied() ? 0 : std::int64_t{held_rows(vertical)} * part.width * 3;
   return columns + rows + copied + held;
 }
 

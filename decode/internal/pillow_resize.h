@@ -35,9 +35,28 @@ void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::i
                    ResampleFilter filter, PassOrder order,
                    const ResampleKernels& kernels = fastest_kernels());
 
+/// A rectangle of pixels within an image.
+struct PixelArea {
+  std::int32_t x = 0;
+  std::int32_t y = 0;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+};
+
+/// Makes `part` alone of what pillow_resize would make, at the cost of that part. `into` holds
+/// part.width * part.height * 3 bytes.
+void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
+                        std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
+                        PixelArea part, ResampleFilter filter, PassOrder order,
+                        const ResampleKernels& kernels = fastest_kernels());
+
 /// The bytes that `pillow_resize` allocates: weights, and a few rows of one side's new size.
 std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,
                                              std::int32_t to_width, std::int32_t to_height,
                                              ResampleFilter filter, PassOrder order);
+std::int64_t pillow_resize_part_working_set_bytes(std::int32_t width, std::int32_t height,
+                                                  std::int32_t to_width, std::int32_t to_height,
+                                                  PixelArea part, ResampleFilter filter,
+                                                  PassOrder order);
 
 }  // namespace isocost

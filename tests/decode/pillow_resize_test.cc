@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -76,6 +77,42 @@ TEST(PillowResize, GivesPillowsBytes) {
     EXPECT_EQ(fnv1a(resized(rgb, golden, fastest_kernels())), golden.hash);
     if (golden.width > kWidest) continue;
     EXPECT_EQ(fnv1a(resized(rgb, golden, portable_kernels())), golden.hash);
+  }
+}
+
+TEST(PillowResize, MakesAPartAsItMakesTheWhole) {
+  struct Case {
+    std::int32_t width, height, to_width, to_height;
+    PixelArea part;
+  };
+  constexpr auto kCases = std::to_array<Case>({{61, 47, 84, 28, {3, 5, 40, 20}},
+                                               {61, 47, 61, 47, {3, 5, 40, 20}},
+                                               {61, 47, 61, 28, {60, 0, 1, 28}},
+                                               {61, 47, 61, 28, {0, 3, 61, 20}},
+                                               {61, 47, 84, 47, {0, 46, 84, 1}},
+                                               {61, 47, 84, 47, {50, 0, 30, 47}},
+                                               {200, 300, 33, 50, {0, 20, 33, 28}},
+                                               {3, 90, 60, 1800, {0, 870, 60, 60}},
+                                               {1, 1, 40, 50, {7, 9, 20, 30}}});
+  for (const auto& [width, height, to_width, to_height, part] : kCases) {
+    const auto rgb = test::test_pattern(width, height);
+    for (const auto filter :
+         {ResampleFilter::kBilinear, ResampleFilter::kBicubic, ResampleFilter::kLanczos}) {
+      for (const auto order : {PassOrder::kPillow12, PassOrder::kPillow13}) {
+        std::vector<std::uint8_t> whole(static_cast<std::size_t>(to_width) *
+                                        static_cast<std::size_t>(to_height) * 3);
+        pillow_resize(rgb, width, height, whole, to_width, to_height, filter, order);
+        std::vector<std::uint8_t> made(static_cast<std::size_t>(part.width) *
+                                       static_cast<std::size_t>(part.height) * 3);
+        pillow_resize_part(rgb, width, height, made, to_width, to_height, part, filter, order);
+        std::vector<std::uint8_t> wanted;
+        for (std::int32_t y = part.y; y < part.y + part.height; ++y) {
+          const auto row = whole.begin() + (std::ptrdiff_t{y} * to_width + part.x) * 3;
+          wanted.insert(wanted.end(), row, row + std::ptrdiff_t{part.width} * 3);
+        }
+        EXPECT_EQ(made, wanted) << width << 'x' << height << " to " << to_width << 'x' << to_height;
+      }
+    }
   }
 }
 
