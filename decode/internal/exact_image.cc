@@ -1,10 +1,12 @@
 #include "decode/internal/exact_image.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "decode/internal/image_codecs.h"
-#include "decode/internal/image_decoder.h"
 #include "decode/internal/orientation.h"
 #include "decode/internal/patchify.h"
 
@@ -16,7 +18,7 @@ constexpr PassOrder kOrder = PassOrder::kPillow12;
 constexpr std::uint8_t kUpright = 1;
 constexpr std::int32_t kInFull = 1;
 
-// The stored picture as it is displayed, which decides what a resize rounds first.
+// The stored picture as it is displayed.
 void turn(Pixels& pixels, const PartShape& shape) {
   if (shape.orientation == kUpright) return;
   const PixelWalk walk =
@@ -26,31 +28,78 @@ void turn(Pixels& pixels, const PartShape& shape) {
   pixels = {shape.width, shape.height, std::move(displayed)};
 }
 
+Framing whole(PatchGrid grid) {
+  return {grid.width(), grid.height(), {0, 0, grid.width(), grid.height()}};
+}
+
+// What a framing's part has of the resized picture.
+PixelArea within(const Framing& framing) {
+  const PixelArea& part = framing.part;
+  const std::int32_t left = std::max(part.x, 0);
+  const std::int32_t top = std::max(part.y, 0);
+  return {left, top, std::min(part.x + part.width, framing.width) - left,
+          std::min(part.y + part.height, framing.height) - top};
+}
+
+// A picture of the grid's size, with `pixels` in place and black around them.
+Result<std::vector<std::uint8_t>> on_black(const Pixels& pixels, std::int32_t x, std::int32_t y,
+                                           PatchGrid grid) {
+  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(grid.width(), grid.height(), 3));
+  std::vector<std::uint8_t> canvas(bytes);
+  const std::ptrdiff_t row = std::ptrdiff_t{pixels.width} * 3;
+  for (std::ptrdiff_t i = 0; i < pixels.height; ++i) {
+    std::copy_n(pixels.rgb.begin() + i * row, row,
+                canvas.begin() + ((y + i) * grid.width() + x) * 3);
+  }
+  return canvas;
+}
+
 }  // namespace
 
-Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                           ResampleFilter filter, std::span<std::byte> patches) {
+Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape) {
   ISOCOST_ASSIGN(Pixels pixels, decode_image(source, shape, kInFull));
   turn(pixels, shape);
-  if (pixels.width != grid.width() || pixels.height != grid.height()) {
-    ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(grid.width(), grid.height(), 3));
-    std::vector<std::uint8_t> resized(bytes);
-    pillow_resize(pixels.rgb, pixels.width, pixels.height, resized, grid.width(), grid.height(),
-                  filter, kOrder);
-    pixels = {grid.width(), grid.height(), std::move(resized)};
+  return pixels;
+}
+
+Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
+                      ResampleFilter filter, std::span<std::byte> patches) {
+  const PixelArea seen = within(framing);
+  Pixels pixels{seen.width, seen.height, {}};
+  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(seen.width, seen.height, 3));
+  pixels.rgb.resize(bytes);
+  pillow_resize_part(displayed.rgb, displayed.width, displayed.height, pixels.rgb, framing.width,
+                     framing.height, seen, filter, kOrder);
+  if (seen.width != grid.width() || seen.height != grid.height()) {
+    ISOCOST_ASSIGN(pixels.rgb,
+                   on_black(pixels, seen.x - framing.part.x, seen.y - framing.part.y, grid));
   }
   patchify(pixels.rgb, kUpright, grid, patches);
   return {};
 }
 
+Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
+                           ResampleFilter filter, std::span<std::byte> patches) {
+  ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape));
+  return framed_patches(displayed, whole(grid), grid, filter, patches);
+}
+
+std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
+                                      PatchGrid grid, ResampleFilter filter) {
+  const PixelArea seen = within(framing);
+  const std::int64_t displayed = std::int64_t{shape.width} * shape.height * 3;
+  const std::int64_t part = std::int64_t{seen.width} * seen.height * 3;
+  const bool is_framed = seen.width != grid.width() || seen.height != grid.height();
+  const std::int64_t canvas = is_framed ? std::int64_t{grid.width()} * grid.height() * 3 : 0;
+  return image_decoding_bytes(shape, kInFull) + (shape.orientation == kUpright ? 0 : displayed) +
+         part + canvas +
+         pillow_resize_part_working_set_bytes(shape.width, shape.height, framing.width,
+                                              framing.height, seen, filter, kOrder);
+}
+
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
                                            ResampleFilter filter) {
-  const std::int64_t displayed = std::int64_t{shape.width} * shape.height * 3;
-  const std::int64_t target = std::int64_t{grid.width()} * grid.height() * 3;
-  return image_decoding_bytes(shape, kInFull) + (shape.orientation == kUpright ? 0 : displayed) +
-         target +
-         pillow_resize_working_set_bytes(shape.width, shape.height, grid.width(), grid.height(),
-                                         filter, kOrder);
+  return framed_working_set_bytes(shape, whole(grid), grid, filter);
 }
 
 }  // namespace isocost

@@ -6,19 +6,39 @@
 
 #include "base/byte_source.h"
 #include "base/result.h"
+#include "decode/internal/image_decoder.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pillow_resize.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
 
-/// Like image_patches, with the very bytes that a processor of transformers hands to its
-/// normalisation where it is given the displayed picture in RGB: decoded in full, turned, then
-/// resized as Pillow does. Errors: those of image_patches.
+/// What a model sees of a picture: `part` of what it is resized to. A part may reach beyond, where
+/// it is black.
+struct Framing {
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  PixelArea part;
+};
+
+/// Decodes a picture in full and turns it as it is displayed, so that resizing rounds what it
+/// rounds for a processor of transformers. Errors: those of image_patches.
+Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape);
+
+/// Makes patches with the very bytes that a processor of transformers hands to its normalisation
+/// where it is given `displayed`. The grid is at least as large as the part; its other patches'
+/// pixels are black. Errors: kResourceExhausted.
+Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
+                      ResampleFilter filter, std::span<std::byte> patches);
+
+/// Both, for a picture that is resized to the grid.
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
                            ResampleFilter filter, std::span<std::byte> patches);
 
-/// Returns an upper bound of the memory of exact_image_patches, without `patches`.
+/// Return upper bounds of the memory of displayed_image and framed_patches, one after the other,
+/// without `patches`.
+std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
+                                      PatchGrid grid, ResampleFilter filter);
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
                                            ResampleFilter filter);
 

@@ -69,7 +69,8 @@ Result<std::int64_t> Settings::integer(std::string_view key, std::int64_t least,
   if (value == nullptr && otherwise) return *otherwise;
   if (value == nullptr || !value->is_number_integer() || value->get<std::int64_t>() < least ||
       value->get<std::int64_t>() > most) {
-    return refused(key, "it must be " + std::to_string(least) + " to " + std::to_string(most));
+    const std::string range = least == most ? "" : " to " + std::to_string(most);
+    return refused(key, "it must be " + std::to_string(least) + range);
   }
   return value->get<std::int64_t>();
 }
@@ -100,6 +101,26 @@ Result<std::string> Settings::text(std::string_view key) {
   const json* value = find(key);
   if (value == nullptr || !value->is_string()) return refused(key, "it must be a text");
   return value->get<std::string>();
+}
+
+Result<std::string> Settings::choice(std::string_view key,
+                                     std::initializer_list<std::string_view> choices,
+                                     std::optional<std::string_view> otherwise) {
+  const json* value = find(key);
+  if (value == nullptr && otherwise) return std::string(*otherwise);
+  std::string known;
+  for (const std::string_view choice : choices) {
+    if (value != nullptr && *value == choice) return std::string(choice);
+    known += (known.empty() ? "" : ", ") + std::string(choice);
+  }
+  return refused(key, "it must be one of " + known);
+}
+
+Result<bool> Settings::flag(std::string_view key, bool otherwise) {
+  const json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) return refused(key, "it must be true or false");
+  return value->get<bool>();
 }
 
 Result<Settings> Settings::object(std::string_view key) {
@@ -141,6 +162,10 @@ Result<ModelFiles> read_model_files(const fs::path& directory) {
   ISOCOST_ASSIGN(files.config, read_object(config));
   ISOCOST_ASSIGN(files.model_type, files.config.text("model_type"));
   ISOCOST_ASSIGN(files.image_processor, read_image_processor(directory));
+  const fs::path processor = directory / "processor_config.json";
+  if (fs::exists(processor, ignored)) {
+    ISOCOST_ASSIGN(files.processor, read_object(processor));
+  }
   return files;
 }
 

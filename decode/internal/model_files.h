@@ -31,6 +31,9 @@ class Settings {
   Result<double> number(std::string_view key, double otherwise);
   Result<std::vector<double>> numbers(std::string_view key, const std::vector<double>& otherwise);
   Result<std::string> text(std::string_view key);
+  Result<std::string> choice(std::string_view key, std::initializer_list<std::string_view> choices,
+                             std::optional<std::string_view> otherwise = std::nullopt);
+  Result<bool> flag(std::string_view key, bool otherwise);
   Result<Settings> object(std::string_view key);
   /// Errors: kUnsupported if there is a value, and it is another one.
   Status only(std::string_view key, const nlohmann::json& value);
@@ -55,6 +58,9 @@ struct ModelFiles {
   std::string model_type;    ///< Of config.json.
   Settings config;           ///< config.json: mostly the architecture, which recipes do not read.
   Settings image_processor;  ///< preprocessor_config.json, or its part of processor_config.json.
+  /// processor_config.json, or nothing: how text and media are put together, in older directories,
+  /// and in newer ones all that processors need.
+  Settings processor;
 };
 
 /// Reads them. Errors: kNotFound with the file that is missing and what writes it; kCorrupt; kIo.

@@ -12,10 +12,12 @@
 namespace isocost {
 namespace {
 
+constexpr std::array<std::string_view, 1> kLlavaTypes = {"llava"};
 constexpr std::array<std::string_view, 2> kQwen2VlTypes = {"qwen2_vl", "qwen2_5_vl"};
 
 constexpr std::array kFamilies = {
     FamilyEntry{"native28", {}, nullptr, parse_native28},
+    FamilyEntry{"llava", kLlavaTypes, read_llava, parse_llava},
     FamilyEntry{"qwen2_vl", kQwen2VlTypes, read_qwen2_vl, parse_qwen2_vl},
 };
 

@@ -7,16 +7,16 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "base/result.h"
 #include "decode/decode_limit.h"
 #include "decode/internal/exact_image.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/internal/pixel_settings.h"
 #include "decode/internal/recipe_family.h"
 #include "decode/internal/token_part.h"
 
@@ -30,23 +30,13 @@ constexpr std::int64_t kMostPixels = std::int64_t{1} << 31;
 constexpr std::int32_t kTemporalPatch = 2;
 constexpr double kMostAspect = 200;
 
-struct QwenVlOptions {
+struct QwenVlOptions : PixelSettings {
   std::int64_t min_pixels = kMinPixels;
   std::int64_t max_pixels = kMaxPixels;
-  std::int64_t resample = 3;  // as Pillow counts its filters
   std::int64_t image_token_id = 0;
-  // Of the client, which normalises.
-  double rescale_factor = 1.0 / 255;
-  std::vector<double> image_mean = {0.48145466, 0.4578275, 0.40821073};
-  std::vector<double> image_std = {0.26862954, 0.26130258, 0.27577711};
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, min_pixels, max_pixels, resample, image_token_id,
                                    rescale_factor, image_mean, image_std)
-
-ResampleFilter filter_of(std::int64_t resample) {
-  if (resample == 1) return ResampleFilter::kLanczos;
-  return resample == 2 ? ResampleFilter::kBilinear : ResampleFilter::kBicubic;
-}
 
 // The number of groups of 28 pixels along each side, in the arithmetic of `smart_resize`, where
 // `round` is Python's, to even.
@@ -77,7 +67,7 @@ Result<PatchGrid> smart_grid(std::int32_t width, std::int32_t height,
 class QwenVl final : public RecipeFamily {
  public:
   explicit QwenVl(QwenVlOptions options)
-      : options_(std::move(options)), filter_(filter_of(options_.resample)) {}
+      : options_(std::move(options)), filter_(options_.filter()) {}
 
   std::string description() const override {
     nlohmann::json json = options_;
@@ -145,22 +135,11 @@ Status read_bounds(Settings& settings, QwenVlOptions& options) {
 
 Status read_processor(Settings& settings, QwenVlOptions& options) {
   ISOCOST_TRY(read_bounds(settings, options));
-  ISOCOST_ASSIGN(options.resample, settings.integer("resample", 1, 3, options.resample));
-  ISOCOST_ASSIGN(options.rescale_factor, settings.number("rescale_factor", options.rescale_factor));
-  ISOCOST_ASSIGN(options.image_mean, settings.numbers("image_mean", options.image_mean));
-  ISOCOST_ASSIGN(options.image_std, settings.numbers("image_std", options.image_std));
+  ISOCOST_TRY(read_pixels(settings, options));
   ISOCOST_TRY(settings.only("patch_size", kPatchSide));
   ISOCOST_TRY(settings.only("merge_size", kGroupSide / kPatchSide));
   ISOCOST_TRY(settings.only("temporal_patch_size", kTemporalPatch));
-  for (const char* step : {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"}) {
-    ISOCOST_TRY(settings.only(step, true));
-  }
-  for (const char* step : {"do_center_crop", "do_pad"}) ISOCOST_TRY(settings.only(step, false));
-  ISOCOST_TRY(settings.only("data_format", "channels_first"));
-  // They name classes, or say how the processor itself computes.
-  settings.ignore({"processor_class", "image_processor_type", "feature_extractor_type",
-                   "default_to_square", "device", "disable_grouping", "return_tensors",
-                   "input_data_format", "backend"});
+  ISOCOST_TRY(settings.only("do_center_crop", false));
   return settings.check_all_asked();
 }
 

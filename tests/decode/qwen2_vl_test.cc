@@ -9,24 +9,24 @@
 #include <filesystem>
 #include <fstream>
 #include <ios>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/scratch_directory.h"
 #include "base/tensor_schema.h"
-#include "decode/probe.h"
 #include "decode/recipe.h"
 #include "decode/tokens.h"
 #include "tests/support/media.h"
+#include "tests/support/model_sample.h"
 #include "tests/support/test_pattern.h"
 
 namespace isocost {
 namespace {
 
+using test::values;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using Sample = test::ModelSample;
 
 constexpr std::uint32_t kImage = 900;
 constexpr const char* kConfig =
@@ -38,69 +38,10 @@ constexpr const char* kProcessor =
 
 class Qwen2Vl : public testing::Test {
  protected:
-  void write(const std::string& name, std::string_view text) const {
-    std::ofstream(scratch_ / name) << text;
-  }
-  Result<Recipe> read(std::string_view config, std::string_view processor) const {
-    write("config.json", config);
-    write("preprocessor_config.json", processor);
-    RecipeOptions options;
-    options.model = scratch_.path();
-    return Recipe::create(options);
-  }
-  Recipe recipe() const { return read(kConfig, kProcessor).value(); }
-  std::string refusal(std::string_view config, std::string_view processor) const {
-    const auto read_one = read(config, processor);
-    return read_one ? "" : read_one.error().message();
-  }
+  Recipe recipe() const { return directory_.read(kConfig, kProcessor).value(); }
 
-  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
+  test::ModelDirectory directory_;
 };
-
-/// Tokens and pictures, with their shapes.
-class Sample {
- public:
-  Sample(const Tokens& tokens, std::vector<test::Bytes> pictures) {
-    const auto encoded = encode_tokens(tokens);
-    bytes_.push_back(test::Bytes(encoded.begin(), encoded.end()));
-    PartShape text;
-    text.format = MediaFormat::kTokens;
-    text.text_tokens = std::ssize(tokens.ids) - std::ssize(pictures);
-    text.label_tokens = std::count(tokens.labelled.begin(), tokens.labelled.end(), true);
-    text.encoded_bytes = std::ssize(encoded);
-    shape.parts.push_back(text);
-    for (test::Bytes& picture : pictures) {
-      const MemoryByteSource source(picture);
-      const bool is_jpeg = picture[0] == std::byte{0xFF};
-      shape.parts.push_back(probe(source, is_jpeg ? "jpg" : "png", {}).value());
-      bytes_.push_back(std::move(picture));
-    }
-  }
-  tl::expected<std::vector<NamedTensor>, PartError> tensors(const Recipe& recipe) {
-    std::vector<MemoryByteSource> sources;
-    sources.reserve(bytes_.size());
-    std::vector<PartBytes> parts;
-    for (std::size_t i = 0; i < bytes_.size(); ++i) {
-      sources.emplace_back(bytes_[i]);
-      parts.push_back({&shape.parts[i], &sources.back()});
-    }
-    return recipe.tensors(parts, pool_);
-  }
-
-  SampleShape shape;
-
- private:
-  std::vector<test::Bytes> bytes_;
-  BufferPool pool_;
-};
-
-template <typename T>
-std::vector<T> values(const std::vector<NamedTensor>& tensors, std::string_view name) {
-  for (const NamedTensor& tensor : tensors) {
-    if (tensor.name == name) return {tensor.tensor.as<T>().begin(), tensor.tensor.as<T>().end()};
-  }
-  return {};
-}
 
 TEST_F(Qwen2Vl, GridsAndPatchesAreThoseOfTransformers) {
   std::ifstream lines(ISOCOST_SOURCE_DIR "/tests/decode/qwen2_vl_goldens.txt");
@@ -120,7 +61,7 @@ TEST_F(Qwen2Vl, GridsAndPatchesAreThoseOfTransformers) {
          hash >> std::dec) {
     const std::string bounds = R"({"size": {"shortest_edge": )" + std::to_string(least) +
                                R"(, "longest_edge": )" + std::to_string(most) + "}}";
-    if (bounds != before) of_bounds = read(kConfig, bounds).value();
+    if (bounds != before) of_bounds = directory_.read(kConfig, bounds).value();
     before = bounds;
     const SampleShape shape{{Sample({{kImage}, {false}}, {}).shape.parts[0], picture}, 1.0F};
     const auto parts = of_bounds.parts(shape).value();
@@ -188,7 +129,8 @@ TEST_F(Qwen2Vl, ItsDescriptionMakesTheSameRecipe) {
   EXPECT_EQ(again.description(), first.description());
   EXPECT_EQ(again.fingerprint(), first.fingerprint());
   EXPECT_LT(first.description().size(), 2048U);
-  EXPECT_NE(read(kConfig, R"({"min_pixels": 3137})").value().fingerprint(), first.fingerprint());
+  EXPECT_NE(directory_.read(kConfig, R"({"min_pixels": 3137})").value().fingerprint(),
+            first.fingerprint());
   EXPECT_FALSE(Recipe::parse(R"({"family": "qwen2_vl"})").has_value());
   EXPECT_FALSE(Recipe::parse(R"({"family": "none"})").has_value());
   EXPECT_FALSE(Recipe::parse("[").has_value());
@@ -234,32 +176,33 @@ TEST_F(Qwen2Vl, SamplesThatTheModelCannotTakeAreRefused) {
 }
 
 TEST_F(Qwen2Vl, ADirectoryIsRefusedByFileKeyAndValue) {
-  EXPECT_THAT(refusal(kConfig, R"({"do_center_crop": true})"),
+  EXPECT_THAT(directory_.refusal(kConfig, R"({"do_center_crop": true})"),
               HasSubstr("preprocessor_config.json: do_center_crop is true; only false"));
-  EXPECT_THAT(refusal(kConfig, R"({"patch_size": 16})"), HasSubstr("patch_size is 16"));
-  EXPECT_THAT(refusal(kConfig, R"({"sharpen": 2})"),
+  EXPECT_THAT(directory_.refusal(kConfig, R"({"patch_size": 16})"), HasSubstr("patch_size is 16"));
+  EXPECT_THAT(directory_.refusal(kConfig, R"({"sharpen": 2})"),
               HasSubstr("sharpen is 2; this setting is not supported"));
-  EXPECT_THAT(refusal(kConfig, R"({"size": {"height": 3}})"), HasSubstr("size: height is 3"));
-  EXPECT_THAT(refusal(kConfig, R"({"resample": 0})"), HasSubstr("resample is 0"));
-  EXPECT_THAT(refusal(kConfig, R"({"image_mean": [0.5]})"), HasSubstr("a list of 3 numbers"));
-  EXPECT_THAT(refusal(kConfig, R"({"min_pixels": 9, "max_pixels": 8})"),
+  EXPECT_THAT(directory_.refusal(kConfig, R"({"size": {"height": 3}})"),
+              HasSubstr("size: height is 3"));
+  EXPECT_THAT(directory_.refusal(kConfig, R"({"resample": 0})"), HasSubstr("resample is 0"));
+  EXPECT_THAT(directory_.refusal(kConfig, R"({"image_mean": [0.5]})"),
+              HasSubstr("a list of 3 numbers"));
+  EXPECT_THAT(directory_.refusal(kConfig, R"({"min_pixels": 9, "max_pixels": 8})"),
               HasSubstr("min_pixels is 9, more than max_pixels"));
-  EXPECT_EQ(refusal(kConfig, R"({"crop_size": null, "do_pad": null})"), "");
-  EXPECT_THAT(refusal(R"({"model_type": "gpt2"})", kProcessor),
+  EXPECT_EQ(directory_.refusal(kConfig, R"({"crop_size": null, "do_pad": null})"), "");
+  EXPECT_THAT(directory_.refusal(R"({"model_type": "gpt2"})", kProcessor),
               HasSubstr("model_type is \"gpt2\", for which there is no recipe; there is one for "
-                        "qwen2_vl, qwen2_5_vl"));
-  EXPECT_THAT(refusal(R"({"model_type": "qwen2_vl", "vision_config": {}})", kProcessor),
+                        "llava, qwen2_vl, qwen2_5_vl"));
+  EXPECT_THAT(directory_.refusal(R"({"model_type": "qwen2_vl", "vision_config": {}})", kProcessor),
               HasSubstr("image_token_id is missing"));
-  EXPECT_THAT(refusal("[]", kProcessor), HasSubstr("config.json: no JSON object"));
-  std::filesystem::remove(scratch_ / "preprocessor_config.json");
-  write("config.json", kConfig);
-  RecipeOptions options;
-  options.model = scratch_.path();
-  EXPECT_THAT(Recipe::create(options).error().message(),
+  EXPECT_THAT(directory_.refusal("[]", kProcessor), HasSubstr("config.json: no JSON object"));
+  std::filesystem::remove(directory_.path() / "preprocessor_config.json");
+  directory_.write("config.json", kConfig);
+  EXPECT_THAT(directory_.read().error().message(),
               HasSubstr("neither preprocessor_config.json nor processor_config.json"));
-  write("processor_config.json", R"({"image_processor": {"min_pixels": 3136}})");
-  EXPECT_TRUE(Recipe::create(options).has_value());
-  options.model = scratch_ / "none";
+  directory_.write("processor_config.json", R"({"image_processor": {"min_pixels": 3136}})");
+  EXPECT_TRUE(directory_.read().has_value());
+  RecipeOptions options;
+  options.model = directory_.path() / "none";
   EXPECT_THAT(Recipe::create(options).error().message(), HasSubstr("config.json: no such file"));
   options.video_fps = 2;
   EXPECT_THAT(Recipe::create(options).error().message(), HasSubstr("leave recipe out"));

@@ -21,11 +21,14 @@ SMALL_VOCABULARY = 1500
 QWEN_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>",
                "<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>",
                "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"]
+LLAVA_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>"]
 LLAMA_TOKENS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
 # How both cut text into words; tokenizer.json of these models has it.
 WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
          r"|\s+(?!\S)|\s+")
+
+_QWEN_IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
 
 _CHATML_CONTENT = """\
 {%- macro write(content) -%}
@@ -33,7 +36,7 @@ _CHATML_CONTENT = """\
     {{- content -}}
   {%- else -%}
     {%- for part in content -%}
-      {%- if part.type == 'image' -%}<|vision_start|><|image_pad|><|vision_end|>
+      {%- if part.type == 'image' -%}{{- 'IMAGE' -}}
       {%- elif part.type == 'video' -%}<|vision_start|><|video_pad|><|vision_end|>
       {%- else -%}{{- part.text -}}
       {%- endif -%}
@@ -64,13 +67,14 @@ _CHATML_ASSISTANT = """\
     {{- '<|im_end|>' }}"""
 
 
-def chatml(generation=False):
+def chatml(generation=False, image=_QWEN_IMAGE):
     """ChatML as Qwen's vision-language models have it: a default system turn, media, tools.
 
     generation: whether `{% generation %}` blocks mark what the assistant writes.
+    image: what stands for an image.
     """
     begin, end = ("{%- generation %}", "{%- endgeneration %}") if generation else ("", "")
-    return (_CHATML_CONTENT + _CHATML_TOOLS + """\
+    return (_CHATML_CONTENT.replace("IMAGE", image) + _CHATML_TOOLS + """\
 {%- for message in messages %}
   {%- if message.role == 'system' and loop.first and tools %}{%- continue %}{%- endif %}
   {%- if message.role == 'assistant' %}
@@ -231,6 +235,38 @@ def qwen_vl(name, tokenizer):
     }
 
 
+def llava(name, tokenizer):
+    """LLaVA-1.5, with CLIP's encoder; `llava_siglip` as LLaVA-Interleave, whose pictures are no multiple of patches."""
+    pixels = {"do_resize": True, "do_rescale": True, "do_normalize": True, "do_convert_rgb": True, "resample": 3,
+              "rescale_factor": 1 / 255, "processor_class": "LlavaProcessor"}
+    small = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
+             "patch_size": 14}
+    if name == "llava":
+        vision = {"model_type": "clip_vision_model", "image_size": 112, "projection_dim": 64, **small}
+        pixels.update(image_processor_type="CLIPImageProcessor", do_center_crop=True, size={"shortest_edge": 112},
+                      crop_size={"height": 112, "width": 112}, image_mean=[0.48145466, 0.4578275, 0.40821073],
+                      image_std=[0.26862954, 0.26130258, 0.27577711])
+        text, tokens, strategy, additional = "llama", 64, "default", 1
+    else:
+        vision = {"model_type": "siglip_vision_model", "image_size": 90, "vision_use_head": False, **small}
+        pixels.update(image_processor_type="SiglipImageProcessor", size={"height": 90, "width": 90},
+                      image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
+        text, tokens, strategy, additional = "qwen2", 36, "full", 0
+    return {
+        "config.json": {"architectures": ["LlavaForConditionalGeneration"], "model_type": "llava",
+                        "image_token_index": tokenizer.token_to_id("<image>"), "image_seq_length": tokens,
+                        "text_config": text_settings(tokenizer, model_type=text), "vision_config": vision,
+                        "vision_feature_layer": -2, "vision_feature_select_strategy": strategy,
+                        "projector_hidden_act": "gelu", "tie_word_embeddings": False},
+        "preprocessor_config.json": pixels,
+        "processor_config.json": {"image_token": "<image>", "num_additional_image_tokens": additional, "patch_size": 14,
+                                  "processor_class": "LlavaProcessor", "vision_feature_select_strategy": strategy},
+        "tokenizer_config.json": {**tokenizer_config(tokenizer, LLAVA_TOKENS), "image_token": "<image>",
+                                  "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>",
+                                  "pad_token": "<|endoftext|>", "processor_class": "LlavaProcessor"},
+    }
+
+
 def qwen_text(_name, tokenizer):
     return {"config.json": {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", **text_settings(tokenizer)},
             "tokenizer_config.json": qwen_tokenizer_config(tokenizer)}
@@ -264,6 +300,8 @@ def tokenizer_config(tokenizer, special):
 FAMILIES = {
     "qwen2_vl": (qwen_vl, QWEN_TOKENS, chatml()),
     "qwen2_5_vl": (qwen_vl, QWEN_TOKENS, chatml()),
+    "llava": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
+    "llava_siglip": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
     "qwen2": (qwen_text, QWEN_TOKENS, chatml()),
     "llama": (llama, LLAMA_TOKENS, LLAMA),
 }

@@ -82,49 +82,45 @@ def write_shards(directory, weights=None):
 
 
 class Oracle:
-    """What transformers makes of a sample."""
+    """What transformers makes of a sample, with a family's image processor over Pillow."""
 
     def __init__(self, directory, samples):
         self.samples = samples
         self.model = transformers.AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.float32).eval()
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-        self.images = self.image_processor(directory)
         self.template = (directory / "chat_template.jinja").read_text()
         self.image_token = self.model.config.image_token_id
+        self.images = self.image_processor(directory)
 
-    @staticmethod
-    def image_processor(directory):
-        """The one over Pillow."""
-        try:
-            from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil as Processor
-        except ImportError:  # before transformers 5
-            from transformers import Qwen2VLImageProcessor as Processor
-        return Processor.from_pretrained(directory)
+    def image_processor(self, directory):
+        settings = json.loads((directory / "preprocessor_config.json").read_text())
+        name = settings["image_processor_type"].removesuffix("Fast")
+        if hasattr(transformers, f"{name}Pil"):  # since transformers 5
+            name += "Pil"
+        return getattr(transformers, name).from_pretrained(directory)
 
     def sample(self, key):
-        """input_ids and labels [1, tokens], and of the pictures pixel_values and image_grid_thw."""
+        """input_ids and labels [1, tokens], and what the image processor makes of the pictures."""
         messages, pictures = self.samples[key]
-        made = dict(self.images(pictures, return_tensors="pt")) if pictures else {}
-        grids = iter(made["image_grid_thw"].tolist() if pictures else [])
         text = self.tokenizer.apply_chat_template(messages, tokenize=False, chat_template=self.template)
-        ids, labels = [], []
-        for piece in text.split("<|im_start|>")[1:]:
-            learnt = piece.startswith("assistant\n")
-            for token in self.tokenizer("<|im_start|>" + piece, add_special_tokens=False)["input_ids"]:
-                _, rows, columns = next(grids) if token == self.image_token else (1, 2, 2)
-                ids += [token] * (rows * columns // 4)
-                labels += [token if learnt else -100] * (rows * columns // 4)
-            if learnt:  # neither the role nor the line break after the end of the turn
-                head = len(self.tokenizer("<|im_start|>assistant\n", add_special_tokens=False)["input_ids"])
-                length = len(self.tokenizer("<|im_start|>" + piece, add_special_tokens=False)["input_ids"])
-                labels[-length:-length + head] = [-100] * head
-                labels[-1] = -100
-        return {"input_ids": torch.tensor([ids]), "labels": torch.tensor([labels]), **made}
+        made = dict(self.images(pictures, return_tensors="pt")) if pictures else {}
+        ids = self.ids(text, pictures, made)
+        return {"input_ids": torch.tensor([ids]), "labels": torch.tensor([self.labels(ids)]), **made}
+
+    def labels(self, ids):
+        """The assistant's turns, without the role and the line break behind them."""
+        head = self.tokenizer("<|im_start|>assistant\n", add_special_tokens=False)["input_ids"]
+        (end,) = self.tokenizer("<|im_end|>", add_special_tokens=False)["input_ids"]
+        labels = [-100] * len(ids)
+        for i in range(len(ids)):
+            if ids[i:i + len(head)] == head:
+                turn = slice(i + len(head), ids.index(end, i) + 1)
+                labels[turn] = ids[turn]
+        return labels
 
     def positions(self, sample):
-        """M-RoPE: [3, tokens]."""
-        return self.model.model.get_rope_index(sample["input_ids"], image_grid_thw=sample.get("image_grid_thw"),
-                                               **self.kinds(sample))[0][:, 0]
+        """Rows of position_ids beside those within the sample."""
+        return torch.empty((0, sample["input_ids"].shape[1]), dtype=torch.int64)
 
     def kinds(self, sample):
         """What transformers asks for since version 5."""
@@ -134,6 +130,38 @@ class Oracle:
 
     def loss(self, sample):
         return self.model(**sample, **self.kinds(sample), use_cache=False).loss.item()
+
+
+class QwenOracle(Oracle):
+    def ids(self, text, _pictures, made):
+        grids = iter(made["image_grid_thw"].tolist() if made else [])
+        ids = []
+        for token in self.tokenizer(text, add_special_tokens=False)["input_ids"]:
+            _, rows, columns = next(grids) if token == self.image_token else (1, 2, 2)
+            ids += [token] * (rows * columns // 4)
+        return ids
+
+    def positions(self, sample):
+        """M-RoPE: [3, tokens]."""
+        return self.model.model.get_rope_index(sample["input_ids"], image_grid_thw=sample.get("image_grid_thw"),
+                                               **self.kinds(sample))[0][:, 0]
+
+
+class LlavaOracle(Oracle):
+    def image_processor(self, directory):
+        images = super().image_processor(directory)
+        settings = json.loads((directory / "processor_config.json").read_text())
+        self.processor = transformers.LlavaProcessor(
+            images, self.tokenizer, patch_size=settings["patch_size"],
+            vision_feature_select_strategy=settings["vision_feature_select_strategy"],
+            num_additional_image_tokens=settings["num_additional_image_tokens"])
+        return images
+
+    def ids(self, text, pictures, _made):
+        return self.processor(text=[text], images=pictures or None, add_special_tokens=False)["input_ids"][0]
+
+
+ORACLES = {"qwen2_vl": QwenOracle, "qwen2_5_vl": QwenOracle, "llava": LlavaOracle, "llava_siglip": LlavaOracle}
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
@@ -154,39 +182,42 @@ class Model(unittest.TestCase):
 
     def test_every_sample_is_what_transformers_makes_of_it(self):
         samples = write_shards(self.shards)
-        for family in ("qwen2_vl", "qwen2_5_vl"):
+        for family, oracle_of in ORACLES.items():
             model = self.made(family)
-            oracle, seen = Oracle(model, samples), []
+            oracle, seen = oracle_of(model, samples), []
             for microbatch in self.loader(model):
                 given = microbatch.tensors
                 sums = given["cu_seq_lens_q"].tolist()
-                self.assertEqual((given["input_ids"].shape, given["position_ids"].shape),
-                                 ((1, sums[-1]), (4, 1, sums[-1])))
+                self.assertEqual((given["input_ids"].shape, given["position_ids"].shape[-2:]),
+                                 ((1, sums[-1]), (1, sums[-1])))
+                positions = given["position_ids"].view(-1, sums[-1])
                 first = 0
+                others = {}
                 for i, key in enumerate(microbatch.sample_keys):
                     own = slice(sums[i], sums[i + 1])
                     wanted = oracle.sample(key)
                     self.assertEqual(given["input_ids"][0, own].tolist(), wanted["input_ids"][0].tolist(), key)
                     self.assertEqual(given["labels"][0, own].tolist(), wanted["labels"][0].tolist(), key)
-                    self.assertEqual(given["position_ids"][0, 0, own].tolist(), list(range(sums[i + 1] - sums[i])))
-                    self.assertTrue(torch.equal(given["position_ids"][1:, 0, own], oracle.positions(wanted)), key)
+                    self.assertEqual(positions[0, own].tolist(), list(range(sums[i + 1] - sums[i])))
+                    self.assertTrue(torch.equal(positions[1:, own], oracle.positions(wanted)), key)
                     if "pixel_values" in wanted:
                         rows = slice(first, first + len(wanted["pixel_values"]))
                         difference = (given["pixel_values"][rows] - wanted["pixel_values"]).abs().max().item()
                         self.assertLessEqual(difference, 0 if SAME_ORDER else 0.1, key)
                         first = rows.stop
+                    for name in wanted.keys() - {"input_ids", "labels", "pixel_values"}:
+                        others.setdefault(name, []).append(wanted[name])
                     seen.append(key)
-                grids = [grid for key in microbatch.sample_keys
-                         for grid in oracle.sample(key).get("image_grid_thw", torch.zeros(0, 3)).tolist()]
-                self.assertEqual(given["image_grid_thw"].tolist() if grids else [], grids)
-                self.assertEqual(first, len(given["pixel_values"]) if grids else 0)
+                for name, tensors in others.items():
+                    self.assertTrue(torch.equal(given[name], torch.cat(tensors)), name)
+                self.assertEqual(first, len(given["pixel_values"]) if "pixel_values" in given else 0)
             self.assertEqual(sorted(seen), sorted(samples))
 
     def test_the_loss_of_a_step_is_that_of_its_samples_one_by_one(self):
         samples = write_shards(self.shards)
-        for family in ("qwen2_vl", "qwen2_5_vl"):
+        for family, oracle_of in ORACLES.items():
             model = self.made(family)
-            oracle = Oracle(model, samples)
+            oracle = oracle_of(model, samples)
             own = by_token_loss = expected = 0.0
             tokens = 0
             loaders = zip(self.loader(model), self.loader(model, loss="token_loss"))

@@ -91,18 +91,54 @@ class _QwenVl:
         return arguments
 
 
+class _Llava:
+    """LLaVA-1.5 and its like:
+
+        input_ids, labels                int64 [1, tokens]
+        position_ids                     int64 [1, tokens], within the sample
+        pixel_values                     float32 [images, 3, height, width], RGB
+    """
+
+    def __init__(self, description: Mapping[str, Any]):
+        self._height: int = description["height"]
+        self._width: int = description["width"]
+        self._pixels = _normalised(description)
+
+    def __call__(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+        arguments: Dict[str, Any] = {POSITION_IDS: tensors[POSITION_IDS][None]}
+        if _PATCHES in tensors:
+            arguments["pixel_values"] = self._pixels(pictures(tensors[_PATCHES], self._height, self._width))
+        return arguments
+
+
+def pictures(patches: Any, height: int, width: int) -> Any:
+    """Pictures of one size: uint8 [pictures, 3, height, width].
+
+    Args:
+        patches: uint8 [patches, 588], as Isocost delivers them: 14 x 14 x 3 values, in groups of 2 x 2. Where the sides
+            are no multiples of a group's, the last groups reach beyond the picture.
+        height, width: of each.
+    """
+    side = _PATCH * _MERGE
+    rows, columns = -(-height // side), -(-width // side)
+    groups = patches.view(-1, rows, columns, _MERGE, _MERGE, _PATCH, _PATCH, 3)
+    whole = groups.permute(0, 7, 1, 3, 5, 2, 4, 6).reshape(-1, 3, rows * side, columns * side)
+    return whole[:, :, :height, :width]
+
+
 def _normalised(description: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """The function that makes of uint8 pixels [..., 3, pixels] float32 ones: those of the image processor's own
+    """The function that makes of uint8 pixels [n, 3, ...] float32 ones: those of the image processor's own
     arithmetic, bit by bit, looked up."""
     import torch
 
     scaled = (torch.arange(256, dtype=torch.float64) * description["rescale_factor"]).float()
     mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None] for name in ("image_mean", "image_std"))
     table = ((scaled - mean) / std).reshape(-1)  # 256 values of each channel.
-    first = torch.arange(3)[:, None] * 256
+    first = torch.arange(3) * 256
 
     def look_up(pixels: Any) -> Any:
-        return table.to(pixels.device)[pixels.long() + first.to(pixels.device)]
+        of_channel = first.to(pixels.device).view(1, 3, *[1] * (pixels.dim() - 2))
+        return table.to(pixels.device)[pixels.long() + of_channel]
 
     return look_up
 
@@ -142,4 +178,4 @@ def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[i
     return positions
 
 
-_FAMILIES: Dict[str, Callable[[Mapping[str, Any]], ModelTensors]] = {"qwen2_vl": _QwenVl}
+_FAMILIES: Dict[str, Callable[[Mapping[str, Any]], ModelTensors]] = {"llava": _Llava, "qwen2_vl": _QwenVl}

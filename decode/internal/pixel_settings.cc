@@ -1,0 +1,39 @@
+#include "decode/internal/pixel_settings.h"
+
+namespace isocost {
+
+ResampleFilter PixelSettings::filter() const {
+  if (resample == 1) return ResampleFilter::kLanczos;
+  return resample == 2 ? ResampleFilter::kBilinear : ResampleFilter::kBicubic;
+}
+
+Status read_pixels(Settings& settings, PixelSettings& pixels) {
+  ISOCOST_ASSIGN(pixels.resample, settings.integer("resample", 1, 3, pixels.resample));
+  ISOCOST_ASSIGN(pixels.rescale_factor, settings.number("rescale_factor", pixels.rescale_factor));
+  ISOCOST_ASSIGN(pixels.image_mean, settings.numbers("image_mean", pixels.image_mean));
+  ISOCOST_ASSIGN(pixels.image_std, settings.numbers("image_std", pixels.image_std));
+  for (const char* step : {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"}) {
+    ISOCOST_TRY(settings.only(step, true));
+  }
+  ISOCOST_TRY(settings.only("do_pad", false));
+  ISOCOST_TRY(settings.only("data_format", "channels_first"));
+  // They name classes, or say how the processor itself computes.
+  settings.ignore({"processor_class", "image_processor_type", "feature_extractor_type",
+                   "default_to_square", "device", "disable_grouping", "return_tensors",
+                   "input_data_format", "backend"});
+  return {};
+}
+
+Result<PixelSize> read_size(Settings& settings, const char* key, PixelSize otherwise) {
+  if (!settings.has(key)) {
+    settings.ignore({key});
+    return otherwise;
+  }
+  ISOCOST_ASSIGN(Settings size, settings.object(key));
+  ISOCOST_ASSIGN(const std::int64_t width, size.integer("width", 1, kMostSide));
+  ISOCOST_ASSIGN(const std::int64_t height, size.integer("height", 1, kMostSide));
+  ISOCOST_TRY(size.check_all_asked());
+  return PixelSize{width, height};
+}
+
+}  // namespace isocost

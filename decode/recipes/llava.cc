@@ -1,0 +1,233 @@
+// LLaVA-1.5 and its like: every picture becomes one of the encoder's size, and as many tokens. The
+// oracles are CLIPImageProcessor, SiglipImageProcessor and LlavaProcessor of transformers.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/result.h"
+#include "decode/decode_limit.h"
+#include "decode/internal/exact_image.h"
+#include "decode/internal/model_files.h"
+#include "decode/internal/patch_grid.h"
+#include "decode/internal/pixel_settings.h"
+#include "decode/internal/recipe_family.h"
+#include "decode/internal/token_part.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kDefaultSide = 224;  // of transformers' encoders and processors
+
+struct LlavaOptions : PixelSettings {
+  std::int64_t shortest_edge = 0;  // a picture's after it is resized; 0: its sides are the next two
+  std::int64_t resized_width = 0;
+  std::int64_t resized_height = 0;
+  std::int64_t width = 0;  // of the middle that the model sees
+  std::int64_t height = 0;
+  std::int64_t tokens = 0;  // of a picture
+  std::int64_t image_token_id = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LlavaOptions, shortest_edge, resized_width, resized_height,
+                                   width, height, tokens, image_token_id, resample, rescale_factor,
+                                   image_mean, image_std)
+
+// Of the picture's size, black at the right and at the bottom.
+PatchGrid whole_groups(std::int64_t width, std::int64_t height) {
+  const auto patches = [](std::int64_t side) {
+    return static_cast<std::int32_t>(2 * ((side + kGroupSide - 1) / kGroupSide));
+  };
+  return {patches(height), patches(width)};
+}
+
+// Where the middle begins; negative where the middle is the longer.
+std::int32_t margin(std::int64_t side, std::int64_t middle) {
+  const std::int64_t difference = side - middle;
+  return static_cast<std::int32_t>(difference >= 0 ? difference / 2 : (difference - 1) / 2);
+}
+
+class Llava final : public RecipeFamily {
+ public:
+  explicit Llava(LlavaOptions options)
+      : options_(std::move(options)),
+        filter_(options_.filter()),
+        grid_(whole_groups(options_.width, options_.height)) {}
+
+  std::string description() const override {
+    nlohmann::json json = options_;
+    json["family"] = "llava";
+    return json.dump();
+  }
+
+  Result<PartPlan> plan_part(const PartShape& shape) const override {
+    if (shape.format == MediaFormat::kTokens) return plan_tokens(shape);
+    if (shape.modality != Modality::kImage) {
+      return Error(ErrorCode::kUnsupported, std::string(modality_name(shape.modality)) +
+                                                " parts: models of type llava take images only");
+    }
+    ISOCOST_TRY(check_picture(shape));
+    if (std::max(resized(shape).width, resized(shape).height) >
+        std::numeric_limits<std::int32_t>::max()) {
+      return Error(ErrorCode::kUnsupported, "a picture of " + std::to_string(shape.width) + "x" +
+                                                std::to_string(shape.height) +
+                                                ": its sides differ too much to be resized");
+    }
+    PartPlan plan;
+    plan.grid = grid_;
+    plan.images = 1;
+    plan.tokens = options_.tokens;
+    return plan;
+  }
+
+  Status plan_sample(const SampleShape& shape, SamplePlan&) const override {
+    return check_tokens_first(shape);
+  }
+
+  std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override {
+    if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);
+    return framed_working_set_bytes(shape, framing(shape), plan.grid, filter_);
+  }
+
+  Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t, SampleTensors& to,
+             const DecodeLimit&) const override {
+    if (bytes.shape->format == MediaFormat::kTokens) {
+      return add_tokens(bytes, plan, {.id = options_.image_token_id}, to);
+    }
+    ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
+    return framed_patches(displayed, framing(*bytes.shape), grid_, filter_, to.next_image(grid_));
+  }
+
+ private:
+  // As transformers' get_resize_output_image_size: the longer side is cut off to whole pixels.
+  PixelSize resized(const PartShape& shape) const {
+    const std::int64_t edge = options_.shortest_edge;
+    if (edge == 0) return {options_.resized_width, options_.resized_height};
+    if (shape.width <= shape.height) return {edge, edge * shape.height / shape.width};
+    return {edge * shape.width / shape.height, edge};
+  }
+
+  Framing framing(const PartShape& shape) const {
+    const PixelSize size = resized(shape);
+    return {
+        static_cast<std::int32_t>(size.width),
+        static_cast<std::int32_t>(size.height),
+        {margin(size.width, options_.width), margin(size.height, options_.height),
+         static_cast<std::int32_t>(options_.width), static_cast<std::int32_t>(options_.height)}};
+  }
+
+  const LlavaOptions options_;
+  const ResampleFilter filter_;
+  const PatchGrid grid_;
+};
+
+// The size to which a picture is resized, which is the model's unless its middle is.
+Status read_resized(Settings& settings, LlavaOptions& options) {
+  options.shortest_edge = kDefaultSide;
+  if (!settings.has("size")) return {};
+  ISOCOST_ASSIGN(Settings size, settings.object("size"));
+  if (size.has("shortest_edge")) {
+    ISOCOST_ASSIGN(options.shortest_edge, size.integer("shortest_edge", 1, kMostSide));
+    return size.check_all_asked();
+  }
+  ISOCOST_ASSIGN(const PixelSize fixed, read_size(settings, "size", {}));
+  options.shortest_edge = 0;
+  options.resized_width = options.width = fixed.width;
+  options.resized_height = options.height = fixed.height;
+  return {};
+}
+
+Status read_clip(Settings& settings, LlavaOptions& options) {
+  ISOCOST_TRY(read_resized(settings, options));
+  ISOCOST_ASSIGN(const bool crops, settings.flag("do_center_crop", true));
+  if (crops) {
+    ISOCOST_ASSIGN(const PixelSize middle,
+                   read_size(settings, "crop_size", {kDefaultSide, kDefaultSide}));
+    options.width = middle.width;
+    options.height = middle.height;
+    return {};
+  }
+  settings.ignore({"crop_size"});
+  if (options.shortest_edge == 0) return {};
+  return Error(ErrorCode::kUnsupported,
+               settings.file() +
+                   ": do_center_crop is false and size has a shortest_edge, which leaves pictures "
+                   "in many sizes");
+}
+
+Status read_siglip(Settings& settings, LlavaOptions& options) {
+  options.image_mean = options.image_std = {0.5, 0.5, 0.5};
+  ISOCOST_TRY(settings.only("do_center_crop", false));
+  ISOCOST_ASSIGN(const PixelSize size, read_size(settings, "size", {kDefaultSide, kDefaultSide}));
+  options.resized_width = options.width = size.width;
+  options.resized_height = options.height = size.height;
+  return {};
+}
+
+Status read_image_processor(Settings& settings, LlavaOptions& options) {
+  ISOCOST_ASSIGN(const std::string type,
+                 settings.choice("image_processor_type",
+                                 {"CLIPImageProcessor", "CLIPImageProcessorFast",
+                                  "CLIPImageProcessorPil", "SiglipImageProcessor",
+                                  "SiglipImageProcessorFast", "SiglipImageProcessorPil"}));
+  ISOCOST_TRY(type.starts_with("CLIP") ? read_clip(settings, options)
+                                       : read_siglip(settings, options));
+  ISOCOST_TRY(read_pixels(settings, options));
+  return settings.check_all_asked();
+}
+
+// The encoder takes pictures of one size. transformers' processor counts tokens by its own numbers,
+// which must be the encoder's. Nobody reads image_seq_length: LLaVA-Interleave's is wrong.
+Status read_encoder(ModelFiles& files, LlavaOptions& options) {
+  ISOCOST_ASSIGN(Settings vision, files.config.object("vision_config"));
+  ISOCOST_ASSIGN(const std::string type,
+                 vision.choice("model_type", {"clip_vision_model", "siglip_vision_model"},
+                               "clip_vision_model"));
+  ISOCOST_TRY(vision.integer("patch_size", kPatchSide, kPatchSide));
+  ISOCOST_ASSIGN(const std::int64_t side,
+                 vision.integer("image_size", kPatchSide, kMostSide, kDefaultSide));
+  if (PixelSize{options.width, options.height} != PixelSize{side, side}) {
+    return Error(ErrorCode::kUnsupported,
+                 vision.file() + ": image_size is " + std::to_string(side) +
+                     ", and the image processor makes pictures of " +
+                     std::to_string(options.width) + "x" + std::to_string(options.height));
+  }
+  ISOCOST_ASSIGN(const std::string strategy, files.config.choice("vision_feature_select_strategy",
+                                                                 {"default", "full"}, "default"));
+  const std::int64_t class_tokens = type == "clip_vision_model" ? 1 : 0;
+  ISOCOST_TRY(files.processor.only("patch_size", kPatchSide));
+  ISOCOST_TRY(files.processor.only("vision_feature_select_strategy", strategy));
+  ISOCOST_TRY(files.processor.only("num_additional_image_tokens", class_tokens));
+  const std::int64_t patches = (side / kPatchSide) * (side / kPatchSide);
+  options.tokens = patches + class_tokens - (strategy == "default" ? 1 : 0);
+  files.processor.ignore({"image_processor", "image_token", "processor_class"});
+  return files.processor.check_all_asked();
+}
+
+}  // namespace
+
+Result<Family> read_llava(ModelFiles& files) {
+  LlavaOptions options;
+  constexpr std::int64_t kMostId = std::int64_t{1} << 31;
+  const char* id = files.config.has("image_token_id") ? "image_token_id" : "image_token_index";
+  ISOCOST_ASSIGN(options.image_token_id, files.config.integer(id, 0, kMostId));
+  ISOCOST_TRY(read_image_processor(files.image_processor, options));
+  ISOCOST_TRY(read_encoder(files, options));
+  return std::make_shared<const Llava>(std::move(options));
+}
+
+Result<Family> parse_llava(std::string_view description) {
+  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
+  try {
+    return std::make_shared<const Llava>(json.get<LlavaOptions>());
+  } catch (const nlohmann::json::exception& error) {
+    return Error(ErrorCode::kCorrupt, std::string("description of llava: ") + error.what());
+  }
+}
+
+}  // namespace isocost

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/byte_source.h"
+#include "base/result.h"
+#include "base/scratch_directory.h"
+#include "base/tensor.h"
+#include "decode/probe.h"
+#include "decode/recipe.h"
+#include "decode/sample_shape.h"
+#include "decode/tokens.h"
+#include "tests/support/media.h"
+
+// What the tests of recipes that are read from a model's directory share.
+namespace isocost::test {
+
+/// A model's directory of a few files.
+class ModelDirectory {
+ public:
+  void write(const std::string& name, std::string_view text) const {
+    std::ofstream(path() / name) << text;
+  }
+  Result<Recipe> read() const {
+    RecipeOptions options;
+    options.model = path();
+    return Recipe::create(options);
+  }
+  Result<Recipe> read(std::string_view config, std::string_view image_processor) const {
+    write("config.json", config);
+    write("preprocessor_config.json", image_processor);
+    return read();
+  }
+  /// The message, or nothing if it is read.
+  std::string refusal(std::string_view config, std::string_view image_processor) const {
+    const auto made = read(config, image_processor);
+    return made ? "" : made.error().message();
+  }
+  const std::filesystem::path& path() const { return scratch_.path(); }
+
+ private:
+  ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
+};
+
+/// Tokens and JPEG or PNG pictures, with their shapes.
+class ModelSample {
+ public:
+  ModelSample(const Tokens& tokens, std::vector<Bytes> pictures) {
+    const auto encoded = encode_tokens(tokens);
+    bytes_.push_back(Bytes(encoded.begin(), encoded.end()));
+    PartShape text;
+    text.format = MediaFormat::kTokens;
+    text.text_tokens = std::ssize(tokens.ids) - std::ssize(pictures);
+    text.label_tokens = std::count(tokens.labelled.begin(), tokens.labelled.end(), true);
+    text.encoded_bytes = std::ssize(encoded);
+    shape.parts.push_back(text);
+    for (Bytes& picture : pictures) {
+      const MemoryByteSource source(picture);
+      const bool is_jpeg = picture[0] == std::byte{0xFF};
+      shape.parts.push_back(probe(source, is_jpeg ? "jpg" : "png", {}).value());
+      bytes_.push_back(std::move(picture));
+    }
+  }
+  tl::expected<std::vector<NamedTensor>, PartError> tensors(const Recipe& recipe) {
+    std::vector<MemoryByteSource> sources;
+    sources.reserve(bytes_.size());
+    std::vector<PartBytes> parts;
+    for (std::size_t i = 0; i < bytes_.size(); ++i) {
+      sources.emplace_back(bytes_[i]);
+      parts.push_back({&shape.parts[i], &sources.back()});
+    }
+    return recipe.tensors(parts, pool_);
+  }
+
+  SampleShape shape;
+
+ private:
+  std::vector<Bytes> bytes_;
+  BufferPool pool_;
+};
+
+template <typename T>
+std::vector<T> values(const std::vector<NamedTensor>& tensors, std::string_view name) {
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.name == name) return {tensor.tensor.as<T>().begin(), tensor.tensor.as<T>().end()};
+  }
+  return {};
+}
+
+/// The packed RGB of a picture of `width` x `height` that lies in patches of 14 x 14 pixels in
+/// groups of 2 x 2.
+inline std::vector<std::uint8_t> picture_of(const std::vector<std::uint8_t>& patches,
+                                            std::int32_t columns, std::int32_t width,
+                                            std::int32_t height) {
+  std::vector<std::uint8_t> rgb;
+  rgb.reserve(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3);
+  for (std::int32_t y = 0; y < height; ++y) {
+    for (std::int32_t x = 0; x < width; ++x) {
+      const std::int32_t row = y / 14;
+      const std::int32_t column = x / 14;
+      const std::int32_t group = row / 2 * (columns / 2) + column / 2;
+      const std::int32_t patch = 4 * group + row % 2 * 2 + column % 2;
+      const auto pixel =
+          patches.begin() + ((patch * 14 + y % 14) * 14 + x % 14) * std::ptrdiff_t{3};
+      rgb.insert(rgb.end(), pixel, pixel + 3);
+    }
+  }
+  return rgb;
+}
+
+}  // namespace isocost::test
