@@ -44,6 +44,32 @@ Result<Settings> read_image_processor(const fs::path& directory) {
           "save_pretrained");
 }
 
+// The added tokens of tokenizer.json. The rest may be many megabytes.
+Result<json> read_added_tokens(const fs::path& path) {
+  constexpr int kMostDepth = 8;
+  const auto of_added_tokens = [](int depth, json::parse_event_t event, const json& parsed) {
+    const bool is_other =
+        event == json::parse_event_t::key && depth == 1 && parsed != "added_tokens";
+    return !is_other && depth <= kMostDepth;
+  };
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return Error(ErrorCode::kIo, path.string() + ": cannot be read");
+  json object = json::parse(file, of_added_tokens, /*allow_exceptions=*/false);
+  const auto tokens = object.is_object() ? object.find("added_tokens") : object.end();
+  if (tokens == object.end() || !tokens->is_array()) {
+    return Error(ErrorCode::kCorrupt, path.string() + ": it has no added_tokens");
+  }
+  return std::move(*tokens);
+}
+
+// A text, or that of an object's "content"; empty if there is none.
+std::string token_text(const json& settings, const std::string& name) {
+  const auto found = settings.is_object() ? settings.find(name) : settings.end();
+  if (found == settings.end()) return "";
+  if (found->is_object()) return token_text(*found, "content");
+  return found->is_string() ? found->get<std::string>() : "";
+}
+
 }  // namespace
 
 bool Settings::has(std::string_view key) const {
@@ -146,6 +172,25 @@ Status Settings::check_all_asked() const {
     }
   }
   return {};
+}
+
+Result<std::int64_t> special_token_id(const fs::path& directory, const std::string& name) {
+  ISOCOST_ASSIGN(const Settings settings, read_object(directory / "tokenizer_config.json"));
+  std::string text = token_text(settings.values(), name);
+  const auto extra = settings.values().find("extra_special_tokens");
+  if (text.empty() && extra != settings.values().end()) text = token_text(*extra, name);
+  if (text.empty()) {
+    return Error(ErrorCode::kUnsupported, settings.file() + ": it names no " + name);
+  }
+  const fs::path tokenizer = directory / "tokenizer.json";
+  ISOCOST_ASSIGN(const json added, read_added_tokens(tokenizer));
+  for (const json& token : added) {
+    if (token_text(token, "content") != text) continue;
+    const auto id = token.find("id");
+    if (id != token.end() && id->is_number_unsigned()) return id->get<std::int64_t>();
+  }
+  return Error(ErrorCode::kUnsupported,
+               tokenizer.string() + ": it has no added token " + text + ", the " + name);
 }
 
 Result<ModelFiles> read_model_files(const fs::path& directory) {

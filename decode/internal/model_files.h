@@ -42,6 +42,7 @@ class Settings {
   Status check_all_asked() const;
 
   const std::string& file() const { return file_; }
+  const nlohmann::json& values() const { return object_; }
 
  private:
   const nlohmann::json* find(std::string_view key);
@@ -62,6 +63,11 @@ struct ModelFiles {
   /// and in newer ones all that processors need.
   Settings processor;
 };
+
+/// Returns the id of a token that tokenizer_config.json has under this name, such as
+/// "start_image_token". Errors: kUnsupported without such a name or token; kCorrupt; kIo.
+Result<std::int64_t> special_token_id(const std::filesystem::path& directory,
+                                      const std::string& name);
 
 /// Reads them. Errors: kNotFound with the file that is missing and what writes it; kCorrupt; kIo.
 Result<ModelFiles> read_model_files(const std::filesystem::path& directory);

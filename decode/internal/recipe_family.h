@@ -66,6 +66,8 @@ Status check_size(const PartBytes& part);
 // Each is defined in the file of its family.
 Result<Family> make_native28(const RecipeOptions& options);
 Result<Family> parse_native28(std::string_view description);
+Result<Family> read_internvl(ModelFiles& files);
+Result<Family> parse_internvl(std::string_view description);
 Result<Family> read_llava(ModelFiles& files);
 Result<Family> parse_llava(std::string_view description);
 Result<Family> read_qwen2_vl(ModelFiles& files);

@@ -12,11 +12,13 @@
 namespace isocost {
 namespace {
 
+constexpr std::array<std::string_view, 1> kInternVlTypes = {"internvl"};
 constexpr std::array<std::string_view, 1> kLlavaTypes = {"llava"};
 constexpr std::array<std::string_view, 2> kQwen2VlTypes = {"qwen2_vl", "qwen2_5_vl"};
 
 constexpr std::array kFamilies = {
     FamilyEntry{"native28", {}, nullptr, parse_native28},
+    FamilyEntry{"internvl", kInternVlTypes, read_internvl, parse_internvl},
     FamilyEntry{"llava", kLlavaTypes, read_llava, parse_llava},
     FamilyEntry{"qwen2_vl", kQwen2VlTypes, read_qwen2_vl, parse_qwen2_vl},
 };
@@ -34,6 +36,14 @@ const FamilyEntry* find_family(std::string_view name) {
 }
 
 Result<const FamilyEntry*> family_of_model(const ModelFiles& files) {
+  if (files.model_type == "internvl_chat") {
+    return Error(
+        ErrorCode::kUnsupported,
+        files.config.file() +
+            ": model_type is \"internvl_chat\", InternVL's form with code of its own; take "
+            "transformers' own form of the model, of model_type \"internvl\", whose name "
+            "ends in -hf: OpenGVLab/InternVL3-1B-hf");
+  }
   std::string known;
   for (const FamilyEntry& entry : kFamilies) {
     for (const std::string_view type : entry.model_types) {

@@ -22,6 +22,7 @@ QWEN_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_star
                "<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>",
                "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"]
 LLAVA_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>"]
+INTERNVL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<IMG_CONTEXT>", "<img>", "</img>", "<video>"]
 LLAMA_TOKENS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
 # How both cut text into words; tokenizer.json of these models has it.
@@ -267,6 +268,32 @@ def llava(name, tokenizer):
     }
 
 
+def internvl(_name, tokenizer):
+    """InternVL3 in transformers' own form."""
+    named = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>",
+             "video_token": "<video>"}
+    vision = {"model_type": "internvl_vision", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+              "num_attention_heads": 4, "image_size": [56, 56], "patch_size": [14, 14]}
+    return {
+        "config.json": {"architectures": ["InternVLForConditionalGeneration"], "model_type": "internvl",
+                        "image_token_id": tokenizer.token_to_id("<IMG_CONTEXT>"), "image_seq_length": 4,
+                        "text_config": text_settings(tokenizer, model_type="qwen2"), "vision_config": vision,
+                        "downsample_ratio": 0.5, "vision_feature_layer": -1, "projector_hidden_act": "gelu",
+                        "vision_feature_select_strategy": "default", "tie_word_embeddings": False},
+        "preprocessor_config.json": {
+            "do_resize": True, "do_rescale": True, "do_normalize": True, "do_convert_rgb": True, "resample": 3,
+            "rescale_factor": 1 / 255, "crop_to_patches": False, "min_patches": 1, "max_patches": 12,
+            "size": {"height": 56, "width": 56}, "image_mean": [0.485, 0.456, 0.406],
+            "image_std": [0.229, 0.224, 0.225],
+            "image_processor_type": "GotOcr2ImageProcessorFast", "processor_class": "InternVLProcessor"},
+        "processor_config.json": {"image_seq_length": 4, "processor_class": "InternVLProcessor"},
+        "tokenizer_config.json": {**tokenizer_config(tokenizer, INTERNVL_TOKENS), **named,
+                                  "extra_special_tokens": named, "tokenizer_class": "PreTrainedTokenizerFast",
+                                  "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>",
+                                  "processor_class": "InternVLProcessor"},
+    }
+
+
 def qwen_text(_name, tokenizer):
     return {"config.json": {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", **text_settings(tokenizer)},
             "tokenizer_config.json": qwen_tokenizer_config(tokenizer)}
@@ -300,6 +327,7 @@ def tokenizer_config(tokenizer, special):
 FAMILIES = {
     "qwen2_vl": (qwen_vl, QWEN_TOKENS, chatml()),
     "qwen2_5_vl": (qwen_vl, QWEN_TOKENS, chatml()),
+    "internvl": (internvl, INTERNVL_TOKENS, chatml(image="<IMG_CONTEXT>\\n")),
     "llava": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
     "llava_siglip": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
     "qwen2": (qwen_text, QWEN_TOKENS, chatml()),

@@ -161,7 +161,21 @@ class LlavaOracle(Oracle):
         return self.processor(text=[text], images=pictures or None, add_special_tokens=False)["input_ids"][0]
 
 
-ORACLES = {"qwen2_vl": QwenOracle, "qwen2_5_vl": QwenOracle, "llava": LlavaOracle, "llava_siglip": LlavaOracle}
+class InternVlOracle(Oracle):
+    def image_processor(self, directory):
+        images = super().image_processor(directory)
+        settings = json.loads((directory / "processor_config.json").read_text())
+        self.processor = transformers.InternVLProcessor(images, self.tokenizer, transformers.InternVLVideoProcessor(),
+                                                        image_seq_length=settings["image_seq_length"])
+        # As the processor calls it, whatever the directory says.
+        return lambda pictures, **how: {"pixel_values": images(pictures, crop_to_patches=True, **how)["pixel_values"]}
+
+    def ids(self, text, pictures, _made):
+        return self.processor(text=[text], images=pictures or None, add_special_tokens=False)["input_ids"][0]
+
+
+ORACLES = {"qwen2_vl": QwenOracle, "qwen2_5_vl": QwenOracle, "llava": LlavaOracle, "llava_siglip": LlavaOracle,
+           "internvl": InternVlOracle}
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")

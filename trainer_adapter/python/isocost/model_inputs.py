@@ -91,12 +91,12 @@ class _QwenVl:
         return arguments
 
 
-class _Llava:
-    """LLaVA-1.5 and its like:
+class _OneSize:
+    """Models whose encoder sees pictures of one size, LLaVA-1.5 and its like or InternVL with its tiles:
 
         input_ids, labels                int64 [1, tokens]
         position_ids                     int64 [1, tokens], within the sample
-        pixel_values                     float32 [images, 3, height, width], RGB
+        pixel_values                     float32 [pictures, 3, height, width], RGB
     """
 
     def __init__(self, description: Mapping[str, Any]):
@@ -178,4 +178,5 @@ def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[i
     return positions
 
 
-_FAMILIES: Dict[str, Callable[[Mapping[str, Any]], ModelTensors]] = {"llava": _Llava, "qwen2_vl": _QwenVl}
+_FAMILIES: Dict[str, Callable[[Mapping[str, Any]], ModelTensors]] = {
+    "internvl": _OneSize, "llava": _OneSize, "qwen2_vl": _QwenVl}

@@ -1,0 +1,252 @@
+// InternVL in transformers' own form: a picture is resized to a canvas of tiles, which the encoder
+// sees one by one, and after them the whole in one more. The oracles are GotOcr2ImageProcessor and
+// InternVLProcessor of transformers.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "decode/decode_limit.h"
+#include "decode/internal/exact_image.h"
+#include "decode/internal/model_files.h"
+#include "decode/internal/patch_grid.h"
+#include "decode/internal/pixel_settings.h"
+#include "decode/internal/recipe_family.h"
+#include "decode/internal/token_part.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kMostTiles = 256;
+
+struct InternVlOptions : PixelSettings {
+  std::int64_t width = 384;  // of a tile
+  std::int64_t height = 384;
+  std::int64_t min_tiles = 1;
+  std::int64_t max_tiles = 12;
+  std::int64_t image_token_id = 0;
+  std::int64_t begin_token_id = 0;
+  std::int64_t end_token_id = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InternVlOptions, width, height, min_tiles, max_tiles,
+                                   image_token_id, begin_token_id, end_token_id, resample,
+                                   rescale_factor, image_mean, image_std)
+
+/// An arrangement of tiles.
+struct Canvas {
+  std::int32_t columns = 1;
+  std::int32_t rows = 1;
+
+  std::int32_t tiles() const { return columns * rows; }
+  /// With the one that shows the whole.
+  std::int32_t pictures() const { return tiles() == 1 ? 1 : tiles() + 1; }
+};
+
+// Those with few tiles first; of equally many, those with few columns.
+std::vector<Canvas> canvases(std::int64_t least, std::int64_t most) {
+  std::vector<Canvas> result;
+  for (std::int32_t columns = 1; columns <= most; ++columns) {
+    for (std::int32_t rows = 1; rows <= most; ++rows) {
+      const Canvas canvas{columns, rows};
+      if (canvas.tiles() >= least && canvas.tiles() <= most) result.push_back(canvas);
+    }
+  }
+  std::ranges::stable_sort(result, {}, &Canvas::tiles);
+  return result;
+}
+
+class InternVl final : public RecipeFamily {
+ public:
+  explicit InternVl(InternVlOptions options)
+      : options_(std::move(options)),
+        filter_(options_.filter()),
+        tile_{static_cast<std::int32_t>(options_.height / kPatchSide),
+              static_cast<std::int32_t>(options_.width / kPatchSide)},
+        canvases_(canvases(options_.min_tiles, options_.max_tiles)) {}
+
+  std::string description() const override {
+    nlohmann::json json = options_;
+    json["family"] = "internvl";
+    return json.dump();
+  }
+
+  Result<PartPlan> plan_part(const PartShape& shape) const override {
+    if (shape.format == MediaFormat::kTokens) return plan_tokens(shape);
+    if (shape.modality != Modality::kImage) {
+      return Error(ErrorCode::kUnsupported,
+                   std::string(modality_name(shape.modality)) +
+                       " parts are not supported yet with models of type internvl");
+    }
+    ISOCOST_TRY(check_picture(shape));
+    PartPlan plan;
+    plan.grid = tile_;
+    plan.images = canvas_of(shape).pictures();
+    plan.tokens = plan.images * tile_.tokens() + 2;
+    return plan;
+  }
+
+  Status plan_sample(const SampleShape& shape, SamplePlan&) const override {
+    return check_tokens_first(shape);
+  }
+
+  std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override {
+    if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);
+    std::int64_t most = 0;
+    for (const Framing& framing : framings(shape)) {
+      most = std::max(most, framed_working_set_bytes(shape, framing, plan.grid, filter_));
+    }
+    return most;
+  }
+
+  Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t, SampleTensors& to,
+             const DecodeLimit&) const override {
+    if (bytes.shape->format == MediaFormat::kTokens) {
+      return add_tokens(bytes, plan,
+                        {options_.image_token_id, options_.begin_token_id, options_.end_token_id},
+                        to);
+    }
+    ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
+    for (const Framing& framing : framings(*bytes.shape)) {
+      ISOCOST_TRY(framed_patches(displayed, framing, tile_, filter_, to.next_image(tile_)));
+    }
+    return {};
+  }
+
+ private:
+  Canvas canvas_of(const PartShape& shape) const;
+  std::vector<Framing> framings(const PartShape& shape) const;
+
+  const InternVlOptions options_;
+  const ResampleFilter filter_;
+  const PatchGrid tile_;
+  const std::vector<Canvas> canvases_;
+};
+
+// As transformers' get_optimal_tiled_canvas: the nearest aspect, and of several that are as near,
+// more tiles as long as they have less than twice the picture's pixels.
+Canvas InternVl::canvas_of(const PartShape& shape) const {
+  const double aspect = static_cast<double>(shape.width) / shape.height;
+  const auto pixels = static_cast<double>(std::int64_t{shape.width} * shape.height);
+  const auto tile_pixels = static_cast<double>(options_.width * options_.height);
+  double nearest = std::numeric_limits<double>::infinity();
+  Canvas best;
+  for (const Canvas& canvas : canvases_) {
+    const double distance = std::abs(aspect - static_cast<double>(canvas.columns) / canvas.rows);
+    if (distance < nearest ||
+        (distance == nearest && pixels > 0.5 * tile_pixels * canvas.tiles())) {
+      nearest = distance;
+      best = canvas;
+    }
+  }
+  return best;
+}
+
+// Tiles row by row, then the whole.
+std::vector<Framing> InternVl::framings(const PartShape& shape) const {
+  const Canvas canvas = canvas_of(shape);
+  const std::int32_t width = tile_.width();
+  const std::int32_t height = tile_.height();
+  std::vector<Framing> result;
+  for (std::int32_t row = 0; row < canvas.rows; ++row) {
+    for (std::int32_t column = 0; column < canvas.columns; ++column) {
+      result.push_back({canvas.columns * width,
+                        canvas.rows * height,
+                        {column * width, row * height, width, height}});
+    }
+  }
+  if (canvas.tiles() > 1) result.push_back({width, height, {0, 0, width, height}});
+  return result;
+}
+
+Status read_image_processor(Settings& settings, InternVlOptions& options) {
+  ISOCOST_TRY(settings.choice(
+      "image_processor_type",
+      {"GotOcr2ImageProcessor", "GotOcr2ImageProcessorFast", "GotOcr2ImageProcessorPil"}));
+  ISOCOST_ASSIGN(const PixelSize tile,
+                 read_size(settings, "size", {options.width, options.height}));
+  options.width = tile.width;
+  options.height = tile.height;
+  ISOCOST_ASSIGN(options.min_tiles,
+                 settings.integer("min_patches", 1, kMostTiles, options.min_tiles));
+  ISOCOST_ASSIGN(options.max_tiles,
+                 settings.integer("max_patches", 1, kMostTiles, options.max_tiles));
+  settings.ignore({"crop_to_patches"});       // InternVLProcessor cuts whatever it says
+  ISOCOST_TRY(settings.only("resample", 3));  // of tiles, transformers before 5 takes no other
+  ISOCOST_TRY(settings.only("do_center_crop", false));
+  ISOCOST_TRY(read_pixels(settings, options));
+  return settings.check_all_asked();
+}
+
+// A number, or one for each side.
+Result<std::int64_t> side_of(Settings& settings, const char* key, std::int64_t otherwise) {
+  if (const auto side = settings.integer(key, 1, kMostSide, otherwise)) return *side;
+  ISOCOST_ASSIGN(const std::vector<double> sides, settings.numbers(key, {0, 0}));
+  if (sides[0] == sides[1]) return static_cast<std::int64_t>(sides[0]);
+  return Error(ErrorCode::kUnsupported, settings.file() + ": " + key + " has two different sides");
+}
+
+// The encoder sees squares, of which four patches become a token. transformers' processor counts
+// tokens by its own number, which must be the encoder's.
+Status read_encoder(ModelFiles& files, const InternVlOptions& options) {
+  ISOCOST_ASSIGN(Settings vision, files.config.object("vision_config"));
+  ISOCOST_ASSIGN(const std::int64_t patch, side_of(vision, "patch_size", kPatchSide));
+  ISOCOST_ASSIGN(const std::int64_t side, side_of(vision, "image_size", 448));
+  if (patch != kPatchSide || side % kGroupSide != 0) {
+    return Error(ErrorCode::kUnsupported, vision.file() + ": patch_size is " +
+                                              std::to_string(patch) + " and image_size " +
+                                              std::to_string(side) +
+                                              "; only patches of 14 pixels are supported, an even "
+                                              "number of them along a side");
+  }
+  if (PixelSize{options.width, options.height} != PixelSize{side, side}) {
+    return Error(ErrorCode::kUnsupported,
+                 vision.file() + ": image_size is " + std::to_string(side) +
+                     ", and the image processor makes tiles of " + std::to_string(options.width) +
+                     "x" + std::to_string(options.height));
+  }
+  ISOCOST_TRY(files.config.only("downsample_ratio", 0.5));
+  ISOCOST_TRY(files.config.only("vision_feature_select_strategy", "default"));
+  const std::int64_t tokens = (side / kGroupSide) * (side / kGroupSide);
+  ISOCOST_ASSIGN(const std::int64_t counted,
+                 files.processor.integer("image_seq_length", 1, kMostSide, 256));
+  if (counted != tokens) {
+    return Error(ErrorCode::kUnsupported, (files.directory / "processor_config.json").string() +
+                                              ": image_seq_length is " + std::to_string(counted) +
+                                              "; it must be " + std::to_string(tokens));
+  }
+  files.processor.ignore({"image_processor", "video_processor", "processor_class"});
+  return files.processor.check_all_asked();
+}
+
+}  // namespace
+
+Result<Family> read_internvl(ModelFiles& files) {
+  InternVlOptions options;
+  constexpr std::int64_t kMostId = std::int64_t{1} << 31;
+  ISOCOST_ASSIGN(options.image_token_id, files.config.integer("image_token_id", 0, kMostId));
+  ISOCOST_TRY(read_image_processor(files.image_processor, options));
+  ISOCOST_TRY(read_encoder(files, options));
+  ISOCOST_ASSIGN(options.begin_token_id, special_token_id(files.directory, "start_image_token"));
+  ISOCOST_ASSIGN(options.end_token_id, special_token_id(files.directory, "end_image_token"));
+  return std::make_shared<const InternVl>(std::move(options));
+}
+
+Result<Family> parse_internvl(std::string_view description) {
+  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
+  try {
+    return std::make_shared<const InternVl>(json.get<InternVlOptions>());
+  } catch (const nlohmann::json::exception& error) {
+    return Error(ErrorCode::kCorrupt, std::string("description of internvl: ") + error.what());
+  }
+}
+
+}  // namespace isocost
