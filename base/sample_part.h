@@ -19,7 +19,7 @@ struct SamplePart {
   Modality modality = Modality::kText;
   std::uint32_t rows = 0;     ///< Image, video: rows of the patch grid of a picture.
   std::uint32_t columns = 0;  ///< Image, video: columns of the patch grid of a picture.
-  std::uint32_t frames = 0;   ///< Image: 1. Video: sampled frames. Audio: log-mel frames.
+  std::uint32_t frames = 0;   ///< Image: 1, or its tiles. Video: sampled frames. Audio: log-mel.
   /// Video: seconds from the start of the video stream at which each frame was sampled, ascending.
   std::vector<double> timestamps_s = {};
   bool operator==(const SamplePart&) const = default;
