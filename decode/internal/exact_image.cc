@@ -11,8 +11,6 @@
 namespace isocost {
 namespace {
 
-// The order in which torchvision resizes, too, and Pillow did when today's models were trained.
-constexpr PassOrder kOrder = PassOrder::kPillow12;
 constexpr std::uint8_t kUpright = 1;
 constexpr std::int32_t kInFull = 1;
 
@@ -29,14 +27,14 @@ void turn(Pixels& pixels, const PartShape& shape) {
 }  // namespace
 
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                           ResampleFilter filter, std::span<std::byte> patches) {
+                           ExactResize resize, std::span<std::byte> patches) {
   ISOCOST_ASSIGN(Pixels pixels, decode_image(source, shape, kInFull));
   turn(pixels, shape);
   if (pixels.width != grid.width() || pixels.height != grid.height()) {
     ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(grid.width(), grid.height(), 3));
     std::vector<std::uint8_t> resized(bytes);
     pillow_resize(pixels.rgb, pixels.width, pixels.height, resized, grid.width(), grid.height(),
-                  filter, kOrder);
+                  resize.filter, resize.order);
     pixels = {grid.width(), grid.height(), std::move(resized)};
   }
   patchify(pixels.rgb, kUpright, grid, patches);
@@ -44,13 +42,13 @@ Status exact_image_patches(const ByteSource& source, const PartShape& shape, Pat
 }
 
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
-                                           ResampleFilter filter) {
+                                           ExactResize resize) {
   const std::int64_t displayed = std::int64_t{shape.width} * shape.height * 3;
   const std::int64_t target = std::int64_t{grid.width()} * grid.height() * 3;
   return image_decoding_bytes(shape, kInFull) + (shape.orientation == kUpright ? 0 : displayed) +
          target +
          pillow_resize_working_set_bytes(shape.width, shape.height, grid.width(), grid.height(),
-                                         filter, kOrder);
+                                         resize.filter, resize.order);
 }
 
 }  // namespace isocost

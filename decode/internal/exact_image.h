@@ -16,10 +16,10 @@ namespace isocost {
 /// normalisation where it is given the displayed picture in RGB: decoded in full, turned, then
 /// resized as Pillow does. Errors: those of image_patches.
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                           ResampleFilter filter, std::span<std::byte> patches);
+                           ExactResize resize, std::span<std::byte> patches);
 
 /// Returns an upper bound of the memory of exact_image_patches, without `patches`.
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
-                                           ResampleFilter filter);
+                                           ExactResize resize);
 
 }  // namespace isocost

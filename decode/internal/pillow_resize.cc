@@ -262,10 +262,10 @@ void resize_height_first(std::span<const std::uint8_t> rgb, const Side& horizont
   }
 }
 
-bool height_first(const Side& horizontal, const Side& vertical, PassOrder order) {
+bool height_first(const Side& horizontal, const Side& vertical, ResizeOrder order) {
   const std::int64_t lost_rows = std::int64_t{vertical.from} - vertical.to;
   const std::int64_t lost_columns = std::int64_t{horizontal.from} - horizontal.to;
-  return order == PassOrder::kPillow13 && lost_rows > 0 && lost_rows > 2 * lost_columns;
+  return order == ResizeOrder::kPillow13 && lost_rows > 0 && lost_rows > 2 * lost_columns;
 }
 
 std::int64_t taps_bytes(const Side& side) {
@@ -280,7 +280,7 @@ std::int64_t taps_bytes(const Side& side) {
 
 void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                    std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                   ResampleFilter filter, PassOrder order, const ResampleKernels& kernels) {
+                   ResampleFilter filter, ResizeOrder order, const ResampleKernels& kernels) {
   const Side horizontal{width, to_width, shape_of(filter)};
   const Side vertical{height, to_height, shape_of(filter)};
   if (width == to_width && height == to_height) {
@@ -300,7 +300,7 @@ void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::i
 
 std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,
                                              std::int32_t to_width, std::int32_t to_height,
-                                             ResampleFilter filter, PassOrder order) {
+                                             ResampleFilter filter, ResizeOrder order) {
   const Side horizontal{width, to_width, shape_of(filter)};
   const Side vertical{height, to_height, shape_of(filter)};
   const auto pointers = static_cast<std::int64_t>(vertical.stride() * sizeof(std::uint8_t*));

@@ -36,15 +36,16 @@ constexpr double kMostAspect = 200;
 struct QwenVlOptions {
   std::int64_t min_pixels = kMinPixels;
   std::int64_t max_pixels = kMaxPixels;
-  std::int64_t resample = 3;  // as Pillow counts its filters
+  std::int64_t resample = 3;      // as Pillow counts its filters
+  std::int64_t resize_order = 0;  // ResizeOrder
   std::int64_t image_token_id = 0;
   // Of the client, which normalises.
   double rescale_factor = 1.0 / 255;
   std::vector<double> image_mean = {0.48145466, 0.4578275, 0.40821073};
   std::vector<double> image_std = {0.26862954, 0.26130258, 0.27577711};
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, min_pixels, max_pixels, resample, image_token_id,
-                                   rescale_factor, image_mean, image_std)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, min_pixels, max_pixels, resample, resize_order,
+                                   image_token_id, rescale_factor, image_mean, image_std)
 
 ResampleFilter filter_of(std::int64_t resample) {
   if (resample == 1) return ResampleFilter::kLanczos;
@@ -80,7 +81,8 @@ Result<PatchGrid> smart_grid(std::int32_t width, std::int32_t height,
 class QwenVl final : public RecipeFamily {
  public:
   explicit QwenVl(QwenVlOptions options)
-      : options_(std::move(options)), filter_(filter_of(options_.resample)) {}
+      : options_(std::move(options)),
+        resize_{filter_of(options_.resample), static_cast<ResizeOrder>(options_.resize_order)} {}
 
   std::string description() const override {
     nlohmann::json json = options_;
@@ -120,14 +122,14 @@ class QwenVl final : public RecipeFamily {
 
   std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override {
     if (shape.format == MediaFormat::kTokens) return 3 * shape.encoded_bytes;
-    return exact_image_working_set_bytes(shape, plan.grid, filter_);
+    return exact_image_working_set_bytes(shape, plan.grid, resize_);
   }
 
   Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
              const DecodeLimit&) const override {
     const PatchGrid grid = plan.parts[i].grid;
     if (bytes.shape->format == MediaFormat::kTokens) return add_tokens(bytes, plan, to);
-    return exact_image_patches(*bytes.source, *bytes.shape, grid, filter_, to.next_image(grid));
+    return exact_image_patches(*bytes.source, *bytes.shape, grid, resize_, to.next_image(grid));
   }
 
  private:
@@ -135,7 +137,7 @@ class QwenVl final : public RecipeFamily {
   Status check_tokens(const Tokens& tokens, const SamplePlan& plan) const;
 
   const QwenVlOptions options_;
-  const ResampleFilter filter_;
+  const ExactResize resize_;
 };
 
 // What the sidecar counted must be what it holds, since the plan has made room for just that.
@@ -232,6 +234,7 @@ Result<Family> read_qwen2_vl(ModelFiles& files) {
   ISOCOST_TRY(vision.only("spatial_merge_size", kGroupSide / kPatchSide));
   ISOCOST_TRY(vision.only("temporal_patch_size", kTemporalPatch));
   ISOCOST_TRY(read_processor(files.image_processor, options));
+  options.resize_order = static_cast<std::int64_t>(files.order);
   return std::make_shared<const QwenVl>(std::move(options));
 }
 

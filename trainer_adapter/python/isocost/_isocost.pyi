@@ -169,5 +169,5 @@ class TokenPass:
 def recipe_description(model: str) -> str:
     """What a model's directory says of its media, as JSON."""
 
-def recipe_fingerprint(model: str) -> int:
-    """A hash of it, which a node's welcome message has, too."""
+def recipe_fingerprints(model: str) -> List[int]:
+    """Hashes of it, one of which a node's welcome message has: its resize_order decides."""

@@ -92,7 +92,7 @@ class Connection:
 
     def _check_recipe(self, fingerprint: int) -> None:
         model = self._preparation.model
-        if model is not None and model.fingerprint != fingerprint:
+        if model is not None and fingerprint not in model.fingerprints:
             raise ValueError(f"model = {model.directory!r}: the node prepares media for another model, or for none: give "
                              "it the same directory, as `isocost serve --model`")
 

@@ -160,7 +160,10 @@ class DataLoader:
                              f"{self._in_layout.layout.file} has all stages: leave it out")
         replica_group = resolved.replica_group if self._in_layout is None else self._in_layout.tensor_group
         direct: Dict[str, Any] = {"workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
-        model_inputs = None if model is None else ModelInputs(os.fspath(model), loss)
+        model_inputs = None
+        if model is not None:
+            arguments.refuse_with_model({"layout": layout, "transform": transform, "count_tokens": count_tokens})
+            model_inputs = ModelInputs(os.fspath(model), loss)
         if is_endpoint:
             arguments.refuse_node_settings(self._data, {
                 "global_batch_size": global_batch_size, "microbatches": microbatches, "shuffle": shuffle,

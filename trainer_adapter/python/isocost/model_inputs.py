@@ -35,7 +35,7 @@ class ModelInputs:
             raise ValueError(f"loss = {loss!r}: must be one of {', '.join(map(repr, LOSSES))}")
         description = json.loads(_isocost.recipe_description(directory))
         self.directory = directory
-        self.fingerprint: int = _isocost.recipe_fingerprint(directory)
+        self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
         self._family: ModelTensors = _FAMILIES[description["family"]](description)
 
