@@ -19,12 +19,13 @@ from support import PROGRAM, TIMEOUT, main
 NEEDED = ("transformers", "tokenizers", "jinja2", "PIL", "torchvision")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 if not MISSING:
-    import model_directories
     import numpy
     import PIL
     import torch
     import transformers
     from PIL import Image
+
+    import model_directories
 
     # Pillow 13 resizes sides in another order (docs/models.md).
     ORDER = isocost.NodeOptions(resize_order="pillow-13" if int(PIL.__version__.split(".")[0]) >= 13 else "width-first")
@@ -67,8 +68,8 @@ def write_shards(directory, weights=None):
         with tarfile.open(directory / f"{shard}.tar", "w") as out:
             for i in range(shard, CONVERSATIONS, 3):
                 messages, pictures = conversation(i)
-                members = {"json": json.dumps({"messages": messages, **({} if weights is None else
-                                                                        {"weight": weights[i % len(weights)]})}).encode()}
+                weight = {} if weights is None else {"weight": weights[i % len(weights)]}
+                members = {"json": json.dumps({"messages": messages, **weight}).encode()}
                 for k, image in enumerate(pictures):
                     extension = ("jpg", "png", "webp")[(i + k) % 3]
                     members[f"{k}.{extension}"] = encoded(image, extension)
@@ -148,7 +149,8 @@ class Model(unittest.TestCase):
         return model_directories.make(self.directory / family, family, model=True)
 
     def loader(self, model, **options):
-        loader = isocost.DataLoader(self.shards, model=model, **{"global_batch_size": 12, "microbatches": 2, "node": ORDER, **options})
+        loader = isocost.DataLoader(self.shards, model=model, node=ORDER, global_batch_size=12, microbatches=2,
+                                    **options)
         self.addCleanup(loader.close)
         return loader
 
@@ -233,8 +235,9 @@ class Model(unittest.TestCase):
     def test_a_node_serves_what_isocost_tokenize_made(self):
         write_shards(self.shards)
         model, other = self.made(), self.made("qwen2_5_vl")
-        refused = subprocess.run([PROGRAM, "serve", "--data", self.shards, "--model", model, "--bind", "tcp://127.0.0.1:*"],
-                                 capture_output=True, text=True, timeout=TIMEOUT)
+        serve = [PROGRAM, "serve", "--data", self.shards, "--model", model]
+        refused = subprocess.run([*serve, "--bind", "tcp://127.0.0.1:*"], capture_output=True, text=True,
+                                 timeout=TIMEOUT)
         self.assertEqual(refused.returncode, 2, refused.stderr)
         self.assertIn("isocost tokenize", refused.stderr)
         made = subprocess.run([PROGRAM, "tokenize", self.shards, "--model", model, "--labels", "last", "--json"],
@@ -242,9 +245,8 @@ class Model(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertEqual(json.loads(made.stdout)["samples"], CONVERSATIONS)
         endpoint = f"ipc://{self.directory}/node"
-        with subprocess.Popen([PROGRAM, "serve", "--data", self.shards, "--model", model, "--bind", endpoint,
-                               "--ranks", "1", "--bad-samples-file", self.directory / "bad.jsonl"],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as node:
+        serve += ["--bind", endpoint, "--ranks", "1", "--bad-samples-file", self.directory / "bad.jsonl"]
+        with subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as node:
             try:
                 with self.assertRaisesRegex(ValueError, "the node prepares media for another model"), \
                         isocost.DataLoader(endpoint, model=self.with_bounds(other)) as loader:

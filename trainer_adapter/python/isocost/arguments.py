@@ -53,7 +53,8 @@ def refuse_with_model(given: Mapping[str, Any]) -> None:
     """Raises ValueError where any of `given` is not None: keywords that do not know a model's tensors yet."""
     names = sorted(name for name, value in given.items() if value is not None)
     if names:
-        raise ValueError(f"{', '.join(names)}: not supported together with model= yet; collate= takes whole microbatches")
+        raise ValueError(f"{', '.join(names)}: not supported together with model= yet; collate= takes whole "
+                         "microbatches")
 
 
 def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dict[str, str]:

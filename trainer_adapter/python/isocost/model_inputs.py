@@ -24,8 +24,8 @@ class ModelInputs:
 
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
-        loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share of
-            the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits.
+        loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
+            of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits.
 
     Raises: what reading a recipe from a directory raises; ValueError for another loss.
     """
