@@ -1,5 +1,6 @@
 """A model's directory as the loader's recipe, compared with transformers' own processor and model."""
 
+import dataclasses
 import importlib.util
 import inspect
 import io
@@ -29,6 +30,7 @@ if not MISSING:
 
     # Pillow 13 resizes sides in another order (docs/models.md).
     ORDER = isocost.NodeOptions(resize_order="pillow-13" if int(PIL.__version__.split(".")[0]) >= 13 else "width-first")
+    IN_ORDER = dataclasses.replace(ORDER, balance="in-order", correct=False)
 
 SIZES = [(28, 28), (40, 300), (301, 40), (57, 91), (640, 480), (333, 517), (224, 168), (56, 112)]
 CONVERSATIONS = 48
@@ -148,8 +150,8 @@ class Model(unittest.TestCase):
     def made(self, family="qwen2_vl"):
         return model_directories.make(self.directory / family, family, model=True)
 
-    def loader(self, model, **options):
-        loader = isocost.DataLoader(self.shards, model=model, node=ORDER, global_batch_size=12, microbatches=2,
+    def loader(self, model, node=ORDER, **options):
+        loader = isocost.DataLoader(self.shards, model=model, node=node, global_batch_size=12, microbatches=2,
                                     **options)
         self.addCleanup(loader.close)
         return loader
@@ -207,6 +209,29 @@ class Model(unittest.TestCase):
             self.assertEqual(tokens, microbatch.global_label_tokens)
             self.assertAlmostEqual(own / (expected / tokens), 1, delta=1e-5)
             self.assertAlmostEqual(by_token_loss / (expected / tokens), 1, delta=1e-5)
+
+    def test_padded_rows_give_the_loss_of_packed_ones(self):
+        samples = write_shards(self.shards)
+        ways = ("padded", isocost.Padded("left", 64))
+        for family in ("qwen2_vl", "qwen2_5_vl"):
+            model = self.made(family)
+            oracle = Oracle(model, samples)
+            loaders = [self.loader(model, batching=way, node=IN_ORDER) for way in ("packed", *ways)]
+            with torch.no_grad():
+                for packed, *padded in zip(*loaders):
+                    wanted = oracle.model(**packed).loss.item()
+                    for way, microbatch in zip(ways, padded):
+                        self.assertEqual(microbatch.sample_ids, packed.sample_ids)
+                        rows, longest = microbatch["input_ids"].shape
+                        self.assertEqual(rows, len(packed.sample_ids))
+                        self.assertEqual(longest % (1 if way == "padded" else 64), 0)
+                        self.assertEqual(microbatch["attention_mask"].sum(1).tolist(),
+                                         packed["cu_seq_lens_q"].diff().tolist())
+                        self.assertAlmostEqual(oracle.model(**microbatch).loss.item() / wanted, 1, delta=1e-5)
+                        logits = oracle.model(**{**microbatch, "labels": None}).logits
+                        self.assertAlmostEqual(isocost.token_loss(logits, microbatch).item() / wanted, 1, delta=1e-5)
+                    if packed.last_of_step:
+                        break
 
     def test_planned_tokens_are_delivered_tokens(self):
         write_shards(self.shards)
@@ -271,6 +296,11 @@ class Model(unittest.TestCase):
         model = self.made()
         with self.assertRaisesRegex(ValueError, "loss = 'mine'"):
             isocost.DataLoader(self.shards, model=model, loss="mine")
+        with self.assertRaisesRegex(ValueError, "batching = 'ragged'"):
+            isocost.DataLoader(self.shards, model=model, batching="ragged")
+        for wrong in ({"side": "top"}, {"multiple": 0}):
+            with self.assertRaisesRegex(ValueError, f"^{next(iter(wrong))} = "):
+                isocost.Padded(**wrong)
         with self.assertRaisesRegex(ValueError, "leave recipe out"):
             isocost.DataLoader(self.shards, model=model, recipe=isocost.RecipeOptions(video_fps=3.0))
         with self.assertRaisesRegex(FileNotFoundError, "config.json: no such file"):

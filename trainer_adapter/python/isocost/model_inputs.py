@@ -1,8 +1,9 @@
 """Microbatches as the models of transformers take them: the names, shapes and dtypes of their `forward`."""
 
 import bisect
+import dataclasses
 import json
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from isocost import _isocost
 from isocost.loss import IGNORED_LABEL
@@ -15,24 +16,53 @@ _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 ModelTensors = Callable[[Mapping[str, Any]], Dict[str, Any]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Padded:
+    """Samples as rows of equal length, for `batching=`.
+
+    Attributes:
+        side: "right" or "left", where padding is.
+        multiple: the length of the rows is a multiple of this.
+    """
+
+    side: str = "right"
+    multiple: int = 1
+
+    def __post_init__(self) -> None:
+        if self.side not in ("right", "left"):
+            raise ValueError(f"side = {self.side!r}: must be 'right' or 'left'")
+        if isinstance(self.multiple, bool) or not isinstance(self.multiple, int) or self.multiple < 1:
+            raise ValueError(f"multiple = {self.multiple!r}: must be a whole number of at least 1")
+
+
 class ModelInputs:
     """Makes of a microbatch's packed tensors the keyword arguments of a model in a directory.
 
-    The samples are one packed row: `position_ids` begin anew at each of them, which is what keeps their attention apart
-    in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor an
-    `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions.
+    With batching "packed" the samples are one row: `position_ids` begin anew at each of them, which is what keeps their
+    attention apart in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor
+    an `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions. With "padded"
+    each sample is a row, and there is an `attention_mask`.
 
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
+        batching: "packed", "padded", or a Padded that says how.
         loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
             of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits.
 
-    Raises: what reading a recipe from a directory raises; ValueError for another loss.
+    Attributes:
+        padded: the Padded; None where samples are packed.
+
+    Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
 
-    def __init__(self, directory: str, loss: str):
+    def __init__(self, directory: str, batching: Union[str, Padded], loss: str):
         if loss not in LOSSES:
             raise ValueError(f"loss = {loss!r}: must be one of {', '.join(map(repr, LOSSES))}")
+        if not isinstance(batching, Padded) and batching not in ("packed", "padded"):
+            raise ValueError(f"batching = {batching!r}: must be 'packed', 'padded' or an isocost.Padded")
+        self.padded: Optional[Padded] = None
+        if batching != "packed":
+            self.padded = batching if isinstance(batching, Padded) else Padded()
         description = json.loads(_isocost.recipe_description(directory))
         self.directory = directory
         self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
@@ -42,8 +72,7 @@ class ModelInputs:
     def __call__(self, tensors: Mapping[str, Any], keys: Sequence[str], weights: Sequence[float],
                  global_label_tokens: int) -> Dict[str, Any]:
         """The arguments. Raises ValueError for weights that the model's own loss does not know."""
-        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], **self._family(tensors), **_attention(tensors),
-                     "use_cache": False}
+        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], **self._family(tensors), "use_cache": False}
         if self._loss == "model":
             for key, weight in zip(keys, weights):
                 if weight not in (0, 1):
@@ -52,7 +81,37 @@ class ModelInputs:
             labels = tensors[LABELS].masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
             arguments[LABELS] = labels[None]
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
-        return arguments
+        if self.padded is None:
+            return {**arguments, **_attention(tensors)}
+        return {**arguments, **_padded(arguments, tensors[LENGTHS].tolist(), self.padded)}
+
+
+def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
+    """The arguments that have a value for each token as rows of equal length, and the mask of these values."""
+    import torch
+
+    longest = -(-max(lengths, default=0) // how.multiple) * how.multiple
+    ids = arguments[INPUT_IDS]
+    at = torch.arange(longest, device=ids.device)
+    own = torch.tensor(lengths, device=ids.device)[:, None]
+    mask = at < own if how.side == "right" else at >= longest - own
+
+    def rows(packed: Any, value: int) -> Any:
+        """[..., 1, tokens] to [..., samples, longest]."""
+        padded = packed.new_full((*packed.shape[:-2], *mask.shape), value)
+        padded[..., mask] = packed[..., 0, :]
+        return padded
+
+    result = {INPUT_IDS: rows(ids, 0), "attention_mask": mask.long()}
+    # The first row counts within samples, which the mask keeps apart already.
+    result[POSITION_IDS] = rows(_without_text_row(arguments[POSITION_IDS]), 0)
+    if LABELS in arguments:
+        result[LABELS] = rows(arguments[LABELS], IGNORED_LABEL)
+    return result
+
+
+def _without_text_row(positions: Any) -> Any:
+    return positions[1:] if positions.dim() == 3 else positions
 
 
 def _attention(tensors: Mapping[str, Any]) -> Dict[str, Any]:
