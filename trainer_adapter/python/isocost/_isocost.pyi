@@ -133,6 +133,9 @@ class Layout:
     @property
     def interconnect(self) -> str: ...
 
+def normalised_pixels(pixels: Any, table: List[float], copies: int) -> Any:
+    """A DLPack capsule of float32 for one of uint8: trainer_adapter/normalise.h."""
+
 class ProfilingRun:
     @property
     def kind(self) -> str: ...

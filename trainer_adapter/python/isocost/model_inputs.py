@@ -11,7 +11,7 @@ from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WE
 
 LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS = "vision_patches", "vision_grids"
-_PATCH, _MERGE, _TEMPORAL = 14, 2, 2
+_MERGE, _TEMPORAL = 2, 2
 
 ModelTensors = Callable[[Mapping[str, Any]], Dict[str, Any]]
 
@@ -139,9 +139,7 @@ class _QwenVl:
         arguments: Dict[str, Any] = {}
         grids: List[Tuple[int, int]] = []
         if _PATCHES in tensors:
-            patches = tensors[_PATCHES].view(-1, _PATCH * _PATCH, 3).transpose(1, 2)
-            values = self._pixels(patches)[:, :, None].expand(-1, -1, _TEMPORAL, -1)
-            arguments["pixel_values"] = values.reshape(len(patches), -1)
+            arguments["pixel_values"] = self._pixels(tensors[_PATCHES], _TEMPORAL)
             arguments["image_grid_thw"] = torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)
             grids = [(rows // _MERGE, columns // _MERGE) for rows, columns in tensors[_GRIDS].tolist()]
         rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), grids, self._image_token)
@@ -150,18 +148,25 @@ class _QwenVl:
         return arguments
 
 
-def _normalised(description: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """The function that makes of uint8 pixels [..., 3, pixels] float32 ones: those of the image processor's own
-    arithmetic, bit by bit, looked up."""
+def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int], Any]:
+    """The function that makes of rows of packed RGB pixels, uint8 [rows, pixels x 3], the values that a model takes,
+    float32 [rows, 3 x copies x pixels], on their device: those of the image processor's own arithmetic, bit by bit,
+    looked up."""
     import torch
+    from torch.utils.dlpack import from_dlpack, to_dlpack
 
     scaled = (torch.arange(256, dtype=torch.float64) * description["rescale_factor"]).float()
     mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None] for name in ("image_mean", "image_std"))
     table = ((scaled - mean) / std).reshape(-1)  # 256 values of each channel.
+    values = table.tolist()
     first = torch.arange(3)[:, None] * 256
 
-    def look_up(pixels: Any) -> Any:
-        return table.to(pixels.device)[pixels.long() + first.to(pixels.device)]
+    def look_up(rows: Any, copies: int) -> Any:
+        if rows.device.type == "cpu":
+            return from_dlpack(_isocost.normalised_pixels(to_dlpack(rows.contiguous()), values, copies))
+        pixels = rows.view(len(rows), -1, 3).transpose(1, 2)
+        normalised = table.to(rows.device)[pixels.long() + first.to(rows.device)]
+        return normalised[:, :, None].expand(-1, -1, copies, -1).reshape(len(rows), -1)
 
     return look_up
 
