@@ -150,8 +150,8 @@ class Model(unittest.TestCase):
     def made(self, family="qwen2_vl"):
         return model_directories.make(self.directory / family, family, model=True)
 
-    def loader(self, model, node=ORDER, **options):
-        loader = isocost.DataLoader(self.shards, model=model, node=node, global_batch_size=12, microbatches=2,
+    def loader(self, model, node=None, **options):
+        loader = isocost.DataLoader(self.shards, model=model, node=node or ORDER, global_batch_size=12, microbatches=2,
                                     **options)
         self.addCleanup(loader.close)
         return loader
