@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <numbers>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "decode/internal/resample_kernels.h"
