@@ -4,6 +4,7 @@
 #include <span>
 
 #include "decode/internal/resample_kernels.h"
+#include "decode/recipe.h"
 
 namespace isocost {
 
@@ -11,15 +12,10 @@ namespace isocost {
 /// more as a side shrinks.
 enum class ResampleFilter { kBilinear, kBicubic, kLanczos };
 
-/// Which side is resized first where both change. What lies between the passes is rounded to 8
-/// bits, so that the order shows in the result.
-enum class ResizeOrder {
-  /// Width, then height, as Pillow does before 13. (12.2 and 12.3 begin with the height of images
-  /// over 100 times as tall as wide, if it shrinks.)
-  kPillow12,
-  /// Height first if it shrinks by more than twice the pixels that width does: often so where sides
-  /// are rounded to multiples of a patch, 640x480 to 644x476.
-  kPillow13,
+/// How a processor resizes.
+struct ExactResize {
+  ResampleFilter filter = ResampleFilter::kBicubic;
+  ResizeOrder order = ResizeOrder::kWidthFirst;
 };
 
 /// Resizes packed RGB to the bytes of Pillow's `Image.resize((to_width, to_height), filter)`, which

@@ -93,9 +93,9 @@ class Microbatch(Mapping[str, Any]):
         cost_model_state: bytes that state_dict() keeps; empty where they are those of an earlier microbatch.
     """
 
-    __slots__ = ("__weakref__", "_arguments", "_model", "_packed", "cost_model_state", "epoch", "global_label_tokens", "index", "label_tokens",
-                 "last_of_step", "plan_hash", "predicted", "profile_wanted", "routes", "sample_ids", "sample_keys",
-                 "sample_weights", "step", "tokens", "waited_s")
+    __slots__ = ("__weakref__", "_arguments", "_model", "_packed", "cost_model_state", "epoch", "global_label_tokens",
+                 "index", "label_tokens", "last_of_step", "plan_hash", "predicted", "profile_wanted", "routes",
+                 "sample_ids", "sample_keys", "sample_weights", "step", "tokens", "waited_s")
 
     def __init__(self, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None):
         self._packed = tensors

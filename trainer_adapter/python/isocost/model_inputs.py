@@ -1,8 +1,9 @@
 """Microbatches as the models of transformers take them: the names, shapes and dtypes of their `forward`."""
 
 import bisect
+import dataclasses
 import json
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from isocost import _isocost
 from isocost.loss import IGNORED_LABEL
@@ -15,35 +16,63 @@ _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 ModelTensors = Callable[[Mapping[str, Any]], Dict[str, Any]]
 
 
+@dataclasses.dataclass(frozen=True)
+class Padded:
+    """Samples as rows of equal length, for `batching=`.
+
+    Attributes:
+        side: "right" or "left", where padding is.
+        multiple: the length of the rows is a multiple of this.
+    """
+
+    side: str = "right"
+    multiple: int = 1
+
+    def __post_init__(self) -> None:
+        if self.side not in ("right", "left"):
+            raise ValueError(f"side = {self.side!r}: must be 'right' or 'left'")
+        if isinstance(self.multiple, bool) or not isinstance(self.multiple, int) or self.multiple < 1:
+            raise ValueError(f"multiple = {self.multiple!r}: must be a whole number of at least 1")
+
+
 class ModelInputs:
     """Makes of a microbatch's packed tensors the keyword arguments of a model in a directory.
 
-    The samples are one packed row: `position_ids` begin anew at each of them, which is what keeps their attention apart
-    in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor an
-    `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions.
+    With batching "packed" the samples are one row: `position_ids` begin anew at each of them, which is what keeps their
+    attention apart in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor
+    an `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions. With "padded"
+    each sample is a row, and there is an `attention_mask`.
 
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
-        loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share of
-            the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits.
+        batching: "packed", "padded", or a Padded that says how.
+        loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
+            of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits.
 
-    Raises: what reading a recipe from a directory raises; ValueError for another loss.
+    Attributes:
+        padded: the Padded; None where samples are packed.
+
+    Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
 
-    def __init__(self, directory: str, loss: str):
+    def __init__(self, directory: str, batching: Union[str, Padded], loss: str):
         if loss not in LOSSES:
             raise ValueError(f"loss = {loss!r}: must be one of {', '.join(map(repr, LOSSES))}")
+        if not isinstance(batching, Padded) and batching not in ("packed", "padded"):
+            raise ValueError(f"batching = {batching!r}: must be 'packed', 'padded' or an isocost.Padded")
+        self.padded: Optional[Padded] = None
+        if batching != "packed":
+            self.padded = batching if isinstance(batching, Padded) else Padded()
         description = json.loads(_isocost.recipe_description(directory))
         self.directory = directory
-        self.fingerprint: int = _isocost.recipe_fingerprint(directory)
+        self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
         self._family: ModelTensors = _FAMILIES[description["family"]](description)
 
     def __call__(self, tensors: Mapping[str, Any], keys: Sequence[str], weights: Sequence[float],
                  global_label_tokens: int) -> Dict[str, Any]:
         """The arguments. Raises ValueError for weights that the model's own loss does not know."""
-        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], **self._family(tensors), **_attention(tensors),
-                     "use_cache": False}
+        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], **self._family(tensors), "use_cache": False}
         if self._loss == "model":
             for key, weight in zip(keys, weights):
                 if weight not in (0, 1):
@@ -52,7 +81,37 @@ class ModelInputs:
             labels = tensors[LABELS].masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
             arguments[LABELS] = labels[None]
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
-        return arguments
+        if self.padded is None:
+            return {**arguments, **_attention(tensors)}
+        return {**arguments, **_padded(arguments, tensors[LENGTHS].tolist(), self.padded)}
+
+
+def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
+    """The arguments that have a value for each token as rows of equal length, and the mask of these values."""
+    import torch
+
+    longest = -(-max(lengths, default=0) // how.multiple) * how.multiple
+    ids = arguments[INPUT_IDS]
+    at = torch.arange(longest, device=ids.device)
+    own = torch.tensor(lengths, device=ids.device)[:, None]
+    mask = at < own if how.side == "right" else at >= longest - own
+
+    def rows(packed: Any, value: int) -> Any:
+        """[..., 1, tokens] to [..., samples, longest]."""
+        padded = packed.new_full((*packed.shape[:-2], *mask.shape), value)
+        padded[..., mask] = packed[..., 0, :]
+        return padded
+
+    result = {INPUT_IDS: rows(ids, 0), "attention_mask": mask.long()}
+    # The first row counts within samples, which the mask keeps apart already.
+    result[POSITION_IDS] = rows(_without_text_row(arguments[POSITION_IDS]), 0)
+    if LABELS in arguments:
+        result[LABELS] = rows(arguments[LABELS], IGNORED_LABEL)
+    return result
+
+
+def _without_text_row(positions: Any) -> Any:
+    return positions[1:] if positions.dim() == 3 else positions
 
 
 def _attention(tensors: Mapping[str, Any]) -> Dict[str, Any]:
@@ -80,9 +139,7 @@ class _QwenVl:
         arguments: Dict[str, Any] = {}
         grids: List[Tuple[int, int]] = []
         if _PATCHES in tensors:
-            patches = tensors[_PATCHES].view(-1, _PATCH * _PATCH, 3).transpose(1, 2)
-            values = self._pixels(patches)[:, :, None].expand(-1, -1, _TEMPORAL, -1)
-            arguments["pixel_values"] = values.reshape(len(patches), -1)
+            arguments["pixel_values"] = self._pixels(tensors[_PATCHES], _TEMPORAL)
             arguments["image_grid_thw"] = torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)
             grids = [(rows // _MERGE, columns // _MERGE) for rows, columns in tensors[_GRIDS].tolist()]
         rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), grids, self._image_token)
@@ -107,12 +164,14 @@ class _Llava:
     def __call__(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
         arguments: Dict[str, Any] = {POSITION_IDS: tensors[POSITION_IDS][None]}
         if _PATCHES in tensors:
-            arguments["pixel_values"] = self._pixels(pictures(tensors[_PATCHES], self._height, self._width))
+            shown = pictures(tensors[_PATCHES], self._height, self._width)
+            values = self._pixels(shown.reshape(len(shown), -1), 1)
+            arguments["pixel_values"] = values.view(-1, 3, self._height, self._width)
         return arguments
 
 
 def pictures(patches: Any, height: int, width: int) -> Any:
-    """Pictures of one size: uint8 [pictures, 3, height, width].
+    """Pictures of one size: uint8 [pictures, height, width, 3].
 
     Args:
         patches: uint8 [patches, 588], as Isocost delivers them: 14 x 14 x 3 values, in groups of 2 x 2. Where the sides
@@ -122,23 +181,29 @@ def pictures(patches: Any, height: int, width: int) -> Any:
     side = _PATCH * _MERGE
     rows, columns = -(-height // side), -(-width // side)
     groups = patches.view(-1, rows, columns, _MERGE, _MERGE, _PATCH, _PATCH, 3)
-    whole = groups.permute(0, 7, 1, 3, 5, 2, 4, 6).reshape(-1, 3, rows * side, columns * side)
-    return whole[:, :, :height, :width]
+    whole = groups.permute(0, 1, 3, 5, 2, 4, 6, 7).reshape(-1, rows * side, columns * side, 3)
+    return whole[:, :height, :width]
 
 
-def _normalised(description: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """The function that makes of uint8 pixels [n, 3, ...] float32 ones: those of the image processor's own
-    arithmetic, bit by bit, looked up."""
+def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int], Any]:
+    """The function that makes of rows of packed RGB pixels, uint8 [rows, pixels x 3], the values that a model takes,
+    float32 [rows, 3 x copies x pixels], on their device: those of the image processor's own arithmetic, bit by bit,
+    looked up."""
     import torch
+    from torch.utils.dlpack import from_dlpack, to_dlpack
 
     scaled = (torch.arange(256, dtype=torch.float64) * description["rescale_factor"]).float()
     mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None] for name in ("image_mean", "image_std"))
     table = ((scaled - mean) / std).reshape(-1)  # 256 values of each channel.
-    first = torch.arange(3) * 256
+    values = table.tolist()
+    first = torch.arange(3)[:, None] * 256
 
-    def look_up(pixels: Any) -> Any:
-        of_channel = first.to(pixels.device).view(1, 3, *[1] * (pixels.dim() - 2))
-        return table.to(pixels.device)[pixels.long() + of_channel]
+    def look_up(rows: Any, copies: int) -> Any:
+        if rows.device.type == "cpu":
+            return from_dlpack(_isocost.normalised_pixels(to_dlpack(rows.contiguous()), values, copies))
+        pixels = rows.view(len(rows), -1, 3).transpose(1, 2)
+        normalised = table.to(rows.device)[pixels.long() + first.to(rows.device)]
+        return normalised[:, :, None].expand(-1, -1, copies, -1).reshape(len(rows), -1)
 
     return look_up
 
