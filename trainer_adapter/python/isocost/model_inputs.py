@@ -3,7 +3,7 @@
 import bisect
 import dataclasses
 import json
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from isocost import _isocost
 from isocost.loss import IGNORED_LABEL
@@ -13,7 +13,17 @@ LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS = "vision_patches", "vision_grids"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 
-ModelTensors = Callable[[Mapping[str, Any]], Dict[str, Any]]
+
+class Row(NamedTuple):
+    """What the arguments need of a microbatch on the host, before its tensors are elsewhere.
+
+    Attributes:
+        position_ids: int64 [1, tokens], or [4, 1, tokens] with M-RoPE, of the packed samples.
+        lengths: list of int, of each sample.
+    """
+
+    position_ids: Any
+    lengths: List[int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,12 +77,18 @@ class ModelInputs:
         self.directory = directory
         self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
-        self._family: ModelTensors = _FAMILIES[description["family"]](description)
+        self._family = _FAMILIES[description["family"]](description)
 
-    def __call__(self, tensors: Mapping[str, Any], keys: Sequence[str], weights: Sequence[float],
-                 global_label_tokens: int) -> Dict[str, Any]:
-        """The arguments. Raises ValueError for weights that the model's own loss does not know."""
-        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], **self._family(tensors), "use_cache": False}
+    def row(self, tensors: Mapping[str, Any]) -> Row:
+        """Of tensors on the CPU."""
+        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist())
+
+    def arguments(self, tensors: Mapping[str, Any], row: Row, keys: Sequence[str], weights: Sequence[float],
+                  global_label_tokens: int) -> Dict[str, Any]:
+        """The arguments, on the device where tensors and row are; waits for none of them. Raises ValueError for weights
+        that the model's own loss does not know."""
+        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], POSITION_IDS: row.position_ids, **self._family.media(tensors),
+                     "use_cache": False}
         if self._loss == "model":
             for key, weight in zip(keys, weights):
                 if weight not in (0, 1):
@@ -82,8 +98,8 @@ class ModelInputs:
             arguments[LABELS] = labels[None]
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
         if self.padded is None:
-            return {**arguments, **_attention(tensors)}
-        return {**arguments, **_padded(arguments, tensors[LENGTHS].tolist(), self.padded)}
+            return {**arguments, **_attention(tensors[CU_SEQLENS], max(row.lengths, default=0))}
+        return {**arguments, **_padded(arguments, row.lengths, self.padded)}
 
 
 def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
@@ -114,10 +130,18 @@ def _without_text_row(positions: Any) -> Any:
     return positions[1:] if positions.dim() == 3 else positions
 
 
-def _attention(tensors: Mapping[str, Any]) -> Dict[str, Any]:
-    longest = int(tensors[LENGTHS].max()) if len(tensors[LENGTHS]) else 0
-    return {"cu_seq_lens_q": tensors[CU_SEQLENS], "cu_seq_lens_k": tensors[CU_SEQLENS],
-            "max_length_q": longest, "max_length_k": longest}
+def _attention(cu_seqlens: Any, longest: int) -> Dict[str, Any]:
+    return {"cu_seq_lens_q": cu_seqlens, "cu_seq_lens_k": cu_seqlens, "max_length_q": longest, "max_length_k": longest}
+
+
+class Family(Protocol):
+    """What models of one family take beside tokens."""
+
+    def position_ids(self, tensors: Mapping[str, Any]) -> Any:
+        """Positions as Row has them, of tensors on the CPU."""
+
+    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+        """The arguments for media, on the device of the tensors."""
 
 
 class _QwenVl:
@@ -133,19 +157,21 @@ class _QwenVl:
         self._image_token: int = description["image_token_id"]
         self._pixels = _normalised(description)
 
-    def __call__(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+    def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         import torch
 
-        arguments: Dict[str, Any] = {}
-        grids: List[Tuple[int, int]] = []
-        if _PATCHES in tensors:
-            arguments["pixel_values"] = self._pixels(tensors[_PATCHES], _TEMPORAL)
-            arguments["image_grid_thw"] = torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)
-            grids = [(rows // _MERGE, columns // _MERGE) for rows, columns in tensors[_GRIDS].tolist()]
-        rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), grids, self._image_token)
-        arguments[POSITION_IDS] = torch.cat([tensors[POSITION_IDS][None].cpu(), rope])[:, None].to(
-            tensors[INPUT_IDS].device)
-        return arguments
+        grids = tensors[_GRIDS].tolist() if _GRIDS in tensors else []
+        merged = [(rows // _MERGE, columns // _MERGE) for rows, columns in grids]
+        rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), merged, self._image_token)
+        return torch.cat([tensors[POSITION_IDS][None], rope])[:, None]
+
+    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+        import torch
+
+        if _PATCHES not in tensors:
+            return {}
+        return {"pixel_values": self._pixels(tensors[_PATCHES], _TEMPORAL),
+                "image_grid_thw": torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)}
 
 
 class _Llava:
@@ -161,13 +187,15 @@ class _Llava:
         self._width: int = description["width"]
         self._pixels = _normalised(description)
 
-    def __call__(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
-        arguments: Dict[str, Any] = {POSITION_IDS: tensors[POSITION_IDS][None]}
-        if _PATCHES in tensors:
-            shown = pictures(tensors[_PATCHES], self._height, self._width)
-            values = self._pixels(shown.reshape(len(shown), -1), 1)
-            arguments["pixel_values"] = values.view(-1, 3, self._height, self._width)
-        return arguments
+    def position_ids(self, tensors: Mapping[str, Any]) -> Any:
+        return tensors[POSITION_IDS][None]
+
+    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+        if _PATCHES not in tensors:
+            return {}
+        shown = pictures(tensors[_PATCHES], self._height, self._width)
+        values = self._pixels(shown.reshape(len(shown), -1), 1)
+        return {"pixel_values": values.view(-1, 3, self._height, self._width)}
 
 
 def pictures(patches: Any, height: int, width: int) -> Any:
@@ -209,13 +237,13 @@ def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int], Any]:
 
 
 def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[int, int]], image_token: int) -> Any:
-    """Positions of M-RoPE (Qwen2-VL, section 2.1): int64 [3, tokens], time, row and column, on the CPU.
+    """Positions of M-RoPE (Qwen2-VL, section 2.1): int64 [3, tokens], time, row and column.
 
     Text counts on in all three. The tokens of an image share a time, and have the row and column of their 2 x 2
     patches; what follows counts on from the largest.
 
     Args:
-        ids: int64 [tokens] of packed samples.
+        ids: int64 [tokens] of packed samples, on the CPU.
         cu_seqlens: where samples begin, and the end of the last one.
         grids: rows and columns of tokens of each image, in order.
         image_token: its id.
@@ -223,7 +251,7 @@ def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[i
     import torch
 
     positions = torch.empty((3, len(ids)), dtype=torch.int64)
-    image_tokens = (ids.cpu() == image_token).nonzero().flatten().tolist()
+    image_tokens = (ids == image_token).nonzero().flatten().tolist()
     images = iter(grids)
     for begin, end in zip(cu_seqlens, cu_seqlens[1:]):
         at, position = begin, 0
@@ -243,4 +271,4 @@ def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[i
     return positions
 
 
-_FAMILIES: Dict[str, Callable[[Mapping[str, Any]], ModelTensors]] = {"llava": _Llava, "qwen2_vl": _QwenVl}
+_FAMILIES: Dict[str, Callable[[Mapping[str, Any]], Family]] = {"llava": _Llava, "qwen2_vl": _QwenVl}
