@@ -335,6 +335,7 @@ def measure_preparation(shards, model, megapixels, rounds):
 
 def measure_training(shards, model, steps, rounds):
     memory = {name: run_training(name, shards, model, steps, memory=True) for name in TRAINERS}
+    compare_losses({name: result["losses"] for name, result in memory.items()})
     runs = all_rounds(TRAINERS, rounds, lambda name: run_training(name, shards, model, steps))
     worst = max(compare_losses({name: own[i]["losses"] for name, own in runs.items()}) for i in range(rounds))
     return {"largest_loss_difference": worst, "contenders": {
@@ -375,7 +376,8 @@ def main():
         prepare(name, shards, model)
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=128, help="number of samples (default: %(default)s)")
+    parser.add_argument("--images", type=int, default=128,
+                        help=f"number of samples, a multiple of {TRAIN_BATCH} (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="(default: %(default)s)")
     parser.add_argument("--steps", type=int, default=12,
                         help=f"of each run of training, {WARM_UP + 2} or more; 0: only the first part "
@@ -384,6 +386,8 @@ def main():
                         help="directory of JPEG files; where it has none, some are made (default: %(default)s)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results there")
     arguments = parser.parse_args()
+    if arguments.images < 1 or arguments.images % TRAIN_BATCH:
+        parser.error(f"--images {arguments.images}: must be a multiple of {TRAIN_BATCH}: epochs end with a step")
     if 0 < arguments.steps < WARM_UP + 2:
         parser.error(f"--steps {arguments.steps}: must be 0, or {WARM_UP + 2} or more")
     with tempfile.TemporaryDirectory(prefix="isocost-bench-") as temporary:
