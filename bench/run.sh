@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs benchmarks: ./run bench [NAME ...]; without names all of them. Each checks its answers before it times.
+# Runs benchmarks: ./run bench [NAME ...]; without names all but vlm_finetune, whose packages ./run test --torch2
+# installs. Each checks its answers before it times.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -12,13 +13,26 @@ if [ ${#names[@]} -eq 0 ]; then
 fi
 # The demo's data set is real media of every kind.
 case " ${names[*]} " in
-  *" prediction_error "* | *" node_memory "* | *" isolation_bench "*) python3 examples/demo/demo.py --media-only >&2 ;;
+  *" prediction_error "* | *" node_memory "* | *" isolation_bench "* | *" vlm_finetune "*)
+    python3 examples/demo/demo.py --media-only >&2
+    ;;
 esac
 for name in "${names[@]}"; do
   program=build/release/bench/$name
   if [ -e "bench/loader/$name.py" ]; then
     printf '\n== %s\n' "$name"
     /usr/bin/python3 -B "bench/loader/$name.py"
+    continue
+  fi
+  if [ "$name" = vlm_finetune ]; then
+    python=${ISOCOST_BENCH_PYTHON:-build/torch2/venv/bin/python}
+    [ -x "$python" ] || {
+      echo "bench: vlm_finetune needs torch 2 and transformers: ./run test --torch2 installs both in build/torch2, or name" \
+        "an interpreter that has them by ISOCOST_BENCH_PYTHON" >&2
+      exit 2
+    }
+    printf '\n== %s\n' "$name"
+    "$python" -B bench/python/vlm_finetune.py
     continue
   fi
   [ -x "$program" ] || {

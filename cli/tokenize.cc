@@ -38,6 +38,7 @@ Result<int> tokenize(const std::vector<std::string>& arguments) {
   std::vector<std::string> words = {program, "-c", kProgram};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   execvp(program.c_str(), pointers.data());

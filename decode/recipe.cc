@@ -85,6 +85,7 @@ SamplePart describe(const PartShape& shape, const PartPlan& plan) {
 
 Result<Family> of_model(const RecipeOptions& options) {
   ISOCOST_ASSIGN(ModelFiles files, read_model_files(options.model));
+  files.order = options.resize_order;
   ISOCOST_ASSIGN(const FamilyEntry* entry, family_of_model(files));
   return entry->read(files);
 }
@@ -95,6 +96,7 @@ Status RecipeOptions::validate() const {
   if (!model.empty()) {
     RecipeOptions alone;
     alone.model = model;
+    alone.resize_order = resize_order;
     if (*this == alone) return {};
     return Error(ErrorCode::kInvalidArgument,
                  "model and recipe are both given: the model's directory " + model.string() +

@@ -25,11 +25,23 @@ namespace isocost {
 
 class RecipeFamily;
 
+/// Which side of a picture is resized first where both change. What lies between the two passes is
+/// rounded to 8 bits, so the order shows in the result.
+enum class ResizeOrder : std::uint8_t {
+  /// As torchvision does, and Pillow before 13. (Pillow 12.2 and 12.3 begin with the height of
+  /// images over 100 times as tall as wide, if it shrinks.)
+  kWidthFirst,
+  /// As Pillow 13: height first if it shrinks by more than twice the pixels that width does, often
+  /// so where sides are rounded to multiples of a patch: 640×480 to 644×476.
+  kPillow13,
+};
+
 /// How a model wants its media prepared: by its own directory, or by `native28` and its numbers.
 struct RecipeOptions {
   /// A model's directory, as transformers' from_pretrained takes it. Its files say everything, so
-  /// the other options must be left alone. Empty: native28.
+  /// the options from `name` on must be left alone. Empty: native28.
   std::filesystem::path model;
+  ResizeOrder resize_order = ResizeOrder::kWidthFirst;  ///< Of a model's pictures.
   std::string name = "native28";
   std::int32_t max_image_patches = 4096;  ///< Of 14×14 pixels; larger images are scaled down.
   std::int32_t max_frame_patches = 1024;  ///< The same limit for a video frame.

@@ -1,11 +1,14 @@
 """A data set of many shards and samples: 5,000 shards, 10^6 samples of text.
 
-Prints the seconds and the memory of indexing it, of opening it with its indexes, and until the first batch. Needs 2 GB
-of disk in TMPDIR for the time it runs. Usage: scale_bench.py [--shards 5000] [--samples 200]
+Prints the seconds and the memory of indexing it, of opening it with its indexes, and until the first batch, as the
+shards have their text and with tokens for a model. Needs 2 GB of disk in TMPDIR for the time it runs.
+Usage: scale_bench.py [--shards 5000] [--samples 200]
 """
 
 import argparse
+import array
 import io
+import json
 import os
 import pathlib
 import shutil
@@ -49,14 +52,35 @@ def resident_mib(process):
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
-def serve(shards, total):
+def make_model(directory):
+    """The files of a model's directory that a node reads, with a tokenizer that nobody uses."""
+    directory.mkdir()
+    for name, document in (("config.json", {"model_type": "qwen2_vl", "image_token_id": 9, "vision_config": {}}),
+                           ("preprocessor_config.json", {}), ("tokenizer.json", {}), ("tokenizer_config.json", {})):
+        (directory / name).write_text(json.dumps(document))
+    return directory
+
+
+def write_tokens(shards, model):
+    """Seconds that writing takes: twelve tokens for each sample."""
+    from isocost import _isocost
+
+    opened = _isocost.TokenPass(str(shards), str(model), "", "", lambda level, text: None)
+    sample = (array.array("I", range(100, 112)).tobytes(), bytes([0] * 6 + [1] * 6), "")
+    began = time.monotonic()
+    for i, (_name, samples, _current, _usable) in enumerate(opened.shards):
+        opened.write(i, [sample] * samples)
+    return time.monotonic() - began
+
+
+def serve(shards, total, *options):
     """(seconds until it listens, MiB then, seconds until the first batch has come)"""
     import isocost
 
     began = time.monotonic()
-    node = subprocess.Popen([BUILD / "isocost", "serve", "--data", shards, "--ranks", "1", "--global-batch-size", "512",
-                             "--bind", "tcp://127.0.0.1:*", "--bad-samples-file", shards.parent / "bad.jsonl"],
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    command = [BUILD / "isocost", "serve", "--data", shards, "--ranks", "1", "--global-batch-size", "512",
+               "--bind", "tcp://127.0.0.1:*", "--bad-samples-file", shards.parent / "bad.jsonl", *options]
+    node = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         endpoint = node.stdout.readline().split()[-1]
         listening = time.monotonic() - began
@@ -91,6 +115,11 @@ def main():
         print(f"opened again: {seconds:6.1f} s, {memory:6.0f} MiB at the peak")
         listening, memory, first = serve(shards, total)
         print(f"serve listens after {listening:.1f} s with {memory:.0f} MiB; the first batch comes after {first:.1f} s")
+        model = make_model(directory / "model")
+        print(f"tokens written in {write_tokens(shards, model):.1f} s")
+        listening, memory, first = serve(shards, total, "--model", model)
+        print(f"with tokens: listens after {listening:.1f} s with {memory:.0f} MiB; the first batch comes after "
+              f"{first:.1f} s")
     finally:
         shutil.rmtree(directory)
 

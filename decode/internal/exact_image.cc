@@ -13,8 +13,6 @@
 namespace isocost {
 namespace {
 
-// The order in which torchvision resizes, too, and Pillow did when today's models were trained.
-constexpr PassOrder kOrder = PassOrder::kPillow12;
 constexpr std::uint8_t kUpright = 1;
 constexpr std::int32_t kInFull = 1;
 
@@ -63,13 +61,13 @@ Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape)
 }
 
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
-                      ResampleFilter filter, std::span<std::byte> patches) {
+                      ExactResize resize, std::span<std::byte> patches) {
   const PixelArea seen = within(framing);
   Pixels pixels{seen.width, seen.height, {}};
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(seen.width, seen.height, 3));
   pixels.rgb.resize(bytes);
   pillow_resize_part(displayed.rgb, displayed.width, displayed.height, pixels.rgb, framing.width,
-                     framing.height, seen, filter, kOrder);
+                     framing.height, seen, resize.filter, resize.order);
   if (seen.width != grid.width() || seen.height != grid.height()) {
     ISOCOST_ASSIGN(pixels.rgb,
                    on_black(pixels, seen.x - framing.part.x, seen.y - framing.part.y, grid));
@@ -79,13 +77,13 @@ Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid
 }
 
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                           ResampleFilter filter, std::span<std::byte> patches) {
+                           ExactResize resize, std::span<std::byte> patches) {
   ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape));
-  return framed_patches(displayed, whole(grid), grid, filter, patches);
+  return framed_patches(displayed, whole(grid), grid, resize, patches);
 }
 
 std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
-                                      PatchGrid grid, ResampleFilter filter) {
+                                      PatchGrid grid, ExactResize resize) {
   const PixelArea seen = within(framing);
   const std::int64_t displayed = std::int64_t{shape.width} * shape.height * 3;
   const std::int64_t part = std::int64_t{seen.width} * seen.height * 3;
@@ -94,12 +92,12 @@ std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& fra
   return image_decoding_bytes(shape, kInFull) + (shape.orientation == kUpright ? 0 : displayed) +
          part + canvas +
          pillow_resize_part_working_set_bytes(shape.width, shape.height, framing.width,
-                                              framing.height, seen, filter, kOrder);
+                                              framing.height, seen, resize.filter, resize.order);
 }
 
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
-                                           ResampleFilter filter) {
-  return framed_working_set_bytes(shape, whole(grid), grid, filter);
+                                           ExactResize resize) {
+  return framed_working_set_bytes(shape, whole(grid), grid, resize);
 }
 
 }  // namespace isocost

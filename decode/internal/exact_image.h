@@ -29,17 +29,17 @@ Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape)
 /// where it is given `displayed`. The grid is at least as large as the part; its other patches'
 /// pixels are black. Errors: kResourceExhausted.
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
-                      ResampleFilter filter, std::span<std::byte> patches);
+                      ExactResize resize, std::span<std::byte> patches);
 
 /// Both, for a picture that is resized to the grid.
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                           ResampleFilter filter, std::span<std::byte> patches);
+                           ExactResize resize, std::span<std::byte> patches);
 
 /// Return upper bounds of the memory of displayed_image and framed_patches, one after the other,
 /// without `patches`.
 std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
-                                      PatchGrid grid, ResampleFilter filter);
+                                      PatchGrid grid, ExactResize resize);
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
-                                           ResampleFilter filter);
+                                           ExactResize resize);
 
 }  // namespace isocost

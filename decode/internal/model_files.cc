@@ -12,6 +12,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{16} << 20;
+constexpr int kMostDepth = 64;
+constexpr std::size_t kLongestValue = 80;  // in a message
 
 Result<Settings> read_object(const fs::path& path) {
   std::error_code failed;
@@ -22,7 +24,16 @@ Result<Settings> read_object(const fs::path& path) {
     return Error(ErrorCode::kCorrupt, path.string() + ": more than 16 MiB, so not a model's");
   }
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  bool too_deep = false;
+  const auto within = [&too_deep](int depth, json::parse_event_t, const json&) {
+    too_deep |= depth > kMostDepth;
+    return !too_deep;
+  };
+  json object = json::parse(text, within, /*allow_exceptions=*/false);
+  if (too_deep) {
+    return Error(ErrorCode::kCorrupt,
+                 path.string() + ": nests more than " + std::to_string(kMostDepth) + " deep");
+  }
   if (!object.is_object()) return Error(ErrorCode::kCorrupt, path.string() + ": no JSON object");
   return Settings(std::move(object), path.string());
 }
@@ -84,7 +95,8 @@ const json* Settings::find(std::string_view key) {
 
 Error Settings::refused(std::string_view key, std::string_view why) const {
   const auto found = object_.find(key);
-  const std::string value = found == object_.end() ? "missing" : found->dump();
+  std::string value = found == object_.end() ? "missing" : found->dump();
+  if (value.size() > kLongestValue) value = value.substr(0, kLongestValue) + "...";
   return {ErrorCode::kUnsupported,
           file_ + ": " + std::string(key) + " is " + value + "; " + std::string(why)};
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "decode/recipe.h"
 
 namespace isocost {
 
@@ -56,8 +57,9 @@ class Settings {
 /// The files of a model's directory that say how its media are prepared.
 struct ModelFiles {
   std::filesystem::path directory;
-  std::string model_type;    ///< Of config.json.
-  Settings config;           ///< config.json: mostly the architecture, which recipes do not read.
+  std::string model_type;  ///< Of config.json.
+  Settings config;         ///< config.json: mostly the architecture, which recipes do not read.
+  ResizeOrder order = ResizeOrder::kWidthFirst;  ///< RecipeOptions::resize_order.
   Settings image_processor;  ///< preprocessor_config.json, or its part of processor_config.json.
   /// processor_config.json, or nothing: how text and media are put together, in older directories,
   /// and in newer ones all that processors need.

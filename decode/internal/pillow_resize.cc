@@ -266,10 +266,10 @@ void resize_height_first(std::span<const std::uint8_t> rgb, const Side& horizont
   }
 }
 
-bool height_first(const Side& horizontal, const Side& vertical, PassOrder order) {
+bool height_first(const Side& horizontal, const Side& vertical, ResizeOrder order) {
   const std::int64_t lost_rows = std::int64_t{vertical.from} - vertical.to;
   const std::int64_t lost_columns = std::int64_t{horizontal.from} - horizontal.to;
-  return order == PassOrder::kPillow13 && lost_rows > 0 && lost_rows > 2 * lost_columns;
+  return order == ResizeOrder::kPillow13 && lost_rows > 0 && lost_rows > 2 * lost_columns;
 }
 
 std::int64_t taps_bytes(const Side& side) {
@@ -284,14 +284,14 @@ std::int64_t taps_bytes(const Side& side) {
 
 void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                    std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                   ResampleFilter filter, PassOrder order, const ResampleKernels& kernels) {
+                   ResampleFilter filter, ResizeOrder order, const ResampleKernels& kernels) {
   pillow_resize_part(rgb, width, height, into, to_width, to_height, {0, 0, to_width, to_height},
                      filter, order, kernels);
 }
 
 void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                         std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                        PixelArea part, ResampleFilter filter, PassOrder order,
+                        PixelArea part, ResampleFilter filter, ResizeOrder order,
                         const ResampleKernels& kernels) {
   const Side horizontal{width, to_width, shape_of(filter), part.x, part.width};
   const Side vertical{height, to_height, shape_of(filter), part.y, part.height};
@@ -312,7 +312,7 @@ void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, s
 
 std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,
                                              std::int32_t to_width, std::int32_t to_height,
-                                             ResampleFilter filter, PassOrder order) {
+                                             ResampleFilter filter, ResizeOrder order) {
   return pillow_resize_part_working_set_bytes(width, height, to_width, to_height,
                                               {0, 0, to_width, to_height}, filter, order);
 }
@@ -320,7 +320,7 @@ std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t he
 std::int64_t pillow_resize_part_working_set_bytes(std::int32_t width, std::int32_t height,
                                                   std::int32_t to_width, std::int32_t to_height,
                                                   PixelArea part, ResampleFilter filter,
-                                                  PassOrder order) {
+                                                  ResizeOrder order) {
   const Side horizontal{width, to_width, shape_of(filter), part.x, part.width};
   const Side vertical{height, to_height, shape_of(filter), part.y, part.height};
   const auto pointers = static_cast<std::int64_t>(vertical.stride() * sizeof(std::uint8_t*));

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "decode/internal/resample_kernels.h"
+#include "decode/recipe.h"
 
 namespace isocost {
 
@@ -11,15 +12,10 @@ namespace isocost {
 /// more as a side shrinks.
 enum class ResampleFilter { kBilinear, kBicubic, kLanczos };
 
-/// Which side is resized first where both change. What lies between the passes is rounded to 8
-/// bits, so that the order shows in the result.
-enum class PassOrder {
-  /// Width, then height, as Pillow does before 13. (12.2 and 12.3 begin with the height of images
-  /// over 100 times as tall as wide, if it shrinks.)
-  kPillow12,
-  /// Height first if it shrinks by more than twice the pixels that width does: often so where sides
-  /// are rounded to multiples of a patch, 640x480 to 644x476.
-  kPillow13,
+/// How a processor resizes.
+struct ExactResize {
+  ResampleFilter filter = ResampleFilter::kBicubic;
+  ResizeOrder order = ResizeOrder::kWidthFirst;
 };
 
 /// Resizes packed RGB to the bytes of Pillow's `Image.resize((to_width, to_height), filter)`, which
@@ -32,7 +28,7 @@ enum class PassOrder {
 /// a weight may, very rarely, be rounded differently.
 void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                    std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                   ResampleFilter filter, PassOrder order,
+                   ResampleFilter filter, ResizeOrder order,
                    const ResampleKernels& kernels = fastest_kernels());
 
 /// A rectangle of pixels within an image.
@@ -47,16 +43,16 @@ struct PixelArea {
 /// part.width * part.height * 3 bytes.
 void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                         std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                        PixelArea part, ResampleFilter filter, PassOrder order,
+                        PixelArea part, ResampleFilter filter, ResizeOrder order,
                         const ResampleKernels& kernels = fastest_kernels());
 
 /// The bytes that `pillow_resize` allocates: weights, and a few rows of one side's new size.
 std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,
                                              std::int32_t to_width, std::int32_t to_height,
-                                             ResampleFilter filter, PassOrder order);
+                                             ResampleFilter filter, ResizeOrder order);
 std::int64_t pillow_resize_part_working_set_bytes(std::int32_t width, std::int32_t height,
                                                   std::int32_t to_width, std::int32_t to_height,
                                                   PixelArea part, ResampleFilter filter,
-                                                  PassOrder order);
+                                                  ResizeOrder order);
 
 }  // namespace isocost

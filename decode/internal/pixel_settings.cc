@@ -2,9 +2,10 @@
 
 namespace isocost {
 
-ResampleFilter PixelSettings::filter() const {
-  if (resample == 1) return ResampleFilter::kLanczos;
-  return resample == 2 ? ResampleFilter::kBilinear : ResampleFilter::kBicubic;
+ExactResize PixelSettings::resize() const {
+  const auto order = static_cast<ResizeOrder>(resize_order);
+  if (resample == 1) return {ResampleFilter::kLanczos, order};
+  return {resample == 2 ? ResampleFilter::kBilinear : ResampleFilter::kBicubic, order};
 }
 
 Status read_pixels(Settings& settings, PixelSettings& pixels) {

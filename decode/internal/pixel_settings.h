@@ -11,17 +11,18 @@ namespace isocost {
 
 /// Settings that the image processors of all families have.
 struct PixelSettings {
-  std::int64_t resample = 3;  ///< As Pillow counts its filters.
+  std::int64_t resample = 3;      ///< As Pillow counts its filters.
+  std::int64_t resize_order = 0;  ///< ResizeOrder
   // Of the client, which normalises.
   double rescale_factor = 1.0 / 255;
   std::vector<double> image_mean = {0.48145466, 0.4578275, 0.40821073};
   std::vector<double> image_std = {0.26862954, 0.26130258, 0.27577711};
 
-  ResampleFilter filter() const;
+  ExactResize resize() const;
 };
 
-/// Reads them; what the file does not say stays. Errors: kUnsupported, for a processor that leaves
-/// a step out, too.
+/// Reads those of the image processor; what its file does not say stays. Errors: kUnsupported, for
+/// a processor that leaves a step out, too.
 Status read_pixels(Settings& settings, PixelSettings& pixels);
 
 /// A picture's size, or a tile's.

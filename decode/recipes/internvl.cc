@@ -39,7 +39,7 @@ struct InternVlOptions : PixelSettings {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InternVlOptions, width, height, min_tiles, max_tiles,
                                    image_token_id, begin_token_id, end_token_id, resample,
-                                   rescale_factor, image_mean, image_std)
+                                   resize_order, rescale_factor, image_mean, image_std)
 
 /// An arrangement of tiles.
 struct Canvas {
@@ -68,7 +68,7 @@ class InternVl final : public RecipeFamily {
  public:
   explicit InternVl(InternVlOptions options)
       : options_(std::move(options)),
-        filter_(options_.filter()),
+        resize_(options_.resize()),
         tile_{static_cast<std::int32_t>(options_.height / kPatchSide),
               static_cast<std::int32_t>(options_.width / kPatchSide)},
         canvases_(canvases(options_.min_tiles, options_.max_tiles)) {}
@@ -102,7 +102,7 @@ class InternVl final : public RecipeFamily {
     if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);
     std::int64_t most = 0;
     for (const Framing& framing : framings(shape)) {
-      most = std::max(most, framed_working_set_bytes(shape, framing, plan.grid, filter_));
+      most = std::max(most, framed_working_set_bytes(shape, framing, plan.grid, resize_));
     }
     return most;
   }
@@ -116,7 +116,7 @@ class InternVl final : public RecipeFamily {
     }
     ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
     for (const Framing& framing : framings(*bytes.shape)) {
-      ISOCOST_TRY(framed_patches(displayed, framing, tile_, filter_, to.next_image(tile_)));
+      ISOCOST_TRY(framed_patches(displayed, framing, tile_, resize_, to.next_image(tile_)));
     }
     return {};
   }
@@ -126,7 +126,7 @@ class InternVl final : public RecipeFamily {
   std::vector<Framing> framings(const PartShape& shape) const;
 
   const InternVlOptions options_;
-  const ResampleFilter filter_;
+  const ExactResize resize_;
   const PatchGrid tile_;
   const std::vector<Canvas> canvases_;
 };
@@ -237,6 +237,7 @@ Result<Family> read_internvl(ModelFiles& files) {
   ISOCOST_TRY(read_encoder(files, options));
   ISOCOST_ASSIGN(options.begin_token_id, special_token_id(files.directory, "start_image_token"));
   ISOCOST_ASSIGN(options.end_token_id, special_token_id(files.directory, "end_image_token"));
+  options.resize_order = static_cast<std::int64_t>(files.order);
   return std::make_shared<const InternVl>(std::move(options));
 }
 

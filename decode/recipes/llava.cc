@@ -35,8 +35,8 @@ struct LlavaOptions : PixelSettings {
   std::int64_t image_token_id = 0;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LlavaOptions, shortest_edge, resized_width, resized_height,
-                                   width, height, tokens, image_token_id, resample, rescale_factor,
-                                   image_mean, image_std)
+                                   width, height, tokens, image_token_id, resample, resize_order,
+                                   rescale_factor, image_mean, image_std)
 
 // Of the picture's size, black at the right and at the bottom.
 PatchGrid whole_groups(std::int64_t width, std::int64_t height) {
@@ -56,7 +56,7 @@ class Llava final : public RecipeFamily {
  public:
   explicit Llava(LlavaOptions options)
       : options_(std::move(options)),
-        filter_(options_.filter()),
+        resize_(options_.resize()),
         grid_(whole_groups(options_.width, options_.height)) {}
 
   std::string description() const override {
@@ -91,7 +91,7 @@ class Llava final : public RecipeFamily {
 
   std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override {
     if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);
-    return framed_working_set_bytes(shape, framing(shape), plan.grid, filter_);
+    return framed_working_set_bytes(shape, framing(shape), plan.grid, resize_);
   }
 
   Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t, SampleTensors& to,
@@ -100,7 +100,7 @@ class Llava final : public RecipeFamily {
       return add_tokens(bytes, plan, {.id = options_.image_token_id}, to);
     }
     ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
-    return framed_patches(displayed, framing(*bytes.shape), grid_, filter_, to.next_image(grid_));
+    return framed_patches(displayed, framing(*bytes.shape), grid_, resize_, to.next_image(grid_));
   }
 
  private:
@@ -122,7 +122,7 @@ class Llava final : public RecipeFamily {
   }
 
   const LlavaOptions options_;
-  const ResampleFilter filter_;
+  const ExactResize resize_;
   const PatchGrid grid_;
 };
 
@@ -218,6 +218,7 @@ Result<Family> read_llava(ModelFiles& files) {
   ISOCOST_ASSIGN(options.image_token_id, files.config.integer(id, 0, kMostId));
   ISOCOST_TRY(read_image_processor(files.image_processor, options));
   ISOCOST_TRY(read_encoder(files, options));
+  options.resize_order = static_cast<std::int64_t>(files.order);
   return std::make_shared<const Llava>(std::move(options));
 }
 

@@ -35,8 +35,8 @@ struct QwenVlOptions : PixelSettings {
   std::int64_t max_pixels = kMaxPixels;
   std::int64_t image_token_id = 0;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, min_pixels, max_pixels, resample, image_token_id,
-                                   rescale_factor, image_mean, image_std)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, min_pixels, max_pixels, resample, resize_order,
+                                   image_token_id, rescale_factor, image_mean, image_std)
 
 // The number of groups of 28 pixels along each side, in the arithmetic of `smart_resize`, where
 // `round` is Python's, to even.
@@ -67,7 +67,7 @@ Result<PatchGrid> smart_grid(std::int32_t width, std::int32_t height,
 class QwenVl final : public RecipeFamily {
  public:
   explicit QwenVl(QwenVlOptions options)
-      : options_(std::move(options)), filter_(options_.filter()) {}
+      : options_(std::move(options)), resize_(options_.resize()) {}
 
   std::string description() const override {
     nlohmann::json json = options_;
@@ -96,7 +96,7 @@ class QwenVl final : public RecipeFamily {
 
   std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override {
     if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);
-    return exact_image_working_set_bytes(shape, plan.grid, filter_);
+    return exact_image_working_set_bytes(shape, plan.grid, resize_);
   }
 
   Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
@@ -105,12 +105,12 @@ class QwenVl final : public RecipeFamily {
       return add_tokens(bytes, plan, {.id = options_.image_token_id}, to);
     }
     const PatchGrid grid = plan.parts[i].grid;
-    return exact_image_patches(*bytes.source, *bytes.shape, grid, filter_, to.next_image(grid));
+    return exact_image_patches(*bytes.source, *bytes.shape, grid, resize_, to.next_image(grid));
   }
 
  private:
   const QwenVlOptions options_;
-  const ResampleFilter filter_;
+  const ExactResize resize_;
 };
 
 // The older files name the bounds themselves, which then count; the newer ones have them in `size`.
@@ -154,6 +154,7 @@ Result<Family> read_qwen2_vl(ModelFiles& files) {
   ISOCOST_TRY(vision.only("spatial_merge_size", kGroupSide / kPatchSide));
   ISOCOST_TRY(vision.only("temporal_patch_size", kTemporalPatch));
   ISOCOST_TRY(read_processor(files.image_processor, options));
+  options.resize_order = static_cast<std::int64_t>(files.order);
   return std::make_shared<const QwenVl>(std::move(options));
 }
 

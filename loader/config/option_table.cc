@@ -237,6 +237,9 @@ std::vector<OptionSpec> recipe_options() {
           "A model's directory, as transformers' from_pretrained takes it: its files say how "
           "media are prepared, and isocost tokenize has made tokens of the text. Empty: the "
           "recipe."),
+      choice("resize_order", &R::resize_order, {"width-first", "pillow-13"},
+             "Which side of a model's pictures is resized first: width, as torchvision and Pillow "
+             "before 13 do, or as Pillow 13 does, which often begins with the height."),
       text_option("recipe.name", &R::name, "NAME",
                   "How media are prepared without a model's directory; native28 is the only such "
                   "recipe."),

@@ -94,7 +94,8 @@ Status Checker::run() {
     const SampleShape shape = dataset_.shape(id);
     ISOCOST_TRY(dataset_.check_index(id));
     const auto together = decoding_bytes(recipe_, shape, budget_.limit());
-    if (!together && shape.parts.size() > 1 && options_.dataset.model.empty()) {
+    const bool too_much = !together && together.error().code() == ErrorCode::kResourceExhausted;
+    if (too_much && shape.parts.size() > 1 && options_.dataset.model.empty()) {
       add({id, shape.parts.size(), together.error().message()});
     }
     // A model's recipe reads the tokens of a text beside the media that they name.

@@ -55,7 +55,7 @@ std::vector<std::uint8_t> resized(const std::vector<std::uint8_t>& rgb, const Go
                                   static_cast<std::size_t>(golden.to_height) * 3);
   pillow_resize(rgb, golden.width, golden.height, small, golden.to_width, golden.to_height,
                 filter_of(golden.filter),
-                golden.order == 13 ? PassOrder::kPillow13 : PassOrder::kPillow12, kernels);
+                golden.order == 13 ? ResizeOrder::kPillow13 : ResizeOrder::kWidthFirst, kernels);
   return small;
 }
 
@@ -98,7 +98,7 @@ TEST(PillowResize, MakesAPartAsItMakesTheWhole) {
     const auto rgb = test::test_pattern(width, height);
     for (const auto filter :
          {ResampleFilter::kBilinear, ResampleFilter::kBicubic, ResampleFilter::kLanczos}) {
-      for (const auto order : {PassOrder::kPillow12, PassOrder::kPillow13}) {
+      for (const auto order : {ResizeOrder::kWidthFirst, ResizeOrder::kPillow13}) {
         std::vector<std::uint8_t> whole(static_cast<std::size_t>(to_width) *
                                         static_cast<std::size_t>(to_height) * 3);
         pillow_resize(rgb, width, height, whole, to_width, to_height, filter, order);
@@ -122,7 +122,7 @@ TEST(PillowResize, KeepsPlainColours) {
     for (const auto filter :
          {ResampleFilter::kBilinear, ResampleFilter::kBicubic, ResampleFilter::kLanczos}) {
       std::vector<std::uint8_t> large(std::size_t{84} * 28 * 3);
-      pillow_resize(rgb, 61, 47, large, 84, 28, filter, PassOrder::kPillow13);
+      pillow_resize(rgb, 61, 47, large, 84, 28, filter, ResizeOrder::kPillow13);
       EXPECT_TRUE(std::ranges::all_of(large, [value](int v) { return v == value; }));
     }
   }
@@ -131,10 +131,10 @@ TEST(PillowResize, KeepsPlainColours) {
 TEST(PillowResize, HoldsAFewRowsOnly) {
   // 33 rows of 1036 pixels and two sides' weights; the image between the passes would be 18 MB.
   EXPECT_LT(pillow_resize_working_set_bytes(8000, 6000, 1036, 784, ResampleFilter::kBicubic,
-                                            PassOrder::kPillow13),
+                                            ResizeOrder::kPillow13),
             600'000);
   EXPECT_EQ(pillow_resize_working_set_bytes(8000, 6000, 8000, 6000, ResampleFilter::kBicubic,
-                                            PassOrder::kPillow13),
+                                            ResizeOrder::kPillow13),
             0);
 }
 

@@ -1,5 +1,6 @@
 """A model's directory as the loader's recipe, compared with transformers' own processor and model."""
 
+import dataclasses
 import importlib.util
 import inspect
 import io
@@ -19,15 +20,17 @@ from support import PROGRAM, TIMEOUT, main
 NEEDED = ("transformers", "tokenizers", "jinja2", "PIL", "torchvision")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 if not MISSING:
-    import model_directories
     import numpy
     import PIL
     import torch
     import transformers
     from PIL import Image
 
-    # Since Pillow 13 the order in which sides are resized differs from torchvision's and from ours (docs/models.md).
-    SAME_ORDER = tuple(map(int, PIL.__version__.split(".")[:2])) < (12, 2)
+    import model_directories
+
+    # Pillow 13 resizes sides in another order (docs/models.md).
+    ORDER = isocost.NodeOptions(resize_order="pillow-13" if int(PIL.__version__.split(".")[0]) >= 13 else "width-first")
+    IN_ORDER = dataclasses.replace(ORDER, balance="in-order", correct=False)
 
 SIZES = [(28, 28), (40, 300), (301, 40), (57, 91), (640, 480), (333, 517), (224, 168), (56, 112)]
 CONVERSATIONS = 48
@@ -67,8 +70,8 @@ def write_shards(directory, weights=None):
         with tarfile.open(directory / f"{shard}.tar", "w") as out:
             for i in range(shard, CONVERSATIONS, 3):
                 messages, pictures = conversation(i)
-                members = {"json": json.dumps({"messages": messages, **({} if weights is None else
-                                                                        {"weight": weights[i % len(weights)]})}).encode()}
+                weight = {} if weights is None else {"weight": weights[i % len(weights)]}
+                members = {"json": json.dumps({"messages": messages, **weight}).encode()}
                 for k, image in enumerate(pictures):
                     extension = ("jpg", "png", "webp")[(i + k) % 3]
                     members[f"{k}.{extension}"] = encoded(image, extension)
@@ -189,8 +192,9 @@ class Model(unittest.TestCase):
     def made(self, family="qwen2_vl"):
         return model_directories.make(self.directory / family, family, model=True)
 
-    def loader(self, model, **options):
-        loader = isocost.DataLoader(self.shards, model=model, **{"global_batch_size": 12, "microbatches": 2, **options})
+    def loader(self, model, node=None, **options):
+        loader = isocost.DataLoader(self.shards, model=model, node=node or ORDER, global_batch_size=12, microbatches=2,
+                                    **options)
         self.addCleanup(loader.close)
         return loader
 
@@ -216,8 +220,7 @@ class Model(unittest.TestCase):
                     self.assertTrue(torch.equal(positions[1:, own], oracle.positions(wanted)), key)
                     if "pixel_values" in wanted:
                         rows = slice(first, first + len(wanted["pixel_values"]))
-                        difference = (given["pixel_values"][rows] - wanted["pixel_values"]).abs().max().item()
-                        self.assertLessEqual(difference, 0 if SAME_ORDER else 0.1, key)
+                        self.assertTrue(torch.equal(given["pixel_values"][rows], wanted["pixel_values"]), key)
                         first = rows.stop
                     for name in wanted.keys() - {"input_ids", "labels", "pixel_values"}:
                         others.setdefault(name, []).append(wanted[name])
@@ -252,6 +255,29 @@ class Model(unittest.TestCase):
             self.assertAlmostEqual(own / (expected / tokens), 1, delta=1e-5)
             self.assertAlmostEqual(by_token_loss / (expected / tokens), 1, delta=1e-5)
 
+    def test_padded_rows_give_the_loss_of_packed_ones(self):
+        samples = write_shards(self.shards)
+        ways = ("padded", isocost.Padded("left", 64))
+        for family in ("qwen2_vl", "qwen2_5_vl"):
+            model = self.made(family)
+            oracle = Oracle(model, samples)
+            loaders = [self.loader(model, batching=way, node=IN_ORDER) for way in ("packed", *ways)]
+            with torch.no_grad():
+                for packed, *padded in zip(*loaders):
+                    wanted = oracle.model(**packed).loss.item()
+                    for way, microbatch in zip(ways, padded):
+                        self.assertEqual(microbatch.sample_ids, packed.sample_ids)
+                        rows, longest = microbatch["input_ids"].shape
+                        self.assertEqual(rows, len(packed.sample_ids))
+                        self.assertEqual(longest % (1 if way == "padded" else 64), 0)
+                        self.assertEqual(microbatch["attention_mask"].sum(1).tolist(),
+                                         packed["cu_seq_lens_q"].diff().tolist())
+                        self.assertAlmostEqual(oracle.model(**microbatch).loss.item() / wanted, 1, delta=1e-5)
+                        logits = oracle.model(**{**microbatch, "labels": None}).logits
+                        self.assertAlmostEqual(isocost.token_loss(logits, microbatch).item() / wanted, 1, delta=1e-5)
+                    if packed.last_of_step:
+                        break
+
     def test_planned_tokens_are_delivered_tokens(self):
         write_shards(self.shards)
         model = self.made()
@@ -279,8 +305,9 @@ class Model(unittest.TestCase):
     def test_a_node_serves_what_isocost_tokenize_made(self):
         write_shards(self.shards)
         model, other = self.made(), self.made("qwen2_5_vl")
-        refused = subprocess.run([PROGRAM, "serve", "--data", self.shards, "--model", model, "--bind", "tcp://127.0.0.1:*"],
-                                 capture_output=True, text=True, timeout=TIMEOUT)
+        serve = [PROGRAM, "serve", "--data", self.shards, "--model", model]
+        refused = subprocess.run([*serve, "--bind", "tcp://127.0.0.1:*"], capture_output=True, text=True,
+                                 timeout=TIMEOUT)
         self.assertEqual(refused.returncode, 2, refused.stderr)
         self.assertIn("isocost tokenize", refused.stderr)
         made = subprocess.run([PROGRAM, "tokenize", self.shards, "--model", model, "--labels", "last", "--json"],
@@ -288,9 +315,8 @@ class Model(unittest.TestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertEqual(json.loads(made.stdout)["samples"], CONVERSATIONS)
         endpoint = f"ipc://{self.directory}/node"
-        with subprocess.Popen([PROGRAM, "serve", "--data", self.shards, "--model", model, "--bind", endpoint,
-                               "--ranks", "1", "--bad-samples-file", self.directory / "bad.jsonl"],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as node:
+        serve += ["--bind", endpoint, "--ranks", "1", "--bad-samples-file", self.directory / "bad.jsonl"]
+        with subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as node:
             try:
                 with self.assertRaisesRegex(ValueError, "the node prepares media for another model"), \
                         isocost.DataLoader(endpoint, model=self.with_bounds(other)) as loader:
@@ -315,10 +341,22 @@ class Model(unittest.TestCase):
         model = self.made()
         with self.assertRaisesRegex(ValueError, "loss = 'mine'"):
             isocost.DataLoader(self.shards, model=model, loss="mine")
+        with self.assertRaisesRegex(ValueError, "batching = 'ragged'"):
+            isocost.DataLoader(self.shards, model=model, batching="ragged")
+        for wrong in ({"side": "top"}, {"multiple": 0}):
+            with self.assertRaisesRegex(ValueError, f"^{next(iter(wrong))} = "):
+                isocost.Padded(**wrong)
         with self.assertRaisesRegex(ValueError, "leave recipe out"):
             isocost.DataLoader(self.shards, model=model, recipe=isocost.RecipeOptions(video_fps=3.0))
         with self.assertRaisesRegex(FileNotFoundError, "config.json: no such file"):
             isocost.DataLoader(self.shards, model=self.directory)
+        with self.assertRaisesRegex(ValueError, "transform: not supported together with model= yet"):
+            isocost.DataLoader(self.shards, model=model, transform=len)
+        with self.assertRaisesRegex(ValueError, "d.tar has no tokens of .* made with options of their own"):
+            tokenize = [PROGRAM, "tokenize", self.shards, "--model", model, "--labels", "all"]
+            subprocess.run(tokenize, check=True, capture_output=True, env=this_python_first())
+            shutil.copy(self.shards / "0.tar", self.shards / "d.tar")
+            isocost.DataLoader(self.shards, model=model)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include "trainer_adapter/python/client.h"
 #include "trainer_adapter/python/layout.h"
 #include "trainer_adapter/python/node.h"
+#include "trainer_adapter/python/pixels.h"
 #include "trainer_adapter/python/profiling.h"
 #include "trainer_adapter/python/tensor.h"
 #include "trainer_adapter/python/tokens.h"
@@ -16,6 +17,7 @@ PYBIND11_MODULE(_isocost, module) {
   isocost::python::bind_client(module);
   isocost::python::bind_node(module);
   isocost::python::bind_layout(module);
+  isocost::python::bind_pixels(module);
   isocost::python::bind_profiling(module);
   isocost::python::bind_tokens(module);
 }

@@ -104,10 +104,20 @@ void write(TokenPass& pass, std::size_t shard, const std::vector<TokenRow>& rows
   value(std::move(written));
 }
 
-Recipe recipe_of(const std::string& model) {
+Recipe recipe_of(const std::string& model, ResizeOrder order = {}) {
   RecipeOptions options;
   options.model = model;
+  options.resize_order = order;
   return value(Recipe::create(options));
+}
+
+// In which order a node resizes does not matter to its clients.
+std::vector<std::uint64_t> recipe_fingerprints(const std::string& model) {
+  std::vector<std::uint64_t> fingerprints;
+  for (const ResizeOrder order : {ResizeOrder::kWidthFirst, ResizeOrder::kPillow13}) {
+    fingerprints.push_back(recipe_of(model, order).fingerprint());
+  }
+  return fingerprints;
 }
 
 }  // namespace
@@ -124,9 +134,8 @@ void bind_tokens(py::module_& module) {
   module.def(
       "recipe_description", [](const std::string& model) { return recipe_of(model).description(); },
       py::arg("model"), "What a model's directory says of its media, as JSON.");
-  module.def(
-      "recipe_fingerprint", [](const std::string& model) { return recipe_of(model).fingerprint(); },
-      py::arg("model"), "A hash of it, which a node's welcome message has, too.");
+  module.def("recipe_fingerprints", &recipe_fingerprints, py::arg("model"),
+             "Hashes of it, one of which a node's welcome message has: its resize_order decides.");
 }
 
 }  // namespace isocost::python

@@ -5,7 +5,7 @@
 namespace isocost::python {
 
 /// `_isocost.TokenPass`, which reads the texts of a data set and writes their tokens, and
-/// `_isocost.recipe_description` and `recipe_fingerprint`: what a model's directory says of media.
+/// `_isocost.recipe_description` and `recipe_fingerprints`: what a model's directory says of media.
 void bind_tokens(pybind11::module_& module);
 
 }  // namespace isocost::python

@@ -29,6 +29,7 @@ from isocost.layout import Layout, Place
 from isocost.loader import DataLoader
 from isocost.loss import pipeline_loss, token_loss
 from isocost.microbatch import Microbatch, Route
+from isocost.model_inputs import Padded
 from isocost.node_options import NodeOptions, RecipeOptions
 from isocost.pipelines import stage_iterators
 from isocost.profile import profile_model
@@ -39,9 +40,9 @@ from isocost.transform import Part, Sample
 __version__ = _isocost.version
 
 __all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "Dataset", "IsocostError", "KeywordNote", "Layout",
-           "Microbatch", "NodeOptions", "NodeUnavailableError", "Part", "Place", "ProfiledModule", "ProtocolError",
-           "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError", "packed_stage", "pipeline_loss",
-           "profile_model", "schedule_steps", "stage_iterators", "token_loss"]
+           "Microbatch", "NodeOptions", "NodeUnavailableError", "Padded", "Part", "Place", "ProfiledModule",
+           "ProtocolError", "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError", "packed_stage",
+           "pipeline_loss", "profile_model", "schedule_steps", "stage_iterators", "token_loss"]
 
 
 def __dir__() -> List[str]:

@@ -133,6 +133,9 @@ class Layout:
     @property
     def interconnect(self) -> str: ...
 
+def normalised_pixels(pixels: Any, table: List[float], copies: int) -> Any:
+    """A DLPack capsule of float32 for one of uint8: trainer_adapter/normalise.h."""
+
 class ProfilingRun:
     @property
     def kind(self) -> str: ...
@@ -169,5 +172,5 @@ class TokenPass:
 def recipe_description(model: str) -> str:
     """What a model's directory says of its media, as JSON."""
 
-def recipe_fingerprint(model: str) -> int:
-    """A hash of it, which a node's welcome message has, too."""
+def recipe_fingerprints(model: str) -> List[int]:
+    """Hashes of it, one of which a node's welcome message has: its resize_order decides."""

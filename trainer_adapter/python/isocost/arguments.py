@@ -49,6 +49,14 @@ def refuse_node_settings(endpoint: str, given: Mapping[str, Any]) -> None:
                          f"connects to {endpoint}")
 
 
+def refuse_with_model(given: Mapping[str, Any]) -> None:
+    """Raises ValueError where any of `given` is not None: keywords that do not know a model's tensors yet."""
+    names = sorted(name for name, value in given.items() if value is not None)
+    if names:
+        raise ValueError(f"{', '.join(names)}: not supported together with model= yet; collate= takes whole "
+                         "microbatches")
+
+
 def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dict[str, str]:
     """The settings of an embedded node as text, by the names of docs/config.md.
 

@@ -92,9 +92,9 @@ class Connection:
 
     def _check_recipe(self, fingerprint: int) -> None:
         model = self._preparation.model
-        if model is not None and model.fingerprint != fingerprint:
-            raise ValueError(f"model = {model.directory!r}: the node prepares media for another model, or for none: give "
-                             "it the same directory, as `isocost serve --model`")
+        if model is not None and fingerprint not in model.fingerprints:
+            raise ValueError(f"model = {model.directory!r}: the node prepares media for another model, or for none: "
+                             "give it the same directory, as `isocost serve --model`")
 
     def welcome(self) -> Dict[str, Any]:
         """Returns the node's welcome message. Blocks until the client is connected."""

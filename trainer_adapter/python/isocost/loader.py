@@ -14,7 +14,7 @@ from isocost.dataset import Dataset
 from isocost.layout import Layout, Place, resolve_place
 from isocost.logs import log
 from isocost.microbatch import Microbatch, moved
-from isocost.model_inputs import ModelInputs
+from isocost.model_inputs import ModelInputs, Padded
 from isocost.node_options import NodeOptions, RecipeOptions
 from isocost.recorder import Part, Recorder, Timed, module_timers
 from isocost.resources import Resources
@@ -90,6 +90,9 @@ class DataLoader:
             own tokenizer makes tokens of the text, and a microbatch is the arguments of its `forward`:
             `model(**microbatch).loss`. Text that has no tokens yet gets them first (`isocost tokenize` does it ahead of
             time). With an endpoint: the directory that `isocost serve --model` was given. Excludes recipe.
+        batching: with model, "packed": samples are one row, without padding. "padded", or an isocost.Padded that says
+            where and to which multiple: a row for each sample, with an `attention_mask`; an embedded node then plans
+            by the cost of padded rows (`isocost serve` with `--padded llm`).
         loss: with model, "model": its own loss, which is this microbatch's share of the global batch's mean.
             "token_loss": the microbatch has no labels, and isocost.token_loss takes the logits; for models whose loss
             knows no `num_items_in_batch`, and for samples with weights.
@@ -140,7 +143,8 @@ class DataLoader:
                  prefetch: Optional[int] = None, device: Any = None,
                  connect_timeout: float = 120.0, heartbeat_timeout: Optional[float] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
-                 profile: Optional[PathLike] = None, model: Optional[PathLike] = None, loss: str = "model",
+                 profile: Optional[PathLike] = None, model: Optional[PathLike] = None,
+                 batching: Union[str, Padded] = "packed", loss: str = "model",
                  recipe: Optional[Union[str, RecipeOptions]] = None,
                  node: Optional[NodeOptions] = None, transform: Optional[Transform] = None,
                  collate: Optional[Callable[[Microbatch], Any]] = None,
@@ -160,7 +164,10 @@ class DataLoader:
                              f"{self._in_layout.layout.file} has all stages: leave it out")
         replica_group = resolved.replica_group if self._in_layout is None else self._in_layout.tensor_group
         direct: Dict[str, Any] = {"workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
-        model_inputs = None if model is None else ModelInputs(os.fspath(model), loss)
+        model_inputs = None
+        if model is not None:
+            arguments.refuse_with_model({"layout": layout, "transform": transform, "count_tokens": count_tokens})
+            model_inputs = ModelInputs(os.fspath(model), batching, loss)
         if is_endpoint:
             arguments.refuse_node_settings(self._data, {
                 "global_batch_size": global_batch_size, "microbatches": microbatches, "shuffle": shuffle,
@@ -191,6 +198,9 @@ class DataLoader:
         endpoint = self._data if is_endpoint else ""
         if not is_endpoint:
             direct["model"] = model
+            pads = model_inputs is not None and model_inputs.padded is not None
+            if pads and "padded" not in arguments.given_settings(node, {}):
+                direct["padded"] = ("llm",)
             settings = arguments.node_settings(node, direct)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks()))
             arguments.apply_torch_options(used, settings, arguments.given_settings(node, direct), heartbeat_timeout)

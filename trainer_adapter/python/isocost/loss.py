@@ -22,7 +22,7 @@ def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
 
     Args:
         logits: float [tokens, vocabulary], one row for each position of `input_ids`. Leading dimensions of size 1 may
-            be there.
+            be there. With `batching="padded"` [samples, longest, vocabulary].
         microbatch: an isocost.Microbatch with the tensors `labels`, int64 [tokens], not shifted: the logits of a
             position are those of the next one's label, and -100 marks a position that does not count, such as the first
             one of each sample; and `loss_weights`, float32 [tokens].
@@ -33,6 +33,9 @@ def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
     Example:
         >>> loss = isocost.token_loss(model(**microbatch), microbatch)
     """
+    mask = microbatch.get("attention_mask")
+    if mask is not None and logits.shape[:-1] == mask.shape:
+        logits = logits[mask.bool()]  # The tokens in their packed order.
     return _weighted_sum(logits, microbatch.packed[LABELS], microbatch.packed[LOSS_WEIGHTS]) / max(
         1, microbatch.global_label_tokens)
 

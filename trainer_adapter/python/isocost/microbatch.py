@@ -93,13 +93,15 @@ class Microbatch(Mapping[str, Any]):
         cost_model_state: bytes that state_dict() keeps; empty where they are those of an earlier microbatch.
     """
 
-    __slots__ = ("__weakref__", "_arguments", "_model", "_packed", "cost_model_state", "epoch", "global_label_tokens", "index", "label_tokens",
-                 "last_of_step", "plan_hash", "predicted", "profile_wanted", "routes", "sample_ids", "sample_keys",
-                 "sample_weights", "step", "tokens", "waited_s")
+    __slots__ = ("__weakref__", "_arguments", "_model", "_packed", "_row", "cost_model_state", "epoch",
+                 "global_label_tokens", "index", "label_tokens", "last_of_step", "plan_hash", "predicted",
+                 "profile_wanted", "routes", "sample_ids", "sample_keys", "sample_weights", "step", "tokens",
+                 "waited_s")
 
     def __init__(self, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None):
         self._packed = tensors
         self._model = model
+        self._row = None if model is None else model.row(tensors)
         self._arguments: Optional[Dict[str, Any]] = None  # Of the model, once they are asked for.
         samples = [RawSample(*sample) for sample in raw.samples]
         self.sample_ids: List[int] = [sample.id for sample in samples]
@@ -148,11 +150,11 @@ class Microbatch(Mapping[str, Any]):
         """The dict that this mapping shows: the tensors by the names above. With `model=` the arguments of that model's
         `forward`, some of which are no tensors; they are made on the device to which the microbatch was moved, so that
         pixels go there as bytes."""
-        if self._model is None:
+        if self._model is None or self._row is None:
             return self._packed
         if self._arguments is None:
-            self._arguments = self._model(self._packed, self.sample_keys, self.sample_weights,
-                                          self.global_label_tokens)
+            self._arguments = self._model.arguments(self._packed, self._row, self.sample_keys, self.sample_weights,
+                                                    self.global_label_tokens)
         return self._arguments
 
     @property
@@ -164,6 +166,8 @@ class Microbatch(Mapping[str, Any]):
         """Moves the tensors to a torch device, in place, and returns the microbatch. To a CUDA device they go through
         pinned memory, so that the copy overlaps with the computation."""
         self._packed = _all_moved(self._packed, device, non_blocking)
+        if self._row is not None:
+            self._row = self._row._replace(position_ids=_move(self._row.position_ids, device, non_blocking))
         if self._arguments is not None:
             self._arguments = _all_moved(self._arguments, device, non_blocking)
         return self

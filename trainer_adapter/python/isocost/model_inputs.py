@@ -1,8 +1,9 @@
 """Microbatches as the models of transformers take them: the names, shapes and dtypes of their `forward`."""
 
 import bisect
+import dataclasses
 import json
-from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from isocost import _isocost
 from isocost.loss import IGNORED_LABEL
@@ -12,37 +13,81 @@ LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS = "vision_patches", "vision_grids"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 
-ModelTensors = Callable[[Mapping[str, Any]], Dict[str, Any]]
+
+class Row(NamedTuple):
+    """What the arguments need of a microbatch on the host, before its tensors are elsewhere.
+
+    Attributes:
+        position_ids: int64 [1, tokens], or [4, 1, tokens] with M-RoPE, of the packed samples.
+        lengths: list of int, of each sample.
+    """
+
+    position_ids: Any
+    lengths: List[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Padded:
+    """Samples as rows of equal length, for `batching=`.
+
+    Attributes:
+        side: "right" or "left", where padding is.
+        multiple: the length of the rows is a multiple of this.
+    """
+
+    side: str = "right"
+    multiple: int = 1
+
+    def __post_init__(self) -> None:
+        if self.side not in ("right", "left"):
+            raise ValueError(f"side = {self.side!r}: must be 'right' or 'left'")
+        if isinstance(self.multiple, bool) or not isinstance(self.multiple, int) or self.multiple < 1:
+            raise ValueError(f"multiple = {self.multiple!r}: must be a whole number of at least 1")
 
 
 class ModelInputs:
     """Makes of a microbatch's packed tensors the keyword arguments of a model in a directory.
 
-    The samples are one packed row: `position_ids` begin anew at each of them, which is what keeps their attention apart
-    in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor an
-    `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions.
+    With batching "packed" the samples are one row: `position_ids` begin anew at each of them, which is what keeps their
+    attention apart in transformers, as long as there is neither a cache (`use_cache` is False among the arguments) nor
+    an `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions. With "padded"
+    each sample is a row, and there is an `attention_mask`.
 
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
-        loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share of
-            the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits.
+        batching: "packed", "padded", or a Padded that says how.
+        loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
+            of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits.
 
-    Raises: what reading a recipe from a directory raises; ValueError for another loss.
+    Attributes:
+        padded: the Padded; None where samples are packed.
+
+    Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
 
-    def __init__(self, directory: str, loss: str):
+    def __init__(self, directory: str, batching: Union[str, Padded], loss: str):
         if loss not in LOSSES:
             raise ValueError(f"loss = {loss!r}: must be one of {', '.join(map(repr, LOSSES))}")
+        if not isinstance(batching, Padded) and batching not in ("packed", "padded"):
+            raise ValueError(f"batching = {batching!r}: must be 'packed', 'padded' or an isocost.Padded")
+        self.padded: Optional[Padded] = None
+        if batching != "packed":
+            self.padded = batching if isinstance(batching, Padded) else Padded()
         description = json.loads(_isocost.recipe_description(directory))
         self.directory = directory
-        self.fingerprint: int = _isocost.recipe_fingerprint(directory)
+        self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
-        self._family: ModelTensors = _FAMILIES[description["family"]](description)
+        self._family = _FAMILIES[description["family"]](description)
 
-    def __call__(self, tensors: Mapping[str, Any], keys: Sequence[str], weights: Sequence[float],
-                 global_label_tokens: int) -> Dict[str, Any]:
-        """The arguments. Raises ValueError for weights that the model's own loss does not know."""
-        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], **self._family(tensors), **_attention(tensors),
+    def row(self, tensors: Mapping[str, Any]) -> Row:
+        """Of tensors on the CPU."""
+        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist())
+
+    def arguments(self, tensors: Mapping[str, Any], row: Row, keys: Sequence[str], weights: Sequence[float],
+                  global_label_tokens: int) -> Dict[str, Any]:
+        """The arguments, on the device where tensors and row are; waits for none of them. Raises ValueError for weights
+        that the model's own loss does not know."""
+        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], POSITION_IDS: row.position_ids, **self._family.media(tensors),
                      "use_cache": False}
         if self._loss == "model":
             for key, weight in zip(keys, weights):
@@ -52,13 +97,51 @@ class ModelInputs:
             labels = tensors[LABELS].masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
             arguments[LABELS] = labels[None]
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
-        return arguments
+        if self.padded is None:
+            return {**arguments, **_attention(tensors[CU_SEQLENS], max(row.lengths, default=0))}
+        return {**arguments, **_padded(arguments, row.lengths, self.padded)}
 
 
-def _attention(tensors: Mapping[str, Any]) -> Dict[str, Any]:
-    longest = int(tensors[LENGTHS].max()) if len(tensors[LENGTHS]) else 0
-    return {"cu_seq_lens_q": tensors[CU_SEQLENS], "cu_seq_lens_k": tensors[CU_SEQLENS],
-            "max_length_q": longest, "max_length_k": longest}
+def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
+    """The arguments that have a value for each token as rows of equal length, and the mask of these values."""
+    import torch
+
+    longest = -(-max(lengths, default=0) // how.multiple) * how.multiple
+    ids = arguments[INPUT_IDS]
+    at = torch.arange(longest, device=ids.device)
+    own = torch.tensor(lengths, device=ids.device)[:, None]
+    mask = at < own if how.side == "right" else at >= longest - own
+
+    def rows(packed: Any, value: int) -> Any:
+        """[..., 1, tokens] to [..., samples, longest]."""
+        padded = packed.new_full((*packed.shape[:-2], *mask.shape), value)
+        padded[..., mask] = packed[..., 0, :]
+        return padded
+
+    result = {INPUT_IDS: rows(ids, 0), "attention_mask": mask.long()}
+    # The first row counts within samples, which the mask keeps apart already.
+    result[POSITION_IDS] = rows(_without_text_row(arguments[POSITION_IDS]), 0)
+    if LABELS in arguments:
+        result[LABELS] = rows(arguments[LABELS], IGNORED_LABEL)
+    return result
+
+
+def _without_text_row(positions: Any) -> Any:
+    return positions[1:] if positions.dim() == 3 else positions
+
+
+def _attention(cu_seqlens: Any, longest: int) -> Dict[str, Any]:
+    return {"cu_seq_lens_q": cu_seqlens, "cu_seq_lens_k": cu_seqlens, "max_length_q": longest, "max_length_k": longest}
+
+
+class Family(Protocol):
+    """What models of one family take beside tokens."""
+
+    def position_ids(self, tensors: Mapping[str, Any]) -> Any:
+        """Positions as Row has them, of tensors on the CPU."""
+
+    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+        """The arguments for media, on the device of the tensors."""
 
 
 class _QwenVl:
@@ -74,21 +157,21 @@ class _QwenVl:
         self._image_token: int = description["image_token_id"]
         self._pixels = _normalised(description)
 
-    def __call__(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+    def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         import torch
 
-        arguments: Dict[str, Any] = {}
-        grids: List[Tuple[int, int]] = []
-        if _PATCHES in tensors:
-            patches = tensors[_PATCHES].view(-1, _PATCH * _PATCH, 3).transpose(1, 2)
-            values = self._pixels(patches)[:, :, None].expand(-1, -1, _TEMPORAL, -1)
-            arguments["pixel_values"] = values.reshape(len(patches), -1)
-            arguments["image_grid_thw"] = torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)
-            grids = [(rows // _MERGE, columns // _MERGE) for rows, columns in tensors[_GRIDS].tolist()]
-        rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), grids, self._image_token)
-        arguments[POSITION_IDS] = torch.cat([tensors[POSITION_IDS][None].cpu(), rope])[:, None].to(
-            tensors[INPUT_IDS].device)
-        return arguments
+        grids = tensors[_GRIDS].tolist() if _GRIDS in tensors else []
+        merged = [(rows // _MERGE, columns // _MERGE) for rows, columns in grids]
+        rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), merged, self._image_token)
+        return torch.cat([tensors[POSITION_IDS][None], rope])[:, None]
+
+    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+        import torch
+
+        if _PATCHES not in tensors:
+            return {}
+        return {"pixel_values": self._pixels(tensors[_PATCHES], _TEMPORAL),
+                "image_grid_thw": torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)}
 
 
 class _OneSize:
@@ -104,15 +187,19 @@ class _OneSize:
         self._width: int = description["width"]
         self._pixels = _normalised(description)
 
-    def __call__(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
-        arguments: Dict[str, Any] = {POSITION_IDS: tensors[POSITION_IDS][None]}
-        if _PATCHES in tensors:
-            arguments["pixel_values"] = self._pixels(pictures(tensors[_PATCHES], self._height, self._width))
-        return arguments
+    def position_ids(self, tensors: Mapping[str, Any]) -> Any:
+        return tensors[POSITION_IDS][None]
+
+    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+        if _PATCHES not in tensors:
+            return {}
+        shown = pictures(tensors[_PATCHES], self._height, self._width)
+        values = self._pixels(shown.reshape(len(shown), -1), 1)
+        return {"pixel_values": values.view(-1, 3, self._height, self._width)}
 
 
 def pictures(patches: Any, height: int, width: int) -> Any:
-    """Pictures of one size: uint8 [pictures, 3, height, width].
+    """Pictures of one size: uint8 [pictures, height, width, 3].
 
     Args:
         patches: uint8 [patches, 588], as Isocost delivers them: 14 x 14 x 3 values, in groups of 2 x 2. Where the sides
@@ -122,35 +209,41 @@ def pictures(patches: Any, height: int, width: int) -> Any:
     side = _PATCH * _MERGE
     rows, columns = -(-height // side), -(-width // side)
     groups = patches.view(-1, rows, columns, _MERGE, _MERGE, _PATCH, _PATCH, 3)
-    whole = groups.permute(0, 7, 1, 3, 5, 2, 4, 6).reshape(-1, 3, rows * side, columns * side)
-    return whole[:, :, :height, :width]
+    whole = groups.permute(0, 1, 3, 5, 2, 4, 6, 7).reshape(-1, rows * side, columns * side, 3)
+    return whole[:, :height, :width]
 
 
-def _normalised(description: Mapping[str, Any]) -> Callable[[Any], Any]:
-    """The function that makes of uint8 pixels [n, 3, ...] float32 ones: those of the image processor's own
-    arithmetic, bit by bit, looked up."""
+def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int], Any]:
+    """The function that makes of rows of packed RGB pixels, uint8 [rows, pixels x 3], the values that a model takes,
+    float32 [rows, 3 x copies x pixels], on their device: those of the image processor's own arithmetic, bit by bit,
+    looked up."""
     import torch
+    from torch.utils.dlpack import from_dlpack, to_dlpack
 
     scaled = (torch.arange(256, dtype=torch.float64) * description["rescale_factor"]).float()
     mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None] for name in ("image_mean", "image_std"))
     table = ((scaled - mean) / std).reshape(-1)  # 256 values of each channel.
-    first = torch.arange(3) * 256
+    values = table.tolist()
+    first = torch.arange(3)[:, None] * 256
 
-    def look_up(pixels: Any) -> Any:
-        of_channel = first.to(pixels.device).view(1, 3, *[1] * (pixels.dim() - 2))
-        return table.to(pixels.device)[pixels.long() + of_channel]
+    def look_up(rows: Any, copies: int) -> Any:
+        if rows.device.type == "cpu":
+            return from_dlpack(_isocost.normalised_pixels(to_dlpack(rows.contiguous()), values, copies))
+        pixels = rows.view(len(rows), -1, 3).transpose(1, 2)
+        normalised = table.to(rows.device)[pixels.long() + first.to(rows.device)]
+        return normalised[:, :, None].expand(-1, -1, copies, -1).reshape(len(rows), -1)
 
     return look_up
 
 
 def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[int, int]], image_token: int) -> Any:
-    """Positions of M-RoPE (Qwen2-VL, section 2.1): int64 [3, tokens], time, row and column, on the CPU.
+    """Positions of M-RoPE (Qwen2-VL, section 2.1): int64 [3, tokens], time, row and column.
 
     Text counts on in all three. The tokens of an image share a time, and have the row and column of their 2 x 2
     patches; what follows counts on from the largest.
 
     Args:
-        ids: int64 [tokens] of packed samples.
+        ids: int64 [tokens] of packed samples, on the CPU.
         cu_seqlens: where samples begin, and the end of the last one.
         grids: rows and columns of tokens of each image, in order.
         image_token: its id.
@@ -158,7 +251,7 @@ def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[i
     import torch
 
     positions = torch.empty((3, len(ids)), dtype=torch.int64)
-    image_tokens = (ids.cpu() == image_token).nonzero().flatten().tolist()
+    image_tokens = (ids == image_token).nonzero().flatten().tolist()
     images = iter(grids)
     for begin, end in zip(cu_seqlens, cu_seqlens[1:]):
         at, position = begin, 0
@@ -178,5 +271,5 @@ def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[i
     return positions
 
 
-_FAMILIES: Dict[str, Callable[[Mapping[str, Any]], ModelTensors]] = {
+_FAMILIES: Dict[str, Callable[[Mapping[str, Any]], Family]] = {
     "internvl": _OneSize, "llava": _OneSize, "qwen2_vl": _QwenVl}

@@ -57,6 +57,8 @@ class NodeOptions:
         correction_file: Keeps the state of the cost model for the node's next run; empty: not kept.
         model: A model's directory, as transformers' from_pretrained takes it: its files say how media are prepared, and
             isocost tokenize has made tokens of the text. Empty: the recipe.
+        resize_order: Which side of a model's pictures is resized first: width, as torchvision and Pillow before 13 do,
+            or as Pillow 13 does, which often begins with the height.
         on_bad_sample: A bad sample is left out, replaced by another one, or ends training.
         max_bad_samples: Bad samples beyond which training ends: a number, or a percentage of the samples looked at,
             which counts from ten bad samples on.
@@ -88,6 +90,7 @@ class NodeOptions:
     correct: bool = True
     correction_file: Path = ""
     model: Path = ""
+    resize_order: Literal["width-first", "pillow-13"] = "width-first"
     on_bad_sample: Literal["skip", "replace", "fail"] = "skip"
     max_bad_samples: Union[int, str] = "1%"
     bad_samples_file: Path = ""

@@ -152,8 +152,9 @@ def _run(settings: Settings, workers: int, shards: List[int], samples: int) -> C
 
 def _parser(program: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog=program, description="Tokenizes a data set for a model, once, before training.", epilog=_EPILOG.format(program=program),
-        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+        prog=program, description="Tokenizes a data set for a model, once, before training.",
+        epilog=_EPILOG.format(program=program), formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False)
     parser.add_argument("data", metavar="DATA", help="directory of shards")
     parser.add_argument("--model", metavar="DIR", required=True,
                         help="the model's directory: config.json, tokenizer.json, chat_template.jinja")

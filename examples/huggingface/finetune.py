@@ -1,0 +1,110 @@
+"""Fine-tunes a vision-language model of transformers on WebDataset shards.
+
+    python examples/huggingface/finetune.py --data SHARDS --model DIR --output OUT
+    python examples/huggingface/finetune.py --data SHARDS --model DIR --output OUT --trainer
+    torchrun --nproc-per-node 2 examples/huggingface/finetune.py --data SHARDS --model DIR --output OUT   # torch 2
+
+The model is transformers' own. The loss of a microbatch is its share of the global batch's mean, so the losses of all
+microbatches and ranks are summed. `finetune_before.py` is the same script without Isocost; README.md shows the
+difference.
+"""
+
+import argparse
+import json
+import os
+
+import torch
+import torch.distributed as dist
+import transformers
+
+import isocost
+
+
+class Trainer(transformers.Trainer):
+    """Trains on Isocost's microbatches as they are: on the device, and with a loss that needs no further division."""
+
+    def __init__(self, model, settings, loader):
+        super().__init__(model, settings)
+        self.loader = loader
+        self.model_accepts_loss_kwargs = True  # else the loss is divided by gradient_accumulation_steps
+        self.remove_callback(transformers.PrinterCallback)
+
+    def get_train_dataloader(self):
+        return self.loader
+
+    def _prepare_inputs(self, inputs):
+        return inputs
+
+    def training_step(self, model, inputs, *rest):
+        self.label_tokens = inputs.global_label_tokens
+        with self.loader.timed(inputs):  # this rank's own seconds correct the cost model
+            return super().training_step(model, inputs, *rest)
+
+    def log(self, logs, *rest):
+        super().log(logs, *rest)
+        if "loss" in logs and self.is_world_process_zero():
+            print_step(self.state.global_step, logs["loss"], self.label_tokens)
+
+
+def train(model, loader, arguments):
+    ranks, step, total = loader.world_size, 0, 0.0
+    if ranks > 1:
+        model = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=True)  # of text without images
+    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr, weight_decay=0.0)
+    model.train()
+    for microbatch in loader:
+        model.require_backward_grad_sync = microbatch.last_of_step  # what DDP's no_sync sets
+        with loader.timed(microbatch):  # this rank's own seconds correct the cost model
+            loss = model(**microbatch).loss
+            (loss * ranks).backward()  # DDP averages over ranks, the loss is a sum
+        total += loss.detach()
+        if microbatch.last_of_step:
+            optimizer.step()
+            optimizer.zero_grad()
+            if ranks > 1:
+                dist.all_reduce(total)
+            step += 1
+            if loader.rank == 0:
+                print_step(step, total.item(), microbatch.global_label_tokens)
+            total = 0.0
+            if step == arguments.steps:
+                break
+
+
+def print_step(step, loss, label_tokens):
+    print(json.dumps({"step": step, "loss": float(loss), "label_tokens": label_tokens}), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True, help="directory of shards")
+    parser.add_argument("--model", required=True, help="directory of the model, as from_pretrained takes it")
+    parser.add_argument("--output", help="directory for the trained model")
+    parser.add_argument("--global-batch-size", type=int, default=16, help="samples of a step, over all ranks")
+    parser.add_argument("--microbatches", type=int, default=2, help="per rank and step")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--lr", type=float, default=1e-5)
+    parser.add_argument("--no-shuffle", action="store_true", help="take the samples in the order of the shards")
+    parser.add_argument("--trainer", action="store_true", help="train with transformers.Trainer")
+    arguments = parser.parse_args()
+    if "RANK" in os.environ:
+        dist.init_process_group()
+    device = torch.device(f"cuda:{os.environ.get('LOCAL_RANK', 0)}" if torch.cuda.is_available() else "cpu")
+    model = transformers.AutoModelForImageTextToText.from_pretrained(arguments.model).to(device)
+    with isocost.DataLoader(arguments.data, model=arguments.model, global_batch_size=arguments.global_batch_size,
+                            microbatches=arguments.microbatches, shuffle=not arguments.no_shuffle, endless=True,
+                            device=device, node=isocost.NodeOptions(tail="drop")) as loader:
+        if arguments.trainer:
+            settings = transformers.TrainingArguments(
+                arguments.output, max_steps=arguments.steps, gradient_accumulation_steps=arguments.microbatches,
+                learning_rate=arguments.lr, lr_scheduler_type="constant", max_grad_norm=0, logging_steps=1,
+                save_strategy="no", report_to=[], disable_tqdm=True, use_cpu=device.type == "cpu")
+            Trainer(model, settings, loader).train()
+        else:
+            train(model, loader, arguments)
+        if arguments.output and loader.rank == 0:
+            model.save_pretrained(arguments.output)
+
+
+if __name__ == "__main__":
+    main()
