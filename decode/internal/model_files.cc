@@ -57,7 +57,6 @@ Result<Settings> read_image_processor(const fs::path& directory) {
 
 // The added tokens of tokenizer.json. The rest may be many megabytes.
 Result<json> read_added_tokens(const fs::path& path) {
-  constexpr int kMostDepth = 8;
   const auto of_added_tokens = [](int depth, json::parse_event_t event, const json& parsed) {
     const bool is_other =
         event == json::parse_event_t::key && depth == 1 && parsed != "added_tokens";
