@@ -1,7 +1,5 @@
 #include "loader/dataset/token_pass.h"
 
-#include <array>
-#include <optional>
 #include <system_error>
 #include <utility>
 

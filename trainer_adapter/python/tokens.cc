@@ -47,6 +47,7 @@ using ShardRow = std::tuple<std::string, std::uint64_t, bool, bool>;
 
 std::vector<ShardRow> shards_of(const TokenPass& pass) {
   std::vector<ShardRow> shards;
+  shards.reserve(pass.shards());
   for (std::size_t i = 0; i < pass.shards(); ++i) {
     shards.emplace_back(pass.shard_name(i), pass.samples(i), pass.is_current(i), pass.is_usable(i));
   }
@@ -67,6 +68,7 @@ std::vector<TextRow> texts_of(const TokenPass& pass, std::size_t shard) {
   std::vector<TextRow> rows;
   for (const SampleText& sample : value(*std::move(read))) {
     std::vector<std::string> media;
+    media.reserve(sample.media.size());
     for (const Modality modality : sample.media) media.emplace_back(modality_name(modality));
     std::vector<py::bytes> texts(sample.texts.begin(), sample.texts.end());
     rows.emplace_back(sample.key, std::move(media),
