@@ -97,7 +97,7 @@ class TokenPass(unittest.TestCase):
         self.assertEqual(sorted(found["reasons"]), [
             f"{shard}.tar/d: the conversation has 0 image placeholders, and the sample has 1 image part"
             for shard in range(SHARDS)])
-        self.assertEqual([shard[1:] for shard in self.opened().shards], [(4, True)] * SHARDS)
+        self.assertEqual([shard[1:] for shard in self.opened().shards], [(4, True, True)] * SHARDS)
         again = self.tokenize("--json")
         self.assertEqual((again["shards"], again["tokenized_shards"], again["samples"]), (SHARDS, 0, 0))
         write_shard(self.data / "1.tar", {"new": {"json": turns("a", "b")}})

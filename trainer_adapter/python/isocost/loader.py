@@ -21,8 +21,6 @@ from isocost.resources import Resources
 from isocost.socket_directory import SocketDirectory
 from isocost.state import State
 from isocost.timing import ModuleTimers
-from isocost.token_workers import Settings
-from isocost.tokenize import make_missing
 from isocost.topology import resolve
 from isocost.transform import Transform
 
@@ -508,6 +506,9 @@ class DataLoader:
         else:
             settings["layout"] = self._in_layout.layout.file
         if settings["model"]:
+            from isocost.token_workers import Settings
+            from isocost.tokenize import make_missing  # Here, since it runs as a program, too.
+
             make_missing(Settings(self._data, settings["index_dir"], settings["model"], "assistant", MEDIA_MARK),
                          int(settings["workers"]) or len(os.sched_getaffinity(0)))
         node = self._resources.node = _isocost.Node(settings, log, self._count_tokens)
