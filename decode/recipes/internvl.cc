@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -15,13 +14,12 @@
 #include <vector>
 
 #include "base/result.h"
-#include "decode/decode_limit.h"
 #include "decode/internal/exact_image.h"
+#include "decode/internal/image_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pixel_settings.h"
 #include "decode/internal/recipe_family.h"
-#include "decode/internal/token_part.h"
 
 namespace isocost {
 namespace {
@@ -64,7 +62,7 @@ std::vector<Canvas> canvases(std::int64_t least, std::int64_t most) {
   return result;
 }
 
-class InternVl final : public RecipeFamily {
+class InternVl final : public ImageModel {
  public:
   explicit InternVl(InternVlOptions options)
       : options_(std::move(options)),
@@ -79,14 +77,12 @@ class InternVl final : public RecipeFamily {
     return json.dump();
   }
 
-  Result<PartPlan> plan_part(const PartShape& shape) const override {
-    if (shape.format == MediaFormat::kTokens) return plan_tokens(shape);
-    if (shape.modality != Modality::kImage) {
-      return Error(ErrorCode::kUnsupported,
-                   std::string(modality_name(shape.modality)) +
-                       " parts are not supported yet with models of type internvl");
-    }
-    ISOCOST_TRY(check_picture(shape));
+ private:
+  ImageTokens image_tokens() const override {
+    return {options_.image_token_id, options_.begin_token_id, options_.end_token_id};
+  }
+
+  Result<PartPlan> plan_picture(const PartShape& shape) const override {
     PartPlan plan;
     plan.grid = tile_;
     plan.images = canvas_of(shape).pictures();
@@ -94,12 +90,7 @@ class InternVl final : public RecipeFamily {
     return plan;
   }
 
-  Status plan_sample(const SampleShape& shape, SamplePlan&) const override {
-    return check_tokens_first(shape);
-  }
-
-  std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override {
-    if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);
+  std::int64_t picture_bytes(const PartShape& shape, const PartPlan& plan) const override {
     std::int64_t most = 0;
     for (const Framing& framing : framings(shape)) {
       most = std::max(most, framed_working_set_bytes(shape, framing, plan.grid, resize_));
@@ -107,13 +98,7 @@ class InternVl final : public RecipeFamily {
     return most;
   }
 
-  Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t, SampleTensors& to,
-             const DecodeLimit&) const override {
-    if (bytes.shape->format == MediaFormat::kTokens) {
-      return add_tokens(bytes, plan,
-                        {options_.image_token_id, options_.begin_token_id, options_.end_token_id},
-                        to);
-    }
+  Status add_picture(const PartBytes& bytes, const PartPlan&, SampleTensors& to) const override {
     ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
     for (const Framing& framing : framings(*bytes.shape)) {
       ISOCOST_TRY(framed_patches(displayed, framing, tile_, resize_, to.next_image(tile_)));
@@ -121,7 +106,6 @@ class InternVl final : public RecipeFamily {
     return {};
   }
 
- private:
   Canvas canvas_of(const PartShape& shape) const;
   std::vector<Framing> framings(const PartShape& shape) const;
 

@@ -2,7 +2,6 @@
 // oracles are CLIPImageProcessor, SiglipImageProcessor and LlavaProcessor of transformers.
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -12,13 +11,12 @@
 #include <utility>
 
 #include "base/result.h"
-#include "decode/decode_limit.h"
 #include "decode/internal/exact_image.h"
+#include "decode/internal/image_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pixel_settings.h"
 #include "decode/internal/recipe_family.h"
-#include "decode/internal/token_part.h"
 
 namespace isocost {
 namespace {
@@ -52,7 +50,7 @@ std::int32_t margin(std::int64_t side, std::int64_t middle) {
   return static_cast<std::int32_t>(difference >= 0 ? difference / 2 : (difference - 1) / 2);
 }
 
-class Llava final : public RecipeFamily {
+class Llava final : public ImageModel {
  public:
   explicit Llava(LlavaOptions options)
       : options_(std::move(options)),
@@ -65,13 +63,10 @@ class Llava final : public RecipeFamily {
     return json.dump();
   }
 
-  Result<PartPlan> plan_part(const PartShape& shape) const override {
-    if (shape.format == MediaFormat::kTokens) return plan_tokens(shape);
-    if (shape.modality != Modality::kImage) {
-      return Error(ErrorCode::kUnsupported, std::string(modality_name(shape.modality)) +
-                                                " parts: models of type llava take images only");
-    }
-    ISOCOST_TRY(check_picture(shape));
+ private:
+  ImageTokens image_tokens() const override { return {.id = options_.image_token_id}; }
+
+  Result<PartPlan> plan_picture(const PartShape& shape) const override {
     if (std::max(resized(shape).width, resized(shape).height) >
         std::numeric_limits<std::int32_t>::max()) {
       return Error(ErrorCode::kUnsupported, "a picture of " + std::to_string(shape.width) + "x" +
@@ -85,25 +80,15 @@ class Llava final : public RecipeFamily {
     return plan;
   }
 
-  Status plan_sample(const SampleShape& shape, SamplePlan&) const override {
-    return check_tokens_first(shape);
-  }
-
-  std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override {
-    if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);
+  std::int64_t picture_bytes(const PartShape& shape, const PartPlan& plan) const override {
     return framed_working_set_bytes(shape, framing(shape), plan.grid, resize_);
   }
 
-  Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t, SampleTensors& to,
-             const DecodeLimit&) const override {
-    if (bytes.shape->format == MediaFormat::kTokens) {
-      return add_tokens(bytes, plan, {.id = options_.image_token_id}, to);
-    }
+  Status add_picture(const PartBytes& bytes, const PartPlan&, SampleTensors& to) const override {
     ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
     return framed_patches(displayed, framing(*bytes.shape), grid_, resize_, to.next_image(grid_));
   }
 
- private:
   // As transformers' get_resize_output_image_size: the longer side is cut off to whole pixels.
   PixelSize resized(const PartShape& shape) const {
     const std::int64_t edge = options_.shortest_edge;

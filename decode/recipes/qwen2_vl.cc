@@ -12,13 +12,12 @@
 #include <utility>
 
 #include "base/result.h"
-#include "decode/decode_limit.h"
 #include "decode/internal/exact_image.h"
+#include "decode/internal/image_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pixel_settings.h"
 #include "decode/internal/recipe_family.h"
-#include "decode/internal/token_part.h"
 
 namespace isocost {
 namespace {
@@ -64,7 +63,7 @@ Result<PatchGrid> smart_grid(std::int32_t width, std::int32_t height,
   return PatchGrid{2 * static_cast<std::int32_t>(down), 2 * static_cast<std::int32_t>(across)};
 }
 
-class QwenVl final : public RecipeFamily {
+class QwenVl final : public ImageModel {
  public:
   explicit QwenVl(QwenVlOptions options)
       : options_(std::move(options)), resize_(options_.resize()) {}
@@ -75,14 +74,10 @@ class QwenVl final : public RecipeFamily {
     return json.dump();
   }
 
-  Result<PartPlan> plan_part(const PartShape& shape) const override {
-    if (shape.format == MediaFormat::kTokens) return plan_tokens(shape);
-    if (shape.modality != Modality::kImage) {
-      return Error(ErrorCode::kUnsupported,
-                   std::string(modality_name(shape.modality)) +
-                       " parts are not supported yet with models of type qwen2_vl");
-    }
-    ISOCOST_TRY(check_picture(shape));
+ private:
+  ImageTokens image_tokens() const override { return {.id = options_.image_token_id}; }
+
+  Result<PartPlan> plan_picture(const PartShape& shape) const override {
     PartPlan plan;
     ISOCOST_ASSIGN(plan.grid, smart_grid(shape.width, shape.height, options_));
     plan.images = 1;
@@ -90,25 +85,16 @@ class QwenVl final : public RecipeFamily {
     return plan;
   }
 
-  Status plan_sample(const SampleShape& shape, SamplePlan&) const override {
-    return check_tokens_first(shape);
-  }
-
-  std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override {
-    if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);
+  std::int64_t picture_bytes(const PartShape& shape, const PartPlan& plan) const override {
     return exact_image_working_set_bytes(shape, plan.grid, resize_);
   }
 
-  Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
-             const DecodeLimit&) const override {
-    if (bytes.shape->format == MediaFormat::kTokens) {
-      return add_tokens(bytes, plan, {.id = options_.image_token_id}, to);
-    }
-    const PatchGrid grid = plan.parts[i].grid;
-    return exact_image_patches(*bytes.source, *bytes.shape, grid, resize_, to.next_image(grid));
+  Status add_picture(const PartBytes& bytes, const PartPlan& plan,
+                     SampleTensors& to) const override {
+    return exact_image_patches(*bytes.source, *bytes.shape, plan.grid, resize_,
+                               to.next_image(plan.grid));
   }
 
- private:
   const QwenVlOptions options_;
   const ExactResize resize_;
 };

@@ -159,7 +159,7 @@ TEST_F(Llava, OtherMediaAreRefused) {
   SampleShape shape = ModelSample({{5}, {false}}, {}).shape;
   shape.parts.push_back(video);
   EXPECT_THAT(clip_recipe().load(shape).error().message(),
-              HasSubstr("video parts: models of type llava take images only"));
+              HasSubstr("video parts are not supported yet"));
 }
 
 TEST_F(Llava, ADirectoryIsRefusedByFileKeyAndValue) {

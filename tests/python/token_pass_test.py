@@ -146,7 +146,7 @@ class TokenPass(unittest.TestCase):
         self.assertEqual(run.returncode, 0)
         self.assertIn("examples:", run.stdout)
 
-    # A pass that does not end by itself.
+    # Passes that never end.
 
     def start(self):
         """A pass that is within its first shards, and the ids of the processes that tokenize them."""
