@@ -4,9 +4,9 @@
 
 namespace isocost {
 
-std::vector<std::int64_t> TensorEntry::shape(std::int64_t rows) const {
+std::vector<std::int64_t> TensorEntry::shape(std::int64_t rows, std::int64_t width) const {
   if (row_width == 0) return {rows};
-  return {rows, row_width};
+  return {rows, width};
 }
 
 const TensorEntry* find_tensor(std::string_view name) {

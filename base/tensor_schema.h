@@ -17,9 +17,11 @@ namespace isocost {
 enum class TensorRole : std::uint8_t {
   kRows,         ///< Media for the encoder: one row per patch or log-mel frame.
   kGrids,        ///< Rows and columns of patches of each picture.
+  kMedia,        ///< What each image or video is.
   kIds,          ///< Token ids.
   kLabels,       ///< The token at each position, or kIgnoredLabel where it is not to be predicted.
   kPositions,    ///< Position of each token within its sample.
+  kRope,         ///< Time, row and column of each token, for M-RoPE.
   kLossWeights,  ///< Weight of the sample at each of its tokens.
   kLengths,      ///< Rows of each sequence: of an image, a window or a packed sample.
   kCuSeqlens,    ///< Running sums of the lengths, from 0.
@@ -42,37 +44,45 @@ enum class TensorReader : std::uint8_t {
 /// Labels of positions that do not count in the loss.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 
+/// A row width that differs between recipes.
+inline constexpr std::int64_t kOfRecipe = -1;
+
 struct TensorEntry {
   Module module;
   TensorRole role;
   std::string_view name;  ///< "<module>.<tensor>", on the wire and in every microbatch.
   DType dtype;
-  std::int64_t row_width;  ///< Values of a row, the second dimension; 0: the tensor has only one.
+  /// Values of a row, the second dimension; 0: the tensor has only one; kOfRecipe: the recipe says.
+  std::int64_t row_width;
   TensorSource source;
   TensorReader reader;
 
   /// Whether it has one row per patch, frame or token, so that `<module>.lengths` divide it into
   /// sequences.
   constexpr bool is_per_unit() const {
-    return role != TensorRole::kGrids && role != TensorRole::kLengths &&
-           role != TensorRole::kCuSeqlens;
+    return role != TensorRole::kGrids && role != TensorRole::kMedia &&
+           role != TensorRole::kLengths && role != TensorRole::kCuSeqlens;
   }
-  /// The shape of this tensor with `rows` rows.
-  std::vector<std::int64_t> shape(std::int64_t rows) const;
+  /// The shape of this tensor with `rows` rows, of `width` values where it has a second dimension.
+  std::vector<std::int64_t> shape(std::int64_t rows, std::int64_t width) const;
+  /// That of a tensor whose row width is known.
+  std::vector<std::int64_t> shape(std::int64_t rows) const { return shape(rows, row_width); }
 };
 
 /// Every tensor that a microbatch may have. The recipe, delivery, assembly and the Python names all
 /// read this table; docs for its values are in decode/recipe.h.
 inline constexpr std::array kTensorSchema = {
-    TensorEntry{Module::kVision, TensorRole::kRows, "vision.patches", DType::kUInt8, 588,
+    TensorEntry{Module::kVision, TensorRole::kRows, "vision.patches", DType::kUInt8, kOfRecipe,
                 TensorSource::kRecipe, TensorReader::kMediaEmbedding},
     TensorEntry{Module::kVision, TensorRole::kGrids, "vision.grids", DType::kInt32, 2,
+                TensorSource::kRecipe, TensorReader::kEveryStage},
+    TensorEntry{Module::kVision, TensorRole::kMedia, "vision.media", DType::kInt32, 4,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
     TensorEntry{Module::kVision, TensorRole::kLengths, "vision.lengths", DType::kInt32, 0,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
     TensorEntry{Module::kVision, TensorRole::kCuSeqlens, "vision.cu_seqlens", DType::kInt32, 0,
                 TensorSource::kAssembly, TensorReader::kEveryStage},
-    TensorEntry{Module::kAudio, TensorRole::kRows, "audio.mel", DType::kFloat32, 128,
+    TensorEntry{Module::kAudio, TensorRole::kRows, "audio.mel", DType::kFloat32, kOfRecipe,
                 TensorSource::kRecipe, TensorReader::kMediaEmbedding},
     TensorEntry{Module::kAudio, TensorRole::kLengths, "audio.lengths", DType::kInt32, 0,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
@@ -84,6 +94,8 @@ inline constexpr std::array kTensorSchema = {
                 TensorSource::kRecipe, TensorReader::kPrediction},
     TensorEntry{Module::kLlm, TensorRole::kPositions, "llm.position_ids", DType::kInt64, 0,
                 TensorSource::kRecipe, TensorReader::kTokenEmbedding},
+    TensorEntry{Module::kLlm, TensorRole::kRope, "llm.rope_positions", DType::kInt32, 3,
+                TensorSource::kRecipe, TensorReader::kEveryStage},
     TensorEntry{Module::kLlm, TensorRole::kLossWeights, "llm.loss_weights", DType::kFloat32, 0,
                 TensorSource::kAssembly, TensorReader::kPrediction},
     TensorEntry{Module::kLlm, TensorRole::kLengths, "llm.lengths", DType::kInt32, 0,

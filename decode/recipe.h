@@ -110,7 +110,11 @@ struct PartError {
 /// A modality that the sample lacks has no tensors. In the load, vision has images as sequences and
 /// patches as units, audio has windows and frames / 2, and the LLM one sequence of tokens.
 /// A model's directory chooses its family: docs/models.md says what each makes. All have these
-/// tensors, in which a token is one of the model's own vocabulary.
+/// tensors, in which a token is one of the model's own vocabulary and a patch of the model's own
+/// size, and beside them
+///
+///     vision.media     int32 [media, 4]       for each image and video: 0 or 1 (a video), its rows
+///                                             of vision.grids, its height and width as displayed
 ///
 /// Immutable; const-safe; copies share what they hold.
 class Recipe {

@@ -47,7 +47,7 @@ void patches_of_pixels(benchmark::State& state) {
   const auto orientation = static_cast<std::uint8_t>(state.range(0));
   const test::Picture picture = test::gradient(896, 672, 1);
   const PatchGrid grid = orientation > 4 ? PatchGrid{64, 48} : PatchGrid{48, 64};
-  std::vector<std::byte> patches(static_cast<std::size_t>(grid.patches() * kPatchBytes));
+  std::vector<std::byte> patches(static_cast<std::size_t>(grid.bytes()));
   patchify(picture.rgb, orientation, grid, patches);
   require(patches.size() == picture.rgb.size(), "patchify");
   for (auto _ : state) {

@@ -127,7 +127,7 @@ Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape,
 
 Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
                      std::span<std::byte> patches) {
-  if (static_cast<std::int64_t>(patches.size()) != grid.patches() * kPatchBytes) {
+  if (static_cast<std::int64_t>(patches.size()) != grid.bytes()) {
     return Error(ErrorCode::kInvalidArgument, "image_patches: room for another grid");
   }
   const Side stored = turned({shape.width, shape.height}, shape.orientation);

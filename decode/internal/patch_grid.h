@@ -7,19 +7,21 @@
 
 namespace isocost {
 
-inline constexpr std::int32_t kPatchSide = 14;              ///< Pixels.
+inline constexpr std::int32_t kPatchSide = 14;              ///< Pixels, of most models.
 inline constexpr std::int32_t kGroupSide = 2 * kPatchSide;  ///< 2×2 patches become one token.
-inline constexpr std::int64_t kPatchBytes = std::int64_t{3} * kPatchSide * kPatchSide;
 
 /// Rows and columns of an image's patches, both even.
 struct PatchGrid {
   std::int32_t rows = 0;
   std::int32_t columns = 0;
+  std::int32_t side = kPatchSide;  ///< Of a patch, pixels.
 
   std::int64_t patches() const { return std::int64_t{rows} * columns; }
   std::int64_t tokens() const { return patches() / 4; }
-  std::int32_t width() const { return columns * kPatchSide; }
-  std::int32_t height() const { return rows * kPatchSide; }
+  std::int32_t width() const { return columns * side; }
+  std::int32_t height() const { return rows * side; }
+  std::int64_t patch_bytes() const { return std::int64_t{3} * side * side; }
+  std::int64_t bytes() const { return patches() * patch_bytes(); }
   bool operator==(const PatchGrid&) const = default;
 };
 

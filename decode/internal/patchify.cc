@@ -12,15 +12,15 @@ namespace isocost {
 namespace {
 
 constexpr std::ptrdiff_t kPixel = 3;
-constexpr std::size_t kRowBytes = std::size_t{3} * kPatchSide;
 
-void copy_patch(const std::uint8_t* from, const PixelWalk& walk, std::byte* to) {
-  for (std::int32_t y = 0; y < kPatchSide; ++y, from += walk.down, to += kRowBytes) {
+void copy_patch(const std::uint8_t* from, const PixelWalk& walk, std::int32_t side, std::byte* to) {
+  const auto row_bytes = static_cast<std::size_t>(side * kPixel);
+  for (std::int32_t y = 0; y < side; ++y, from += walk.down, to += row_bytes) {
     if (walk.along == kPixel) {
-      std::memcpy(to, from, kRowBytes);
+      std::memcpy(to, from, row_bytes);
       continue;
     }
-    for (std::ptrdiff_t x = 0; x < kPatchSide; ++x) {
+    for (std::ptrdiff_t x = 0; x < side; ++x) {
       std::memcpy(to + x * kPixel, from + x * walk.along, kPixel);
     }
   }
@@ -38,10 +38,10 @@ void patchify(std::span<const std::uint8_t> rgb, std::uint8_t orientation, Patch
   std::byte* to = patches.data();
   for (std::ptrdiff_t group_row = 0; group_row < grid.rows; group_row += 2) {
     for (std::ptrdiff_t group_column = 0; group_column < grid.columns; group_column += 2) {
-      for (std::ptrdiff_t i = 0; i < 4; ++i, to += kPatchBytes) {
-        const std::ptrdiff_t y = (group_row + i / 2) * kPatchSide;
-        const std::ptrdiff_t x = (group_column + i % 2) * kPatchSide;
-        copy_patch(origin + y * walk.down + x * walk.along, walk, to);
+      for (std::ptrdiff_t i = 0; i < 4; ++i, to += grid.patch_bytes()) {
+        const std::ptrdiff_t y = (group_row + i / 2) * grid.side;
+        const std::ptrdiff_t x = (group_column + i % 2) * grid.side;
+        copy_patch(origin + y * walk.down + x * walk.along, walk, grid.side, to);
       }
     }
   }

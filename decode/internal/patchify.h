@@ -8,9 +8,10 @@
 
 namespace isocost {
 
-/// Cuts a picture of the grid's size into patches of 14×14×3 bytes, the four of each 2×2 group one
-/// after another, groups row by row. `rgb` is packed and as stored: of the grid's size once EXIF
-/// `orientation` (1..8) has turned it, which happens on the way. `patches` has the grid's bytes.
+/// Cuts a picture of the grid's size into patches, rows of RGB pixels, the four of each 2×2 group
+/// one after another, groups row by row. `rgb` is packed and as stored: of the grid's size once
+/// EXIF `orientation` (1..8) has turned it, which happens on the way. `patches` has the grid's
+/// bytes.
 void patchify(std::span<const std::uint8_t> rgb, std::uint8_t orientation, PatchGrid grid,
               std::span<std::byte> patches);
 

@@ -43,7 +43,9 @@ Status SamplePlan::add(PartPlan part) {
                  "the sample makes more than " + std::to_string(kMaxTokens) + " tokens");
   }
   images += part.images;
-  patches += part.images * part.grid.patches();
+  patch_rows += part.images * part.grid.patches() * part.depth;
+  if (part.images > 0) patch_bytes = part.grid.patch_bytes();
+  media += part.media;
   windows += static_cast<std::int64_t>(part.audio.window_frames.size());
   mel_frames += part.mel_frames();
   label_tokens += part.label_tokens;
@@ -55,7 +57,7 @@ std::int64_t SamplePlan::tensor_bytes() const {
   constexpr std::int64_t kInt32 = 4;
   constexpr std::int64_t kInt64 = 8;
   constexpr std::int64_t kFloat = 4;
-  const std::int64_t vision = patches * kPatchBytes + images * (2 + 1) * kInt32;
+  const std::int64_t vision = patch_rows * patch_bytes + (images * (2 + 1) + media * 4) * kInt32;
   const std::int64_t audio = mel_frames * kMelBins * kFloat + windows * kInt32;
   return vision + audio + tokens * 3 * kInt64 + kInt32;
 }

@@ -13,8 +13,12 @@ namespace isocost {
 
 /// A recipe's plan of one part. Only the fields of its modality are set.
 struct PartPlan {
-  PatchGrid grid;           ///< Of each picture.
-  std::int64_t images = 0;  ///< Pictures for the encoder: 1, an image's tiles or a video's frames.
+  Modality modality = Modality::kText;  ///< Set by models in directories.
+  PatchGrid grid;                       ///< Of each picture.
+  /// Pictures for the encoder: 1, an image's tiles or a video's frames (groups of `depth` frames).
+  std::int64_t images = 0;
+  std::int32_t depth = 1;  ///< Frames that a patch spans; each is a row of vision.patches.
+  std::int64_t media = 0;  ///< Rows of vision.media: 1, or 0 for recipes without them.
   AudioPlan audio;
   std::int64_t tokens = 0;  ///< What the part adds to the LLM's sequence.
   std::int64_t label_tokens = 0;
@@ -26,7 +30,9 @@ struct PartPlan {
 struct SamplePlan {
   std::vector<PartPlan> parts;
   std::int64_t images = 0;
-  std::int64_t patches = 0;
+  std::int64_t patch_rows = 0;   ///< Of vision.patches.
+  std::int64_t patch_bytes = 0;  ///< Of each of them.
+  std::int64_t media = 0;
   std::int64_t windows = 0;
   std::int64_t mel_frames = 0;
   std::int64_t tokens = 0;

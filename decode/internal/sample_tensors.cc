@@ -8,17 +8,19 @@
 namespace isocost {
 namespace {
 
-static_assert(tensor_entry(Module::kVision, TensorRole::kRows).row_width == kPatchBytes);
-static_assert(tensor_entry(Module::kAudio, TensorRole::kRows).row_width == kMelBins);
+constexpr std::int64_t kMediaColumns = 4;
+static_assert(tensor_entry(Module::kVision, TensorRole::kMedia).row_width == kMediaColumns);
 
 }  // namespace
 
 SampleTensors::SampleTensors(const SamplePlan& plan, BufferPool& pool)
     : tokens_(plan.tokens),
       has_images_(plan.images > 0),
+      has_media_(plan.media > 0),
       has_audio_(plan.windows > 0),
-      patches_(pool, plan.patches, kPatchBytes),
+      patches_(pool, plan.patch_rows, plan.patch_bytes),
       grids_(pool, plan.images, 2),
+      media_(pool, plan.media, kMediaColumns),
       image_lengths_(pool, plan.images, 1),
       mel_(pool, plan.mel_frames, kMelBins),
       window_lengths_(pool, plan.windows, 1),
@@ -32,12 +34,21 @@ void SampleTensors::append(std::int64_t token, std::int64_t label, std::int64_t 
   std::ranges::fill(labels_.take(count), label);
 }
 
-std::span<std::byte> SampleTensors::next_image(PatchGrid grid) {
+void SampleTensors::describe(const PartShape& shape, const PartPlan& plan) {
+  const auto columns = media_.take(1);
+  columns[0] = shape.modality == Modality::kVideo ? 1 : 0;
+  columns[1] = static_cast<std::int32_t>(plan.images);
+  columns[2] = shape.height;
+  columns[3] = shape.width;
+}
+
+std::span<std::byte> SampleTensors::next_image(PatchGrid grid, std::int32_t depth) {
   const auto sides = grids_.take(1);
   sides[0] = grid.rows;
   sides[1] = grid.columns;
-  image_lengths_.push(static_cast<std::int32_t>(grid.patches()));
-  return std::as_writable_bytes(patches_.take(grid.patches()));
+  const std::int64_t rows = grid.patches() * depth;
+  image_lengths_.push(static_cast<std::int32_t>(rows));
+  return std::as_writable_bytes(patches_.take(rows));
 }
 
 std::span<float> SampleTensors::next_audio(const AudioPlan& plan) {
@@ -54,6 +65,9 @@ Result<std::vector<NamedTensor>> SampleTensors::finish() {
   if (has_images_) {
     ISOCOST_TRY(patches_.publish(tensor_entry(Module::kVision, TensorRole::kRows), out));
     ISOCOST_TRY(grids_.publish(tensor_entry(Module::kVision, TensorRole::kGrids), out));
+    if (has_media_) {
+      ISOCOST_TRY(media_.publish(tensor_entry(Module::kVision, TensorRole::kMedia), out));
+    }
     ISOCOST_TRY(image_lengths_.publish(tensor_entry(Module::kVision, TensorRole::kLengths), out));
   }
   if (has_audio_) {

@@ -14,6 +14,7 @@
 #include "decode/internal/audio.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/sample_plan.h"
+#include "decode/sample_shape.h"
 
 namespace isocost {
 
@@ -39,7 +40,7 @@ class Column {
   Status publish(const TensorEntry& entry, std::vector<NamedTensor>& to) {
     if (!room_.empty()) return Error(ErrorCode::kInternal, "a tensor is not filled");
     ISOCOST_ASSIGN(SharedTensor published,
-                   make_tensor(std::move(buffer_), entry.dtype, entry.shape(rows_)));
+                   make_tensor(std::move(buffer_), entry.dtype, entry.shape(rows_, width_)));
     to.push_back({std::string(entry.name), std::move(published)});
     return {};
   }
@@ -59,8 +60,10 @@ class SampleTensors {
 
   /// Appends `count` equal tokens. `label` is the token itself or kIgnoredLabel.
   void append(std::int64_t token, std::int64_t label, std::int64_t count = 1);
-  /// Returns the room for the patches of the next picture.
-  std::span<std::byte> next_image(PatchGrid grid);
+  /// Describes an image or a video, for models that want to know what pictures belong together.
+  void describe(const PartShape& shape, const PartPlan& plan);
+  /// Returns the room for the patches of the next picture, each with a row for each of its frames.
+  std::span<std::byte> next_image(PatchGrid grid, std::int32_t depth = 1);
   /// Returns the room for the mel frames of the next audio part.
   std::span<float> next_audio(const AudioPlan& plan);
   /// Errors: kInternal if something is not filled.
@@ -69,9 +72,11 @@ class SampleTensors {
  private:
   const std::int64_t tokens_;
   const bool has_images_;
+  const bool has_media_;
   const bool has_audio_;
   Column<std::uint8_t> patches_;
   Column<std::int32_t> grids_;
+  Column<std::int32_t> media_;
   Column<std::int32_t> image_lengths_;
   Column<float> mel_;
   Column<std::int32_t> window_lengths_;

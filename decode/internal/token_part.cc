@@ -1,9 +1,9 @@
 #include "decode/internal/token_part.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <span>
 
 #include "base/counted.h"
@@ -15,36 +15,62 @@
 namespace isocost {
 namespace {
 
-// What the sidecar counted must be what it holds, since the plan has made room for just that.
-Status check_tokens(const Tokens& tokens, const SamplePlan& plan, std::int64_t placeholder) {
-  std::int64_t placeholders = 0;
-  std::int64_t labelled = 0;
-  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
-    const bool is_image = tokens.ids[i] == placeholder;
-    if (tokens.labelled[i] && (is_image || i == 0)) {
-      return corrupt("its tokens have a label that nothing can predict");
-    }
-    placeholders += is_image ? 1 : 0;
-    labelled += tokens.labelled[i] ? 1 : 0;
-  }
-  const std::int64_t images = std::ssize(plan.parts) - 1;  // the first part is the text
-  if (placeholders != images) {
-    return corrupt("its text has " +
-                   counted(static_cast<std::size_t>(placeholders), "placeholder") + " for " +
-                   counted(static_cast<std::size_t>(images), "image"));
-  }
-  const PartPlan& text = plan.parts.front();
-  if (std::ssize(tokens.ids) - images != text.tokens || labelled != text.label_tokens) {
-    return corrupt("its tokens are not those that were counted");
-  }
-  return {};
+using MediaTable = std::span<const MediaTokens>;
+
+const MediaTokens* find_media(MediaTable media, std::int64_t id) {
+  const auto found = std::ranges::find(media, id, &MediaTokens::id);
+  return found == media.end() ? nullptr : &*found;
 }
 
-void append_image(const ImageTokens& image, std::int64_t tokens, SampleTensors& to) {
-  if (image.begin) to.append(*image.begin, kIgnoredLabel);
-  const std::int64_t around = (image.begin ? 1 : 0) + (image.end ? 1 : 0);
-  to.append(image.id, kIgnoredLabel, tokens - around);
-  if (image.end) to.append(*image.end, kIgnoredLabel);
+Status check_placeholders(const Tokens& tokens, const SamplePlan& plan, const MediaTokens& media) {
+  const auto placeholders = std::ranges::count(tokens.ids, media.id);
+  const auto parts =
+      std::count_if(plan.parts.begin() + 1, plan.parts.end(),  // the first part is the text
+                    [&media](const PartPlan& part) { return part.modality == media.modality; });
+  if (placeholders == parts) return {};
+  return corrupt("its text has " + counted(placeholders, "placeholder") + " for " +
+                 counted(parts, modality_name(media.modality)));
+}
+
+// What the sidecar counted must be what it holds, since the plan has made room for just that.
+Status check_tokens(const Tokens& tokens, const SamplePlan& plan, MediaTable media) {
+  for (const MediaTokens& each : media) ISOCOST_TRY(check_placeholders(tokens, plan, each));
+  std::int64_t text = 0;
+  std::int64_t labelled = 0;
+  for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
+    const bool is_medium = find_media(media, tokens.ids[i]) != nullptr;
+    if (tokens.labelled[i] && (is_medium || i == 0)) {
+      return corrupt("its tokens have a label that nothing can predict");
+    }
+    text += is_medium ? 0 : 1;
+    labelled += tokens.labelled[i] ? 1 : 0;
+  }
+  const PartPlan& counted_part = plan.parts.front();
+  if (text == counted_part.tokens && labelled == counted_part.label_tokens) return {};
+  return corrupt("its tokens are not those that were counted");
+}
+
+/// The plans of a modality's parts, one after another.
+class PlansOf {
+ public:
+  explicit PlansOf(const SamplePlan& plan) : plan_(plan) { next_.fill(1); }
+
+  const PartPlan& next(Modality modality) {
+    std::size_t& at = next_.at(static_cast<std::size_t>(modality));
+    while (plan_.parts.at(at).modality != modality) ++at;
+    return plan_.parts[at++];
+  }
+
+ private:
+  const SamplePlan& plan_;
+  std::array<std::size_t, kModalities> next_{};
+};
+
+void append_medium(const MediaTokens& medium, std::int64_t tokens, SampleTensors& to) {
+  if (medium.begin) to.append(*medium.begin, kIgnoredLabel);
+  const std::int64_t around = (medium.begin ? 1 : 0) + (medium.end ? 1 : 0);
+  to.append(medium.id, kIgnoredLabel, tokens - around);
+  if (medium.end) to.append(*medium.end, kIgnoredLabel);
 }
 
 }  // namespace
@@ -70,19 +96,18 @@ Status check_tokens_first(const SampleShape& shape) {
 
 std::int64_t tokens_working_set_bytes(const PartShape& shape) { return 3 * shape.encoded_bytes; }
 
-Status add_tokens(const PartBytes& bytes, const SamplePlan& plan, const ImageTokens& image,
-                  SampleTensors& to) {
+Status add_tokens(const PartBytes& bytes, const SamplePlan& plan,
+                  std::span<const MediaTokens> media, SampleTensors& to) {
   ISOCOST_TRY(check_size(bytes));
   ISOCOST_ASSIGN(const auto read,
                  read_some(*bytes.source, 0, static_cast<std::size_t>(bytes.source->size())));
   ISOCOST_ASSIGN(const Tokens tokens, decode_tokens(std::as_bytes(std::span(read))));
-  ISOCOST_TRY(check_tokens(tokens, plan, image.id));
-  auto part = plan.parts.begin();
+  ISOCOST_TRY(check_tokens(tokens, plan, media));
+  PlansOf plans(plan);
   for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
     const std::int64_t id = tokens.ids[i];
-    if (id == image.id) {
-      ++part;
-      append_image(image, part->tokens, to);
+    if (const MediaTokens* medium = find_media(media, id)) {
+      append_medium(*medium, plans.next(medium->modality).tokens, to);
     } else {
       to.append(id, tokens.labelled[i] ? id : kIgnoredLabel);
     }

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/result.h"
+#include "base/sample_part.h"
 #include "decode/internal/sample_plan.h"
 #include "decode/internal/sample_tensors.h"
 #include "decode/recipe.h"
@@ -14,10 +16,11 @@ namespace isocost {
 // The text of a model in a directory: a part of format kTokens, the sample's first, in which each
 // of the parts behind it has a placeholder.
 
-/// How an image stands in the text: `id` for each vector that the encoder makes of it, between
+/// How a medium stands in the text: `id` for each vector that the encoder makes of it, between
 /// `begin` and `end` where the model has these.
-struct ImageTokens {
-  std::int64_t id = 0;  ///< The placeholder, too.
+struct MediaTokens {
+  Modality modality = Modality::kImage;
+  std::int64_t id = 0;  ///< The placeholder, too. Different modalities have different ids.
   std::optional<std::int64_t> begin = std::nullopt;
   std::optional<std::int64_t> end = std::nullopt;
 };
@@ -28,9 +31,10 @@ Result<PartPlan> plan_tokens(const PartShape& shape);
 Status check_tokens_first(const SampleShape& shape);
 /// Returns the memory of add_tokens in bytes.
 std::int64_t tokens_working_set_bytes(const PartShape& shape);
-/// Appends the text; in place of each placeholder, the tokens that the plan counted for its image.
-/// Errors: kCorrupt if the part is not what was planned; kIo.
-Status add_tokens(const PartBytes& bytes, const SamplePlan& plan, const ImageTokens& image,
-                  SampleTensors& to);
+/// Appends the text; in place of each placeholder, the tokens that the plan counted for its medium:
+/// the n-th placeholder of a modality stands for the sample's n-th part of it. Errors: kCorrupt if
+/// the part is not what was planned; kIo.
+Status add_tokens(const PartBytes& bytes, const SamplePlan& plan,
+                  std::span<const MediaTokens> media, SampleTensors& to);
 
 }  // namespace isocost

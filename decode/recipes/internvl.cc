@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +16,7 @@
 
 #include "base/result.h"
 #include "decode/internal/exact_image.h"
-#include "decode/internal/image_model.h"
+#include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pixel_settings.h"
@@ -62,7 +63,7 @@ std::vector<Canvas> canvases(std::int64_t least, std::int64_t most) {
   return result;
 }
 
-class InternVl final : public ImageModel {
+class InternVl final : public MediaModel {
  public:
   explicit InternVl(InternVlOptions options)
       : options_(std::move(options)),
@@ -78,11 +79,13 @@ class InternVl final : public ImageModel {
   }
 
  private:
-  ImageTokens image_tokens() const override {
-    return {options_.image_token_id, options_.begin_token_id, options_.end_token_id};
+  std::optional<MediaTokens> media_tokens(Modality modality) const override {
+    if (modality != Modality::kImage) return std::nullopt;
+    return MediaTokens{modality, options_.image_token_id, options_.begin_token_id,
+                       options_.end_token_id};
   }
 
-  Result<PartPlan> plan_picture(const PartShape& shape) const override {
+  Result<PartPlan> plan_medium(const PartShape& shape) const override {
     PartPlan plan;
     plan.grid = tile_;
     plan.images = canvas_of(shape).pictures();
@@ -90,7 +93,7 @@ class InternVl final : public ImageModel {
     return plan;
   }
 
-  std::int64_t picture_bytes(const PartShape& shape, const PartPlan& plan) const override {
+  std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
     std::int64_t most = 0;
     for (const Framing& framing : framings(shape)) {
       most = std::max(most, framed_working_set_bytes(shape, framing, plan.grid, resize_));
@@ -98,7 +101,8 @@ class InternVl final : public ImageModel {
     return most;
   }
 
-  Status add_picture(const PartBytes& bytes, const PartPlan&, SampleTensors& to) const override {
+  Status add_medium(const PartBytes& bytes, const PartPlan&, SampleTensors& to,
+                    const DecodeLimit&) const override {
     ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
     for (const Framing& framing : framings(*bytes.shape)) {
       ISOCOST_TRY(framed_patches(displayed, framing, tile_, resize_, to.next_image(tile_)));

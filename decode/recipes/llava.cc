@@ -6,13 +6,14 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/result.h"
 #include "decode/internal/exact_image.h"
-#include "decode/internal/image_model.h"
+#include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pixel_settings.h"
@@ -50,7 +51,7 @@ std::int32_t margin(std::int64_t side, std::int64_t middle) {
   return static_cast<std::int32_t>(difference >= 0 ? difference / 2 : (difference - 1) / 2);
 }
 
-class Llava final : public ImageModel {
+class Llava final : public MediaModel {
  public:
   explicit Llava(LlavaOptions options)
       : options_(std::move(options)),
@@ -64,9 +65,12 @@ class Llava final : public ImageModel {
   }
 
  private:
-  ImageTokens image_tokens() const override { return {.id = options_.image_token_id}; }
+  std::optional<MediaTokens> media_tokens(Modality modality) const override {
+    if (modality != Modality::kImage) return std::nullopt;
+    return MediaTokens{.id = options_.image_token_id};
+  }
 
-  Result<PartPlan> plan_picture(const PartShape& shape) const override {
+  Result<PartPlan> plan_medium(const PartShape& shape) const override {
     if (std::max(resized(shape).width, resized(shape).height) >
         std::numeric_limits<std::int32_t>::max()) {
       return Error(ErrorCode::kUnsupported, "a picture of " + std::to_string(shape.width) + "x" +
@@ -80,11 +84,12 @@ class Llava final : public ImageModel {
     return plan;
   }
 
-  std::int64_t picture_bytes(const PartShape& shape, const PartPlan& plan) const override {
+  std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
     return framed_working_set_bytes(shape, framing(shape), plan.grid, resize_);
   }
 
-  Status add_picture(const PartBytes& bytes, const PartPlan&, SampleTensors& to) const override {
+  Status add_medium(const PartBytes& bytes, const PartPlan&, SampleTensors& to,
+                    const DecodeLimit&) const override {
     ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
     return framed_patches(displayed, framing(*bytes.shape), grid_, resize_, to.next_image(grid_));
   }

@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "base/result.h"
 #include "decode/internal/exact_image.h"
-#include "decode/internal/image_model.h"
+#include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pixel_settings.h"
@@ -62,7 +63,7 @@ Result<PatchGrid> smart_grid(std::int32_t width, std::int32_t height,
   return PatchGrid{2 * static_cast<std::int32_t>(down), 2 * static_cast<std::int32_t>(across)};
 }
 
-class QwenVl final : public ImageModel {
+class QwenVl final : public MediaModel {
  public:
   explicit QwenVl(QwenVlOptions options)
       : options_(std::move(options)), resize_(options_.resize()) {}
@@ -74,9 +75,12 @@ class QwenVl final : public ImageModel {
   }
 
  private:
-  ImageTokens image_tokens() const override { return {.id = options_.image_token_id}; }
+  std::optional<MediaTokens> media_tokens(Modality modality) const override {
+    if (modality != Modality::kImage) return std::nullopt;
+    return MediaTokens{.id = options_.image_token_id};
+  }
 
-  Result<PartPlan> plan_picture(const PartShape& shape) const override {
+  Result<PartPlan> plan_medium(const PartShape& shape) const override {
     PartPlan plan;
     ISOCOST_ASSIGN(plan.grid, smart_grid(shape.width, shape.height, options_));
     plan.images = 1;
@@ -84,12 +88,12 @@ class QwenVl final : public ImageModel {
     return plan;
   }
 
-  std::int64_t picture_bytes(const PartShape& shape, const PartPlan& plan) const override {
+  std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
     return exact_image_working_set_bytes(shape, plan.grid, resize_);
   }
 
-  Status add_picture(const PartBytes& bytes, const PartPlan& plan,
-                     SampleTensors& to) const override {
+  Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                    const DecodeLimit&) const override {
     return exact_image_patches(*bytes.source, *bytes.shape, plan.grid, resize_,
                                to.next_image(plan.grid));
   }

@@ -71,7 +71,7 @@ Result<Pixels> decode_stored(ByteView file, const PartShape& shape) {
 // nothing is scaled.
 Result<Pixels> from_patches(const ByteSource& source, const PartShape& shape) {
   const PatchGrid grid = patch_grid(shape.width, shape.height, 4096);
-  std::vector<std::byte> patches(static_cast<std::size_t>(grid.patches() * kPatchBytes));
+  std::vector<std::byte> patches(static_cast<std::size_t>(grid.bytes()));
   ISOCOST_TRY(image_patches(source, shape, grid, patches));
   Pixels pixels{shape.width, shape.height, {}};
   for (std::int32_t y = 0; y < shape.height; ++y) {

@@ -46,7 +46,7 @@ Result<Decoded> decode(const Bytes& bytes, std::string_view name, int max_patche
   ISOCOST_ASSIGN(const PartShape shape, probe(source, name, {}));
   Decoded out;
   out.grid = patch_grid(shape.width, shape.height, max_patches);
-  out.patches.resize(static_cast<std::size_t>(out.grid.patches() * kPatchBytes));
+  out.patches.resize(static_cast<std::size_t>(out.grid.bytes()));
   ISOCOST_TRY(image_patches(source, shape, out.grid, out.patches));
   return out;
 }
@@ -248,7 +248,7 @@ TEST(ImagePatches, AShapeOfAnotherPictureIsCorrupt) {
     const MemoryByteSource source(bytes);
     PartShape shape = *probe(source, name, {});
     const PatchGrid grid = patch_grid(50, 40, 4096);
-    std::vector<std::byte> patches(static_cast<std::size_t>(grid.patches() * kPatchBytes));
+    std::vector<std::byte> patches(static_cast<std::size_t>(grid.bytes()));
     ++shape.width;
     EXPECT_EQ(image_patches(source, shape, grid, patches).error().code(), ErrorCode::kCorrupt);
     --shape.width;

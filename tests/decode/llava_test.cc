@@ -159,7 +159,7 @@ TEST_F(Llava, OtherMediaAreRefused) {
   SampleShape shape = ModelSample({{5}, {false}}, {}).shape;
   shape.parts.push_back(video);
   EXPECT_THAT(clip_recipe().load(shape).error().message(),
-              HasSubstr("video parts are not supported yet"));
+              HasSubstr("video parts are not taken by this model"));
 }
 
 TEST_F(Llava, ADirectoryIsRefusedByFileKeyAndValue) {

@@ -95,6 +95,8 @@ TEST_F(Qwen2Vl, AnImageTakesThePlaceOfItsToken) {
               ElementsAre(none, none, none, none, none, none, 7, none, none, none, none, none, none,
                           none, none, 8));
   EXPECT_THAT(values<std::int32_t>(*tensors, "vision.grids"), ElementsAre(4, 4, 8, 4));
+  EXPECT_THAT(values<std::int32_t>(*tensors, "vision.media"),
+              ElementsAre(0, 1, 56, 56, 0, 1, 112, 56));
   const Load load = recipe().load(sample.shape).value();
   EXPECT_EQ(load[Module::kLlm].units, 16);
   EXPECT_EQ(load[Module::kVision].units, 48);
@@ -167,9 +169,9 @@ TEST_F(Qwen2Vl, SamplesThatTheModelCannotTakeAreRefused) {
   EXPECT_THAT(refused(wide), HasSubstr("sides that differ more than 200 times"));
   PartShape video;
   video.modality = Modality::kVideo;
-  EXPECT_THAT(refused(video), HasSubstr("video parts are not supported yet"));
+  EXPECT_THAT(refused(video), HasSubstr("video parts are not taken by this model"));
   PartShape text;
-  EXPECT_THAT(refused(text), HasSubstr("text parts are not supported"));
+  EXPECT_THAT(refused(text), HasSubstr("text parts are not taken by this model"));
   PartShape image = wide;
   image.height = 100;
   EXPECT_THAT(recipe().load({{image}, 1.0F}).error().message(), HasSubstr("isocost tokenize"));

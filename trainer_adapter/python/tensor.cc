@@ -91,12 +91,16 @@ std::string role_name(TensorRole role) {
       return "rows";
     case TensorRole::kGrids:
       return "grids";
+    case TensorRole::kMedia:
+      return "media";
     case TensorRole::kIds:
       return "ids";
     case TensorRole::kLabels:
       return "labels";
     case TensorRole::kPositions:
       return "positions";
+    case TensorRole::kRope:
+      return "rope";
     case TensorRole::kLossWeights:
       return "loss_weights";
     case TensorRole::kLengths:

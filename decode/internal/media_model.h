@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "base/sample_part.h"
+#include "decode/decode_limit.h"
+#include "decode/internal/recipe_family.h"
+#include "decode/internal/sample_plan.h"
+#include "decode/internal/sample_tensors.h"
+#include "decode/internal/token_part.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+
+/// A family of models in directories: the text is a part of tokens, and the family says what
+/// becomes of media.
+class MediaModel : public RecipeFamily {
+ public:
+  /// Errors: kUnsupported for media that the family does not take.
+  Result<PartPlan> plan_part(const PartShape& shape) const final;
+  Status plan_sample(const SampleShape& shape, SamplePlan& plan) const final;
+  std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const final;
+  Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
+             const DecodeLimit& limit) const final;
+
+ protected:
+  /// How media of a modality stand in the text; nothing if the family does not take them.
+  virtual std::optional<MediaTokens> media_tokens(Modality modality) const = 0;
+  /// As plan_part, working_set_bytes and add, of a medium that the family takes. A picture's size
+  /// is possible.
+  virtual Result<PartPlan> plan_medium(const PartShape& shape) const = 0;
+  virtual std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const = 0;
+  virtual Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                            const DecodeLimit& limit) const = 0;
+};
+
+}  // namespace isocost
