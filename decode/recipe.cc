@@ -53,7 +53,7 @@ tl::expected<SamplePlan, PartError> plan(const SampleShape& shape, const RecipeF
   SamplePlan plan;
   plan.parts.reserve(shape.parts.size());
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
-    auto part = family.plan_part(shape.parts[i]);
+    auto part = family.plan_part(shape, i);
     if (!part) return failed(std::move(part).error(), i);
     auto added = plan.add(*std::move(part));
     if (!added) return failed(std::move(added).error(), i);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -63,6 +64,10 @@ Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape)
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
                       ExactResize resize, std::span<std::byte> patches) {
   const PixelArea seen = within(framing);
+  if (seen.width <= 0 || seen.height <= 0) {
+    std::ranges::fill(patches, std::byte{0});
+    return {};
+  }
   Pixels pixels{seen.width, seen.height, {}};
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(seen.width, seen.height, 3));
   pixels.rgb.resize(bytes);
@@ -76,6 +81,27 @@ Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid
   return {};
 }
 
+Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour) {
+  const std::int32_t side = std::max(displayed.width, displayed.height);
+  if (displayed.width == displayed.height) return displayed;
+  if (std::int64_t{side} * side > kMostSquarePixels) {
+    return Error(ErrorCode::kResourceExhausted, "a picture of " + std::to_string(displayed.width) +
+                                                    "x" + std::to_string(displayed.height) +
+                                                    " is too long to be made square");
+  }
+  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(side, side, 3));
+  Pixels square{side, side, std::vector<std::uint8_t>(bytes)};
+  for (std::size_t i = 0; i < bytes; ++i) square.rgb[i] = colour[i % 3];
+  const std::ptrdiff_t row = std::ptrdiff_t{displayed.width} * 3;
+  const std::ptrdiff_t left = (side - displayed.width) / 2;
+  const std::ptrdiff_t top = (side - displayed.height) / 2;
+  for (std::ptrdiff_t y = 0; y < displayed.height; ++y) {
+    std::copy_n(displayed.rgb.begin() + y * row, row,
+                square.rgb.begin() + ((top + y) * side + left) * 3);
+  }
+  return square;
+}
+
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
                            ExactResize resize, std::span<std::byte> patches) {
   ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape));
@@ -85,6 +111,7 @@ Status exact_image_patches(const ByteSource& source, const PartShape& shape, Pat
 std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
                                       PatchGrid grid, ExactResize resize) {
   const PixelArea seen = within(framing);
+  if (seen.width <= 0 || seen.height <= 0) return 0;
   const std::int64_t displayed = std::int64_t{shape.width} * shape.height * 3;
   const std::int64_t part = std::int64_t{seen.width} * seen.height * 3;
   const bool is_framed = seen.width != grid.width() || seen.height != grid.height();
@@ -93,6 +120,18 @@ std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& fra
          part + canvas +
          pillow_resize_part_working_set_bytes(shape.width, shape.height, framing.width,
                                               framing.height, seen, resize.filter, resize.order);
+}
+
+std::int64_t squared_working_set_bytes(const PartShape& shape, PatchGrid grid, std::int32_t side,
+                                       ExactResize resize) {
+  PartShape square = shape;
+  square.width = square.height = std::max(shape.width, shape.height);
+  const std::int64_t pixels = std::int64_t{square.width} * square.width;
+  const Framing framing{side, side, {0, 0, side, side}};
+  return framed_working_set_bytes(shape, framing, grid, resize) +
+         std::min(pixels, kMostSquarePixels) * 3 +
+         pillow_resize_part_working_set_bytes(square.width, square.height, side, side, framing.part,
+                                              resize.filter, resize.order);
 }
 
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,

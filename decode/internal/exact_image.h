@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,8 +14,8 @@
 
 namespace isocost {
 
-/// What a model sees of a picture: `part` of what it is resized to. A part may reach beyond, where
-/// it is black.
+/// What a model sees of a picture: `part` of what it is resized to. A part may reach beyond, or lie
+/// there, where it is black.
 struct Framing {
   std::int32_t width = 0;
   std::int32_t height = 0;
@@ -31,6 +32,11 @@ Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape)
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
                       ExactResize resize, std::span<std::byte> patches);
 
+/// Returns the picture in the middle of a square of `colour`. Errors: kResourceExhausted, for a
+/// square of more than kMostSquarePixels.
+Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour);
+inline constexpr std::int64_t kMostSquarePixels = std::int64_t{1} << 28;
+
 /// Both, for a picture that is resized to the grid.
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
                            ExactResize resize, std::span<std::byte> patches);
@@ -39,6 +45,9 @@ Status exact_image_patches(const ByteSource& source, const PartShape& shape, Pat
 /// without `patches`.
 std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
                                       PatchGrid grid, ExactResize resize);
+/// Likewise with made_square between them, and the square resized to `side`.
+std::int64_t squared_working_set_bytes(const PartShape& shape, PatchGrid grid, std::int32_t side,
+                                       ExactResize resize);
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
                                            ExactResize resize);
 

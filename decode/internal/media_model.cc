@@ -5,14 +5,15 @@
 
 namespace isocost {
 
-Result<PartPlan> MediaModel::plan_part(const PartShape& shape) const {
+Result<PartPlan> MediaModel::plan_part(const SampleShape& sample, std::size_t i) const {
+  const PartShape& shape = sample.parts[i];
   if (shape.format == MediaFormat::kTokens) return plan_tokens(shape);
   if (!media_tokens(shape.modality)) {
     return Error(ErrorCode::kUnsupported, std::string(modality_name(shape.modality)) +
                                               " parts are not taken by this model's recipe");
   }
   if (shape.modality != Modality::kAudio) ISOCOST_TRY(check_picture(shape));
-  ISOCOST_ASSIGN(PartPlan plan, plan_medium(shape));
+  ISOCOST_ASSIGN(PartPlan plan, plan_medium(shape, sample));
   plan.modality = shape.modality;
   plan.media = shape.modality == Modality::kAudio ? 0 : 1;
   return plan;

@@ -20,7 +20,7 @@ namespace isocost {
 class MediaModel : public RecipeFamily {
  public:
   /// Errors: kUnsupported for media that the family does not take.
-  Result<PartPlan> plan_part(const PartShape& shape) const final;
+  Result<PartPlan> plan_part(const SampleShape& shape, std::size_t i) const final;
   Status plan_sample(const SampleShape& shape, SamplePlan& plan) const final;
   std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const final;
   Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
@@ -29,9 +29,9 @@ class MediaModel : public RecipeFamily {
  protected:
   /// How media of a modality stand in the text; nothing if the family does not take them.
   virtual std::optional<MediaTokens> media_tokens(Modality modality) const = 0;
-  /// As plan_part, working_set_bytes and add, of a medium that the family takes. A picture's size
-  /// is possible.
-  virtual Result<PartPlan> plan_medium(const PartShape& shape) const = 0;
+  /// As plan_part, working_set_bytes and add, of a medium that the family takes, one of `sample`.
+  /// A picture's size is possible.
+  virtual Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape& sample) const = 0;
   virtual std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const = 0;
   virtual Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
                             const DecodeLimit& limit) const = 0;

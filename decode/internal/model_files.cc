@@ -134,6 +134,12 @@ Result<std::vector<double>> Settings::numbers(std::string_view key,
   return numbers;
 }
 
+Result<json> Settings::list(std::string_view key, std::size_t most) {
+  const json* value = find(key);
+  if (value != nullptr && value->is_array() && value->size() <= most) return *value;
+  return refused(key, "it must be a list of at most " + std::to_string(most) + " entries");
+}
+
 Result<std::string> Settings::text(std::string_view key) {
   const json* value = find(key);
   if (value == nullptr || !value->is_string()) return refused(key, "it must be a text");

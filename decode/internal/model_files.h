@@ -31,6 +31,8 @@ class Settings {
                                std::optional<std::int64_t> otherwise = std::nullopt);
   Result<double> number(std::string_view key, double otherwise);
   Result<std::vector<double>> numbers(std::string_view key, const std::vector<double>& otherwise);
+  /// Errors: kUnsupported unless it is a list of at most `most` entries.
+  Result<nlohmann::json> list(std::string_view key, std::size_t most);
   Result<std::string> text(std::string_view key);
   Result<std::string> choice(std::string_view key, std::initializer_list<std::string_view> choices,
                              std::optional<std::string_view> otherwise = std::nullopt);

@@ -36,6 +36,13 @@ PatchGrid patch_grid(std::int32_t width, std::int32_t height, std::int32_t max_p
   return {static_cast<std::int32_t>(2 * down), static_cast<std::int32_t>(2 * across)};
 }
 
+PatchGrid covering_grid(std::int64_t width, std::int64_t height) {
+  const auto patches = [](std::int64_t side) {
+    return static_cast<std::int32_t>(2 * ((side + kGroupSide - 1) / kGroupSide));
+  };
+  return {patches(height), patches(width)};
+}
+
 std::int64_t frame_count(std::int64_t duration_us, double fps, std::int32_t max_frames) {
   __extension__ using Wide = __int128;
   constexpr double kMillion = 1e6;

@@ -30,6 +30,9 @@ struct PatchGrid {
 /// aspect ratio within the limit. Sides are > 0. Integer arithmetic.
 PatchGrid patch_grid(std::int32_t width, std::int32_t height, std::int32_t max_patches);
 
+/// Returns the smallest grid that covers a picture of this size, which may reach beyond it.
+PatchGrid covering_grid(std::int64_t width, std::int64_t height);
+
 /// The number of frames is min(max_frames, max(1, floor(duration × fps))); each is sampled in the
 /// middle of one of as many equal slices of the duration.
 std::int64_t frame_count(std::int64_t duration_us, double fps, std::int32_t max_frames);

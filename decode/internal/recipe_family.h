@@ -28,8 +28,8 @@ class RecipeFamily {
   /// the same family of it.
   virtual std::string description() const = 0;
 
-  /// Plans one part. Errors: kInvalidArgument for an impossible size; kUnsupported.
-  virtual Result<PartPlan> plan_part(const PartShape& shape) const = 0;
+  /// Plans the sample's part `i`. Errors: kInvalidArgument for an impossible size; kUnsupported.
+  virtual Result<PartPlan> plan_part(const SampleShape& shape, std::size_t i) const = 0;
   /// Adds to the plan of all parts what the sample has beside them. Errors: as above, for parts
   /// that do not belong together.
   virtual Status plan_sample(const SampleShape& shape, SamplePlan& plan) const = 0;
@@ -70,6 +70,8 @@ Result<Family> read_internvl(ModelFiles& files);
 Result<Family> parse_internvl(std::string_view description);
 Result<Family> read_llava(ModelFiles& files);
 Result<Family> parse_llava(std::string_view description);
+Result<Family> read_llava_onevision(ModelFiles& files);
+Result<Family> parse_llava_onevision(std::string_view description);
 Result<Family> read_qwen2_vl(ModelFiles& files);
 Result<Family> parse_qwen2_vl(std::string_view description);
 

@@ -85,7 +85,7 @@ class InternVl final : public MediaModel {
                        options_.end_token_id};
   }
 
-  Result<PartPlan> plan_medium(const PartShape& shape) const override {
+  Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape&) const override {
     PartPlan plan;
     plan.grid = tile_;
     plan.images = canvas_of(shape).pictures();

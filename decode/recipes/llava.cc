@@ -37,14 +37,6 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LlavaOptions, shortest_edge, resized_width, r
                                    width, height, tokens, image_token_id, resample, resize_order,
                                    rescale_factor, image_mean, image_std)
 
-// Of the picture's size, black at the right and at the bottom.
-PatchGrid whole_groups(std::int64_t width, std::int64_t height) {
-  const auto patches = [](std::int64_t side) {
-    return static_cast<std::int32_t>(2 * ((side + kGroupSide - 1) / kGroupSide));
-  };
-  return {patches(height), patches(width)};
-}
-
 // Where the middle begins; negative where the middle is the longer.
 std::int32_t margin(std::int64_t side, std::int64_t middle) {
   const std::int64_t difference = side - middle;
@@ -56,7 +48,7 @@ class Llava final : public MediaModel {
   explicit Llava(LlavaOptions options)
       : options_(std::move(options)),
         resize_(options_.resize()),
-        grid_(whole_groups(options_.width, options_.height)) {}
+        grid_(covering_grid(options_.width, options_.height)) {}
 
   std::string description() const override {
     nlohmann::json json = options_;
@@ -70,7 +62,7 @@ class Llava final : public MediaModel {
     return MediaTokens{.id = options_.image_token_id};
   }
 
-  Result<PartPlan> plan_medium(const PartShape& shape) const override {
+  Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape&) const override {
     if (std::max(resized(shape).width, resized(shape).height) >
         std::numeric_limits<std::int32_t>::max()) {
       return Error(ErrorCode::kUnsupported, "a picture of " + std::to_string(shape.width) + "x" +

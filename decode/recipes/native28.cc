@@ -50,7 +50,7 @@ class Native28 final : public RecipeFamily {
   explicit Native28(const RecipeOptions& options) : options_(options) {}
 
   std::string description() const override;
-  Result<PartPlan> plan_part(const PartShape& shape) const override;
+  Result<PartPlan> plan_part(const SampleShape& sample, std::size_t i) const override;
   Status plan_sample(const SampleShape& shape, SamplePlan& plan) const override;
   std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override;
   Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
@@ -79,7 +79,8 @@ std::string Native28::description() const {
       .dump();
 }
 
-Result<PartPlan> Native28::plan_part(const PartShape& shape) const {
+Result<PartPlan> Native28::plan_part(const SampleShape& sample, std::size_t i) const {
+  const PartShape& shape = sample.parts[i];
   PartPlan plan;
   switch (shape.modality) {
     case Modality::kText:

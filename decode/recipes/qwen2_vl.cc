@@ -80,7 +80,7 @@ class QwenVl final : public MediaModel {
     return MediaTokens{.id = options_.image_token_id};
   }
 
-  Result<PartPlan> plan_medium(const PartShape& shape) const override {
+  Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape&) const override {
     PartPlan plan;
     ISOCOST_ASSIGN(plan.grid, smart_grid(shape.width, shape.height, options_));
     plan.images = 1;

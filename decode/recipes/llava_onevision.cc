@@ -1,0 +1,324 @@
+// LLaVA-OneVision: an image that is alone in its sample is seen whole and, larger, in tiles, where
+// black bars keep its aspect; of several images each is seen once, made square. The oracles are
+// LlavaOnevisionImageProcessor and LlavaOnevisionProcessor of transformers.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "decode/internal/exact_image.h"
+#include "decode/internal/media_model.h"
+#include "decode/internal/model_files.h"
+#include "decode/internal/patch_grid.h"
+#include "decode/internal/pixel_settings.h"
+#include "decode/internal/recipe_family.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::size_t kMostSizes = 64;
+constexpr std::int64_t kMostTiles = 256;
+constexpr std::string_view kAnyResolution = "anyres_max_";
+
+/// Of pictures that the encoder sees, or of a canvas of tiles.
+using HeightWidth = std::array<std::int64_t, 2>;
+
+struct OneVisionOptions : PixelSettings {
+  std::int64_t side = 384;            // of a tile
+  std::vector<HeightWidth> canvases;  // image_grid_pinpoints
+  std::int64_t most_tiles = 9;        // whose tokens an image has at most
+  std::int64_t image_token_id = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OneVisionOptions, side, canvases, most_tiles, image_token_id,
+                                   resample, resize_order, rescale_factor, image_mean, image_std)
+
+// As transformers' select_best_resolution: most of the picture's pixels, then the least waste.
+HeightWidth canvas_of(const PartShape& shape, const std::vector<HeightWidth>& canvases) {
+  HeightWidth best = canvases.front();
+  std::int64_t most_used = 0;
+  std::int64_t least_waste = std::numeric_limits<std::int64_t>::max();
+  for (const HeightWidth& canvas : canvases) {
+    const auto [height, width] = canvas;
+    const double scale = std::min(static_cast<double>(width) / shape.width,
+                                  static_cast<double>(height) / shape.height);
+    const std::int64_t scaled = static_cast<std::int64_t>(shape.width * scale) *
+                                static_cast<std::int64_t>(shape.height * scale);
+    const std::int64_t used = std::min(scaled, std::int64_t{shape.width} * shape.height);
+    const std::int64_t waste = width * height - used;
+    if (used > most_used || (used == most_used && waste < least_waste)) {
+      most_used = used;
+      least_waste = waste;
+      best = canvas;
+    }
+  }
+  return best;
+}
+
+// The picture's size in its canvas, as transformers' get_patch_output_size.
+HeightWidth fitted(const PartShape& shape, HeightWidth canvas) {
+  const auto [height, width] = canvas;
+  const double across = static_cast<double>(width) / shape.width;
+  const double down = static_cast<double>(height) / shape.height;
+  const auto scaled = [](std::int32_t side, double scale, std::int64_t most) {
+    return std::min(static_cast<std::int64_t>(std::ceil(side * scale)), most);
+  };
+  if (across < down) return {scaled(shape.height, across, height), width};
+  return {height, scaled(shape.width, down, width)};
+}
+
+// Python's int(round(value, 7)): both round the exact value to decimals.
+std::int64_t rounded_whole(double value) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.7f", value);
+  return static_cast<std::int64_t>(std::strtod(text.data(), nullptr));
+}
+
+// Python's value // by, of positive numbers.
+std::int64_t floor_divided(std::int64_t value, double by) {
+  const auto dividend = static_cast<double>(value);
+  const double quotient = (dividend - std::fmod(dividend, by)) / by;
+  const double whole = std::floor(quotient);
+  return static_cast<std::int64_t>(quotient - whole > 0.5 ? whole + 1 : whole);
+}
+
+// Vectors of an image's tiles: rows of the canvas without its black bars, each with one for the
+// line break; scaled down where they are more than those of the most tiles.
+std::int64_t tile_tokens(const PartShape& shape, HeightWidth canvas, std::int64_t side_tokens,
+                         const OneVisionOptions& options) {
+  std::int64_t down = side_tokens * (canvas[0] / options.side);
+  std::int64_t across = side_tokens * (canvas[1] / options.side);
+  const double aspect = static_cast<double>(shape.width) / shape.height;
+  if (aspect > static_cast<double>(across) / static_cast<double>(down)) {
+    const auto height = rounded_whole(shape.height * (static_cast<double>(across) / shape.width));
+    down -= (down - height) / 2 * 2;
+  } else {
+    const auto width = rounded_whole(shape.width * (static_cast<double>(down) / shape.height));
+    across -= (across - width) / 2 * 2;
+  }
+  const auto most = static_cast<double>(options.most_tiles * side_tokens * side_tokens);
+  const double ratio = std::sqrt(static_cast<double>(down * across) / most);
+  if (ratio <= 1.1) return down * across + down;
+  const std::int64_t rows = floor_divided(down, ratio);
+  return rows * floor_divided(across, ratio) + rows;
+}
+
+class LlavaOneVision final : public MediaModel {
+ public:
+  explicit LlavaOneVision(OneVisionOptions options)
+      : options_(std::move(options)),
+        resize_(options_.resize()),
+        grid_(covering_grid(options_.side, options_.side)),
+        side_tokens_(options_.side / kPatchSide) {}
+
+  std::string description() const override {
+    nlohmann::json json = options_;
+    json["family"] = "llava_onevision";
+    return json.dump();
+  }
+
+ private:
+  std::optional<MediaTokens> media_tokens(Modality modality) const override {
+    if (modality != Modality::kImage) return std::nullopt;
+    return MediaTokens{.id = options_.image_token_id};
+  }
+
+  Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape& sample) const override {
+    PartPlan plan;
+    plan.grid = grid_;
+    plan.images = 1;
+    plan.tokens = side_tokens_ * side_tokens_ + 1;
+    if (std::ranges::count(sample.parts, Modality::kImage, &PartShape::modality) > 1) return plan;
+    const HeightWidth canvas = canvas_of(shape, options_.canvases);
+    plan.images += (canvas[0] / options_.side) * (canvas[1] / options_.side);
+    plan.tokens += tile_tokens(shape, canvas, side_tokens_, options_) - 1;
+    return plan;
+  }
+
+  std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
+    if (plan.images == 1) {
+      return squared_working_set_bytes(shape, grid_, side(), resize_);
+    }
+    std::int64_t most = 0;
+    for (const Framing& framing : framings(shape)) {
+      most = std::max(most, framed_working_set_bytes(shape, framing, grid_, resize_));
+    }
+    return most;
+  }
+
+  Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                    const DecodeLimit&) const override {
+    ISOCOST_ASSIGN(Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
+    if (plan.images == 1) {
+      ISOCOST_ASSIGN(displayed, made_square(std::move(displayed), background()));
+      return framed_patches(displayed, whole(), grid_, resize_, to.next_image(grid_));
+    }
+    for (const Framing& framing : framings(*bytes.shape)) {
+      ISOCOST_TRY(framed_patches(displayed, framing, grid_, resize_, to.next_image(grid_)));
+    }
+    return {};
+  }
+
+  std::int32_t side() const { return static_cast<std::int32_t>(options_.side); }
+  Framing whole() const { return {side(), side(), {0, 0, side(), side()}}; }
+
+  // The whole, then tiles row by row.
+  std::vector<Framing> framings(const PartShape& shape) const {
+    const HeightWidth canvas = canvas_of(shape, options_.canvases);
+    const HeightWidth size = fitted(shape, canvas);
+    const auto top = static_cast<std::int32_t>((canvas[0] - size[0]) / 2);
+    const auto left = static_cast<std::int32_t>((canvas[1] - size[1]) / 2);
+    std::vector<Framing> result = {whole()};
+    for (std::int32_t y = 0; y < canvas[0]; y += side()) {
+      for (std::int32_t x = 0; x < canvas[1]; x += side()) {
+        result.push_back({static_cast<std::int32_t>(size[1]),
+                          static_cast<std::int32_t>(size[0]),
+                          {x - left, y - top, side(), side()}});
+      }
+    }
+    return result;
+  }
+
+  // The mean colour, as the processor cuts it off to bytes.
+  std::array<std::uint8_t, 3> background() const {
+    std::array<std::uint8_t, 3> colour{};
+    for (std::size_t i = 0; i < colour.size(); ++i) {
+      colour.at(i) = static_cast<std::uint8_t>(options_.image_mean.at(i) * 255);
+    }
+    return colour;
+  }
+
+  const OneVisionOptions options_;
+  const ExactResize resize_;
+  const PatchGrid grid_;
+  const std::int64_t side_tokens_;
+};
+
+Error refused_canvases(const Settings& settings, const std::string& why) {
+  return {ErrorCode::kUnsupported, settings.file() + ": image_grid_pinpoints " + why};
+}
+
+Result<std::vector<HeightWidth>> read_canvases(Settings& settings, std::int64_t side) {
+  ISOCOST_ASSIGN(const nlohmann::json value, settings.list("image_grid_pinpoints", kMostSizes));
+  std::vector<HeightWidth> canvases;
+  for (const nlohmann::json& each : value) {
+    const bool is_pair = each.is_array() && each.size() == 2 && each[0].is_number_integer() &&
+                         each[1].is_number_integer();
+    if (!is_pair) return refused_canvases(settings, "must be pairs of a height and a width");
+    const auto canvas = each.get<HeightWidth>();
+    for (const std::int64_t length : canvas) {
+      if (length < side || length > kMostSide || length % side != 0) {
+        return refused_canvases(settings, "has " + each.dump() +
+                                              ", whose sides are no multiples of " + "the tiles' " +
+                                              std::to_string(side) + " pixels");
+      }
+    }
+    if (canvas[0] / side * (canvas[1] / side) > kMostTiles) {
+      return refused_canvases(settings, "has " + each.dump() + ", which is more than " +
+                                            std::to_string(kMostTiles) + " tiles");
+    }
+    canvases.push_back(canvas);
+  }
+  if (canvases.empty()) return refused_canvases(settings, "is empty");
+  return canvases;
+}
+
+Status read_image_processor(Settings& settings, OneVisionOptions& options) {
+  ISOCOST_TRY(settings.choice("image_processor_type",
+                              {"LlavaOnevisionImageProcessor", "LlavaOnevisionImageProcessorFast",
+                               "LlavaOnevisionImageProcessorPil"}));
+  ISOCOST_ASSIGN(const PixelSize tile, read_size(settings, "size", {options.side, options.side}));
+  if (tile.width != tile.height || tile.width < kPatchSide) {
+    return Error(ErrorCode::kUnsupported, settings.file() + ": size must be a square of patches");
+  }
+  options.side = tile.width;
+  ISOCOST_ASSIGN(options.canvases, read_canvases(settings, options.side));
+  ISOCOST_TRY(settings.only("do_center_crop", false));
+  settings.ignore({"crop_size", "pad_size"});  // of steps that are not taken
+  ISOCOST_TRY(read_pixels(settings, options, /*pads_batches=*/true));
+  return settings.check_all_asked();
+}
+
+// The number after "anyres_max_".
+Result<std::int64_t> read_most_tiles(const Settings& settings, const std::string& ratio) {
+  const std::string_view digits =
+      std::string_view(ratio).substr(std::min(kAnyResolution.size(), ratio.size()));
+  const bool is_number = ratio.starts_with(kAnyResolution) && !digits.empty() &&
+                         digits.size() < 4 &&
+                         digits.find_first_not_of("0123456789") == std::string_view::npos;
+  const std::int64_t number = is_number ? std::stoll(std::string(digits)) : 0;
+  if (number > 0) return number;
+  return Error(ErrorCode::kUnsupported, settings.file() + ": vision_aspect_ratio is \"" + ratio +
+                                            "\"; it must be anyres_max_N, such as anyres_max_9");
+}
+
+// transformers' processor and model each have these numbers in a file of their own, and must agree.
+Status read_encoder(ModelFiles& files, OneVisionOptions& options) {
+  Settings& config = files.config;
+  ISOCOST_ASSIGN(Settings vision, config.object("vision_config"));
+  ISOCOST_TRY(vision.choice("model_type", {"siglip_vision_model"}, "siglip_vision_model"));
+  ISOCOST_TRY(vision.integer("patch_size", kPatchSide, kPatchSide));
+  ISOCOST_TRY(vision.integer("image_size", options.side, options.side));
+  ISOCOST_ASSIGN(const auto canvases, read_canvases(config, options.side));
+  if (canvases != options.canvases) {
+    return refused_canvases(config, "differs from that of " + files.image_processor.file());
+  }
+  ISOCOST_TRY(config.choice("vision_feature_select_strategy", {"full"}, "full"));
+  ISOCOST_TRY(config.only("use_image_newline_parameter", true));
+  const std::string otherwise = "anyres_max_9";
+  std::string ratio = otherwise;
+  if (config.has("vision_aspect_ratio")) {
+    ISOCOST_ASSIGN(ratio, config.text("vision_aspect_ratio"));
+  }
+  ISOCOST_ASSIGN(options.most_tiles, read_most_tiles(config, ratio));
+  ISOCOST_TRY(files.processor.choice("vision_aspect_ratio", {ratio}, otherwise));
+  if (!files.processor.has("vision_aspect_ratio") && ratio != otherwise) {
+    return Error(ErrorCode::kUnsupported,
+                 config.file() + ": vision_aspect_ratio is \"" + ratio +
+                     "\", and processor_config.json does not say so: its processor would count "
+                     "tokens of anyres_max_9");
+  }
+  const std::int64_t side_tokens = options.side / kPatchSide;
+  ISOCOST_TRY(files.processor.integer("num_image_tokens", side_tokens * side_tokens,
+                                      side_tokens * side_tokens, side_tokens * side_tokens));
+  ISOCOST_TRY(files.processor.only("vision_feature_select_strategy", "full"));
+  files.processor.ignore(
+      {"image_processor", "video_processor", "image_token", "video_token", "processor_class"});
+  return files.processor.check_all_asked();
+}
+
+}  // namespace
+
+Result<Family> read_llava_onevision(ModelFiles& files) {
+  OneVisionOptions options;
+  constexpr std::int64_t kMostId = std::int64_t{1} << 31;
+  const char* id = files.config.has("image_token_id") ? "image_token_id" : "image_token_index";
+  ISOCOST_ASSIGN(options.image_token_id, files.config.integer(id, 0, kMostId));
+  ISOCOST_TRY(read_image_processor(files.image_processor, options));
+  ISOCOST_TRY(read_encoder(files, options));
+  options.resize_order = static_cast<std::int64_t>(files.order);
+  return std::make_shared<const LlavaOneVision>(std::move(options));
+}
+
+Result<Family> parse_llava_onevision(std::string_view description) {
+  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
+  try {
+    return std::make_shared<const LlavaOneVision>(json.get<OneVisionOptions>());
+  } catch (const nlohmann::json::exception& error) {
+    return Error(ErrorCode::kCorrupt,
+                 std::string("description of llava_onevision: ") + error.what());
+  }
+}
+
+}  // namespace isocost
