@@ -22,6 +22,7 @@ QWEN_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_star
                "<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>",
                "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"]
 LLAVA_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>"]
+ONEVISION_TOKENS = [*LLAVA_TOKENS, "<video>"]
 INTERNVL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<IMG_CONTEXT>", "<img>", "</img>", "<video>"]
 LLAMA_TOKENS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
@@ -268,6 +269,33 @@ def llava(name, tokenizer):
     }
 
 
+def llava_onevision(_name, tokenizer):
+    """LLaVA-OneVision, with canvases of up to 3 x 3 tiles."""
+    canvases = [[90 * i, 90 * j] for i in range(1, 4) for j in range(1, 4)]
+    vision = {"model_type": "siglip_vision_model", "image_size": 90, "vision_use_head": False, "hidden_size": 64,
+              "intermediate_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4, "patch_size": 14}
+    return {
+        "config.json": {"architectures": ["LlavaOnevisionForConditionalGeneration"], "model_type": "llava_onevision",
+                        "image_token_index": tokenizer.token_to_id("<image>"),
+                        "video_token_index": tokenizer.token_to_id("<video>"),
+                        "text_config": text_settings(tokenizer, model_type="qwen2"), "vision_config": vision,
+                        "image_grid_pinpoints": canvases, "vision_aspect_ratio": "anyres_max_4",
+                        "vision_feature_layer": -1, "vision_feature_select_strategy": "full",
+                        "projector_hidden_act": "gelu", "tie_word_embeddings": False},
+        "preprocessor_config.json": {
+            "do_resize": True, "do_rescale": True, "do_normalize": True, "do_convert_rgb": True, "do_pad": True,
+            "resample": 3, "rescale_factor": 1 / 255, "size": {"height": 90, "width": 90},
+            "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "image_grid_pinpoints": canvases,
+            "image_processor_type": "LlavaOnevisionImageProcessor", "processor_class": "LlavaOnevisionProcessor"},
+        "processor_config.json": {"image_token": "<image>", "video_token": "<video>", "num_image_tokens": 36,
+                                  "processor_class": "LlavaOnevisionProcessor", "vision_aspect_ratio": "anyres_max_4",
+                                  "vision_feature_select_strategy": "full"},
+        "tokenizer_config.json": {**tokenizer_config(tokenizer, ONEVISION_TOKENS), "image_token": "<image>",
+                                  "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>",
+                                  "pad_token": "<|endoftext|>", "processor_class": "LlavaOnevisionProcessor"},
+    }
+
+
 def internvl(_name, tokenizer):
     """InternVL3 in transformers' own form."""
     named = {"start_image_token": "<img>", "end_image_token": "</img>", "context_image_token": "<IMG_CONTEXT>",
@@ -330,6 +358,7 @@ FAMILIES = {
     "internvl": (internvl, INTERNVL_TOKENS, chatml(image="<IMG_CONTEXT>\\n")),
     "llava": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
     "llava_siglip": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
+    "llava_onevision": (llava_onevision, ONEVISION_TOKENS, chatml(image="<image>\\n")),
     "qwen2": (qwen_text, QWEN_TOKENS, chatml()),
     "llama": (llama, LLAMA_TOKENS, LLAMA),
 }

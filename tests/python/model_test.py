@@ -177,8 +177,35 @@ class InternVlOracle(Oracle):
         return self.processor(text=[text], images=pictures or None, add_special_tokens=False)["input_ids"][0]
 
 
+class OneVisionOracle(Oracle):
+    def image_processor(self, directory):
+        images = super().image_processor(directory)
+        settings = json.loads((directory / "processor_config.json").read_text())
+        self.processor = transformers.LlavaOnevisionProcessor(
+            images, self.tokenizer, transformers.LlavaOnevisionVideoProcessor(),
+            num_image_tokens=settings["num_image_tokens"], vision_aspect_ratio=settings["vision_aspect_ratio"],
+            vision_feature_select_strategy=settings["vision_feature_select_strategy"])
+
+        def of_one_sample(pictures, **how):
+            made = images([pictures], **how)
+            return {**made, "pixel_values": torch.cat([self.without_filling(*each, len(pictures)) for each in
+                                                       zip(made["pixel_values"], made["image_sizes"].tolist())])}
+        return of_one_sample
+
+    def without_filling(self, pixels, size, images):
+        from transformers.models.llava_onevision.modeling_llava_onevision import image_size_to_num_patches
+
+        tiles = image_size_to_num_patches(size, self.model.config.image_grid_pinpoints,
+                                          self.model.config.vision_config.image_size)
+        return pixels[:tiles if images == 1 else 1]
+
+    def ids(self, text, pictures, _made):
+        return self.processor(text=[text], images=[pictures] if pictures else None,
+                              add_special_tokens=False)["input_ids"][0]
+
+
 ORACLES = {"qwen2_vl": QwenOracle, "qwen2_5_vl": QwenOracle, "llava": LlavaOracle, "llava_siglip": LlavaOracle,
-           "internvl": InternVlOracle}
+           "llava_onevision": OneVisionOracle, "internvl": InternVlOracle}
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")

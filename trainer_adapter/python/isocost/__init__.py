@@ -22,6 +22,7 @@ try:
 except ImportError as error:
     raise explained(error) from None
 
+from isocost.context_parallel import ContextPart, context_part
 from isocost.dataset import Dataset
 from isocost.errors import ClosedError, IsocostError, NodeUnavailableError, ProtocolError, ShardError
 from isocost.keywords import KeywordNote
@@ -39,10 +40,10 @@ from isocost.transform import Part, Sample
 
 __version__ = _isocost.version
 
-__all__ = ["Architecture", "ClosedError", "Cut", "DataLoader", "Dataset", "IsocostError", "KeywordNote", "Layout",
-           "Microbatch", "NodeOptions", "NodeUnavailableError", "Padded", "Part", "Place", "ProfiledModule",
-           "ProtocolError", "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError", "packed_stage",
-           "pipeline_loss", "profile_model", "schedule_steps", "stage_iterators", "token_loss"]
+__all__ = ["Architecture", "ClosedError", "ContextPart", "Cut", "DataLoader", "Dataset", "IsocostError", "KeywordNote",
+           "Layout", "Microbatch", "NodeOptions", "NodeUnavailableError", "Padded", "Part", "Place", "ProfiledModule",
+           "ProtocolError", "RecipeOptions", "Route", "Sample", "ScheduleStep", "ShardError", "context_part",
+           "packed_stage", "pipeline_loss", "profile_model", "schedule_steps", "stage_iterators", "token_loss"]
 
 
 def __dir__() -> List[str]:

@@ -101,9 +101,9 @@ class Microbatch(Mapping[str, Any]):
     def __init__(self, raw: Any, tensors: Dict[str, Any], model: Optional[ModelInputs] = None):
         self._packed = tensors
         self._model = model
-        self._row = None if model is None else model.row(tensors)
-        self._arguments: Optional[Dict[str, Any]] = None  # Of the model, once they are asked for.
         samples = [RawSample(*sample) for sample in raw.samples]
+        self._row = None if model is None else model.row(tensors, [_images(sample) for sample in samples])
+        self._arguments: Optional[Dict[str, Any]] = None  # Of the model, once they are asked for.
         self.sample_ids: List[int] = [sample.id for sample in samples]
         self.sample_keys: List[str] = [sample.key for sample in samples]
         self.sample_weights: List[float] = [sample.weight for sample in samples]
@@ -177,6 +177,10 @@ class Microbatch(Mapping[str, Any]):
                 f"{' (the last of the step)' if self.last_of_step else ''}, "
                 f"{counted(len(self.sample_ids), 'sample')}, {counted(self.tokens, 'token')}, "
                 f"{counted(self.label_tokens, 'label token')}>")
+
+
+def _images(sample: RawSample) -> int:
+    return sum(part[0] == "image" for part in sample.parts)
 
 
 def _tokens(tensors: Dict[str, Any]) -> int:

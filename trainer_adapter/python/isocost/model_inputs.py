@@ -10,7 +10,7 @@ from isocost.loss import IGNORED_LABEL
 from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
 
 LOSSES = ("model", "token_loss")
-_PATCHES, _GRIDS = "vision_patches", "vision_grids"
+_PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
 
 
@@ -20,10 +20,12 @@ class Row(NamedTuple):
     Attributes:
         position_ids: int64 [1, tokens], or [4, 1, tokens] with M-RoPE, of the packed samples.
         lengths: list of int, of each sample.
+        images: list of int, images of each sample.
     """
 
     position_ids: Any
     lengths: List[int]
+    images: List[int]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,15 +81,15 @@ class ModelInputs:
         self._loss = loss
         self._family = _FAMILIES[description["family"]](description)
 
-    def row(self, tensors: Mapping[str, Any]) -> Row:
-        """Of tensors on the CPU."""
-        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist())
+    def row(self, tensors: Mapping[str, Any], images: List[int]) -> Row:
+        """Of tensors on the CPU, and the number of each sample's images."""
+        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), images)
 
     def arguments(self, tensors: Mapping[str, Any], row: Row, keys: Sequence[str], weights: Sequence[float],
                   global_label_tokens: int) -> Dict[str, Any]:
         """The arguments, on the device where tensors and row are; waits for none of them. Raises ValueError for weights
         that the model's own loss does not know."""
-        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], POSITION_IDS: row.position_ids, **self._family.media(tensors),
+        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], POSITION_IDS: row.position_ids, **self._family.media(tensors, row),
                      "use_cache": False}
         if self._loss == "model":
             for key, weight in zip(keys, weights):
@@ -140,7 +142,7 @@ class Family(Protocol):
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         """Positions as Row has them, of tensors on the CPU."""
 
-    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+    def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
         """The arguments for media, on the device of the tensors."""
 
 
@@ -165,7 +167,7 @@ class _QwenVl:
         rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), merged, self._image_token)
         return torch.cat([tensors[POSITION_IDS][None], rope])[:, None]
 
-    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+    def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
         import torch
 
         if _PATCHES not in tensors:
@@ -190,12 +192,34 @@ class _OneSize:
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         return tensors[POSITION_IDS][None]
 
-    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+    def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
         if _PATCHES not in tensors:
             return {}
         shown = pictures(tensors[_PATCHES], self._height, self._width)
         values = self._pixels(shown.reshape(len(shown), -1), 1)
         return {"pixel_values": values.view(-1, 3, self._height, self._width)}
+
+
+class _LlavaOneVision(_OneSize):
+    """LLaVA-OneVision: as _OneSize, and
+
+        pixel_values                     as above: of an image alone in its sample the whole, then its tiles; of several
+                                         one each, where the processor fills up with black to as many of each
+        image_sizes                      int64 [images, 2], height and width as displayed
+        batch_num_images                 int64 [samples with images]
+    """
+
+    def __init__(self, description: Mapping[str, Any]):
+        super().__init__({**description, "height": description["side"], "width": description["side"]})
+
+    def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
+        import torch
+
+        arguments = super().media(tensors, row)
+        if arguments:
+            arguments["image_sizes"] = tensors[_MEDIA][:, 2:].long()
+            arguments["batch_num_images"] = torch.tensor([count for count in row.images if count])
+        return arguments
 
 
 def pictures(patches: Any, height: int, width: int) -> Any:
@@ -272,4 +296,4 @@ def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[i
 
 
 _FAMILIES: Dict[str, Callable[[Mapping[str, Any]], Family]] = {
-    "internvl": _OneSize, "llava": _OneSize, "qwen2_vl": _QwenVl}
+    "internvl": _OneSize, "llava": _OneSize, "llava_onevision": _LlavaOneVision, "qwen2_vl": _QwenVl}
