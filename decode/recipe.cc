@@ -86,6 +86,8 @@ SamplePart describe(const PartShape& shape, const PartPlan& plan) {
 Result<Family> of_model(const RecipeOptions& options) {
   ISOCOST_ASSIGN(ModelFiles files, read_model_files(options.model));
   files.order = options.resize_order;
+  files.exactness = options.exactness;
+  files.alpha = options.alpha;
   ISOCOST_ASSIGN(const FamilyEntry* entry, family_of_model(files));
   return entry->read(files);
 }
@@ -97,6 +99,8 @@ Status RecipeOptions::validate() const {
     RecipeOptions alone;
     alone.model = model;
     alone.resize_order = resize_order;
+    alone.exactness = exactness;
+    alone.alpha = alpha;
     if (*this == alone) return {};
     return Error(ErrorCode::kInvalidArgument,
                  "model and recipe are both given: the model's directory " + model.string() +

@@ -36,12 +36,29 @@ enum class ResizeOrder : std::uint8_t {
   kPillow13,
 };
 
+/// How near a model's pictures are to those of its own processor.
+enum class Exactness : std::uint8_t {
+  kExact,  ///< Byte for byte.
+  /// JPEGs are scaled down to a half, a quarter or an eighth while they are decoded, as long as
+  /// they are not smaller than what they are resized to.
+  kFast,
+};
+
+/// What becomes of the transparency of a model's pictures.
+enum class Alpha : std::uint8_t {
+  kWhite,  ///< They are composed on white, as qwen-vl-utils does.
+  kDrop,   ///< It is ignored, as Pillow's `convert("RGB")` does: the colour behind it appears.
+};
+
 /// How a model wants its media prepared: by its own directory, or by `native28` and its numbers.
 struct RecipeOptions {
   /// A model's directory, as transformers' from_pretrained takes it. Its files say everything, so
   /// the options from `name` on must be left alone. Empty: native28.
   std::filesystem::path model;
-  ResizeOrder resize_order = ResizeOrder::kWidthFirst;  ///< Of a model's pictures.
+  // Of a model's pictures.
+  ResizeOrder resize_order = ResizeOrder::kWidthFirst;
+  Exactness exactness = Exactness::kExact;
+  Alpha alpha = Alpha::kWhite;
   std::string name = "native28";
   std::int32_t max_image_patches = 4096;  ///< Of 14×14 pixels; larger images are scaled down.
   std::int32_t max_frame_patches = 1024;  ///< The same limit for a video frame.

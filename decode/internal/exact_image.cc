@@ -17,14 +17,20 @@ namespace {
 constexpr std::uint8_t kUpright = 1;
 constexpr std::int32_t kInFull = 1;
 
+// Whether its sides are exchanged where it is displayed.
+bool lies(const PartShape& shape) { return shape.orientation > 4; }
+
 // The stored picture as it is displayed.
 void turn(Pixels& pixels, const PartShape& shape) {
   if (shape.orientation == kUpright) return;
   const PixelWalk walk =
       pixel_walk(shape.orientation, pixels.width, pixels.height, std::ptrdiff_t{pixels.width} * 3);
   std::vector<std::uint8_t> displayed(pixels.rgb.size());
-  copy_turned(pixels.rgb.data(), walk, shape.width, shape.height, displayed);
-  pixels = {shape.width, shape.height, std::move(displayed)};
+  std::int32_t width = pixels.width;
+  std::int32_t height = pixels.height;
+  if (lies(shape)) std::swap(width, height);
+  copy_turned(pixels.rgb.data(), walk, width, height, displayed);
+  pixels = {width, height, std::move(displayed)};
 }
 
 Framing whole(PatchGrid grid) {
@@ -55,8 +61,14 @@ Result<std::vector<std::uint8_t>> on_black(const Pixels& pixels, std::int32_t x,
 
 }  // namespace
 
-Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape) {
-  ISOCOST_ASSIGN(Pixels pixels, decode_image(source, shape, kInFull));
+Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
+                               const Framing& framing, PictureDecoding decoding) {
+  std::int32_t divisor = kInFull;
+  if (decoding.exactness == Exactness::kFast) {
+    divisor = lies(shape) ? jpeg_divisor(shape.height, shape.width, framing.height, framing.width)
+                          : jpeg_divisor(shape.width, shape.height, framing.width, framing.height);
+  }
+  ISOCOST_ASSIGN(Pixels pixels, decode_image(source, shape, divisor, decoding.alpha));
   turn(pixels, shape);
   return pixels;
 }
@@ -103,8 +115,9 @@ Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour)
 }
 
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                           ExactResize resize, std::span<std::byte> patches) {
-  ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape));
+                           ExactResize resize, PictureDecoding decoding,
+                           std::span<std::byte> patches) {
+  ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape, whole(grid), decoding));
   return framed_patches(displayed, whole(grid), grid, resize, patches);
 }
 

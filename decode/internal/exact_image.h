@@ -10,6 +10,7 @@
 #include "decode/internal/image_decoder.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pillow_resize.h"
+#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -22,9 +23,16 @@ struct Framing {
   PixelArea part;
 };
 
-/// Decodes a picture in full and turns it as it is displayed, so that resizing rounds what it
-/// rounds for a processor of transformers. Errors: those of image_patches.
-Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape);
+struct PictureDecoding {
+  Exactness exactness = Exactness::kExact;
+  Alpha alpha = Alpha::kWhite;
+};
+
+/// Decodes a picture and turns it as it is displayed: in full, so that resizing rounds what it
+/// rounds for a processor of transformers, or, if fast, at least as large as `framing` has it.
+/// Errors: those of image_patches.
+Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
+                               const Framing& framing, PictureDecoding decoding);
 
 /// Makes patches with the very bytes that a processor of transformers hands to its normalisation
 /// where it is given `displayed`. The grid is at least as large as the part; its other patches'
@@ -39,7 +47,8 @@ inline constexpr std::int64_t kMostSquarePixels = std::int64_t{1} << 28;
 
 /// Both, for a picture that is resized to the grid.
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                           ExactResize resize, std::span<std::byte> patches);
+                           ExactResize resize, PictureDecoding decoding,
+                           std::span<std::byte> patches);
 
 /// Return upper bounds of the memory of displayed_image and framed_patches, one after the other,
 /// without `patches`.

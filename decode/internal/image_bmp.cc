@@ -51,7 +51,7 @@ Result<AvFrame> decode_frame(ByteView file, std::int64_t max_pixels) {
 
 }  // namespace
 
-Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height) {
+Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
   constexpr std::int64_t kRoom = 64;
   ISOCOST_ASSIGN(const AvFrame frame, decode_frame(file, (width + kRoom) * (height + kRoom)));
   if (frame->width != width || frame->height != height) {
@@ -72,7 +72,7 @@ Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height
     return Error(ErrorCode::kInternal, "libswscale failed");
   }
   pixels.rgb.resize(bytes);
-  compose_on_white(pixels.rgb);
+  make_opaque(pixels.rgb, alpha);
   return pixels;
 }
 

@@ -12,21 +12,21 @@ namespace isocost {
 
 // One function a library. `file` is the whole file, of `width` × `height` stored pixels according
 // to its header; a decoder that finds another size answers kCorrupt, as for what is cut off or
-// damaged. Transparent pixels are composed on white. All compute on the calling thread.
+// damaged. All compute on the calling thread.
 
 /// Scaled down by `divisor` (1, 2, 4 or 8) within the inverse transform: sides rounded up.
 Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height,
                            std::int32_t divisor);
-Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height);
-Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t height);
+Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
+Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
 /// The first picture, on its canvas.
-Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height);
-Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height);
+Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
+Result<Pixels> decode_bmp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
 
 /// Bytes of `width` × `height` pixels of `channels`, or kResourceExhausted.
 Result<std::size_t> pixel_bytes(std::int32_t width, std::int32_t height, int channels);
 
-/// RGBA to RGB on white, in place; drops the last quarter.
-void compose_on_white(std::vector<std::uint8_t>& pixels);
+/// RGBA to RGB, in place; drops the last quarter.
+void make_opaque(std::vector<std::uint8_t>& pixels, Alpha how);
 
 }  // namespace isocost

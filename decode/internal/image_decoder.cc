@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
@@ -35,18 +36,19 @@ Side turned(Side side, std::uint8_t orientation) {
   return side;
 }
 
-Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, std::int32_t divisor) {
+Result<Pixels> decode(ByteView file, const PartShape& shape, Side stored, std::int32_t divisor,
+                      Alpha alpha) {
   switch (shape.format) {
     case MediaFormat::kJpeg:
       return decode_jpeg(file, stored.width, stored.height, divisor);
     case MediaFormat::kPng:
-      return decode_png(file, stored.width, stored.height);
+      return decode_png(file, stored.width, stored.height, alpha);
     case MediaFormat::kWebp:
-      return decode_webp(file, stored.width, stored.height);
+      return decode_webp(file, stored.width, stored.height, alpha);
     case MediaFormat::kGif:
-      return decode_gif(file, stored.width, stored.height);
+      return decode_gif(file, stored.width, stored.height, alpha);
     case MediaFormat::kBmp:
-      return decode_bmp(file, stored.width, stored.height);
+      return decode_bmp(file, stored.width, stored.height, alpha);
     default:
       return Error(ErrorCode::kInvalidArgument, "not an image format");
   }
@@ -101,8 +103,13 @@ Result<std::size_t> pixel_bytes(std::int32_t width, std::int32_t height, int cha
   return static_cast<std::size_t>(*bytes);
 }
 
-void compose_on_white(std::vector<std::uint8_t>& pixels) {
+void make_opaque(std::vector<std::uint8_t>& pixels, Alpha how) {
   const std::size_t count = pixels.size() / 4;
+  if (how == Alpha::kDrop) {
+    for (std::size_t i = 0; i < count; ++i) std::memmove(&pixels[3 * i], &pixels[4 * i], 3);
+    pixels.resize(3 * count);
+    return;
+  }
   const std::uint8_t* from = pixels.data();
   std::uint8_t* to = pixels.data();
   for (std::size_t i = 0; i < count; ++i, from += 4, to += 3) {
@@ -115,14 +122,15 @@ void compose_on_white(std::vector<std::uint8_t>& pixels) {
   pixels.resize(3 * count);
 }
 
-Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape,
-                            std::int32_t divisor) {
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, std::int32_t divisor,
+                            Alpha alpha) {
   if (source.size() != shape.encoded_bytes) {
     return corrupt("its size has changed since it was indexed");
   }
   ISOCOST_ASSIGN(const std::vector<std::uint8_t> file,
                  read_some(source, 0, static_cast<std::size_t>(source.size())));
-  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), divisor);
+  return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), divisor,
+                alpha);
 }
 
 Status image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,

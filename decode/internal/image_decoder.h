@@ -8,6 +8,7 @@
 #include "base/byte_source.h"
 #include "base/result.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -27,7 +28,8 @@ std::int32_t jpeg_divisor(std::int32_t width, std::int32_t height, std::int32_t 
 /// Decodes an image. A JPEG is scaled down by `divisor` (1, 2, 4 or 8) on the way. Computes on the
 /// calling thread. Errors: kCorrupt (truncated, damaged, another size than the shape's),
 /// kUnsupported, kIo.
-Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, std::int32_t divisor);
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, std::int32_t divisor,
+                            Alpha alpha = Alpha::kWhite);
 /// Returns an upper bound of the memory of decode_image, its result and the file included.
 std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);
 

@@ -124,13 +124,14 @@ void paint(const GifPicture& picture, std::span<const std::uint8_t> indices, Pix
 
 }  // namespace
 
-Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height) {
+Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
   ISOCOST_ASSIGN(const ByteView screen, block(file, 0, kScreenBytes));
   if (little_endian(screen, 6, 2) != static_cast<std::uint64_t>(width) ||
       little_endian(screen, 8, 2) != static_cast<std::uint64_t>(height)) {
     return corrupt("its GIF header has changed since it was probed");
   }
-  ISOCOST_ASSIGN(const GifPicture picture, find_picture(file));
+  ISOCOST_ASSIGN(GifPicture picture, find_picture(file));
+  if (alpha == Alpha::kDrop) picture.transparent.reset();
   if (picture.width == 0 || picture.height == 0 ||
       picture.left + picture.width > static_cast<std::size_t>(width) ||
       picture.top + picture.height > static_cast<std::size_t>(height)) {

@@ -32,7 +32,7 @@ Status configure(spng_ctx* png, ByteView file) {
 
 }  // namespace
 
-Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height) {
+Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
   const std::unique_ptr<spng_ctx, FreeSpng> png(spng_ctx_new(0));
   if (!png) return Error(ErrorCode::kInternal, "libspng does not start");
   ISOCOST_TRY(configure(png.get(), file));
@@ -49,7 +49,7 @@ Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height
       spng_decode_image(png.get(), pixels.rgb.data(), bytes, SPNG_FMT_RGBA8, SPNG_DECODE_TRNS);
   if (code != 0) return not_decoded(code);
   if (const int end = spng_decode_chunks(png.get()); end != 0) return not_decoded(end);
-  compose_on_white(pixels.rgb);
+  make_opaque(pixels.rgb, alpha);
   return pixels;
 }
 

@@ -20,7 +20,7 @@ struct DeleteAnimation {
 
 Error not_decoded() { return corrupt("its WebP picture is cut off or damaged"); }
 
-Result<Pixels> first_of_animation(ByteView file, Pixels pixels) {
+Result<Pixels> first_of_animation(ByteView file, Pixels pixels, Alpha alpha) {
   WebPAnimDecoderOptions options;
   if (WebPAnimDecoderOptionsInit(&options) == 0) return not_decoded();
   options.use_threads = 0;
@@ -33,13 +33,13 @@ Result<Pixels> first_of_animation(ByteView file, Pixels pixels) {
     return not_decoded();
   }
   std::copy_n(canvas, pixels.rgb.size(), pixels.rgb.begin());
-  compose_on_white(pixels.rgb);
+  make_opaque(pixels.rgb, alpha);
   return pixels;
 }
 
 }  // namespace
 
-Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t height) {
+Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
   WebPBitstreamFeatures features;
   if (WebPGetFeatures(file.data(), file.size(), &features) != VP8_STATUS_OK) return not_decoded();
   if (features.width != width || features.height != height) {
@@ -49,14 +49,14 @@ Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t heigh
   ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(width, height, channels));
   Pixels pixels{width, height, {}};
   pixels.rgb.resize(bytes);
-  if (features.has_animation != 0) return first_of_animation(file, std::move(pixels));
+  if (features.has_animation != 0) return first_of_animation(file, std::move(pixels), alpha);
   std::uint8_t* to = pixels.rgb.data();
   const bool decoded =
       (channels == 4
            ? WebPDecodeRGBAInto(file.data(), file.size(), to, bytes, 4 * width)
            : WebPDecodeRGBInto(file.data(), file.size(), to, bytes, 3 * width)) != nullptr;
   if (!decoded) return not_decoded();
-  if (channels == 4) compose_on_white(pixels.rgb);
+  if (channels == 4) make_opaque(pixels.rgb, alpha);
   return pixels;
 }
 

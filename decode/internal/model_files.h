@@ -61,7 +61,10 @@ struct ModelFiles {
   std::filesystem::path directory;
   std::string model_type;  ///< Of config.json.
   Settings config;         ///< config.json: mostly the architecture, which recipes do not read.
-  ResizeOrder order = ResizeOrder::kWidthFirst;  ///< RecipeOptions::resize_order.
+  // Of RecipeOptions.
+  ResizeOrder order = ResizeOrder::kWidthFirst;
+  Exactness exactness = Exactness::kExact;
+  Alpha alpha = Alpha::kWhite;
   Settings image_processor;  ///< preprocessor_config.json, or its part of processor_config.json.
   /// processor_config.json, or nothing: how text and media are put together, in older directories,
   /// and in newer ones all that processors need.

@@ -2,6 +2,16 @@
 
 namespace isocost {
 
+void PixelSettings::take_options(const ModelFiles& files) {
+  resize_order = static_cast<std::int64_t>(files.order);
+  exactness = static_cast<std::int64_t>(files.exactness);
+  alpha = static_cast<std::int64_t>(files.alpha);
+}
+
+PictureDecoding PixelSettings::decoding() const {
+  return {static_cast<Exactness>(exactness), static_cast<Alpha>(alpha)};
+}
+
 ExactResize PixelSettings::resize() const {
   const auto order = static_cast<ResizeOrder>(resize_order);
   if (resample == 1) return {ResampleFilter::kLanczos, order};

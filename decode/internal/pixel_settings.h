@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "decode/internal/exact_image.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/pillow_resize.h"
 
@@ -11,14 +12,19 @@ namespace isocost {
 
 /// Settings that the image processors of all families have.
 struct PixelSettings {
-  std::int64_t resample = 3;      ///< As Pillow counts its filters.
-  std::int64_t resize_order = 0;  ///< ResizeOrder
+  std::int64_t resample = 3;  ///< As Pillow counts its filters.
+  // Of the user: ResizeOrder, Exactness and Alpha.
+  std::int64_t resize_order = 0;
+  std::int64_t exactness = 0;
+  std::int64_t alpha = 0;
   // Of the client, which normalises.
   double rescale_factor = 1.0 / 255;
   std::vector<double> image_mean = {0.48145466, 0.4578275, 0.40821073};
   std::vector<double> image_std = {0.26862954, 0.26130258, 0.27577711};
 
+  void take_options(const ModelFiles& files);
   ExactResize resize() const;
+  PictureDecoding decoding() const;
 };
 
 /// Reads those of the image processor; what its file does not say stays. Errors: kUnsupported, for

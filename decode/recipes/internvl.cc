@@ -38,7 +38,8 @@ struct InternVlOptions : PixelSettings {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InternVlOptions, width, height, min_tiles, max_tiles,
                                    image_token_id, begin_token_id, end_token_id, resample,
-                                   resize_order, rescale_factor, image_mean, image_std)
+                                   resize_order, exactness, alpha, rescale_factor, image_mean,
+                                   image_std)
 
 /// An arrangement of tiles.
 struct Canvas {
@@ -68,6 +69,7 @@ class InternVl final : public MediaModel {
   explicit InternVl(InternVlOptions options)
       : options_(std::move(options)),
         resize_(options_.resize()),
+        decoding_(options_.decoding()),
         tile_{static_cast<std::int32_t>(options_.height / kPatchSide),
               static_cast<std::int32_t>(options_.width / kPatchSide)},
         canvases_(canvases(options_.min_tiles, options_.max_tiles)) {}
@@ -103,8 +105,10 @@ class InternVl final : public MediaModel {
 
   Status add_medium(const PartBytes& bytes, const PartPlan&, SampleTensors& to,
                     const DecodeLimit&) const override {
-    ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
-    for (const Framing& framing : framings(*bytes.shape)) {
+    const std::vector<Framing> seen = framings(*bytes.shape);
+    ISOCOST_ASSIGN(const Pixels displayed,
+                   displayed_image(*bytes.source, *bytes.shape, seen.front(), decoding_));
+    for (const Framing& framing : seen) {
       ISOCOST_TRY(framed_patches(displayed, framing, tile_, resize_, to.next_image(tile_)));
     }
     return {};
@@ -115,6 +119,7 @@ class InternVl final : public MediaModel {
 
   const InternVlOptions options_;
   const ExactResize resize_;
+  const PictureDecoding decoding_;
   const PatchGrid tile_;
   const std::vector<Canvas> canvases_;
 };
@@ -225,7 +230,7 @@ Result<Family> read_internvl(ModelFiles& files) {
   ISOCOST_TRY(read_encoder(files, options));
   ISOCOST_ASSIGN(options.begin_token_id, special_token_id(files.directory, "start_image_token"));
   ISOCOST_ASSIGN(options.end_token_id, special_token_id(files.directory, "end_image_token"));
-  options.resize_order = static_cast<std::int64_t>(files.order);
+  options.take_options(files);
   return std::make_shared<const InternVl>(std::move(options));
 }
 

@@ -35,7 +35,7 @@ struct LlavaOptions : PixelSettings {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LlavaOptions, shortest_edge, resized_width, resized_height,
                                    width, height, tokens, image_token_id, resample, resize_order,
-                                   rescale_factor, image_mean, image_std)
+                                   exactness, alpha, rescale_factor, image_mean, image_std)
 
 // Where the middle begins; negative where the middle is the longer.
 std::int32_t margin(std::int64_t side, std::int64_t middle) {
@@ -48,6 +48,7 @@ class Llava final : public MediaModel {
   explicit Llava(LlavaOptions options)
       : options_(std::move(options)),
         resize_(options_.resize()),
+        decoding_(options_.decoding()),
         grid_(covering_grid(options_.width, options_.height)) {}
 
   std::string description() const override {
@@ -82,8 +83,10 @@ class Llava final : public MediaModel {
 
   Status add_medium(const PartBytes& bytes, const PartPlan&, SampleTensors& to,
                     const DecodeLimit&) const override {
-    ISOCOST_ASSIGN(const Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
-    return framed_patches(displayed, framing(*bytes.shape), grid_, resize_, to.next_image(grid_));
+    const Framing seen = framing(*bytes.shape);
+    ISOCOST_ASSIGN(const Pixels displayed,
+                   displayed_image(*bytes.source, *bytes.shape, seen, decoding_));
+    return framed_patches(displayed, seen, grid_, resize_, to.next_image(grid_));
   }
 
   // As transformers' get_resize_output_image_size: the longer side is cut off to whole pixels.
@@ -105,6 +108,7 @@ class Llava final : public MediaModel {
 
   const LlavaOptions options_;
   const ExactResize resize_;
+  const PictureDecoding decoding_;
   const PatchGrid grid_;
 };
 
@@ -200,7 +204,7 @@ Result<Family> read_llava(ModelFiles& files) {
   ISOCOST_ASSIGN(options.image_token_id, files.config.integer(id, 0, kMostId));
   ISOCOST_TRY(read_image_processor(files.image_processor, options));
   ISOCOST_TRY(read_encoder(files, options));
-  options.resize_order = static_cast<std::int64_t>(files.order);
+  options.take_options(files);
   return std::make_shared<const Llava>(std::move(options));
 }
 

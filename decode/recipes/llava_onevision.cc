@@ -42,7 +42,8 @@ struct OneVisionOptions : PixelSettings {
   std::int64_t image_token_id = 0;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OneVisionOptions, side, canvases, most_tiles, image_token_id,
-                                   resample, resize_order, rescale_factor, image_mean, image_std)
+                                   resample, resize_order, exactness, alpha, rescale_factor,
+                                   image_mean, image_std)
 
 // As transformers' select_best_resolution: most of the picture's pixels, then the least waste.
 HeightWidth canvas_of(const PartShape& shape, const std::vector<HeightWidth>& canvases) {
@@ -119,6 +120,7 @@ class LlavaOneVision final : public MediaModel {
   explicit LlavaOneVision(OneVisionOptions options)
       : options_(std::move(options)),
         resize_(options_.resize()),
+        decoding_(options_.decoding()),
         grid_(covering_grid(options_.side, options_.side)),
         side_tokens_(options_.side / kPatchSide) {}
 
@@ -159,12 +161,14 @@ class LlavaOneVision final : public MediaModel {
 
   Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
                     const DecodeLimit&) const override {
-    ISOCOST_ASSIGN(Pixels displayed, displayed_image(*bytes.source, *bytes.shape));
+    const std::vector<Framing> seen =
+        plan.images == 1 ? std::vector{whole()} : framings(*bytes.shape);
+    ISOCOST_ASSIGN(Pixels displayed,
+                   displayed_image(*bytes.source, *bytes.shape, seen.back(), decoding_));
     if (plan.images == 1) {
       ISOCOST_ASSIGN(displayed, made_square(std::move(displayed), background()));
-      return framed_patches(displayed, whole(), grid_, resize_, to.next_image(grid_));
     }
-    for (const Framing& framing : framings(*bytes.shape)) {
+    for (const Framing& framing : seen) {
       ISOCOST_TRY(framed_patches(displayed, framing, grid_, resize_, to.next_image(grid_)));
     }
     return {};
@@ -201,6 +205,7 @@ class LlavaOneVision final : public MediaModel {
 
   const OneVisionOptions options_;
   const ExactResize resize_;
+  const PictureDecoding decoding_;
   const PatchGrid grid_;
   const std::int64_t side_tokens_;
 };
@@ -307,7 +312,7 @@ Result<Family> read_llava_onevision(ModelFiles& files) {
   ISOCOST_ASSIGN(options.image_token_id, files.config.integer(id, 0, kMostId));
   ISOCOST_TRY(read_image_processor(files.image_processor, options));
   ISOCOST_TRY(read_encoder(files, options));
-  options.resize_order = static_cast<std::int64_t>(files.order);
+  options.take_options(files);
   return std::make_shared<const LlavaOneVision>(std::move(options));
 }
 

@@ -35,7 +35,8 @@ struct QwenVlOptions : PixelSettings {
   std::int64_t image_token_id = 0;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, min_pixels, max_pixels, resample, resize_order,
-                                   image_token_id, rescale_factor, image_mean, image_std)
+                                   exactness, alpha, image_token_id, rescale_factor, image_mean,
+                                   image_std)
 
 // The number of groups of 28 pixels along each side, in the arithmetic of `smart_resize`, where
 // `round` is Python's, to even.
@@ -66,7 +67,7 @@ Result<PatchGrid> smart_grid(std::int32_t width, std::int32_t height,
 class QwenVl final : public MediaModel {
  public:
   explicit QwenVl(QwenVlOptions options)
-      : options_(std::move(options)), resize_(options_.resize()) {}
+      : options_(std::move(options)), resize_(options_.resize()), decoding_(options_.decoding()) {}
 
   std::string description() const override {
     nlohmann::json json = options_;
@@ -94,12 +95,13 @@ class QwenVl final : public MediaModel {
 
   Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
                     const DecodeLimit&) const override {
-    return exact_image_patches(*bytes.source, *bytes.shape, plan.grid, resize_,
+    return exact_image_patches(*bytes.source, *bytes.shape, plan.grid, resize_, decoding_,
                                to.next_image(plan.grid));
   }
 
   const QwenVlOptions options_;
   const ExactResize resize_;
+  const PictureDecoding decoding_;
 };
 
 // The older files name the bounds themselves, which then count; the newer ones have them in `size`.
@@ -143,7 +145,7 @@ Result<Family> read_qwen2_vl(ModelFiles& files) {
   ISOCOST_TRY(vision.only("spatial_merge_size", kGroupSide / kPatchSide));
   ISOCOST_TRY(vision.only("temporal_patch_size", kTemporalPatch));
   ISOCOST_TRY(read_processor(files.image_processor, options));
-  options.resize_order = static_cast<std::int64_t>(files.order);
+  options.take_options(files);
   return std::make_shared<const QwenVl>(std::move(options));
 }
 

@@ -240,6 +240,13 @@ std::vector<OptionSpec> recipe_options() {
       choice("resize_order", &R::resize_order, {"width-first", "pillow-13"},
              "Which side of a model's pictures is resized first: width, as torchvision and Pillow "
              "before 13 do, or as Pillow 13 does, which often begins with the height."),
+      choice(
+          "exactness", &R::exactness, {"exact", "fast"},
+          "How near a model's pictures are to those of its own processor: equal, or about equal, "
+          "where JPEGs are scaled down while they are decoded."),
+      choice("alpha", &R::alpha, {"white", "drop"},
+             "What becomes of the transparency of a model's pictures: they are composed on white, "
+             "or it is ignored."),
       text_option("recipe.name", &R::name, "NAME",
                   "How media are prepared without a model's directory; native28 is the only such "
                   "recipe."),

@@ -57,13 +57,13 @@ Result<Pixels> decode_stored(ByteView file, const PartShape& shape) {
     case MediaFormat::kJpeg:
       return decode_jpeg(file, shape.width, shape.height, 1);
     case MediaFormat::kPng:
-      return decode_png(file, shape.width, shape.height);
+      return decode_png(file, shape.width, shape.height, Alpha::kWhite);
     case MediaFormat::kWebp:
-      return decode_webp(file, shape.width, shape.height);
+      return decode_webp(file, shape.width, shape.height, Alpha::kWhite);
     case MediaFormat::kGif:
-      return decode_gif(file, shape.width, shape.height);
+      return decode_gif(file, shape.width, shape.height, Alpha::kWhite);
     default:
-      return decode_bmp(file, shape.width, shape.height);
+      return decode_bmp(file, shape.width, shape.height, Alpha::kWhite);
   }
 }
 

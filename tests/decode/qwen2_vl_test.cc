@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <ios>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,7 @@ namespace isocost {
 namespace {
 
 using test::values;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Sample = test::ModelSample;
@@ -123,6 +125,47 @@ TEST_F(Qwen2Vl, ATurnedPictureIsThatOfItsViewer) {
   for (std::size_t i = 0; i < seen.size(); ++i)
     most = std::max(most, std::abs(seen[i] - wanted[i]));
   EXPECT_LE(most, 8);  // JPEG's own losses
+}
+
+TEST_F(Qwen2Vl, AFastPictureIsAboutTheExactOne) {
+  const std::string_view bounds = R"({"min_pixels": 3136, "max_pixels": 12544})";
+  const Recipe exact = directory_.read(kConfig, bounds).value();
+  RecipeOptions options;
+  options.model = directory_.path();
+  options.exactness = Exactness::kFast;
+  const Recipe fast = Recipe::create(options).value();
+  EXPECT_EQ(Recipe::parse(fast.description()).value().fingerprint(), fast.fingerprint());
+  EXPECT_NE(fast.fingerprint(), exact.fingerprint());
+  const test::Picture picture = test::gradient(900, 600, 3);
+  for (const int orientation : {1, 6}) {
+    Sample jpeg({{kImage}, {false}}, {test::make_jpeg(picture, {.orientation = orientation})});
+    const auto wanted = values<std::uint8_t>(jpeg.tensors(exact).value(), "vision.patches");
+    const auto seen = values<std::uint8_t>(jpeg.tensors(fast).value(), "vision.patches");
+    ASSERT_EQ(seen.size(), wanted.size());
+    EXPECT_NE(seen, wanted) << "it was scaled while it was decoded";
+    int difference = 0;
+    for (std::size_t i = 0; i < seen.size(); ++i) difference += std::abs(seen[i] - wanted[i]);
+    EXPECT_LE(difference, std::ssize(seen)) << "a mean of at most 1 of 255";
+  }
+  Sample png({{kImage}, {false}}, {test::make_png(picture)});
+  EXPECT_EQ(values<std::uint8_t>(png.tensors(fast).value(), "vision.patches"),
+            values<std::uint8_t>(png.tensors(exact).value(), "vision.patches"));
+}
+
+TEST_F(Qwen2Vl, TransparencyIsWhiteOrIgnored) {
+  test::Picture picture = test::gradient(56, 56, 3);
+  const std::vector<std::uint8_t> invisible(std::size_t{56} * 56, 0);
+  RecipeOptions options;
+  ASSERT_TRUE(directory_.read(kConfig, "{}").has_value());
+  options.model = directory_.path();
+  const auto seen = [&](const test::Bytes& file) {
+    Sample sample({{kImage}, {false}}, {file});
+    return values<std::uint8_t>(sample.tensors(Recipe::create(options).value()).value(),
+                                "vision.patches");
+  };
+  EXPECT_THAT(seen(test::make_png(picture, invisible)), Each(255));
+  options.alpha = Alpha::kDrop;
+  EXPECT_EQ(seen(test::make_png(picture, invisible)), seen(test::make_png(picture)));
 }
 
 TEST_F(Qwen2Vl, ItsDescriptionMakesTheSameRecipe) {

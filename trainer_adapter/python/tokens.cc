@@ -106,18 +106,27 @@ void write(TokenPass& pass, std::size_t shard, const std::vector<TokenRow>& rows
   value(std::move(written));
 }
 
-Recipe recipe_of(const std::string& model, ResizeOrder order = {}) {
+Recipe recipe_of(const RecipeOptions& options) { return value(Recipe::create(options)); }
+
+RecipeOptions options_of(const std::string& model) {
   RecipeOptions options;
   options.model = model;
-  options.resize_order = order;
-  return value(Recipe::create(options));
+  return options;
 }
 
-// In which order a node resizes does not matter to its clients.
+// How a node makes a model's pixels does not matter to its clients.
 std::vector<std::uint64_t> recipe_fingerprints(const std::string& model) {
   std::vector<std::uint64_t> fingerprints;
+  RecipeOptions options = options_of(model);
   for (const ResizeOrder order : {ResizeOrder::kWidthFirst, ResizeOrder::kPillow13}) {
-    fingerprints.push_back(recipe_of(model, order).fingerprint());
+    for (const Exactness exactness : {Exactness::kExact, Exactness::kFast}) {
+      for (const Alpha alpha : {Alpha::kWhite, Alpha::kDrop}) {
+        options.resize_order = order;
+        options.exactness = exactness;
+        options.alpha = alpha;
+        fingerprints.push_back(recipe_of(options).fingerprint());
+      }
+    }
   }
   return fingerprints;
 }
@@ -134,10 +143,13 @@ void bind_tokens(py::module_& module) {
       .def("samples", &texts_of, py::arg("shard"))
       .def("write", &write, py::arg("shard"), py::arg("samples"));
   module.def(
-      "recipe_description", [](const std::string& model) { return recipe_of(model).description(); },
+      "recipe_description",
+      [](const std::string& model) { return recipe_of(options_of(model)).description(); },
       py::arg("model"), "What a model's directory says of its media, as JSON.");
-  module.def("recipe_fingerprints", &recipe_fingerprints, py::arg("model"),
-             "Hashes of it, one of which a node's welcome message has: its resize_order decides.");
+  module.def(
+      "recipe_fingerprints", &recipe_fingerprints, py::arg("model"),
+      "Hashes of it, one of which a node's welcome message has: its resize_order, exactness and "
+      "alpha decide.");
 }
 
 }  // namespace isocost::python
