@@ -173,4 +173,4 @@ def recipe_description(model: str) -> str:
     """What a model's directory says of its media, as JSON."""
 
 def recipe_fingerprints(model: str) -> List[int]:
-    """Hashes of it, one of which a node's welcome message has: its resize_order decides."""
+    """Hashes of it, one of which a node's welcome message has: its resize_order, exactness and alpha decide."""

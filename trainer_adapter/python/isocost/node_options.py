@@ -59,6 +59,9 @@ class NodeOptions:
             isocost tokenize has made tokens of the text. Empty: the recipe.
         resize_order: Which side of a model's pictures is resized first: width, as torchvision and Pillow before 13 do,
             or as Pillow 13 does, which often begins with the height.
+        exactness: How near a model's pictures are to those of its own processor: equal, or about equal, where JPEGs are
+            scaled down while they are decoded.
+        alpha: What becomes of the transparency of a model's pictures: they are composed on white, or it is ignored.
         on_bad_sample: A bad sample is left out, replaced by another one, or ends training.
         max_bad_samples: Bad samples beyond which training ends: a number, or a percentage of the samples looked at,
             which counts from ten bad samples on.
@@ -91,6 +94,8 @@ class NodeOptions:
     correction_file: Path = ""
     model: Path = ""
     resize_order: Literal["width-first", "pillow-13"] = "width-first"
+    exactness: Literal["exact", "fast"] = "exact"
+    alpha: Literal["white", "drop"] = "white"
     on_bad_sample: Literal["skip", "replace", "fail"] = "skip"
     max_bad_samples: Union[int, str] = "1%"
     bad_samples_file: Path = ""
