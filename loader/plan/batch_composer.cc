@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"
@@ -82,19 +83,20 @@ Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
   problem.dimensions = kModules;
   problem.ranks = static_cast<std::size_t>(options_.ranks);
   problem.microbatches = static_cast<std::size_t>(options_.microbatches);
-  problem.microbatch_bytes = options_.microbatch_memory;
+  const bool capped = options_.microbatch_memory > 0;
+  if (capped) problem.resources = {{"bytes", options_.microbatch_memory}};
   problem.objective = Objective::kSlowestRank;
   std::vector<SampleCost> samples;
   for (const SampleId id : ids) {
     const Load load = load_of(id);
     const ModuleSeconds seconds = model_.predict_sample(load);
     problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
-    if (problem.microbatch_bytes > 0) problem.bytes.push_back(load.tensor_bytes);
+    if (capped) problem.sizes.push_back(load.tensor_bytes);
     if (pipelined) samples.push_back(context_.layout->price(seconds, load));
   }
   if (!pipelined) return compose_batches(problem, sizes);
-  return compose_pipeline_batches(context_.layout->pipeline({}), samples, sizes, problem.bytes,
-                                  problem.microbatch_bytes);
+  return compose_pipeline_batches(context_.layout->pipeline({}), samples, sizes,
+                                  std::move(problem.resources), std::move(problem.sizes));
 }
 
 Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,

@@ -48,8 +48,8 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
     problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
   }
   if (options.microbatch_memory > 0) {
-    problem.microbatch_bytes = options.microbatch_memory;
-    for (const Load& load : input.loads) problem.bytes.push_back(load.tensor_bytes);
+    problem.resources = {{"bytes", options.microbatch_memory}};
+    for (const Load& load : input.loads) problem.sizes.push_back(load.tensor_bytes);
   }
   return problem;
 }
@@ -135,8 +135,8 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
     pipeline.forward_share = forward_share_of(model);
     BalanceProblem by_stage = pipeline_problem(pipeline, samples);
     by_stage.microbatches = microbatches;
-    by_stage.bytes = std::move(problem.bytes);
-    by_stage.microbatch_bytes = problem.microbatch_bytes;
+    by_stage.resources = std::move(problem.resources);
+    by_stage.sizes = std::move(problem.sizes);
     problem = std::move(by_stage);
     if (microbatches == layout->microbatches()) {
       return plan_for_pipeline(samples, options, problem, pipeline, *layout);
