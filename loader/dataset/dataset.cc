@@ -217,10 +217,10 @@ class IndexedDataset final : public Dataset {
  public:
   explicit IndexedDataset(Listing listing)
       : shards_(std::move(listing.shards)), bad_(std::move(listing.bad)) {}
-  void finish();
+  void finish(const DatasetOptions& options);
 
   std::uint64_t size() const override { return first_.back(); }
-  SampleShape shape(SampleId id) const override;
+  SampleShape shape(SampleId id) const override { return shape_of(locate(id)); }
   std::string_view key(SampleId id) const override;
   std::string_view shard(SampleId id) const override { return locate(id).shard->name; }
   std::string_view part_name(SampleId id, std::size_t part) const override;
@@ -242,6 +242,7 @@ class IndexedDataset final : public Dataset {
     std::uint64_t sample;
   };
   Location locate(SampleId id) const;
+  static SampleShape shape_of(const Location& at);
   static std::optional<std::uint64_t> indexed_part(const Location& at, std::size_t part);
   Result<std::shared_ptr<const ShardFile>> open(const Shard& shard) const;
   std::vector<KeyOccurrence> sorted_keys() const;
@@ -252,6 +253,7 @@ class IndexedDataset final : public Dataset {
   using Dropped = std::vector<std::vector<std::uint32_t>>;
   void find_repeated_keys(Dropped& dropped);
   void find_without_tokens(Dropped& dropped);
+  void find_unusable(const DatasetOptions& options, Dropped& dropped);
   void keep_all_but(Dropped dropped);
   void number_samples();
 
@@ -262,11 +264,12 @@ class IndexedDataset final : public Dataset {
   mutable ShardCache cache_;
 };
 
-void IndexedDataset::finish() {
+void IndexedDataset::finish(const DatasetOptions& options) {
   collect_bad();
   Dropped dropped(shards_.size());
   find_repeated_keys(dropped);
   find_without_tokens(dropped);
+  if (options.why_unusable) find_unusable(options, dropped);
   keep_all_but(std::move(dropped));
   number_samples();
 }
@@ -345,6 +348,26 @@ void IndexedDataset::find_without_tokens(Dropped& dropped) {
   }
 }
 
+void IndexedDataset::find_unusable(const DatasetOptions& options, Dropped& dropped) {
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    const Shard& shard = shards_[s];
+    const IndexView& view = shard.index->view();
+    std::sort(dropped[s].begin(), dropped[s].end());
+    const std::vector<std::uint32_t> without = dropped[s];
+    for (std::uint32_t i = 0; i < view.samples(); ++i) {
+      if (std::binary_search(without.begin(), without.end(), i)) continue;
+      std::string reason = options.why_unusable(shape_of({&shard, &view, i}));
+      if (reason.empty()) continue;
+      dropped[s].push_back(i);
+      bad_.push_back({.shard = shard.name,
+                      .key = std::string(view.key(i)),
+                      .part = "",
+                      .reason = std::move(reason),
+                      .over_limit = true});
+    }
+  }
+}
+
 void IndexedDataset::keep_all_but(Dropped dropped) {
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     if (dropped[s].empty()) continue;
@@ -404,8 +427,7 @@ std::size_t IndexedDataset::indexes_not_kept() const {
   return static_cast<std::size_t>(count);
 }
 
-SampleShape IndexedDataset::shape(SampleId id) const {
-  const Location at = locate(id);
+SampleShape IndexedDataset::shape_of(const Location& at) {
   SampleShape shape;
   shape.weight = at.view->weight(at.sample);
   if (at.shard->tokens) shape.parts.push_back(at.shard->tokens->shape(at.sample));
@@ -501,7 +523,7 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
   ISOCOST_TRY(Indexing(listing.shards, directory, options).run());
   if (!options.model.empty()) ISOCOST_TRY(open_tokens(listing.shards, directory, options.model));
   auto dataset = std::make_unique<IndexedDataset>(std::move(listing));
-  dataset->finish();
+  dataset->finish(options);
   return std::unique_ptr<Dataset>(std::move(dataset));
 }
 

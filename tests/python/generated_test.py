@@ -42,6 +42,7 @@ class Settings(ShardTest):
                                      max_audio_seconds=3.5, max_text_tokens=100),
         lookahead=2, steps=2, tail="drop", resize_order="pillow-13", padded=("vision", "llm"), correct=False,
         on_bad_sample="replace", max_bad_samples=3, max_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
+        max_tokens=100_000, max_vision_tokens=200_000, max_memory="1TiB",
         workers=1, io_timeout=7.5, plan_ahead=1, metrics="0",
         decode_timeout=20.0, isolate=True, decode_program=PROGRAM, stall_timeout=90.0)
 

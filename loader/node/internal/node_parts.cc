@@ -49,6 +49,14 @@ Result<std::unique_ptr<OnlineModel>> model_from(const NodeOptions& options,
   return model;
 }
 
+// Returns why a sample of this shape fits into no microbatch; empty if it fits one. Empty, too, if
+// the recipe refuses the shape: decoding says why.
+std::string why_too_large(const SampleShape& shape, const Recipe& recipe,
+                          const MicrobatchLimits& limits) {
+  const auto load = recipe.load(shape);
+  return load ? limits.why_too_large(*load).value_or("") : std::string();
+}
+
 // Loads of samples from all over the data set; none without a layout, which alone needs them.
 std::vector<Load> sampled_loads(const NodeOptions& options, const Dataset& dataset,
                                 const Recipe& recipe) {
@@ -84,6 +92,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   ISOCOST_ASSIGN(auto model, model_from(options, profile, log, clock));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.decode.recipe));
   ISOCOST_ASSIGN(auto decoder, make_decoder(recipe, options.decode, log));
+  ISOCOST_ASSIGN(MicrobatchLimits limits, MicrobatchLimits::create(options.plan, profile));
 
   DatasetOptions dataset_options;
   dataset_options.limits.max_pixels = options.decode.max_pixels;
@@ -92,6 +101,12 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   dataset_options.stop = stop;
+  // A hook's loads are known when a step is planned.
+  if (!limits.empty() && !load_hook) {
+    dataset_options.why_unusable = [&](const SampleShape& shape) {
+      return why_too_large(shape, recipe, limits);
+    };
+  }
   ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
   if (dataset->size() == 0) {
     const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
@@ -116,6 +131,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
                    std::move(recipe),
                    std::move(decoder),
                    std::move(profile),
+                   std::move(limits),
                    std::move(model),
                    std::move(layout),
                    cursor,

@@ -1,13 +1,19 @@
 #include "loader/plan/planner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <limits>
+#include <numeric>
 #include <set>
 #include <vector>
 
 #include "base/random.h"
+#include "loader/plan/microbatch_limits.h"
 
 namespace isocost {
 namespace {
@@ -53,6 +59,36 @@ double slowest_rank(const StepPlan& plan, std::int64_t ranks) {
     slowest = std::max(slowest, seconds);
   }
   return slowest;
+}
+
+// Each rank's microbatches of a plan keep every limit of the options.
+void expect_within(const StepPlan& plan, const PlanOptions& options) {
+  const auto limits = MicrobatchLimits::create(options, CostProfile::stated_default()).value();
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    EXPECT_EQ(limits.why_too_large(bin.load).value_or(""), "");
+  }
+}
+
+double weight_of(const StepPlan& plan) {
+  double weight = 0;
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    for (const PlannedSample& sample : bin.samples) weight += static_cast<double>(sample.weight);
+  }
+  return weight;
+}
+
+// Samples of so many LLM tokens each, and nothing else.
+PlanInput text_input(const std::vector<std::int64_t>& tokens) {
+  PlanInput input;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    Load load;
+    load[Module::kLlm].add_sequence(tokens[i]);
+    load.tensor_bytes = 24 * tokens[i];
+    input.loads.push_back(load);
+    input.weights.push_back(1.0F);
+    input.ids.push_back(i);
+  }
+  return input;
 }
 
 TEST(MicrobatchesFor, ShrinksWithTheTail) {
@@ -218,6 +254,134 @@ TEST(PlanStep, KeepsTheMemoryCapOrSaysThatItCannot) {
   options.microbatch_memory = total.tensor_bytes / 9;  // less than all samples need
   EXPECT_EQ(plan_step(input, default_model(), options).error().code(),
             ErrorCode::kResourceExhausted);
+}
+
+TEST(PlanStep, KeepsEveryLimit) {
+  const CostModel model = default_model();
+  const PlanInput input = make_input(64, 5);
+  Load total;
+  for (const Load& load : input.loads) total += load;
+  PlanOptions options = make_options(2, 4, 64);
+  options.max_tokens = total[Module::kLlm].units / 7;
+  options.max_vision_tokens = total[Module::kVision].units / 6;
+  options.max_memory = std::int64_t{1} << 45;
+  options.microbatch_memory = total.tensor_bytes / 7;
+  const StepPlan plan = plan_step(input, model, options).value();
+  EXPECT_EQ(plan.microbatches, 4U);
+  expect_within(plan, options);
+  // Memory alone, at the price of the model profile.
+  PlanOptions by_memory = make_options(2, 4, 64);
+  by_memory.max_memory = 1;
+  const auto by_one = MicrobatchLimits::create(by_memory, model.profile()).value();
+  std::vector<std::int64_t> bytes;
+  for (const Load& load : input.loads) by_one.append_sizes(load, bytes);
+  const std::int64_t all = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+  EXPECT_GT(all, total.tensor_bytes);
+  by_memory.max_memory = all / 7;
+  expect_within(plan_step(input, model, by_memory).value(), by_memory);
+  by_memory.microbatches = 2;
+  by_memory.max_memory = all / 5;
+  EXPECT_THAT(plan_step(input, model, by_memory).error().message(),
+              testing::HasSubstr("(max_memory)"));
+}
+
+TEST(PlanStep, AFixedNumberThatDoesNotFitIsRefusedWithTheNumbers) {
+  PlanOptions options = make_options(2, 2, 8);
+  options.max_tokens = 1'500;
+  const auto refused =
+      plan_step(text_input(std::vector<std::int64_t>(8, 1'000)), default_model(), options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message(),
+              testing::HasSubstr("8 samples does not fit: they have 8,000 LLM tokens, and 4 "
+                                 "microbatches of at most 1,500 (max_tokens) hold 6,000, 2,000 "
+                                 "too many"));
+  // The sums fit, and the samples do not: two of 600 share a microbatch, and the ninth has no room.
+  const auto apart = plan_step(text_input({600, 600, 600, 600, 600, 600, 600, 600, 600}),
+                               default_model(), options);
+  ASSERT_FALSE(apart);
+  EXPECT_THAT(apart.error().message(), testing::HasSubstr("the largest sample has 600"));
+  // One that fits into no microbatch is named.
+  const auto alone =
+      plan_step(text_input({10, 2'000, 10, 10, 10, 10, 10, 10}), default_model(), options);
+  ASSERT_FALSE(alone);
+  EXPECT_THAT(alone.error().message(),
+              testing::HasSubstr("sample 1 of the data set has 2,000 LLM tokens, and max_tokens "
+                                 "allows 1,500"));
+}
+
+TEST(PlanStep, ChoosesTheFewestMicrobatchesThatFit) {
+  Random random(31);
+  for (int round = 0; round < 40; ++round) {
+    const std::int64_t ranks = 1 + static_cast<std::int64_t>(random.below(4));
+    PlanOptions options = make_options(ranks, 0, 48);
+    const PlanInput input = make_input(48, 100 + static_cast<std::uint64_t>(round));
+    Load total;
+    std::int64_t largest = 0;
+    for (const Load& load : input.loads) {
+      total += load;
+      largest = std::max(largest, load[Module::kLlm].units);
+    }
+    options.max_tokens = std::max(
+        largest, total[Module::kLlm].units / static_cast<std::int64_t>(2 + random.below(20)));
+    const StepPlan plan = plan_step(input, default_model(), options).value();
+    ASSERT_EQ(plan.bins.size(), static_cast<std::size_t>(ranks) * plan.microbatches);
+    expect_within(plan, options);
+    EXPECT_EQ(weight_of(plan), 48);
+    const std::int64_t bins = ranks * plan.microbatches;
+    EXPECT_GE(bins * options.max_tokens, total[Module::kLlm].units);
+    EXPECT_EQ(plan_step(input, default_model(), options).value().hash, plan.hash);
+    if (plan.microbatches == 1) continue;
+    options.microbatches = plan.microbatches - 1;
+    EXPECT_FALSE(plan_step(input, default_model(), options)) << "round " << round;
+  }
+}
+
+TEST(PlanStep, SamplesThatShareNoMicrobatchHaveOneEach) {
+  PlanOptions options = make_options(2, 0, 7);
+  options.max_tokens = 1'000;
+  const PlanInput input = text_input({900, 901, 902, 903, 904, 905, 906});
+  const StepPlan plan = plan_step(input, default_model(), options).value();
+  EXPECT_EQ(plan.microbatches, 4U);
+  ASSERT_EQ(plan.bins.size(), 8U);
+  expect_within(plan, options);
+  for (const PlannedMicrobatch& bin : plan.bins) EXPECT_EQ(bin.samples.size(), 1U);
+  EXPECT_EQ(weight_of(plan), 7);  // the eighth is a repeat
+}
+
+TEST(PlanStep, ASmallerLastBatchHasAsManyMicrobatchesAsItNeeds) {
+  PlanOptions options = make_options(2, 4, 16);
+  options.max_tokens = 1'000;
+  // A third of a batch would be two microbatches per rank; these take three.
+  const PlanInput input = text_input({900, 900, 900, 900, 900, 900});
+  const StepPlan plan = plan_step(input, default_model(), options).value();
+  EXPECT_EQ(plan.microbatches, 3U);
+  expect_within(plan, options);
+}
+
+TEST(PlanStep, MemoryNeedsAProfileThatKnowsActivations) {
+  CostProfile profile;
+  profile.source = "seconds.json";
+  PlanOptions options = make_options(1, 1, 2);
+  options.max_memory = 1 << 30;
+  const auto refused = plan_step(text_input({10, 10}), CostModel(profile, {}), options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(), testing::HasSubstr("max_memory: the model profile "
+                                                            "(seconds.json)"));
+}
+
+TEST(PlanOptions, LimitsNeedBalanceByCost) {
+  PlanOptions options = make_options(2, 0, 64);
+  options.max_vision_tokens = 100;
+  EXPECT_TRUE(options.validate());
+  EXPECT_EQ(options.fixed_microbatches(), 0);
+  options.balance = BalancePolicy::kTokens;
+  EXPECT_THAT(options.validate().error().message(),
+              testing::HasSubstr("max_vision_tokens: only balance = cost"));
+  options.max_vision_tokens = 0;
+  EXPECT_TRUE(options.validate());
+  EXPECT_EQ(options.fixed_microbatches(), 4);
 }
 
 TEST(PlanStep, RefusesAStepWithoutSamples) {
