@@ -11,6 +11,7 @@
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"
 #include "loader/plan/internal/encoder_partition.h"
+#include "loader/plan/internal/padded_plan.h"
 #include "loader/plan/microbatch_limits.h"
 
 namespace isocost {
@@ -151,6 +152,9 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
   } else if (options.balance == BalancePolicy::kTokens) {
     ISOCOST_ASSIGN(BalanceResult divided, divide_by_tokens(input, problem));
     ISOCOST_ASSIGN(division.llm, evaluate(problem, std::move(divided.bins)));
+  } else if (model.is_padded(Module::kLlm) && (layout == nullptr || !layout->pipelined())) {
+    ISOCOST_ASSIGN(division.llm,
+                   plan_padded(input.loads, problem, balance_options(), model, limits));
   } else {
     ISOCOST_ASSIGN(division.llm, isocost::balance(problem, balance_options()));
   }

@@ -36,6 +36,8 @@ std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options)
 /// partition of its own (see plan_decoupled). With fewer samples than ranks, the remaining ranks
 /// get a repeat of weight 0.
 ///
+/// Where the trainer pads the LLM, samples of like length share a microbatch (see plan_padded).
+///
 /// Every microbatch keeps the limits of the options. Where the number of microbatches is not fixed,
 /// it is the smallest for which a division is found; where each sample needs one of its own and not
 /// all ranks have equally many, the others get a repeat of weight 0. A smaller last batch has as

@@ -384,6 +384,133 @@ TEST(PlanOptions, LimitsNeedBalanceByCost) {
   EXPECT_EQ(options.fixed_microbatches(), 4);
 }
 
+CostModel padding_model() {
+  CostModel::Options options;
+  options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  return {CostProfile::stated_default(), options};
+}
+
+// Seconds of the slowest rank of a division, as a trainer that pads runs it.
+double padded_makespan(const StepPlan& plan, const PlanInput& input, std::int64_t ranks) {
+  const CostModel model = padding_model();
+  double slowest = 0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    double seconds = 0;
+    for (std::uint32_t m = 0; m < plan.microbatches; ++m) {
+      std::vector<Load> loads;
+      for (const PlannedSample& sample : plan.bin(static_cast<std::size_t>(rank), m).samples) {
+        loads.push_back(input.loads[sample.index]);
+      }
+      for (const Load& load : model.as_run(loads)) {
+        for (const double s : model.predict_sample(load)) seconds += s;
+      }
+    }
+    slowest = std::max(slowest, seconds);
+  }
+  return slowest;
+}
+
+// The share of padding among the LLM's tokens of a step, as run.
+double padding_share(const StepPlan& plan, const PlanInput& input) {
+  std::int64_t tokens = 0;
+  std::int64_t run = 0;
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    std::int64_t longest = 0;
+    for (const PlannedSample& sample : bin.samples) {
+      const std::int64_t length = input.loads[sample.index][Module::kLlm].units;
+      tokens += length;
+      longest = std::max(longest, length);
+    }
+    run += longest * std::ssize(bin.samples);
+  }
+  return 1 - static_cast<double>(tokens) / static_cast<double>(run);
+}
+
+// Lengths from 16 to 4,000, short ones most often.
+PlanInput mixed_lengths(std::size_t samples, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<std::int64_t> tokens;
+  for (std::size_t i = 0; i < samples; ++i) {
+    tokens.push_back(static_cast<std::int64_t>(16 * std::pow(250, random.uniform())));
+  }
+  return text_input(tokens);
+}
+
+TEST(PlanStep, APaddedStepGroupsLikeLengths) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const PlanInput input = mixed_lengths(64, seed);
+    const PlanOptions options = make_options(2, 4, 64);
+    const StepPlan grouped = plan_step(input, padding_model(), options).value();
+    const StepPlan packed = plan_step(input, default_model(), options).value();
+    ASSERT_EQ(grouped.bins.size(), 8U);
+    EXPECT_EQ(weight_of(grouped), 64);
+    EXPECT_LT(padding_share(grouped, input), 0.7 * padding_share(packed, input)) << seed;
+    const double makespan = padded_makespan(grouped, input, 2);
+    EXPECT_LE(makespan, padded_makespan(packed, input, 2) * (1 + 1e-9)) << seed;
+    EXPECT_NEAR(grouped.makespan_s, makespan, 1e-9 * makespan);
+    EXPECT_LE(grouped.lower_bound_s, grouped.makespan_s);
+    EXPECT_GE(grouped.lower_bound_s, packed.lower_bound_s * (1 - 1e-9));
+  }
+}
+
+TEST(PlanStep, APaddedStepIsNeverWorseThanOneThatIgnoresPadding) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const PlanInput input = make_input(48, seed);  // pictures make lengths and costs differ
+    const auto ranks = static_cast<std::int64_t>(1 + seed % 4);
+    const PlanOptions options = make_options(ranks, 1 + static_cast<std::int64_t>(seed % 3), 48);
+    const StepPlan grouped = plan_step(input, padding_model(), options).value();
+    const StepPlan packed = plan_step(input, default_model(), options).value();
+    EXPECT_EQ(weight_of(grouped), 48);
+    EXPECT_LE(padded_makespan(grouped, input, ranks),
+              padded_makespan(packed, input, ranks) * (1 + 1e-9))
+        << seed;
+  }
+}
+
+TEST(PlanStep, TheCutsOfAPaddedStepAreTheBestOfAllCuts) {
+  // Three microbatches: every pair of cuts is tried.
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const PlanInput input = mixed_lengths(9, seed);
+    PlanOptions options = make_options(3, 1, 9);
+    std::vector<std::int64_t> lengths;
+    for (const Load& load : input.loads) lengths.push_back(load[Module::kLlm].units);
+    std::sort(lengths.rbegin(), lengths.rend());
+    const CostModel model = padding_model();
+    const auto run_s = [&](std::size_t begin, std::size_t end) {
+      std::vector<Load> loads;
+      for (std::size_t i = begin; i < end; ++i) loads.push_back(text_input({lengths[i]}).loads[0]);
+      double seconds = 0;
+      for (const Load& load : model.as_run(loads)) seconds += model.predict_sample(load)[2];
+      return seconds;
+    };
+    double best = std::numeric_limits<double>::infinity();
+    for (std::size_t a = 1; a < 8; ++a) {
+      for (std::size_t b = a + 1; b < 9; ++b) {
+        best = std::min(best, std::max({run_s(0, a), run_s(a, b), run_s(b, 9)}));
+      }
+    }
+    const StepPlan plan = plan_step(input, model, options).value();
+    EXPECT_LE(plan.makespan_s, best * (1 + 1e-9)) << seed;
+  }
+}
+
+TEST(PlanStep, LimitsOfAPaddedStepCountPaddedTokens) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const PlanInput input = mixed_lengths(64, seed);
+    PlanOptions options = make_options(2, 0, 64);
+    options.max_tokens = 4'096;
+    const StepPlan plan = plan_step(input, padding_model(), options).value();
+    EXPECT_EQ(weight_of(plan), 64);
+    for (const PlannedMicrobatch& bin : plan.bins) {
+      EXPECT_LE(bin.run_load[Module::kLlm].units, 4'096) << seed;
+    }
+    options.microbatches = plan.microbatches - 1;
+    const auto refused = plan_step(input, padding_model(), options);
+    ASSERT_FALSE(refused) << seed;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
+  }
+}
+
 TEST(PlanStep, RefusesAStepWithoutSamples) {
   EXPECT_EQ(plan_step({}, default_model(), make_options(1, 1, 1)).error().code(),
             ErrorCode::kInvalidArgument);
