@@ -206,6 +206,10 @@ std::vector<OptionSpec> plan_options() {
       size("max_memory", &P::max_memory,
            "Limit of predicted memory per microbatch, activations by the model profile and "
            "tensors, with balance = cost; 0: no limit. A sample that needs more is bad."),
+      choice("on_long", &P::on_long, {"bad", "truncate"},
+             "A sample that exceeds a limit of a microbatch alone is a bad sample, or loses whole "
+             "turns from its end, with their media, until it fits; truncate needs model and "
+             "max_tokens."),
       text_option("layout", &P::layout, "FILE",
                   "Layout file of isocost plan. It sets ranks (the LLM's replicas) and "
                   "microbatches, and each stage receives only the tensors that it needs."),

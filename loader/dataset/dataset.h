@@ -51,6 +51,9 @@ struct DatasetOptions {
   /// can be. Called once for each sample that has no other fault, by the thread that opens the data
   /// set. Null: all can be used.
   std::function<std::string(const SampleShape&)> why_unusable = {};
+  /// Samples with tokens that why_unusable refuses are cut at the end of a turn, the last at which
+  /// it accepts them. Media of the turns that are cut off are no parts of the sample.
+  bool truncate = false;
 };
 
 /// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz; not recursive), read through an index

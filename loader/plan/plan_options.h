@@ -22,6 +22,12 @@ enum class BalancePolicy : std::uint8_t {
 inline constexpr std::array<std::string_view, 3> kBalancePolicyNames = {"in-order", "tokens",
                                                                         "cost"};
 
+/// What becomes of a sample that exceeds a limit of a microbatch alone.
+enum class LongPolicy : std::uint8_t {
+  kBad,       ///< It is a bad sample.
+  kTruncate,  ///< It loses whole turns from its end until it fits.
+};
+
 /// The most samples that a step may have for each microbatch: a plan may put several times the mean
 /// into one, if its samples are small.
 inline constexpr std::int64_t kMostMeanSamples = std::int64_t{kMaxSamples} / 4;
@@ -45,6 +51,7 @@ struct PlanOptions {
   std::int64_t max_vision_tokens = 0;  ///< Patches.
   std::int64_t max_memory = 0;         ///< Predicted bytes of activations, and bytes of tensors.
   std::int64_t microbatch_memory = 0;  ///< Bytes of tensors.
+  LongPolicy on_long = LongPolicy::kBad;
   bool reprofile = false;  ///< Ask a trainer for a new profile once the model has drifted.
 
   /// Returns whether microbatches have a limit.

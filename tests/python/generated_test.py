@@ -57,7 +57,7 @@ class Settings(ShardTest):
         changed = {field.name for field in dataclasses.fields(self.OTHERS)
                    if getattr(self.OTHERS, field.name) != getattr(isocost.NodeOptions(), field.name)}
         self.assertEqual({field.name for field in dataclasses.fields(self.OTHERS)} - changed,
-                         {"profile", "correction_file", "bad_samples_file", "index_dir", "balance", "model"})
+                         {"profile", "correction_file", "bad_samples_file", "index_dir", "balance", "model", "on_long"})
         files = {name: self.directory / name for name in ("correction_file", "bad_samples_file", "index_dir")}
         options = dataclasses.replace(self.OTHERS, **files)
         with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, node=options) as loader:

@@ -57,6 +57,17 @@ std::string why_too_large(const SampleShape& shape, const Recipe& recipe,
   return load ? limits.why_too_large(*load).value_or("") : std::string();
 }
 
+Error no_usable_sample(const std::string& data, const std::vector<BadSample>& bad) {
+  const std::string none = data + " holds no usable sample (";
+  const auto limited = std::find_if(bad.begin(), bad.end(),
+                                    [](const BadSample& sample) { return sample.over_limit; });
+  if (limited != bad.end()) {
+    return {ErrorCode::kResourceExhausted, none + describe(*limited) + ")"};
+  }
+  const std::string first = bad.empty() ? "" : describe(bad.front());
+  return {ErrorCode::kCorrupt, none + first + "): `isocost check` lists the reasons"};
+}
+
 // Loads of samples from all over the data set; none without a layout, which alone needs them.
 std::vector<Load> sampled_loads(const NodeOptions& options, const Dataset& dataset,
                                 const Recipe& recipe) {
@@ -106,13 +117,10 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
     dataset_options.why_unusable = [&](const SampleShape& shape) {
       return why_too_large(shape, recipe, limits);
     };
+    dataset_options.truncate = options.plan.on_long == LongPolicy::kTruncate;
   }
   ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
-  if (dataset->size() == 0) {
-    const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
-    return Error(ErrorCode::kCorrupt, options.data.string() + " holds no usable sample (" + first +
-                                          "): `isocost check` lists the reasons");
-  }
+  if (dataset->size() == 0) return no_usable_sample(options.data.string(), dataset->bad());
   ISOCOST_TRY(bad->add_indexed(dataset->bad(), dataset->size() + dataset->bad().size()));
 
   const std::uint64_t size = dataset->size();

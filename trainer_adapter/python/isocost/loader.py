@@ -78,6 +78,8 @@ class DataLoader:
             vision encoder, and predicted memory ("40GiB": activations by the model profile, and tensors). A sample
             that alone exceeds one is a bad sample. With microbatches= or a layout a step that does not fit is an error
             that says by how much. Default: no limits.
+        on_long: what becomes of a sample that exceeds a limit alone. "bad", the default: it is a bad sample.
+            "truncate": it loses whole turns from its end, with their media, until it fits; needs model and max_tokens.
         shuffle: True: every epoch has an order of its own, which follows from seed and epoch. False: samples come in
             the order of the shards. Default: True, where torch's DataLoader does not shuffle.
         seed: decides, with the epoch, the samples of every step. Default: 0.
@@ -146,7 +148,7 @@ class DataLoader:
                  prefetch: Optional[int] = None, device: Any = None,
                  connect_timeout: float = 120.0, heartbeat_timeout: Optional[float] = None,
                  max_tokens: Optional[int] = None, max_vision_tokens: Optional[int] = None,
-                 max_memory: Optional[Union[int, str]] = None,
+                 max_memory: Optional[Union[int, str]] = None, on_long: Optional[str] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
                  profile: Optional[PathLike] = None, model: Optional[PathLike] = None,
                  batching: Union[str, Padded] = "packed", loss: str = "model",
@@ -168,9 +170,9 @@ class DataLoader:
             raise ValueError("reprofile= measures the whole model, and no rank of layout "
                              f"{self._in_layout.layout.file} has all stages: leave it out")
         replica_group = resolved.replica_group if self._in_layout is None else self._in_layout.tensor_group
-        direct: Dict[str, Any] = {"max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens,
-                                  "max_memory": max_memory, "workers": workers, "memory": memory, "profile": profile,
-                                  "recipe": recipe}
+        direct: Dict[str, Any] = {
+            "max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens, "max_memory": max_memory,
+            "on_long": on_long, "workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
         model_inputs = None
         if model is not None:
             arguments.refuse_with_model({"layout": layout, "transform": transform, "count_tokens": count_tokens})

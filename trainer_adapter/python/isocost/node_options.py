@@ -49,6 +49,8 @@ class NodeOptions:
             cost; 0: no limit. A sample with more is bad.
         max_memory: Limit of predicted memory per microbatch, activations by the model profile and tensors, with balance
             = cost; 0: no limit. A sample that needs more is bad.
+        on_long: A sample that exceeds a limit of a microbatch alone is a bad sample, or loses whole turns from its end,
+            with their media, until it fits; truncate needs model and max_tokens.
         balance: in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost equalises predicted
             cost.
         lookahead: Global batches composed together, with balance = cost and given ranks; 1 keeps each as it was drawn.
@@ -90,6 +92,7 @@ class NodeOptions:
     max_tokens: int = 0
     max_vision_tokens: int = 0
     max_memory: Union[int, str] = 0
+    on_long: Literal["bad", "truncate"] = "bad"
     balance: Literal["in-order", "tokens", "cost"] = "cost"
     lookahead: int = 1
     steps: int = 0
