@@ -253,6 +253,10 @@ std::vector<Load> CostModel::as_run(std::span<const Load> samples) const {
   return run;
 }
 
+bool CostModel::is_padded(Module module) const {
+  return state_->options.padded.at(static_cast<std::size_t>(module));
+}
+
 std::span<const double> CostModel::rank_slowdowns() const {
   return state_->correction.rank_slowdowns();
 }

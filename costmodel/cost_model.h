@@ -105,6 +105,8 @@ class CostModel {
   /// sequences become as long as the longest, in other modules they stay unchanged. A sample with
   /// several sequences counts by their typical length.
   std::vector<Load> as_run(std::span<const Load> samples) const;
+  /// Returns whether the trainer pads the module.
+  bool is_padded(Module module) const;
   /// Returns the factor on each rank's seconds. Ranks beyond its end have the factor 1. The view is
   /// valid until the next call of update(), begin_job() or restore_state().
   std::span<const double> rank_slowdowns() const;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,20 +10,34 @@
 
 namespace isocost {
 
+/// Where an assistant's turn ends in a sample's tokens: a sample that is cut there keeps whole
+/// exchanges.
+struct TurnEnd {
+  std::uint32_t ids = 0;  ///< Number of ids up to the end of the turn.
+  /// Placeholders among them: of images, audio and videos.
+  std::array<std::uint32_t, 3> media{};
+  bool operator==(const TurnEnd&) const = default;
+};
+
 /// A sample's text as a model's own tokenizer made it (`isocost tokenize`): the bytes of a part of
 /// format kTokens. Each of the sample's media is one placeholder among the ids, in the order of the
 /// sample's parts of that modality.
 struct Tokens {
   std::vector<std::uint32_t> ids;
-  std::vector<bool> labelled;  ///< Of each id, whether its prediction counts in the loss.
+  std::vector<bool> labelled;       ///< Of each id, whether its prediction counts in the loss.
+  std::vector<TurnEnd> turns = {};  ///< In their order; empty: not known.
   bool operator==(const Tokens&) const = default;
 };
 
-/// Returns the bytes: the number of ids, the ids (32 bits each, little endian), and a bit for each
-/// id that is labelled, lowest bit first.
+/// Returns the bytes: the number of ids, the ids (32 bits each, little endian), a bit for each id
+/// that is labelled, lowest bit first, the number of turns, and for each its numbers of ids,
+/// images, audio and videos (32 bits each).
 std::vector<std::byte> encode_tokens(const Tokens& tokens);
 
 /// Errors: kCorrupt if they are not the bytes of a sequence.
 Result<Tokens> decode_tokens(std::span<const std::byte> bytes);
+
+/// Returns the tokens up to the end of a turn, which must be one of theirs.
+Tokens cut_tokens(Tokens tokens, const TurnEnd& end);
 
 }  // namespace isocost

@@ -78,7 +78,7 @@ struct Welcome {
   std::uint32_t steps_per_epoch = 0;
   std::uint32_t epochs = 1;             ///< 0: endless.
   std::uint32_t global_batch_size = 0;  ///< Samples of a full step.
-  std::uint32_t microbatches = 1;       ///< Microbatches per rank of a full step.
+  std::uint32_t microbatches = 1;       ///< Per rank of a full step; 0: each step decides.
   std::uint32_t heartbeat_ms = 1000;    ///< Both sides send a message at least this often.
   /// A peer that sent nothing for this long is considered lost, on both sides.
   std::uint32_t heartbeat_timeout_ms = 30000;

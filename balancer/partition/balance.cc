@@ -21,10 +21,6 @@ namespace {
 constexpr double kBoundRounding = 3e-12;
 constexpr double kBoundRoundingPerItem = 5e-16;
 
-bool is_capped(const BalanceProblem& problem) {
-  return problem.microbatch_bytes > 0 && !problem.bytes.empty();
-}
-
 // [bins], or empty if all are 1: every rank's microbatches run at its slowdown.
 std::vector<double> bin_slowdowns(const BalanceProblem& problem) {
   std::vector<double> slowdowns;
@@ -41,10 +37,7 @@ Partition microbatch_partition(const BalanceProblem& problem,
                 .bins = problem.ranks * problem.microbatches,
                 .costs = problem.costs,
                 .slowdowns = slowdowns};
-  if (is_capped(problem)) {
-    all.bytes = problem.bytes;
-    all.bytes_cap = problem.microbatch_bytes;
-  }
+  add_caps(problem, all);
   return all;
 }
 
@@ -109,7 +102,7 @@ void strengthen(const BalanceProblem& problem, LowerBound& bound) {
     if (value > bound.value) bound = {value, limit};
   };
   raise(crowd_bound(bins), Limit::kPigeonhole);
-  raise(capped_slowdown_bound(bins), Limit::kMemory);
+  raise(capped_slowdown_bound(bins), Limit::kCap);
   if (problem.dimensions > 1) raise(trade_off_bound(bins), Limit::kTradeOff);
 }
 
@@ -159,6 +152,12 @@ bool finish_exactly(const BalanceProblem& problem, const BalanceOptions& options
   return answer.finished;
 }
 
+BalanceProblem without_caps(BalanceProblem problem) {
+  problem.resources.clear();
+  problem.sizes.clear();
+  return problem;
+}
+
 // Dealing in order is a plan too: the result is never worse than it.
 void consider_dealt(const BalanceProblem& problem, std::optional<Bins>& plan) {
   Bins dealt = dealt_bins(problem);
@@ -180,8 +179,8 @@ std::string_view limit_name(Limit limit) {
       return "tiles";
     case Limit::kCounts:
       return "counts";
-    case Limit::kMemory:
-      return "memory";
+    case Limit::kCap:
+      return "cap";
     case Limit::kTradeOff:
       return "trade-off";
     case Limit::kExact:
@@ -192,14 +191,12 @@ std::string_view limit_name(Limit limit) {
 
 Result<BalanceResult> deal_in_order(const BalanceProblem& problem) {
   ISOCOST_TRY(validate(problem));
-  BalanceProblem uncapped = problem;
-  uncapped.microbatch_bytes = 0;
-  return describe(problem, dealt_bins(problem), find_lower_bound(uncapped));
+  return describe(problem, dealt_bins(problem), find_lower_bound(without_caps(problem)));
 }
 
 Result<BalanceResult> lpt(const BalanceProblem& problem) {
   ISOCOST_TRY(validate(problem));
-  ISOCOST_TRY(check_cap(problem));
+  ISOCOST_TRY(check_caps(problem));
   const std::vector<double> slowdowns = bin_slowdowns(problem);
   auto plan = problem.objective == Objective::kSlowestRank
                   ? plan_ranks(problem, {.improvement_rounds = 0})
@@ -221,14 +218,12 @@ Result<BalanceResult> evaluate(const BalanceProblem& problem,
                  "evaluate: the bins must hold each of " + counted(problem.items(), "item") +
                      " once, in " + counted(problem.ranks * problem.microbatches, "bin"));
   }
-  BalanceProblem uncapped = problem;
-  uncapped.microbatch_bytes = 0;
-  return describe(problem, std::move(bins), find_lower_bound(uncapped));
+  return describe(problem, std::move(bins), find_lower_bound(without_caps(problem)));
 }
 
 Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOptions& options) {
   ISOCOST_TRY(validate(problem));
-  ISOCOST_TRY(check_cap(problem));
+  ISOCOST_TRY(check_caps(problem));
   LowerBound bound = search_target(problem);
   std::optional<Bins> plan;
   if (std::isfinite(bound.value)) plan = plan_heuristically(problem, options, bound);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,15 @@ enum class Objective : std::uint8_t {
   kSlowestRank,
 };
 
+/// The most resources that a problem may cap.
+inline constexpr std::size_t kMaxResources = 4;
+
+/// A resource of which each item holds a whole amount, and a microbatch at most `cap`.
+struct Resource {
+  std::string name;      ///< Of its unit, in messages: "bytes".
+  std::int64_t cap = 0;  ///< >= 0.
+};
+
 /// N items with K-dimensional costs that are divided into ranks × microbatches bins. Every bin
 /// receives at least one item, so N >= ranks × microbatches.
 struct BalanceProblem {
@@ -28,8 +38,9 @@ struct BalanceProblem {
   /// [N × K] row-major, finite, >= 0. All dimensions share one scale (seconds), because they are
   /// compared with each other.
   std::vector<double> costs = {};
-  std::vector<std::int64_t> bytes = {};  ///< [N], or empty: no memory cap.
-  std::int64_t microbatch_bytes = 0;     ///< Cap on the bytes of a microbatch; 0: no cap.
+  /// [N × R] row-major, >= 0: what each item holds of each resource.
+  std::vector<std::int64_t> sizes = {};
+  std::vector<Resource> resources = {};  ///< [R], at most kMaxResources; empty: no caps.
   std::size_t ranks = 1;
   std::size_t microbatches = 1;  ///< Per rank.
   /// [ranks], the factor on each rank's seconds, 0.01 to 100: a rank of slowdown 1.2 takes 20 %
@@ -38,6 +49,9 @@ struct BalanceProblem {
   Objective objective = Objective::kLargestMicrobatch;
 
   std::size_t items() const { return dimensions == 0 ? 0 : costs.size() / dimensions; }
+  std::int64_t size(std::size_t item, std::size_t resource) const {
+    return sizes[item * resources.size() + resource];
+  }
   double slowdown_of(std::size_t rank) const {
     return rank_slowdowns.empty() ? 1 : rank_slowdowns[rank];
   }
@@ -63,11 +77,11 @@ enum class Limit : std::uint8_t {
   kPigeonhole,   ///< There are more large items than bins, so some share a bin.
   kTiles,        ///< Loads are whole multiples of a tile, and some bin holds one more.
   kCounts,       ///< The number of items that every bin must hold.
-  kMemory,       ///< The cap on bytes keeps items apart.
+  kCap,          ///< A cap keeps items apart.
   kTradeOff,     ///< Two dimensions together are a stronger bound than either alone.
   kExact,        ///< No bound: search ruled out every better plan.
 };
-/// "total", "largest-item", "pigeonhole", "tiles", "counts", "memory", "trade-off", "exact".
+/// "total", "largest-item", "pigeonhole", "tiles", "counts", "cap", "trade-off", "exact".
 std::string_view limit_name(Limit limit);
 
 struct BalanceResult {
@@ -85,29 +99,29 @@ struct BalanceResult {
 
 /// Deals items in order, as data loaders do without balancing: item i goes to rank i mod ranks, and
 /// each rank's items are cut into `microbatches` runs of (nearly) equal count. Ignores costs and
-/// the memory cap; the lower bound is that of the problem without a cap. Pure and deterministic.
+/// the caps; the lower bound is that of the problem without caps. Pure and deterministic.
 /// Errors: kInvalidArgument, as for balance().
 Result<BalanceResult> deal_in_order(const BalanceProblem& problem);
 
 /// Longest processing time first (LPT): takes items by decreasing largest cost and puts each into
-/// the bin where the largest load stays smallest, within the memory cap. For kSlowestRank, items
+/// the bin where the largest load stays smallest, within the caps. For kSlowestRank, items
 /// are first assigned to ranks by their total cost, then to each rank's microbatches. If LPT finds
-/// no room for an item under the cap, items are packed by size instead. Pure and deterministic.
+/// no room for an item under the caps, items are packed by size instead. Pure and deterministic.
 /// Errors: those of balance().
 Result<BalanceResult> lpt(const BalanceProblem& problem);
 
 /// Returns the makespan and the lower bound of a given division, which was made by another measure
-/// than the problem's costs. Ignores the memory cap, as deal_in_order() does. Pure. Errors:
+/// than the problem's costs. Ignores the caps, as deal_in_order() does. Pure. Errors:
 /// kInvalidArgument for a malformed problem, or if `bins` does not hold each item exactly once in
 /// ranks × microbatches bins.
 Result<BalanceResult> evaluate(const BalanceProblem& problem,
                                std::vector<std::vector<std::uint32_t>> bins);
 
 /// Divides the items so that the objective is small: bounds, LPT, local search, and an exact solve
-/// of small problems. Never worse than deal_in_order() where that keeps the cap. Pure and
+/// of small problems. Never worse than deal_in_order() where that keeps the caps. Pure and
 /// deterministic; runs on the calling thread. Errors: kInvalidArgument for a malformed problem
-/// (negative or non-finite costs, fewer items than bins); kResourceExhausted, naming the item, if
-/// an item exceeds the cap or no packing under the cap is found.
+/// (negative or non-finite costs, fewer items than bins); kResourceExhausted, naming the item and
+/// the resource, if an item exceeds a cap or no packing under the caps is found.
 Result<BalanceResult> balance(const BalanceProblem& problem, const BalanceOptions& options);
 
 struct LowerBound {
@@ -115,7 +129,7 @@ struct LowerBound {
   Limit limit = Limit::kTotal;
 };
 /// Returns the greatest of several lower bounds on the objective, and which one it is. Infinite if
-/// it is proved that no plan keeps the cap. The bounds are described at the enumerators of Limit.
+/// it is proved that no plan keeps the caps. The bounds are described at the enumerators of Limit.
 LowerBound find_lower_bound(const BalanceProblem& problem);
 inline double lower_bound(const BalanceProblem& problem) { return find_lower_bound(problem).value; }
 

@@ -89,15 +89,27 @@ class Composer {
     return std::min(static_cast<std::size_t>(end - order_.begin()), bins * sizes_.size());
   }
 
-  std::int64_t most_bytes(const Batches& batches) const {
+  // The most that any batch holds of a resource.
+  std::int64_t most_held(const Batches& batches, std::size_t resource) const {
     std::int64_t most = 0;
-    if (window_.bytes.empty()) return most;
     for (const auto& batch : batches) {
-      std::int64_t bytes = 0;
-      for (const std::uint32_t item : batch) bytes += window_.bytes[item];
-      most = std::max(most, bytes);
+      std::int64_t held = 0;
+      for (const std::uint32_t item : batch) held += window_.size(item, resource);
+      most = std::max(most, held);
     }
     return most;
+  }
+
+  // Whether the batches are as easy to pack under the caps as they are when drawn.
+  bool stay_packable(const Batches& batches) const {
+    const auto bins = static_cast<double>(window_.ranks * window_.microbatches);
+    const Batches drawn = as_drawn();
+    for (std::size_t r = 0; r < window_.resources.size(); ++r) {
+      const double fullest = kFullest * bins * static_cast<double>(window_.resources[r].cap);
+      const std::int64_t most = most_held(batches, r);
+      if (most > most_held(drawn, r) && static_cast<double>(most) > fullest) return false;
+    }
+    return true;
   }
 
   double seconds(const Batches& batches) const {
@@ -152,14 +164,16 @@ class Composer {
 
   BalanceProblem problem_of(const std::vector<std::uint32_t>& batch) const {
     BalanceProblem problem = {.dimensions = window_.dimensions,
-                              .microbatch_bytes = window_.microbatch_bytes,
+                              .resources = window_.resources,
                               .ranks = window_.ranks,
                               .microbatches = window_.microbatches,
                               .rank_slowdowns = window_.rank_slowdowns,
                               .objective = window_.objective};
     for (const std::uint32_t item : batch) {
       problem.costs.insert(problem.costs.end(), cost(item), cost(item) + window_.dimensions);
-      if (!window_.bytes.empty()) problem.bytes.push_back(window_.bytes[item]);
+      for (std::size_t r = 0; r < window_.resources.size(); ++r) {
+        problem.sizes.push_back(window_.size(item, r));
+      }
     }
     return problem;
   }
@@ -180,13 +194,9 @@ Result<Composition> compose_batches(const BalanceProblem& window,
   Composition best{.batches = composer.as_drawn()};
   best.seconds_before = best.seconds_after = composer.seconds(best.batches);
   if (batch_sizes.size() < 2) return best;
-  const auto bins = static_cast<double>(window.ranks * window.microbatches);
-  const std::int64_t most_bytes = std::max(
-      composer.most_bytes(best.batches),
-      static_cast<std::int64_t>(kFullest * bins * static_cast<double>(window.microbatch_bytes)));
   for (const std::size_t together : {std::size_t{0}, composer.dominant_samples()}) {
     Batches batches = composer.spread(together);
-    if (composer.most_bytes(batches) > most_bytes) continue;
+    if (!composer.stay_packable(batches)) continue;
     const double seconds = composer.seconds(batches);
     if (seconds >= best.seconds_after * (1 - kSmallestGain)) continue;
     best.batches = std::move(batches);

@@ -23,11 +23,11 @@ struct Composition {
 /// is spread evenly over the others.
 ///
 /// `window` holds the items of all W batches in their order, and the ranks, microbatches, slowdowns
-/// and cap with which each batch will be balanced. `batch_sizes` [W] gives the number of items of
+/// and caps with which each batch will be balanced. `batch_sizes` [W] gives the number of items of
 /// each batch. No item leaves the window, so none moves further than W - 1 batches. Nothing moves
 /// if W = 1 or if the sum does not fall. Composed batches are no longer the batches that were
-/// drawn, so this is opt-in. Under a cap on bytes, no batch becomes fuller than the fullest batch
-/// as drawn, or than 80 % of what its bins may hold, whichever is more.
+/// drawn, so this is opt-in. Under caps, no batch becomes fuller in any resource than the fullest
+/// batch as drawn, or than 80 % of what its bins may hold, whichever is more.
 ///
 /// Pure, deterministic, runs on the calling thread; O(W·N log N) for N items. Errors:
 /// kInvalidArgument if the sizes do not add up, if a batch has fewer items than bins, or if

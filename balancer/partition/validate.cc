@@ -72,21 +72,49 @@ Status validate_slowdowns(const BalanceProblem& problem) {
   return {};
 }
 
-Status validate_bytes(const BalanceProblem& problem) {
-  if (problem.microbatch_bytes < 0) return invalid("microbatch_bytes is negative");
-  if (problem.bytes.empty()) return {};
-  if (problem.bytes.size() != problem.items()) {
-    return invalid("bytes holds " + counted(problem.bytes.size(), "number") + " for " +
-                   counted(problem.items(), "item"));
+Status validate_sizes(const BalanceProblem& problem) {
+  const std::size_t resources = problem.resources.size();
+  if (resources > kMaxResources) {
+    return invalid(counted(resources, "resource") + " are capped, at most " +
+                   std::to_string(kMaxResources) + " can be");
   }
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < problem.bytes.size(); ++i) {
-    if (problem.bytes[i] < 0) return invalid("item " + std::to_string(i) + ": bytes are negative");
-    const auto next = checked_sum(sum, problem.bytes[i]);
-    if (!next) return invalid("the sum of the bytes exceeds 63 bits");
-    sum = *next;
+  if (problem.sizes.size() != problem.items() * resources) {
+    return invalid("sizes holds " + counted(problem.sizes.size(), "number") + " for " +
+                   counted(problem.items(), "item") + " and " + counted(resources, "resource"));
+  }
+  for (std::size_t r = 0; r < resources; ++r) {
+    const std::string& name = problem.resources[r].name;
+    if (problem.resources[r].cap < 0) return invalid("the cap on " + name + " is negative");
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < problem.items(); ++i) {
+      if (problem.size(i, r) < 0) {
+        return invalid("item " + std::to_string(i) + ": a negative number of " + name);
+      }
+      const auto next = checked_sum(sum, problem.size(i, r));
+      if (!next) return invalid("the sum of the " + name + " exceeds 63 bits");
+      sum = *next;
+    }
   }
   return {};
+}
+
+std::int64_t sum_of(const BalanceProblem& problem, std::size_t resource) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < problem.items(); ++i) sum += problem.size(i, resource);
+  return sum;
+}
+
+// The resource of which the items hold the most, compared with what all microbatches may hold.
+std::size_t scarcest(const BalanceProblem& problem) {
+  const auto share = [&problem](std::size_t r) {
+    const auto cap = static_cast<double>(std::max<std::int64_t>(problem.resources[r].cap, 1));
+    return static_cast<double>(sum_of(problem, r)) / cap;
+  };
+  std::size_t most = 0;
+  for (std::size_t r = 1; r < problem.resources.size(); ++r) {
+    if (share(r) > share(most)) most = r;
+  }
+  return most;
 }
 
 }  // namespace
@@ -95,17 +123,18 @@ Status validate(const BalanceProblem& problem) {
   ISOCOST_TRY(validate_counts(problem));
   ISOCOST_TRY(validate_costs(problem));
   ISOCOST_TRY(validate_slowdowns(problem));
-  return validate_bytes(problem);
+  return validate_sizes(problem);
 }
 
-Status check_cap(const BalanceProblem& problem) {
-  if (problem.microbatch_bytes == 0) return {};
-  for (std::size_t i = 0; i < problem.bytes.size(); ++i) {
-    if (problem.bytes[i] > problem.microbatch_bytes) {
+Status check_caps(const BalanceProblem& problem) {
+  for (std::size_t i = 0; i < problem.items(); ++i) {
+    for (std::size_t r = 0; r < problem.resources.size(); ++r) {
+      const Resource& resource = problem.resources[r];
+      if (problem.size(i, r) <= resource.cap) continue;
       return Error(ErrorCode::kResourceExhausted, "balance: item " + std::to_string(i) + " has " +
-                                                      std::to_string(problem.bytes[i]) +
-                                                      " bytes, a microbatch may hold " +
-                                                      std::to_string(problem.microbatch_bytes) +
+                                                      std::to_string(problem.size(i, r)) + " " +
+                                                      resource.name + ", a microbatch may hold " +
+                                                      std::to_string(resource.cap) +
                                                       ": raise the cap or leave the sample out");
     }
   }
@@ -113,15 +142,19 @@ Status check_cap(const BalanceProblem& problem) {
 }
 
 Error no_packing(const BalanceProblem& problem) {
-  const auto largest = std::max_element(problem.bytes.begin(), problem.bytes.end());
-  std::int64_t sum = 0;
-  for (const std::int64_t bytes : problem.bytes) sum += bytes;
+  const std::size_t r = scarcest(problem);
+  const Resource& resource = problem.resources[r];
+  std::size_t largest = 0;
+  for (std::size_t i = 1; i < problem.items(); ++i) {
+    if (problem.size(i, r) > problem.size(largest, r)) largest = i;
+  }
   return {ErrorCode::kResourceExhausted,
-          "balance: no packing found of " + std::to_string(sum) + " bytes into " +
+          "balance: no packing found of " + std::to_string(sum_of(problem, r)) + " " +
+              resource.name + " into " +
               counted(problem.ranks * problem.microbatches, "microbatch") + " of at most " +
-              std::to_string(problem.microbatch_bytes) + " bytes (the largest, item " +
-              std::to_string(largest - problem.bytes.begin()) + ", has " +
-              std::to_string(*largest) + "): raise the cap or use more microbatches"};
+              std::to_string(resource.cap) + " (the largest, item " + std::to_string(largest) +
+              ", has " + std::to_string(problem.size(largest, r)) +
+              "): raise the cap or use more microbatches"};
 }
 
 }  // namespace isocost

@@ -372,11 +372,11 @@ std::vector<std::vector<std::uint32_t>> as_drawn(const std::vector<std::size_t>&
 Result<Composition> compose_pipeline_batches(const PipelineModel& model,
                                              std::span<const SampleCost> window,
                                              const std::vector<std::size_t>& batch_sizes,
-                                             std::span<const std::int64_t> bytes,
-                                             std::int64_t microbatch_bytes) {
+                                             std::vector<Resource> resources,
+                                             std::vector<std::int64_t> sizes) {
   BalanceProblem problem = pipeline_problem(model, window);
-  problem.bytes.assign(bytes.begin(), bytes.end());
-  problem.microbatch_bytes = microbatch_bytes;
+  problem.resources = std::move(resources);
+  problem.sizes = std::move(sizes);
   ISOCOST_ASSIGN(Composition composition, compose_batches(problem, batch_sizes));
   Composition drawn{.batches = as_drawn(batch_sizes)};
   ISOCOST_ASSIGN(drawn.seconds_before, steps_seconds(model, window, drawn.batches));

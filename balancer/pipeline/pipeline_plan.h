@@ -81,13 +81,13 @@ BalanceProblem pipeline_problem(const PipelineModel& model, std::span<const Samp
 
 /// Redistributes samples over consecutive global batches (see compose_batches) if the sum of the
 /// simulated steps falls, each step planned without local search; else returns the batches as
-/// drawn. `window` holds the samples of all batches in their order. `bytes` holds their sizes, or
-/// is empty for no cap. The seconds of the result are sums of simulated steps. Errors: those of
-/// compose_batches() and plan_pipeline().
+/// drawn. `window` holds the samples of all batches in their order. `sizes` [samples × resources]
+/// is what they hold of `resources`, which are capped for each microbatch. The seconds of the
+/// result are sums of simulated steps. Errors: those of compose_batches() and plan_pipeline().
 Result<Composition> compose_pipeline_batches(const PipelineModel& model,
                                              std::span<const SampleCost> window,
                                              const std::vector<std::size_t>& batch_sizes,
-                                             std::span<const std::int64_t> bytes = {},
-                                             std::int64_t microbatch_bytes = 0);
+                                             std::vector<Resource> resources = {},
+                                             std::vector<std::int64_t> sizes = {});
 
 }  // namespace isocost

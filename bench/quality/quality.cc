@@ -85,7 +85,7 @@ Score score(const BalanceProblem& problem, const std::vector<std::vector<std::ui
     std::vector<double> load(problem.dimensions, 0.0);
     for (std::size_t b = first; b < first + group; ++b) {
       double bytes = 0;
-      for (const std::uint32_t item : bins[b]) bytes += static_cast<double>(problem.bytes[item]);
+      for (const std::uint32_t item : bins[b]) bytes += static_cast<double>(problem.size(item, 0));
       result.bytes = std::max(result.bytes, bytes);
       for (const std::uint32_t item : bins[b]) {
         for (std::size_t k = 0; k < load.size(); ++k) {

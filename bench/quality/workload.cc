@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -60,7 +61,7 @@ void append(BalanceProblem& problem, const TraceSample& sample) {
   problem.costs.push_back(sample.llm_tokens *
                           (kLlmFlopPerToken + kLlmFlopPerTokenSquared * sample.llm_tokens));
   if (problem.dimensions == 3) problem.costs.push_back(bytes);
-  problem.bytes.push_back(static_cast<std::int64_t>(bytes));
+  problem.sizes.push_back(static_cast<std::int64_t>(bytes));
 }
 
 void scale(BalanceProblem& problem) {
@@ -104,6 +105,7 @@ BalanceProblem draw_problem(const Mixture& mixture, Objective objective, std::si
   BalanceProblem problem{.dimensions = objective == Objective::kSlowestRank || cap > 0
                                            ? std::size_t{2}
                                            : std::size_t{3},
+                         .resources = {{"bytes", std::numeric_limits<std::int64_t>::max()}},
                          .ranks = ranks,
                          .microbatches = microbatches,
                          .objective = objective};
@@ -112,11 +114,11 @@ BalanceProblem draw_problem(const Mixture& mixture, Objective objective, std::si
   scale(problem);
   if (cap > 0) {
     double sum = 0;
-    for (const std::int64_t bytes : problem.bytes) sum += static_cast<double>(bytes);
+    for (const std::int64_t bytes : problem.sizes) sum += static_cast<double>(bytes);
     const double mean = sum / static_cast<double>(ranks * microbatches);
-    problem.microbatch_bytes =
+    problem.resources.front().cap =
         std::max(static_cast<std::int64_t>(cap * mean),
-                 *std::max_element(problem.bytes.begin(), problem.bytes.end()));
+                 *std::max_element(problem.sizes.begin(), problem.sizes.end()));
   }
   return problem;
 }

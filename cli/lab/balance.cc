@@ -68,7 +68,7 @@ Result<std::optional<std::size_t>> find_bytes(const CostCsv& table,
   return std::optional<std::size_t>();
 }
 
-// Takes costs and bytes from the table. Bytes are rounded up.
+// Takes costs and, if they are capped, bytes from the table. Bytes are rounded up.
 Status fill(BalanceProblem& problem, const CostCsv& table, std::optional<std::size_t> bytes) {
   problem.dimensions = table.columns - (bytes ? 1 : 0);
   if (problem.dimensions == 0) {
@@ -81,8 +81,8 @@ Status fill(BalanceProblem& problem, const CostCsv& table, std::optional<std::si
     } else if (value > 1e18) {
       return Error(ErrorCode::kCorrupt,
                    "item " + std::to_string(i / table.columns) + ": more than 1e18 bytes");
-    } else {
-      problem.bytes.push_back(static_cast<std::int64_t>(std::ceil(value)));
+    } else if (!problem.resources.empty()) {
+      problem.sizes.push_back(static_cast<std::int64_t>(std::ceil(value)));
     }
   }
   return {};
@@ -96,7 +96,7 @@ Status set_capacity(BalanceProblem& problem, const std::string& capacity) {
     return Error(ErrorCode::kInvalidArgument,
                  "--capacity is 0; leave it out for bins without a limit");
   }
-  problem.microbatch_bytes = *bytes;
+  problem.resources = {{"bytes", *bytes}};
   return {};
 }
 
@@ -128,11 +128,12 @@ Status check(const BalanceProblem& problem) {
                                                   counted(problem.ranks, "bin") +
                                                   " (--bins) with one item each");
   }
-  for (std::size_t i = 0; problem.microbatch_bytes > 0 && i < problem.bytes.size(); ++i) {
-    if (problem.bytes[i] > problem.microbatch_bytes) {
+  for (std::size_t i = 0; i < problem.sizes.size(); ++i) {
+    const std::int64_t cap = problem.resources.front().cap;
+    if (problem.sizes[i] > cap) {
       return Error(ErrorCode::kResourceExhausted,
-                   "item " + std::to_string(i) + " has " + std::to_string(problem.bytes[i]) +
-                       " bytes, a bin may hold " + std::to_string(problem.microbatch_bytes) +
+                   "item " + std::to_string(i) + " has " + std::to_string(problem.sizes[i]) +
+                       " bytes, a bin may hold " + std::to_string(cap) +
                        ": raise --capacity or leave the item out");
     }
   }
@@ -148,8 +149,8 @@ Result<BalanceProblem> parse_problem(const std::string& text, const BalanceArgum
   BalanceProblem problem{.ranks = arguments.bins, .rank_slowdowns = arguments.slowdowns};
   ISOCOST_ASSIGN(const CostCsv table, parse_cost_csv(text, {}));
   ISOCOST_ASSIGN(const auto bytes, find_bytes(table, arguments));
-  ISOCOST_TRY(fill(problem, table, bytes));
   ISOCOST_TRY(set_capacity(problem, arguments.capacity));
+  ISOCOST_TRY(fill(problem, table, bytes));
   ISOCOST_TRY(check(problem));
   return problem;
 }
@@ -211,7 +212,7 @@ Error error_of_bins(const Error& error, const BalanceProblem& problem) {
   if (error.code() != ErrorCode::kResourceExhausted) return error;
   return {error.code(), "no packing found of the items' bytes into " +
                             counted(problem.ranks, "bin") + " of at most " +
-                            std::to_string(problem.microbatch_bytes) +
+                            std::to_string(problem.resources.front().cap) +
                             " bytes: raise --capacity or --bins"};
 }
 

@@ -192,7 +192,24 @@ std::vector<OptionSpec> plan_options() {
              "Data-parallel ranks of the training job; 0: taken from the first trainer."),
       number("global_batch_size", &P::global_batch_size,
              "Samples per optimizer step, over all ranks."),
-      number("microbatches", &P::microbatches, "Microbatches per rank and step."),
+      number("microbatches", &P::microbatches,
+             "Microbatches per rank and step; 0: as few as the limits of a microbatch (max_tokens, "
+             "max_vision_tokens, max_memory, microbatch_memory) allow, chosen for each step and "
+             "equal on all ranks, or 4 without a limit."),
+      number(
+          "max_tokens", &P::max_tokens,
+          "Limit of LLM tokens per microbatch, with balance = cost; 0: no limit. A longer sample "
+          "is bad."),
+      number("max_vision_tokens", &P::max_vision_tokens,
+             "Limit of patches per microbatch, which are the tokens of the vision encoder, with "
+             "balance = cost; 0: no limit. A sample with more is bad."),
+      size("max_memory", &P::max_memory,
+           "Limit of predicted memory per microbatch, activations by the model profile and "
+           "tensors, with balance = cost; 0: no limit. A sample that needs more is bad."),
+      choice("on_long", &P::on_long, {"bad", "truncate"},
+             "A sample that exceeds a limit of a microbatch alone is a bad sample, or loses whole "
+             "turns from its end, with their media, until it fits; truncate needs model and "
+             "max_tokens."),
       text_option("layout", &P::layout, "FILE",
                   "Layout file of isocost plan. It sets ranks (the LLM's replicas) and "
                   "microbatches, and each stage receives only the tensors that it needs."),
@@ -219,7 +236,9 @@ std::vector<OptionSpec> plan_options() {
           "SigLIP-so400m, Whisper large-v3 and Qwen2.5-7B."),
       modules("padded", &C::padded,
               "Modules that the trainer pads to the longest sequence of a microbatch (for example "
-              "llm or vision,llm). Affects predicted cost only; data is delivered packed."),
+              "llm or vision,llm). Plans count padding, and with llm group samples of like length; "
+              "data "
+              "is delivered packed."),
       flag_option("correct", &C::correct, "Correct the cost model from measured seconds."),
       flag_option("reprofile", &P::reprofile,
                   "When model drift is detected, ask the first trainer to measure its profile "
@@ -279,7 +298,8 @@ std::vector<OptionSpec> decode_options() {
              "Images and frames with more pixels are refused as bad samples."),
       size("memory", &D::memory, "Budget for decoding and decoded samples."),
       size("microbatch_memory", &PlanOptions::microbatch_memory,
-           "Limit of tensor bytes per microbatch, with balance = cost; 0: no limit."),
+           "Limit of tensor bytes per microbatch, with balance = cost; 0: no limit. A sample with "
+           "more is bad."),
       number("workers", &D::workers, "Decoding threads or processes; 0: one per core."),
       milliseconds("io_timeout", &D::io_timeout,
                    "Seconds that reads of shards may fail, with delivery paused, before the job "

@@ -3,16 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/fingerprint.h"
 #include "base/mutex.h"
+#include "decode/tokens.h"
 #include "loader/dataset/internal/checked_shard.h"
 #include "loader/dataset/internal/index_file.h"
 #include "loader/dataset/internal/shard_file.h"
@@ -23,6 +27,13 @@ namespace isocost {
 namespace fs = std::filesystem;
 namespace {
 
+// A sample that ends with one of its turns.
+struct Cut {
+  TurnEnd end;
+  std::int64_t label_tokens = 0;
+  std::int64_t entry_bytes = 0;
+};
+
 struct Shard {
   fs::path path;
   std::string name;
@@ -30,7 +41,12 @@ struct Shard {
   std::shared_ptr<const TokenFile> tokens;  // null: text is as the shard has it
   std::vector<std::uint32_t> kept;          // usable samples; empty: all are
   bool all_kept = true;
+  std::map<std::uint64_t, Cut> cuts;  // by the sample's number in the shard
 
+  const Cut* cut_of(std::uint64_t sample) const {
+    const auto found = cuts.find(sample);
+    return found == cuts.end() ? nullptr : &found->second;
+  }
   std::uint64_t size() const { return all_kept ? index->view().samples() : kept.size(); }
   std::uint64_t local(std::uint64_t i) const { return all_kept ? i : kept[i]; }
 };
@@ -198,6 +214,26 @@ struct KeyOccurrence {
   auto operator<=>(const KeyOccurrence&) const = default;
 };
 
+// The tokens of a sample that was cut.
+class CutEntrySource final : public ByteSource {
+ public:
+  explicit CutEntrySource(std::vector<std::byte> bytes)
+      : bytes_(std::move(bytes)), entry_(bytes_) {}
+  std::int64_t size() const override { return entry_.size(); }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> to) const override {
+    return entry_.read_at(offset, to);
+  }
+
+ private:
+  const std::vector<std::byte> bytes_;
+  const MemoryByteSource entry_;
+};
+
+// How many of a sample's media of this modality a cut keeps.
+std::uint32_t media_before(const TurnEnd& end, Modality modality) {
+  return modality == Modality::kText ? 0 : end.media.at(static_cast<std::size_t>(modality) - 1);
+}
+
 // A sample's tokens; keeps their file mapped.
 class EntrySource final : public ByteSource {
  public:
@@ -217,10 +253,10 @@ class IndexedDataset final : public Dataset {
  public:
   explicit IndexedDataset(Listing listing)
       : shards_(std::move(listing.shards)), bad_(std::move(listing.bad)) {}
-  void finish();
+  void finish(const DatasetOptions& options);
 
   std::uint64_t size() const override { return first_.back(); }
-  SampleShape shape(SampleId id) const override;
+  SampleShape shape(SampleId id) const override { return shape_of(locate(id)); }
   std::string_view key(SampleId id) const override;
   std::string_view shard(SampleId id) const override { return locate(id).shard->name; }
   std::string_view part_name(SampleId id, std::size_t part) const override;
@@ -242,6 +278,9 @@ class IndexedDataset final : public Dataset {
     std::uint64_t sample;
   };
   Location locate(SampleId id) const;
+  static SampleShape shape_of(const Location& at) {
+    return shape_of(at, at.shard->cut_of(at.sample));
+  }
   static std::optional<std::uint64_t> indexed_part(const Location& at, std::size_t part);
   Result<std::shared_ptr<const ShardFile>> open(const Shard& shard) const;
   std::vector<KeyOccurrence> sorted_keys() const;
@@ -252,6 +291,10 @@ class IndexedDataset final : public Dataset {
   using Dropped = std::vector<std::vector<std::uint32_t>>;
   void find_repeated_keys(Dropped& dropped);
   void find_without_tokens(Dropped& dropped);
+  void find_unusable(const DatasetOptions& options, Dropped& dropped);
+  void log_cuts(const LogSink& sink) const;
+  static std::string truncate(const DatasetOptions& options, Shard& shard, std::uint32_t sample);
+  static SampleShape shape_of(const Location& at, const Cut* cut);
   void keep_all_but(Dropped dropped);
   void number_samples();
 
@@ -262,11 +305,13 @@ class IndexedDataset final : public Dataset {
   mutable ShardCache cache_;
 };
 
-void IndexedDataset::finish() {
+void IndexedDataset::finish(const DatasetOptions& options) {
   collect_bad();
   Dropped dropped(shards_.size());
   find_repeated_keys(dropped);
   find_without_tokens(dropped);
+  if (options.why_unusable) find_unusable(options, dropped);
+  log_cuts(options.log);
   keep_all_but(std::move(dropped));
   number_samples();
 }
@@ -345,6 +390,61 @@ void IndexedDataset::find_without_tokens(Dropped& dropped) {
   }
 }
 
+void IndexedDataset::find_unusable(const DatasetOptions& options, Dropped& dropped) {
+  for (std::uint32_t s = 0; s < shards_.size(); ++s) {
+    Shard& shard = shards_[s];
+    const IndexView& view = shard.index->view();
+    std::sort(dropped[s].begin(), dropped[s].end());
+    const std::vector<std::uint32_t> without = dropped[s];
+    for (std::uint32_t i = 0; i < view.samples(); ++i) {
+      if (std::binary_search(without.begin(), without.end(), i)) continue;
+      std::string reason = options.why_unusable(shape_of({&shard, &view, i}));
+      if (!reason.empty() && options.truncate && shard.tokens) {
+        reason = truncate(options, shard, i);
+      }
+      if (reason.empty()) continue;
+      dropped[s].push_back(i);
+      bad_.push_back({.shard = shard.name,
+                      .key = std::string(view.key(i)),
+                      .part = "",
+                      .reason = std::move(reason),
+                      .over_limit = true});
+    }
+  }
+}
+
+void IndexedDataset::log_cuts(const LogSink& sink) const {
+  std::size_t cuts = 0;
+  for (const Shard& shard : shards_) cuts += shard.cuts.size();
+  if (cuts == 0) return;
+  log(sink, LogLevel::kInfo,
+      counted(cuts, "sample") + " cut at the end of a turn, to keep the limits of a microbatch");
+}
+
+// Cuts a sample that is too long at the last end of a turn at which it can be used. Returns why
+// there is none.
+std::string IndexedDataset::truncate(const DatasetOptions& options, Shard& shard,
+                                     std::uint32_t sample) {
+  auto tokens = decode_tokens(shard.tokens->entry(sample));
+  if (!tokens) return tokens.error().message();
+  std::string reason;
+  for (auto turn = tokens->turns.rbegin(); turn != tokens->turns.rend(); ++turn) {
+    const auto end = tokens->labelled.begin() + static_cast<std::ptrdiff_t>(turn->ids);
+    Cut cut{.end = *turn, .label_tokens = std::count(tokens->labelled.begin(), end, true)};
+    if (cut.label_tokens == 0) break;
+    cut.entry_bytes = std::ssize(encode_tokens(cut_tokens(*tokens, *turn)));
+    reason = options.why_unusable(shape_of({&shard, &shard.index->view(), sample}, &cut));
+    if (!reason.empty()) continue;
+    shard.cuts.emplace(sample, cut);
+    return "";
+  }
+  if (reason.empty()) {
+    return options.why_unusable(shape_of({&shard, &shard.index->view(), sample}, nullptr)) +
+           " (no turn to cut it at has labels before it)";
+  }
+  return "cut to its first turns it still " + reason;
+}
+
 void IndexedDataset::keep_all_but(Dropped dropped) {
   for (std::size_t s = 0; s < shards_.size(); ++s) {
     if (dropped[s].empty()) continue;
@@ -375,6 +475,10 @@ void IndexedDataset::number_samples() {
     for (std::uint64_t i = 0; i < shard.size(); ++i) {
       fingerprint.add(shard.index->view().key(shard.local(i)));
     }
+    for (const auto& [sample, cut] : shard.cuts) {
+      fingerprint.add(sample);
+      fingerprint.add(std::uint64_t{cut.end.ids});
+    }
   }
   fingerprint_ = fingerprint.value();
 }
@@ -391,9 +495,14 @@ std::optional<std::uint64_t> IndexedDataset::indexed_part(const Location& at, st
   const std::uint64_t first = at.view->first_part(at.sample);
   if (!at.shard->tokens) return first + part;
   if (part == 0) return std::nullopt;
+  const Cut* cut = at.shard->cut_of(at.sample);
+  std::array<std::uint32_t, kModalities> seen{};
   std::uint64_t i = first;
   for (std::size_t others = 0;; ++i) {
-    if (at.view->part_shape(i).modality == Modality::kText) continue;
+    const Modality modality = at.view->part_shape(i).modality;
+    const std::uint32_t nth = seen.at(static_cast<std::size_t>(modality))++;
+    if (modality == Modality::kText) continue;
+    if (cut != nullptr && nth >= media_before(cut->end, modality)) continue;
     if (++others == part) return i;
   }
 }
@@ -404,15 +513,25 @@ std::size_t IndexedDataset::indexes_not_kept() const {
   return static_cast<std::size_t>(count);
 }
 
-SampleShape IndexedDataset::shape(SampleId id) const {
-  const Location at = locate(id);
+SampleShape IndexedDataset::shape_of(const Location& at, const Cut* cut) {
   SampleShape shape;
+  std::array<std::uint32_t, kModalities> seen{};
   shape.weight = at.view->weight(at.sample);
   if (at.shard->tokens) shape.parts.push_back(at.shard->tokens->shape(at.sample));
+  if (cut != nullptr) {
+    PartShape& text = shape.parts.front();
+    text.text_tokens = cut->end.ids;
+    for (const std::uint32_t media : cut->end.media) text.text_tokens -= media;
+    text.label_tokens = cut->label_tokens;
+    text.encoded_bytes = cut->entry_bytes;
+  }
   const std::uint64_t end = at.view->first_part(at.sample + 1);
   for (std::uint64_t i = at.view->first_part(at.sample); i < end; ++i) {
     const PartShape part = at.view->part_shape(i);
-    if (!at.shard->tokens || part.modality != Modality::kText) shape.parts.push_back(part);
+    const std::uint32_t nth = seen.at(static_cast<std::size_t>(part.modality))++;
+    if (at.shard->tokens && part.modality == Modality::kText) continue;
+    if (cut != nullptr && nth >= media_before(cut->end, part.modality)) continue;
+    shape.parts.push_back(part);
   }
   return shape;
 }
@@ -450,6 +569,10 @@ Result<bool> IndexedDataset::is_as_last_checked(std::size_t i, const std::stop_t
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {
   const Location at = locate(id);
   const auto indexed = indexed_part(at, part);
+  if (const Cut* cut = at.shard->cut_of(at.sample); cut != nullptr && !indexed) {
+    ISOCOST_ASSIGN(Tokens tokens, decode_tokens(at.shard->tokens->entry(at.sample)));
+    return std::make_unique<CutEntrySource>(encode_tokens(cut_tokens(std::move(tokens), cut->end)));
+  }
   if (!indexed) return std::make_unique<EntrySource>(at.shard->tokens, at.sample);
   ISOCOST_ASSIGN(auto shard, open(*at.shard));
   return std::make_unique<MemberSource>(std::move(shard), at.view->part_offset(*indexed),
@@ -501,7 +624,7 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
   ISOCOST_TRY(Indexing(listing.shards, directory, options).run());
   if (!options.model.empty()) ISOCOST_TRY(open_tokens(listing.shards, directory, options.model));
   auto dataset = std::make_unique<IndexedDataset>(std::move(listing));
-  dataset->finish();
+  dataset->finish(options);
   return std::unique_ptr<Dataset>(std::move(dataset));
 }
 

@@ -27,7 +27,7 @@ struct BadSample {
   std::string key;
   std::string part;  ///< Empty: the sample as a whole.
   std::string reason;
-  /// Refused for a limit among the options (memory, microbatch_memory), not for its data.
+  /// Refused for a limit among the options (memory, max_tokens), not for its data.
   bool over_limit = false;
 };
 
@@ -47,6 +47,13 @@ struct DatasetOptions {
   ProgressSink progress;
   LogSink log;
   std::stop_token stop = {};  ///< Ends indexing.
+  /// Returns why a sample of this shape cannot be used, for a limit among the options; empty: it
+  /// can be. Called once for each sample that has no other fault, by the thread that opens the data
+  /// set. Null: all can be used.
+  std::function<std::string(const SampleShape&)> why_unusable = {};
+  /// Samples with tokens that why_unusable refuses are cut at the end of a turn, the last at which
+  /// it accepts them. Media of the turns that are cut off are no parts of the sample.
+  bool truncate = false;
 };
 
 /// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz; not recursive), read through an index
@@ -61,7 +68,7 @@ class Dataset {
                                                const DatasetOptions& options);
   virtual ~Dataset() = default;
 
-  /// Returns the number of usable samples; those that indexing found bad have no id.
+  /// Returns the number of usable samples; those that were found bad before training have no id.
   virtual std::uint64_t size() const = 0;
   virtual SampleShape shape(SampleId id) const = 0;
   virtual std::string_view key(SampleId id) const = 0;

@@ -168,7 +168,7 @@ Status NodeImpl::start() {
   decoder_ = std::make_unique<StepDecoder>(
       StepDecoder::Context{parts_.dataset.get(), &parts_.recipe, parts_.decoder.get(),
                            executor_.get(), &budget_, &pool_, parts_.bad.get(), parts_.load_hook,
-                           parts_.layout.get(), &retry_},
+                           parts_.layout.get(), &retry_, &parts_.limits},
       options);
   delivery_ = std::make_unique<DeliveryLoop>(
       DeliveryLoop::Context{&job_, server_.get(), decoder_.get(), executor_.get(), &meter_, name,
@@ -251,7 +251,7 @@ Welcome NodeImpl::welcome(const JobTerms& job) const {
   welcome.steps_per_epoch = static_cast<std::uint32_t>(parts_.steps(0));
   welcome.epochs = static_cast<std::uint32_t>(parts_.options.plan.epochs);
   welcome.global_batch_size = static_cast<std::uint32_t>(parts_.options.plan.global_batch_size);
-  welcome.microbatches = static_cast<std::uint32_t>(parts_.options.plan.microbatches);
+  welcome.microbatches = static_cast<std::uint32_t>(parts_.options.plan.fixed_microbatches());
   return welcome;
 }
 

@@ -22,6 +22,12 @@ Status NodeOptions::validate() const {
     return Error(ErrorCode::kInvalidArgument, "data: name the directory that holds the shards");
   }
   ISOCOST_TRY(plan.validate());
+  if (plan.on_long == LongPolicy::kTruncate &&
+      (decode.recipe.model.empty() || plan.max_tokens == 0)) {
+    return Error(
+        ErrorCode::kInvalidArgument,
+        "on_long = truncate: give model, whose tokens say where turns end, and max_tokens");
+  }
   ISOCOST_TRY(decode.validate());
   return service.validate();
 }

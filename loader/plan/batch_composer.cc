@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <utility>
 
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"
@@ -28,8 +31,17 @@ std::uint32_t hash_of_composing(const PlanOptions& options, const Recipe& recipe
                                 const ServedLayout* layout, const CostProfile& starting) {
   Fingerprint hash;
   hash.add(options.ranks);
-  hash.add(options.microbatches);
+  hash.add(options.fixed_microbatches());
   hash.add(options.microbatch_memory);
+  const std::pair<const char*, std::int64_t> limits[] = {
+      {"max_tokens", options.max_tokens},
+      {"max_vision_tokens", options.max_vision_tokens},
+      {"max_memory", options.max_memory}};
+  for (const auto& [name, limit] : limits) {
+    if (limit == 0) continue;
+    hash.add(std::string_view(name));
+    hash.add(limit);
+  }
   hash.add(options.steps);
   hash.add(layout != nullptr ? layout->to_json() : std::string());
   hash.add(recipe.fingerprint());
@@ -71,8 +83,8 @@ Result<std::vector<SampleId>> BatchComposer::batch(std::uint64_t epoch, std::uin
 // A sample that the recipe refuses has no load here; decoding will list it as bad.
 Load BatchComposer::load_of(SampleId id) const {
   const auto load = context_.recipe->load(context_.dataset->shape(id));
-  const std::int64_t cap = options_.microbatch_memory;
-  return load && (cap == 0 || load->tensor_bytes <= cap) ? *load : Load{};
+  const bool fits = load && (context_.limits == nullptr || !context_.limits->why_too_large(*load));
+  return fits ? *load : Load{};
 }
 
 Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
@@ -81,20 +93,23 @@ Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
   BalanceProblem problem;
   problem.dimensions = kModules;
   problem.ranks = static_cast<std::size_t>(options_.ranks);
-  problem.microbatches = static_cast<std::size_t>(options_.microbatches);
-  problem.microbatch_bytes = options_.microbatch_memory;
+  // A step that chooses its number of microbatches can hold any batch.
+  const std::int64_t fixed = options_.fixed_microbatches();
+  const bool limited = fixed > 0 && context_.limits != nullptr;
+  problem.microbatches = static_cast<std::size_t>(std::max<std::int64_t>(fixed, 1));
+  if (limited) problem.resources = context_.limits->resources();
   problem.objective = Objective::kSlowestRank;
   std::vector<SampleCost> samples;
   for (const SampleId id : ids) {
     const Load load = load_of(id);
     const ModuleSeconds seconds = model_.predict_sample(load);
     problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
-    if (problem.microbatch_bytes > 0) problem.bytes.push_back(load.tensor_bytes);
+    if (limited) context_.limits->append_sizes(load, problem.sizes);
     if (pipelined) samples.push_back(context_.layout->price(seconds, load));
   }
   if (!pipelined) return compose_batches(problem, sizes);
-  return compose_pipeline_batches(context_.layout->pipeline({}), samples, sizes, problem.bytes,
-                                  problem.microbatch_bytes);
+  return compose_pipeline_batches(context_.layout->pipeline({}), samples, sizes,
+                                  std::move(problem.resources), std::move(problem.sizes));
 }
 
 Result<BatchComposer::Window> BatchComposer::compose(std::uint64_t epoch,

@@ -9,6 +9,7 @@
 #include "decode/recipe.h"
 #include "loader/dataset/dataset.h"
 #include "loader/plan/cursor.h"
+#include "loader/plan/microbatch_limits.h"
 #include "loader/plan/plan_options.h"
 #include "loader/plan/served_layout.h"
 
@@ -32,9 +33,11 @@ class BatchComposer {
     const Cursor* cursor;
     const Dataset* dataset;
     const Recipe* recipe;
-    const ServedLayout* layout = nullptr;  ///< Null: data-parallel ranks only.
+    const ServedLayout* layout = nullptr;      ///< Null: data-parallel ranks only.
+    const MicrobatchLimits* limits = nullptr;  ///< By the starting profile; null: none.
   };
-  /// Uses lookahead, ranks, microbatches, microbatch_memory and steps of `options`.
+  /// Uses lookahead, ranks, microbatches, the limits' options and steps of `options`. Where each
+  /// step chooses its number of microbatches, limits do not restrict what a batch may hold.
   BatchComposer(const Context& context, const PlanOptions& options, const CostProfile& starting);
 
   /// Returns the samples of a batch in the order in which the cursor drew them; empty beyond the

@@ -5,7 +5,6 @@
 
 #include "base/counted.h"
 #include "base/range.h"
-#include "transport/wire.h"
 
 namespace isocost {
 namespace {
@@ -25,38 +24,56 @@ Status validate_lookahead(const PlanOptions& options) {
   return {};
 }
 
+Status validate_limits(const PlanOptions& options) {
+  constexpr std::int64_t kMostTokens = 1'000'000'000;
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+  ISOCOST_TRY(check_range("max_tokens", options.max_tokens, 0, kMostTokens));
+  ISOCOST_TRY(check_range("max_vision_tokens", options.max_vision_tokens, 0, kMostTokens));
+  ISOCOST_TRY(check_range("max_memory", options.max_memory, 0, kMostBytes));
+  ISOCOST_TRY(check_range("microbatch_memory", options.microbatch_memory, 0, kMostBytes));
+  if (!options.limited() || options.balance == BalancePolicy::kCost) return {};
+  const char* given = options.max_tokens > 0          ? "max_tokens"
+                      : options.max_vision_tokens > 0 ? "max_vision_tokens"
+                      : options.max_memory > 0        ? "max_memory"
+                                                      : "microbatch_memory";
+  return Error(ErrorCode::kInvalidArgument,
+               std::string(given) + ": only balance = cost keeps a limit of a microbatch");
+}
+
+Status validate_counts(const PlanOptions& options) {
+  ISOCOST_TRY(check_range("ranks", options.ranks, 0, 100'000));
+  ISOCOST_TRY(check_range("microbatches", options.microbatches, 0, 100'000));
+  ISOCOST_TRY(check_range("global_batch_size", options.global_batch_size, 1, 10'000'000));
+  const std::int64_t ranks = std::max<std::int64_t>(options.ranks, 1);
+  const std::int64_t microbatches = std::max<std::int64_t>(options.fixed_microbatches(), 1);
+  const std::int64_t least = ranks * microbatches;
+  const std::string field =
+      "global_batch_size = " + std::to_string(options.global_batch_size) + ": ";
+  if (options.global_batch_size < least) {
+    return Error(ErrorCode::kInvalidArgument, field + counted(options.ranks, "rank") + " × " +
+                                                  counted(microbatches, "microbatch") +
+                                                  " need at least " + std::to_string(least));
+  }
+  const bool chosen = options.fixed_microbatches() == 0;
+  if (!chosen && options.global_batch_size > kMostMeanSamples * least) {
+    return Error(ErrorCode::kInvalidArgument,
+                 field + counted(ranks, "rank") + " × " + counted(microbatches, "microbatch") +
+                     " take at most " + std::to_string(kMostMeanSamples * least) +
+                     ": give ranks, or more microbatches");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status PlanOptions::validate() const {
   constexpr std::int64_t kMany = 1'000'000'000;
-  ISOCOST_TRY(check_range("ranks", ranks, 0, 100'000));
-  ISOCOST_TRY(check_range("microbatches", microbatches, 1, 100'000));
-  ISOCOST_TRY(check_range("global_batch_size", global_batch_size, 1, 10'000'000));
-  const std::int64_t least = std::max<std::int64_t>(ranks, 1) * microbatches;
-  if (global_batch_size < least) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "global_batch_size = " + std::to_string(global_batch_size) + ": " +
-                     counted(ranks, "rank") + " × " + counted(microbatches, "microbatch") +
-                     " need at least " + std::to_string(least));
-  }
-  // A plan may put several times the mean into one microbatch, if its samples are small.
-  constexpr std::int64_t kMost = std::int64_t{kMaxSamples} / 4;
-  if (global_batch_size > kMost * least) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "global_batch_size = " + std::to_string(global_batch_size) + ": " +
-                     counted(std::max<std::int64_t>(ranks, 1), "rank") + " × " +
-                     counted(microbatches, "microbatch") + " take at most " +
-                     std::to_string(kMost * least) + ": give ranks, or more microbatches");
-  }
-  if (microbatch_memory > 0 && balance != BalancePolicy::kCost) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "microbatch_memory: only balance = cost keeps a cap on a microbatch's bytes");
-  }
+  ISOCOST_TRY(validate_counts(*this));
+  ISOCOST_TRY(validate_limits(*this));
   ISOCOST_TRY(check_range("lookahead", lookahead, 1, 1000));
   ISOCOST_TRY(validate_lookahead(*this));
   ISOCOST_TRY(check_range("epochs", epochs, 0, kMany));
-  ISOCOST_TRY(check_range("steps", steps, 0, kMany));
-  return check_range("microbatch_memory", microbatch_memory, 0, std::int64_t{1} << 50);
+  return check_range("steps", steps, 0, kMany);
 }
 
 }  // namespace isocost

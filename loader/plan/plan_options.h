@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "loader/plan/cursor.h"
+#include "transport/wire.h"
 
 namespace isocost {
 
@@ -21,22 +22,47 @@ enum class BalancePolicy : std::uint8_t {
 inline constexpr std::array<std::string_view, 3> kBalancePolicyNames = {"in-order", "tokens",
                                                                         "cost"};
 
+/// What becomes of a sample that exceeds a limit of a microbatch alone.
+enum class LongPolicy : std::uint8_t {
+  kBad,       ///< It is a bad sample.
+  kTruncate,  ///< It loses whole turns from its end until it fits.
+};
+
+/// The most samples that a step may have for each microbatch: a plan may put several times the mean
+/// into one, if its samples are small.
+inline constexpr std::int64_t kMostMeanSamples = std::int64_t{kMaxSamples} / 4;
+
 /// What is drawn for each step, how it is planned, and for whom. See docs/config.md.
 struct PlanOptions {
   std::int64_t ranks = 0;  ///< Data-parallel ranks; 0: as many as the first client says.
   std::int64_t global_batch_size = 64;
-  std::int64_t microbatches = 4;  ///< Per rank and step.
-  std::filesystem::path layout;   ///< File of `isocost plan`; empty: ranks are data-parallel only.
-  std::int64_t epochs = 1;        ///< 0: without end.
-  std::int64_t steps = 0;         ///< Limit of steps per epoch; 0: none.
+  /// Per rank and step; 0: as few as the limits allow, chosen for each step, or 4 without a limit.
+  std::int64_t microbatches = 0;
+  std::filesystem::path layout;  ///< File of `isocost plan`; empty: ranks are data-parallel only.
+  std::int64_t epochs = 1;       ///< 0: without end.
+  std::int64_t steps = 0;        ///< Limit of steps per epoch; 0: none.
   std::uint64_t seed = 0;
   ShufflePolicy shuffle = ShufflePolicy::kGlobal;
   TailPolicy tail = TailPolicy::kDeliver;
   BalancePolicy balance = BalancePolicy::kCost;
-  std::int64_t lookahead = 1;          ///< Global batches composed together; 1: as they are drawn.
-  std::int64_t microbatch_memory = 0;  ///< Cap on a microbatch's tensor bytes; 0: none.
+  std::int64_t lookahead = 1;  ///< Global batches composed together; 1: as they are drawn.
+  // Limits of a microbatch; 0: none.
+  std::int64_t max_tokens = 0;         ///< LLM tokens.
+  std::int64_t max_vision_tokens = 0;  ///< Patches.
+  std::int64_t max_memory = 0;         ///< Predicted bytes of activations, and bytes of tensors.
+  std::int64_t microbatch_memory = 0;  ///< Bytes of tensors.
+  LongPolicy on_long = LongPolicy::kBad;
   bool reprofile = false;  ///< Ask a trainer for a new profile once the model has drifted.
 
+  /// Returns whether microbatches have a limit.
+  bool limited() const {
+    return max_tokens > 0 || max_vision_tokens > 0 || max_memory > 0 || microbatch_memory > 0;
+  }
+  /// Returns the number of microbatches per rank of a whole step; 0 if each step chooses its own.
+  std::int64_t fixed_microbatches() const {
+    constexpr std::int64_t kUsual = 4;
+    return microbatches > 0 || limited() ? microbatches : kUsual;
+  }
   /// Errors: kInvalidArgument with field, value and what is allowed.
   Status validate() const;
 };

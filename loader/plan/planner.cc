@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <iterator>
+#include <string>
 #include <utility>
 
 #include "balancer/pipeline/decoupled_plan.h"
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"
 #include "loader/plan/internal/encoder_partition.h"
+#include "loader/plan/internal/padded_plan.h"
+#include "loader/plan/microbatch_limits.h"
 
 namespace isocost {
 namespace {
@@ -30,7 +34,8 @@ BalanceOptions balance_options() {
 constexpr std::int64_t kPipelineEvaluations = 8'000;
 
 BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
-                            const CostModel& model, const PlanOptions& options) {
+                            const CostModel& model, const PlanOptions& options,
+                            const MicrobatchLimits& limits) {
   BalanceProblem problem;
   problem.dimensions = kModules;
   problem.ranks = static_cast<std::size_t>(options.ranks);
@@ -47,10 +52,8 @@ BalanceProblem make_problem(const PlanInput& input, std::uint32_t microbatches,
     const ModuleSeconds seconds = model.predict_sample(load);
     problem.costs.insert(problem.costs.end(), seconds.begin(), seconds.end());
   }
-  if (options.microbatch_memory > 0) {
-    problem.microbatch_bytes = options.microbatch_memory;
-    for (const Load& load : input.loads) problem.bytes.push_back(load.tensor_bytes);
-  }
+  problem.resources = limits.resources();
+  for (const Load& load : input.loads) limits.append_sizes(load, problem.sizes);
   return problem;
 }
 
@@ -109,15 +112,15 @@ Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
   const PipelineSearchOptions order{.evaluations = kPipelineEvaluations,
                                     .caps = layout.activation_caps()};
   PipelinePlan plan;
-  if (options.balance == BalancePolicy::kCost && options.microbatch_memory == 0 &&
-      !layout.coupled()) {
+  const bool limited = !problem.resources.empty();
+  if (options.balance == BalancePolicy::kCost && !limited && !layout.coupled()) {
     ISOCOST_ASSIGN(DecoupledPlan apart,
                    plan_decoupled(pipeline, samples, PipelinePolicy::kCost, order));
     return division_of(std::move(apart.bins), apart.step_s, apart.lower_bound_s,
                        std::move(apart.encoder));
   }
-  if (options.balance == BalancePolicy::kCost && options.microbatch_memory > 0) {
-    // The search against the simulator knows no cap: balance under the cap, then order.
+  if (options.balance == BalancePolicy::kCost && limited) {
+    // The search against the simulator knows no caps: balance under the caps, then order.
     ISOCOST_ASSIGN(BalanceResult balanced, isocost::balance(problem, balance_options()));
     ISOCOST_ASSIGN(plan, order_microbatches(pipeline, samples, balanced.bins, order));
   } else {
@@ -127,16 +130,17 @@ Result<Division> plan_for_pipeline(const std::vector<SampleCost>& samples,
 }
 
 Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, const CostModel& model,
-                        const PlanOptions& options, const ServedLayout* layout) {
-  BalanceProblem problem = make_problem(input, microbatches, model, options);
+                        const PlanOptions& options, const MicrobatchLimits& limits,
+                        const ServedLayout* layout) {
+  BalanceProblem problem = make_problem(input, microbatches, model, options, limits);
   if (layout != nullptr && layout->pipelined()) {
     const std::vector<SampleCost> samples = pipeline_loads(input, model, *layout);
     PipelineModel pipeline = layout->pipeline(model.rank_slowdowns());
     pipeline.forward_share = forward_share_of(model);
     BalanceProblem by_stage = pipeline_problem(pipeline, samples);
     by_stage.microbatches = microbatches;
-    by_stage.bytes = std::move(problem.bytes);
-    by_stage.microbatch_bytes = problem.microbatch_bytes;
+    by_stage.resources = std::move(problem.resources);
+    by_stage.sizes = std::move(problem.sizes);
     problem = std::move(by_stage);
     if (microbatches == layout->microbatches()) {
       return plan_for_pipeline(samples, options, problem, pipeline, *layout);
@@ -148,6 +152,9 @@ Result<Division> divide(const PlanInput& input, std::uint32_t microbatches, cons
   } else if (options.balance == BalancePolicy::kTokens) {
     ISOCOST_ASSIGN(BalanceResult divided, divide_by_tokens(input, problem));
     ISOCOST_ASSIGN(division.llm, evaluate(problem, std::move(divided.bins)));
+  } else if (model.is_padded(Module::kLlm) && (layout == nullptr || !layout->pipelined())) {
+    ISOCOST_ASSIGN(division.llm,
+                   plan_padded(input.loads, problem, balance_options(), model, limits));
   } else {
     ISOCOST_ASSIGN(division.llm, isocost::balance(problem, balance_options()));
   }
@@ -162,6 +169,102 @@ Division one_each(const PlanInput& input, const PlanOptions& options) {
     division.llm.bins.push_back({static_cast<std::uint32_t>(sample)});
   }
   return division;
+}
+
+// Numbers of microbatches per rank, from the first to try to the last.
+struct MicrobatchRange {
+  std::uint32_t first = 1;
+  std::uint32_t last = 1;
+};
+
+// A number of microbatches per rank below which the limits cannot be kept: by the sums, and since
+// of samples larger than half a limit no two share a microbatch.
+std::int64_t least_microbatches(const PlanInput& input, std::int64_t ranks,
+                                const MicrobatchLimits& limits) {
+  const std::vector<Resource> resources = limits.resources();
+  std::vector<std::int64_t> sizes;
+  for (const Load& load : input.loads) limits.append_sizes(load, sizes);
+  const auto per_rank = [ranks](std::int64_t bins) { return (bins + ranks - 1) / ranks; };
+  std::int64_t least =
+      per_rank((std::ssize(input.loads) + kMostMeanSamples - 1) / kMostMeanSamples);
+  for (std::size_t r = 0; r < resources.size(); ++r) {
+    std::int64_t sum = 0;
+    std::int64_t alone = 0;
+    for (std::size_t i = r; i < sizes.size(); i += resources.size()) {
+      sum += sizes[i];
+      alone += sizes[i] > resources[r].cap / 2 ? 1 : 0;
+    }
+    const std::int64_t by_sum = (sum + resources[r].cap - 1) / resources[r].cap;
+    least = std::max({least, per_rank(by_sum), per_rank(alone)});
+  }
+  return least;
+}
+
+MicrobatchRange microbatch_range(const PlanInput& input, const PlanOptions& options,
+                                 const MicrobatchLimits& limits, const ServedLayout* layout) {
+  const auto samples = static_cast<std::int64_t>(input.loads.size());
+  const std::uint32_t usual = microbatches_for(samples, options);
+  const bool whole = samples >= options.global_batch_size;
+  const bool fixed = options.fixed_microbatches() > 0;
+  if (limits.empty() || layout != nullptr || (fixed && whole)) return {usual, usual};
+  const std::int64_t one_each = (samples + options.ranks - 1) / options.ranks;
+  const std::int64_t last = fixed ? std::min(one_each, options.microbatches) : one_each;
+  const std::int64_t least = least_microbatches(input, options.ranks, limits);
+  const std::int64_t first = fixed ? std::max<std::int64_t>(least, usual) : least;
+  return {static_cast<std::uint32_t>(std::min(first, last)), static_cast<std::uint32_t>(last)};
+}
+
+std::size_t smallest_sample(const PlanInput& input) {
+  const auto smallest = std::min_element(
+      input.loads.begin(), input.loads.end(),
+      [](const Load& a, const Load& b) { return a.tensor_bytes < b.tensor_bytes; });
+  return static_cast<std::size_t>(smallest - input.loads.begin());
+}
+
+// Divides with repeats of the smallest sample in the places that the samples do not fill. They are
+// fewer than the ranks, and each is a microbatch of its own.
+Result<Division> divide_with_repeats(const PlanInput& input, std::uint32_t microbatches,
+                                     const CostModel& model, const PlanOptions& options,
+                                     const MicrobatchLimits& limits) {
+  const std::size_t places = static_cast<std::size_t>(options.ranks) * microbatches;
+  const std::size_t repeated = smallest_sample(input);
+  PlanInput filled{.loads = input.loads, .weights = {}, .ids = {}};
+  filled.loads.resize(std::max(places, input.loads.size()), input.loads[repeated]);
+  ISOCOST_ASSIGN(Division division, divide(filled, microbatches, model, options, limits, nullptr));
+  for (auto& bin : division.llm.bins) {
+    for (std::uint32_t& sample : bin) {
+      if (sample >= input.loads.size()) sample = static_cast<std::uint32_t>(repeated);
+    }
+  }
+  return division;
+}
+
+// Divides the step into as few microbatches as the limits allow, and says how many they are.
+Result<Division> divide_within(const PlanInput& input, const CostModel& model,
+                               const PlanOptions& options, const MicrobatchLimits& limits,
+                               const ServedLayout* layout, std::uint32_t& microbatches) {
+  const MicrobatchRange range = microbatch_range(input, options, limits, layout);
+  for (microbatches = range.first;; ++microbatches) {
+    const bool fills = input.loads.size() >= static_cast<std::size_t>(options.ranks) * microbatches;
+    Result<Division> division =
+        fills ? divide(input, microbatches, model, options, limits, layout)
+              : divide_with_repeats(input, microbatches, model, options, limits);
+    const bool full = !division && division.error().code() == ErrorCode::kResourceExhausted;
+    if (!full || limits.empty()) return division;
+    if (microbatches < range.last) continue;
+    return limits.too_full(input.loads, static_cast<std::size_t>(options.ranks) * microbatches);
+  }
+}
+
+// Errors: kResourceExhausted for a sample that no microbatch can hold.
+Status check_each(const PlanInput& input, const MicrobatchLimits& limits) {
+  for (std::size_t i = 0; i < input.loads.size(); ++i) {
+    const auto reason = limits.why_too_large(input.loads[i]);
+    if (!reason) continue;
+    return Error(ErrorCode::kResourceExhausted,
+                 "sample " + std::to_string(input.ids[i]) + " of the data set " + *reason);
+  }
+  return {};
 }
 
 // Fills in the loads and predictions of a microbatch whose samples are known.
@@ -228,24 +331,25 @@ std::uint64_t hash_of(const PlanInput& input, const StepPlan& plan) {
 }  // namespace
 
 std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options) {
+  const std::int64_t whole = options.fixed_microbatches();
   const std::int64_t wanted =
-      (samples * options.microbatches + options.global_batch_size - 1) / options.global_batch_size;
+      (samples * whole + options.global_batch_size - 1) / options.global_batch_size;
   const std::int64_t possible = samples / options.ranks;
-  return static_cast<std::uint32_t>(
-      std::max<std::int64_t>(1, std::min({wanted, possible, options.microbatches})));
+  return static_cast<std::uint32_t>(std::max<std::int64_t>(1, std::min({wanted, possible, whole})));
 }
 
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
                            const PlanOptions& options, const ServedLayout* layout) {
   if (input.loads.empty()) return Error(ErrorCode::kInvalidArgument, "a step without samples");
+  ISOCOST_ASSIGN(const auto limits, MicrobatchLimits::create(options, model.profile()));
+  ISOCOST_TRY(check_each(input, limits));
   StepPlan plan;
-  const auto samples = static_cast<std::int64_t>(input.loads.size());
-  plan.microbatches = microbatches_for(samples, options);
   Division division;
-  if (samples < options.ranks) {
+  if (std::ssize(input.loads) < options.ranks) {
     division = one_each(input, options);
   } else {
-    ISOCOST_ASSIGN(division, divide(input, plan.microbatches, model, options, layout));
+    ISOCOST_ASSIGN(division,
+                   divide_within(input, model, options, limits, layout, plan.microbatches));
   }
   fill_bins(input, division.llm, model, plan);
   plan.slowdowns.assign(model.rank_slowdowns().begin(), model.rank_slowdowns().end());

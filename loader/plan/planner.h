@@ -22,8 +22,8 @@ struct PlanInput {
 };
 
 /// Returns the number of microbatches per rank for a step of `samples` samples:
-/// options.microbatches for a whole global batch, proportionally fewer for a smaller one, so that
-/// every microbatch can have a sample; at least one.
+/// options.fixed_microbatches() for a whole global batch, proportionally fewer for a smaller one,
+/// so that every microbatch can have a sample; at least one.
 std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options);
 
 /// Divides a global batch into microbatches of all ranks, by options.balance. Pure and
@@ -36,8 +36,16 @@ std::uint32_t microbatches_for(std::int64_t samples, const PlanOptions& options)
 /// partition of its own (see plan_decoupled). With fewer samples than ranks, the remaining ranks
 /// get a repeat of weight 0.
 ///
-/// Errors: kInvalidArgument if there are no samples; kResourceExhausted if no plan keeps the cap on
-/// a microbatch's memory.
+/// Where the trainer pads the LLM, samples of like length share a microbatch (see plan_padded).
+///
+/// Every microbatch keeps the limits of the options. Where the number of microbatches is not fixed,
+/// it is the smallest for which a division is found; where each sample needs one of its own and not
+/// all ranks have equally many, the others get a repeat of weight 0. A smaller last batch has as
+/// many as it needs, up to the fixed number.
+///
+/// Errors: kInvalidArgument if there are no samples, or the model profile cannot tell what
+/// max_memory limits; kResourceExhausted if a sample alone exceeds a limit, or no division into a
+/// fixed number of microbatches keeps the limits, with the numbers.
 Result<StepPlan> plan_step(const PlanInput& input, const CostModel& model,
                            const PlanOptions& options, const ServedLayout* layout = nullptr);
 

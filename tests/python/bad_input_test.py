@@ -77,7 +77,7 @@ class BadInput(ShardTest):
                            node=isocost.NodeOptions(correct="yes"))
 
     def test_a_setting_that_the_node_does_not_have(self):
-        with self.assertRaisesRegex(TypeError, "isocost.NodeOptions has no setting 'foo': it has recipe, balance, "):
+        with self.assertRaisesRegex(TypeError, "isocost.NodeOptions has no setting 'foo': it has recipe, max_tokens, "):
             isocost.NodeOptions(foo=1)
         with self.assertRaisesRegex(TypeError, "no setting 'lookahed': did you mean lookahead?"):
             isocost.NodeOptions(lookahed=2)
@@ -136,7 +136,7 @@ class BadInput(ShardTest):
 
     def test_a_memory_limit_that_cannot_be_kept_is_a_value_error(self):
         self.assertRefused(ValueError, "microbatch", node=isocost.NodeOptions(microbatch_memory=1000))
-        self.assertRefused(ValueError, "max_bad_samples.*microbatch_memory allows 10 in a microbatch: raise it",
+        self.assertRefused(ValueError, "no usable sample.*microbatch_memory allows 10 in a microbatch: raise it",
                            node=isocost.NodeOptions(microbatch_memory=10))
 
     def test_too_many_bad_samples_are_a_shard_error(self):

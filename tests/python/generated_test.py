@@ -42,6 +42,7 @@ class Settings(ShardTest):
                                      max_audio_seconds=3.5, max_text_tokens=100),
         lookahead=2, steps=2, tail="drop", resize_order="pillow-13", exactness="fast", alpha="drop", padded=("vision", "llm"), correct=False,
         on_bad_sample="replace", max_bad_samples=3, max_pixels=1 << 20, memory="64MiB", microbatch_memory=1 << 24,
+        max_tokens=100_000, max_vision_tokens=200_000, max_memory="1TiB",
         workers=1, io_timeout=7.5, plan_ahead=1, metrics="0",
         decode_timeout=20.0, isolate=True, decode_program=PROGRAM, stall_timeout=90.0)
 
@@ -56,7 +57,7 @@ class Settings(ShardTest):
         changed = {field.name for field in dataclasses.fields(self.OTHERS)
                    if getattr(self.OTHERS, field.name) != getattr(isocost.NodeOptions(), field.name)}
         self.assertEqual({field.name for field in dataclasses.fields(self.OTHERS)} - changed,
-                         {"profile", "correction_file", "bad_samples_file", "index_dir", "balance", "model"})
+                         {"profile", "correction_file", "bad_samples_file", "index_dir", "balance", "model", "on_long"})
         files = {name: self.directory / name for name in ("correction_file", "bad_samples_file", "index_dir")}
         options = dataclasses.replace(self.OTHERS, **files)
         with isocost.DataLoader(self.shards, global_batch_size=8, microbatches=2, node=options) as loader:

@@ -3,6 +3,7 @@
 import gc
 import inspect
 import itertools
+import json
 import subprocess
 import types
 import unittest
@@ -37,6 +38,55 @@ class Iterating(ShardTest):
                         {"global_batch_size": 25}):
             loader = self.loader(**options)
             self.assertEqual(len(loader), sum(1 for _ in loader), options)
+
+    def test_a_limit_holds_and_each_step_chooses_its_number_of_microbatches(self):
+        whole = self.loader(microbatches=1, node=self.STILL)
+        most = max(microbatch.tokens for microbatch in whole)
+        longest = max(int(length) for microbatch in whole for length in microbatch["lengths"])
+        loader = self.loader(microbatches=None, max_tokens=max(most // 3, longest), node=self.STILL)
+        numbers, ended, ids = {}, set(), []
+        for microbatch in loader:
+            self.assertLessEqual(microbatch.tokens, max(most // 3, longest))
+            numbers[microbatch.step] = numbers.get(microbatch.step, 0) + 1
+            ids += microbatch.sample_ids
+            self.assertNotIn(microbatch.step, ended)
+            if microbatch.last_of_step:
+                ended.add(microbatch.step)
+        self.assertEqual(sorted(ids), list(range(SAMPLES)))
+        self.assertEqual(ended, set(numbers))
+        self.assertGreater(max(numbers.values()), 2)
+        self.assertIsNone(loader.batch_size)
+        with self.assertRaisesRegex(TypeError, "each step decides"):
+            len(loader)
+
+    def test_a_state_within_an_epoch_of_chosen_numbers_resumes(self):
+        options = {"microbatches": None, "max_tokens": 600, "node": self.STILL}
+        whole = [list(microbatch.sample_ids) for microbatch in self.loader(**options)]
+        loader = self.loader(**options)
+        taken = []
+        for microbatch in loader:
+            taken.append(list(microbatch.sample_ids))
+            if microbatch.last_of_step and microbatch.step == 1:
+                break
+        rest = self.loader(**options)
+        rest.load_state_dict(loader.state_dict())
+        self.assertEqual(taken + [list(microbatch.sample_ids) for microbatch in rest], whole)
+
+    def test_a_sample_above_a_limit_is_bad_before_training(self):
+        whole = self.loader(microbatches=1)
+        longest = max(int(length) for microbatch in whole for length in microbatch["lengths"])
+        node = isocost.NodeOptions(max_bad_samples=SAMPLES, bad_samples_file=self.directory / "long.jsonl")
+        loader = self.loader(microbatches=None, max_tokens=longest - 1, node=node)
+        self.assertLess(len(loader.dataset), SAMPLES)
+        reasons = [json.loads(line)["reason"] for line in (self.directory / "long.jsonl").read_text().splitlines()]
+        self.assertEqual(len(reasons), SAMPLES - len(loader.dataset))
+        self.assertIn(f"has {longest:,} LLM tokens, and max_tokens allows {longest - 1:,}", reasons[0])
+        self.assertLess(max(microbatch.tokens for microbatch in loader), longest)
+
+    def test_a_fixed_number_that_does_not_fit_is_refused_with_the_numbers(self):
+        longest = max(int(length) for microbatch in self.loader(microbatches=1) for length in microbatch["lengths"])
+        with self.assertRaisesRegex(ValueError, r"a step of 16 samples does not fit: .*\(max_tokens\).* too many"):
+            list(self.loader(microbatches=2, max_tokens=longest))
 
     def test_an_endless_loader_has_no_length_and_goes_on(self):
         loader = self.loader(endless=True)

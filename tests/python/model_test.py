@@ -216,6 +216,45 @@ class Model(unittest.TestCase):
         self.shards = self.directory / "shards"
         self.shards.mkdir()
 
+    def test_long_samples_are_cut_after_whole_turns(self):
+        model = self.made()
+        write_shards(self.shards)
+        node = dataclasses.replace(IN_ORDER, balance="cost")
+
+        def samples(**options):
+            """{key: [input_ids, labels]} of an epoch, and the tokens of the longest microbatch."""
+            found, most = {}, 0
+            with isocost.DataLoader(self.shards, model=model, global_batch_size=12, epochs=1, **options) as loader:
+                for microbatch in loader:
+                    most = max(most, microbatch["input_ids"].shape[1])
+                    cuts = microbatch["cu_seq_lens_q"].tolist()
+                    for key, first, end in zip(microbatch.sample_keys, cuts, cuts[1:]):
+                        found[key] = [microbatch[name][0, first:end].tolist() for name in ("input_ids", "labels")]
+            return found, most
+
+        def turns(labels):
+            return sum(label != -100 and before == -100 for before, label in zip(labels, labels[1:]))
+
+        whole, _most = samples(node=node)
+        # The longest of two exchanges loses more than the line break behind its last turn.
+        limit = max(len(ids) for ids, labels in whole.values() if turns(labels) == 2) - 2
+        node = dataclasses.replace(node, max_bad_samples=CONVERSATIONS)
+        cut, most = samples(node=node, max_tokens=limit, on_long="truncate")
+        self.assertLessEqual(most, limit)
+        shorter = [key for key in cut if len(whole[key][0]) > limit]
+        for key in shorter:
+            for ours, theirs in zip(cut[key], whole[key]):
+                self.assertEqual(ours, theirs[:len(ours)])
+            self.assertNotEqual(cut[key][1][-1], -100)  # the end token of a turn
+        self.assertIn(1, [turns(whole[key][1]) - turns(cut[key][1]) for key in shorter])
+        for key in set(cut) - set(shorter):
+            self.assertEqual(cut[key], whole[key])
+        for key in set(whole) - set(cut):  # bad: the first exchange alone is too long
+            self.assertGreater(len(whole[key][0]), limit)
+            self.assertEqual(turns(whole[key][1]), 1)
+        with self.assertRaisesRegex(ValueError, "on_long = truncate: give model"):
+            isocost.DataLoader(self.shards, max_tokens=limit, on_long="truncate", global_batch_size=12)
+
     def made(self, family="qwen2_vl"):
         return model_directories.make(self.directory / family, family, model=True)
 

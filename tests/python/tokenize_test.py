@@ -265,6 +265,20 @@ class Labels(DirectoryTest):
         self.assertTrue(everything.startswith("system\nYou"), everything)
         self.assertTrue(everything.endswith("d<|im_end|>\n"), everything)
 
+    def test_where_turns_end(self):
+        from tokenizers import Tokenizer
+
+        messages = [user(parts("image", "a")), assistant("b"), user(parts("image", "image", "c")), assistant("d")]
+        for options in ({}, {"labels": "last"}, {"labels": "all"}):
+            tokenizer = ModelTokenizer(self.make(), **options)
+            (tokens,) = tokenizer.encode([self.conversation(tokenizer, messages)])
+            ends = [tokens.turns[i:i + 4].tolist() for i in range(0, len(tokens.turns), 4)]
+            self.assertEqual([end[1:] for end in ends], [[1, 0, 0], [3, 0, 0]], options)
+            decoder = Tokenizer.from_file(str(pathlib.Path(tokenizer.directory) / "tokenizer.json"))
+            texts = [decoder.decode(tokens.ids[:end[0]].tolist(), skip_special_tokens=False) for end in ends]
+            self.assertTrue(texts[0].endswith("b<|im_end|>") and texts[1].endswith("d<|im_end|>"), texts)
+            self.assertTrue(texts[1].startswith(texts[0]))
+
     def test_characters_of_several_bytes_and_tokens(self):
         for text in ("é", "你好", "😀", "👩‍👩‍👧‍👦x", "🇩🇪"):
             tokenizer = ModelTokenizer(self.make())

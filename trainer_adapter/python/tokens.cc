@@ -23,9 +23,9 @@ namespace py = pybind11;
 // Key, modalities of the media, the JSON or None, texts.
 using TextRow = std::tuple<std::string, std::vector<std::string>, std::optional<py::bytes>,
                            std::vector<py::bytes>>;
-// Ids of 32 bits in this machine's order, a byte for each that is 1 where it is labelled, and why
-// there are none (empty: there are).
-using TokenRow = std::tuple<py::bytes, py::bytes, std::string>;
+// Ids of 32 bits in this machine's order, a byte for each that is 1 where it is labelled, the ends
+// of turns (TurnEnd, as many words of 32 bits), and why there are none (empty: there are).
+using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, std::string>;
 
 std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string& model,
                                      const std::string& options, const std::string& index_dir,
@@ -79,7 +79,8 @@ std::vector<TextRow> texts_of(const TokenPass& pass, std::size_t shard) {
 }
 
 TokenizedSample sample_of(const TokenRow& row) {
-  const auto& [ids, labelled, reason] = row;
+  const auto& [ids, labelled, turns, reason] = row;
+  const std::string_view turn_bytes = turns;
   const std::string_view id_bytes = ids;
   const std::string_view label_bytes = labelled;
   TokenizedSample sample{{}, reason};
@@ -90,6 +91,13 @@ TokenizedSample sample_of(const TokenRow& row) {
   }
   if (!id_bytes.empty()) std::memcpy(sample.tokens.ids.data(), id_bytes.data(), id_bytes.size());
   for (const char byte : label_bytes) sample.tokens.labelled.push_back(byte != 0);
+  if (turn_bytes.size() % sizeof(TurnEnd) != 0) {
+    throw py::value_error("the end of a turn is four numbers of 4 bytes");
+  }
+  sample.tokens.turns.resize(turn_bytes.size() / sizeof(TurnEnd));
+  if (!turn_bytes.empty()) {
+    std::memcpy(sample.tokens.turns.data(), turn_bytes.data(), turn_bytes.size());
+  }
   return sample;
 }
 

@@ -12,7 +12,7 @@
 namespace isocost {
 namespace {
 
-// Loads and bytes are rounded to multiples of this fraction of their limit. It is far above GLPK's
+// Loads and sizes are rounded to multiples of this fraction of their limit. It is far above GLPK's
 // tolerance of 1e-7, and a power of two, so that sums are exact.
 constexpr double kGrain = 0x1p-18;
 constexpr double kRoundingUp = 1e-12;  // largest relative error of a quotient
@@ -63,10 +63,10 @@ struct Cover {
 };
 
 // The assignment ILP: x[i, b] = 1 if item i is in bin b; C is at least every rank's load.
-//   minimise C < 1;  sum_b x[i, b] = 1;  sum_i x[i, b] >= min_items;  sum_i bytes_i x[i, b] <= 1;
-//   slowdown_b · sum_{b in rank} sum_i cost[i, k] x[i, b] <= C for each rank and dimension;
+//   minimise C < 1;  sum_b x[i, b] = 1;  sum_i x[i, b] >= min_items;  sum_i size[i, r] x[i, b] <=
+//   1; slowdown_b · sum_{b in rank} sum_i cost[i, k] x[i, b] <= C for each rank and dimension;
 //   sum_{i in cover} x[i, b] < |cover| for each cover.
-// Loads are fractions of the makespan to be beaten, bytes are fractions of the cap. If all ranks
+// Loads are fractions of the makespan to be beaten, sizes are fractions of their caps. If all ranks
 // are equal, symmetry is broken by keeping the j-th item (largest first) out of ranks beyond j.
 class Model {
  public:
@@ -175,13 +175,14 @@ class Model {
       start_row();
       for (std::size_t item = 0; item < problem_.items(); ++item) term(column(item, bin), 1);
       end_row(GLP_LO, static_cast<double>(problem_.min_items), 0);
-      if (problem_.bytes.empty()) continue;
-      start_row();
-      const auto cap = static_cast<double>(std::max<std::int64_t>(problem_.bytes_cap, 1));
-      for (std::size_t item = 0; item < problem_.items(); ++item) {
-        term(column(item, bin), grains(static_cast<double>(problem_.bytes[item]), cap));
+      for (std::size_t r = 0; r < problem_.resources; ++r) {
+        start_row();
+        const auto cap = static_cast<double>(std::max<std::int64_t>(problem_.caps[r], 1));
+        for (std::size_t item = 0; item < problem_.items(); ++item) {
+          term(column(item, bin), grains(static_cast<double>(problem_.size(item, r)), cap));
+        }
+        end_row(GLP_UP, 0, 1);
       }
-      end_row(GLP_UP, 0, 1);
     }
   }
 
@@ -231,9 +232,9 @@ class Check {
       std::vector<std::uint32_t> items;
       for (std::size_t b = first; b < first + per_rank_; ++b) {
         items.insert(items.end(), bins[b].begin(), bins[b].end());
-        if (too_many_bytes(bins[b])) {
+        if (too_large(bins[b])) {
           covers.push_back(
-              {smallest(bins[b], [&](const auto& set) { return too_many_bytes(set); }), {}});
+              {smallest(bins[b], [&](const auto& set) { return too_large(set); }), {}});
         }
       }
       std::sort(items.begin(), items.end());
@@ -246,11 +247,11 @@ class Check {
  private:
   using Items = std::vector<std::uint32_t>;
 
-  bool too_many_bytes(const Items& items) const {
-    std::int64_t left = problem_.bytes_cap;
+  bool too_large(const Items& items) const {
+    Sizes held{};
     for (const std::uint32_t item : items) {
-      if (problem_.bytes_of(item) > left) return true;
-      left -= problem_.bytes_of(item);
+      if (!problem_.has_room(held, item)) return true;
+      problem_.add(item, held);
     }
     return false;
   }

@@ -33,10 +33,10 @@ void BinStates::choose_key_dimension() {
 void BinStates::weigh(std::size_t bin) {
   State& state = states_[bin];
   state.load = {};
-  state.bytes = 0;
+  state.held = {};
   for (const std::uint32_t item : bins_[bin]) {
     for (std::size_t k = 0; k < problem_.dimensions; ++k) state.load[k] += problem_.cost(item)[k];
-    state.bytes += problem_.bytes_of(item);
+    problem_.add(item, state.held);
   }
   state.largest = problem_.slowdown(bin) * *std::max_element(state.load.begin(), state.load.end());
   state.built = false;

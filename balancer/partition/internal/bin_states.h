@@ -25,7 +25,7 @@ class BinStates {
   }
   /// Largest load over all dimensions, times the bin's slowdown.
   double largest(std::size_t bin) const { return states_[bin].largest; }
-  std::int64_t bytes(std::size_t bin) const { return states_[bin].bytes; }
+  const Sizes& held(std::size_t bin) const { return states_[bin].held; }
 
   /// (largest load, bin), ascending.
   const std::vector<std::pair<double, std::size_t>>& order() const { return order_; }
@@ -45,7 +45,7 @@ class BinStates {
   struct State {
     std::array<double, kMaxDimensions> load{};
     double largest = 0;
-    std::int64_t bytes = 0;
+    Sizes held{};
     Subsets subsets;
     bool built = false;
   };

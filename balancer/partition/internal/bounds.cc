@@ -162,7 +162,7 @@ LowerBound partition_bound(const Partition& problem) {
     const LowerBound bound = column_bound(column, sum, problem);
     raise(best, rounded_down(bound.value, column.size()), bound.limit);
   }
-  raise(best, rounded_down(memory_bound(problem), column.size()), Limit::kMemory);
+  raise(best, rounded_down(cap_bound(problem), column.size()), Limit::kCap);
   return best;
 }
 
@@ -257,78 +257,82 @@ double crowd_bound(const Partition& problem) {
 
 namespace {
 
-/// The least work (weighted sum over the dimensions) of any set of items with a given total of
-/// bytes. Fractions of items are allowed, so this is a lower bound on the work of whole items.
+/// The least work (weighted sum over the dimensions) of any set of items with a given total size in
+/// one resource. Fractions of items are allowed, so this is a lower bound on the work of whole
+/// items.
 class LeastWork {
  public:
-  LeastWork(const Partition& problem, const std::vector<double>& weights) {
+  LeastWork(const Partition& problem, std::size_t resource, const std::vector<double>& weights) {
     for (std::size_t i = 0; i < problem.items(); ++i) {
-      const auto bytes = static_cast<double>(problem.bytes[i]);
-      if (bytes <= 0) continue;
+      const auto size = static_cast<double>(problem.size(i, resource));
+      if (size <= 0) continue;
       items_.push_back(
-          {bytes, std::inner_product(weights.begin(), weights.end(), problem.cost(i), 0.0)});
+          {size, std::inner_product(weights.begin(), weights.end(), problem.cost(i), 0.0)});
     }
     std::stable_sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
-      return a.work * b.bytes < b.work * a.bytes;
+      return a.work * b.size < b.work * a.size;
     });
     for (std::size_t i = 1; i < items_.size(); ++i) {
-      items_[i].bytes += items_[i - 1].bytes;
+      items_[i].size += items_[i - 1].size;
       items_[i].work += items_[i - 1].work;
     }
   }
 
-  double of(double bytes) const {
-    if (bytes <= 0 || items_.empty()) return 0;
+  double of(double size) const {
+    if (size <= 0 || items_.empty()) return 0;
     const auto at = std::partition_point(items_.begin(), items_.end(),
-                                         [bytes](const Item& upto) { return upto.bytes < bytes; });
+                                         [size](const Item& upto) { return upto.size < size; });
     const Item before = at == items_.begin() ? Item{} : *(at - 1);
     if (at == items_.end()) return before.work * (1 - kPrefixError);
-    const double part = (bytes - before.bytes) / (at->bytes - before.bytes);
+    const double part = (size - before.size) / (at->size - before.size);
     return (before.work + part * (at->work - before.work)) * (1 - kPrefixError);
   }
 
  private:
   struct Item {
-    double bytes = 0;
+    double size = 0;
     double work = 0;
   };
   std::vector<Item> items_;  // prefix sums
 };
 
-}  // namespace
+// The items by size in one resource, largest first.
+std::vector<std::uint32_t> largest_first(const Partition& problem, std::size_t resource) {
+  std::vector<std::uint32_t> order(problem.items());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return problem.size(a, resource) > problem.size(b, resource);
+  });
+  return order;
+}
 
-double capped_slowdown_bound(const Partition& problem) {
-  if (problem.bytes.empty() || problem.slowdowns.empty()) return 0;
-  const std::size_t items = problem.items();
-  std::vector<double> slowdowns(problem.slowdowns.begin(), problem.slowdowns.end());
-  std::sort(slowdowns.begin(), slowdowns.end(), std::greater<>());
-  double bytes = 0;
-  for (const std::int64_t of_item : problem.bytes) bytes += static_cast<double>(of_item);
+double capped_slowdown_bound(const Partition& problem, std::size_t resource,
+                             const std::vector<double>& slowdowns) {
+  double total = 0;
+  for (std::size_t i = 0; i < problem.items(); ++i) {
+    total += static_cast<double>(problem.size(i, resource));
+  }
   auto list = weight_sets(problem.dimensions);
   for (std::size_t k = 0; k < problem.dimensions; ++k) {
     list.emplace_back(problem.dimensions, 0.0)[k] = 1;
   }
   double best = 0;
   for (const std::vector<double>& weights : list) {
-    const LeastWork work(problem, weights);
+    const LeastWork work(problem, resource, weights);
     double rate = 0;
     for (std::size_t j = 1; j <= slowdowns.size(); ++j) {
       rate += 1 / slowdowns[j - 1];
       const double elsewhere =
-          static_cast<double>(problem.bytes_cap) * static_cast<double>(slowdowns.size() - j);
-      best = std::max(best, work.of(bytes * (1 - kPrefixError) - elsewhere) / rate);
+          static_cast<double>(problem.caps[resource]) * static_cast<double>(slowdowns.size() - j);
+      best = std::max(best, work.of(total * (1 - kPrefixError) - elsewhere) / rate);
     }
   }
-  return rounded_down(best, items + 2 * problem.dimensions);
+  return rounded_down(best, problem.items() + 2 * problem.dimensions);
 }
 
-double memory_bound(const Partition& problem) {
-  if (problem.bytes.empty()) return 0;
-  std::vector<std::uint32_t> order(problem.items());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&problem](std::uint32_t a, std::uint32_t b) {
-    return problem.bytes[a] > problem.bytes[b];
-  });
+double cap_bound(const Partition& problem, std::size_t resource, const std::vector<double>& rates) {
+  const std::vector<std::uint32_t> order = largest_first(problem, resource);
+  const auto size = [&](std::size_t place) { return problem.size(order[place], resource); };
   // sums[i]: the costs of the first i items.
   std::vector<double> sums((order.size() + 1) * problem.dimensions, 0.0);
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -337,13 +341,12 @@ double memory_bound(const Partition& problem) {
           sums[i * problem.dimensions + k] + problem.cost(order[i])[k];
     }
   }
-  const std::vector<double> rates = best_rates(problem);
   double best = 0;
   std::size_t end = order.size();  // items before `end` do not fit beside the j-th
   for (std::size_t j = 1; j <= order.size(); ++j) {
-    const std::int64_t room = problem.bytes_cap - problem.bytes[order[j - 1]];
-    if (problem.bytes[order[j - 1]] <= room) break;
-    while (end > 0 && problem.bytes[order[end - 1]] <= room) --end;
+    const std::int64_t room = problem.caps[resource] - size(j - 1);
+    if (size(j - 1) <= room) break;
+    while (end > 0 && size(end - 1) <= room) --end;
     if (end <= j) continue;
     if (j >= problem.bins) return std::numeric_limits<double>::infinity();
     for (std::size_t k = 0; k < problem.dimensions; ++k) {
@@ -351,6 +354,28 @@ double memory_bound(const Partition& problem) {
       best = std::max(best, others / rates[problem.bins - j] -
                                 sums[end * problem.dimensions + k] * kPrefixError);
     }
+  }
+  return best;
+}
+
+}  // namespace
+
+double capped_slowdown_bound(const Partition& problem) {
+  if (problem.slowdowns.empty()) return 0;
+  std::vector<double> slowdowns(problem.slowdowns.begin(), problem.slowdowns.end());
+  std::sort(slowdowns.begin(), slowdowns.end(), std::greater<>());
+  double best = 0;
+  for (std::size_t r = 0; r < problem.resources; ++r) {
+    best = std::max(best, capped_slowdown_bound(problem, r, slowdowns));
+  }
+  return best;
+}
+
+double cap_bound(const Partition& problem) {
+  const std::vector<double> rates = best_rates(problem);
+  double best = 0;
+  for (std::size_t r = 0; r < problem.resources; ++r) {
+    best = std::max(best, cap_bound(problem, r, rates));
   }
   return best;
 }

@@ -9,7 +9,7 @@
 
 namespace isocost {
 
-/// Returns the greatest of the inexpensive bounds (mean, pigeonhole, granularity, memory) over all
+/// Returns the greatest of the inexpensive bounds (mean, pigeonhole, granularity, caps) over all
 /// dimensions. No assignment has a smaller makespan.
 LowerBound partition_bound(const Partition& problem);
 
@@ -24,16 +24,16 @@ double trade_off_bound(const Partition& problem);
 /// the mean. For bins that share one slowdown; evaluated in each dimension.
 double crowd_bound(const Partition& problem);
 
-/// Under a cap, the fastest bins hold at most their caps' bytes. The j slowest bins hold the other
-/// bytes, and therefore at least the work of the items with the least work per byte. Returns 0
-/// unless slowdowns differ and there is a cap. Evaluated for each dimension and each set of
-/// weights.
+/// Under a cap, the fastest bins hold at most their caps of the resource. The j slowest bins hold
+/// the rest of it, and therefore at least the work of the items with the least work per unit.
+/// Returns 0 unless slowdowns differ and there are caps. Evaluated for each resource, dimension and
+/// set of weights.
 double capped_slowdown_bound(const Partition& problem);
 
-/// Of the items larger than half the cap, no two share a bin. The j largest have a bin each, and
+/// Of the items larger than half a cap, no two share a bin. The j largest have a bin each, and
 /// items that do not fit beside the smallest of these share the other bins. Infinite if such items
-/// exist but no other bins.
-double memory_bound(const Partition& problem);
+/// exist but no other bins. The greatest over all resources.
+double cap_bound(const Partition& problem);
 
 /// Some bin holds at least the mean.
 double mean_bound(double sum, std::size_t bins);

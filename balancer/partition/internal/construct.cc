@@ -42,7 +42,7 @@ class Lpt {
         block_slowdowns_(blocks_, std::numeric_limits<double>::infinity()),
         block_scores_(blocks_),
         block_squares_(blocks_),
-        used_bytes_(problem.bins, 0),
+        held_(problem.bins),
         bins_(problem.bins),
         missing_(problem.bins * problem.min_items) {
     for (std::size_t b = 0; b < problem.bins; ++b) {
@@ -136,7 +136,7 @@ class Lpt {
 
   bool is_open(std::size_t bin, std::uint32_t item) const {
     if (only_missing_ && bins_[bin].size() >= problem_.min_items) return false;
-    return problem_.bytes_of(item) <= problem_.bytes_cap - used_bytes_[bin];
+    return problem_.has_room(held_[bin], item);
   }
 
   void assign(std::uint32_t item, std::size_t bin) {
@@ -150,7 +150,7 @@ class Lpt {
       }
       block_loads_[k * blocks_ + block] = smallest;
     }
-    used_bytes_[bin] += problem_.bytes_of(item);
+    problem_.add(item, held_[bin]);
     if (bins_[bin].size() < problem_.min_items) --missing_;
     bins_[bin].push_back(item);
   }
@@ -162,11 +162,25 @@ class Lpt {
   std::vector<double> block_slowdowns_;  // smallest slowdown of its bins
   std::vector<double> block_scores_;
   std::vector<double> block_squares_;
-  std::vector<std::int64_t> used_bytes_;
+  std::vector<Sizes> held_;
   Bins bins_;
   std::size_t missing_;  // number of items that bins still need to reach min_items
   bool only_missing_ = false;
 };
+
+// What the items hold, [items × resources]: in units of the first resource, of which a bin may hold
+// as much as of any other.
+std::vector<double> comparable_sizes(const Partition& problem) {
+  const auto cap = [&problem](std::size_t r) {
+    return static_cast<double>(std::max<std::int64_t>(problem.caps[r], 1));
+  };
+  std::vector<double> sizes(problem.sizes.begin(), problem.sizes.end());
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const std::size_t r = i % problem.resources;
+    if (r > 0) sizes[i] *= cap(0) / cap(r);
+  }
+  return sizes;
+}
 
 // First fit may leave bins empty. There are at least as many items as bins, so other bins can give
 // one.
@@ -185,16 +199,22 @@ void fill_empty(Bins& bins) {
 std::optional<Bins> lpt_bins(const Partition& problem) { return Lpt(problem).run(); }
 
 std::optional<Bins> first_fit_bins(const Partition& problem) {
-  if (problem.bytes.empty() || problem.min_items > 1) return std::nullopt;
+  if (problem.resources == 0 || problem.min_items > 1) return std::nullopt;
+  const std::vector<double> sizes = comparable_sizes(problem);
+  std::vector<double> largest(problem.items(), 0.0);
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    double& of_item = largest[i / problem.resources];
+    of_item = std::max(of_item, sizes[i]);
+  }
   Bins bins(problem.bins);
-  std::vector<std::int64_t> free_bytes(problem.bins, problem.bytes_cap);
-  const std::vector<std::int64_t> sizes(problem.bytes.begin(), problem.bytes.end());
-  for (const std::uint32_t item : descending_by(sizes)) {
-    const auto fits = std::find_if(free_bytes.begin(), free_bytes.end(),
-                                   [&](std::int64_t room) { return room >= sizes[item]; });
-    if (fits == free_bytes.end()) return std::nullopt;
-    *fits -= sizes[item];
-    bins[static_cast<std::size_t>(fits - free_bytes.begin())].push_back(item);
+  std::vector<Sizes> held(problem.bins);
+  for (const std::uint32_t item : descending_by(largest)) {
+    const auto fits = std::find_if(held.begin(), held.end(), [&](const Sizes& of_bin) {
+      return problem.has_room(of_bin, item);
+    });
+    if (fits == held.end()) return std::nullopt;
+    problem.add(item, *fits);
+    bins[static_cast<std::size_t>(fits - held.begin())].push_back(item);
   }
   fill_empty(bins);
   for (auto& bin : bins) std::sort(bin.begin(), bin.end());
@@ -202,12 +222,15 @@ std::optional<Bins> first_fit_bins(const Partition& problem) {
 }
 
 std::optional<Bins> packed_bins(const Partition& problem) {
-  if (problem.bytes.empty()) return std::nullopt;
-  const std::vector<double> sizes(problem.bytes.begin(), problem.bytes.end());
-  const Partition packing{.bins = problem.bins, .min_items = problem.min_items, .costs = sizes};
+  if (problem.resources == 0) return std::nullopt;
+  const std::vector<double> sizes = comparable_sizes(problem);
+  const Partition packing{.dimensions = problem.resources,
+                          .bins = problem.bins,
+                          .min_items = problem.min_items,
+                          .costs = sizes};
   auto bins = lpt_bins(packing);
   if (!bins) return std::nullopt;
-  const auto cap = static_cast<double>(problem.bytes_cap);
+  const auto cap = static_cast<double>(problem.caps[0]);
   improve_bins(packing,
                {.target = cap,
                 .enough = cap,

@@ -24,7 +24,7 @@ class Enumeration {
         nodes_(nodes),
         order_(problem.items()),
         bins_(problem.bins),
-        bytes_(problem.bins, 0),
+        held_(problem.bins),
         loads_(problem.bins / per_rank_, Load{}),
         items_(problem.bins / per_rank_, 0),
         missing_(problem.bins * problem.min_items) {
@@ -43,8 +43,8 @@ class Enumeration {
   struct Rest {
     Load sum{};
     Load smallest{};
-    std::int64_t bytes = 0;
-    std::int64_t smallest_bytes = 0;
+    Sizes sizes{};
+    Sizes smallest_sizes{};
   };
 
   void aim_below(double makespan) {
@@ -52,17 +52,22 @@ class Enumeration {
     limit_ = makespan * (1 - kSumRounding);
   }
 
-  // Items with the largest share of any dimension, or of the bytes, come first.
+  // Items with the largest share of any dimension or resource come first.
   void sort_items() {
     Load sum{};
-    double bytes = 0;
+    std::array<double, kMaxResources> sizes{};
     for (std::size_t i = 0; i < order_.size(); ++i) {
       for (std::size_t k = 0; k < problem_.dimensions; ++k) sum[k] += problem_.cost(i)[k];
-      bytes += static_cast<double>(problem_.bytes_of(i));
+      for (std::size_t r = 0; r < problem_.resources; ++r) {
+        sizes[r] += static_cast<double>(problem_.size(i, r));
+      }
     }
     std::vector<double> shares(order_.size(), 0.0);
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      if (bytes > 0) shares[i] = static_cast<double>(problem_.bytes_of(i)) / bytes;
+      for (std::size_t r = 0; r < problem_.resources; ++r) {
+        const auto size = static_cast<double>(problem_.size(i, r));
+        if (sizes[r] > 0) shares[i] = std::max(shares[i], size / sizes[r]);
+      }
       for (std::size_t k = 0; k < problem_.dimensions; ++k) {
         if (sum[k] > 0) shares[i] = std::max(shares[i], problem_.cost(i)[k] / sum[k]);
       }
@@ -75,7 +80,7 @@ class Enumeration {
   void sum_rest() {
     rest_.resize(order_.size() + 1);
     rest_.back().smallest.fill(std::numeric_limits<double>::infinity());
-    rest_.back().smallest_bytes = kNoCap;
+    rest_.back().smallest_sizes.fill(kNoCap);
     for (std::size_t at = order_.size(); at-- > 0;) {
       Rest& rest = rest_[at] = rest_[at + 1];
       const double* cost = problem_.cost(order_[at]);
@@ -83,8 +88,10 @@ class Enumeration {
         rest.sum[k] += cost[k];
         rest.smallest[k] = std::min(rest.smallest[k], cost[k]);
       }
-      rest.bytes += problem_.bytes_of(order_[at]);
-      rest.smallest_bytes = std::min(rest.smallest_bytes, problem_.bytes_of(order_[at]));
+      problem_.add(order_[at], rest.sizes);
+      for (std::size_t r = 0; r < problem_.resources; ++r) {
+        rest.smallest_sizes[r] = std::min(rest.smallest_sizes[r], problem_.size(order_[at], r));
+      }
     }
   }
 
@@ -101,7 +108,7 @@ class Enumeration {
 
   void try_in(std::size_t bin, std::size_t position) {
     const std::uint32_t item = order_[position];
-    if (problem_.bytes_of(item) > problem_.bytes_cap - bytes_[bin]) return;
+    if (!problem_.has_room(held_[bin], item)) return;
     Load& load = loads_[bin / per_rank_];
     const Load before = load;  // kept, because subtraction would round
     bool fits = true;
@@ -113,11 +120,11 @@ class Enumeration {
       const std::size_t was_missing = bins_[bin].size() < problem_.min_items ? 1 : 0;
       missing_ -= was_missing;
       ++items_[bin / per_rank_];
-      bytes_[bin] += problem_.bytes_of(item);
+      problem_.add(item, held_[bin]);
       bins_[bin].push_back(item);
       descend(position + 1);
       bins_[bin].pop_back();
-      bytes_[bin] -= problem_.bytes_of(item);
+      problem_.remove(item, held_[bin]);
       --items_[bin / per_rank_];
       missing_ += was_missing;
     }
@@ -151,13 +158,15 @@ class Enumeration {
       }
       if (room < rest.sum[k] * (1 - kSlack)) return false;
     }
-    if (problem_.bytes.empty()) return true;
-    std::int64_t unplaced = rest.bytes;
-    for (const std::int64_t used : bytes_) {
-      const std::int64_t left = problem_.bytes_cap - used;
-      if (left >= rest.smallest_bytes) unplaced -= std::min(left, unplaced);
+    for (std::size_t r = 0; r < problem_.resources; ++r) {
+      std::int64_t unplaced = rest.sizes[r];
+      for (const Sizes& held : held_) {
+        const std::int64_t left = problem_.caps[r] - held[r];
+        if (left >= rest.smallest_sizes[r]) unplaced -= std::min(left, unplaced);
+      }
+      if (unplaced > 0) return false;
     }
-    return unplaced == 0;
+    return true;
   }
 
   void accept() {
@@ -175,8 +184,8 @@ class Enumeration {
   std::int64_t nodes_;
   std::vector<std::uint32_t> order_;
   std::vector<Rest> rest_;
-  Bins bins_;  // of the current node
-  std::vector<std::int64_t> bytes_;
+  Bins bins_;                       // of the current node
+  std::vector<Sizes> held_;         // [bins]
   std::vector<Load> loads_;         // [ranks]
   std::vector<std::size_t> items_;  // [ranks]
   std::size_t missing_;             // number of items that bins need to reach min_items

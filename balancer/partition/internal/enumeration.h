@@ -7,7 +7,7 @@
 
 namespace isocost {
 
-/// Depth-first branch and bound over the assignment of items to bins. Bytes are compared as
+/// Depth-first branch and bound over the assignment of items to bins. Sizes are compared as
 /// integers and makespans are summed as makespan_of does, so no tolerance affects the answer.
 /// Evaluates at most `nodes` placements of an item, and none if there are more than 64 items.
 /// Ignores limits.nodes.

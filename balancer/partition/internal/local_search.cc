@@ -138,9 +138,14 @@ class Search {
         return false;
       }
     }
-    const std::int64_t change = problem_.bytes_of(in_b) - problem_.bytes_of(in_a);
-    return bins_.bytes(a) + change <= problem_.bytes_cap &&
-           bins_.bytes(b) - change <= problem_.bytes_cap;
+    for (std::size_t r = 0; r < problem_.resources; ++r) {
+      const std::int64_t change = problem_.size(in_b, r) - problem_.size(in_a, r);
+      if (bins_.held(a)[r] + change > problem_.caps[r] ||
+          bins_.held(b)[r] - change > problem_.caps[r]) {
+        return false;
+      }
+    }
+    return true;
   }
 
   const Partition& problem_;

@@ -9,6 +9,7 @@ namespace isocost {
 void Subsets::build(const Partition& problem, const std::vector<std::uint32_t>& items,
                     std::size_t key_dimension, Scratch& scratch) {
   dimensions_ = problem.dimensions;
+  resources_ = problem.resources;
   choose_free(problem, items);
   tabulate(problem);
   sort(problem, key_dimension, scratch);
@@ -18,7 +19,7 @@ void Subsets::choose_free(const Partition& problem, const std::vector<std::uint3
   free_ = items;
   fixed_.clear();
   fixed_load_ = {};
-  fixed_bytes_ = 0;
+  fixed_sizes_ = {};
   if (items.size() <= kFreeItems) return;
   const auto size_of = [&problem](std::uint32_t item) {
     const double* cost = problem.cost(item);
@@ -35,7 +36,7 @@ void Subsets::choose_free(const Partition& problem, const std::vector<std::uint3
       continue;
     }
     fixed_.push_back(free_[i]);
-    fixed_bytes_ += problem.bytes_of(free_[i]);
+    problem.add(free_[i], fixed_sizes_);
     for (std::size_t k = 0; k < dimensions_; ++k) fixed_load_[k] += problem.cost(free_[i])[k];
   }
   free_ = std::move(spread);
@@ -44,7 +45,7 @@ void Subsets::choose_free(const Partition& problem, const std::vector<std::uint3
 void Subsets::tabulate(const Partition& problem) {
   const std::size_t masks = std::size_t{1} << free_.size();
   loads_.assign(masks * dimensions_, 0.0);
-  bytes_.assign(problem.bytes.empty() ? 0 : masks, 0);
+  sizes_.assign(masks * resources_, 0);
   for (std::size_t i = 0; i < free_.size(); ++i) {
     const std::size_t bit = std::size_t{1} << i;
     const double* cost = problem.cost(free_[i]);
@@ -52,7 +53,10 @@ void Subsets::tabulate(const Partition& problem) {
       for (std::size_t k = 0; k < dimensions_; ++k) {
         loads_[(bit + mask) * dimensions_ + k] = loads_[mask * dimensions_ + k] + cost[k];
       }
-      if (!bytes_.empty()) bytes_[bit + mask] = bytes_[mask] + problem.bytes[free_[i]];
+      for (std::size_t r = 0; r < resources_; ++r) {
+        sizes_[(bit + mask) * resources_ + r] =
+            sizes_[mask * resources_ + r] + problem.size(free_[i], r);
+      }
     }
   }
 }
@@ -112,7 +116,7 @@ struct SplitSearch {
     return true;
   }
 
-  bool counts_and_bytes_allow(std::uint32_t kept, std::uint32_t got) const {
+  bool counts_and_caps_allow(std::uint32_t kept, std::uint32_t got) const {
     const Subsets& first = pair.first;
     const Subsets& second = pair.second;
     const auto moved = static_cast<std::size_t>(std::popcount(kept)) +
@@ -121,10 +125,14 @@ struct SplitSearch {
     const std::size_t in_first = moved + first.fixed_items().size();
     const std::size_t in_second = free_items - moved + second.fixed_items().size();
     if (in_first < problem.min_items || in_second < problem.min_items) return false;
-    if (problem.bytes.empty()) return true;
-    return first.fixed_bytes() + first.bytes(kept) + second.bytes(got) <= problem.bytes_cap &&
-           second.fixed_bytes() + first.bytes(all_first ^ kept) + second.bytes(all_second ^ got) <=
-               problem.bytes_cap;
+    for (std::size_t r = 0; r < problem.resources; ++r) {
+      const std::int64_t held =
+          first.fixed_sizes()[r] + first.sizes(kept)[r] + second.sizes(got)[r];
+      const std::int64_t left = second.fixed_sizes()[r] + first.sizes(all_first ^ kept)[r] +
+                                second.sizes(all_second ^ got)[r];
+      if (held > problem.caps[r] || left > problem.caps[r]) return false;
+    }
+    return true;
   }
 
   // Exchanging the whole contents changes nothing if the slowdowns are equal.
@@ -144,7 +152,7 @@ struct SplitSearch {
       of_second = std::max(of_second, pair.second_slowdown * (sum[k] - load));
       if (of_first >= limits.first || of_second >= limits.second) return;
     }
-    if (!counts_and_bytes_allow(kept, got) || only_exchanges_contents(kept, got)) return;
+    if (!counts_and_caps_allow(kept, got) || only_exchanges_contents(kept, got)) return;
     limits.first = limits.second = std::max(of_first, of_second);
     best = Split{limits.first, kept, got};
   }
@@ -161,7 +169,7 @@ struct SplitSearch {
       value += even.first_weight * (first * first) + second * second;
       if (value >= even.below) return;
     }
-    if (!counts_and_bytes_allow(kept, got) || only_exchanges_contents(kept, got)) return;
+    if (!counts_and_caps_allow(kept, got) || only_exchanges_contents(kept, got)) return;
     even.below = value;
     best = Split{value, kept, got};
   }

@@ -27,11 +27,12 @@ class Subsets {
 
   const std::vector<Entry>& sorted() const { return sorted_; }
   const double* load(std::uint32_t mask) const { return &loads_[mask * dimensions_]; }
-  std::int64_t bytes(std::uint32_t mask) const { return bytes_.empty() ? 0 : bytes_[mask]; }
+  /// What a subset's items hold of each resource, [R].
+  const std::int64_t* sizes(std::uint32_t mask) const { return &sizes_[mask * resources_]; }
   const std::vector<std::uint32_t>& free_items() const { return free_; }
   const std::vector<std::uint32_t>& fixed_items() const { return fixed_; }
   const std::array<double, kMaxDimensions>& fixed_load() const { return fixed_load_; }
-  std::int64_t fixed_bytes() const { return fixed_bytes_; }
+  const Sizes& fixed_sizes() const { return fixed_sizes_; }
 
  private:
   void choose_free(const Partition& problem, const std::vector<std::uint32_t>& items);
@@ -39,12 +40,13 @@ class Subsets {
   void sort(const Partition& problem, std::size_t key_dimension, Scratch& merged);
 
   std::size_t dimensions_ = 1;
+  std::size_t resources_ = 0;
   std::vector<std::uint32_t> free_;
   std::vector<std::uint32_t> fixed_;
   std::array<double, kMaxDimensions> fixed_load_{};
-  std::int64_t fixed_bytes_ = 0;
-  std::vector<double> loads_;  // [mask][dimension]
-  std::vector<std::int64_t> bytes_;
+  Sizes fixed_sizes_{};
+  std::vector<double> loads_;        // [mask][dimension]
+  std::vector<std::int64_t> sizes_;  // [mask][resource]
   std::vector<Entry> sorted_;
 };
 

@@ -5,6 +5,15 @@
 
 namespace isocost {
 
+void add_caps(const BalanceProblem& problem, Partition& partition, std::int64_t times) {
+  partition.resources = problem.resources.size();
+  partition.sizes = problem.sizes;
+  for (std::size_t r = 0; r < partition.resources; ++r) {
+    const std::int64_t cap = problem.resources[r].cap;
+    partition.caps[r] = cap < kNoCap / times ? cap * times : kNoCap;
+  }
+}
+
 double makespan_of(const Partition& problem, const Bins& bins) {
   double largest = 0;
   for (std::size_t b = 0; b < bins.size(); ++b) {
@@ -25,11 +34,11 @@ bool is_feasible(const Partition& problem, const Bins& bins) {
   std::size_t placed = 0;
   for (const auto& bin : bins) {
     if (bin.size() < problem.min_items) return false;
-    std::int64_t free_bytes = problem.bytes_cap;
+    Sizes held{};
     for (const std::uint32_t item : bin) {
-      if (item >= seen.size() || seen[item] || problem.bytes_of(item) > free_bytes) return false;
+      if (item >= seen.size() || seen[item] || !problem.has_room(held, item)) return false;
       seen[item] = true;
-      free_bytes -= problem.bytes_of(item);
+      problem.add(item, held);
       ++placed;
     }
   }

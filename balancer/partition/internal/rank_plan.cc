@@ -29,18 +29,16 @@ std::optional<Bins> solve(const Partition& problem, double enough_gap, std::int6
 std::optional<Bins> plan_microbatches(const BalanceProblem& problem, const BalanceOptions& options,
                                       const std::vector<std::uint32_t>& items) {
   std::vector<double> costs;
-  std::vector<std::int64_t> bytes;
-  const bool capped = problem.microbatch_bytes > 0 && !problem.bytes.empty();
+  std::vector<std::int64_t> sizes;
+  const std::size_t resources = problem.resources.size();
   for (const std::uint32_t item : items) {
     const double* cost = &problem.costs[item * problem.dimensions];
     costs.insert(costs.end(), cost, cost + problem.dimensions);
-    if (capped) bytes.push_back(problem.bytes[item]);
+    for (std::size_t r = 0; r < resources; ++r) sizes.push_back(problem.size(item, r));
   }
-  const Partition part{.dimensions = problem.dimensions,
-                       .bins = problem.microbatches,
-                       .costs = costs,
-                       .bytes = bytes,
-                       .bytes_cap = capped ? problem.microbatch_bytes : kNoCap};
+  Partition part{.dimensions = problem.dimensions, .bins = problem.microbatches, .costs = costs};
+  add_caps(problem, part);
+  part.sizes = sizes;
   auto bins = solve(part, std::max(options.enough_gap, kInnerGap),
                     options.improvement_rounds / kInnerShare);
   if (!bins) return std::nullopt;
@@ -65,11 +63,10 @@ std::optional<Bins> ranks_first(const BalanceProblem& problem, const BalanceOpti
 
 std::optional<Bins> microbatches_first(const BalanceProblem& problem, const BalanceOptions& options,
                                        const std::vector<double>& totals) {
-  const Partition all{.dimensions = problem.dimensions,
-                      .bins = problem.ranks * problem.microbatches,
-                      .costs = problem.costs,
-                      .bytes = problem.bytes,
-                      .bytes_cap = problem.microbatch_bytes};
+  Partition all{.dimensions = problem.dimensions,
+                .bins = problem.ranks * problem.microbatches,
+                .costs = problem.costs};
+  add_caps(problem, all);
   auto microbatches = solve(all, options.enough_gap, options.improvement_rounds);
   if (!microbatches) return std::nullopt;
   std::vector<double> loads;
@@ -109,12 +106,7 @@ Partition rank_partition(const BalanceProblem& problem, const std::vector<double
                   .min_items = problem.microbatches,
                   .costs = totals,
                   .slowdowns = problem.rank_slowdowns};
-  const auto microbatches = static_cast<std::int64_t>(problem.microbatches);
-  const bool capped = problem.microbatch_bytes > 0 && !problem.bytes.empty();
-  if (capped && problem.microbatch_bytes < kNoCap / microbatches) {
-    ranks.bytes = problem.bytes;
-    ranks.bytes_cap = problem.microbatch_bytes * microbatches;
-  }
+  add_caps(problem, ranks, static_cast<std::int64_t>(problem.microbatches));
   return ranks;
 }
 

@@ -13,7 +13,7 @@ namespace isocost {
 std::vector<double> item_totals(const BalanceProblem& problem);
 
 /// Returns the problem with ranks as bins: totals are the only dimension, a rank holds at least
-/// `microbatches` items, and its cap is the sum of its microbatches' caps.
+/// `microbatches` items, and its caps are the sums of its microbatches' caps.
 Partition rank_partition(const BalanceProblem& problem, const std::vector<double>& totals);
 
 /// Plans for Objective::kSlowestRank: divides items over ranks by their totals, then each rank's

@@ -14,7 +14,7 @@ namespace isocost {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'I', 'S', 'O', 'C', 'T', 'O', 'K', '\n'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 /// The first bytes of the file, little-endian, as in docs/token_format.md.
 struct Header {

@@ -64,8 +64,8 @@ tl::expected<JoinDecision, Refusal> evaluate_join(const Hello& hello, bool same_
         "seed, shuffle, global_batch_size, tail and lookahead with which the state was saved";
     if (requirements.options.plan.lookahead > 1) {
       reason +=
-          "; within a look-ahead window also the ranks, microbatches, microbatch_memory, steps, "
-          "profile and recipe";
+          "; within a look-ahead window also the ranks, microbatches, limits of a microbatch, "
+          "steps, profile and recipe";
     }
     return refuse(ErrorCode::kInvalidArgument, rank + reason);
   }

@@ -49,6 +49,25 @@ Result<std::unique_ptr<OnlineModel>> model_from(const NodeOptions& options,
   return model;
 }
 
+// Returns why a sample of this shape fits into no microbatch; empty if it fits one. Empty, too, if
+// the recipe refuses the shape: decoding says why.
+std::string why_too_large(const SampleShape& shape, const Recipe& recipe,
+                          const MicrobatchLimits& limits) {
+  const auto load = recipe.load(shape);
+  return load ? limits.why_too_large(*load).value_or("") : std::string();
+}
+
+Error no_usable_sample(const std::string& data, const std::vector<BadSample>& bad) {
+  const std::string none = data + " holds no usable sample (";
+  const auto limited = std::find_if(bad.begin(), bad.end(),
+                                    [](const BadSample& sample) { return sample.over_limit; });
+  if (limited != bad.end()) {
+    return {ErrorCode::kResourceExhausted, none + describe(*limited) + ")"};
+  }
+  const std::string first = bad.empty() ? "" : describe(bad.front());
+  return {ErrorCode::kCorrupt, none + first + "): `isocost check` lists the reasons"};
+}
+
 // Loads of samples from all over the data set; none without a layout, which alone needs them.
 std::vector<Load> sampled_loads(const NodeOptions& options, const Dataset& dataset,
                                 const Recipe& recipe) {
@@ -84,6 +103,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   ISOCOST_ASSIGN(auto model, model_from(options, profile, log, clock));
   ISOCOST_ASSIGN(Recipe recipe, Recipe::create(options.decode.recipe));
   ISOCOST_ASSIGN(auto decoder, make_decoder(recipe, options.decode, log));
+  ISOCOST_ASSIGN(MicrobatchLimits limits, MicrobatchLimits::create(options.plan, profile));
 
   DatasetOptions dataset_options;
   dataset_options.limits.max_pixels = options.decode.max_pixels;
@@ -92,12 +112,15 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
   dataset_options.progress = std::move(progress);
   dataset_options.log = log;
   dataset_options.stop = stop;
-  ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
-  if (dataset->size() == 0) {
-    const std::string first = dataset->bad().empty() ? "" : describe(dataset->bad().front());
-    return Error(ErrorCode::kCorrupt, options.data.string() + " holds no usable sample (" + first +
-                                          "): `isocost check` lists the reasons");
+  // A hook's loads are known when a step is planned.
+  if (!limits.empty() && !load_hook) {
+    dataset_options.why_unusable = [&](const SampleShape& shape) {
+      return why_too_large(shape, recipe, limits);
+    };
+    dataset_options.truncate = options.plan.on_long == LongPolicy::kTruncate;
   }
+  ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
+  if (dataset->size() == 0) return no_usable_sample(options.data.string(), dataset->bad());
   ISOCOST_TRY(bad->add_indexed(dataset->bad(), dataset->size() + dataset->bad().size()));
 
   const std::uint64_t size = dataset->size();
@@ -116,6 +139,7 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
                    std::move(recipe),
                    std::move(decoder),
                    std::move(profile),
+                   std::move(limits),
                    std::move(model),
                    std::move(layout),
                    cursor,

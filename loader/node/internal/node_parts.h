@@ -15,6 +15,7 @@
 #include "loader/node/internal/step_decoder.h"
 #include "loader/node/node_options.h"
 #include "loader/plan/cursor.h"
+#include "loader/plan/microbatch_limits.h"
 #include "loader/plan/served_layout.h"
 #include "transport/server.h"
 
@@ -29,6 +30,7 @@ struct NodeParts {
   Recipe recipe;
   std::unique_ptr<SampleDecoder> decoder;
   CostProfile profile;                         ///< The starting profile.
+  MicrobatchLimits limits;                     ///< By the starting profile.
   std::unique_ptr<OnlineModel> model;          ///< With the state of `correction_file`.
   std::unique_ptr<const ServedLayout> layout;  ///< Null: data-parallel only.
   Cursor cursor;

@@ -75,7 +75,7 @@ Status StepDecoder::run(std::span<Attempt> attempts, const std::stop_token& stop
     attempt.bad = check_shape(attempt.sample);
     if (status) status = context_.dataset->check_index(attempt.sample.id);
     if (!attempt.bad && status) status = apply_hook(attempt.sample);
-    if (!attempt.bad && status) attempt.bad = check_layout(attempt.sample);
+    if (!attempt.bad && status) attempt.bad = check_load(attempt.sample);
     if (attempt.bad || !status) {
       done.count_down();
       continue;
@@ -117,14 +117,6 @@ std::optional<BadSample> StepDecoder::check_shape(StepSample& sample) const {
     bad.over_limit = needed.error().code() == ErrorCode::kResourceExhausted;
     return bad;
   }
-  if (microbatch_bytes_ > 0 && load->tensor_bytes > microbatch_bytes_) {
-    BadSample bad =
-        bad_sample(sample.id, "its tensors hold " + std::to_string(load->tensor_bytes) +
-                                  " bytes, and microbatch_memory allows " +
-                                  std::to_string(microbatch_bytes_) + " in a microbatch: raise it");
-    bad.over_limit = true;
-    return bad;
-  }
   sample.load = *load;
   sample.weight = shape.weight;
   sample.key = std::string(context_.dataset->shard(sample.id)) + "/" +
@@ -139,8 +131,15 @@ Status StepDecoder::apply_hook(StepSample& sample) const {
   return {};
 }
 
-// Finds samples that a pipeline stage could not hold, whatever the plan.
-std::optional<BadSample> StepDecoder::check_layout(const StepSample& sample) const {
+// Finds samples that a microbatch or a pipeline stage could not hold, whatever the plan.
+std::optional<BadSample> StepDecoder::check_load(const StepSample& sample) const {
+  if (context_.limits != nullptr) {
+    if (auto reason = context_.limits->why_too_large(sample.load)) {
+      BadSample bad = bad_sample(sample.id, *std::move(reason));
+      bad.over_limit = true;
+      return bad;
+    }
+  }
   if (context_.layout == nullptr) return std::nullopt;
   auto reason = context_.layout->beyond_memory(sample.load);
   if (!reason) return std::nullopt;

@@ -23,6 +23,7 @@
 #include "loader/node/internal/sealed_step.h"
 #include "loader/node/load_hook.h"
 #include "loader/node/node_options.h"
+#include "loader/plan/microbatch_limits.h"
 #include "loader/plan/served_layout.h"
 
 namespace isocost {
@@ -45,12 +46,11 @@ class StepDecoder {
     LoadHook load_hook;          ///< Empty: the recipe's loads are used.
     const ServedLayout* layout;  ///< Whose stages must hold each sample; null: none.
     ReadRetry* retry;            ///< Repeats reads that the machine refuses.
+    /// Of a microbatch, which every sample alone must keep; null: none.
+    const MicrobatchLimits* limits = nullptr;
   };
   StepDecoder(const Context& context, const NodeOptions& options)
-      : context_(context),
-        policy_(options.bad_samples.policy),
-        seed_(options.plan.seed),
-        microbatch_bytes_(options.plan.microbatch_memory) {}
+      : context_(context), policy_(options.bad_samples.policy), seed_(options.plan.seed) {}
 
   /// Returns the good samples of `ids` in their order, each decoded once. With the policy `replace`
   /// another sample of the data set, the same in every run, takes a bad one's place. Blocks until
@@ -92,7 +92,7 @@ class StepDecoder {
   };
   std::optional<BadSample> check_shape(StepSample& sample) const;
   Status apply_hook(StepSample& sample) const;
-  std::optional<BadSample> check_layout(const StepSample& sample) const;
+  std::optional<BadSample> check_load(const StepSample& sample) const;
   BadSample bad_sample(SampleId id, std::string reason) const;
   Status run(std::span<Attempt> attempts, const std::stop_token& stop);
   Result<std::string> read_json(SampleId id) const;
@@ -110,7 +110,6 @@ class StepDecoder {
   const Context context_;
   const BadSamplePolicy policy_;
   const std::uint64_t seed_;
-  const std::int64_t microbatch_bytes_;
   // Shared with the samples that it counts, which may outlive this object in a socket's queue.
   std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
   mutable std::atomic<std::int64_t> decoded_bytes_ = 0;

@@ -17,8 +17,9 @@ constexpr std::uint64_t kStepsBetweenSaves = 8;  // of the cost model's state
 StepSource::StepSource(const NodeParts& parts)
     : parts_(parts),
       plan_options_(parts.options.plan),
-      composer_({&parts.cursor, parts.dataset.get(), &parts.recipe, parts.layout.get()},
-                parts.options.plan, parts.profile),
+      composer_(
+          {&parts.cursor, parts.dataset.get(), &parts.recipe, parts.layout.get(), &parts.limits},
+          parts.options.plan, parts.profile),
       fingerprint_(composer_.fingerprint()),
       model_(*parts.model),
       reprofiling_(parts.options.plan.reprofile, model_, parts.log) {}

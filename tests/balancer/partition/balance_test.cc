@@ -40,9 +40,12 @@ TEST(Balance, RefusesMalformedProblemsNamingTheItem) {
       {{.costs = {1, -2}}, "item 1"},
       {{.costs = {1, nan}}, "item 1"},
       {{.costs = {huge, huge}}, "sum of the costs"},
-      {{.costs = {1, 2}, .bytes = {1}}, "bytes holds 1"},
-      {{.costs = {1, 2}, .bytes = {1, -1}}, "item 1"},
-      {{.costs = {1}, .microbatch_bytes = -1}, "microbatch_bytes"},
+      {{.costs = {1, 2}, .sizes = {1}, .resources = {{"bytes", 9}}}, "sizes holds 1 number for 2"},
+      {{.costs = {1, 2}, .sizes = {1, 1}}, "sizes holds 2 numbers for 2 items and 0 resources"},
+      {{.costs = {1, 2}, .sizes = {1, -1}, .resources = {{"bytes", 9}}}, "item 1: a negative"},
+      {{.costs = {1}, .sizes = {0}, .resources = {{"tokens", -1}}}, "the cap on tokens"},
+      {{.costs = {1}, .sizes = std::vector<std::int64_t>(5), .resources = {5, {"bytes", 1}}},
+       "5 resources"},
       {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {1}}, "rank_slowdowns holds 1 number for 2"},
       {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {1, 0}}, "rank 1"},
       {{.costs = {1, 2}, .ranks = 2, .rank_slowdowns = {nan, 1}}, "rank 0"},
@@ -77,11 +80,11 @@ TEST(Lpt, IsNotImprovedBySearch) {
 TEST(Lpt, KeepsTheCapAndNamesAnItemAboveIt) {
   // By cost the last item would join the bin of the second and third, which is full.
   BalanceProblem problem{
-      .costs = {9, 4, 3, 1}, .bytes = {6, 6, 4, 4}, .microbatch_bytes = 10, .ranks = 2};
+      .costs = {9, 4, 3, 1}, .sizes = {6, 6, 4, 4}, .resources = {{"bytes", 10}}, .ranks = 2};
   const auto plan = lpt(problem);
   ASSERT_TRUE(plan);
   EXPECT_THAT(plan->bins, ElementsAre(ElementsAre(0U, 3U), ElementsAre(1U, 2U)));
-  problem.microbatch_bytes = 5;
+  problem.resources = {{"bytes", 5}};
   const auto refused = lpt(problem);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
@@ -89,8 +92,10 @@ TEST(Lpt, KeepsTheCapAndNamesAnItemAboveIt) {
 }
 
 TEST(Lpt, PacksBySizeIfNoBinHasRoom) {
-  const BalanceProblem problem{
-      .costs = {1, 9, 2, 8, 3, 7}, .bytes = {6, 6, 5, 5, 4, 4}, .microbatch_bytes = 10, .ranks = 3};
+  const BalanceProblem problem{.costs = {1, 9, 2, 8, 3, 7},
+                               .sizes = {6, 6, 5, 5, 4, 4},
+                               .resources = {{"bytes", 10}},
+                               .ranks = 3};
   const auto plan = lpt(problem);
   ASSERT_TRUE(plan) << plan.error().to_string();
   EXPECT_EQ(plan_fault(problem, *plan), "");
@@ -119,7 +124,7 @@ TEST(Lpt, AssignsItemsToRanksFirstForTheSlowestRank) {
 
 TEST(Balance, AnItemAboveTheCapIsNamedWithItsSize) {
   const auto result = balance(
-      {.costs = {1, 1, 1}, .bytes = {10, 900, 10}, .microbatch_bytes = 800, .ranks = 2}, {});
+      {.costs = {1, 1, 1}, .sizes = {10, 900, 10}, .resources = {{"bytes", 800}}, .ranks = 2}, {});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code(), ErrorCode::kResourceExhausted);
   EXPECT_THAT(result.error().message(), HasSubstr("item 1 has 900 bytes"));
@@ -128,8 +133,10 @@ TEST(Balance, AnItemAboveTheCapIsNamedWithItsSize) {
 
 TEST(Balance, PacksTightlyIfLptByCostFindsNoRoom) {
   // By cost, items of 6 bytes would share a bin with items of 5; only {6,4} {5,5} {6,4} fits.
-  const BalanceProblem problem{
-      .costs = {1, 9, 2, 8, 3, 7}, .bytes = {6, 6, 5, 5, 4, 4}, .microbatch_bytes = 10, .ranks = 3};
+  const BalanceProblem problem{.costs = {1, 9, 2, 8, 3, 7},
+                               .sizes = {6, 6, 5, 5, 4, 4},
+                               .resources = {{"bytes", 10}},
+                               .ranks = 3};
   const auto result = balance(problem, {.exact_items = 0});
   ASSERT_TRUE(result) << result.error().to_string();
   EXPECT_EQ(plan_fault(problem, *result), "");
@@ -139,14 +146,14 @@ TEST(Balance, RanksWhoseItemsDoNotPackFallBackToPackingMicrobatchesFirst) {
   Random random(9);
   int planned = 0;
   for (int round = 0; round < 300; ++round) {
-    BalanceProblem problem{.microbatch_bytes = 100,
+    BalanceProblem problem{.resources = {{"bytes", 100}},
                            .ranks = 2,
                            .microbatches = 3,
                            .objective = Objective::kSlowestRank};
     // Pairs that fill a microbatch exactly.
     for (int pair = 0; pair < 6; ++pair) {
       const auto large = static_cast<std::int64_t>(51 + random.below(45));
-      problem.bytes.insert(problem.bytes.end(), {large, 100 - large});
+      problem.sizes.insert(problem.sizes.end(), {large, 100 - large});
       problem.costs.push_back(random.uniform());
       problem.costs.push_back(random.uniform());
     }
@@ -249,9 +256,9 @@ TEST(Balance, GivesTheSamePlanOnEveryBuild) {
   EXPECT_EQ(fingerprint(*balance(problem, {})), 2085545039544680127ULL);
   problem.rank_slowdowns = {1, 1.1, 1.2, 0.9};
   for (std::size_t i = 0; i < problem.items(); ++i) {
-    problem.bytes.push_back(static_cast<std::int64_t>(random.below(1000)));
+    problem.sizes.push_back(static_cast<std::int64_t>(random.below(1000)));
   }
-  problem.microbatch_bytes = 4400;
+  problem.resources = {{"bytes", 4400}};
   EXPECT_EQ(fingerprint(*balance(problem, {})), 4939359439618840191ULL);
   EXPECT_EQ(fingerprint(*balance(documents(3), {})), 2824368242141602693ULL);
 }

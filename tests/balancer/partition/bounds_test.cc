@@ -47,19 +47,19 @@ TEST(Bounds, RanksAreBoundedByTheSumOverDimensions) {
   EXPECT_NEAR(lower_bound(problem), 4, 1e-12);
 }
 
-TEST(Bounds, MemoryKeepsItemsApart) {
+TEST(Bounds, CapsKeepItemsApart) {
   // Two items of 6 bytes have a bin each of the three; items of more than 4 bytes share the third.
   const std::vector<double> costs = {1, 1, 5, 4, 9};
   const std::vector<std::int64_t> bytes = {6, 6, 5, 5, 1};
-  const Partition problem{.bins = 3, .costs = costs, .bytes = bytes, .bytes_cap = 10};
-  EXPECT_NEAR(memory_bound(problem), 9, 1e-9);
+  const Partition problem{.bins = 3, .costs = costs, .resources = 1, .sizes = bytes, .caps = {10}};
+  EXPECT_NEAR(cap_bound(problem), 9, 1e-9);
   Partition loose = problem;
-  loose.bytes_cap = 12;
-  EXPECT_EQ(memory_bound(loose), 0);
+  loose.caps = {12};
+  EXPECT_EQ(cap_bound(loose), 0);
   // In two bins there is no third.
   Partition two = problem;
   two.bins = 2;
-  EXPECT_EQ(memory_bound(two), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(cap_bound(two), std::numeric_limits<double>::infinity());
 }
 
 TEST(Bounds, UnusableRoomBesideDominantSamplesRaisesTheBound) {
@@ -82,10 +82,14 @@ TEST(Bounds, SlowBinsHoldTheBytesThatFastBinsCannotHold) {
   const std::vector<double> costs(12, 1.0);
   const std::vector<std::int64_t> bytes(12, 1);
   const std::vector<double> slowdowns = {1, 2};
-  Partition problem{
-      .bins = 2, .costs = costs, .bytes = bytes, .bytes_cap = 7, .slowdowns = slowdowns};
+  Partition problem{.bins = 2,
+                    .costs = costs,
+                    .resources = 1,
+                    .sizes = bytes,
+                    .caps = {7},
+                    .slowdowns = slowdowns};
   EXPECT_NEAR(capped_slowdown_bound(problem), 10, 1e-9);
-  problem.bytes_cap = 12;
+  problem.caps = {12};
   EXPECT_NEAR(capped_slowdown_bound(problem), 8, 1e-9);  // equals the bound by slowdowns alone
   problem.slowdowns = {};
   EXPECT_EQ(capped_slowdown_bound(problem), 0);
@@ -115,11 +119,11 @@ TEST(Bounds, NameTheLimit) {
                 .limit,
             Limit::kCounts);
   EXPECT_EQ(find_lower_bound({.costs = {1, 1.1, 5, 6, 9},
-                              .bytes = {6, 6, 5, 5, 5},
-                              .microbatch_bytes = 10,
+                              .sizes = {6, 6, 5, 5, 5},
+                              .resources = {{"bytes", 10}},
                               .ranks = 4})
                 .limit,
-            Limit::kMemory);
+            Limit::kCap);
   EXPECT_EQ(limit_name(Limit::kTradeOff), "trade-off");
 }
 

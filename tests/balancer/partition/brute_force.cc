@@ -8,12 +8,14 @@ namespace {
 
 using Bins = std::vector<std::vector<std::uint32_t>>;
 
-bool keeps_cap(const BalanceProblem& problem, const Bins& bins) {
-  if (problem.microbatch_bytes == 0 || problem.bytes.empty()) return true;
+bool keeps_caps(const BalanceProblem& problem, const Bins& bins) {
   return std::all_of(bins.begin(), bins.end(), [&](const auto& bin) {
-    std::int64_t sum = 0;
-    for (const std::uint32_t item : bin) sum += problem.bytes[item];
-    return sum <= problem.microbatch_bytes;
+    for (std::size_t r = 0; r < problem.resources.size(); ++r) {
+      std::int64_t sum = 0;
+      for (const std::uint32_t item : bin) sum += problem.size(item, r);
+      if (sum > problem.resources[r].cap) return false;
+    }
+    return true;
   });
 }
 
@@ -24,7 +26,7 @@ bool none_empty(const Bins& bins) {
 void try_all(const BalanceProblem& problem, std::uint32_t item, Bins& bins,
              std::optional<double>& best) {
   if (item == problem.items()) {
-    if (!none_empty(bins) || !keeps_cap(problem, bins)) return;
+    if (!none_empty(bins) || !keeps_caps(problem, bins)) return;
     const double value = objective(problem, bins);
     if (!best || value < *best) best = value;
     return;
@@ -74,7 +76,7 @@ std::optional<double> brute_force(const BalanceProblem& problem) {
 std::string plan_fault(const BalanceProblem& problem, const BalanceResult& result) {
   if (result.bins.size() != problem.ranks * problem.microbatches) return "wrong number of bins";
   if (!none_empty(result.bins)) return "an empty bin";
-  if (!keeps_cap(problem, result.bins)) return "the cap is broken";
+  if (!keeps_caps(problem, result.bins)) return "a cap is broken";
   std::vector<int> seen(problem.items(), 0);
   for (const auto& bin : result.bins) {
     if (!std::is_sorted(bin.begin(), bin.end())) return "a bin is not in ascending order";

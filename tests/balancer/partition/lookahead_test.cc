@@ -119,11 +119,11 @@ TEST(Lookahead, TheCapStaysAsEasyToMeetAsDrawn) {
   // Together the dominant samples hold 20 of the 22 bytes that two bins may; as drawn no batch
   // holds over 14.
   BalanceProblem window{.costs = {10, 1, 1, 1, 10, 1, 1, 1},
-                        .bytes = {8, 2, 2, 2, 8, 2, 2, 2},
-                        .microbatch_bytes = 11,
+                        .sizes = {8, 2, 2, 2, 8, 2, 2, 2},
+                        .resources = {{"bytes", 11}},
                         .ranks = 2};
   EXPECT_EQ(compose_batches(window, {4, 4})->moved, 0U);
-  window.microbatch_bytes = 13;  // 20 are less than four fifths of 26
+  window.resources = {{"bytes", 13}};  // 20 are less than four fifths of 26
   EXPECT_GT(compose_batches(window, {4, 4})->moved, 0U);
 }
 

@@ -84,18 +84,21 @@ BalanceProblem random_problem(std::size_t max_items, std::size_t max_bins, Rando
   return problem;
 }
 
-// Sets a cap near the mean bytes of a bin: loose, tight, or too tight.
-void add_cap(BalanceProblem& problem, Random& random) {
-  std::int64_t largest = 0;
-  for (std::size_t i = 0; i < problem.items(); ++i) {
-    problem.bytes.push_back(static_cast<std::int64_t>(random.below(1000)));
-    largest = std::max(largest, problem.bytes.back());
+// Caps resources near the mean of a bin: loosely, tightly, or too tightly.
+void add_caps(BalanceProblem& problem, std::size_t resources, Random& random) {
+  std::vector<std::int64_t> largest(resources, 0);
+  std::vector<std::int64_t> sums(resources, 0);
+  for (std::size_t i = 0; i < problem.items() * resources; ++i) {
+    problem.sizes.push_back(static_cast<std::int64_t>(random.below(1000)));
+    largest[i % resources] = std::max(largest[i % resources], problem.sizes.back());
+    sums[i % resources] += problem.sizes.back();
   }
-  const std::int64_t sum =
-      std::accumulate(problem.bytes.begin(), problem.bytes.end(), std::int64_t{0});
   const auto bins = static_cast<std::int64_t>(problem.ranks * problem.microbatches);
-  const std::int64_t spread = sum / bins + static_cast<std::int64_t>(random.below(400));
-  problem.microbatch_bytes = std::max<std::int64_t>({spread, largest, 1});
+  for (std::size_t r = 0; r < resources; ++r) {
+    const std::int64_t spread = sums[r] / bins + static_cast<std::int64_t>(random.below(400));
+    problem.resources.push_back(
+        {"resource " + std::to_string(r), std::max<std::int64_t>({spread, largest[r], 1})});
+  }
 }
 
 std::vector<double> bin_slowdowns(const BalanceProblem& problem) {
@@ -129,13 +132,13 @@ TEST(Properties, PlansAreSoundRepeatableAndNeverWorseThanDealingOrLpt) {
   }
 }
 
-TEST(Properties, TheCapIsKeptOrRefused) {
+TEST(Properties, CapsAreKeptOrRefused) {
   Random random(12);
   int planned = 0;
   int refused = 0;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < 3000; ++round) {
     BalanceProblem problem = random_problem(40, 10, random);
-    add_cap(problem, random);
+    add_caps(problem, 1 + static_cast<std::size_t>(round) % 3, random);
     const auto result = balance(problem, {.exact_items = 0});
     if (result) {
       expect_sound(problem, *result, round);
@@ -154,7 +157,7 @@ TEST(Properties, TightPackingsThatExistAreFound) {
   Random random(15);
   for (int round = 0; round < 200; ++round) {
     BalanceProblem problem{
-        .dimensions = 2, .microbatch_bytes = 100'000, .ranks = 8, .microbatches = 4};
+        .dimensions = 2, .resources = {{"bytes", 100'000}}, .ranks = 8, .microbatches = 4};
     for (std::size_t bin = 0; bin < 32; ++bin) {
       std::int64_t left = 98'500;
       for (const double share : {0.4, 0.3, 0.5, 1.0}) {
@@ -162,14 +165,14 @@ TEST(Properties, TightPackingsThatExistAreFound) {
                               ? left
                               : static_cast<std::int64_t>(static_cast<double>(left) * share *
                                                           (0.5 + random.uniform()));
-        problem.bytes.push_back(part);
+        problem.sizes.push_back(part);
         problem.costs.insert(problem.costs.end(), {random.uniform(), random.uniform()});
         left -= part;
       }
     }
-    std::vector<std::int64_t> shuffled = problem.bytes;
+    std::vector<std::int64_t> shuffled = problem.sizes;
     shuffle(std::span(shuffled), random);
-    problem.bytes = shuffled;
+    problem.sizes = shuffled;
     problem.objective = round % 2 == 0 ? Objective::kLargestMicrobatch : Objective::kSlowestRank;
     const auto result = balance(problem, {.improvement_rounds = 50});
     ASSERT_TRUE(result) << "round " << round << ": " << result.error().to_string();
@@ -177,16 +180,57 @@ TEST(Properties, TightPackingsThatExistAreFound) {
   }
 }
 
+// A bound on one resource at a time must hold for plans that keep all caps.
+TEST(Properties, CapsOnSeveralResourcesAreBoundedSoundly) {
+  Random random(23);
+  int raised = 0;
+  for (int round = 0; round < 2000; ++round) {
+    BalanceProblem problem = random_problem(8, 3, random);
+    add_caps(problem, 2 + random.below(2), random);
+    const auto best = brute_force(problem);
+    const double bound = lower_bound(problem);
+    if (best) {
+      EXPECT_LE(bound, *best * (1 + kRounding)) << "round " << round;
+    }
+    problem.sizes.clear();
+    problem.resources.clear();
+    if (bound > lower_bound(problem) * (1 + kBoundRounding)) ++raised;
+  }
+  EXPECT_GT(raised, 50);
+}
+
+TEST(Properties, AnItemAboveOneOfSeveralCapsIsRefusedWithTheResource) {
+  const auto result = balance({.costs = {1, 1, 1},
+                               .sizes = {10, 1, 10, 7, 10, 1},
+                               .resources = {{"tokens", 20}, {"patches", 5}},
+                               .ranks = 2},
+                              {});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_NE(result.error().message().find("item 1 has 7 patches, a microbatch may hold 5"),
+            std::string::npos)
+      << result.error().message();
+}
+
 TEST(Properties, ProblemsWithoutAPackingAreRefusedNamingAnItem) {
   // Five items of six bytes: no two fit into ten, and there are four bins.
   const auto result = balance({.costs = {1, 1, 1, 1, 1, 1},
-                               .bytes = {6, 1, 6, 6, 6, 7},
-                               .microbatch_bytes = 10,
+                               .sizes = {6, 1, 6, 6, 6, 7},
+                               .resources = {{"bytes", 10}},
                                .ranks = 4},
                               {});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code(), ErrorCode::kResourceExhausted);
   EXPECT_NE(result.error().message().find("item 5"), std::string::npos);
+  // Of two resources, the one that is scarcer is named.
+  const auto two = balance({.costs = {1, 1, 1},
+                            .sizes = {1, 4, 1, 4, 1, 4},
+                            .resources = {{"tokens", 9}, {"patches", 6}},
+                            .ranks = 2},
+                           {});
+  ASSERT_FALSE(two);
+  EXPECT_NE(two.error().message().find("12 patches into 2 microbatches"), std::string::npos)
+      << two.error().message();
 }
 
 // The order of the items may decide ties and which of several good plans is found, but not the
@@ -230,9 +274,9 @@ TEST(Properties, SmallProblemsAreSolvedToTheOptimum) {
 TEST(Properties, SmallCappedProblemsAreSolvedExactlyWhenTheyCanBe) {
   Random random(14);
   int impossible = 0;
-  for (int round = 0; round < 1000; ++round) {
+  for (int round = 0; round < 2000; ++round) {
     BalanceProblem problem = random_problem(8, 3, random);
-    add_cap(problem, random);
+    add_caps(problem, 1 + static_cast<std::size_t>(round) % 3, random);
     const auto best = brute_force(problem);
     const auto result = balance(problem, {});
     ASSERT_EQ(result.has_value(), best.has_value()) << "round " << round;
@@ -264,12 +308,12 @@ BalanceProblem wide_range_problem(Random& random) {
   std::int64_t subset = 0;
   std::int64_t largest = 0;
   for (std::size_t i = 0; i < problem.items(); ++i) {
-    problem.bytes.push_back(static_cast<std::int64_t>(of_any_size(12, random)));
-    largest = std::max(largest, problem.bytes.back());
-    if (random.below(2) == 0) subset += problem.bytes.back();
+    problem.sizes.push_back(static_cast<std::int64_t>(of_any_size(12, random)));
+    largest = std::max(largest, problem.sizes.back());
+    if (random.below(2) == 0) subset += problem.sizes.back();
   }
   const auto one_less = static_cast<std::int64_t>(random.below(2));
-  problem.microbatch_bytes = std::max(largest, subset - one_less);
+  problem.resources = {{"bytes", std::max(largest, subset - one_less)}};
   if (random.below(3) == 0) {
     for (double& cost : problem.costs) cost *= 1e-6 * of_any_size(12, random);
   }
@@ -294,13 +338,20 @@ TEST(Properties, BytesAndSlowdownsOfAnySizeAreSolvedExactly) {
   }
 }
 
+Sizes caps_of(const BalanceProblem& problem) {
+  Sizes caps{};
+  for (std::size_t r = 0; r < problem.resources.size(); ++r) caps[r] = problem.resources[r].cap;
+  return caps;
+}
+
 // Returns a view: `problem` and `slowdowns` must outlive it.
 Partition partition_of(const BalanceProblem& problem, std::span<const double> slowdowns) {
   return {.dimensions = problem.dimensions,
           .bins = problem.ranks * problem.microbatches,
           .costs = problem.costs,
-          .bytes = problem.bytes,
-          .bytes_cap = problem.microbatch_bytes,
+          .resources = problem.resources.size(),
+          .sizes = problem.sizes,
+          .caps = caps_of(problem),
           .slowdowns = slowdowns};
 }
 
@@ -403,9 +454,9 @@ TEST(Properties, LargestLoadsLieInTheFastestBins) {
     BalanceProblem problem{.ranks = 2 + random.below(5)};
     for (int i = 0; i < 24; ++i) {
       problem.costs.push_back(random.uniform());
-      problem.bytes.push_back(static_cast<std::int64_t>(of_any_size(9, random)));
+      problem.sizes.push_back(static_cast<std::int64_t>(of_any_size(9, random)));
     }
-    problem.microbatch_bytes = *std::max_element(problem.bytes.begin(), problem.bytes.end());
+    problem.resources = {{"bytes", *std::max_element(problem.sizes.begin(), problem.sizes.end())}};
     for (std::size_t r = 0; r < problem.ranks; ++r) {
       problem.rank_slowdowns.push_back(static_cast<double>(1 + random.below(3)));
     }

@@ -13,6 +13,7 @@
 
 #include "base/mutex.h"
 #include "base/scratch_directory.h"
+#include "loader/dataset/bad_samples.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -317,6 +318,24 @@ TEST_F(DatasetTest, ShardsWithoutSamplesAreBadAsAWhole) {
   EXPECT_THAT(dataset->bad()[1].reason, HasSubstr("not a tar file"));
   EXPECT_THAT(dataset->bad()[2].reason, HasSubstr("no samples"));
   for (const BadSample& bad : dataset->bad()) EXPECT_EQ(bad.key, "");
+}
+
+TEST_F(DatasetTest, SamplesThatALimitRefusesAreBadAndHaveNoNumber) {
+  write("a.tar", {{"x.txt", "short"}, {"y.txt", "much longer"}, {"z.txt", "short too"}});
+  write("b.tar", {{"u.txt", "another long one"}, {"x.txt", "a repeated key, and long"}});
+  options_.why_unusable = [](const SampleShape& shape) {
+    return shape.parts.front().text_bytes > 10 ? std::string("is too long") : std::string();
+  };
+  const auto dataset = open();
+  ASSERT_EQ(dataset->size(), 2U);
+  EXPECT_EQ(dataset->key(0), "x");
+  EXPECT_EQ(dataset->key(1), "z");
+  ASSERT_EQ(dataset->bad().size(), 3U);
+  EXPECT_THAT(describe(dataset->bad()[0]), HasSubstr("the key 'x' also occurs in a.tar"));
+  EXPECT_FALSE(dataset->bad()[0].over_limit);
+  EXPECT_EQ(describe(dataset->bad()[1]), "a.tar: y: is too long");
+  EXPECT_TRUE(dataset->bad()[1].over_limit);
+  EXPECT_EQ(describe(dataset->bad()[2]), "b.tar: u: is too long");
 }
 
 TEST_F(DatasetTest, ADirectoryWithoutShardsIsNotFound) {

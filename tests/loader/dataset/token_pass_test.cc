@@ -120,6 +120,110 @@ TEST_F(TokenPassTest, TokensAreTheFirstPartInThePlaceOfText) {
   EXPECT_NE(without->fingerprint(), dataset->fingerprint());
 }
 
+// Three exchanges: an image, then text, then an image and a sound.
+class LongSampleTest : public TokenPassTest {
+ protected:
+  LongSampleTest() {
+    write_file(shards_ / "b.tar", make_tar({{"three.0.png", tiny_png(9, 9)},
+                                            {"three.1.png", tiny_png(8, 8)},
+                                            {"three.2.wav", tiny_wav(1600)},
+                                            {"three.txt", "a caption"}}));
+    EXPECT_TRUE(write_all().has_value());
+    Tokens& tokens = long_.tokens;
+    tokens.ids = {900, 1, 2, 3, 4, 5, 900, 901, 6, 7};
+    tokens.labelled.resize(tokens.ids.size());
+    for (const std::size_t i : {2U, 4U, 5U, 8U}) tokens.labelled[i] = true;
+    tokens.turns = {{3, {1, 0, 0}}, {6, {1, 0, 0}}, {9, {2, 1, 0}}};
+    EXPECT_TRUE(pass()->write(1, std::vector{long_}).has_value());
+  }
+  // Ids, placeholders included, that a sample of the second shard may have at most.
+  std::unique_ptr<Dataset> open_within(std::int64_t most, bool truncate = true) {
+    DatasetOptions options;
+    options.model = model_;
+    options.truncate = truncate;
+    options.why_unusable = [most](const SampleShape& shape) {
+      const std::int64_t ids = shape.parts.front().text_tokens + std::ssize(shape.parts) - 1;
+      return ids > most ? "has " + std::to_string(ids) : std::string();
+    };
+    return Dataset::open(shards_, options).value();
+  }
+  static Tokens tokens_of(const Dataset& dataset, SampleId id) {
+    const auto source = dataset.open_part(id, 0).value();
+    std::vector<std::byte> bytes(static_cast<std::size_t>(source->size()));
+    EXPECT_EQ(source->read_at(0, bytes).value(), bytes.size());
+    EXPECT_EQ(dataset.shape(id).parts[0].encoded_bytes, source->size());
+    return decode_tokens(bytes).value();
+  }
+
+  TokenizedSample long_;
+};
+
+TEST_F(LongSampleTest, IsCutAtTheLastEndOfATurnThatFits) {
+  const auto whole = open_within(10);
+  ASSERT_EQ(whole->size(), 3U);
+  EXPECT_EQ(tokens_of(*whole, 2), long_.tokens);
+  EXPECT_EQ(whole->shape(2).parts.size(), 4U);
+
+  const auto all_turns = open_within(9);  // without what follows the last turn
+  EXPECT_EQ(all_turns->shape(2).parts.size(), 4U);
+  EXPECT_THAT(tokens_of(*all_turns, 2).ids, ElementsAre(900, 1, 2, 3, 4, 5, 900, 901, 6));
+  EXPECT_EQ(all_turns->shape(2).parts[0].label_tokens, 4);
+
+  const auto two = open_within(8);
+  ASSERT_EQ(two->size(), 3U);
+  const SampleShape shape = two->shape(2);
+  ASSERT_EQ(shape.parts.size(), 2U) << "media of the turn that was cut off are no parts";
+  EXPECT_EQ(shape.parts[0].text_tokens, 5);
+  EXPECT_EQ(shape.parts[0].label_tokens, 3);
+  EXPECT_EQ(shape.parts[1].width, 9);
+  EXPECT_EQ(two->part_name(2, 1), "0.png");
+  EXPECT_EQ(two->open_part(2, 1).value()->size(), shape.parts[1].encoded_bytes);
+  const Tokens tokens = tokens_of(*two, 2);
+  EXPECT_THAT(tokens.ids, ElementsAre(900, 1, 2, 3, 4, 5));
+  EXPECT_THAT(tokens.labelled, ElementsAre(false, false, true, false, true, true));
+  EXPECT_TRUE(two->bad().empty());
+  EXPECT_NE(two->fingerprint(), whole->fingerprint());
+  EXPECT_EQ(open_within(7)->fingerprint(), two->fingerprint());
+}
+
+TEST_F(LongSampleTest, WhoseFirstExchangeIsTooLongIsBadWithTheNumbers) {
+  const auto dataset = open_within(2);
+  EXPECT_EQ(dataset->size(), 2U);
+  ASSERT_EQ(dataset->bad().size(), 1U);
+  EXPECT_EQ(dataset->bad()[0].key, "three");
+  EXPECT_EQ(dataset->bad()[0].reason, "cut to its first turns it still has 3");
+  EXPECT_TRUE(dataset->bad()[0].over_limit);
+}
+
+TEST_F(LongSampleTest, IsBadWhereItIsNotToBeCut) {
+  const auto dataset = open_within(8, false);
+  EXPECT_EQ(dataset->size(), 2U);
+  ASSERT_EQ(dataset->bad().size(), 1U);
+  EXPECT_EQ(dataset->bad()[0].reason, "has 10");
+}
+
+TEST_F(LongSampleTest, IsBadWhereNothingSaysWhereItsTurnsEnd) {
+  long_.tokens.turns.clear();
+  ASSERT_TRUE(pass()->write(1, std::vector{long_}).has_value());
+  const auto dataset = open_within(8);
+  ASSERT_EQ(dataset->bad().size(), 1U);
+  EXPECT_THAT(dataset->bad()[0].reason, HasSubstr("has 10 (no turn to cut it at"));
+}
+
+TEST(TokenCodec, TurnsThatCannotBeAreRefused) {
+  const auto code_of = [](std::vector<TurnEnd> turns) {
+    const auto tokens =
+        decode_tokens(encode_tokens({{1, 2, 3}, {false, true, true}, std::move(turns)}));
+    return tokens ? ErrorCode::kInternal : tokens.error().code();
+  };
+  EXPECT_EQ(code_of({{2, {1, 0, 0}}, {3, {1, 0, 1}}}), ErrorCode::kInternal) << "none is wrong";
+  EXPECT_EQ(code_of({{3, {}}, {2, {}}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{4, {}}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{0, {}}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{2, {2, 1, 0}}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{2, {1, 0, 0}}, {3, {0, 0, 0}}}), ErrorCode::kCorrupt);
+}
+
 TEST_F(TokenPassTest, ASampleWithoutTokensIsBadWithTheReason) {
   ASSERT_TRUE(write_all("", "2 placeholders for 1 image").has_value());
   const auto dataset = open().value();

@@ -40,7 +40,7 @@ class StepDecoderTest : public testing::Test {
     options_.bad_samples.file.clear();
     bad_ = BadSampleList::create(options_.bad_samples, {}).value();
     return StepDecoder({&dataset_, &recipe_, decode_.get(), &executor, &budget_, &pool_, bad_.get(),
-                        hook_, nullptr, &retry_},
+                        hook_, nullptr, &retry_, &limits_},
                        options_);
   }
   StepSamples decode(const std::vector<SampleId>& ids) {
@@ -57,6 +57,7 @@ class StepDecoderTest : public testing::Test {
   MemoryBudget budget_{kGiB};
   std::unique_ptr<BadSampleList> bad_;
   LoadHook hook_;
+  MicrobatchLimits limits_;
   ReadRetry retry_{
       {.timeout = std::chrono::minutes(1), .first_interval = std::chrono::milliseconds(1)}};
 };
@@ -123,8 +124,21 @@ TEST_F(StepDecoderTest, FailsWhereThePolicySaysSo) {
 
 TEST_F(StepDecoderTest, ASampleLargerThanAMicrobatchIsBad) {
   options_.plan.microbatch_memory = 1000;
+  limits_ = MicrobatchLimits::create(options_.plan, CostProfile::stated_default()).value();
   options_.bad_samples.policy = BadSamplePolicy::kFail;
-  EXPECT_THAT(decode({5}).error().message(), HasSubstr("microbatch_memory allows 1000"));
+  EXPECT_THAT(decode({5}).error().message(), HasSubstr("microbatch_memory allows 1,000"));
+}
+
+TEST_F(StepDecoderTest, ALimitHoldsForTheHooksLoad) {
+  options_.plan.max_tokens = 102;
+  limits_ = MicrobatchLimits::create(options_.plan, CostProfile::stated_default()).value();
+  hook_ = [](SampleId id, const Dataset&, const Load&) {
+    Load load;
+    load[Module::kLlm].add_sequence(static_cast<std::int64_t>(100 + id));
+    return Result<Load>(load);
+  };
+  EXPECT_THAT(ids_of(decode({1, 3})), ElementsAre(1));
+  EXPECT_THAT(bad_->last()->reason, HasSubstr("has 103 LLM tokens, and max_tokens allows 102"));
 }
 
 TEST_F(StepDecoderTest, TheHookSetsTheLoad) {

@@ -51,6 +51,7 @@ class StepSourceTest : public testing::Test {
             Recipe::create({}).value(),
             make_in_process_decoder(Recipe::create({}).value(), std::chrono::minutes(1)),
             profile,
+            {},
             std::make_unique<OnlineModel>(profile, CostModel::Options{}, log_.sink()),
             nullptr,
             Cursor(cursor),

@@ -106,6 +106,28 @@ TEST_F(BatchComposerTest, EverySampleOnceAndNoneLeavesItsWindow) {
   }
 }
 
+TEST_F(BatchComposerTest, ComposesUnderLimitsAndWithoutAFixedNumberOfMicrobatches) {
+  const Cursor drawn = cursor();
+  std::set<std::uint64_t> fingerprints = {composer(drawn).fingerprint()};
+  options_.max_tokens = 3'000;
+  const auto limits = MicrobatchLimits::create(options_, profile_).value();
+  for (const std::int64_t microbatches : {1, 2, 0}) {
+    options_.microbatches = microbatches;
+    BatchComposer composer({&drawn, dataset_.get(), &recipe_, nullptr, &limits}, options_,
+                           profile_);
+    EXPECT_TRUE(fingerprints.insert(composer.fingerprint()).second);
+    std::set<SampleId> seen;
+    bool moved = false;
+    for (std::uint64_t step = 0; step < drawn.steps(0); ++step) {
+      const auto batch = composer.batch(0, step).value();
+      moved = moved || batch != drawn.batch(0, step);
+      seen.insert(batch.begin(), batch.end());
+    }
+    EXPECT_EQ(seen.size(), 60U) << microbatches;
+    EXPECT_TRUE(moved) << microbatches;
+  }
+}
+
 TEST_F(BatchComposerTest, AnyBatchByItselfIsTheSame) {
   const Cursor drawn = cursor();
   BatchComposer walking = this->composer(drawn);

@@ -1,13 +1,19 @@
 #include "loader/plan/planner.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <limits>
+#include <numeric>
 #include <set>
 #include <vector>
 
 #include "base/random.h"
+#include "loader/plan/microbatch_limits.h"
 
 namespace isocost {
 namespace {
@@ -53,6 +59,36 @@ double slowest_rank(const StepPlan& plan, std::int64_t ranks) {
     slowest = std::max(slowest, seconds);
   }
   return slowest;
+}
+
+// Each rank's microbatches of a plan keep every limit of the options.
+void expect_within(const StepPlan& plan, const PlanOptions& options) {
+  const auto limits = MicrobatchLimits::create(options, CostProfile::stated_default()).value();
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    EXPECT_EQ(limits.why_too_large(bin.load).value_or(""), "");
+  }
+}
+
+double weight_of(const StepPlan& plan) {
+  double weight = 0;
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    for (const PlannedSample& sample : bin.samples) weight += static_cast<double>(sample.weight);
+  }
+  return weight;
+}
+
+// Samples of so many LLM tokens each, and nothing else.
+PlanInput text_input(const std::vector<std::int64_t>& tokens) {
+  PlanInput input;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    Load load;
+    load[Module::kLlm].add_sequence(tokens[i]);
+    load.tensor_bytes = 24 * tokens[i];
+    input.loads.push_back(load);
+    input.weights.push_back(1.0F);
+    input.ids.push_back(i);
+  }
+  return input;
 }
 
 TEST(MicrobatchesFor, ShrinksWithTheTail) {
@@ -218,6 +254,261 @@ TEST(PlanStep, KeepsTheMemoryCapOrSaysThatItCannot) {
   options.microbatch_memory = total.tensor_bytes / 9;  // less than all samples need
   EXPECT_EQ(plan_step(input, default_model(), options).error().code(),
             ErrorCode::kResourceExhausted);
+}
+
+TEST(PlanStep, KeepsEveryLimit) {
+  const CostModel model = default_model();
+  const PlanInput input = make_input(64, 5);
+  Load total;
+  for (const Load& load : input.loads) total += load;
+  PlanOptions options = make_options(2, 4, 64);
+  options.max_tokens = total[Module::kLlm].units / 7;
+  options.max_vision_tokens = total[Module::kVision].units / 6;
+  options.max_memory = std::int64_t{1} << 45;
+  options.microbatch_memory = total.tensor_bytes / 7;
+  const StepPlan plan = plan_step(input, model, options).value();
+  EXPECT_EQ(plan.microbatches, 4U);
+  expect_within(plan, options);
+  // Memory alone, at the price of the model profile.
+  PlanOptions by_memory = make_options(2, 4, 64);
+  by_memory.max_memory = 1;
+  const auto by_one = MicrobatchLimits::create(by_memory, model.profile()).value();
+  std::vector<std::int64_t> bytes;
+  for (const Load& load : input.loads) by_one.append_sizes(load, bytes);
+  const std::int64_t all = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+  EXPECT_GT(all, total.tensor_bytes);
+  by_memory.max_memory = all / 7;
+  expect_within(plan_step(input, model, by_memory).value(), by_memory);
+  by_memory.microbatches = 2;
+  by_memory.max_memory = all / 5;
+  EXPECT_THAT(plan_step(input, model, by_memory).error().message(),
+              testing::HasSubstr("(max_memory)"));
+}
+
+TEST(PlanStep, AFixedNumberThatDoesNotFitIsRefusedWithTheNumbers) {
+  PlanOptions options = make_options(2, 2, 8);
+  options.max_tokens = 1'500;
+  const auto refused =
+      plan_step(text_input(std::vector<std::int64_t>(8, 1'000)), default_model(), options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message(),
+              testing::HasSubstr("8 samples does not fit: they have 8,000 LLM tokens, and 4 "
+                                 "microbatches of at most 1,500 (max_tokens) hold 6,000, 2,000 "
+                                 "too many"));
+  // The sums fit, and the samples do not: two of 600 share a microbatch, and the ninth has no room.
+  const auto apart = plan_step(text_input({600, 600, 600, 600, 600, 600, 600, 600, 600}),
+                               default_model(), options);
+  ASSERT_FALSE(apart);
+  EXPECT_THAT(apart.error().message(), testing::HasSubstr("the largest sample has 600"));
+  // One that fits into no microbatch is named.
+  const auto alone =
+      plan_step(text_input({10, 2'000, 10, 10, 10, 10, 10, 10}), default_model(), options);
+  ASSERT_FALSE(alone);
+  EXPECT_THAT(alone.error().message(),
+              testing::HasSubstr("sample 1 of the data set has 2,000 LLM tokens, and max_tokens "
+                                 "allows 1,500"));
+}
+
+TEST(PlanStep, ChoosesTheFewestMicrobatchesThatFit) {
+  Random random(31);
+  for (int round = 0; round < 40; ++round) {
+    const std::int64_t ranks = 1 + static_cast<std::int64_t>(random.below(4));
+    PlanOptions options = make_options(ranks, 0, 48);
+    const PlanInput input = make_input(48, 100 + static_cast<std::uint64_t>(round));
+    Load total;
+    std::int64_t largest = 0;
+    for (const Load& load : input.loads) {
+      total += load;
+      largest = std::max(largest, load[Module::kLlm].units);
+    }
+    options.max_tokens = std::max(
+        largest, total[Module::kLlm].units / static_cast<std::int64_t>(2 + random.below(20)));
+    const StepPlan plan = plan_step(input, default_model(), options).value();
+    ASSERT_EQ(plan.bins.size(), static_cast<std::size_t>(ranks) * plan.microbatches);
+    expect_within(plan, options);
+    EXPECT_EQ(weight_of(plan), 48);
+    const std::int64_t bins = ranks * plan.microbatches;
+    EXPECT_GE(bins * options.max_tokens, total[Module::kLlm].units);
+    EXPECT_EQ(plan_step(input, default_model(), options).value().hash, plan.hash);
+    if (plan.microbatches == 1) continue;
+    options.microbatches = plan.microbatches - 1;
+    EXPECT_FALSE(plan_step(input, default_model(), options)) << "round " << round;
+  }
+}
+
+TEST(PlanStep, SamplesThatShareNoMicrobatchHaveOneEach) {
+  PlanOptions options = make_options(2, 0, 7);
+  options.max_tokens = 1'000;
+  const PlanInput input = text_input({900, 901, 902, 903, 904, 905, 906});
+  const StepPlan plan = plan_step(input, default_model(), options).value();
+  EXPECT_EQ(plan.microbatches, 4U);
+  ASSERT_EQ(plan.bins.size(), 8U);
+  expect_within(plan, options);
+  for (const PlannedMicrobatch& bin : plan.bins) EXPECT_EQ(bin.samples.size(), 1U);
+  EXPECT_EQ(weight_of(plan), 7);  // the eighth is a repeat
+}
+
+TEST(PlanStep, ASmallerLastBatchHasAsManyMicrobatchesAsItNeeds) {
+  PlanOptions options = make_options(2, 4, 16);
+  options.max_tokens = 1'000;
+  // A third of a batch would be two microbatches per rank; these take three.
+  const PlanInput input = text_input({900, 900, 900, 900, 900, 900});
+  const StepPlan plan = plan_step(input, default_model(), options).value();
+  EXPECT_EQ(plan.microbatches, 3U);
+  expect_within(plan, options);
+}
+
+TEST(PlanStep, MemoryNeedsAProfileThatKnowsActivations) {
+  CostProfile profile;
+  profile.source = "seconds.json";
+  PlanOptions options = make_options(1, 1, 2);
+  options.max_memory = 1 << 30;
+  const auto refused = plan_step(text_input({10, 10}), CostModel(profile, {}), options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(refused.error().message(), testing::HasSubstr("max_memory: the model profile "
+                                                            "(seconds.json)"));
+}
+
+TEST(PlanOptions, LimitsNeedBalanceByCost) {
+  PlanOptions options = make_options(2, 0, 64);
+  options.max_vision_tokens = 100;
+  EXPECT_TRUE(options.validate());
+  EXPECT_EQ(options.fixed_microbatches(), 0);
+  options.balance = BalancePolicy::kTokens;
+  EXPECT_THAT(options.validate().error().message(),
+              testing::HasSubstr("max_vision_tokens: only balance = cost"));
+  options.max_vision_tokens = 0;
+  EXPECT_TRUE(options.validate());
+  EXPECT_EQ(options.fixed_microbatches(), 4);
+}
+
+CostModel padding_model() {
+  CostModel::Options options;
+  options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  return {CostProfile::stated_default(), options};
+}
+
+// Seconds of the slowest rank of a division, as a trainer that pads runs it.
+double padded_makespan(const StepPlan& plan, const PlanInput& input, std::int64_t ranks) {
+  const CostModel model = padding_model();
+  double slowest = 0;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    double seconds = 0;
+    for (std::uint32_t m = 0; m < plan.microbatches; ++m) {
+      std::vector<Load> loads;
+      for (const PlannedSample& sample : plan.bin(static_cast<std::size_t>(rank), m).samples) {
+        loads.push_back(input.loads[sample.index]);
+      }
+      for (const Load& load : model.as_run(loads)) {
+        for (const double s : model.predict_sample(load)) seconds += s;
+      }
+    }
+    slowest = std::max(slowest, seconds);
+  }
+  return slowest;
+}
+
+// The share of padding among the LLM's tokens of a step, as run.
+double padding_share(const StepPlan& plan, const PlanInput& input) {
+  std::int64_t tokens = 0;
+  std::int64_t run = 0;
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    std::int64_t longest = 0;
+    for (const PlannedSample& sample : bin.samples) {
+      const std::int64_t length = input.loads[sample.index][Module::kLlm].units;
+      tokens += length;
+      longest = std::max(longest, length);
+    }
+    run += longest * std::ssize(bin.samples);
+  }
+  return 1 - static_cast<double>(tokens) / static_cast<double>(run);
+}
+
+// Lengths from 16 to 4,000, short ones most often.
+PlanInput mixed_lengths(std::size_t samples, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<std::int64_t> tokens;
+  for (std::size_t i = 0; i < samples; ++i) {
+    tokens.push_back(static_cast<std::int64_t>(16 * std::pow(250, random.uniform())));
+  }
+  return text_input(tokens);
+}
+
+TEST(PlanStep, APaddedStepGroupsLikeLengths) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const PlanInput input = mixed_lengths(64, seed);
+    const PlanOptions options = make_options(2, 4, 64);
+    const StepPlan grouped = plan_step(input, padding_model(), options).value();
+    const StepPlan packed = plan_step(input, default_model(), options).value();
+    ASSERT_EQ(grouped.bins.size(), 8U);
+    EXPECT_EQ(weight_of(grouped), 64);
+    EXPECT_LT(padding_share(grouped, input), 0.7 * padding_share(packed, input)) << seed;
+    const double makespan = padded_makespan(grouped, input, 2);
+    EXPECT_LE(makespan, padded_makespan(packed, input, 2) * (1 + 1e-9)) << seed;
+    EXPECT_NEAR(grouped.makespan_s, makespan, 1e-9 * makespan);
+    EXPECT_LE(grouped.lower_bound_s, grouped.makespan_s);
+    EXPECT_GE(grouped.lower_bound_s, packed.lower_bound_s * (1 - 1e-9));
+  }
+}
+
+TEST(PlanStep, APaddedStepIsNeverWorseThanOneThatIgnoresPadding) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const PlanInput input = make_input(48, seed);  // pictures make lengths and costs differ
+    const auto ranks = static_cast<std::int64_t>(1 + seed % 4);
+    const PlanOptions options = make_options(ranks, 1 + static_cast<std::int64_t>(seed % 3), 48);
+    const StepPlan grouped = plan_step(input, padding_model(), options).value();
+    const StepPlan packed = plan_step(input, default_model(), options).value();
+    EXPECT_EQ(weight_of(grouped), 48);
+    EXPECT_LE(padded_makespan(grouped, input, ranks),
+              padded_makespan(packed, input, ranks) * (1 + 1e-9))
+        << seed;
+  }
+}
+
+TEST(PlanStep, TheCutsOfAPaddedStepAreTheBestOfAllCuts) {
+  // Three microbatches: every pair of cuts is tried.
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    const PlanInput input = mixed_lengths(9, seed);
+    PlanOptions options = make_options(3, 1, 9);
+    std::vector<std::int64_t> lengths;
+    for (const Load& load : input.loads) lengths.push_back(load[Module::kLlm].units);
+    std::sort(lengths.rbegin(), lengths.rend());
+    const CostModel model = padding_model();
+    const auto run_s = [&](std::size_t begin, std::size_t end) {
+      std::vector<Load> loads;
+      for (std::size_t i = begin; i < end; ++i) loads.push_back(text_input({lengths[i]}).loads[0]);
+      double seconds = 0;
+      for (const Load& load : model.as_run(loads)) seconds += model.predict_sample(load)[2];
+      return seconds;
+    };
+    double best = std::numeric_limits<double>::infinity();
+    for (std::size_t a = 1; a < 8; ++a) {
+      for (std::size_t b = a + 1; b < 9; ++b) {
+        best = std::min(best, std::max({run_s(0, a), run_s(a, b), run_s(b, 9)}));
+      }
+    }
+    const StepPlan plan = plan_step(input, model, options).value();
+    EXPECT_LE(plan.makespan_s, best * (1 + 1e-9)) << seed;
+  }
+}
+
+TEST(PlanStep, LimitsOfAPaddedStepCountPaddedTokens) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const PlanInput input = mixed_lengths(64, seed);
+    PlanOptions options = make_options(2, 0, 64);
+    options.max_tokens = 4'096;
+    const StepPlan plan = plan_step(input, padding_model(), options).value();
+    EXPECT_EQ(weight_of(plan), 64);
+    for (const PlannedMicrobatch& bin : plan.bins) {
+      EXPECT_LE(bin.run_load[Module::kLlm].units, 4'096) << seed;
+    }
+    options.microbatches = plan.microbatches - 1;
+    const auto refused = plan_step(input, padding_model(), options);
+    ASSERT_FALSE(refused) << seed;
+    EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
+  }
 }
 
 TEST(PlanStep, RefusesAStepWithoutSamples) {

@@ -15,7 +15,9 @@ from isocost.node_options import NodeOptions, RecipeOptions
 # Keywords of torch's DataLoader that an embedded node's settings follow from.
 NODE_KEYWORDS = ("batch_size", "num_workers", "drop_last", "generator", "timeout")
 
-_EXAMPLES = {"memory": '"512MiB"', "microbatch_memory": '"512MiB"', "max_bad_samples": '"1%"'}
+_EXAMPLES = {"memory": '"512MiB"', "max_memory": '"40GiB"', "microbatch_memory": '"512MiB"', "max_bad_samples": '"1%"'}
+# Settings that limit a microbatch: where one is given, each step chooses its number of microbatches.
+LIMITS = ("max_tokens", "max_vision_tokens", "max_memory", "microbatch_memory")
 
 
 def require_torch() -> None:
@@ -124,15 +126,15 @@ def setting_text(value: Any) -> str:
 
 
 def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], seed: Optional[int],
-                 torch_options: Mapping[str, Any], data_ranks: int) -> Dict[str, str]:
-    """The settings that decide the global batches, where they were given."""
+                 torch_options: Mapping[str, Any], data_ranks: int, limited: bool) -> Dict[str, str]:
+    """The settings that decide the global batches, where they were given. `limited`: microbatches have a limit."""
     numbers: Dict[str, str] = {}
     batch_size = torch_options.get("batch_size")
-    if microbatches is None and batch_size is not None:
+    if microbatches is None and batch_size is not None and not limited:
         microbatches = 1
     if batch_size is not None:
-        global_batch_size = _from_batch_size(batch_size, global_batch_size, whole("microbatches", microbatches, 1),
-                                             data_ranks)
+        number = 1 if microbatches is None else whole("microbatches", microbatches, 1)
+        global_batch_size = _from_batch_size(batch_size, global_batch_size, number, data_ranks)
     if seed is None and "generator" in torch_options:
         if not hasattr(torch_options["generator"], "initial_seed"):
             raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")

@@ -54,10 +54,11 @@ def read_json(file: str) -> Dict[str, Any]:
 
 
 class Rendering(NamedTuple):
-    """A conversation as text, and the parts of it that the assistant writes."""
+    """A conversation as text, the parts of it whose tokens are labelled, and all that the assistant writes."""
 
     text: str
     spans: List[Span]
+    turns: List[Span]
 
 
 class _Markers(NamedTuple):
@@ -132,10 +133,10 @@ class ChatTemplate:
         if self._has_blocks:
             result = self._render_blocks(messages, tools)
             skipped = self._blocks_before_last(messages, tools, result.spans) if last else 0
-            return Rendering(result.text, result.spans[skipped:])
+            return result._replace(spans=result.spans[skipped:])
         text = self._render(messages, tools, False)
         spans = self._turns(text, messages, tools)
-        return Rendering(text, spans[-1:] if last else spans)
+        return Rendering(text, spans[-1:] if last else spans, spans)
 
     # What templates write.
 
@@ -153,7 +154,8 @@ class ChatTemplate:
         if not all(text.startswith(written, start) for start, written in generated):
             raise ValueError(f"{self.file}: a {{% generation %}} block is within a macro or a set block, where its "
                              "place in the conversation is not known: write the block around what the template prints")
-        return Rendering(text, [(start, start + len(written)) for start, written in generated])
+        spans = [(start, start + len(written)) for start, written in generated]
+        return Rendering(text, spans, spans)
 
     def _blocks_before_last(self, messages: List[Message], tools: Optional[List[Any]], spans: List[Span]) -> int:
         """The number of generation blocks before the last assistant turn."""

@@ -72,7 +72,14 @@ class DataLoader:
 
         global_batch_size: samples of one optimizer step, over all ranks. Default: 64, or batch_size of torch's keywords
             x ranks x microbatches.
-        microbatches: microbatches per rank and step. Default: 4, or 1 with torch's batch_size.
+        microbatches: microbatches per rank and step. Default: 4, or 1 with torch's batch_size; with one of the limits
+            below, as few as keep it, chosen for each step and equal on all ranks.
+        max_tokens, max_vision_tokens, max_memory: what a microbatch may hold at most: tokens of the LLM, patches of the
+            vision encoder, and predicted memory ("40GiB": activations by the model profile, and tensors). A sample
+            that alone exceeds one is a bad sample. With microbatches= or a layout a step that does not fit is an error
+            that says by how much. Default: no limits.
+        on_long: what becomes of a sample that exceeds a limit alone. "bad", the default: it is a bad sample.
+            "truncate": it loses whole turns from its end, with their media, until it fits; needs model and max_tokens.
         shuffle: True: every epoch has an order of its own, which follows from seed and epoch. False: samples come in
             the order of the shards. Default: True, where torch's DataLoader does not shuffle.
         seed: decides, with the epoch, the samples of every step. Default: 0.
@@ -140,6 +147,8 @@ class DataLoader:
                  shuffle: Optional[bool] = None, seed: Optional[int] = None, epochs: int = 0, endless: bool = False,
                  prefetch: Optional[int] = None, device: Any = None,
                  connect_timeout: float = 120.0, heartbeat_timeout: Optional[float] = None,
+                 max_tokens: Optional[int] = None, max_vision_tokens: Optional[int] = None,
+                 max_memory: Optional[Union[int, str]] = None, on_long: Optional[str] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
                  profile: Optional[PathLike] = None, model: Optional[PathLike] = None,
                  batching: Union[str, Padded] = "packed", loss: str = "model",
@@ -161,7 +170,9 @@ class DataLoader:
             raise ValueError("reprofile= measures the whole model, and no rank of layout "
                              f"{self._in_layout.layout.file} has all stages: leave it out")
         replica_group = resolved.replica_group if self._in_layout is None else self._in_layout.tensor_group
-        direct: Dict[str, Any] = {"workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
+        direct: Dict[str, Any] = {
+            "max_tokens": max_tokens, "max_vision_tokens": max_vision_tokens, "max_memory": max_memory,
+            "on_long": on_long, "workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
         model_inputs = None
         if model is not None:
             arguments.refuse_with_model({"layout": layout, "transform": transform, "count_tokens": count_tokens})
@@ -200,7 +211,9 @@ class DataLoader:
             if pads and "padded" not in arguments.given_settings(node, {}):
                 direct["padded"] = ("llm",)
             settings = arguments.node_settings(node, direct)
-            settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks()))
+            limited = any(settings[name] != "0" for name in arguments.LIMITS)
+            settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks(),
+                                                   limited))
             arguments.apply_torch_options(used, settings, arguments.given_settings(node, direct), heartbeat_timeout)
             if shuffle is not None:
                 settings["shuffle"] = "global" if arguments.flag("shuffle", shuffle) else "off"
@@ -264,9 +277,11 @@ class DataLoader:
         """Samples per microbatch, as the keyword: the global batch size divided by the numbers of data-parallel ranks
         and of microbatches.
 
-        It is their mean, since microbatches are balanced by cost; None where it is no whole number. Blocks until the
-        node has answered."""
+        It is their mean, since microbatches are balanced by cost; None where it is no whole number, and where each
+        step chooses its number of microbatches. Blocks until the node has answered."""
         welcome = self._connection.welcome()
+        if welcome["microbatches"] == 0:
+            return None
         samples, rest = divmod(welcome["global_batch_size"], self._data_ranks() * welcome["microbatches"])
         return samples if rest == 0 else None
 
@@ -294,9 +309,10 @@ class DataLoader:
     def __len__(self) -> int:
         """Microbatches of a whole epoch for this rank. Blocks until the node has answered.
 
-        Bad samples that decoding finds may make the last step shorter, and with tail "carry" later epochs have a step
-        more or less than the first. Raises TypeError where the loader is endless, and for an encoder with ranks of its
-        own, whose number of microbatches each step decides."""
+        Bad samples that decoding finds may make the last step shorter, limits of a microbatch may make it longer, and
+        with tail "carry" later epochs have a step more or less than the first. Raises TypeError where the loader is
+        endless, and where each step chooses its number of microbatches: with a limit and without microbatches=, and
+        for an encoder with ranks of its own."""
         if self._endless:
             raise TypeError("an endless isocost.DataLoader has no length")
         if self.place is not None and self.place.module == "encoder":
@@ -304,6 +320,9 @@ class DataLoader:
                             "it has")
         welcome = self._connection.welcome()
         steps, batch, full = welcome["steps_per_epoch"], welcome["global_batch_size"], welcome["microbatches"]
+        if full == 0:
+            raise TypeError("a loader with a limit of a microbatch and without microbatches= has no length: each step "
+                            "decides how many microbatches it has")
         ranks = welcome["ranks"] if self._in_layout is None else self._data_ranks()
         rest = welcome["samples_per_epoch"] - max(0, steps - 1) * batch
         if steps == 0 or rest >= batch:

@@ -11,6 +11,7 @@ from isocost.conversation import MEDIA, MEDIA_MARK, Conversation, ConversationOp
 from isocost.counted import counted
 
 _VERSION = 1  # of what fingerprints are made of; a change of ids or labels raises it
+_COUNTED = ("image", "audio", "video")  # in the order of Tokens.turns
 _SAVE = ("transformers writes it: AutoProcessor.from_pretrained(DIR).save_pretrained(DIR), or with AutoTokenizer for a "
          "model of text alone")
 
@@ -21,10 +22,13 @@ class Tokens(NamedTuple):
     Attributes:
         ids: array of unsigned 32-bit token ids.
         labels: a byte for each id; 1 where the model learns to predict it from the ids before it. The first one is 0.
+        turns: array of unsigned 32-bit numbers, four for each end of an assistant's turn: the ids up to there, and how
+            many of these are placeholders of images, audio and videos. Empty where the template does not tell.
     """
 
     ids: "array[int]"
     labels: bytes
+    turns: "array[int]"
 
 
 class Placeholder(NamedTuple):
@@ -126,8 +130,7 @@ class ModelTokenizer:
 
     def _render(self, given: Conversation) -> Rendering:
         if self.options.labels == "all":
-            text = self.template.render(given)
-            result = Rendering(text, [(0, len(text))])
+            result = self._render_all(given)
         else:
             result = self.template.render_with_spans(given, self.options.labels == "last")
         if not result.text:
@@ -138,6 +141,24 @@ class ModelTokenizer:
             raise ValueError(f"the text has half a surrogate pair ({error.object[error.start]!r}), which is no "
                              "character") from None
         return result
+
+    def _render_all(self, given: Conversation) -> Rendering:
+        """A conversation of which every token is labelled."""
+        try:
+            result = self.template.render_with_spans(given)
+        except ValueError:  # Where turns end cannot be told, or the template objects to the conversation itself.
+            text = self.template.render(given)
+            return Rendering(text, [(0, len(text))], [])
+        return result._replace(spans=[(0, len(result.text))])
+
+    def _turns(self, turns: Sequence[Span], ids: List[int], encoding: Any) -> "array[int]":
+        """The ends of the assistant's turns, as Tokens has them."""
+        ends: List[int] = []
+        for end in sorted({_tokens_within(span, encoding, len(ids))[1] for span in turns} - {0}):
+            before = ids[:end]
+            found = (self.placeholders.get(modality) for modality in _COUNTED)
+            ends += (end, *(0 if placeholder is None else before.count(placeholder.id) for placeholder in found))
+        return array("I", ends)
 
     def _tokens(self, given: Conversation, rendering: Rendering, encoding: Any) -> Tokens:
         ids: List[int] = encoding.ids
@@ -150,7 +171,7 @@ class ModelTokenizer:
             self._clear_placeholders(modality, count, ids, labels, rendering.text)
         if not any(labels):
             raise ValueError("no token is labelled: the assistant's turns are empty")
-        return Tokens(array("I", ids), bytes(labels))
+        return Tokens(array("I", ids), bytes(labels), self._turns(rendering.turns, ids, encoding))
 
     def _clear_placeholders(self, modality: str, count: int, ids: List[int], labels: bytearray, text: str) -> None:
         """Clears the labels of a modality's placeholders. Raises ValueError where there is not one for each medium."""

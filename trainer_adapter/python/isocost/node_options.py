@@ -44,6 +44,13 @@ class NodeOptions:
 
     Attributes:
         recipe: How media become tensors; a name stands for RecipeOptions(name).
+        max_tokens: Limit of LLM tokens per microbatch, with balance = cost; 0: no limit. A longer sample is bad.
+        max_vision_tokens: Limit of patches per microbatch, which are the tokens of the vision encoder, with balance =
+            cost; 0: no limit. A sample with more is bad.
+        max_memory: Limit of predicted memory per microbatch, activations by the model profile and tensors, with balance
+            = cost; 0: no limit. A sample that needs more is bad.
+        on_long: A sample that exceeds a limit of a microbatch alone is a bad sample, or loses whole turns from its end,
+            with their media, until it fits; truncate needs model and max_tokens.
         balance: in-order deals samples as they are drawn; tokens equalises LLM tokens (LPT); cost equalises predicted
             cost.
         lookahead: Global batches composed together, with balance = cost and given ranks; 1 keeps each as it was drawn.
@@ -52,7 +59,7 @@ class NodeOptions:
         profile: Model profile to start from; empty: the built-in one, estimated from the FLOP of SigLIP-so400m, Whisper
             large-v3 and Qwen2.5-7B.
         padded: Modules that the trainer pads to the longest sequence of a microbatch (for example llm or vision,llm).
-            Affects predicted cost only; data is delivered packed.
+            Plans count padding, and with llm group samples of like length; data is delivered packed.
         correct: Correct the cost model from measured seconds.
         correction_file: Keeps the state of the cost model for the node's next run; empty: not kept.
         model: A model's directory, as transformers' from_pretrained takes it: its files say how media are prepared, and
@@ -68,7 +75,8 @@ class NodeOptions:
         bad_samples_file: JSON lines: shard, key, part and reason of each bad sample.
         max_pixels: Images and frames with more pixels are refused as bad samples.
         memory: Budget for decoding and decoded samples.
-        microbatch_memory: Limit of tensor bytes per microbatch, with balance = cost; 0: no limit.
+        microbatch_memory: Limit of tensor bytes per microbatch, with balance = cost; 0: no limit. A sample with more is
+            bad.
         workers: Decoding threads or processes; 0: one per core.
         io_timeout: Seconds that reads of shards may fail, with delivery paused, before the job ends.
         decode_timeout: Seconds of CPU time that decoding one sample may take; one that takes longer is bad.
@@ -84,6 +92,10 @@ class NodeOptions:
     """
 
     recipe: Union[str, RecipeOptions] = RecipeOptions()
+    max_tokens: int = 0
+    max_vision_tokens: int = 0
+    max_memory: Union[int, str] = 0
+    on_long: Literal["bad", "truncate"] = "bad"
     balance: Literal["in-order", "tokens", "cost"] = "cost"
     lookahead: int = 1
     steps: int = 0

@@ -20,7 +20,7 @@ _SHOWN_REASONS = 10  # for each shard
 _LONGEST_REASON = 500  # characters
 _END_S = 5.0  # for a process to end
 
-Part = Tuple[bytes, bytes, str]  # ids, labels, error
+Part = Tuple[bytes, bytes, bytes, str]  # ids, labels, turns, error
 
 
 class Settings(NamedTuple):
@@ -85,11 +85,11 @@ def tokenize_shard(opened: Any, shard: int, tokenizer: ModelTokenizer, progress:
         batch = samples[first:first + _BATCH]
         for sample, tokens in zip(batch, _tokens(batch, tokenizer)):
             if isinstance(tokens, Tokens):
-                results.append((_little_endian(tokens), tokens.labels, ""))
+                results.append((_little_endian(tokens.ids), tokens.labels, _little_endian(tokens.turns), ""))
                 counts = counts.plus(Counts(1, len(tokens.ids), tokens.labels.count(1)))
             else:
                 reason = _reason(tokens)
-                results.append((b"", b"", reason))
+                results.append((b"", b"", b"", reason))
                 shown = (f"{name}/{sample[0]}: {reason}",) if counts.bad_samples < _SHOWN_REASONS else ()
                 counts = counts.plus(Counts(1, 0, 0, 1, shown))
         progress(len(batch))
@@ -108,12 +108,11 @@ def _tokens(samples: Sequence[Any], tokenizer: ModelTokenizer) -> List[Union[Tok
     return [next(encoded) if isinstance(one, Conversation) else one for one in given]
 
 
-def _little_endian(tokens: Tokens) -> bytes:
-    ids = tokens.ids
+def _little_endian(words: "array[int]") -> bytes:
     if sys.byteorder == "big":
-        ids = ids[:]
-        ids.byteswap()
-    return ids.tobytes()
+        words = words[:]
+        words.byteswap()
+    return words.tobytes()
 
 
 def _reason(error: ValueError) -> str:

@@ -1,0 +1,127 @@
+#include "loader/plan/microbatch_limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "base/counted.h"
+#include "costmodel/memory.h"
+
+namespace isocost {
+namespace {
+
+// More than any limit allows, and few enough for a step's sum to stay within 63 bits.
+constexpr std::int64_t kMostPredicted = (std::int64_t{1} << 50) + 1;
+
+// "16,384".
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<std::size_t>(at), ",");
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<MicrobatchLimits> MicrobatchLimits::create(const PlanOptions& options,
+                                                  const CostProfile& profile) {
+  MicrobatchLimits limits;
+  for (std::size_t m = 0; m < kModules; ++m) {
+    limits.activation_bytes_.at(m) = activation_bytes_per_unit(profile.modules.at(m));
+  }
+  const bool knows_memory =
+      std::any_of(limits.activation_bytes_.begin(), limits.activation_bytes_.end(),
+                  [](double bytes) { return bytes > 0; });
+  if (options.max_memory > 0 && !knows_memory) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "max_memory: the model profile (" + profile.source +
+                     ") knows no bytes of activations: give one that was measured, or one with "
+                     "the modules' dimensions (docs/model_profile.md), or max_tokens instead");
+  }
+  const Limit all[] = {
+      {Measure::kTokens, "max_tokens", "LLM tokens", options.max_tokens},
+      {Measure::kVisionTokens, "max_vision_tokens", "vision patches", options.max_vision_tokens},
+      {Measure::kMemory, "max_memory", "bytes of activations and tensors", options.max_memory},
+      {Measure::kTensorBytes, "microbatch_memory", "bytes of tensors", options.microbatch_memory}};
+  for (const Limit& limit : all) {
+    if (limit.cap > 0) limits.limits_.push_back(limit);
+  }
+  return limits;
+}
+
+std::vector<Resource> MicrobatchLimits::resources() const {
+  std::vector<Resource> resources;
+  for (const Limit& limit : limits_) resources.push_back({limit.unit, limit.cap});
+  return resources;
+}
+
+std::int64_t MicrobatchLimits::size(const Load& load, Measure measure) const {
+  switch (measure) {
+    case Measure::kTokens:
+      return load[Module::kLlm].units;
+    case Measure::kVisionTokens:
+      return load[Module::kVision].units;
+    case Measure::kTensorBytes:
+      return load.tensor_bytes;
+    case Measure::kMemory:
+      break;
+  }
+  auto bytes = static_cast<double>(load.tensor_bytes);
+  for (std::size_t m = 0; m < kModules; ++m) {
+    bytes += std::ceil(activation_bytes_.at(m) * static_cast<double>(load.modules.at(m).units));
+  }
+  constexpr auto kMost = static_cast<double>(kMostPredicted);
+  return bytes < kMost ? static_cast<std::int64_t>(bytes) : kMostPredicted;
+}
+
+void MicrobatchLimits::append_sizes(const Load& load, std::vector<std::int64_t>& sizes) const {
+  for (const Limit& limit : limits_) sizes.push_back(size(load, limit.measure));
+}
+
+std::optional<std::string> MicrobatchLimits::why_too_large(const Load& load) const {
+  for (const Limit& limit : limits_) {
+    const std::int64_t held = size(load, limit.measure);
+    if (held <= limit.cap) continue;
+    return fmt::format("has {} {}, and {} allows {} in a microbatch: raise it", grouped(held),
+                       limit.unit, limit.option, grouped(limit.cap));
+  }
+  return std::nullopt;
+}
+
+std::int64_t MicrobatchLimits::sum(const std::vector<Load>& loads, Measure measure) const {
+  std::int64_t sum = 0;
+  for (const Load& load : loads) sum += size(load, measure);
+  return sum;
+}
+
+Error MicrobatchLimits::too_full(const std::vector<Load>& loads, std::size_t microbatches) const {
+  // The limit of which the samples take the greatest share.
+  const auto share = [&](const Limit& limit) {
+    return static_cast<double>(sum(loads, limit.measure)) / static_cast<double>(limit.cap);
+  };
+  const Limit& limit =
+      *std::max_element(limits_.begin(), limits_.end(),
+                        [&](const Limit& a, const Limit& b) { return share(a) < share(b); });
+  const std::int64_t held = sum(loads, limit.measure);
+  const auto room = limit.cap * static_cast<std::int64_t>(microbatches);
+  std::int64_t largest = 0;
+  for (const Load& load : loads) largest = std::max(largest, size(load, limit.measure));
+  const std::string by =
+      held > room ? fmt::format("{} too many", grouped(held - room))
+                  : fmt::format(
+                        "but no division was found that keeps each within its limit (the "
+                        "largest sample has {})",
+                        grouped(largest));
+  return {ErrorCode::kResourceExhausted,
+          fmt::format("a step of {} does not fit: they have {} {}, and {} of at most {} ({}) hold "
+                      "{}, {}; raise {}, give more microbatches, or leave their number out where "
+                      "it need not be fixed: it is then chosen for each step",
+                      counted(loads.size(), "sample"), grouped(held), limit.unit,
+                      counted(microbatches, "microbatch"), grouped(limit.cap), limit.option,
+                      grouped(room), by, limit.option)};
+}
+
+}  // namespace isocost

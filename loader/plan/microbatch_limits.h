@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "balancer/partition/balance.h"
+#include "base/load.h"
+#include "base/result.h"
+#include "costmodel/profile.h"
+#include "loader/plan/plan_options.h"
+
+namespace isocost {
+
+/// What a microbatch may hold at most: max_tokens, max_vision_tokens, max_memory and
+/// microbatch_memory of PlanOptions, as resources of the balancer. Immutable; const-safe.
+class MicrobatchLimits {
+ public:
+  /// No limits.
+  MicrobatchLimits() = default;
+  /// Takes the bytes of activations from `profile`. Errors: kInvalidArgument if max_memory is given
+  /// and the profile knows none.
+  static Result<MicrobatchLimits> create(const PlanOptions& options, const CostProfile& profile);
+
+  bool empty() const { return limits_.empty(); }
+  std::vector<Resource> resources() const;
+  /// Appends what a sample holds of each resource, in their order.
+  void append_sizes(const Load& load, std::vector<std::int64_t>& sizes) const;
+  /// Returns why no microbatch can hold the load, with its numbers; nothing if one can.
+  std::optional<std::string> why_too_large(const Load& load) const;
+  /// Returns the error of a step of `loads` that does not fit into `microbatches` (of all ranks):
+  /// by how much, and what would help.
+  Error too_full(const std::vector<Load>& loads, std::size_t microbatches) const;
+
+ private:
+  enum class Measure : std::uint8_t { kTokens, kVisionTokens, kMemory, kTensorBytes };
+  struct Limit {
+    Measure measure;
+    const char* option;
+    const char* unit;
+    std::int64_t cap;
+  };
+  std::int64_t size(const Load& load, Measure measure) const;
+  std::int64_t sum(const std::vector<Load>& loads, Measure measure) const;
+
+  std::vector<Limit> limits_;
+  std::array<double, kModules> activation_bytes_{};  // of a unit, by module
+};
+
+}  // namespace isocost
