@@ -185,6 +185,28 @@ class Predict(WithShards):
         by_load = isocost("predict", "--llm", llm["units"], "--json")
         self.assertEqual(json.loads(by_load.stdout)["modules"]["llm"], llm)
 
+    def test_a_sample_is_explained_part_by_part(self):
+        files = self.directory / "files"
+        files.mkdir()
+        (files / "one.0.png").write_bytes(gray_png(100))
+        (files / "one.1.png").write_bytes(gray_png(28))
+        (files / "one.txt").write_text("both")
+        shards = self.directory / "more"
+        self.assertEqual(isocost("make-shards", files, shards).returncode, 0)
+        command = ("predict", "--data", shards, "--sample", "one")
+        told = json.loads(isocost(*command, "--json").stdout)
+        sample = told["sample"]
+        parts = {part["name"]: part for part in sample["parts"]}
+        self.assertEqual((sample["key"], sample["tokens"], sample["other_tokens"]), ("one", 16 + 1 + 4 + 2, 2))
+        self.assertEqual((parts["0.png"]["width"], parts["0.png"]["rows"], parts["0.png"]["tokens"]), (100, 8, 16))
+        self.assertEqual(parts["1.png"]["vision"], {"sequences": 1, "units": 4})
+        self.assertEqual((parts["txt"]["tokens"], sample["label_tokens"]), (4, 5))  # EOS is a label, too
+        self.assertEqual(told["modules"]["vision"]["units"], 64 + 4)
+        table = isocost(*command).stdout
+        self.assertRegex(table, r"(?m)^0\.png +100x100 +8x8 patches +16$")
+        self.assertRegex(table, r"(?m)^begin and end +2$")
+        self.assertRegex(table, r"(?m)^sample +5 label tokens +23$")
+
     def test_what_cannot_be_is_refused(self):
         for arguments in ([], ["--llm", "0"], ["--llm", "5x"], ["--vision", "16777217"], ["--sample", "s007"],
                           ["--data", self.shards], ["--data", self.shards, "--sample", "s1", "--llm", "3"]):
