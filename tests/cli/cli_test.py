@@ -277,6 +277,28 @@ class ModelProfile(unittest.TestCase):
             self.assertEqual(refused.returncode, 2, budget)
             self.assertIn("--budget", refused.stderr, budget)
 
+    def test_an_older_profile_is_kept(self):
+        with tempfile.TemporaryDirectory(prefix="isocost-cli-") as directory:
+            old = pathlib.Path(directory) / "old.json"
+            old.write_text("old")
+            for model in ("--example", directory):
+                refused = isocost("model", "profile", model, "--output", old)
+                self.assertEqual(refused.returncode, 2)
+                self.assertIn("old.json exists: --force replaces it", refused.stderr)
+            self.assertEqual(old.read_text(), "old")
+
+    def test_either_a_directory_or_the_example(self):
+        for arguments in ([], ["--example", "/tmp"]):
+            refused = isocost("model", "profile", *arguments, "--output", "/tmp/none.json")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("--example", refused.stderr)
+
+    def test_a_directory_without_a_model_is_refused(self):
+        with tempfile.TemporaryDirectory(prefix="isocost-cli-") as directory:
+            refused = isocost("model", "profile", directory, "--output", f"{directory}/p.json")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(f"{directory}/config.json: no such file", refused.stderr)
+
     def test_help_tells_the_least_time(self):
         self.assertIn("at least 5 times", isocost("model", "profile", "--help").stdout)
 
