@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs benchmarks: ./run bench [NAME ...]; without names all but vlm_finetune, whose packages ./run test --torch2
-# installs. Each checks its answers before it times.
+# Runs benchmarks: ./run bench [NAME ...]; without names all but vlm_finetune and model_profile_error, whose packages
+# ./run test --torch2 installs. Each checks its answers before it times.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -24,15 +24,15 @@ for name in "${names[@]}"; do
     /usr/bin/python3 -B "bench/loader/$name.py"
     continue
   fi
-  if [ "$name" = vlm_finetune ]; then
+  if [ "$name" = vlm_finetune ] || [ "$name" = model_profile_error ]; then
     python=${ISOCOST_BENCH_PYTHON:-build/torch2/venv/bin/python}
     [ -x "$python" ] || {
-      echo "bench: vlm_finetune needs torch 2 and transformers: ./run test --torch2 installs both in build/torch2, or name" \
+      echo "bench: $name needs torch 2 and transformers: ./run test --torch2 installs both in build/torch2, or name" \
         "an interpreter that has them by ISOCOST_BENCH_PYTHON" >&2
       exit 2
     }
     printf '\n== %s\n' "$name"
-    "$python" -B bench/python/vlm_finetune.py
+    "$python" -B "bench/python/$name.py"
     continue
   fi
   [ -x "$program" ] || {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "cli/exit_status.h"
 #include "cli/json_output.h"
 #include "cli/number_range.h"
+#include "cli/sample_parts.h"
 #include "costmodel/memory.h"
 #include "costmodel/predictor.h"
 #include "decode/recipe.h"
@@ -97,7 +99,7 @@ Result<Load> load_of_options(const PredictArguments& arguments) {
   return load;
 }
 
-Result<Load> load_of_sample(const PredictArguments& arguments) {
+Result<SampleExplanation> find_sample(const PredictArguments& arguments) {
   ISOCOST_TRY(check_shard_directory(arguments.data));
   DatasetOptions options;
   options.index_dir = arguments.index_dir;
@@ -110,7 +112,7 @@ Result<Load> load_of_sample(const PredictArguments& arguments) {
   prepared.model = arguments.model;
   ISOCOST_ASSIGN(const Recipe recipe, Recipe::create(prepared));
   for (SampleId id = 0; id < dataset->size(); ++id) {
-    if (dataset->key(id) == arguments.sample) return recipe.load(dataset->shape(id));
+    if (dataset->key(id) == arguments.sample) return explain_sample(recipe, *dataset, id);
   }
   for (const BadSample& bad : dataset->bad()) {
     if (bad.key == arguments.sample) {
@@ -246,7 +248,14 @@ Result<int> predict(const PredictArguments& arguments) {
   if (!arguments.profile.empty()) {
     ISOCOST_ASSIGN(profile, as_usage_error(CostProfile::load(arguments.profile)));
   }
-  ISOCOST_ASSIGN(const Load load, by_key ? load_of_sample(arguments) : load_of_options(arguments));
+  std::optional<SampleExplanation> sample;
+  Load load;
+  if (by_key) {
+    ISOCOST_ASSIGN(sample, find_sample(arguments));
+    load = sample->load;
+  } else {
+    ISOCOST_ASSIGN(load, load_of_options(arguments));
+  }
   std::vector<std::pair<std::string, ModuleExplanation>> modules;
   double total_s = 0;
   for (std::size_t i = 0; i < kModules; ++i) {
@@ -257,15 +266,18 @@ Result<int> predict(const PredictArguments& arguments) {
     total_s += modules.back().second.seconds;
   }
   if (!arguments.json) {
+    if (sample) print_parts(*sample);
     print_tables(profile.source, modules, total_s);
     return kDone;
   }
   nlohmann::ordered_json by_name = nlohmann::ordered_json::object();
   for (const auto& [name, module] : modules) by_name[name] = to_json(module);
-  print_json({{"profile", profile.source},
-              {"seconds", total_s},
-              {"in_flight", arguments.in_flight},
-              {"modules", by_name}});
+  nlohmann::ordered_json json = {{"profile", profile.source},
+                                 {"seconds", total_s},
+                                 {"in_flight", arguments.in_flight},
+                                 {"modules", by_name}};
+  if (sample) json["sample"] = to_json(*sample);
+  print_json(json);
   return kDone;
 }
 
@@ -305,6 +317,7 @@ void PredictArguments::add_to(CLI::App& command) {
 
 constexpr const char* kFooter =
     "Examples:\n  isocost predict --data data/shards --sample cat/0042\n"
+    "  isocost predict --data data/shards --model DIR --profile profile.json --sample cat/0042\n"
     "  isocost predict --profile profile.json --vision 1024x3,256 --llm 1200 --json\n"
     "Seconds are those of the model profile, without correction by measured steps. Memory is "
     "that\n"
@@ -318,7 +331,9 @@ void add_predict(CLI::App& app, Run& run) {
   add_command<PredictArguments>(
       app, run,
       {.name = "predict",
-       .description = "Explain a sample's predicted cost: load, seconds by term, memory.",
+       .description =
+           "Explain a sample's predicted cost: its parts and their tokens, load, seconds by "
+           "term, memory.",
        .footer = kFooter},
       predict);
 }

@@ -211,7 +211,7 @@ def make_profile(options):
     print(f"measuring the demo's model for {options.profile_budget}", file=sys.stderr, flush=True)
     scratch = options.profile.with_suffix(".tmp")
     command = [options.program, "model", "profile", "--example", "--budget", options.profile_budget,
-               "--output", scratch]
+               "--output", scratch, "--force"]
     if subprocess.run(command, stderr=subprocess.DEVNULL).returncode:
         raise Failed("isocost model profile --example failed; run it to see why")
     scratch.rename(options.profile)

@@ -185,6 +185,28 @@ class Predict(WithShards):
         by_load = isocost("predict", "--llm", llm["units"], "--json")
         self.assertEqual(json.loads(by_load.stdout)["modules"]["llm"], llm)
 
+    def test_a_sample_is_explained_part_by_part(self):
+        files = self.directory / "files"
+        files.mkdir()
+        (files / "one.0.png").write_bytes(gray_png(100))
+        (files / "one.1.png").write_bytes(gray_png(28))
+        (files / "one.txt").write_text("both")
+        shards = self.directory / "more"
+        self.assertEqual(isocost("make-shards", files, shards).returncode, 0)
+        command = ("predict", "--data", shards, "--sample", "one")
+        told = json.loads(isocost(*command, "--json").stdout)
+        sample = told["sample"]
+        parts = {part["name"]: part for part in sample["parts"]}
+        self.assertEqual((sample["key"], sample["tokens"], sample["other_tokens"]), ("one", 16 + 1 + 4 + 2, 2))
+        self.assertEqual((parts["0.png"]["width"], parts["0.png"]["rows"], parts["0.png"]["tokens"]), (100, 8, 16))
+        self.assertEqual(parts["1.png"]["vision"], {"sequences": 1, "units": 4})
+        self.assertEqual((parts["txt"]["tokens"], sample["label_tokens"]), (4, 5))  # EOS is a label, too
+        self.assertEqual(told["modules"]["vision"]["units"], 64 + 4)
+        table = isocost(*command).stdout
+        self.assertRegex(table, r"(?m)^0\.png +100x100 +8x8 patches +16$")
+        self.assertRegex(table, r"(?m)^begin and end +2$")
+        self.assertRegex(table, r"(?m)^sample +5 label tokens +23$")
+
     def test_what_cannot_be_is_refused(self):
         for arguments in ([], ["--llm", "0"], ["--llm", "5x"], ["--vision", "16777217"], ["--sample", "s007"],
                           ["--data", self.shards], ["--data", self.shards, "--sample", "s1", "--llm", "3"]):
@@ -254,6 +276,28 @@ class ModelProfile(unittest.TestCase):
             refused = isocost("model", "profile", "--example", f"--budget={budget}", "--output", "/nonexistent/p.json")
             self.assertEqual(refused.returncode, 2, budget)
             self.assertIn("--budget", refused.stderr, budget)
+
+    def test_an_older_profile_is_kept(self):
+        with tempfile.TemporaryDirectory(prefix="isocost-cli-") as directory:
+            old = pathlib.Path(directory) / "old.json"
+            old.write_text("old")
+            for model in ("--example", directory):
+                refused = isocost("model", "profile", model, "--output", old)
+                self.assertEqual(refused.returncode, 2)
+                self.assertIn("old.json exists: --force replaces it", refused.stderr)
+            self.assertEqual(old.read_text(), "old")
+
+    def test_either_a_directory_or_the_example(self):
+        for arguments in ([], ["--example", "/tmp"]):
+            refused = isocost("model", "profile", *arguments, "--output", "/tmp/none.json")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn("--example", refused.stderr)
+
+    def test_a_directory_without_a_model_is_refused(self):
+        with tempfile.TemporaryDirectory(prefix="isocost-cli-") as directory:
+            refused = isocost("model", "profile", directory, "--output", f"{directory}/p.json")
+            self.assertEqual(refused.returncode, 2)
+            self.assertIn(f"{directory}/config.json: no such file", refused.stderr)
 
     def test_help_tells_the_least_time(self):
         self.assertIn("at least 5 times", isocost("model", "profile", "--help").stdout)

@@ -351,6 +351,46 @@ class Model(unittest.TestCase):
             self.assertEqual(microbatch.tokens, microbatch["input_ids"].shape[1])
             self.assertEqual(microbatch.label_tokens, int((microbatch["labels"] != -100).sum()))
 
+    def test_predict_explains_a_sample(self):
+        samples = write_shards(self.shards)
+        for family, oracle_of in ORACLES.items():
+            model = self.made(family)
+            oracle = oracle_of(model, samples)
+            made = subprocess.run([PROGRAM, "tokenize", self.shards, "--model", model], capture_output=True, text=True,
+                                  timeout=TIMEOUT, env=this_python_first())
+            self.assertEqual(made.returncode, 0, made.stderr)
+            for key in ("s0", "s1", "s2", "s8"):
+                (shard,) = (name for name in samples if name.endswith(f"/{key}"))
+                _messages, pictures = samples[shard]
+                wanted = oracle.sample(shard)
+                arguments = [PROGRAM, "predict", "--data", self.shards, "--model", model, "--sample", key]
+                told = json.loads(subprocess.run([*arguments, "--json"], check=True, capture_output=True, text=True,
+                                                 timeout=TIMEOUT).stdout)
+                sample, modules = told["sample"], told["modules"]
+                tokens = wanted["input_ids"].shape[1]
+                labels = int((wanted["labels"] != -100).sum())
+                self.assertEqual((sample["key"], sample["tokens"], sample["label_tokens"], sample["other_tokens"]),
+                                 (key, tokens, labels, 0))
+                text, *media = sample["parts"]
+                image_tokens = int((wanted["input_ids"] == oracle.image_token).sum())
+                around = 2 * len(pictures) if family == "internvl" else 0  # <img> and </img>
+                self.assertEqual((text["modality"], text["tokens"], text["label_tokens"]),
+                                 ("text", tokens - image_tokens - around, labels))
+                self.assertEqual([(part["width"], part["height"]) for part in media], [each.size for each in pictures])
+                self.assertEqual(sum(part["tokens"] for part in media), image_tokens + around)
+                if "image_grid_thw" in wanted:
+                    self.assertEqual([[1, part["rows"], part["columns"]] for part in media],
+                                     wanted["image_grid_thw"].tolist())
+                elif media:
+                    self.assertEqual(sum(part["frames"] for part in media), len(wanted["pixel_values"]))
+                self.assertEqual(sum(part["vision"]["units"] for part in media), modules["vision"]["units"] if media
+                                 else 0)
+                table = subprocess.run(arguments, check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
+                self.assertRegex(table, rf"(?m)^sample +{labels} label tokens +{tokens}$")
+                for part in media:
+                    self.assertRegex(table, rf"(?m)^{part['name']} .*{part['width']}x{part['height']} .*"
+                                            rf"{part['columns']}x{part['rows']} patches +{part['tokens']}$")
+
     def test_weights_need_token_loss(self):
         write_shards(self.shards, weights=[1, 0.5])
         model = self.made()

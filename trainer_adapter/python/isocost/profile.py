@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import sys
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 from isocost import rendezvous
 from isocost.module_profiler import ModuleProfiler
@@ -104,16 +104,21 @@ def profile_model(budget_s: float = 300.0, output: Optional[str] = None, dtype: 
                  for name, module in modules.items()}
     if output is not None:
         check_writable(output)
-    nothing = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
-    measured: Dict[str, Any] = {name: nothing for name in MODULES}
+    measured: Dict[str, Any] = {}
     for name, profiler in profilers.items():
         profiler.run()
         measured[name] = profiler.to_json()
-    document = {"version": 1, "unit": "seconds", "source": "isocost.profile_model", "hardware": hardware(),
-                "dtype": dtype, "versions": versions(), "modules": measured}
+    document = document_of(measured, "isocost.profile_model", dtype)
     if output is not None and first:
         write(document, output)
     return document
+
+
+def document_of(measured: Mapping[str, Any], source: str, dtype: str) -> Dict[str, Any]:
+    """The model profile of measured modules, as docs/model_profile.md describes it. Others cost nothing."""
+    nothing = {"per_microbatch": 0, "per_sequence": 0, "per_unit": 0, "per_unit_squared": 0}
+    return {"version": 1, "unit": "seconds", "source": source, "hardware": hardware(), "dtype": dtype,
+            "versions": versions(), "modules": {name: measured.get(name, nothing) for name in MODULES}}
 
 
 def check_writable(file: str) -> None:

@@ -1,0 +1,201 @@
+"""How far are predicted seconds from measured ones, for the modules of small models of transformers on one core?
+
+    ./run bench model_profile_error     # after ./run test --torch2, which installs what is needed below build/torch2
+    python bench/python/model_profile_error.py [--budget 60] [--microbatches 24] [--passes 4] [--only llm] [--json FILE]
+
+Each module is measured as `isocost model profile DIR` measures it. Microbatches of mixed sizes that the model profile
+has not seen run before and after that, half of the passes each; `isocost predict` predicts them from the profile. A row
+for each module: the median, the mean and the 95th percentile of the relative errors, and their median with sign. The
+last column is how much passes of a microbatch differ, half of the range over the median: no prediction is better.
+
+Modules have 4 layers of width 256, patches of 14 pixels and a vocabulary of some 1,500 tokens. Pictures have sides and
+aspects at random; the last of four layers of Qwen2.5-VL's encoder sees the whole picture, the others windows. Seconds
+are CPU seconds of one thread, which other programs on the machine disturb less. Needs torch and transformers.
+"""
+
+import argparse
+import gc
+import json
+import math
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.update(OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", KINETO_LOG_LEVEL="99")
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "release"
+PROGRAM = os.environ.get("ISOCOST_PROGRAM", str(BUILD / "isocost"))
+sys.path[:0] = [str(ROOT / "tests" / "python")]
+sys.path.append(str(BUILD / "python"))
+import torch  # noqa: E402
+
+import model_directories  # noqa: E402
+from isocost import profile_clock  # noqa: E402
+from isocost.model_loads import module_loads  # noqa: E402
+from isocost.model_modules import BuiltModule, How, measure  # noqa: E402
+from isocost.model_skeleton import Skeleton  # noqa: E402
+from isocost.module_profiler import backward  # noqa: E402
+from isocost.profile import document_of, write  # noqa: E402
+
+LAYERS, WIDTH, HEADS = 4, 256, 8
+MOST = {"vision": 4096, "llm": 1024}  # patches and tokens of the largest microbatch
+LEAST_PATCHES, LEAST_TOKENS = 64, 32
+CONTENDERS = (("qwen2_5_vl", "vision"), ("qwen2_vl", "vision"), ("llava", "vision"), ("internvl", "vision"),
+              ("qwen2_5_vl", "llm"), ("llava", "llm"))
+
+
+def write_model(directory, family):
+    """A directory of the family whose modules are of the size above."""
+    model_directories.make(directory, family)
+    file = directory / "config.json"
+    config = json.loads(file.read_text())
+    config["text_config"].update(hidden_size=WIDTH, intermediate_size=4 * WIDTH, num_hidden_layers=LAYERS,
+                                 num_attention_heads=HEADS, num_key_value_heads=HEADS // 4)
+    vision = config["vision_config"]
+    if family == "qwen2_vl":
+        vision.update(embed_dim=WIDTH, hidden_size=WIDTH, mlp_ratio=4, depth=LAYERS, num_heads=HEADS)
+    elif family == "qwen2_5_vl":
+        vision.update(hidden_size=WIDTH, out_hidden_size=WIDTH, intermediate_size=4 * WIDTH, depth=LAYERS,
+                      num_heads=HEADS, fullatt_block_indexes=[LAYERS - 1])
+    else:
+        vision.update(hidden_size=WIDTH, intermediate_size=4 * WIDTH, num_hidden_layers=LAYERS,
+                      num_attention_heads=HEADS)
+    if family.startswith("qwen"):
+        config["text_config"]["rope_scaling"]["mrope_section"] = [4, 6, 6]
+    else:
+        resize(directory, config, 336 if family == "llava" else 448)
+    file.write_text(json.dumps(config))
+    return directory
+
+
+def resize(directory, config, side):
+    """Pictures of the encoder, or tiles, are squares of this many pixels."""
+    file = directory / "preprocessor_config.json"
+    settings = json.loads(file.read_text())
+    if "crop_size" in settings:
+        settings.update(size={"shortest_edge": side}, crop_size={"height": side, "width": side})
+        config["vision_config"]["image_size"] = side
+    else:
+        settings["size"] = {"height": side, "width": side}
+        config["vision_config"]["image_size"] = [side, side]
+        processor = directory / "processor_config.json"
+        processor.write_text(json.dumps({**json.loads(processor.read_text()), "image_seq_length": (side // 28) ** 2}))
+        config["image_seq_length"] = (side // 28) ** 2
+    file.write_text(json.dumps(settings))
+
+
+def log_uniform(rng, least, most):
+    return math.exp(rng.uniform(math.log(least), math.log(most)))
+
+
+def random_grid(rng, most):
+    """Rows and columns of patches of a picture, as Qwen's processor rounds its sides."""
+    patches, aspect = log_uniform(rng, LEAST_PATCHES, most), log_uniform(rng, 0.5, 2)
+    rows = 2 * max(2, round(math.sqrt(patches / aspect) / 2))
+    return rows, 2 * max(2, round(patches / rows / 2))
+
+
+def held_out(rng, family, module, loads):
+    """The lengths of a microbatch's sequences, and the function that makes its forward pass."""
+    most = MOST[module]
+    if module == "vision" and not family.startswith("qwen"):
+        lengths = [loads.limits.longest] * rng.randint(1, most // loads.limits.longest)
+        return lengths, lambda model: loads.forward(model, lengths, torch.device("cpu"))
+    room = log_uniform(rng, most / 16, most)
+    if module == "llm":
+        lengths = []
+        while sum(lengths) < room - LEAST_TOKENS:
+            lengths.append(min(int(room) - sum(lengths), int(log_uniform(rng, LEAST_TOKENS, most / 2))))
+        return lengths, lambda model: loads.forward(model, lengths, torch.device("cpu"))
+    grids = [random_grid(rng, room)]
+    while sum(rows * columns for rows, columns in grids) < 0.7 * room:
+        grids.append(random_grid(rng, room / 2))
+    return ([rows * columns for rows, columns in grids],
+            lambda model: loads.forward_of_grids(model, grids, torch.device("cpu")))
+
+
+def run_passes(skeleton, module, loads, how, microbatches, passes, runs):
+    """Adds the seconds of each pass to the microbatches' runs."""
+    built = BuiltModule(skeleton, module, loads, how)
+    clock = profile_clock.clock_of_device()
+    for i in range(passes):
+        for (_lengths, prepare), own in zip(microbatches, runs):
+            forward = prepare(built._model)  # noqa: SLF001 (no user calls a module with grids)
+            if i == 0:
+                backward(forward())  # allocates
+            clock.overwrite_caches()
+            start = clock.mark()
+            outputs = forward()
+            middle = clock.mark()
+            clock.overwrite_caches()
+            second = clock.mark()
+            backward(outputs)
+            own.append(clock.between(start, middle) + clock.between(second, clock.mark()))
+    del built
+    gc.collect()
+
+
+def predicted(profile, module, lengths):
+    done = subprocess.run([PROGRAM, "predict", "--profile", profile, "--json", f"--{module}",
+                           ",".join(map(str, lengths))], check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)["modules"][module]["seconds"]
+
+
+def compare(family, module, directory, arguments):
+    """Errors of one module."""
+    rng = random.Random(f"{family} {module}")
+    skeleton = Skeleton(str(write_model(directory / f"{family}-{module}", family)))
+    loads = module_loads(skeleton)[module]
+    how = How(torch.device("cpu"), torch.float32, most_units=MOST[module])
+    microbatches = [held_out(rng, family, module, loads) for _ in range(arguments.microbatches)]
+    runs = [[] for _each in microbatches]
+    run_passes(skeleton, module, loads, how, microbatches, (arguments.passes + 1) // 2, runs)
+    measured = measure(skeleton, module, loads, how, arguments.budget,
+                       lambda line: print(f"{family} {line}", file=sys.stderr))
+    run_passes(skeleton, module, loads, how, microbatches, (arguments.passes + 1) // 2, runs)
+    profile = directory / f"{family}-{module}.json"
+    write(document_of({module: measured.document}, "model_profile_error", "float32"), str(profile))
+    rows = [{"lengths": lengths, "measured_s": statistics.median(own), "runs_s": own,
+             "predicted_s": predicted(profile, module, lengths)}
+            for (lengths, _prepare), own in zip(microbatches, runs)]
+    misses = [row["predicted_s"] / row["measured_s"] - 1 for row in rows]
+    sizes = sorted(map(abs, misses))
+    return {"family": family, "module": module, "points": len(measured.document["points"]),
+            "profile": json.loads(profile.read_text())["modules"][module], "microbatches": rows,
+            "median": statistics.median(sizes), "mean": statistics.mean(sizes),
+            "p95": sizes[math.ceil(0.95 * len(sizes)) - 1], "bias": statistics.median(misses),
+            "spread": statistics.median((max(own) - min(own)) / 2 / statistics.median(own) for own in runs)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--budget", type=float, default=60.0, help="seconds for each module (default: %(default)s)")
+    parser.add_argument("--microbatches", type=int, default=24, help="of each module (default: %(default)s)")
+    parser.add_argument("--passes", type=int, default=4, help="(default: %(default)s)")
+    parser.add_argument("--only", metavar="NAME", help="modules of one family, or of one name in all of them")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write results, with every microbatch")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    profile_clock.HostClock.mark = lambda _clock: time.process_time()
+    results = []
+    print(f"{'module':22}{'points':>8}{'median':>9}{'mean':>9}{'95 %':>9}{'bias':>9}{'passes differ':>15}")
+    with tempfile.TemporaryDirectory(prefix="isocost-bench-") as temporary:
+        for family, module in CONTENDERS:
+            if arguments.only not in (None, family, module):
+                continue
+            row = compare(family, module, pathlib.Path(temporary), arguments)
+            results.append(row)
+            print(f"{family + ' ' + module:22}{row['points']:8}" + "".join(
+                f"{row[key]:>+9.1%}" if key == "bias" else f"{row[key]:>9.1%}"
+                for key in ("median", "mean", "p95", "bias")) + f"{row['spread']:>15.1%}", flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/load.h"
+#include "base/result.h"
+#include "base/sample_part.h"
+#include "decode/recipe.h"
+#include "decode/sample_shape.h"
+#include "loader/dataset/dataset.h"
+
+namespace isocost::cli {
+
+/// What a recipe makes of one part of a sample, and what that adds to the sample's load.
+struct PartExplanation {
+  std::string name;  ///< As in the shard: "0.jpg".
+  PartShape shape;   ///< As its header tells.
+  SamplePart made;   ///< Patch grid, frames.
+  Load load;         ///< What the part adds; of a model's text, its tokens alone.
+};
+
+/// A sample of a data set, explained for people.
+struct SampleExplanation {
+  std::string key;
+  std::string shard;
+  Load load;
+  std::vector<PartExplanation> parts;
+
+  /// Tokens of no part: those that begin and end the sequence.
+  std::int64_t other_tokens() const;
+};
+
+/// Errors: those of Recipe::load and Recipe::parts.
+Result<SampleExplanation> explain_sample(const Recipe& recipe, const Dataset& dataset, SampleId id);
+
+nlohmann::ordered_json to_json(const SampleExplanation& sample);
+
+/// Prints a table of the parts on standard output.
+void print_parts(const SampleExplanation& sample);
+
+}  // namespace isocost::cli

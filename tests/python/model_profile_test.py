@@ -1,0 +1,401 @@
+"""Model profiles of models in directories: what is built, how large it is, how it is run, and what is written."""
+
+import functools
+import importlib.util
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+os.environ.update(HF_HUB_OFFLINE="1", KINETO_LOG_LEVEL="99")
+
+from isocost.fewer_layers import extrapolate, layers_that_fit  # noqa: E402
+from isocost.largest_load import Trial, largest_load  # noqa: E402
+from isocost.model_architecture import architecture, layer_parameters  # noqa: E402
+from isocost.model_loads import module_loads, patch_grid  # noqa: E402
+from isocost.model_profile import Settings, profile_directory  # noqa: E402
+from isocost.model_skeleton import Skeleton, first_layers, places, unique_parameters  # noqa: E402
+from support import PROGRAM, TIMEOUT, main  # noqa: E402
+
+NEEDED = ("torch", "transformers", "tokenizers")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+if not MISSING:
+    import torch
+
+    import model_directories
+
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "llava", "llava_siglip", "internvl")
+MOST = {"vision": 480, "llm": 128}
+
+
+def make_skeleton(directory, family, **text):
+    """Of a tiny model, whose language model has other settings."""
+    made = model_directories.make(pathlib.Path(directory) / family, family)
+    file = made / "config.json"
+    config = json.loads(file.read_text())
+    config["text_config"].update(text)
+    if "tie_word_embeddings" in text:
+        config["tie_word_embeddings"] = text["tie_word_embeddings"]
+    file.write_text(json.dumps(config))
+    return Skeleton(str(made))
+
+
+class Directories(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="isocost-profile-")
+        self.addCleanup(temporary.cleanup)
+        self.directory = pathlib.Path(temporary.name)
+
+
+class Extrapolation(unittest.TestCase):
+    @staticmethod
+    def document(layers, cut):
+        """A module with 2 ms outside its layers, and layers that take 1 ms and 1 MB for each 100 units."""
+        def point(length, sequences, ran):
+            units = length * sequences
+            seconds = 2e-3 + ran * 1e-5 * units
+            return {"sequences": sequences, "units": units, "units_squared": units * length, "forward_s": seconds / 3,
+                    "backward_s": 2 * seconds / 3, "spread": 0.01, "peak_bytes": 10000 * ran * units}
+
+        loads = [(10, 1), (10, 20), (200, 1), (45, 4)]
+        return {"points": [point(*load, layers) for load in loads], "out_of_memory": {},
+                "cuts": [{"tensor": 1, "layers": cut, "points": [point(10, 20, cut), point(200, 1, cut)]}]}, point
+
+    def test_layers_cost_alike_and_the_rest_costs_once(self):
+        measured, point = self.document(4, 2)
+        whole = extrapolate(measured, 4, 40)
+        for found, (length, sequences) in zip(whole["points"][1:], [(10, 20), (200, 1), (45, 4)]):
+            wanted, units = point(length, sequences, 40), length * sequences
+            self.assertEqual(found["units"], units)
+            for key in ("forward_s", "backward_s"):  # Other loads take the share of the largest one of their length.
+                self.assertAlmostEqual(found[key] / wanted[key], 1, delta=1e-9 if units == 200 else 0.03, msg=key)
+            self.assertAlmostEqual(found["peak_bytes"] / wanted["peak_bytes"], 1, 9)
+
+    def test_what_ran_becomes_a_cut(self):
+        measured, _point = self.document(4, 2)
+        whole = extrapolate(measured, 4, 40)
+        self.assertEqual([cut["layers"] for cut in whole["cuts"]], [2, 4])
+        self.assertEqual(whole["cuts"][1]["points"], measured["points"])
+        self.assertNotIn("out_of_memory", whole)
+
+    def test_noise_makes_no_layer_free_and_none_dearer_than_its_share(self):
+        for factor in (0.1, 3.0):
+            measured, _point = self.document(4, 2)
+            for point in measured["cuts"][0]["points"]:
+                point["forward_s"] *= factor
+                point["backward_s"] *= factor
+            whole = extrapolate(measured, 4, 40)
+            for before, after in zip(measured["points"], whole["points"]):
+                self.assertGreaterEqual(after["forward_s"], before["forward_s"])
+                self.assertLessEqual(after["forward_s"], 10 * before["forward_s"] * (1 + 1e-9))
+
+    def test_points_that_contradict_others_are_left_out(self):
+        measured, _point = self.document(4, 2)
+        small, *others = measured["points"]
+        slow = {**small, "forward_s": 1.0}
+        whole = extrapolate({**measured, "points": [slow, *others]}, 4, 40)
+        self.assertEqual([point["units"] for point in whole["points"]], [point["units"] for point in others])
+
+    def test_as_many_layers_as_leave_half_of_the_memory(self):
+        def bytes_of(layers):
+            return 100 + 10 * layers
+
+        self.assertEqual(layers_that_fit(40, 1, bytes_of, 1000), 40)
+        self.assertEqual(layers_that_fit(40, 1, bytes_of, 999), 38)
+        self.assertEqual(layers_that_fit(40, 4, bytes_of, 999), 32)
+        self.assertEqual(layers_that_fit(40, 1, bytes_of, 240), 2)
+        self.assertIsNone(layers_that_fit(40, 1, bytes_of, 239))
+
+
+class LargestLoad(unittest.TestCase):
+    def test_doubles_until_a_run_would_take_too_long(self):
+        tried = []
+
+        def run(units):
+            tried.append(units)
+            return Trial(1e-3 * units, 0)
+
+        self.assertEqual(largest_load(run, 100, 10**6, 1.0, lambda: 1), 800)
+        self.assertEqual(tried, [100, 200, 400, 800])
+
+    def test_stops_before_memory_runs_out(self):
+        self.assertEqual(largest_load(lambda units: Trial(0, units), 100, 10**6, 1.0, lambda: 4000), 1600)
+
+    def test_attention_makes_runs_grow_faster(self):
+        self.assertEqual(largest_load(lambda units: Trial(1e-6 * units**2, 0), 100, 10**6, 1.0, lambda: 1), 800)
+
+    def test_stays_within_its_bounds(self):
+        self.assertEqual(largest_load(lambda units: Trial(0, 0), 100, 799, 1.0, lambda: 1), 400)
+        self.assertEqual(largest_load(lambda units: Trial(9, 0), 100, 799, 1.0, lambda: 1), 100)
+
+
+class Grids(unittest.TestCase):
+    def test_have_exactly_the_patches_and_even_sides(self):
+        for patches in range(48, 48 * 400, 48):
+            rows, columns = patch_grid(patches)
+            self.assertEqual((rows * columns, rows % 2, columns % 2), (patches, 0, 0))
+
+    def test_are_like_pictures(self):
+        self.assertEqual(patch_grid(48), (6, 8))
+        self.assertEqual(patch_grid(48 * 64), (48, 64))
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class Sizes(Directories):
+    def test_parameters_are_those_of_the_model(self):
+        for family in FAMILIES:
+            skeleton = make_skeleton(self.directory, family)
+            total = sum(parameter.numel() for parameter in skeleton.model.parameters())
+            self.assertEqual(skeleton.parameters("vision") + skeleton.parameters("llm"), total, family)
+            self.assertTrue(all(parameter.is_meta for parameter in skeleton.model.parameters()))
+            for module in ("vision", "llm"):
+                its = architecture(skeleton, module)
+                self.assertEqual(its.layers * layer_parameters(its) + its.embedding_parameters,
+                                 skeleton.parameters(module), (family, module))
+
+    def test_dimensions_are_those_of_the_layers(self):
+        for family in FAMILIES:
+            skeleton = make_skeleton(self.directory, family, num_key_value_heads=1)
+            for module, key_value_width in (("vision", 64), ("llm", 16)):
+                its = architecture(skeleton, module)
+                layers = skeleton.layers(module)
+                matrices = [own for own in layers[0].parameters() if own.dim() == 2]
+                self.assertEqual(layer_parameters(its), sum(own.numel() for own in matrices), (family, module))
+                self.assertEqual((its.layers, its.width, its.heads, its.key_value_width, its.mlp),
+                                 (len(layers), 64, 4, key_value_width, 128), (family, module))
+
+    def test_tied_embeddings_count_once(self):
+        apart = make_skeleton(self.directory / "apart", "qwen2_5_vl")
+        tied = make_skeleton(self.directory / "tied", "qwen2_5_vl", tie_word_embeddings=True)
+        head = apart.model.get_output_embeddings().weight.numel()
+        self.assertEqual(apart.parameters("llm") - tied.parameters("llm"), head)
+        for skeleton in (apart, tied):
+            self.assertEqual(architecture(skeleton, "llm").head_flop_per_unit, 2 * head)
+        built = tied.build("llm", torch.device("cpu"), torch.float32)
+        self.assertIs(built.get_output_embeddings().weight, built.get_input_embeddings().weight)
+
+    def test_the_projector_is_the_encoders_head(self):
+        # A projector's two matrices, for a patch: Qwen's and InternVL's take four patches at once.
+        for family, weights in (("qwen2_5_vl", 256 * 256 + 256 * 64), ("llava", 2 * 64 * 64),
+                                ("internvl", 256 * 64 + 64 * 64)):
+            its = architecture(make_skeleton(self.directory, family), "vision")
+            self.assertEqual(its.head_flop_per_unit, 2 * weights // (1 if family == "llava" else 4), family)
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class Modules(Directories):
+    def build(self, family, module, **how):
+        skeleton = make_skeleton(self.directory, family)
+        return skeleton, skeleton.build(module, torch.device("cpu"), torch.float32, **how)
+
+    def test_one_module_has_memory(self):
+        for family in FAMILIES:
+            for module, other in (("vision", "llm"), ("llm", "vision")):
+                _skeleton, model = self.build(family, module)
+                self.assertFalse(any(own.is_meta for own in unique_parameters(model, module)))
+                self.assertFalse(any(own.is_meta for place in places(model, module) for own in place.get().buffers()))
+                self.assertTrue(all(own.is_meta for own in unique_parameters(model, other)))
+
+    def test_the_encoder_makes_the_vectors_of_the_models_tokens(self):
+        for family, lengths, vectors in (("qwen2_vl", [48, 96], 36), ("qwen2_5_vl", [480], 120),
+                                         ("llava", [64] * 3, 3 * 64), ("llava_siglip", [64] * 2, 2 * 36),
+                                         ("internvl", [16] * 5, 5 * 4)):
+            skeleton, model = self.build(family, "vision")
+            loads = module_loads(skeleton)["vision"]
+            found = loads.forward(model, lengths, torch.device("cpu"))()
+            found = torch.cat([each.reshape(-1, each.shape[-1]) for each in found])
+            self.assertEqual(found.shape, (vectors, 64), family)
+            self.assertTrue(bool(found.isfinite().all()), family)
+            self.assertTrue(found.requires_grad, family)
+
+    def test_lengths_are_those_that_the_recipe_plans(self):
+        limits = {family: module_loads(make_skeleton(self.directory, family))["vision"].limits for family in FAMILIES}
+        self.assertEqual(limits["llava"][:3], (64, 64, 64))
+        self.assertEqual(limits["llava_siglip"][:3], (64, 64, 64))  # of 90 pixels: 8 x 8 patches with black ones
+        self.assertEqual(limits["internvl"][:3], (16, 16, 16))
+        shortest, longest, multiple = limits["qwen2_5_vl"][:3]
+        self.assertEqual((shortest, multiple), (48, 48))
+        self.assertLess(65536 - longest, multiple)
+
+    def test_packed_samples_do_not_see_each_other(self):
+        for family in ("qwen2_5_vl", "llava", "internvl"):
+            skeleton, model = self.build(family, "llm")
+            lengths = [5, 17, 9]
+            arguments = module_loads(skeleton)["llm"].arguments(lengths, torch.device("cpu"))
+            alone = 0.0
+            for ids in arguments["input_ids"][0].split(lengths):
+                loss = model(input_ids=ids[None], labels=ids[None], use_cache=False,
+                             num_items_in_batch=sum(lengths)).loss
+                alone += loss.item()
+            # What the last token of a sample predicts is the first of the next one, which is no label there.
+            arguments["labels"] = arguments["labels"].clone()
+            arguments["labels"][0, [5, 22]] = -100
+            self.assertAlmostEqual(model(**arguments).loss.item() / alone, 1, 5, family)
+
+    def test_a_frozen_encoder_has_no_gradients(self):
+        skeleton, model = self.build("internvl", "vision", frozen=True)
+        self.assertFalse(any(own.requires_grad for own in unique_parameters(model, "vision")))
+
+    def test_fewer_layers_run_for_a_while(self):
+        for family in FAMILIES:
+            for module, lengths in (("vision", None), ("llm", [20])):
+                skeleton, model = self.build(family, module)
+                loads = module_loads(skeleton)[module]
+                forward = loads.forward(model, lengths or [loads.limits.shortest], torch.device("cpu"))
+                before = flat(forward())
+                with first_layers(model, module, 1):
+                    self.assertFalse(torch.equal(flat(forward()), before), (family, module))
+                self.assertTrue(torch.allclose(flat(forward()), before), (family, module))
+
+    def test_fewer_layers_are_built(self):
+        for family in FAMILIES:
+            skeleton = make_skeleton(self.directory, family)
+            for module in ("vision", "llm"):
+                fewer = skeleton.with_layers(module, 1)
+                self.assertEqual((len(fewer.layers(module)), len(skeleton.layers(module))),
+                                 (1, 3 if family.startswith("llava") and module == "vision" else 2))
+                loads = module_loads(fewer)[module]
+                model = fewer.build(module, torch.device("cpu"), torch.float32)
+                self.assertTrue(bool(flat(loads.forward(model, [loads.limits.shortest], torch.device("cpu"))())
+                                     .isfinite().all()))
+
+    def test_a_part_of_the_layers_has_full_attention_in_proportion(self):
+        skeleton = make_skeleton(self.directory, "qwen2_5_vl")
+        for depth, full, period in ((32, [7, 15, 23, 31], 8), (32, [7, 15, 23, 30], 32), (4, [0, 1, 2, 3], 1),
+                                    (4, [], 1)):
+            skeleton.config.vision_config.update({"depth": depth, "fullatt_block_indexes": full})
+            whole = skeleton.with_layers("vision", depth)
+            self.assertEqual(whole.period("vision"), period)
+        skeleton.config.vision_config.update({"depth": 32, "fullatt_block_indexes": [7, 15, 23, 31]})
+        self.assertEqual(skeleton.with_layers("vision", 16).config.vision_config.fullatt_block_indexes, [7, 15])
+
+
+def flat(outputs):
+    return torch.cat([each.reshape(-1) for each in (outputs if isinstance(outputs, (list, tuple)) else [outputs])])
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class Profiles(Directories):
+    def profile(self, skeleton, **more):
+        self.output = self.directory / "profile.json"
+        return profile_directory(Settings(skeleton.directory, str(self.output), 1e-3, device="cpu", most_units=MOST,
+                                          **more))
+
+    def predict(self, *arguments):
+        done = subprocess.run([PROGRAM, "predict", "--profile", self.output, "--json", *arguments], text=True,
+                              capture_output=True, timeout=TIMEOUT)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["modules"]
+
+    def test_the_program_reads_it(self):
+        for family in FAMILIES:
+            skeleton = make_skeleton(self.directory, family)
+            outcome = self.profile(skeleton)
+            length = module_loads(skeleton)["vision"].limits.shortest
+            predicted = self.predict("--vision", f"{length}x2", "--llm", "100")
+            for module in ("vision", "llm"):
+                own = predicted[module]
+                self.assertIn(own["origin"], ("measured", "interpolated"))
+                self.assertGreater(own["seconds"], 0)
+                self.assertFalse(own["frozen"])
+                self.assertGreater(own["bytes"]["activations"], 0)
+                self.assertEqual(own["bytes"]["weights"], 2 * skeleton.parameters(module))
+                self.assertEqual(own["bytes"]["optimizer"], 12 * skeleton.parameters(module))
+            document = json.loads(self.output.read_text())
+            self.assertEqual(document, outcome.document)
+            self.assertEqual((document["dtype"], document["modules"]["audio"]["per_unit"]), ("float32", 0))
+            self.assertEqual(set(document["versions"]), {"python", "torch", "transformers"})
+
+    def test_a_frozen_encoder_has_no_backward_pass(self):
+        self.profile(make_skeleton(self.directory, "internvl"), frozen=["vision"])
+        predicted = self.predict("--vision", "16x4", "--llm", "100")
+        self.assertEqual((predicted["vision"]["frozen"], predicted["llm"]["frozen"]), (True, False))
+        self.assertEqual(predicted["vision"]["bytes"]["optimizer"], 0)
+
+    def test_layers_without_room_are_extrapolated(self):
+        skeleton = make_skeleton(self.directory, "internvl", num_hidden_layers=12)
+        layer = sum(own.numel() for own in skeleton.layers("llm")[0].parameters())
+        bytes_of_four = 2 * 4 * (skeleton.parameters("llm") - 8 * layer)
+        outcome = self.profile(skeleton, room=2 * bytes_of_four)
+        llm, vision = outcome.modules["llm"], outcome.modules["vision"]
+        self.assertEqual((llm.layers, llm.all_layers, vision.layers), (4, 12, 2))
+        document = outcome.document["modules"]["llm"]
+        self.assertEqual((document["architecture"]["layers"], [cut["layers"] for cut in document["cuts"]]),
+                         (12, [2, 4]))
+        self.assertIn("llm extrapolated from 4 of 12 layers", outcome.document["source"])
+        self.assertEqual(self.predict("--llm", "100")["llm"]["bytes"]["weights"], 2 * skeleton.parameters("llm"))
+        ran = {(point["sequences"], point["units"]): point["forward_s"] for point in document["cuts"][1]["points"]}
+        for point in document["points"]:
+            self.assertGreaterEqual(point["forward_s"] * (1 + 1e-9), ran[point["sequences"], point["units"]])
+
+    def test_without_room_for_any_layer_it_is_an_error(self):
+        with self.assertRaisesRegex(MemoryError, "vision: .* not even two of its layers fit"):
+            self.profile(make_skeleton(self.directory, "internvl"), room=100_000)
+        self.assertFalse(self.output.exists())
+
+    def test_other_dtypes(self):
+        outcome = self.profile(make_skeleton(self.directory, "internvl"), dtype="bfloat16")
+        self.assertEqual(outcome.document["dtype"], "bfloat16")
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class Command(Directories):
+    def setUp(self):
+        super().setUp()
+        self.output = self.directory / "profile.json"
+        self.run_command = functools.partial(
+            subprocess.run, capture_output=True, text=True, timeout=2 * TIMEOUT,
+            env={**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"})
+
+    def command(self, directory, *more):
+        device = [] if "--device" in more else ["--device", "cpu"]
+        return self.run_command([PROGRAM, "model", "profile", directory, "--output", self.output, "--budget", "0.01s",
+                                 "--most-patches", "64", "--most-tokens", "32", *device, *more])
+
+    def test_writes_a_profile_and_tells_what_it_measured(self):
+        made = model_directories.make(self.directory / "llava", "llava")
+        done = self.command(made, "--frozen", "vision", "--attention", "eager", "--json", "--threads", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        skeleton = Skeleton(str(made))
+        for module, units in (("vision", 64), ("llm", 32)):
+            own = told["modules"][module]
+            self.assertEqual((own["parameters"], own["layers"], own["attention"], own["most_units"]),
+                             (skeleton.parameters(module), own["measured_layers"], "eager", units))
+        self.assertEqual(told["output"], str(self.output))
+        profile = json.loads(self.output.read_text())
+        self.assertTrue(all(point["backward_s"] == 0 for point in profile["modules"]["vision"]["points"]))
+        self.assertTrue(all(point["backward_s"] > 0 for point in profile["modules"]["llm"]["points"]))
+        self.assertIn("vision: 1 x 64: ", done.stderr)
+        refused = self.command(made)
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn(f"{self.output} exists: --force replaces it", refused.stderr)
+        again = self.command(made, "--force")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        self.assertRegex(again.stdout, r"(?m)^vision: 0.2 million parameters, 3 layers, attention sdpa; .* MiB$")
+
+    def test_what_cannot_be_measured_is_refused(self):
+        good = model_directories.make(self.directory / "llava", "llava")
+        other = model_directories.make(self.directory / "other", "llava")
+        config = json.loads((other / "config.json").read_text())
+        (other / "config.json").write_text(json.dumps({**config, "model_type": "mllama"}))
+        for directory, more, status, says in (
+            (other, [], 2, 'model_type is "mllama", for which there is no recipe; there is one for internvl, llava'),
+            (self.directory / "gone", [], 2, "gone"),
+            (good, ["--attention", "none-such"], 1, "none-such"),
+            (good, ["--device", "tpu"], 1, "device 'tpu'"),
+            (good, ["--dtype", "int8"], 2, "--dtype"),
+            (good, ["--frozen", "llm"], 2, "--frozen"),
+            (good, ["--example"], 2, "--example"),
+        ):
+            refused = self.command(directory, *more)
+            self.assertEqual(refused.returncode, status, (more, refused.stderr))
+            self.assertIn(says, refused.stderr)
+            self.assertFalse(self.output.exists())
+
+
+if __name__ == "__main__":
+    main()

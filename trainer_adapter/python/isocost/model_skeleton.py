@@ -1,0 +1,227 @@
+"""A model of transformers made of its directory's configuration: its parameters are counted without memory, and its
+modules are built with random weights, one at a time."""
+
+import contextlib
+import copy
+import json
+import os
+import warnings
+from typing import Any, Dict, Iterator, List, NamedTuple
+
+from isocost import _isocost
+
+_LLM = "language_model"
+
+
+class Place(NamedTuple):
+    """Where a submodule is: attribute `name` of `parent`."""
+
+    parent: Any
+    name: str
+
+    def get(self) -> Any:
+        return getattr(self.parent, self.name)
+
+    def put(self, module: Any) -> None:
+        setattr(self.parent, self.name, module)
+
+
+class Skeleton:
+    """A model on torch's meta device, whose tensors have shapes and no memory.
+
+    Immutable. `build` returns another model, in which one module has memory.
+
+    Args:
+        directory: of the model, as transformers' from_pretrained takes it. Its weights are not read.
+        attention: of transformers' attention implementations; "" for the model's own.
+
+    Attributes:
+        directory: str.
+        name: of the directory, for people.
+        description: what the recipe makes of the directory's media: its family and numbers.
+        config: transformers' configuration.
+        model: the model on the meta device.
+
+    Raises: what reading a recipe from a directory raises; ImportError without torch and transformers, or without what
+        the attention implementation needs; ValueError for a configuration or an attention that transformers refuses.
+    """
+
+    def __init__(self, directory: str, attention: str = ""):
+        self.description: Dict[str, Any] = json.loads(_isocost.recipe_description(directory))
+        _require()
+        import transformers
+
+        self.directory = directory
+        self.name = os.path.basename(os.path.abspath(directory))
+        self._attention = attention
+        with _without_warnings():
+            try:
+                self.config = transformers.AutoConfig.from_pretrained(directory, local_files_only=True)
+            except (OSError, KeyError, TypeError) as error:
+                raise ValueError(f"{directory}: transformers {transformers.__version__} cannot read config.json: "
+                                 f"{error}") from error
+        _count_features_from_the_end(self.config)
+        self.model = _empty_model(self.config, attention)
+
+    def with_layers(self, module: str, layers: int) -> "Skeleton":
+        """The same model with only the first layers of a module."""
+        fewer = copy.copy(self)
+        fewer.config = copy.deepcopy(self.config)
+        own = fewer.module_config(module)
+        own.update({_layers_key(own): layers})
+        if getattr(own, "layer_types", None):
+            own.layer_types = own.layer_types[:layers]
+        if getattr(own, "fullatt_block_indexes", None):
+            own.fullatt_block_indexes = [i for i in own.fullatt_block_indexes if i < layers]
+        fewer.model = _empty_model(fewer.config, self._attention)
+        return fewer
+
+    def module_config(self, module: str) -> Any:
+        return self.config.text_config if module == "llm" else self.config.vision_config
+
+    def layers(self, module: str) -> Any:
+        """The torch.nn.ModuleList of the module's layers."""
+        return layer_list(self.model, module).get()
+
+    def parameters(self, module: str) -> int:
+        """Number of the module's parameters; those that two of its submodules share count once."""
+        return sum(each.numel() for each in unique_parameters(self.model, module))
+
+    def attention(self, module: str) -> str:
+        """The name of the module's attention implementation."""
+        return attention_of(places(self.model, module)[0].get())
+
+    def period(self, module: str) -> int:
+        """The first `period` layers have kinds of attention in the same proportion as all of them."""
+        full = getattr(self.module_config(module), "fullatt_block_indexes", None)
+        count = len(self.layers(module))
+        if not full or len(full) == count:
+            return 1
+        period = count // len(full)
+        regular = [period * i + period - 1 for i in range(len(full))]
+        return period if period * len(full) == count and sorted(full) == regular else count
+
+    def build(self, module: str, device: Any, dtype: Any, frozen: bool = False) -> Any:
+        """Returns the whole model, in which one module has memory and random weights on the device: `vision` has all
+        that makes vectors of pixels, `llm` the language model and its output head. The others stay on the meta
+        device. Blocks while weights are initialised."""
+        import torch
+
+        model = _empty_model(self.config, self._attention, dtype)
+        tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+        with torch.device(device):
+            for place in places(model, module):
+                place.put(self._real(place, dtype))
+                place.get().requires_grad_(not frozen)
+        if module == "llm" and tied:
+            model.get_output_embeddings().weight = model.get_input_embeddings().weight
+        return model.train()
+
+    def _real(self, place: Place, dtype: Any) -> Any:
+        import torch
+        import transformers
+
+        empty = place.get()
+        with _without_warnings():
+            if isinstance(empty, transformers.PreTrainedModel):
+                return type(empty)._from_config(  # noqa: SLF001 (as models build their submodels)
+                    copy.deepcopy(empty.config), attn_implementation=attention_of(empty), dtype=dtype)
+            if isinstance(empty, torch.nn.Linear):
+                return torch.nn.Linear(empty.in_features, empty.out_features, empty.bias is not None, dtype=dtype)
+            return type(empty)(self.config).to(dtype)  # The projector between the two.
+
+
+def _empty_model(config: Any, attention: str, dtype: Any = None) -> Any:
+    import torch
+    import transformers
+
+    given = {"dtype": dtype} if dtype is not None else {}
+    if attention:
+        given["attn_implementation"] = attention
+    with torch.device("meta"), _without_warnings():
+        return transformers.AutoModelForImageTextToText.from_config(copy.deepcopy(config), **given)
+
+
+def places(model: Any, module: str) -> List[Place]:
+    """The submodules of a model that make up a module."""
+    inner = model.model
+    if module == "llm":
+        return [Place(inner, _LLM), Place(model, "lm_head")]
+    return [Place(inner, name) for name, _child in inner.named_children() if name != _LLM]
+
+
+def attention_of(model: Any) -> str:
+    """The name of a model's attention implementation."""
+    return str(model.config._attn_implementation)  # noqa: SLF001 (transformers documents it)
+
+
+def layer_list(model: Any, module: str) -> Place:
+    """The longest list of layers in a module."""
+    import torch
+
+    found = [Place(parent, name) for place in places(model, module) for parent in place.get().modules()
+             for name, child in parent.named_children() if isinstance(child, torch.nn.ModuleList)]
+    return max(found, key=lambda place: len(place.get()))
+
+
+@contextlib.contextmanager
+def first_layers(model: Any, module: str, layers: int) -> Iterator[None]:
+    """The model runs with only the first layers of a module meanwhile."""
+    place = layer_list(model, module)
+    config = places(model, module)[0].get().config
+    whole = place.get()
+    place.put(whole[:layers])
+    config.update({_layers_key(config): layers})
+    try:
+        yield
+    finally:
+        place.put(whole)
+        config.update({_layers_key(config): len(whole)})
+
+
+def _layers_key(config: Any) -> str:
+    return "depth" if hasattr(config, "depth") else "num_hidden_layers"
+
+
+def unique_parameters(model: Any, module: str) -> List[Any]:
+    """The parameters of a module, each once."""
+    found = {id(each): each for place in places(model, module) for each in place.get().parameters()}
+    return list(found.values())
+
+
+def _count_features_from_the_end(config: Any) -> None:
+    """The layer whose vectors the language model sees, as a negative number: it holds with fewer layers, too."""
+    feature: Any = getattr(config, "vision_feature_layer", None)
+    if feature is None:
+        return
+    outputs = config.vision_config.num_hidden_layers + 1
+
+    def from_the_end(layer: int) -> int:
+        return layer - outputs if layer >= 0 else layer
+
+    config.vision_feature_layer = (from_the_end(feature) if isinstance(feature, int)
+                                   else [from_the_end(layer) for layer in feature])
+
+
+def _require() -> None:
+    try:
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"models are built with torch and transformers ({error}): "
+                          "pip install torch transformers") from None
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Without the advice that libraries give on models that are to be used."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.set_verbosity(before)
