@@ -71,6 +71,23 @@ with isocost.DataLoader(sys.argv[1], global_batch_size=16, microbatches=2) as lo
 """, ranks=3)
         self.assertEqual(run.stdout.count("counts 7 7"), 3, run.stdout)  # 3 whole steps, a tail of 2
 
+    def test_a_step_that_chooses_its_number_of_microbatches_has_as_many_on_all_ranks(self):
+        run = self.job("""
+steps = {}
+with isocost.DataLoader(sys.argv[1], global_batch_size=16, max_tokens=150,
+                        node=isocost.NodeOptions(correct=False), epochs=1) as loader:
+    for microbatch in loader:
+        assert microbatch.tokens <= 150
+        steps[microbatch.step] = steps.get(microbatch.step, 0) + 1
+print("counts", list(steps.values()), flush=True)
+""", ranks=3)
+        counts = [line for line in run.stdout.splitlines() if line.startswith("counts")]
+        self.assertEqual(len(counts), 3)
+        self.assertEqual(len(set(counts)), 1, counts)
+        numbers = json.loads(counts[0].removeprefix("counts "))
+        self.assertGreater(max(numbers[:-1]), 1)
+        self.assertGreater(len(set(numbers)), 1, numbers)  # they differ from step to step
+
     def test_only_the_first_rank_notes_keywords(self):
         run = self.job("""
 import warnings
