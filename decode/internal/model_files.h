@@ -60,7 +60,9 @@ struct ModelFiles {
   std::string model_type;  ///< Of config.json.
   Settings config;         ///< config.json: mostly the architecture, which recipes do not read.
   ResizeOrder order = ResizeOrder::kWidthFirst;  ///< RecipeOptions::resize_order.
-  Settings image_processor;  ///< preprocessor_config.json, or its part of processor_config.json.
+  /// preprocessor_config.json, or its part of processor_config.json: of an image processor, or of
+  /// the feature extractor of a model for sound.
+  Settings image_processor;
   /// processor_config.json, or nothing: how text and media are put together, in older directories,
   /// and in newer ones all that processors need.
   Settings processor;

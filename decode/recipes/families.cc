@@ -14,12 +14,14 @@ namespace {
 
 constexpr std::array<std::string_view, 1> kInternVlTypes = {"internvl"};
 constexpr std::array<std::string_view, 1> kLlavaTypes = {"llava"};
+constexpr std::array<std::string_view, 1> kQwen2AudioTypes = {"qwen2_audio"};
 constexpr std::array<std::string_view, 2> kQwen2VlTypes = {"qwen2_vl", "qwen2_5_vl"};
 
 constexpr std::array kFamilies = {
     FamilyEntry{"native28", {}, nullptr, parse_native28},
     FamilyEntry{"internvl", kInternVlTypes, read_internvl, parse_internvl},
     FamilyEntry{"llava", kLlavaTypes, read_llava, parse_llava},
+    FamilyEntry{"qwen2_audio", kQwen2AudioTypes, read_qwen2_audio, parse_qwen2_audio},
     FamilyEntry{"qwen2_vl", kQwen2VlTypes, read_qwen2_vl, parse_qwen2_vl},
 };
 
