@@ -34,7 +34,8 @@ struct AudioPlan {
   std::vector<std::int32_t> window_frames;  ///< Mel frames that are delivered of each window.
   std::int64_t samples = 0;                 ///< 16 kHz samples behind them, before padding.
   std::int64_t bins = kMelBins;             ///< Values of a frame: 80 or 128.
-  /// Whether the encoder sees each window as 30 s, filled up with silence.
+  /// Whether the encoder sees each window as 30 s, filled up with silence, and its spectrogram is
+  /// exact: computed in float64. Else there are 128 bins.
   bool filled = false;
 
   /// Frames that the encoder sees of a window.

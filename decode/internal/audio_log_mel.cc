@@ -64,7 +64,8 @@ class WindowWriter {
 
   Status flush() {
     const auto values = static_cast<std::size_t>(plan_.window_frames[index_] * plan_.bins);
-    ISOCOST_TRY(log_mel(window_, mel_.first(values), plan_.bins));
+    const std::span<float> rows = mel_.first(values);
+    ISOCOST_TRY(plan_.filled ? exact_log_mel(window_, plan_.bins, rows) : log_mel(window_, rows));
     mel_ = mel_.subspan(values);
     ++index_;
     next_window();
