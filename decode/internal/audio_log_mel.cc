@@ -57,12 +57,15 @@ class WindowWriter {
   void next_window() {
     filled_ = 0;
     const bool more = index_ < plan_.window_frames.size();
-    window_.assign(more ? static_cast<std::size_t>(plan_.window_frames[index_]) * kMelHop : 0, 0);
+    const std::int64_t frames =
+        more ? std::min<std::int64_t>(plan_.window_frames[index_], kWindowMelFrames) : 0;
+    window_.assign(static_cast<std::size_t>(frames * kMelHop), 0);
   }
 
   Status flush() {
-    const auto values = static_cast<std::size_t>(plan_.window_frames[index_]) * kMelBins;
-    ISOCOST_TRY(log_mel(window_, mel_.first(values)));
+    const auto values = static_cast<std::size_t>(plan_.window_frames[index_] * plan_.bins);
+    const std::span<float> rows = mel_.first(values);
+    ISOCOST_TRY(plan_.filled ? exact_log_mel(window_, plan_.bins, rows) : log_mel(window_, rows));
     mel_ = mel_.subspan(values);
     ++index_;
     next_window();
@@ -122,9 +125,10 @@ Status audio_log_mel(const ByteSource& source, const PartShape& shape, const Aud
                      std::span<float> mel) {
   const auto frames =
       std::accumulate(plan.window_frames.begin(), plan.window_frames.end(), std::int64_t{0});
-  if (static_cast<std::int64_t>(mel.size()) != frames * kMelBins) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "audio_log_mel: the plan needs " + std::to_string(frames) + " rows of 128");
+  if (static_cast<std::int64_t>(mel.size()) != frames * plan.bins) {
+    return Error(ErrorCode::kInvalidArgument, "audio_log_mel: the plan needs " +
+                                                  std::to_string(frames) + " rows of " +
+                                                  std::to_string(plan.bins));
   }
   if (frames == 0) return {};
   if (shape.format == MediaFormat::kOggVorbis || shape.format == MediaFormat::kOpus) {

@@ -9,6 +9,7 @@ namespace isocost {
 namespace {
 
 constexpr std::int64_t kWindowSamples = kWindowMelFrames * kMelHop;
+static_assert(kWindowSamples == static_cast<std::int64_t>(kClipSeconds * kRecipeSampleRate));
 constexpr std::int64_t kGroupSamples = 4 * kMelHop;  ///< Four mel frames make a token.
 
 }  // namespace
@@ -33,6 +34,16 @@ AudioPlan plan_audio(const PartShape& shape, double max_seconds) {
     const std::int64_t groups = (samples + kGroupSamples - 1) / kGroupSamples;
     plan.window_frames.push_back(static_cast<std::int32_t>(4 * groups));
   }
+  return plan;
+}
+
+AudioPlan plan_clip(const PartShape& shape, std::int64_t bins) {
+  AudioPlan plan;
+  plan.bins = bins;
+  plan.filled = true;
+  plan.samples = audio_samples_16k(shape, kClipSeconds);
+  const std::int64_t frames = (plan.samples + kMelHop - 1) / kMelHop;
+  plan.window_frames.push_back(static_cast<std::int32_t>(frames + kFramesBehindClip));
   return plan;
 }
 

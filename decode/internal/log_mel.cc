@@ -18,10 +18,10 @@ namespace {
 
 constexpr std::size_t kFft = kMelFft;
 constexpr std::size_t kHop = kMelHop;
-constexpr std::size_t kBins = kMelBins;
 constexpr std::size_t kSpectrum = kFft / 2 + 1;
 constexpr std::size_t kPad = kFft / 2;
-constexpr int kBatch = 32;  ///< Frames a call of the transform: 50 KB, stays in the cache.
+constexpr double kLeastPower = 1e-10;  ///< Of silence.
+constexpr int kBatch = 32;  ///< Frames a call of the transform: 50 or 100 KB, stays in the cache.
 
 double mel_to_hz(double mel) {
   constexpr double kLinearEnd = 15.0;  // 1 kHz; logarithmic beyond
@@ -35,13 +35,15 @@ double hz_to_mel(double hz) {
 }
 
 /// A triangle over a few neighbouring bins of the spectrum.
+template <typename Real>
 struct MelFilter {
   std::size_t first = 0;
-  std::vector<float> weights;
+  std::vector<Real> weights;
 };
 
-MelFilter make_filter(double low, double centre, double high) {
-  MelFilter filter;
+template <typename Real>
+MelFilter<Real> make_filter(double low, double centre, double high) {
+  MelFilter<Real> filter;
   for (std::size_t k = 0; k < kSpectrum; ++k) {
     const double hz = static_cast<double>(k) * kRecipeSampleRate / kMelFft;
     const double rise = (hz - low) / (centre - low);
@@ -49,32 +51,36 @@ MelFilter make_filter(double low, double centre, double high) {
     const double weight = std::min(rise, fall);
     if (weight <= 0) continue;
     if (filter.weights.empty()) filter.first = k;
-    filter.weights.push_back(static_cast<float>(weight * 2.0 / (high - low)));
+    filter.weights.push_back(static_cast<Real>(weight * 2.0 / (high - low)));
   }
   return filter;
 }
 
+template <typename Real>
 struct Tables {
-  std::array<float, kFft> hann{};
-  std::array<MelFilter, kBins> filters;
+  std::array<Real, kFft> hann{};
+  std::vector<MelFilter<Real>> filters;
 
-  Tables() {
+  explicit Tables(std::int64_t bins) {
     for (std::size_t i = 0; i < kFft; ++i) {
       const double angle = 2.0 * std::numbers::pi * static_cast<double>(i) / kMelFft;
-      hann[i] = static_cast<float>(0.5 - 0.5 * std::cos(angle));
+      hann[i] = static_cast<Real>(0.5 - 0.5 * std::cos(angle));
     }
-    const double step = hz_to_mel(kRecipeSampleRate / 2.0) / (kMelBins + 1);
-    for (std::size_t m = 0; m < kBins; ++m) {
+    const double step = hz_to_mel(kRecipeSampleRate / 2.0) / static_cast<double>(bins + 1);
+    for (std::int64_t m = 0; m < bins; ++m) {
       const auto mel = static_cast<double>(m);
-      filters[m] = make_filter(mel_to_hz(mel * step), mel_to_hz((mel + 1) * step),
-                               mel_to_hz((mel + 2) * step));
+      filters.push_back(make_filter<Real>(mel_to_hz(mel * step), mel_to_hz((mel + 1) * step),
+                                          mel_to_hz((mel + 2) * step)));
     }
   }
 };
 
-const Tables& tables() {
-  static const Tables instance;
-  return instance;
+/// Null for other numbers than those of Whisper's models.
+const Tables<double>* exact_tables(std::int64_t bins) {
+  static const Tables<double> of_80(80);
+  static const Tables<double> of_128(128);
+  if (bins == 80) return &of_80;
+  return bins == 128 ? &of_128 : nullptr;
 }
 
 /// `samples` with 200 reflected ones before and behind; the edge sample itself is not repeated.
@@ -89,61 +95,89 @@ std::vector<float> reflect(std::span<const float> samples) {
 }
 
 /// Squares the transform's packed half spectrum: Re0, Re1, Im1, ..., Re200.
-void power(const float* packed, std::array<float, kSpectrum>& out) {
+template <typename Real>
+void power(const Real* packed, std::array<Real, kSpectrum>& out) {
   out[0] = packed[0] * packed[0];
   for (std::size_t k = 1; k < kPad; ++k) {
-    const float re = packed[2 * k - 1];
-    const float im = packed[2 * k];
+    const Real re = packed[2 * k - 1];
+    const Real im = packed[2 * k];
     out[k] = re * re + im * im;
   }
   out[kPad] = packed[kFft - 1] * packed[kFft - 1];
 }
 
-void apply_filters(const std::array<float, kSpectrum>& spectrum, float* row) {
-  for (std::size_t m = 0; m < kBins; ++m) {
-    const MelFilter& filter = tables().filters[m];
-    const float* bins = spectrum.data() + filter.first;
-    float sum = 0;
+template <typename Real>
+void apply_filters(const std::array<Real, kSpectrum>& spectrum,
+                   const std::vector<MelFilter<Real>>& filters, float* row) {
+  for (const MelFilter<Real>& filter : filters) {
+    const Real* bins = spectrum.data() + filter.first;
+    Real sum = 0;
     for (std::size_t k = 0; k < filter.weights.size(); ++k) sum += bins[k] * filter.weights[k];
-    row[m] = std::log10(std::max(sum, 1e-10F));
+    *row++ = static_cast<float>(std::log10(std::max(sum, static_cast<Real>(kLeastPower))));
   }
 }
 
-void transform_batch(const float* padded, int frames, float* rows, cv::Mat& in, cv::Mat& out) {
+template <typename Real>
+void transform_batch(const float* padded, int frames, const Tables<Real>& tables, float* rows,
+                     cv::Mat& in, cv::Mat& out) {
   for (int f = 0; f < frames; ++f) {
     const float* samples = padded + static_cast<std::size_t>(f) * kHop;
-    float* windowed = in.ptr<float>(f);
-    for (std::size_t i = 0; i < kFft; ++i) windowed[i] = samples[i] * tables().hann[i];
+    Real* windowed = in.ptr<Real>(f);
+    for (std::size_t i = 0; i < kFft; ++i) windowed[i] = samples[i] * tables.hann[i];
   }
   cv::dft(in.rowRange(0, frames), out, cv::DFT_ROWS);
-  std::array<float, kSpectrum> spectrum{};
+  std::array<Real, kSpectrum> spectrum{};
   for (int f = 0; f < frames; ++f) {
-    power(out.ptr<float>(f), spectrum);
-    apply_filters(spectrum, rows + static_cast<std::size_t>(f) * kBins);
+    power(out.ptr<Real>(f), spectrum);
+    apply_filters(spectrum, tables.filters,
+                  rows + static_cast<std::size_t>(f) * tables.filters.size());
   }
+}
+
+/// Rows beyond those of the samples are silence's.
+template <typename Real>
+Status compute(std::span<const float> samples, std::span<float> rows, const Tables<Real>& tables) {
+  const std::size_t frames = samples.size() / kHop;
+  const std::size_t bins = tables.filters.size();
+  try {
+    const std::vector<float> padded = reflect(samples);
+    cv::Mat in(kBatch, static_cast<int>(kFft), cv::DataType<Real>::type);
+    cv::Mat out;
+    for (std::size_t at = 0; at < frames; at += kBatch) {
+      const int batch = static_cast<int>(std::min<std::size_t>(kBatch, frames - at));
+      transform_batch(padded.data() + at * kHop, batch, tables, rows.data() + at * bins, in, out);
+    }
+  } catch (const cv::Exception& e) {
+    return Error(ErrorCode::kInternal, std::string("cv::dft: ") + e.what());
+  }
+  std::ranges::fill(rows.subspan(frames * bins), static_cast<float>(std::log10(kLeastPower)));
+  const float floor = *std::max_element(rows.begin(), rows.end()) - 8.0F;
+  for (float& value : rows) value = (std::max(value, floor) + 4.0F) / 4.0F;
+  return {};
+}
+
+bool are_whole_frames(std::span<const float> samples) {
+  return samples.size() >= 4 * kHop && samples.size() % kHop == 0;
 }
 
 }  // namespace
 
 Status log_mel(std::span<const float> samples, std::span<float> rows) {
-  const std::size_t frames = samples.size() / kHop;
-  if (samples.size() < 4 * kHop || samples.size() % kHop != 0 || rows.size() != frames * kBins) {
+  static const Tables<float> tables(kMelBins);
+  if (!are_whole_frames(samples) || rows.size() != samples.size() / kHop * kMelBins) {
     return Error(ErrorCode::kInvalidArgument, "log_mel: sizes do not fit");
   }
-  try {
-    const std::vector<float> padded = reflect(samples);
-    cv::Mat in(kBatch, static_cast<int>(kFft), CV_32F);
-    cv::Mat out;
-    for (std::size_t at = 0; at < frames; at += kBatch) {
-      const int batch = static_cast<int>(std::min<std::size_t>(kBatch, frames - at));
-      transform_batch(padded.data() + at * kHop, batch, rows.data() + at * kBins, in, out);
-    }
-  } catch (const cv::Exception& e) {
-    return Error(ErrorCode::kInternal, std::string("cv::dft: ") + e.what());
+  return compute(samples, rows, tables);
+}
+
+Status exact_log_mel(std::span<const float> samples, std::int64_t bins, std::span<float> rows) {
+  const Tables<double>* tables = exact_tables(bins);
+  if (!are_whole_frames(samples) || tables == nullptr ||
+      rows.size() < samples.size() / kHop * tables->filters.size() ||
+      rows.size() % tables->filters.size() != 0) {
+    return Error(ErrorCode::kInvalidArgument, "exact_log_mel: sizes do not fit");
   }
-  const float floor = *std::max_element(rows.begin(), rows.end()) - 8.0F;
-  for (float& value : rows) value = (std::max(value, floor) + 4.0F) / 4.0F;
-  return {};
+  return compute(samples, rows, *tables);
 }
 
 }  // namespace isocost

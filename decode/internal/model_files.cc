@@ -45,7 +45,8 @@ Result<Settings> read_image_processor(const fs::path& directory) {
   const fs::path of_all = directory / "processor_config.json";
   if (fs::exists(of_all, ignored)) {
     ISOCOST_ASSIGN(Settings all, read_object(of_all));
-    return all.object("image_processor");
+    const bool is_for_sound = !all.has("image_processor") && all.has("feature_extractor");
+    return all.object(is_for_sound ? "feature_extractor" : "image_processor");
   }
   return Error(
       ErrorCode::kNotFound,

@@ -65,7 +65,9 @@ struct ModelFiles {
   ResizeOrder order = ResizeOrder::kWidthFirst;
   Exactness exactness = Exactness::kExact;
   Alpha alpha = Alpha::kWhite;
-  Settings image_processor;  ///< preprocessor_config.json, or its part of processor_config.json.
+  /// preprocessor_config.json, or its part of processor_config.json: of an image processor, or of
+  /// the feature extractor of a model for sound.
+  Settings image_processor;
   /// processor_config.json, or nothing: how text and media are put together, in older directories,
   /// and in newer ones all that processors need.
   Settings processor;

@@ -72,6 +72,8 @@ Result<Family> read_llava(ModelFiles& files);
 Result<Family> parse_llava(std::string_view description);
 Result<Family> read_llava_onevision(ModelFiles& files);
 Result<Family> parse_llava_onevision(std::string_view description);
+Result<Family> read_qwen2_audio(ModelFiles& files);
+Result<Family> parse_qwen2_audio(std::string_view description);
 Result<Family> read_qwen2_vl(ModelFiles& files);
 Result<Family> parse_qwen2_vl(std::string_view description);
 

@@ -48,6 +48,7 @@ Status SamplePlan::add(PartPlan part) {
   media += part.media;
   windows += static_cast<std::int64_t>(part.audio.window_frames.size());
   mel_frames += part.mel_frames();
+  if (!part.audio.window_frames.empty()) mel_bins = part.audio.bins;
   label_tokens += part.label_tokens;
   parts.push_back(std::move(part));
   return {};
@@ -58,7 +59,7 @@ std::int64_t SamplePlan::tensor_bytes() const {
   constexpr std::int64_t kInt64 = 8;
   constexpr std::int64_t kFloat = 4;
   const std::int64_t vision = patch_rows * patch_bytes + (images * (2 + 1) + media * 4) * kInt32;
-  const std::int64_t audio = mel_frames * kMelBins * kFloat + windows * kInt32;
+  const std::int64_t audio = mel_frames * mel_bins * kFloat + windows * kInt32;
   return vision + audio + tokens * 3 * kInt64 + kInt32;
 }
 
@@ -68,7 +69,7 @@ Load SamplePlan::load() const {
     const std::int64_t units = part.grid.patches();
     load[Module::kVision] += {part.images, part.images * units, part.images * units * units};
     for (const std::int32_t frames : part.audio.window_frames) {
-      load[Module::kAudio].add_sequence(frames / 2);
+      load[Module::kAudio].add_sequence(part.audio.seen_frames(frames) / 2);
     }
   }
   load[Module::kLlm].add_sequence(tokens);

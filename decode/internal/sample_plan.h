@@ -35,6 +35,7 @@ struct SamplePlan {
   std::int64_t media = 0;
   std::int64_t windows = 0;
   std::int64_t mel_frames = 0;
+  std::int64_t mel_bins = 0;  ///< Values of each of them.
   std::int64_t tokens = 0;
   std::int64_t label_tokens = 0;
 

@@ -22,7 +22,7 @@ SampleTensors::SampleTensors(const SamplePlan& plan, BufferPool& pool)
       grids_(pool, plan.images, 2),
       media_(pool, plan.media, kMediaColumns),
       image_lengths_(pool, plan.images, 1),
-      mel_(pool, plan.mel_frames, kMelBins),
+      mel_(pool, plan.mel_frames, plan.mel_bins),
       window_lengths_(pool, plan.windows, 1),
       ids_(pool, plan.tokens, 1),
       labels_(pool, plan.tokens, 1),

@@ -15,6 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 1> kInternVlTypes = {"internvl"};
 constexpr std::array<std::string_view, 1> kLlavaTypes = {"llava"};
 constexpr std::array<std::string_view, 1> kLlavaOneVisionTypes = {"llava_onevision"};
+constexpr std::array<std::string_view, 1> kQwen2AudioTypes = {"qwen2_audio"};
 constexpr std::array<std::string_view, 2> kQwen2VlTypes = {"qwen2_vl", "qwen2_5_vl"};
 
 constexpr std::array kFamilies = {
@@ -23,6 +24,7 @@ constexpr std::array kFamilies = {
     FamilyEntry{"llava", kLlavaTypes, read_llava, parse_llava},
     FamilyEntry{"llava_onevision", kLlavaOneVisionTypes, read_llava_onevision,
                 parse_llava_onevision},
+    FamilyEntry{"qwen2_audio", kQwen2AudioTypes, read_qwen2_audio, parse_qwen2_audio},
     FamilyEntry{"qwen2_vl", kQwen2VlTypes, read_qwen2_vl, parse_qwen2_vl},
 };
 

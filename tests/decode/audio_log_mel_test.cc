@@ -10,6 +10,7 @@
 #include <limits>
 #include <numbers>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -107,6 +108,39 @@ TEST(LogMel, RefusesSizesThatDoNotFit) {
   EXPECT_FALSE(log_mel(std::vector<float>(480), rows).has_value());
   EXPECT_FALSE(log_mel(std::vector<float>(641), rows).has_value());
   EXPECT_FALSE(log_mel(std::vector<float>(1280), rows).has_value());
+}
+
+TEST(ExactLogMel, AgreesWithTheDefinitionFarBelowALoudTone) {
+  const std::vector<float> samples = sine(16'000, 1, 160 * 8, 1234);
+  std::vector<float> rows(10 * 128);
+  ASSERT_TRUE(exact_log_mel(samples, 128, rows).has_value());
+  const std::vector<double> expected = reference_log_mel(samples);
+  for (std::size_t i = 0; i < 8 * 128; ++i) ASSERT_NEAR(rows[i], expected[i], 1e-6) << i;
+  const double floor = *std::max_element(expected.begin(), expected.end()) - 2;
+  for (std::size_t i = 8 * 128; i < rows.size(); ++i) ASSERT_NEAR(rows[i], floor, 1e-6) << i;
+}
+
+TEST(ExactLogMel, RefusesSizesAndBinsThatDoNotFit) {
+  std::vector<float> rows(4 * 80);
+  EXPECT_TRUE(exact_log_mel(std::vector<float>(640), 80, rows).has_value());
+  EXPECT_FALSE(exact_log_mel(std::vector<float>(480), 80, rows).has_value());
+  EXPECT_FALSE(exact_log_mel(std::vector<float>(800), 80, rows).has_value());
+  EXPECT_FALSE(exact_log_mel(std::vector<float>(640), 64, rows).has_value());
+  EXPECT_FALSE(exact_log_mel(std::vector<float>(640), 80, std::span(rows).first(319)).has_value());
+}
+
+TEST(AudioPlan, AClipHasThreeFramesBehindItsOwn) {
+  PartShape shape;
+  shape.sample_rate = 16'000;
+  const auto frames_of = [&shape](std::int64_t samples) {
+    shape.frames = samples;
+    return plan_clip(shape, 80).window_frames;
+  };
+  EXPECT_EQ(frames_of(1), std::vector<std::int32_t>{4});
+  EXPECT_EQ(frames_of(160), std::vector<std::int32_t>{4});
+  EXPECT_EQ(frames_of(161), std::vector<std::int32_t>{5});
+  EXPECT_EQ(frames_of(480'000), std::vector<std::int32_t>{3003});
+  EXPECT_EQ(frames_of(std::int64_t{1} << 44), std::vector<std::int32_t>{3003});
 }
 
 TEST(AudioPlan, CountsSamplesAndWindowsInIntegers) {

@@ -23,6 +23,7 @@ QWEN_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_star
                "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"]
 LLAVA_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>"]
 ONEVISION_TOKENS = [*LLAVA_TOKENS, "<video>"]
+QWEN_AUDIO_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_bos|>", "<|AUDIO|>", "<|audio_eos|>"]
 INTERNVL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<IMG_CONTEXT>", "<img>", "</img>", "<video>"]
 LLAMA_TOKENS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
@@ -322,6 +323,34 @@ def internvl(_name, tokenizer):
     }
 
 
+def qwen2_audio(name, tokenizer):
+    """Qwen2-Audio; `qwen2_audio_80` with the mel bins of Whisper before its third version, in processor_config.json as
+    transformers 5 writes it."""
+    bins = 80 if name == "qwen2_audio_80" else 128
+    sound = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": bins, "sampling_rate": 16000,
+             "hop_length": 160, "n_fft": 400, "chunk_length": 30, "n_samples": 480000, "nb_max_frames": 3000,
+             "padding_side": "right", "padding_value": 0.0, "dither": 0.0, "return_attention_mask": True}
+    encoder = {"model_type": "qwen2_audio_encoder", "d_model": 64, "encoder_layers": 2, "encoder_attention_heads": 4,
+               "encoder_ffn_dim": 128, "num_mel_bins": bins}
+    named = {"processor_class": "Qwen2AudioProcessor"}
+    if bins == 80:
+        processors = {"processor_config.json": {"feature_extractor": sound, "audio_token": "<|AUDIO|>",
+                                                "audio_bos_token": "<|audio_bos|>", "audio_eos_token": "<|audio_eos|>",
+                                                **named}}
+    else:
+        processors = {"preprocessor_config.json": {**sound, **named}}
+    return {
+        "config.json": {"architectures": ["Qwen2AudioForConditionalGeneration"], "model_type": "qwen2_audio",
+                        "audio_token_index": tokenizer.token_to_id("<|AUDIO|>"), "audio_config": encoder,
+                        "text_config": text_settings(tokenizer, model_type="qwen2"),
+                        "vocab_size": padded_vocabulary(tokenizer)},
+        **processors,
+        "tokenizer_config.json": {**tokenizer_config(tokenizer, QWEN_AUDIO_TOKENS), "bos_token": None,
+                                  "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>",
+                                  "pad_token": "<|endoftext|>", **named},
+    }
+
+
 def qwen_text(_name, tokenizer):
     return {"config.json": {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", **text_settings(tokenizer)},
             "tokenizer_config.json": qwen_tokenizer_config(tokenizer)}
@@ -351,6 +380,8 @@ def tokenizer_config(tokenizer, special):
             "clean_up_tokenization_spaces": False}
 
 
+AUDIO_CHATML = chatml(image="Audio: <|audio_bos|><|AUDIO|><|audio_eos|>\\n").replace("'image'", "'audio'")
+
 # What each family's directory holds, its special tokens, and its template.
 FAMILIES = {
     "qwen2_vl": (qwen_vl, QWEN_TOKENS, chatml()),
@@ -359,6 +390,8 @@ FAMILIES = {
     "llava": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
     "llava_siglip": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
     "llava_onevision": (llava_onevision, ONEVISION_TOKENS, chatml(image="<image>\\n")),
+    "qwen2_audio": (qwen2_audio, QWEN_AUDIO_TOKENS, AUDIO_CHATML),
+    "qwen2_audio_80": (qwen2_audio, QWEN_AUDIO_TOKENS, AUDIO_CHATML),
     "qwen2": (qwen_text, QWEN_TOKENS, chatml()),
     "llama": (llama, LLAMA_TOKENS, LLAMA),
 }

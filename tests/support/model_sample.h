@@ -51,23 +51,36 @@ class ModelDirectory {
   ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
 };
 
-/// Tokens and JPEG or PNG pictures, with their shapes.
+/// The extension of JPEG, PNG, WAV and FLAC files.
+inline std::string_view extension_of(const Bytes& medium) {
+  switch (std::to_integer<char>(medium.front())) {
+    case 'R':
+      return "wav";
+    case 'f':
+      return "flac";
+    case '\xFF':
+      return "jpg";
+    default:
+      return "png";
+  }
+}
+
+/// Tokens and media of these files, with their shapes.
 class ModelSample {
  public:
-  ModelSample(const Tokens& tokens, std::vector<Bytes> pictures) {
+  ModelSample(const Tokens& tokens, std::vector<Bytes> media) {
     const auto encoded = encode_tokens(tokens);
     bytes_.push_back(Bytes(encoded.begin(), encoded.end()));
     PartShape text;
     text.format = MediaFormat::kTokens;
-    text.text_tokens = std::ssize(tokens.ids) - std::ssize(pictures);
+    text.text_tokens = std::ssize(tokens.ids) - std::ssize(media);
     text.label_tokens = std::count(tokens.labelled.begin(), tokens.labelled.end(), true);
     text.encoded_bytes = std::ssize(encoded);
     shape.parts.push_back(text);
-    for (Bytes& picture : pictures) {
-      const MemoryByteSource source(picture);
-      const bool is_jpeg = picture[0] == std::byte{0xFF};
-      shape.parts.push_back(probe(source, is_jpeg ? "jpg" : "png", {}).value());
-      bytes_.push_back(std::move(picture));
+    for (Bytes& medium : media) {
+      const MemoryByteSource source(medium);
+      shape.parts.push_back(probe(source, extension_of(medium), {}).value());
+      bytes_.push_back(std::move(medium));
     }
   }
   tl::expected<std::vector<NamedTensor>, PartError> tensors(const Recipe& recipe) {

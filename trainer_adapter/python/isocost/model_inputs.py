@@ -7,11 +7,13 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Pro
 
 from isocost import _isocost
 from isocost.loss import IGNORED_LABEL
-from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
+from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, MODULE_LENGTHS, POSITION_IDS
 
 LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
+_MEL = "audio_mel"
+_CLIP_FRAMES, _FRAMES_BEHIND = 3000, 3  # As in decode/internal/audio.h.
 
 
 class Row(NamedTuple):
@@ -80,6 +82,10 @@ class ModelInputs:
         self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
         self._family = _FAMILIES[description["family"]](description)
+        if loss == "model" and not self._family.takes_counts:
+            raise ValueError(f"loss = 'model': the own loss of {description['family']} takes no num_items_in_batch, so "
+                             "it is no share of the global batch's mean: give loss='token_loss', and take the loss "
+                             "from isocost.token_loss")
 
     def row(self, tensors: Mapping[str, Any], images: List[int]) -> Row:
         """Of tensors on the CPU, and the number of each sample's images."""
@@ -99,6 +105,8 @@ class ModelInputs:
             labels = tensors[LABELS].masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
             arguments[LABELS] = labels[None]
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
+        if self.padded is None and not self._family.takes_counts:
+            return arguments
         if self.padded is None:
             return {**arguments, **_attention(tensors[CU_SEQLENS], max(row.lengths, default=0))}
         return {**arguments, **_padded(arguments, row.lengths, self.padded)}
@@ -137,7 +145,14 @@ def _attention(cu_seqlens: Any, longest: int) -> Dict[str, Any]:
 
 
 class Family(Protocol):
-    """What models of one family take beside tokens."""
+    """What models of one family take beside tokens.
+
+    Attributes:
+        takes_counts: whether the model's own loss heeds num_items_in_batch, and its `forward` takes the lengths that
+            attention kernels want. Where it is False, these find them in `position_ids`.
+    """
+
+    takes_counts: bool
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         """Positions as Row has them, of tensors on the CPU."""
@@ -154,6 +169,8 @@ class _QwenVl:
         pixel_values                     float32 [patches, 1176], RGB, 2 times, 14 x 14 pixels
         image_grid_thw                   int64 [images, 3]
     """
+
+    takes_counts = True
 
     def __init__(self, description: Mapping[str, Any]):
         self._image_token: int = description["image_token_id"]
@@ -183,6 +200,8 @@ class _OneSize:
         position_ids                     int64 [1, tokens], within the sample
         pixel_values                     float32 [pictures, 3, height, width], RGB
     """
+
+    takes_counts = True
 
     def __init__(self, description: Mapping[str, Any]):
         self._height: int = description["height"]
@@ -220,6 +239,47 @@ class _LlavaOneVision(_OneSize):
             arguments["image_sizes"] = tensors[_MEDIA][:, 2:].long()
             arguments["batch_num_images"] = torch.tensor([count for count in row.images if count])
         return arguments
+
+
+class _Qwen2Audio:
+    """Qwen2-Audio:
+
+        input_ids                        int64 [1, tokens]
+        position_ids                     int64 [1, tokens], within the sample
+        input_features                   float32 [clips, 80 or 128, 3000], log-mel frames of 10 ms
+        feature_attention_mask           int32 [clips, 3000]: 1 for frames in which the sound begins
+    """
+
+    takes_counts = False
+
+    def __init__(self, _description: Mapping[str, Any]):
+        pass
+
+    def position_ids(self, tensors: Mapping[str, Any]) -> Any:
+        return tensors[POSITION_IDS][None]
+
+    def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
+        if _MEL not in tensors:
+            return {}
+        features, mask = filled_clips(tensors[_MEL], tensors[MODULE_LENGTHS["audio"]])
+        return {"input_features": features, "feature_attention_mask": mask}
+
+
+def filled_clips(mel: Any, lengths: Any) -> Tuple[Any, Any]:
+    """Clips filled up with silence: float32 [clips, bins, 3000], and int32 [clips, 3000], 1 for their own frames.
+
+    Args:
+        mel: float32 [frames, bins], as Isocost delivers them: of each clip its own frames and 3 more, the last of which
+            is silence's. The others are what its last samples reach of the silence behind it.
+        lengths: int32 [clips], frames of each.
+    """
+    import torch
+
+    at = torch.arange(_CLIP_FRAMES, device=mel.device)
+    own = lengths[:, None]
+    begins = (lengths.cumsum(0) - lengths)[:, None]
+    features = mel[begins + torch.minimum(at, own - 1)]
+    return features.transpose(1, 2).contiguous(), (at < own - _FRAMES_BEHIND).int()
 
 
 def pictures(patches: Any, height: int, width: int) -> Any:
@@ -296,4 +356,5 @@ def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[i
 
 
 _FAMILIES: Dict[str, Callable[[Mapping[str, Any]], Family]] = {
-    "internvl": _OneSize, "llava": _OneSize, "llava_onevision": _LlavaOneVision, "qwen2_vl": _QwenVl}
+    "internvl": _OneSize, "llava": _OneSize, "llava_onevision": _LlavaOneVision, "qwen2_audio": _Qwen2Audio,
+    "qwen2_vl": _QwenVl}

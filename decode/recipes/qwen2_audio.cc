@@ -1,0 +1,145 @@
+// Qwen2-Audio: a sound becomes Whisper's log-mel spectrogram of 30 s, and a token for each 40 ms of
+// sound. The oracles are WhisperFeatureExtractor and Qwen2AudioProcessor of transformers.
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/counted.h"
+#include "base/result.h"
+#include "decode/internal/audio.h"
+#include "decode/internal/log_mel.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/internal/media_model.h"
+#include "decode/internal/model_files.h"
+#include "decode/internal/recipe_family.h"
+
+namespace isocost {
+namespace {
+
+constexpr std::int64_t kFewBins = 80;
+constexpr std::int64_t kManyBins = 128;
+/// Of a clip. With a single one, transformers takes the text for one whose placeholders nobody has
+/// repeated, which it cannot take in packed rows.
+constexpr std::int64_t kLeastTokens = 2;
+
+struct Qwen2AudioOptions {
+  std::int64_t mel_bins = 0;
+  std::int64_t audio_token_id = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Qwen2AudioOptions, mel_bins, audio_token_id)
+
+// The encoder halves the mel frames twice, the first time rounding up. Qwen2AudioProcessor counts
+// those in which the sound begins.
+std::int64_t tokens_of(const AudioPlan& clip) {
+  const std::int64_t frames = clip.window_frames.front() - kFramesBehindClip;
+  return (frames + 1) / 2 / 2;
+}
+
+class Qwen2Audio final : public MediaModel {
+ public:
+  explicit Qwen2Audio(Qwen2AudioOptions options) : options_(options) {}
+
+  std::string description() const override {
+    nlohmann::json json = options_;
+    json["family"] = "qwen2_audio";
+    return json.dump();
+  }
+
+ private:
+  std::optional<MediaTokens> media_tokens(Modality modality) const override {
+    if (modality != Modality::kAudio) return std::nullopt;
+    return MediaTokens{.modality = Modality::kAudio, .id = options_.audio_token_id};
+  }
+
+  Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape&) const override {
+    if (shape.frames <= 0 || shape.sample_rate <= 0) return impossible_part(shape, "samples");
+    PartPlan plan;
+    plan.audio = plan_clip(shape, options_.mel_bins);
+    plan.tokens = tokens_of(plan.audio);
+    if (plan.tokens < kLeastTokens) {
+      return Error(ErrorCode::kUnsupported,
+                   "a sound of " + counted(plan.audio.samples, "sample") +
+                       " at 16 kHz: at least 961 make two tokens, and transformers takes a single "
+                       "one for a placeholder that nobody has repeated");
+    }
+    return plan;
+  }
+
+  std::int64_t medium_bytes(const PartShape& shape, const PartPlan&) const override {
+    return audio_working_set_bytes(shape, kClipSeconds);
+  }
+
+  Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                    const DecodeLimit&) const override {
+    ISOCOST_TRY(check_size(bytes));
+    return audio_log_mel(*bytes.source, *bytes.shape, plan.audio, to.next_audio(plan.audio));
+  }
+
+  const Qwen2AudioOptions options_;
+};
+
+Status read_feature_extractor(Settings& settings, Qwen2AudioOptions& options) {
+  ISOCOST_TRY(settings.choice("feature_extractor_type", {"WhisperFeatureExtractor"}));
+  ISOCOST_ASSIGN(options.mel_bins, settings.integer("feature_size", kFewBins, kManyBins, kFewBins));
+  if (options.mel_bins != kFewBins) ISOCOST_TRY(settings.only("feature_size", kManyBins));
+  ISOCOST_TRY(settings.only("sampling_rate", kRecipeSampleRate));
+  ISOCOST_TRY(settings.only("hop_length", kMelHop));
+  ISOCOST_TRY(settings.only("n_fft", kMelFft));
+  ISOCOST_TRY(settings.only("chunk_length", kWindowMelFrames * kMelHop / kRecipeSampleRate));
+  ISOCOST_TRY(settings.only("n_samples", kWindowMelFrames * kMelHop));
+  ISOCOST_TRY(settings.only("nb_max_frames", kWindowMelFrames));
+  ISOCOST_TRY(settings.only("padding_side", "right"));
+  ISOCOST_TRY(settings.only("padding_value", 0));
+  ISOCOST_TRY(settings.only("dither", 0));
+  ISOCOST_TRY(settings.only("do_normalize", false));
+  // Qwen2AudioProcessor always asks for the mask, and the filters are computed anew.
+  settings.ignore({"return_attention_mask", "mel_filters", "processor_class"});
+  return settings.check_all_asked();
+}
+
+Status check_encoder(ModelFiles& files, const Qwen2AudioOptions& options) {
+  ISOCOST_ASSIGN(Settings encoder, files.config.object("audio_config"));
+  ISOCOST_TRY(encoder.choice("model_type", {"qwen2_audio_encoder"}, "qwen2_audio_encoder"));
+  ISOCOST_TRY(encoder.only("max_source_positions", kWindowMelFrames / 2));
+  ISOCOST_ASSIGN(const std::int64_t bins,
+                 encoder.integer("num_mel_bins", kFewBins, kManyBins, kManyBins));
+  if (bins == options.mel_bins) return {};
+  return Error(ErrorCode::kUnsupported, encoder.file() + ": num_mel_bins is " +
+                                            std::to_string(bins) + ", and feature_size in " +
+                                            files.image_processor.file() + " is " +
+                                            std::to_string(options.mel_bins));
+}
+
+}  // namespace
+
+Result<Family> read_qwen2_audio(ModelFiles& files) {
+  Qwen2AudioOptions options;
+  constexpr std::int64_t kMostId = std::int64_t{1} << 31;
+  const char* id = files.config.has("audio_token_id") ? "audio_token_id" : "audio_token_index";
+  ISOCOST_ASSIGN(options.audio_token_id, files.config.integer(id, 0, kMostId));
+  ISOCOST_TRY(read_feature_extractor(files.image_processor, options));
+  ISOCOST_TRY(check_encoder(files, options));
+  files.processor.ignore({"feature_extractor", "audio_token", "audio_bos_token", "audio_eos_token",
+                          "processor_class"});
+  ISOCOST_TRY(files.processor.check_all_asked());
+  return std::make_shared<const Qwen2Audio>(options);
+}
+
+Result<Family> parse_qwen2_audio(std::string_view description) {
+  const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
+  try {
+    const auto options = json.get<Qwen2AudioOptions>();
+    if (options.mel_bins == kFewBins || options.mel_bins == kManyBins) {
+      return std::make_shared<const Qwen2Audio>(options);
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return Error(ErrorCode::kCorrupt, std::string("description of qwen2_audio: ") + error.what());
+  }
+  return Error(ErrorCode::kCorrupt, "description of qwen2_audio: mel_bins must be 80 or 128");
+}
+
+}  // namespace isocost
