@@ -328,7 +328,11 @@ std::optional<NamedTensor> WorkerProcess::copy(const WireTensor& wire, BufferPoo
   const std::string_view name(wire.name.data(), strnlen(wire.name.data(), wire.name.size()));
   const TensorEntry* entry = find_tensor(name);
   if (entry == nullptr || wire.dtype != entry->dtype || wire.shape[0] < 0) return std::nullopt;
-  std::vector<std::int64_t> shape = entry->shape(wire.shape[0]);
+  // A width that the recipe says need not be that of the plan; all bytes together must be.
+  const bool is_of_recipe = entry->row_width == kOfRecipe;
+  if (is_of_recipe && wire.shape[1] <= 0) return std::nullopt;
+  std::vector<std::int64_t> shape =
+      entry->shape(wire.shape[0], is_of_recipe ? wire.shape[1] : entry->row_width);
   const auto end = wire.shape.begin() + std::min<std::ptrdiff_t>(wire.dimensions, 4);
   if (!std::equal(shape.begin(), shape.end(), wire.shape.begin(), end)) return std::nullopt;
   std::optional<std::int64_t> bytes = dtype_size(wire.dtype);
