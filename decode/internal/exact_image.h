@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "decode/internal/image_decoder.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/internal/patchify.h"
 #include "decode/internal/pillow_resize.h"
 #include "decode/sample_shape.h"
 
@@ -21,6 +22,16 @@ struct Framing {
   PixelArea part;
 };
 
+/// That a picture is resized to the grid.
+Framing whole(PatchGrid grid);
+
+/// Packed RGB of a picture as displayed.
+struct PixelView {
+  std::span<const std::uint8_t> rgb;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+};
+
 /// Decodes a picture in full and turns it as it is displayed, so that resizing rounds what it
 /// rounds for a processor of transformers. Errors: those of image_patches.
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape);
@@ -30,6 +41,10 @@ Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape)
 /// pixels are black. Errors: kResourceExhausted.
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
                       ExactResize resize, std::span<std::byte> patches);
+
+/// The same for one of the frames that share patches.
+Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid grid,
+                      ExactResize resize, std::span<std::byte> patches, FrameSlot slot = {});
 
 /// Both, for a picture that is resized to the grid.
 Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
@@ -41,5 +56,8 @@ std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& fra
                                       PatchGrid grid, ExactResize resize);
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
                                            ExactResize resize);
+/// Likewise of framed_patches alone.
+std::int64_t framing_bytes(const PartShape& shape, const Framing& framing, PatchGrid grid,
+                           ExactResize resize);
 
 }  // namespace isocost

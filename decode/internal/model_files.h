@@ -61,6 +61,9 @@ struct ModelFiles {
   Settings config;         ///< config.json: mostly the architecture, which recipes do not read.
   ResizeOrder order = ResizeOrder::kWidthFirst;  ///< RecipeOptions::resize_order.
   Settings image_processor;  ///< preprocessor_config.json, or its part of processor_config.json.
+  /// What AutoVideoProcessor reads: processor_config.json's part, video_preprocessor_config.json,
+  /// or the image processor's own; an empty object if there is none of them.
+  Settings video_processor;
   /// processor_config.json, or nothing: how text and media are put together, in older directories,
   /// and in newer ones all that processors need.
   Settings processor;

@@ -193,7 +193,7 @@ TEST_F(Qwen2Vl, ADirectoryIsRefusedByFileKeyAndValue) {
   EXPECT_EQ(directory_.refusal(kConfig, R"({"crop_size": null, "do_pad": null})"), "");
   EXPECT_THAT(directory_.refusal(R"({"model_type": "gpt2"})", kProcessor),
               HasSubstr("model_type is \"gpt2\", for which there is no recipe; there is one for "
-                        "internvl, llava, qwen2_vl, qwen2_5_vl"));
+                        "internvl, llava, qwen2_vl, qwen2_5_vl, qwen3_vl"));
   EXPECT_THAT(directory_.refusal(R"({"model_type": "qwen2_vl", "vision_config": {}})", kProcessor),
               HasSubstr("image_token_id is missing"));
   EXPECT_THAT(directory_.refusal("[]", kProcessor), HasSubstr("config.json: no JSON object"));

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/scratch_directory.h"
 #include "base/tensor.h"
+#include "decode/decode_limit.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
 #include "decode/sample_shape.h"
@@ -51,7 +52,7 @@ class ModelDirectory {
   ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
 };
 
-/// Tokens and JPEG or PNG pictures, with their shapes.
+/// Tokens and JPEG or PNG pictures or MP4 videos, with their shapes.
 class ModelSample {
  public:
   ModelSample(const Tokens& tokens, std::vector<Bytes> pictures) {
@@ -66,11 +67,14 @@ class ModelSample {
     for (Bytes& picture : pictures) {
       const MemoryByteSource source(picture);
       const bool is_jpeg = picture[0] == std::byte{0xFF};
-      shape.parts.push_back(probe(source, is_jpeg ? "jpg" : "png", {}).value());
+      const bool is_png = picture[0] == std::byte{0x89};
+      const char* name = is_jpeg ? "jpg" : (is_png ? "png" : "mp4");
+      shape.parts.push_back(probe(source, name, {}).value());
       bytes_.push_back(std::move(picture));
     }
   }
-  tl::expected<std::vector<NamedTensor>, PartError> tensors(const Recipe& recipe) {
+  tl::expected<std::vector<NamedTensor>, PartError> tensors(const Recipe& recipe,
+                                                            const DecodeLimit& limit = {}) {
     std::vector<MemoryByteSource> sources;
     sources.reserve(bytes_.size());
     std::vector<PartBytes> parts;
@@ -78,7 +82,7 @@ class ModelSample {
       sources.emplace_back(bytes_[i]);
       parts.push_back({&shape.parts[i], &sources.back()});
     }
-    return recipe.tensors(parts, pool_);
+    return recipe.tensors(parts, pool_, limit);
   }
 
   SampleShape shape;

@@ -1,17 +1,31 @@
 """Microbatches as the models of transformers take them: the names, shapes and dtypes of their `forward`."""
 
-import bisect
 import dataclasses
 import json
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Union
 
 from isocost import _isocost
 from isocost.loss import IGNORED_LABEL
-from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS
+from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, POSITION_IDS, ROPE_POSITIONS
 
 LOSSES = ("model", "token_loss")
-_PATCHES, _GRIDS = "vision_patches", "vision_grids"
+_PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
 _PATCH, _MERGE, _TEMPORAL = 14, 2, 2
+
+
+class Medium(NamedTuple):
+    """An image or a video.
+
+    Attributes:
+        is_video: bool.
+        pictures: number of its rows of vision_grids.
+        rows, columns: of patches of each.
+    """
+
+    is_video: bool
+    pictures: int
+    rows: int
+    columns: int
 
 
 class Row(NamedTuple):
@@ -20,10 +34,12 @@ class Row(NamedTuple):
     Attributes:
         position_ids: int64 [1, tokens], or [4, 1, tokens] with M-RoPE, of the packed samples.
         lengths: list of int, of each sample.
+        media: list of Medium, in their order.
     """
 
     position_ids: Any
     lengths: List[int]
+    media: List[Medium]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,13 +97,13 @@ class ModelInputs:
 
     def row(self, tensors: Mapping[str, Any]) -> Row:
         """Of tensors on the CPU."""
-        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist())
+        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), _media(tensors))
 
     def arguments(self, tensors: Mapping[str, Any], row: Row, keys: Sequence[str], weights: Sequence[float],
                   global_label_tokens: int) -> Dict[str, Any]:
         """The arguments, on the device where tensors and row are; waits for none of them. Raises ValueError for weights
         that the model's own loss does not know."""
-        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], POSITION_IDS: row.position_ids, **self._family.media(tensors),
+        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], POSITION_IDS: row.position_ids, **self._family.media(tensors, row.media),
                      "use_cache": False}
         if self._loss == "model":
             for key, weight in zip(keys, weights):
@@ -140,42 +156,57 @@ class Family(Protocol):
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         """Positions as Row has them, of tensors on the CPU."""
 
-    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+    def media(self, tensors: Mapping[str, Any], media: Sequence[Medium]) -> Dict[str, Any]:
         """The arguments for media, on the device of the tensors."""
 
 
 class _QwenVl:
-    """Qwen2-VL and Qwen2.5-VL:
+    """Qwen2-VL, Qwen2.5-VL and Qwen3-VL:
 
         input_ids, labels                int64 [1, tokens]
         position_ids                     int64 [4, 1, tokens]: within the sample, then time, row and column of M-RoPE
-        pixel_values                     float32 [patches, 1176], RGB, 2 times, 14 x 14 pixels
+        pixel_values                     float32 [patches, 1176], RGB, 2 times, 14 x 14 pixels; 1536 of 16 x 16
         image_grid_thw                   int64 [images, 3]
+        pixel_values_videos              float32 [patches, 1176], RGB, 2 frames, 14 x 14 pixels; likewise
+        video_grid_thw                   int64 [videos, 3]
     """
 
     def __init__(self, description: Mapping[str, Any]):
-        self._image_token: int = description["image_token_id"]
-        self._pixels = _normalised(description)
+        self._images = _normalised(description["images"])
+        self._videos = _normalised(description["videos"])
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         import torch
 
-        grids = tensors[_GRIDS].tolist() if _GRIDS in tensors else []
-        merged = [(rows // _MERGE, columns // _MERGE) for rows, columns in grids]
-        rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), merged, self._image_token)
-        return torch.cat([tensors[POSITION_IDS][None], rope])[:, None]
+        return torch.cat([tensors[POSITION_IDS][None], tensors[ROPE_POSITIONS].T])[:, None]
 
-    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+    def media(self, tensors: Mapping[str, Any], media: Sequence[Medium]) -> Dict[str, Any]:
         import torch
 
         if _PATCHES not in tensors:
             return {}
-        return {"pixel_values": self._pixels(tensors[_PATCHES], _TEMPORAL),
-                "image_grid_thw": torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)}
+        patches = tensors[_PATCHES]
+        if not any(medium.is_video for medium in media):
+            return {"pixel_values": self._images(patches, 1, _TEMPORAL),
+                    "image_grid_thw": torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)}
+        sizes = [medium.pictures * medium.rows * medium.columns * (_TEMPORAL if medium.is_video else 1)
+                 for medium in media]
+        pieces = list(zip(media, patches.split(sizes)))
+        arguments = {}
+        for is_video, values, grids in ((False, "pixel_values", "image_grid_thw"),
+                                        (True, "pixel_values_videos", "video_grid_thw")):
+            own = [rows for medium, rows in pieces if medium.is_video == is_video]
+            if not own:
+                continue
+            rows = own[0] if len(own) == 1 else torch.cat(own)
+            arguments[values] = self._videos(rows, _TEMPORAL, 1) if is_video else self._images(rows, 1, _TEMPORAL)
+            arguments[grids] = torch.tensor([[medium.pictures, medium.rows, medium.columns] for medium in media
+                                             if medium.is_video == is_video], device=patches.device)
+        return arguments
 
 
 class _OneSize:
-    """Models whose encoder sees pictures of one size, LLaVA-1.5 and its like or InternVL with its tiles:
+    """Models whose encoder sees pictures of one size, LLaVA-1.5 and its like or InternVL with its tiles and frames:
 
         input_ids, labels                int64 [1, tokens]
         position_ids                     int64 [1, tokens], within the sample
@@ -183,19 +214,32 @@ class _OneSize:
     """
 
     def __init__(self, description: Mapping[str, Any]):
-        self._height: int = description["height"]
-        self._width: int = description["width"]
-        self._pixels = _normalised(description)
+        videos = description.get("videos", description)
+        self._kinds = [(_normalised(each), int(each["height"]), int(each["width"])) for each in (description, videos)]
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         return tensors[POSITION_IDS][None]
 
-    def media(self, tensors: Mapping[str, Any]) -> Dict[str, Any]:
+    def media(self, tensors: Mapping[str, Any], media: Sequence[Medium]) -> Dict[str, Any]:
+        import torch
+
         if _PATCHES not in tensors:
             return {}
-        shown = pictures(tensors[_PATCHES], self._height, self._width)
-        values = self._pixels(shown.reshape(len(shown), -1), 1)
-        return {"pixel_values": values.view(-1, 3, self._height, self._width)}
+        patches = tensors[_PATCHES]
+        if not any(medium.is_video for medium in media):
+            return {"pixel_values": self._values(patches, False)}
+        sizes = [medium.pictures * medium.rows * medium.columns for medium in media]
+        values = [self._values(rows, medium.is_video) for medium, rows in zip(media, patches.split(sizes))]
+        if any(each.shape[1:] != values[0].shape[1:] for each in values):
+            (_images, height, width), (_videos, frame_height, frame_width) = self._kinds
+            raise ValueError(f"pictures of {width}x{height} and frames of {frame_width}x{frame_height} are no one tensor: "
+                             "the model's image processor and video processor must have the same size")
+        return {"pixel_values": torch.cat(values)}
+
+    def _values(self, patches: Any, is_video: bool) -> Any:
+        pixels, height, width = self._kinds[is_video]
+        shown = pictures(patches, height, width)
+        return pixels(shown.reshape(len(shown), -1), 1, 1).view(-1, 3, height, width)
 
 
 def pictures(patches: Any, height: int, width: int) -> Any:
@@ -213,10 +257,22 @@ def pictures(patches: Any, height: int, width: int) -> Any:
     return whole[:, :height, :width]
 
 
-def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int], Any]:
-    """The function that makes of rows of packed RGB pixels, uint8 [rows, pixels x 3], the values that a model takes,
-    float32 [rows, 3 x copies x pixels], on their device: those of the image processor's own arithmetic, bit by bit,
-    looked up."""
+def _media(tensors: Mapping[str, Any]) -> List[Medium]:
+    """Of tensors on the CPU."""
+    if _MEDIA not in tensors:
+        return []
+    grids = tensors[_GRIDS].tolist()
+    media, first = [], 0
+    for kind, pictures, _height, _width in tensors[_MEDIA].tolist():
+        media.append(Medium(kind == 1, pictures, *grids[first]))
+        first += pictures
+    return media
+
+
+def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int, int], Any]:
+    """The function that makes of rows of packed RGB pixels, uint8 [patches x frames, pixels x 3], the values that a
+    model takes, float32 [patches, 3 x frames x copies x pixels], on their device: those of the processor's own
+    arithmetic, bit by bit, looked up."""
     import torch
     from torch.utils.dlpack import from_dlpack, to_dlpack
 
@@ -224,51 +280,17 @@ def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int], Any]:
     mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None] for name in ("image_mean", "image_std"))
     table = ((scaled - mean) / std).reshape(-1)  # 256 values of each channel.
     values = table.tolist()
-    first = torch.arange(3)[:, None] * 256
+    first = torch.arange(3)[:, None, None] * 256
 
-    def look_up(rows: Any, copies: int) -> Any:
+    def look_up(rows: Any, frames: int, copies: int) -> Any:
         if rows.device.type == "cpu":
-            return from_dlpack(_isocost.normalised_pixels(to_dlpack(rows.contiguous()), values, copies))
-        pixels = rows.view(len(rows), -1, 3).transpose(1, 2)
+            return from_dlpack(_isocost.normalised_pixels(to_dlpack(rows.contiguous()), values, frames, copies))
+        patches = len(rows) // frames
+        pixels = rows.view(patches, frames, -1, 3).permute(0, 3, 1, 2)
         normalised = table.to(rows.device)[pixels.long() + first.to(rows.device)]
-        return normalised[:, :, None].expand(-1, -1, copies, -1).reshape(len(rows), -1)
+        return normalised[:, :, :, None].expand(-1, -1, -1, copies, -1).reshape(patches, -1)
 
     return look_up
-
-
-def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[int, int]], image_token: int) -> Any:
-    """Positions of M-RoPE (Qwen2-VL, section 2.1): int64 [3, tokens], time, row and column.
-
-    Text counts on in all three. The tokens of an image share a time, and have the row and column of their 2 x 2
-    patches; what follows counts on from the largest.
-
-    Args:
-        ids: int64 [tokens] of packed samples, on the CPU.
-        cu_seqlens: where samples begin, and the end of the last one.
-        grids: rows and columns of tokens of each image, in order.
-        image_token: its id.
-    """
-    import torch
-
-    positions = torch.empty((3, len(ids)), dtype=torch.int64)
-    image_tokens = (ids == image_token).nonzero().flatten().tolist()
-    images = iter(grids)
-    for begin, end in zip(cu_seqlens, cu_seqlens[1:]):
-        at, position = begin, 0
-        while at < end:
-            following = bisect.bisect_left(image_tokens, at)
-            start = min(end, image_tokens[following]) if following < len(image_tokens) else end
-            positions[:, at:start] = torch.arange(position, position + start - at)
-            position += start - at
-            at = start
-            if start < end:
-                rows, columns = next(images)
-                at = start + rows * columns
-                positions[0, start:at] = position
-                positions[1, start:at] = position + torch.arange(rows).repeat_interleave(columns)
-                positions[2, start:at] = position + torch.arange(columns).repeat(rows)
-                position += max(rows, columns)
-    return positions
 
 
 _FAMILIES: Dict[str, Callable[[Mapping[str, Any]], Family]] = {

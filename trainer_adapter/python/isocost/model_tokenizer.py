@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 from isocost.chat_template import ChatTemplate, Rendering, Span, TemplateFile, find_template, read_json
 from isocost.conversation import MEDIA, MEDIA_MARK, Conversation, ConversationOptions, check_options, conversation
 from isocost.counted import counted
+from isocost.video_text import find_video_text, with_frames
 
 _VERSION = 1  # of what fingerprints are made of; a change of ids or labels raises it
 _SAVE = ("transformers writes it: AutoProcessor.from_pretrained(DIR).save_pretrained(DIR), or with AutoTokenizer for a "
@@ -80,21 +81,23 @@ class ModelTokenizer:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._largest_id = max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
-        self.placeholders = self._checked_config(read_json(os.path.join(self.directory, "config.json")))
+        config = read_json(os.path.join(self.directory, "config.json"))
+        variables = _special_variables(self.directory, self._tokenizer)
+        self._video_text = find_video_text(config)
+        self.placeholders = self._checked_config(config, variables)
         self.options = ConversationOptions(labels, caption_template,
                                            {name: found.token for name, found in self.placeholders.items()})
         template = find_template(self.directory)
-        variables = _special_variables(self.directory, self._tokenizer)
         added = self._tokenizer.get_added_tokens_decoder().values()
         self.template = ChatTemplate(template, variables, [token.content for token in added if token.special])
         self.fingerprint = _fingerprint(content, template, variables, self.options, self.placeholders)
         self.about = (f"{os.path.basename(os.path.abspath(self.directory))}: "
                       f"{counted(self._tokenizer.get_vocab_size(), 'token')}, labels {labels}")
 
-    def conversation(self, key: str, json: Optional[bytes], texts: Sequence[str],
-                     media: Sequence[str]) -> Conversation:
+    def conversation(self, key: str, json: Optional[bytes], texts: Sequence[str], media: Sequence[str],
+                     videos: Sequence[Sequence[float]] = ()) -> Conversation:
         """Returns a sample's conversation, as isocost.conversation.conversation does with this model's options."""
-        return conversation(key, json, texts, media, self.options)
+        return conversation(key, json, texts, media, self.options, videos)
 
     def encode(self, conversations: Sequence[Conversation]) -> List[Tokens]:
         """Returns the tokens of each conversation. Raises ValueError that names the key of the first bad one."""
@@ -132,6 +135,8 @@ class ModelTokenizer:
             result = self.template.render_with_spans(given, self.options.labels == "last")
         if not result.text:
             raise ValueError(f"{self.template.file}: the template writes nothing for this conversation")
+        if self._video_text is not None and given.media.get("video") and "video" in self.placeholders:
+            result = with_frames(result, self._video_text, self.placeholders["video"].token, given.videos)
         try:
             result.text.encode()
         except UnicodeEncodeError as error:
@@ -147,6 +152,8 @@ class ModelTokenizer:
             labels[first:end] = b"\1" * (end - first)
         labels[:1] = b"\0" * len(labels[:1])
         for modality, count in given.media.items():
+            if modality == "video" and self._video_text is not None and count and modality in self.placeholders:
+                count = rendering.text.count(self.placeholders[modality].token)
             self._clear_placeholders(modality, count, ids, labels, rendering.text)
         if not any(labels):
             raise ValueError("no token is labelled: the assistant's turns are empty")
@@ -172,8 +179,9 @@ class ModelTokenizer:
             at = ids.index(placeholder.id, at + 1)
             labels[at] = 0
 
-    def _checked_config(self, config: Dict[str, Any]) -> Dict[str, Placeholder]:
-        """Returns the placeholders that config.json names, having compared it with the tokenizer."""
+    def _checked_config(self, config: Dict[str, Any], variables: Mapping[str, Any]) -> Dict[str, Placeholder]:
+        """Returns the placeholders that config.json names, or for some families the special tokens `variables`, having
+        compared config.json with the tokenizer."""
         file = os.path.join(self.directory, "config.json")
         placeholders: Dict[str, Placeholder] = {}
         for modality in MEDIA:
@@ -186,6 +194,9 @@ class ModelTokenizer:
                     raise ValueError(f"{file}: {key} is {number!r}, and tokenizer.json has no token of that id; its "
                                      f"largest id is {self._largest_id}. The files are not of one model: {_SAVE}")
                 placeholders[modality] = Placeholder(number, token)
+        named = None if self._video_text is None else variables.get(self._video_text.token or "")
+        if named is not None and self._tokenizer.token_to_id(named) is not None:
+            placeholders.setdefault("video", Placeholder(self._tokenizer.token_to_id(named), named))
         text_config = config.get("text_config")
         for key, holder in (("vocab_size", config), ("text_config.vocab_size", text_config)):
             size = holder.get("vocab_size") if isinstance(holder, dict) else None
