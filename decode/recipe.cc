@@ -15,7 +15,6 @@
 #include "base/result.h"
 #include "base/sample_part.h"
 #include "decode/internal/model_files.h"
-#include "decode/internal/patch_grid.h"
 #include "decode/internal/recipe_family.h"
 #include "decode/internal/sample_plan.h"
 #include "decode/internal/sample_tensors.h"
@@ -69,16 +68,15 @@ Result<SamplePlan> plan_of(const SampleShape& shape, const RecipeFamily& family)
   return *std::move(planned);
 }
 
-SamplePart describe(const PartShape& shape, const PartPlan& plan) {
+SamplePart describe(const RecipeFamily& family, const PartShape& shape, const PartPlan& plan) {
   SamplePart part;
   part.modality = shape.modality;
   part.rows = static_cast<std::uint32_t>(plan.grid.rows);
   part.columns = static_cast<std::uint32_t>(plan.grid.columns);
   part.frames = static_cast<std::uint32_t>(plan.images + plan.mel_frames());
   if (shape.modality == Modality::kVideo) {
-    for (const std::int64_t time_us : frame_times_us(shape.duration_us, plan.images)) {
-      part.timestamps_s.push_back(1e-6 * static_cast<double>(time_us));
-    }
+    part.timestamps_s = family.timestamps_s(shape, plan);
+    part.frames = static_cast<std::uint32_t>(part.timestamps_s.size());
   }
   return part;
 }
@@ -150,10 +148,22 @@ Result<std::vector<SamplePart>> Recipe::parts(const SampleShape& shape) const {
   std::vector<SamplePart> parts;
   parts.reserve(sample.parts.size());
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
-    parts.push_back(describe(shape.parts[i], sample.parts[i]));
+    parts.push_back(describe(*family_, shape.parts[i], sample.parts[i]));
   }
   return parts;
 }
+
+Result<SamplePart> Recipe::part(const PartShape& shape) const {
+  ISOCOST_ASSIGN(const PartPlan plan, family_->plan_part({.parts = {shape}}, 0));
+  return describe(*family_, shape, plan);
+}
+
+Result<std::int64_t> Recipe::placeholders(const PartShape& shape) const {
+  ISOCOST_ASSIGN(const PartPlan plan, family_->plan_part({.parts = {shape}}, 0));
+  return plan.placeholders;
+}
+
+std::string Recipe::text_settings() const { return family_->text_settings(); }
 
 Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {
   ISOCOST_ASSIGN(const SamplePlan sample, plan_of(shape, *family_));
@@ -168,7 +178,7 @@ Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {
   }
   const std::int64_t tensors = sample.tensor_bytes();
   constexpr std::int64_t kEach =
-      std::int64_t{9} * 128;  // nine tensors, each with some slack of the pool
+      std::int64_t{11} * 128;  // eleven tensors, each with some slack of the pool
   const auto sum = checked_sum(tensors + tensors / 8 + kEach, scratch);
   if (!sum) return Error(ErrorCode::kResourceExhausted, "the sample is too large");
   return *sum;

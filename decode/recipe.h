@@ -133,6 +133,10 @@ struct PartError {
 ///
 ///     vision.media     int32 [media, 4]       for each image and video: 0 or 1 (a video), its rows
 ///                                             of vision.grids, its height and width as displayed
+///     llm.rope_positions int32 [tokens, 3]    models with M-RoPE: time, row and column
+///
+/// A patch that spans several frames of a video has as many rows of vision.patches, one after
+/// another, and is one unit of the load.
 ///
 /// Immutable; const-safe; copies share what they hold.
 class Recipe {
@@ -150,6 +154,15 @@ class Recipe {
   /// Returns what `tensors` makes of each part: patch grids, numbers of frames and the times of
   /// sampled video frames. Errors: those of `load`.
   Result<std::vector<SamplePart>> parts(const SampleShape& shape) const;
+
+  /// The same of one part by itself.
+  Result<SamplePart> part(const PartShape& shape) const;
+  /// Returns the number of tokens that stand for a medium in its sample's text. Errors: those of
+  /// `load`.
+  Result<std::int64_t> placeholders(const PartShape& shape) const;
+  /// Returns what the text of a sample depends on beside the tokenizer: models may name the times
+  /// of a video's frames in it. Empty if on nothing.
+  std::string text_settings() const;
 
   /// Returns the peak memory of `tensors` in bytes, its result included. Errors: those of `load`.
   Result<std::int64_t> working_set_bytes(const SampleShape& shape) const;

@@ -38,10 +38,11 @@ struct PartShape {
       1;                    ///< EXIF orientation 1..8; width and height are already as displayed.
   std::int32_t width = 0;   ///< Image, video: pixels as displayed.
   std::int32_t height = 0;  ///< Image, video: pixels as displayed.
-  std::int32_t sample_rate = 0;  ///< Audio: Hz.
-  std::int32_t channels = 0;     ///< Audio. JPEG: components, where its scans are decoded together
+  std::int32_t sample_rate = 0;  ///< Audio: Hz. Video: numerator of the mean frames a second.
+  std::int32_t channels = 0;     ///< Audio. Video: denominator of the mean frames a second. JPEG:
+                                 ///< components, where its scans are decoded together
                                  ///< (progressive), which takes their memory; other images: 0.
-  std::int64_t frames = 0;       ///< Audio: samples per channel. Video: 0.
+  std::int64_t frames = 0;       ///< Audio: samples per channel. Video: frames that are shown.
   std::int64_t duration_us = 0;  ///< Video: microseconds of the video stream.
   std::int64_t text_bytes =
       0;  ///< Text: UTF-8 bytes. JSON: those of its "text" string, 0 without one.

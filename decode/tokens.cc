@@ -9,7 +9,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 constexpr std::size_t kWord = sizeof(std::uint32_t);
 constexpr std::size_t kBits = 8;
-static_assert(sizeof(TurnEnd) == 4 * kWord);
+static_assert(sizeof(TurnEnd) == 5 * kWord);
 
 // The bytes of ids and labels, before those of the turns.
 std::size_t ids_size(std::size_t ids) { return kWord * (1 + ids) + (ids + kBits - 1) / kBits; }
@@ -33,7 +33,8 @@ bool are_in_order(const Tokens& tokens) {
       if (turn.media.at(m) < before.media.at(m)) return false;
       media += turn.media.at(m);
     }
-    if (turn.ids <= before.ids || turn.ids > tokens.ids.size() || media > turn.ids) return false;
+    if (turn.ids <= before.ids || turn.ids > tokens.ids.size()) return false;
+    if (turn.placeholders < media || turn.placeholders > turn.ids) return false;
     before = turn;
   }
   return true;

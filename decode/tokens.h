@@ -13,9 +13,9 @@ namespace isocost {
 /// Where an assistant's turn ends in a sample's tokens: a sample that is cut there keeps whole
 /// exchanges.
 struct TurnEnd {
-  std::uint32_t ids = 0;  ///< Number of ids up to the end of the turn.
-  /// Placeholders among them: of images, audio and videos.
-  std::array<std::uint32_t, 3> media{};
+  std::uint32_t ids = 0;                 ///< Number of ids up to the end of the turn.
+  std::uint32_t placeholders = 0;        ///< Among them, for media.
+  std::array<std::uint32_t, 3> media{};  ///< Images, audio and videos before it.
   bool operator==(const TurnEnd&) const = default;
 };
 
@@ -31,7 +31,7 @@ struct Tokens {
 
 /// Returns the bytes: the number of ids, the ids (32 bits each, little endian), a bit for each id
 /// that is labelled, lowest bit first, the number of turns, and for each its numbers of ids,
-/// images, audio and videos (32 bits each).
+/// placeholders, images, audio and videos (32 bits each).
 std::vector<std::byte> encode_tokens(const Tokens& tokens);
 
 /// Errors: kCorrupt if they are not the bytes of a sequence.

@@ -8,8 +8,8 @@ jobs=${JOBS:-$(nproc)}
 venv=build/torch2/venv
 tree=build/torch2/release
 wheels=('torch>=2.7' torchvision)               # of one index: they have to fit each other
-# Processors of images need pillow; dashscope holds Qwen's vocabulary.
-needed=(numpy transformers accelerate tokenizers jinja2 pillow dashscope)
+# Processors of images need pillow, those of videos av; dashscope holds Qwen's vocabulary.
+needed=(numpy transformers accelerate tokenizers jinja2 pillow dashscope av)
 
 . setup/functions.sh
 

@@ -10,10 +10,16 @@ namespace isocost {
 /// model's processor, the result is equal to the bit.
 using PixelTable = std::span<const float, std::size_t{3} * 256>;
 
-/// Normalises rows of packed RGB pixels, as `vision.patches` has them. `rows` is uint8 [n, pixels,
-/// 3], `into` float32 [n, 3, copies, pixels]: the channels apart, each `copies` times in a row, as
-/// models take pictures that stand for several frames. Thread-safe; computes on the calling thread.
+/// How many frames a model's patch spans.
+struct PatchFrames {
+  std::size_t given = 1;   ///< Rows of `vision.patches` that are one patch of a video.
+  std::size_t copies = 1;  ///< How often each is repeated, as a picture stands for several frames.
+};
+
+/// Normalises rows of packed RGB pixels, as `vision.patches` has them. `rows` is uint8 [n, given,
+/// pixels, 3], `into` float32 [n, 3, given, copies, pixels]: the channels apart. Thread-safe;
+/// computes on the calling thread.
 void normalise_pixels(std::span<const std::uint8_t> rows, std::size_t pixels, PixelTable table,
-                      std::size_t copies, std::span<float> into);
+                      PatchFrames frames, std::span<float> into);
 
 }  // namespace isocost

@@ -33,10 +33,6 @@ void turn(Pixels& pixels, const PartShape& shape) {
   pixels = {width, height, std::move(displayed)};
 }
 
-Framing whole(PatchGrid grid) {
-  return {grid.width(), grid.height(), {0, 0, grid.width(), grid.height()}};
-}
-
 // What a framing's part has of the resized picture.
 PixelArea within(const Framing& framing) {
   const PixelArea& part = framing.part;
@@ -61,6 +57,10 @@ Result<std::vector<std::uint8_t>> on_black(const Pixels& pixels, std::int32_t x,
 
 }  // namespace
 
+Framing whole(PatchGrid grid) {
+  return {grid.width(), grid.height(), {0, 0, grid.width(), grid.height()}};
+}
+
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
                                const Framing& framing, PictureDecoding decoding) {
   std::int32_t divisor = kInFull;
@@ -75,6 +75,12 @@ Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
 
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
                       ExactResize resize, std::span<std::byte> patches) {
+  return framed_patches({displayed.rgb, displayed.width, displayed.height}, framing, grid, resize,
+                        patches);
+}
+
+Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid grid,
+                      ExactResize resize, std::span<std::byte> patches, FrameSlot slot) {
   const PixelArea seen = within(framing);
   if (seen.width <= 0 || seen.height <= 0) {
     std::ranges::fill(patches, std::byte{0});
@@ -89,7 +95,7 @@ Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid
     ISOCOST_ASSIGN(pixels.rgb,
                    on_black(pixels, seen.x - framing.part.x, seen.y - framing.part.y, grid));
   }
-  patchify(pixels.rgb, kUpright, grid, patches);
+  patchify(pixels.rgb, kUpright, grid, patches, slot);
   return {};
 }
 
@@ -121,18 +127,23 @@ Status exact_image_patches(const ByteSource& source, const PartShape& shape, Pat
   return framed_patches(displayed, whole(grid), grid, resize, patches);
 }
 
-std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
-                                      PatchGrid grid, ExactResize resize) {
+std::int64_t framing_bytes(const PartShape& shape, const Framing& framing, PatchGrid grid,
+                           ExactResize resize) {
   const PixelArea seen = within(framing);
   if (seen.width <= 0 || seen.height <= 0) return 0;
-  const std::int64_t displayed = std::int64_t{shape.width} * shape.height * 3;
   const std::int64_t part = std::int64_t{seen.width} * seen.height * 3;
   const bool is_framed = seen.width != grid.width() || seen.height != grid.height();
   const std::int64_t canvas = is_framed ? std::int64_t{grid.width()} * grid.height() * 3 : 0;
-  return image_decoding_bytes(shape, kInFull) + (shape.orientation == kUpright ? 0 : displayed) +
-         part + canvas +
+  return part + canvas +
          pillow_resize_part_working_set_bytes(shape.width, shape.height, framing.width,
                                               framing.height, seen, resize.filter, resize.order);
+}
+
+std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
+                                      PatchGrid grid, ExactResize resize) {
+  const std::int64_t displayed = std::int64_t{shape.width} * shape.height * 3;
+  return image_decoding_bytes(shape, kInFull) + (shape.orientation == kUpright ? 0 : displayed) +
+         framing_bytes(shape, framing, grid, resize);
 }
 
 std::int64_t squared_working_set_bytes(const PartShape& shape, PatchGrid grid, std::int32_t side,

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "decode/internal/image_decoder.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/internal/patchify.h"
 #include "decode/internal/pillow_resize.h"
 #include "decode/recipe.h"
 #include "decode/sample_shape.h"
@@ -21,6 +22,16 @@ struct Framing {
   std::int32_t width = 0;
   std::int32_t height = 0;
   PixelArea part;
+};
+
+/// That a picture is resized to the grid.
+Framing whole(PatchGrid grid);
+
+/// Packed RGB of a picture as displayed.
+struct PixelView {
+  std::span<const std::uint8_t> rgb;
+  std::int32_t width = 0;
+  std::int32_t height = 0;
 };
 
 struct PictureDecoding {
@@ -39,6 +50,10 @@ Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
 /// pixels are black. Errors: kResourceExhausted.
 Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid grid,
                       ExactResize resize, std::span<std::byte> patches);
+
+/// The same for one of the frames that share patches.
+Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid grid,
+                      ExactResize resize, std::span<std::byte> patches, FrameSlot slot = {});
 
 /// Returns the picture in the middle of a square of `colour`. Errors: kResourceExhausted, for a
 /// square of more than kMostSquarePixels.
@@ -59,5 +74,8 @@ std::int64_t squared_working_set_bytes(const PartShape& shape, PatchGrid grid, s
                                        ExactResize resize);
 std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
                                            ExactResize resize);
+/// Likewise of framed_patches alone.
+std::int64_t framing_bytes(const PartShape& shape, const Framing& framing, PatchGrid grid,
+                           ExactResize resize);
 
 }  // namespace isocost

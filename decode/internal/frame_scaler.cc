@@ -17,6 +17,7 @@ namespace isocost {
 namespace {
 
 constexpr std::int32_t kAlign = 64;
+constexpr std::int32_t kGroup = 32;  // pixels
 
 /// The "JPEG" formats are the plain ones in full range; libswscale wants to be told so apart.
 AVPixelFormat plain_format(int format) {
@@ -32,7 +33,7 @@ AVPixelFormat plain_format(int format) {
   }
 }
 
-int matrix_of(const AVFrame& frame) {
+int matrix_of(const AVFrame& frame, int unsaid) {
   switch (frame.colorspace) {
     case AVCOL_SPC_BT709:
       return SWS_CS_ITU709;
@@ -47,7 +48,7 @@ int matrix_of(const AVFrame& frame) {
     case AVCOL_SPC_BT2020_CL:
       return SWS_CS_BT2020;
     default:
-      return frame.height >= 720 ? SWS_CS_ITU709 : SWS_CS_ITU601;
+      return unsaid;
   }
 }
 
@@ -55,13 +56,17 @@ int matrix_of(const AVFrame& frame) {
 
 void FrameScaler::FreeSws::operator()(SwsContext* context) const { sws_freeContext(context); }
 
-FrameScaler::FrameScaler(std::int32_t width, std::int32_t height, std::uint8_t orientation)
+FrameScaler::FrameScaler(std::int32_t width, std::int32_t height, std::uint8_t orientation,
+                         FrameColours colours)
     : width_(width),
       height_(height),
       orientation_(orientation),
+      colours_(colours),
       stored_width_(orientation > 4 ? height : width),
       stored_height_(orientation > 4 ? width : height),
-      stride_((stored_width_ * 3 + kAlign - 1) / kAlign * kAlign),
+      // libswscale takes other code for the end of a row that has no room for whole groups of
+      // pixels
+      stride_(((stored_width_ + kGroup - 1) / kGroup * kGroup * 3 + kAlign - 1) / kAlign * kAlign),
       // libswscale may write a few bytes beyond a row
       scaled_(static_cast<std::size_t>(stride_) * static_cast<std::size_t>(stored_height_) +
               kAlign),
@@ -70,16 +75,19 @@ FrameScaler::FrameScaler(std::int32_t width, std::int32_t height, std::uint8_t o
 FrameScaler::~FrameScaler() = default;
 
 Status FrameScaler::prepare(const AVFrame& frame) {
+  const bool own = colours_ == FrameColours::kOwn;
   const bool smaller = stored_width_ < frame.width || stored_height_ < frame.height;
-  const int flags = (smaller ? SWS_AREA : SWS_BICUBIC) | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT;
+  const int flags = own ? (smaller ? SWS_AREA : SWS_BICUBIC) | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INT
+                        : SWS_BILINEAR;
   sws_.reset(sws_getCachedContext(sws_.release(), frame.width, frame.height,
                                   plain_format(frame.format), stored_width_, stored_height_,
                                   AV_PIX_FMT_RGB24, flags, nullptr, nullptr, nullptr));
   if (!sws_) return Error(ErrorCode::kUnsupported, "its video's pixel format is not converted");
   const bool full =
       frame.color_range == AVCOL_RANGE_JPEG || plain_format(frame.format) != frame.format;
+  const int unsaid = own && frame.height >= 720 ? SWS_CS_ITU709 : SWS_CS_ITU601;
   constexpr int kOne = 1 << 16;
-  sws_setColorspaceDetails(sws_.get(), sws_getCoefficients(matrix_of(frame)), full ? 1 : 0,
+  sws_setColorspaceDetails(sws_.get(), sws_getCoefficients(matrix_of(frame, unsaid)), full ? 1 : 0,
                            sws_getCoefficients(SWS_CS_DEFAULT), 1, 0, kOne, kOne);
   return {};
 }

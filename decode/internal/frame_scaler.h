@@ -12,13 +12,22 @@ struct SwsContext;
 
 namespace isocost {
 
-/// Decoded frames to packed RGB of one size, as displayed. Colour matrix and range are the frame's
-/// own; where it does not say, BT.709 from 720 lines on and BT.601 below, limited range.
-/// Single-thread.
+/// Whose colours a frame gets.
+enum class FrameColours : std::uint8_t {
+  /// Matrix and range are the frame's own; where it does not say, BT.709 from 720 lines on and
+  /// BT.601 below, limited range.
+  kOwn,
+  /// Those of libswscale's defaults, which the decoders of transformers' processors take: BT.601
+  /// where the frame does not say.
+  kAsTransformers,
+};
+
+/// Decoded frames to packed RGB of one size, as displayed. Single-thread.
 class FrameScaler {
  public:
   /// `width` and `height` as displayed, `orientation` as EXIF counts.
-  FrameScaler(std::int32_t width, std::int32_t height, std::uint8_t orientation);
+  FrameScaler(std::int32_t width, std::int32_t height, std::uint8_t orientation,
+              FrameColours colours);
   ~FrameScaler();
   FrameScaler(const FrameScaler&) = delete;
   FrameScaler& operator=(const FrameScaler&) = delete;
@@ -37,6 +46,7 @@ class FrameScaler {
   std::int32_t width_;
   std::int32_t height_;
   std::uint8_t orientation_;
+  FrameColours colours_;
   std::int32_t stored_width_;
   std::int32_t stored_height_;
   std::int32_t stride_;

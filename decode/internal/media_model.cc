@@ -19,9 +19,12 @@ Result<PartPlan> MediaModel::plan_part(const SampleShape& sample, std::size_t i)
   return plan;
 }
 
-Status MediaModel::plan_sample(const SampleShape& shape, SamplePlan&) const {
+Status MediaModel::plan_sample(const SampleShape& shape, SamplePlan& plan) const {
+  plan.rope = has_rope();
   return check_tokens_first(shape);
 }
+
+std::vector<double> MediaModel::timestamps_s(const PartShape&, const PartPlan&) const { return {}; }
 
 std::int64_t MediaModel::working_set_bytes(const PartShape& shape, const PartPlan& plan) const {
   if (shape.format == MediaFormat::kTokens) return tokens_working_set_bytes(shape);

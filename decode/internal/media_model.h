@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "base/sample_part.h"
@@ -22,11 +23,14 @@ class MediaModel : public RecipeFamily {
   /// Errors: kUnsupported for media that the family does not take.
   Result<PartPlan> plan_part(const SampleShape& shape, std::size_t i) const final;
   Status plan_sample(const SampleShape& shape, SamplePlan& plan) const final;
+  std::vector<double> timestamps_s(const PartShape& shape, const PartPlan& plan) const override;
   std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const final;
   Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
              const DecodeLimit& limit) const final;
 
  protected:
+  /// Whether the model takes positions of M-RoPE.
+  virtual bool has_rope() const { return false; }
   /// How media of a modality stand in the text; nothing if the family does not take them.
   virtual std::optional<MediaTokens> media_tokens(Modality modality) const = 0;
   /// As plan_part, working_set_bytes and add, of a medium that the family takes, one of `sample`.

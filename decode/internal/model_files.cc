@@ -56,6 +56,15 @@ Result<Settings> read_image_processor(const fs::path& directory) {
           "save_pretrained");
 }
 
+Result<Settings> read_video_processor(const fs::path& directory, Settings& all) {
+  if (all.has("video_processor")) return all.object("video_processor");
+  std::error_code ignored;
+  for (const char* name : {"video_preprocessor_config.json", "preprocessor_config.json"}) {
+    if (fs::exists(directory / name, ignored)) return read_object(directory / name);
+  }
+  return Settings(json::object(), (directory / "processor_config.json").string());
+}
+
 // The added tokens of tokenizer.json. The rest may be many megabytes.
 Result<json> read_added_tokens(const fs::path& path) {
   const auto of_added_tokens = [](int depth, json::parse_event_t event, const json& parsed) {
@@ -229,6 +238,7 @@ Result<ModelFiles> read_model_files(const fs::path& directory) {
   if (fs::exists(processor, ignored)) {
     ISOCOST_ASSIGN(files.processor, read_object(processor));
   }
+  ISOCOST_ASSIGN(files.video_processor, read_video_processor(directory, files.processor));
   return files;
 }
 

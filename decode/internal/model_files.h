@@ -68,6 +68,9 @@ struct ModelFiles {
   /// preprocessor_config.json, or its part of processor_config.json: of an image processor, or of
   /// the feature extractor of a model for sound.
   Settings image_processor;
+  /// What AutoVideoProcessor reads: processor_config.json's part, video_preprocessor_config.json,
+  /// or the image processor's own; an empty object if there is none of them.
+  Settings video_processor;
   /// processor_config.json, or nothing: how text and media are put together, in older directories,
   /// and in newer ones all that processors need.
   Settings processor;

@@ -34,6 +34,13 @@ class RecipeFamily {
   /// that do not belong together.
   virtual Status plan_sample(const SampleShape& shape, SamplePlan& plan) const = 0;
 
+  /// Returns when each frame of a video that the model sees is shown, in seconds. `plan` is that of
+  /// a video.
+  virtual std::vector<double> timestamps_s(const PartShape& shape, const PartPlan& plan) const = 0;
+
+  /// Recipe::text_settings.
+  virtual std::string text_settings() const { return {}; }
+
   /// Returns the peak memory of `add` for a part in bytes, without the tensors.
   virtual std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const = 0;
   /// Appends part `i`, of which `to` has room for exactly what the plan says. Called for all parts

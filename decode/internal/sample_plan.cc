@@ -42,6 +42,10 @@ Status SamplePlan::add(PartPlan part) {
     return Error(ErrorCode::kResourceExhausted,
                  "the sample makes more than " + std::to_string(kMaxTokens) + " tokens");
   }
+  rope_times_ += static_cast<double>(part.rope_interval) * static_cast<double>(part.images);
+  if (!(rope_times_ < static_cast<double>(kMaxTokens))) {
+    return Error(ErrorCode::kResourceExhausted, "the sample's videos are too long");
+  }
   images += part.images;
   patch_rows += part.images * part.grid.patches() * part.depth;
   if (part.images > 0) patch_bytes = part.grid.patch_bytes();
@@ -60,7 +64,8 @@ std::int64_t SamplePlan::tensor_bytes() const {
   constexpr std::int64_t kFloat = 4;
   const std::int64_t vision = patch_rows * patch_bytes + (images * (2 + 1) + media * 4) * kInt32;
   const std::int64_t audio = mel_frames * mel_bins * kFloat + windows * kInt32;
-  return vision + audio + tokens * 3 * kInt64 + kInt32;
+  const std::int64_t rope_positions = rope ? tokens * 3 * kInt32 : 0;
+  return vision + audio + tokens * 3 * kInt64 + rope_positions + kInt32;
 }
 
 Load SamplePlan::load() const {

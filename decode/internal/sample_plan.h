@@ -17,8 +17,10 @@ struct PartPlan {
   PatchGrid grid;                       ///< Of each picture.
   /// Pictures for the encoder: 1, an image's tiles or a video's frames (groups of `depth` frames).
   std::int64_t images = 0;
-  std::int32_t depth = 1;  ///< Frames that a patch spans; each is a row of vision.patches.
-  std::int64_t media = 0;  ///< Rows of vision.media: 1, or 0 for recipes without them.
+  std::int32_t depth = 1;         ///< Frames that a patch spans; each is a row of vision.patches.
+  std::int64_t media = 0;         ///< Rows of vision.media: 1, or 0 for recipes without them.
+  std::int64_t placeholders = 1;  ///< In the text, for as many equal shares of tokens and pictures.
+  float rope_interval = 1;        ///< From a picture to the next in the times of M-RoPE.
   AudioPlan audio;
   std::int64_t tokens = 0;  ///< What the part adds to the LLM's sequence.
   std::int64_t label_tokens = 0;
@@ -38,13 +40,17 @@ struct SamplePlan {
   std::int64_t mel_bins = 0;  ///< Values of each of them.
   std::int64_t tokens = 0;
   std::int64_t label_tokens = 0;
+  bool rope = false;  ///< The model has positions of M-RoPE.
 
   Load load() const;
   std::int64_t tensor_bytes() const;
 
-  /// Adds a part. Errors: kResourceExhausted (sums of squared token counts would overflow). After
-  /// an error the plan must not be used.
+  /// Adds a part. Errors: kResourceExhausted (sums of squared token counts, or positions of M-RoPE,
+  /// would overflow). After an error the plan must not be used.
   Status add(PartPlan part);
+
+ private:
+  double rope_times_ = 0;
 };
 
 /// Checks that a picture's size is within what keeps sums of bytes far from overflow. Errors:

@@ -11,6 +11,9 @@ namespace {
 constexpr std::int64_t kMediaColumns = 4;
 static_assert(tensor_entry(Module::kVision, TensorRole::kMedia).row_width == kMediaColumns);
 
+constexpr std::int64_t kRopeColumns = 3;
+static_assert(tensor_entry(Module::kLlm, TensorRole::kRope).row_width == kRopeColumns);
+
 }  // namespace
 
 SampleTensors::SampleTensors(const SamplePlan& plan, BufferPool& pool)
@@ -18,6 +21,7 @@ SampleTensors::SampleTensors(const SamplePlan& plan, BufferPool& pool)
       has_images_(plan.images > 0),
       has_media_(plan.media > 0),
       has_audio_(plan.windows > 0),
+      has_rope_(plan.rope),
       patches_(pool, plan.patch_rows, plan.patch_bytes),
       grids_(pool, plan.images, 2),
       media_(pool, plan.media, kMediaColumns),
@@ -27,11 +31,22 @@ SampleTensors::SampleTensors(const SamplePlan& plan, BufferPool& pool)
       ids_(pool, plan.tokens, 1),
       labels_(pool, plan.tokens, 1),
       positions_(pool, plan.tokens, 1),
+      rope_(pool, plan.rope ? plan.tokens : 0, kRopeColumns),
       lengths_(pool, 1, 1) {}
 
 void SampleTensors::append(std::int64_t token, std::int64_t label, std::int64_t count) {
   std::ranges::fill(ids_.take(count), token);
   std::ranges::fill(labels_.take(count), label);
+  if (has_rope_) rope_positions_.text(rope_.take(count));
+}
+
+void SampleTensors::append_medium(std::int64_t token, std::int64_t count, const PartPlan& plan) {
+  std::ranges::fill(ids_.take(count), token);
+  std::ranges::fill(labels_.take(count), kIgnoredLabel);
+  if (has_rope_) {
+    rope_positions_.pictures(rope_.take(count), plan.images / plan.placeholders, plan.grid,
+                             plan.rope_interval);
+  }
 }
 
 void SampleTensors::describe(const PartShape& shape, const PartPlan& plan) {
@@ -77,6 +92,7 @@ Result<std::vector<NamedTensor>> SampleTensors::finish() {
   ISOCOST_TRY(ids_.publish(tensor_entry(Module::kLlm, TensorRole::kIds), out));
   ISOCOST_TRY(labels_.publish(tensor_entry(Module::kLlm, TensorRole::kLabels), out));
   ISOCOST_TRY(positions_.publish(tensor_entry(Module::kLlm, TensorRole::kPositions), out));
+  if (has_rope_) ISOCOST_TRY(rope_.publish(tensor_entry(Module::kLlm, TensorRole::kRope), out));
   ISOCOST_TRY(lengths_.publish(tensor_entry(Module::kLlm, TensorRole::kLengths), out));
   return out;
 }

@@ -13,6 +13,7 @@
 #include "base/tensor_schema.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/internal/rope_positions.h"
 #include "decode/internal/sample_plan.h"
 #include "decode/sample_shape.h"
 
@@ -60,6 +61,8 @@ class SampleTensors {
 
   /// Appends `count` equal tokens. `label` is the token itself or kIgnoredLabel.
   void append(std::int64_t token, std::int64_t label, std::int64_t count = 1);
+  /// Appends `count` equal tokens that stand for one of the placeholders of a medium.
+  void append_medium(std::int64_t token, std::int64_t count, const PartPlan& plan);
   /// Describes an image or a video, for models that want to know what pictures belong together.
   void describe(const PartShape& shape, const PartPlan& plan);
   /// Returns the room for the patches of the next picture, each with a row for each of its frames.
@@ -74,6 +77,7 @@ class SampleTensors {
   const bool has_images_;
   const bool has_media_;
   const bool has_audio_;
+  const bool has_rope_;
   Column<std::uint8_t> patches_;
   Column<std::int32_t> grids_;
   Column<std::int32_t> media_;
@@ -83,7 +87,9 @@ class SampleTensors {
   Column<std::int64_t> ids_;
   Column<std::int64_t> labels_;
   Column<std::int64_t> positions_;
+  Column<std::int32_t> rope_;
   Column<std::int32_t> lengths_;
+  RopePositions rope_positions_;
 };
 
 }  // namespace isocost

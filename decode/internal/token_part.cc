@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/counted.h"
 #include "base/tensor_schema.h"
@@ -18,18 +20,23 @@ namespace {
 using MediaTable = std::span<const MediaTokens>;
 
 const MediaTokens* find_media(MediaTable media, std::int64_t id) {
-  const auto found = std::ranges::find(media, id, &MediaTokens::id);
+  const auto found = std::ranges::find(media, id, &MediaTokens::placeholder_id);
   return found == media.end() ? nullptr : &*found;
 }
 
 Status check_placeholders(const Tokens& tokens, const SamplePlan& plan, const MediaTokens& media) {
-  const auto placeholders = std::ranges::count(tokens.ids, media.id);
-  const auto parts =
-      std::count_if(plan.parts.begin() + 1, plan.parts.end(),  // the first part is the text
-                    [&media](const PartPlan& part) { return part.modality == media.modality; });
-  if (placeholders == parts) return {};
+  const auto placeholders = std::ranges::count(tokens.ids, media.placeholder_id());
+  std::int64_t parts = 0;
+  std::int64_t wanted = 0;
+  for (const PartPlan& part : std::span(plan.parts).subspan(1)) {  // the first is the text
+    if (part.modality != media.modality) continue;
+    ++parts;
+    wanted += part.placeholders;
+  }
+  if (placeholders == wanted) return {};
+  const std::string each = wanted == parts ? "" : ", which takes " + std::to_string(wanted);
   return corrupt("its text has " + counted(placeholders, "placeholder") + " for " +
-                 counted(parts, modality_name(media.modality)));
+                 counted(parts, modality_name(media.modality)) + each);
 }
 
 // What the sidecar counted must be what it holds, since the plan has made room for just that.
@@ -50,26 +57,59 @@ Status check_tokens(const Tokens& tokens, const SamplePlan& plan, MediaTable med
   return corrupt("its tokens are not those that were counted");
 }
 
-/// The plans of a modality's parts, one after another.
+// Where modalities have the same id the model takes their pictures in the text's order, which then
+// must be that of the parts.
+Status check_order(const Tokens& tokens, const SamplePlan& plan, MediaTable media) {
+  std::vector<Modality> in_parts;
+  for (const PartPlan& part : std::span(plan.parts).subspan(1)) {
+    in_parts.insert(in_parts.end(), static_cast<std::size_t>(part.placeholders), part.modality);
+  }
+  std::size_t at = 0;
+  for (const std::uint32_t id : tokens.ids) {
+    const MediaTokens* medium = find_media(media, id);
+    if (medium == nullptr) continue;
+    const Modality there = in_parts.at(at++);
+    if (there == medium->modality) continue;
+    const auto same = [&](const MediaTokens& other) {
+      return other.modality == there && other.id == medium->id;
+    };
+    if (std::ranges::any_of(media, same)) {
+      return corrupt(
+          "its text has its media in another order than its parts; name parts so that "
+          "they sort as in the text");
+    }
+  }
+  return {};
+}
+
+/// The plans of a modality's parts, one after another, each as often as it has placeholders.
 class PlansOf {
  public:
-  explicit PlansOf(const SamplePlan& plan) : plan_(plan) { next_.fill(1); }
+  explicit PlansOf(const SamplePlan& plan) : plan_(plan) { next_.fill({1, 0}); }
 
   const PartPlan& next(Modality modality) {
-    std::size_t& at = next_.at(static_cast<std::size_t>(modality));
-    while (plan_.parts.at(at).modality != modality) ++at;
-    return plan_.parts[at++];
+    Place& place = next_.at(static_cast<std::size_t>(modality));
+    while (plan_.parts.at(place.part).modality != modality ||
+           place.taken == plan_.parts[place.part].placeholders) {
+      place = {place.part + 1, 0};
+    }
+    ++place.taken;
+    return plan_.parts[place.part];
   }
 
  private:
+  struct Place {
+    std::size_t part;
+    std::int64_t taken;
+  };
   const SamplePlan& plan_;
-  std::array<std::size_t, kModalities> next_{};
+  std::array<Place, kModalities> next_{};
 };
 
-void append_medium(const MediaTokens& medium, std::int64_t tokens, SampleTensors& to) {
+void append_medium(const MediaTokens& medium, const PartPlan& plan, SampleTensors& to) {
   if (medium.begin) to.append(*medium.begin, kIgnoredLabel);
   const std::int64_t around = (medium.begin ? 1 : 0) + (medium.end ? 1 : 0);
-  to.append(medium.id, kIgnoredLabel, tokens - around);
+  to.append_medium(medium.id, plan.tokens / plan.placeholders - around, plan);
   if (medium.end) to.append(*medium.end, kIgnoredLabel);
 }
 
@@ -103,11 +143,12 @@ Status add_tokens(const PartBytes& bytes, const SamplePlan& plan,
                  read_some(*bytes.source, 0, static_cast<std::size_t>(bytes.source->size())));
   ISOCOST_ASSIGN(const Tokens tokens, decode_tokens(std::as_bytes(std::span(read))));
   ISOCOST_TRY(check_tokens(tokens, plan, media));
+  ISOCOST_TRY(check_order(tokens, plan, media));
   PlansOf plans(plan);
   for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
     const std::int64_t id = tokens.ids[i];
     if (const MediaTokens* medium = find_media(media, id)) {
-      append_medium(*medium, plans.next(medium->modality).tokens, to);
+      append_medium(*medium, plans.next(medium->modality), to);
     } else {
       to.append(id, tokens.labelled[i] ? id : kIgnoredLabel);
     }

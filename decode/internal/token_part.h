@@ -20,9 +20,14 @@ namespace isocost {
 /// `begin` and `end` where the model has these.
 struct MediaTokens {
   Modality modality = Modality::kImage;
-  std::int64_t id = 0;  ///< The placeholder, too. Different modalities have different ids.
+  std::int64_t id = 0;
   std::optional<std::int64_t> begin = std::nullopt;
   std::optional<std::int64_t> end = std::nullopt;
+  /// The token that stands for the medium until then, which differs between modalities: `id` if
+  /// nothing else is said.
+  std::optional<std::int64_t> placeholder = std::nullopt;
+
+  std::int64_t placeholder_id() const { return placeholder.value_or(id); }
 };
 
 /// Plans the part. Errors: kInvalidArgument.
@@ -31,9 +36,9 @@ Result<PartPlan> plan_tokens(const PartShape& shape);
 Status check_tokens_first(const SampleShape& shape);
 /// Returns the memory of add_tokens in bytes.
 std::int64_t tokens_working_set_bytes(const PartShape& shape);
-/// Appends the text; in place of each placeholder, the tokens that the plan counted for its medium:
-/// the n-th placeholder of a modality stands for the sample's n-th part of it. Errors: kCorrupt if
-/// the part is not what was planned; kIo.
+/// Appends the text; in place of each placeholder, the tokens that the plan counted for its medium,
+/// or its share of them: a modality's placeholders stand for the sample's parts of it in order,
+/// each part with as many as it has. Errors: kCorrupt if the part is not what was planned; kIo.
 Status add_tokens(const PartBytes& bytes, const SamplePlan& plan,
                   std::span<const MediaTokens> media, SampleTensors& to);
 

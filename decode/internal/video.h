@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "base/byte_source.h"
 #include "base/result.h"
@@ -13,11 +14,19 @@
 namespace isocost {
 
 /// Header -> shape for kMp4, kMatroska, kAvi: width and height as displayed, orientation,
-/// duration_us. Reads the container's index, and packets only if the header is incomplete.
-/// Const-safe. Errors: kCorrupt (truncated, no video stream, no frames), kUnsupported (unknown
-/// codec), kResourceExhausted (over `max_pixels`), kIo.
+/// duration_us, frames and their rate. Reads the index of an MP4, and otherwise all packets to
+/// count frames. Const-safe. Errors: kCorrupt (truncated, no video stream, no frames), kUnsupported
+/// (unknown codec), kResourceExhausted (over `max_pixels`), kIo.
 Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
                               std::int64_t max_pixels);
+
+/// Frames a second that are assumed where a container tells none, as transformers does.
+inline constexpr std::int32_t kUnknownFrameRate = 24;
+
+/// Returns when each frame is shown, in ascending order, in microseconds from the first. Reads all
+/// packets, and decodes none. Errors: kCorrupt, kIo, those of `limit`.
+Result<std::vector<std::int64_t>> video_frame_times_us(const ByteSource& source, MediaFormat format,
+                                                       const DecodeLimit& limit = {});
 
 /// Receives a frame: [height, width, 3] uint8 RGB, packed, valid during the call only.
 using VideoFrameSink = std::function<Status(std::size_t index, std::span<const std::uint8_t> rgb)>;
@@ -35,5 +44,17 @@ Status video_frames(const ByteSource& source, const PartShape& shape,
 /// Returns an upper bound of the memory of video_frames.
 std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target_width,
                                      std::int32_t target_height);
+
+/// For each of `indices` (ascending; the same may come twice) decodes the frame of that number in
+/// the order in which frames are shown, as displayed, in its own size, and calls `sink` once.
+/// Colours are those of libswscale's defaults, as PyAV and torchcodec give them to processors of
+/// transformers; where the stream names a colour matrix or range, as torchcodec. Errors: as
+/// video_frames; kCorrupt, too, where the video has other frames than its shape says.
+Status exact_video_frames(const ByteSource& source, const PartShape& shape,
+                          std::span<const std::int64_t> indices, const VideoFrameSink& sink,
+                          const DecodeLimit& limit = {});
+
+/// Returns an upper bound of the memory of exact_video_frames.
+std::int64_t exact_video_working_set_bytes(const PartShape& shape);
 
 }  // namespace isocost

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/byte_source.h"
 #include "base/checked.h"
@@ -23,6 +24,7 @@ extern "C" {
 #include <libavutil/avutil.h>
 #include <libavutil/dict.h>
 #include <libavutil/mathematics.h>
+#include <libavutil/rational.h>
 }
 
 namespace isocost {
@@ -144,6 +146,40 @@ Status check_size(FfmpegInput& input, std::int64_t max_pixels) {
   return {};
 }
 
+/// The frames that the index of an MP4 lists, but those that an edit list cuts away.
+std::int64_t indexed_frames(AVStream* stream) {
+  std::int64_t frames = 0;
+  const int entries = avformat_index_get_entries_count(stream);
+  for (int i = 0; i < entries; ++i) {
+    const AVIndexEntry* entry = avformat_index_get_entry(stream, i);
+    frames += (entry->flags & AVINDEX_DISCARD_FRAME) == 0 ? 1 : 0;
+  }
+  return frames;
+}
+
+/// The index of an MP4 in one piece will do; elsewhere all packets are read, from the start and so
+/// by an input of their own.
+Result<std::int64_t> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
+                                  bool fragmented) {
+  if (format == MediaFormat::kMp4 && !fragmented) {
+    const std::int64_t frames = indexed_frames(input.video());
+    if (frames > 0) return frames;
+  }
+  ISOCOST_ASSIGN(const std::vector<std::int64_t> times, video_frame_times_us(source, format));
+  return static_cast<std::int64_t>(times.size());
+}
+
+/// The rate that the container tells; otherwise frames over duration.
+AVRational frame_rate(const AVStream& stream, const PartShape& shape) {
+  constexpr std::int64_t kMost = INT32_MAX;
+  AVRational rate = stream.avg_frame_rate;
+  if (rate.num > 0 && rate.den > 0) return rate;
+  if (shape.duration_us > 0) {
+    av_reduce(&rate.num, &rate.den, shape.frames * AV_TIME_BASE, shape.duration_us, kMost);
+  }
+  return rate.num > 0 && rate.den > 0 ? rate : AVRational{kUnknownFrameRate, 1};
+}
+
 }  // namespace
 
 Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
@@ -161,6 +197,10 @@ Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
   if (shape.duration_us < 0 || shape.duration_us > kMaxDurationUs) {
     return corrupt("its video has an impossible duration");
   }
+  ISOCOST_ASSIGN(shape.frames, count_frames(input, source, format, container.fragmented));
+  const AVRational rate = frame_rate(*input.video(), shape);
+  shape.sample_rate = rate.num;
+  shape.channels = rate.den;
   shape.width = input.video()->codecpar->width;
   shape.height = input.video()->codecpar->height;
   if (shape.orientation > 4) std::swap(shape.width, shape.height);

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 1> kInternVlTypes = {"internvl"};
 constexpr std::array<std::string_view, 1> kLlavaTypes = {"llava"};
 constexpr std::array<std::string_view, 1> kLlavaOneVisionTypes = {"llava_onevision"};
 constexpr std::array<std::string_view, 1> kQwen2AudioTypes = {"qwen2_audio"};
-constexpr std::array<std::string_view, 2> kQwen2VlTypes = {"qwen2_vl", "qwen2_5_vl"};
+constexpr std::array<std::string_view, 3> kQwen2VlTypes = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl"};
 
 constexpr std::array kFamilies = {
     FamilyEntry{"native28", {}, nullptr, parse_native28},

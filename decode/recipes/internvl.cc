@@ -16,16 +16,39 @@
 
 #include "base/result.h"
 #include "decode/internal/exact_image.h"
+#include "decode/internal/exact_video.h"
+#include "decode/internal/frame_sampling.h"
 #include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pixel_settings.h"
 #include "decode/internal/recipe_family.h"
+#include "decode/internal/video_settings.h"
 
 namespace isocost {
 namespace {
 
 constexpr std::int64_t kMostTiles = 256;
+
+struct InternVlVideos : VideoSettings {
+  std::int64_t width = 384;  // of a frame
+  std::int64_t height = 384;
+
+  // With black patches where the sides are no multiples of a group's.
+  PatchGrid grid() const {
+    const auto patches = [](std::int64_t side) {
+      return static_cast<std::int32_t>(2 * ((side + kGroupSide - 1) / kGroupSide));
+    };
+    return {patches(height), patches(width)};
+  }
+  Framing framing() const {
+    const auto wide = static_cast<std::int32_t>(width);
+    const auto high = static_cast<std::int32_t>(height);
+    return {wide, high, {0, 0, wide, high}};
+  }
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InternVlVideos, width, height, fps, num_frames, resample,
+                                   resize_order, rescale_factor, image_mean, image_std)
 
 struct InternVlOptions : PixelSettings {
   std::int64_t width = 384;  // of a tile
@@ -35,11 +58,13 @@ struct InternVlOptions : PixelSettings {
   std::int64_t image_token_id = 0;
   std::int64_t begin_token_id = 0;
   std::int64_t end_token_id = 0;
+  std::int64_t video_token_id = -1;  // in the text until frames take its place; -1: no videos
+  InternVlVideos videos;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(InternVlOptions, width, height, min_tiles, max_tiles,
-                                   image_token_id, begin_token_id, end_token_id, resample,
-                                   resize_order, exactness, alpha, rescale_factor, image_mean,
-                                   image_std)
+                                   image_token_id, begin_token_id, end_token_id, video_token_id,
+                                   videos, resample, resize_order, exactness, alpha, rescale_factor,
+                                   image_mean, image_std)
 
 /// An arrangement of tiles.
 struct Canvas {
@@ -80,14 +105,24 @@ class InternVl final : public MediaModel {
     return json.dump();
   }
 
+  std::string text_settings() const override { return options_.videos.sampling_settings(); }
+
+  std::vector<double> timestamps_s(const PartShape& shape, const PartPlan&) const override {
+    return seconds_of(frames_in_slices(shape, options_.videos.sampling()), shape);
+  }
+
  private:
   std::optional<MediaTokens> media_tokens(Modality modality) const override {
-    if (modality != Modality::kImage) return std::nullopt;
-    return MediaTokens{modality, options_.image_token_id, options_.begin_token_id,
+    MediaTokens tokens{modality, options_.image_token_id, options_.begin_token_id,
                        options_.end_token_id};
+    if (modality == Modality::kImage) return tokens;
+    if (modality != Modality::kVideo || options_.video_token_id < 0) return std::nullopt;
+    tokens.placeholder = options_.video_token_id;
+    return tokens;
   }
 
   Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape&) const override {
+    if (shape.modality == Modality::kVideo) return plan_video(shape);
     PartPlan plan;
     plan.grid = tile_;
     plan.images = canvas_of(shape).pictures();
@@ -95,7 +130,21 @@ class InternVl final : public MediaModel {
     return plan;
   }
 
+  // A frame is a tile, and has a placeholder of its own.
+  Result<PartPlan> plan_video(const PartShape& shape) const {
+    ISOCOST_ASSIGN(const auto frames, frames_in_slices(shape, options_.videos.sampling()));
+    PartPlan plan;
+    plan.grid = options_.videos.grid();
+    plan.images = plan.placeholders = std::ssize(frames);
+    plan.tokens = plan.images * (tile_.tokens() + 2);
+    return plan;
+  }
+
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
+    if (shape.modality == Modality::kVideo) {
+      return exact_video_bytes(shape, options_.videos.framing(), plan.grid,
+                               options_.videos.resize());
+    }
     std::int64_t most = 0;
     for (const Framing& framing : framings(shape)) {
       most = std::max(most, framed_working_set_bytes(shape, framing, plan.grid, resize_));
@@ -103,8 +152,14 @@ class InternVl final : public MediaModel {
     return most;
   }
 
-  Status add_medium(const PartBytes& bytes, const PartPlan&, SampleTensors& to,
-                    const DecodeLimit&) const override {
+  Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
+                    const DecodeLimit& limit) const override {
+    if (bytes.shape->modality == Modality::kVideo) {
+      ISOCOST_ASSIGN(const auto frames, frames_in_slices(*bytes.shape, options_.videos.sampling()));
+      return add_exact_video(
+          bytes, {frames, options_.videos.framing(), plan.grid, 1, options_.videos.resize()}, to,
+          limit);
+    }
     const std::vector<Framing> seen = framings(*bytes.shape);
     ISOCOST_ASSIGN(const Pixels displayed,
                    displayed_image(*bytes.source, *bytes.shape, seen.front(), decoding_));
@@ -179,6 +234,19 @@ Status read_image_processor(Settings& settings, InternVlOptions& options) {
   return settings.check_all_asked();
 }
 
+// Files that say nothing of frames are of models that are shown eight.
+Status read_video_processor(Settings& settings, InternVlVideos& videos) {
+  constexpr std::int64_t kFrames = 8;
+  videos.num_frames = kFrames;
+  ISOCOST_TRY(read_video(settings, videos));
+  ISOCOST_ASSIGN(const PixelSize size, read_size(settings, "size", {videos.width, videos.height}));
+  videos.width = size.width;
+  videos.height = size.height;
+  ISOCOST_TRY(settings.only("initial_shift", true));
+  settings.ignore({"crop_to_patches", "min_patches", "max_patches"});  // of images alone
+  return settings.check_all_asked();
+}
+
 // A number, or one for each side.
 Result<std::int64_t> side_of(Settings& settings, const char* key, std::int64_t otherwise) {
   if (const auto side = settings.integer(key, 1, kMostSide, otherwise)) return *side;
@@ -230,7 +298,12 @@ Result<Family> read_internvl(ModelFiles& files) {
   ISOCOST_TRY(read_encoder(files, options));
   ISOCOST_ASSIGN(options.begin_token_id, special_token_id(files.directory, "start_image_token"));
   ISOCOST_ASSIGN(options.end_token_id, special_token_id(files.directory, "end_image_token"));
+  if (const auto video = special_token_id(files.directory, "video_token")) {
+    options.video_token_id = *video;
+    ISOCOST_TRY(read_video_processor(files.video_processor, options.videos));
+  }
   options.take_options(files);
+  options.videos.take_options(files);
   return std::make_shared<const InternVl>(std::move(options));
 }
 

@@ -52,6 +52,7 @@ class Native28 final : public RecipeFamily {
   std::string description() const override;
   Result<PartPlan> plan_part(const SampleShape& sample, std::size_t i) const override;
   Status plan_sample(const SampleShape& shape, SamplePlan& plan) const override;
+  std::vector<double> timestamps_s(const PartShape& shape, const PartPlan& plan) const override;
   std::int64_t working_set_bytes(const PartShape& shape, const PartPlan& plan) const override;
   Status add(const PartBytes& bytes, const SamplePlan& plan, std::size_t i, SampleTensors& to,
              const DecodeLimit& limit) const override;
@@ -119,6 +120,14 @@ Status Native28::plan_sample(const SampleShape&, SamplePlan& plan) const {
   plan.tokens += 2;        // BOS and EOS
   plan.label_tokens += 1;  // EOS
   return {};
+}
+
+std::vector<double> Native28::timestamps_s(const PartShape& shape, const PartPlan& plan) const {
+  std::vector<double> seconds;
+  for (const std::int64_t time_us : frame_times_us(shape.duration_us, plan.images)) {
+    seconds.push_back(1e-6 * static_cast<double>(time_us));
+  }
+  return seconds;
 }
 
 std::int64_t Native28::working_set_bytes(const PartShape& shape, const PartPlan& plan) const {

@@ -1,5 +1,7 @@
-// Qwen2-VL and Qwen2.5-VL: a picture keeps its aspect, its sides are multiples of two patches, and
-// its pixels lie within bounds. The oracle is Qwen2VLImageProcessor of transformers.
+// Qwen2-VL, Qwen2.5-VL and Qwen3-VL: a picture keeps its aspect, its sides are multiples of two
+// patches, and its pixels lie within bounds; a patch of a video spans two frames. The oracles are
+// Qwen2VLImageProcessor, Qwen2VLVideoProcessor and Qwen3VLVideoProcessor of transformers, and the
+// models' get_rope_index.
 
 #include <algorithm>
 #include <cmath>
@@ -10,64 +12,111 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "decode/internal/exact_image.h"
+#include "decode/internal/exact_video.h"
+#include "decode/internal/frame_sampling.h"
 #include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pixel_settings.h"
 #include "decode/internal/recipe_family.h"
+#include "decode/internal/video_settings.h"
 
 namespace isocost {
 namespace {
 
-// What the processor takes where its file does not say.
-constexpr std::int64_t kMinPixels = std::int64_t{56} * 56;
-constexpr std::int64_t kMaxPixels = std::int64_t{28} * 28 * 1280;
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 31;
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 40;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 24;
 constexpr std::int32_t kTemporalPatch = 2;
+constexpr std::int64_t kMerge = 2;
 constexpr double kMostAspect = 200;
 
-struct QwenVlOptions : PixelSettings {
-  std::int64_t min_pixels = kMinPixels;
-  std::int64_t max_pixels = kMaxPixels;
-  std::int64_t image_token_id = 0;
+struct QwenImages : PixelSettings {
+  // What the processor takes where its file does not say.
+  std::int64_t min_pixels = std::int64_t{56} * 56;
+  std::int64_t max_pixels = std::int64_t{28} * 28 * 1280;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, min_pixels, max_pixels, resample, resize_order,
-                                   exactness, alpha, image_token_id, rescale_factor, image_mean,
-                                   image_std)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenImages, min_pixels, max_pixels, resample, resize_order,
+                                   exactness, alpha, rescale_factor, image_mean, image_std)
 
-// The number of groups of 28 pixels along each side, in the arithmetic of `smart_resize`, where
-// `round` is Python's, to even.
-Result<PatchGrid> smart_grid(std::int32_t width, std::int32_t height,
-                             const QwenVlOptions& options) {
-  constexpr double kGroup = kGroupSide;
-  const double aspect = static_cast<double>(std::max(width, height)) / std::min(width, height);
-  if (aspect > kMostAspect) {
-    return Error(ErrorCode::kUnsupported,
-                 "a picture of " + std::to_string(width) + "x" + std::to_string(height) +
-                     ": the model's processor refuses sides that differ more than 200 times");
+struct QwenVideos : VideoSettings {
+  std::int64_t min_pixels = 0;
+  std::int64_t max_pixels = 0;
+  bool cap_pixels_per_frame = false;
+  std::int64_t max_video_tokens = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVideos, min_pixels, max_pixels, cap_pixels_per_frame,
+                                   max_video_tokens, fps, num_frames, min_frames, max_frames,
+                                   resample, resize_order, rescale_factor, image_mean, image_std)
+
+struct QwenVlOptions {
+  QwenImages images;
+  QwenVideos videos;
+  std::int64_t patch_size = kPatchSide;
+  std::int64_t image_token_id = 0;
+  std::int64_t video_token_id = -1;  // -1: the model takes no videos
+  /// Positions of M-RoPE a second of video; 0: each pair of frames has one.
+  std::int64_t tokens_per_second = 0;
+  /// Qwen3-VL: the text has the time of each pair of frames, and a placeholder for it.
+  bool has_timestamps = false;
+
+  std::int64_t group() const { return kMerge * patch_size; }
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVlOptions, images, videos, patch_size, image_token_id,
+                                   video_token_id, tokens_per_second, has_timestamps)
+
+/// Pixels of a picture, or of all of a video's frames.
+struct Bounds {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+};
+
+Status check_aspect(std::int64_t width, std::int64_t height) {
+  const double aspect =
+      static_cast<double>(std::max(width, height)) / static_cast<double>(std::min(width, height));
+  if (aspect <= kMostAspect) return {};
+  return Error(ErrorCode::kUnsupported,
+               "a picture of " + std::to_string(width) + "x" + std::to_string(height) +
+                   ": the model's processor refuses sides that differ more than 200 times");
+}
+
+// The grid in the arithmetic of `smart_resize`, where `round` is Python's, to even. `frames` are
+// those that share the bounds, and `even` the same rounded to pairs.
+PatchGrid smart_grid(std::int64_t width, std::int64_t height, std::int64_t patch, Bounds bounds,
+                     std::int64_t frames = 1, std::int64_t even = 1) {
+  const auto group = static_cast<double>(kMerge * patch);
+  const auto wide = static_cast<double>(width);
+  const auto high = static_cast<double>(height);
+  const auto least = static_cast<double>(bounds.least);
+  const auto most = static_cast<double>(bounds.most);
+  const double pixels = static_cast<double>(frames) * high * wide;
+  double across = std::nearbyint(wide / group);
+  double down = std::nearbyint(high / group);
+  const double rounded = static_cast<double>(even) * across * down * group * group;
+  if (rounded > most) {
+    const double beta = std::sqrt(pixels / most);
+    across = std::max(1.0, std::floor(wide / beta / group));
+    down = std::max(1.0, std::floor(high / beta / group));
+  } else if (rounded < least) {
+    const double beta = std::sqrt(least / pixels);
+    across = std::ceil(wide * beta / group);
+    down = std::ceil(high * beta / group);
   }
-  double across = std::nearbyint(width / kGroup);
-  double down = std::nearbyint(height / kGroup);
-  const double pixels = static_cast<double>(height) * width;
-  if (across * down * kGroup * kGroup > static_cast<double>(options.max_pixels)) {
-    const double beta = std::sqrt(pixels / static_cast<double>(options.max_pixels));
-    across = std::max(1.0, std::floor(width / beta / kGroup));
-    down = std::max(1.0, std::floor(height / beta / kGroup));
-  } else if (across * down * kGroup * kGroup < static_cast<double>(options.min_pixels)) {
-    const double beta = std::sqrt(static_cast<double>(options.min_pixels) / pixels);
-    across = std::ceil(width * beta / kGroup);
-    down = std::ceil(height * beta / kGroup);
-  }
-  return PatchGrid{2 * static_cast<std::int32_t>(down), 2 * static_cast<std::int32_t>(across)};
+  return {2 * static_cast<std::int32_t>(down), 2 * static_cast<std::int32_t>(across),
+          static_cast<std::int32_t>(patch)};
+}
+
+// The least pixels with what qwen-vl-utils leaves above them.
+std::int64_t with_margin(std::int64_t min_pixels) {
+  return static_cast<std::int64_t>(static_cast<double>(min_pixels) * 1.05);
 }
 
 class QwenVl final : public MediaModel {
  public:
-  explicit QwenVl(QwenVlOptions options)
-      : options_(std::move(options)), resize_(options_.resize()), decoding_(options_.decoding()) {}
+  explicit QwenVl(QwenVlOptions options) : options_(std::move(options)) {}
 
   std::string description() const override {
     nlohmann::json json = options_;
@@ -75,77 +124,239 @@ class QwenVl final : public MediaModel {
     return json.dump();
   }
 
- private:
-  std::optional<MediaTokens> media_tokens(Modality modality) const override {
-    if (modality != Modality::kImage) return std::nullopt;
-    return MediaTokens{.id = options_.image_token_id};
+  std::vector<double> timestamps_s(const PartShape& shape, const PartPlan&) const override {
+    return seconds_of(indices_of(shape), shape);
   }
 
+  std::string text_settings() const override {
+    return options_.has_timestamps ? options_.videos.sampling_settings() : "";
+  }
+
+ private:
+  std::optional<MediaTokens> media_tokens(Modality modality) const override {
+    if (modality == Modality::kImage) return MediaTokens{modality, options_.image_token_id};
+    if (modality == Modality::kVideo && options_.video_token_id >= 0) {
+      return MediaTokens{modality, options_.video_token_id};
+    }
+    return std::nullopt;
+  }
+
+  bool has_rope() const override { return true; }
+
   Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape&) const override {
+    if (shape.modality == Modality::kVideo) return plan_video(shape);
+    ISOCOST_TRY(check_aspect(shape.width, shape.height));
     PartPlan plan;
-    ISOCOST_ASSIGN(plan.grid, smart_grid(shape.width, shape.height, options_));
+    plan.grid = smart_grid(shape.width, shape.height, options_.patch_size,
+                           {options_.images.min_pixels, options_.images.max_pixels});
     plan.images = 1;
     plan.tokens = plan.grid.tokens();
     return plan;
   }
 
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
-    return exact_image_working_set_bytes(shape, plan.grid, resize_);
+    if (shape.modality == Modality::kVideo) {
+      return exact_video_bytes(shape, whole(plan.grid), plan.grid, options_.videos.resize());
+    }
+    return exact_image_working_set_bytes(shape, plan.grid, options_.images.resize());
   }
 
   Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
-                    const DecodeLimit&) const override {
-    return exact_image_patches(*bytes.source, *bytes.shape, plan.grid, resize_, decoding_,
-                               to.next_image(plan.grid));
+                    const DecodeLimit& limit) const override {
+    if (bytes.shape->modality == Modality::kVideo) {
+      ISOCOST_ASSIGN(const std::vector<std::int64_t> indices, indices_of(*bytes.shape));
+      return add_exact_video(
+          bytes, {indices, whole(plan.grid), plan.grid, plan.depth, options_.videos.resize()}, to,
+          limit);
+    }
+    return exact_image_patches(*bytes.source, *bytes.shape, plan.grid, options_.images.resize(),
+                               options_.images.decoding(), to.next_image(plan.grid));
   }
+
+  Result<std::vector<std::int64_t>> indices_of(const PartShape& shape) const {
+    const FrameSampling how = options_.videos.sampling();
+    return options_.has_timestamps ? frames_to_the_last(shape, how) : frames_in_pairs(shape, how);
+  }
+
+  Result<PartPlan> plan_video(const PartShape& shape) const;
+  Result<PatchGrid> frame_grid(const PartShape& shape, std::int64_t frames) const;
+  Result<PatchGrid> grid_of_all(const PartShape& shape, std::int64_t frames) const;
 
   const QwenVlOptions options_;
-  const ExactResize resize_;
-  const PictureDecoding decoding_;
 };
 
-// The older files name the bounds themselves, which then count; the newer ones have them in `size`.
-Status read_bounds(Settings& settings, QwenVlOptions& options) {
-  if (settings.has("size")) {
-    ISOCOST_ASSIGN(Settings size, settings.object("size"));
-    ISOCOST_ASSIGN(options.min_pixels,
-                   size.integer("shortest_edge", 1, kMostPixels, options.min_pixels));
-    ISOCOST_ASSIGN(options.max_pixels,
-                   size.integer("longest_edge", 1, kMostPixels, options.max_pixels));
-    ISOCOST_TRY(size.check_all_asked());
+Result<PartPlan> QwenVl::plan_video(const PartShape& shape) const {
+  ISOCOST_ASSIGN(const std::vector<std::int64_t> indices, indices_of(shape));
+  ISOCOST_ASSIGN(const double rate, frames_a_second(shape));
+  const auto frames = std::ssize(indices);
+  PartPlan plan;
+  ISOCOST_ASSIGN(plan.grid,
+                 options_.has_timestamps ? grid_of_all(shape, frames) : frame_grid(shape, frames));
+  plan.depth = kTemporalPatch;
+  plan.images = (frames + kTemporalPatch - 1) / kTemporalPatch;
+  plan.tokens = plan.images * plan.grid.tokens();
+  if (options_.has_timestamps) plan.placeholders = plan.images;
+  if (options_.tokens_per_second > 0) {
+    // Each step as the processor and get_rope_index round it: seconds in double, then float.
+    const double sampled = static_cast<double>(frames) / static_cast<double>(shape.frames) * rate;
+    plan.rope_interval = static_cast<float>(options_.tokens_per_second) *
+                         static_cast<float>(kTemporalPatch / sampled);
   }
-  ISOCOST_ASSIGN(options.min_pixels,
-                 settings.integer("min_pixels", 1, kMostPixels, options.min_pixels));
-  ISOCOST_ASSIGN(options.max_pixels,
-                 settings.integer("max_pixels", 1, kMostPixels, options.max_pixels));
-  if (options.min_pixels <= options.max_pixels) return {};
-  return Error(ErrorCode::kUnsupported,
-               settings.file() + ": min_pixels is " + std::to_string(options.min_pixels) +
-                   ", more than max_pixels, which is " + std::to_string(options.max_pixels));
+  return plan;
 }
 
-Status read_processor(Settings& settings, QwenVlOptions& options) {
-  ISOCOST_TRY(read_bounds(settings, options));
-  ISOCOST_TRY(read_pixels(settings, options));
-  ISOCOST_TRY(settings.only("patch_size", kPatchSide));
-  ISOCOST_TRY(settings.only("merge_size", kGroupSide / kPatchSide));
-  ISOCOST_TRY(settings.only("temporal_patch_size", kTemporalPatch));
+// Of Qwen2-VL and Qwen2.5-VL, whose bounds are those of a frame.
+Result<PatchGrid> QwenVl::frame_grid(const PartShape& shape, std::int64_t frames) const {
+  const QwenVideos& videos = options_.videos;
+  ISOCOST_TRY(check_aspect(shape.width, shape.height));
+  std::int64_t most = videos.max_pixels;
+  if (videos.cap_pixels_per_frame) {
+    const auto total = static_cast<std::int64_t>(
+        static_cast<double>(videos.max_video_tokens * options_.group() * options_.group()) * 0.9);
+    most =
+        std::max(std::min(most, total * kTemporalPatch / frames), with_margin(videos.min_pixels));
+  }
+  return smart_grid(shape.width, shape.height, options_.patch_size, {videos.min_pixels, most});
+}
+
+// Of Qwen3-VL, whose bounds are those of all frames together.
+Result<PatchGrid> QwenVl::grid_of_all(const PartShape& shape, std::int64_t sampled) const {
+  const QwenVideos& videos = options_.videos;
+  const std::int64_t group = options_.group();
+  const std::int64_t frames = std::max<std::int64_t>(sampled, kTemporalPatch);
+  std::int64_t most = videos.max_pixels;
+  if (videos.cap_pixels_per_frame) {
+    const std::int64_t of_frame = std::min(videos.max_video_tokens * group * group, most / frames);
+    most = std::max(of_frame, with_margin(videos.min_pixels)) * frames;
+  }
+  std::int64_t width = shape.width;
+  std::int64_t height = shape.height;
+  if (height < group || width < group) {
+    const double scale = std::max(static_cast<double>(group) / static_cast<double>(height),
+                                  static_cast<double>(group) / static_cast<double>(width));
+    height = static_cast<std::int64_t>(static_cast<double>(height) * scale);
+    width = static_cast<std::int64_t>(static_cast<double>(width) * scale);
+  }
+  ISOCOST_TRY(check_aspect(width, height));
+  const std::int64_t even = 2 * std::llrint(static_cast<double>(frames) / 2);
+  return smart_grid(width, height, options_.patch_size, {videos.min_pixels, most}, frames, even);
+}
+
+// The newer files have bounds in `size`.
+template <typename Pixels>
+Status read_size_bounds(Settings& settings, Pixels& pixels) {
+  if (!settings.has("size")) {
+    settings.ignore({"size"});
+    return {};
+  }
+  ISOCOST_ASSIGN(Settings size, settings.object("size"));
+  ISOCOST_ASSIGN(pixels.min_pixels,
+                 size.integer("shortest_edge", 1, kMostPixels, pixels.min_pixels));
+  ISOCOST_ASSIGN(pixels.max_pixels,
+                 size.integer("longest_edge", 1, kMostPixels, pixels.max_pixels));
+  return size.check_all_asked();
+}
+
+// The older ones name the bounds themselves, which then count.
+template <typename Pixels>
+Status read_named_bounds(Settings& settings, Pixels& pixels) {
+  ISOCOST_ASSIGN(pixels.min_pixels,
+                 settings.integer("min_pixels", 1, kMostPixels, pixels.min_pixels));
+  ISOCOST_ASSIGN(pixels.max_pixels,
+                 settings.integer("max_pixels", 1, kMostPixels, pixels.max_pixels));
+  return {};
+}
+
+template <typename Pixels>
+Status check_bounds(const Settings& settings, const Pixels& pixels) {
+  if (pixels.min_pixels <= pixels.max_pixels) return {};
+  return Error(ErrorCode::kUnsupported,
+               settings.file() + ": min_pixels is " + std::to_string(pixels.min_pixels) +
+                   ", more than max_pixels, which is " + std::to_string(pixels.max_pixels));
+}
+
+// The encoder's patches must be the processor's, which makes those of `otherwise` where its file
+// does not say.
+Status read_patches(Settings& settings, std::int64_t patch_size, std::int64_t otherwise) {
+  ISOCOST_ASSIGN(const std::int64_t made, settings.integer("patch_size", 1, kMostSide, otherwise));
+  if (made != patch_size) {
+    return Error(ErrorCode::kUnsupported, settings.file() + ": patch_size is " +
+                                              std::to_string(made) +
+                                              ", while the encoder's patches have " +
+                                              std::to_string(patch_size) + " pixels");
+  }
+  ISOCOST_TRY(settings.only("merge_size", kMerge));
+  return settings.only("temporal_patch_size", kTemporalPatch);
+}
+
+Status read_images(Settings& settings, QwenVlOptions& options) {
+  ISOCOST_TRY(read_size_bounds(settings, options.images));
+  ISOCOST_TRY(read_named_bounds(settings, options.images));
+  ISOCOST_TRY(check_bounds(settings, options.images));
+  ISOCOST_TRY(read_pixels(settings, options.images));
+  ISOCOST_TRY(read_patches(settings, options.patch_size, kPatchSide));
   ISOCOST_TRY(settings.only("do_center_crop", false));
   return settings.check_all_asked();
+}
+
+// What the classes of video processors take where their file does not say.
+void set_defaults(QwenVlOptions& options) {
+  QwenVideos& videos = options.videos;
+  const std::int64_t side = options.has_timestamps ? 32 : 28;
+  videos.min_pixels = 128 * side * side;
+  videos.max_pixels = 768 * side * side;
+  videos.max_video_tokens = options.has_timestamps ? 768 : 128'000;
+  if (options.has_timestamps) {
+    videos.image_mean = videos.image_std = {0.5, 0.5, 0.5};
+  }
+}
+
+Status read_videos(Settings& settings, QwenVlOptions& options) {
+  QwenVideos& videos = options.videos;
+  set_defaults(options);
+  ISOCOST_TRY(read_size_bounds(settings, videos));
+  if (!options.has_timestamps) ISOCOST_TRY(read_named_bounds(settings, videos));
+  ISOCOST_TRY(check_bounds(settings, videos));
+  ISOCOST_TRY(read_video(settings, videos));
+  ISOCOST_TRY(read_patches(settings, options.patch_size, options.has_timestamps ? 16 : kPatchSide));
+  ISOCOST_ASSIGN(videos.cap_pixels_per_frame, settings.flag("cap_pixels_per_frame", false));
+  ISOCOST_ASSIGN(videos.max_video_tokens,
+                 settings.integer("max_video_tokens", 1, kMostTokens, videos.max_video_tokens));
+  return settings.check_all_asked();
+}
+
+Status read_encoder(ModelFiles& files, QwenVlOptions& options) {
+  ISOCOST_ASSIGN(Settings vision, files.config.object("vision_config"));
+  const std::int64_t otherwise = options.has_timestamps ? 16 : kPatchSide;
+  ISOCOST_ASSIGN(options.patch_size, vision.integer("patch_size", 1, kMostSide, otherwise));
+  if (options.patch_size != 14 && options.patch_size != 16) {
+    return Error(ErrorCode::kUnsupported, vision.file() + ": patch_size is " +
+                                              std::to_string(options.patch_size) +
+                                              "; it must be 14 or 16");
+  }
+  if (files.model_type == "qwen2_5_vl") {
+    constexpr std::int64_t kOfItsClass = 4;
+    constexpr std::int64_t kMost = 1 << 16;
+    ISOCOST_ASSIGN(options.tokens_per_second,
+                   vision.integer("tokens_per_second", 1, kMost, kOfItsClass));
+  }
+  ISOCOST_TRY(vision.only("spatial_merge_size", kMerge));
+  return vision.only("temporal_patch_size", kTemporalPatch);
 }
 
 }  // namespace
 
 Result<Family> read_qwen2_vl(ModelFiles& files) {
   QwenVlOptions options;
+  options.has_timestamps = files.model_type == "qwen3_vl";
   constexpr std::int64_t kMostId = std::int64_t{1} << 31;
   ISOCOST_ASSIGN(options.image_token_id, files.config.integer("image_token_id", 0, kMostId));
-  ISOCOST_ASSIGN(Settings vision, files.config.object("vision_config"));
-  ISOCOST_TRY(vision.only("patch_size", kPatchSide));
-  ISOCOST_TRY(vision.only("spatial_merge_size", kGroupSide / kPatchSide));
-  ISOCOST_TRY(vision.only("temporal_patch_size", kTemporalPatch));
-  ISOCOST_TRY(read_processor(files.image_processor, options));
-  options.take_options(files);
+  ISOCOST_ASSIGN(options.video_token_id, files.config.integer("video_token_id", -1, kMostId, -1));
+  ISOCOST_TRY(read_encoder(files, options));
+  ISOCOST_TRY(read_images(files.image_processor, options));
+  ISOCOST_TRY(read_videos(files.video_processor, options));
+  options.images.take_options(files);
+  options.videos.take_options(files);
   return std::make_shared<const QwenVl>(std::move(options));
 }
 

@@ -521,7 +521,7 @@ SampleShape IndexedDataset::shape_of(const Location& at, const Cut* cut) {
   if (cut != nullptr) {
     PartShape& text = shape.parts.front();
     text.text_tokens = cut->end.ids;
-    for (const std::uint32_t media : cut->end.media) text.text_tokens -= media;
+    text.text_tokens -= cut->end.placeholders;
     text.label_tokens = cut->label_tokens;
     text.encoded_bytes = cut->entry_bytes;
   }

@@ -1,5 +1,6 @@
 #include "loader/dataset/token_pass.h"
 
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "base/output_file.h"
 #include "base/read_file.h"
 #include "decode/probe.h"
+#include "decode/recipe.h"
 #include "loader/dataset/internal/index_file.h"
 #include "loader/dataset/internal/shard_file.h"
 #include "loader/dataset/internal/token_file.h"
@@ -36,6 +38,16 @@ Result<fs::path> template_file(const fs::path& model) {
                    "writes it with save_pretrained");
 }
 
+// The recipe of the directory, if its text depends on what it makes of media. A model of text alone
+// has none.
+std::optional<Recipe> recipe_of_text(const fs::path& model) {
+  RecipeOptions options;
+  options.model = model;
+  auto recipe = Recipe::create(options);
+  if (!recipe || recipe->text_settings().empty()) return std::nullopt;
+  return *std::move(recipe);
+}
+
 struct PassShard {
   std::string name;
   fs::path path;
@@ -44,8 +56,10 @@ struct PassShard {
 
 class IndexedTokenPass final : public TokenPass {
  public:
-  IndexedTokenPass(TokenizerIdentity identity, std::vector<PassShard> shards)
+  IndexedTokenPass(TokenizerIdentity identity, std::optional<Recipe> recipe,
+                   std::vector<PassShard> shards)
       : identity_(std::move(identity)),
+        recipe_(std::move(recipe)),
         shards_(std::move(shards)),
         directory_(shards_.empty() ? fs::path() : shards_.front().index->file().parent_path()) {}
 
@@ -77,6 +91,7 @@ class IndexedTokenPass final : public TokenPass {
   }
 
   const TokenizerIdentity identity_;
+  const std::optional<Recipe> recipe_;
   const std::vector<PassShard> shards_;
   const fs::path directory_;
 };
@@ -89,13 +104,32 @@ Result<std::string> read_member(const ByteSource& shard, std::int64_t offset, st
   return text;
 }
 
-Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::uint64_t sample) {
+// What the recipe makes of a medium, or its modality alone.
+SamplePart medium_of(const PartShape& shape, const std::optional<Recipe>& recipe,
+                     std::string& reason) {
+  SamplePart medium{.modality = shape.modality};
+  if (!recipe) return medium;
+  auto described = recipe->part(shape);
+  if (described) return *std::move(described);
+  if (reason.empty()) reason = described.error().message();
+  return medium;
+}
+
+// The tokens that stand for a part; of one that the model cannot take it does not matter.
+std::uint32_t placeholders_of(const PartShape& shape, const std::optional<Recipe>& recipe) {
+  if (shape.modality == Modality::kText) return 0;
+  if (!recipe) return 1;
+  return static_cast<std::uint32_t>(recipe->placeholders(shape).value_or(1));
+}
+
+Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::uint64_t sample,
+                           const std::optional<Recipe>& recipe) {
   SampleText found;
   found.key = view.key(sample);
   for (std::uint64_t i = view.first_part(sample); i < view.first_part(sample + 1); ++i) {
     const PartShape shape = view.part_shape(i);
     if (shape.modality != Modality::kText) {
-      found.media.push_back(shape.modality);
+      found.media.push_back(medium_of(shape, recipe, found.reason));
       continue;
     }
     ISOCOST_ASSIGN(std::string text, read_member(shard, view.part_offset(i), shape.encoded_bytes));
@@ -117,7 +151,7 @@ Result<std::vector<SampleText>> IndexedTokenPass::texts(std::size_t shard) const
   std::vector<SampleText> texts;
   texts.reserve(view(shard).samples());
   for (std::uint64_t i = 0; i < view(shard).samples(); ++i) {
-    auto text = text_of(*file, view(shard), i);
+    auto text = text_of(*file, view(shard), i, recipe_);
     if (!text) {
       return std::move(text).error().with_context(shard_name(shard) + ": " +
                                                   std::string(view(shard).key(i)));
@@ -137,7 +171,7 @@ Status IndexedTokenPass::write(std::size_t shard, std::span<const TokenizedSampl
   std::vector<std::uint32_t> media(samples.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {
     for (std::uint64_t k = index.first_part(i); k < index.first_part(i + 1); ++k) {
-      media[i] += index.part_shape(k).modality == Modality::kText ? 0 : 1;
+      media[i] += placeholders_of(index.part_shape(k), recipe_);
     }
     if (!samples[i].reason.empty() || samples[i].tokens.ids.size() >= media[i]) continue;
     return Error(ErrorCode::kInvalidArgument, std::string(index.key(i)) +
@@ -165,6 +199,7 @@ Result<TokenizerIdentity> TokenizerIdentity::of_model(const fs::path& model) {
     ISOCOST_ASSIGN(const std::uint64_t hash, hash_of(model / name));
     tokenizer.add(hash);
   }
+  if (const auto recipe = recipe_of_text(model)) tokenizer.add(recipe->text_settings());
   identity.tokenizer = tokenizer.value();
   ISOCOST_ASSIGN(const fs::path chat_template, template_file(model));
   ISOCOST_ASSIGN(identity.chat_template, hash_of(chat_template));
@@ -190,7 +225,8 @@ Result<std::unique_ptr<TokenPass>> TokenPass::open(const fs::path& directory, co
     }
     shards.push_back(std::move(shard));
   }
-  return std::make_unique<IndexedTokenPass>(std::move(identity), std::move(shards));
+  return std::make_unique<IndexedTokenPass>(std::move(identity), recipe_of_text(model),
+                                            std::move(shards));
 }
 
 }  // namespace isocost

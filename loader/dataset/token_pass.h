@@ -18,7 +18,9 @@ namespace isocost {
 
 /// What makes the tokens of a text what they are.
 struct TokenizerIdentity {
-  std::uint64_t tokenizer = 0;  ///< Hash of tokenizer.json and tokenizer_config.json.
+  /// Hash of tokenizer.json and tokenizer_config.json, and of Recipe::text_settings where the
+  /// directory has a recipe whose text depends on them.
+  std::uint64_t tokenizer = 0;
   std::uint64_t chat_template = 0;
   std::string options;  ///< Of `isocost tokenize`, as it wrote them.
   bool operator==(const TokenizerIdentity&) const = default;
@@ -31,9 +33,10 @@ struct TokenizerIdentity {
 /// What a sample has that becomes tokens.
 struct SampleText {
   std::string key;
-  std::vector<Modality> media;     ///< Of its other parts, in their order.
+  std::vector<SamplePart> media;   ///< Its other parts, in their order: see TokenPass::open.
   std::string json;                ///< The first JSON part; empty: there is none.
   std::vector<std::string> texts;  ///< Its text parts, and the "text" of its JSON.
+  std::string reason;              ///< Why the model cannot take its media; empty: it can.
 };
 
 struct TokenizedSample {
@@ -45,9 +48,11 @@ struct TokenizedSample {
 /// caller's. Const-safe but for `write`, of which one at a time may run for each shard.
 class TokenPass {
  public:
-  /// Indexes what is not indexed. `options` says how text becomes tokens; other options or another
-  /// tokenizer make the files that there are stale. Errors: those of Dataset::open and
-  /// TokenizerIdentity::of_model; kIo if there is no directory where an index can be kept.
+  /// Indexes what is not indexed. Where the text depends on what the model's recipe makes of media,
+  /// texts have that; elsewhere their modalities alone. `options` says how text becomes tokens;
+  /// other options or another tokenizer make the files that there are stale. Errors: those of
+  /// Dataset::open and TokenizerIdentity::of_model; kIo if there is no directory where an index can
+  /// be kept.
   static Result<std::unique_ptr<TokenPass>> open(const std::filesystem::path& directory,
                                                  const std::filesystem::path& model,
                                                  std::string options,

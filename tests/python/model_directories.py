@@ -32,6 +32,7 @@ WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{
          r"|\s+(?!\S)|\s+")
 
 _QWEN_IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
+_QWEN_VIDEO = "<|vision_start|><|video_pad|><|vision_end|>"
 
 _CHATML_CONTENT = """\
 {%- macro write(content) -%}
@@ -40,7 +41,7 @@ _CHATML_CONTENT = """\
   {%- else -%}
     {%- for part in content -%}
       {%- if part.type == 'image' -%}{{- 'IMAGE' -}}
-      {%- elif part.type == 'video' -%}<|vision_start|><|video_pad|><|vision_end|>
+      {%- elif part.type == 'video' -%}{{- 'VIDEO' -}}
       {%- else -%}{{- part.text -}}
       {%- endif -%}
     {%- endfor -%}
@@ -70,14 +71,14 @@ _CHATML_ASSISTANT = """\
     {{- '<|im_end|>' }}"""
 
 
-def chatml(generation=False, image=_QWEN_IMAGE):
+def chatml(generation=False, image=_QWEN_IMAGE, video=_QWEN_VIDEO):
     """ChatML as Qwen's vision-language models have it: a default system turn, media, tools.
 
     generation: whether `{% generation %}` blocks mark what the assistant writes.
-    image: what stands for an image.
+    image, video: what stands for an image and a video.
     """
     begin, end = ("{%- generation %}", "{%- endgeneration %}") if generation else ("", "")
-    return (_CHATML_CONTENT.replace("IMAGE", image) + _CHATML_TOOLS + """\
+    return (_CHATML_CONTENT.replace("IMAGE", image).replace("VIDEO", video) + _CHATML_TOOLS + """\
 {%- for message in messages %}
   {%- if message.role == 'system' and loop.first and tools %}{%- continue %}{%- endif %}
   {%- if message.role == 'assistant' %}
@@ -238,6 +239,30 @@ def qwen_vl(name, tokenizer):
     }
 
 
+def qwen3_vl(_name, tokenizer):
+    ids = {f"{key}_token_id": tokenizer.token_to_id(token)
+           for key, token in (("image", "<|image_pad|>"), ("video", "<|video_pad|>"),
+                              ("vision_start", "<|vision_start|>"), ("vision_end", "<|vision_end|>"))}
+    text = text_settings(tokenizer, model_type="qwen3_vl_text", head_dim=16,
+                         rope_scaling={"rope_type": "default", "mrope_section": [4, 2, 2], "mrope_interleaved": True},
+                         bos_token_id=tokenizer.token_to_id("<|endoftext|>"),
+                         eos_token_id=tokenizer.token_to_id("<|im_end|>"))
+    vision = {"model_type": "qwen3_vl", "hidden_size": 64, "intermediate_size": 128, "depth": 2, "num_heads": 4,
+              "out_hidden_size": 64, "patch_size": 16, "deepstack_visual_indexes": [0], "num_position_embeddings": 2304}
+    pixels = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2, "image_mean": [0.5, 0.5, 0.5],
+              "image_std": [0.5, 0.5, 0.5], "processor_class": "Qwen3VLProcessor"}
+    return {
+        "config.json": {"architectures": ["Qwen3VLForConditionalGeneration"], "model_type": "qwen3_vl", **ids,
+                        "text_config": text, "vision_config": vision, "tie_word_embeddings": False},
+        "preprocessor_config.json": {**pixels, "image_processor_type": "Qwen2VLImageProcessorFast",
+                                     "size": {"shortest_edge": 65536, "longest_edge": 16777216}},
+        "video_preprocessor_config.json": {**pixels, "video_processor_type": "Qwen3VLVideoProcessor", "fps": 2,
+                                           "do_sample_frames": True, "min_frames": 4, "max_frames": 768,
+                                           "size": {"shortest_edge": 4096, "longest_edge": 25165824}},
+        "tokenizer_config.json": qwen_tokenizer_config(tokenizer, "Qwen3VLProcessor"),
+    }
+
+
 def llava(name, tokenizer):
     """LLaVA-1.5, with CLIP's encoder; `llava_siglip` as LLaVA-Interleave, whose pictures are no multiple of patches."""
     pixels = {"do_resize": True, "do_rescale": True, "do_normalize": True, "do_convert_rgb": True, "resample": 3,
@@ -386,7 +411,8 @@ AUDIO_CHATML = chatml(image="Audio: <|audio_bos|><|AUDIO|><|audio_eos|>\\n").rep
 FAMILIES = {
     "qwen2_vl": (qwen_vl, QWEN_TOKENS, chatml()),
     "qwen2_5_vl": (qwen_vl, QWEN_TOKENS, chatml()),
-    "internvl": (internvl, INTERNVL_TOKENS, chatml(image="<IMG_CONTEXT>\\n")),
+    "qwen3_vl": (qwen3_vl, QWEN_TOKENS, chatml()),
+    "internvl": (internvl, INTERNVL_TOKENS, chatml(image="<IMG_CONTEXT>\\n", video="<video>\\n")),
     "llava": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
     "llava_siglip": (llava, LLAVA_TOKENS, chatml(image="<image>\\n")),
     "llava_onevision": (llava_onevision, ONEVISION_TOKENS, chatml(image="<image>\\n")),

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "base/scratch_directory.h"
 #include "base/tensor.h"
+#include "decode/decode_limit.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
 #include "decode/sample_shape.h"
@@ -51,7 +52,7 @@ class ModelDirectory {
   ScratchDirectory scratch_ = ScratchDirectory::create("isocost-test").value();
 };
 
-/// The extension of JPEG, PNG, WAV and FLAC files.
+/// The extension of JPEG, PNG, WAV, FLAC and MP4 files.
 inline std::string_view extension_of(const Bytes& medium) {
   switch (std::to_integer<char>(medium.front())) {
     case 'R':
@@ -60,8 +61,10 @@ inline std::string_view extension_of(const Bytes& medium) {
       return "flac";
     case '\xFF':
       return "jpg";
-    default:
+    case '\x89':
       return "png";
+    default:
+      return "mp4";
   }
 }
 
@@ -83,7 +86,8 @@ class ModelSample {
       bytes_.push_back(std::move(medium));
     }
   }
-  tl::expected<std::vector<NamedTensor>, PartError> tensors(const Recipe& recipe) {
+  tl::expected<std::vector<NamedTensor>, PartError> tensors(const Recipe& recipe,
+                                                            const DecodeLimit& limit = {}) {
     std::vector<MemoryByteSource> sources;
     sources.reserve(bytes_.size());
     std::vector<PartBytes> parts;
@@ -91,7 +95,7 @@ class ModelSample {
       sources.emplace_back(bytes_[i]);
       parts.push_back({&shape.parts[i], &sources.back()});
     }
-    return recipe.tensors(parts, pool_);
+    return recipe.tensors(parts, pool_, limit);
   }
 
   SampleShape shape;

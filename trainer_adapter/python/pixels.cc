@@ -32,13 +32,15 @@ const DLTensor& bytes_of(const py::capsule& capsule) {
 }
 
 py::object normalised_pixels(const py::object& pixels, const std::vector<float>& values,
-                             std::int64_t copies) {
-  if (copies < 1 || values.size() != PixelTable::extent) {
-    throw py::value_error("copies must be at least 1, and the table have 3 x 256 values");
+                             std::int64_t frames, std::int64_t copies) {
+  if (frames < 1 || copies < 1 || values.size() != PixelTable::extent) {
+    throw py::value_error(
+        "frames and copies must be at least 1, and the table have 3 x 256 values");
   }
   const PixelTable table(values.data(), PixelTable::extent);
   const DLTensor& from = bytes_of(pixels.cast<py::capsule>());
   const std::int64_t rows = from.shape[0];
+  if (rows % frames != 0) throw py::value_error("rows must be a multiple of frames");
   const std::int64_t width = from.shape[1];
   const auto size = static_cast<std::size_t>(rows * width);
   const std::shared_ptr<float[]> into(new float[size * static_cast<std::size_t>(copies)]);
@@ -46,12 +48,12 @@ py::object normalised_pixels(const py::object& pixels, const std::vector<float>&
     const py::gil_scoped_release released;
     const auto* bytes = static_cast<const std::uint8_t*>(from.data) + from.byte_offset;
     normalise_pixels({bytes, size}, static_cast<std::size_t>(width / 3), table,
-                     static_cast<std::size_t>(copies),
+                     {static_cast<std::size_t>(frames), static_cast<std::size_t>(copies)},
                      {into.get(), size * static_cast<std::size_t>(copies)});
   }
   SharedTensor tensor;
   tensor.dtype = DType::kFloat32;
-  tensor.shape = {rows, width * copies};
+  tensor.shape = {rows / frames, width * frames * copies};
   tensor.data = reinterpret_cast<const std::byte*>(into.get());
   tensor.owner = into;
   return to_dlpack(tensor);
@@ -61,7 +63,7 @@ py::object normalised_pixels(const py::object& pixels, const std::vector<float>&
 
 void bind_pixels(py::module_& module) {
   module.def("normalised_pixels", &normalised_pixels, py::arg("pixels"), py::arg("table"),
-             py::arg("copies"),
+             py::arg("frames"), py::arg("copies"),
              "A DLPack capsule of float32 for one of uint8: trainer_adapter/normalise.h.");
 }
 

@@ -20,9 +20,11 @@ namespace {
 
 namespace py = pybind11;
 
-// Key, modalities of the media, the JSON or None, texts.
-using TextRow = std::tuple<std::string, std::vector<std::string>, std::optional<py::bytes>,
-                           std::vector<py::bytes>>;
+// The modality of a medium, and the seconds of its frames where the text depends on them.
+using MediumRow = std::tuple<std::string, std::vector<double>>;
+// Key, media, the JSON or None, texts, and why the model cannot take the media (empty: it can).
+using TextRow = std::tuple<std::string, std::vector<MediumRow>, std::optional<py::bytes>,
+                           std::vector<py::bytes>, std::string>;
 // Ids of 32 bits in this machine's order, a byte for each that is 1 where it is labelled, the ends
 // of turns (TurnEnd, as many words of 32 bits), and why there are none (empty: there are).
 using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, std::string>;
@@ -67,13 +69,15 @@ std::vector<TextRow> texts_of(const TokenPass& pass, std::size_t shard) {
   }
   std::vector<TextRow> rows;
   for (const SampleText& sample : value(*std::move(read))) {
-    std::vector<std::string> media;
+    std::vector<MediumRow> media;
     media.reserve(sample.media.size());
-    for (const Modality modality : sample.media) media.emplace_back(modality_name(modality));
+    for (const SamplePart& part : sample.media) {
+      media.emplace_back(modality_name(part.modality), part.timestamps_s);
+    }
     std::vector<py::bytes> texts(sample.texts.begin(), sample.texts.end());
     rows.emplace_back(sample.key, std::move(media),
                       sample.json.empty() ? std::nullopt : std::optional(py::bytes(sample.json)),
-                      std::move(texts));
+                      std::move(texts), sample.reason);
   }
   return rows;
 }
@@ -92,7 +96,7 @@ TokenizedSample sample_of(const TokenRow& row) {
   if (!id_bytes.empty()) std::memcpy(sample.tokens.ids.data(), id_bytes.data(), id_bytes.size());
   for (const char byte : label_bytes) sample.tokens.labelled.push_back(byte != 0);
   if (turn_bytes.size() % sizeof(TurnEnd) != 0) {
-    throw py::value_error("the end of a turn is four numbers of 4 bytes");
+    throw py::value_error("the end of a turn is five numbers of 4 bytes");
   }
   sample.tokens.turns.resize(turn_bytes.size() / sizeof(TurnEnd));
   if (!turn_bytes.empty()) {

@@ -137,6 +137,10 @@ Status IndexView::check_parts() const {
         shape.frames < 0 || shape.duration_us < 0 || shape.text_bytes < 0) {
       return broken("a negative shape");
     }
+    if (shape.modality == Modality::kVideo &&
+        (shape.frames == 0 || shape.sample_rate == 0 || shape.channels == 0)) {
+      return broken("a video without frames");
+    }
     if (load<std::uint32_t>(at_.name, i) >= names_) return broken("a part's name");
   }
   return {};

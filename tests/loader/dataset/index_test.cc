@@ -54,6 +54,9 @@ IndexContents some_contents() {
   video.modality = Modality::kVideo;
   video.format = MediaFormat::kMp4;
   video.duration_us = 12'345'678;
+  video.frames = 370;
+  video.sample_rate = 30'000;
+  video.channels = 1001;
   PartShape text;
   text.text_bytes = 77;
   contents.samples = {

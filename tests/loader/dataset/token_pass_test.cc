@@ -80,11 +80,12 @@ TEST_F(TokenPassTest, ReadsWhatBecomesTokens) {
   ASSERT_EQ(first.size(), 2U);
   EXPECT_EQ(first[0].key, "one");
   EXPECT_EQ(first[0].json, kTalk);
-  EXPECT_THAT(first[0].media, ElementsAre(Modality::kImage));
+  EXPECT_THAT(first[0].media, ElementsAre(SamplePart{.modality = Modality::kImage}));
   EXPECT_TRUE(first[0].texts.empty());
   EXPECT_TRUE(first[1].media.empty());
   const auto second = tokens->texts(1).value();
-  EXPECT_THAT(second[0].media, ElementsAre(Modality::kImage, Modality::kAudio));
+  EXPECT_THAT(second[0].media, ElementsAre(SamplePart{.modality = Modality::kImage},
+                                           SamplePart{.modality = Modality::kAudio}));
   EXPECT_THAT(second[0].texts, ElementsAre("a caption"));
   EXPECT_EQ(second[0].json, "");
 }

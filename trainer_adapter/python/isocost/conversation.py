@@ -47,12 +47,14 @@ class Conversation(NamedTuple):
             sample's n-th image. Adjacent text parts stay apart.
         tools: list of the tools' JSON schemas; None where the sample has none.
         media: {modality: number}, for each of "image", "video" and "audio".
+        videos: seconds of the sampled frames of each video, for models whose text depends on them.
     """
 
     key: str
     messages: List[Message]
     tools: Optional[List[Any]]
     media: Dict[str, int]
+    videos: Sequence[Sequence[float]] = ()
 
 
 def check_options(options: ConversationOptions) -> None:
@@ -66,7 +68,7 @@ def check_options(options: ConversationOptions) -> None:
 
 
 def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: Sequence[str],
-                 options: ConversationOptions) -> Conversation:
+                 options: ConversationOptions, videos: Sequence[Sequence[float]] = ()) -> Conversation:
     """Returns the conversation of a sample.
 
     JSON with `messages` or `conversations` goes before texts. A sample with neither is a caption: a user turn that
@@ -80,6 +82,7 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
         texts: the sample's text parts.
         media: modality of each of the sample's media, in the sample's order.
         options: how to read it.
+        videos: as Conversation has them.
 
     Raises: ValueError that says what is wrong with the sample.
     """
@@ -95,7 +98,7 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     else:
         raise ValueError("the JSON part has neither 'messages' nor 'conversations', and the sample has no text")
     result = Conversation(key, messages, _tools(document.get("tools")),
-                          {modality: media.count(modality) for modality in MEDIA})
+                          {modality: media.count(modality) for modality in MEDIA}, videos)
     _check_media(result)
     _check_placeholders(result, options.placeholders)
     if options.labels != "all" and not any(message["role"] == "assistant" for message in messages):

@@ -175,7 +175,7 @@ class DataLoader:
             "on_long": on_long, "workers": workers, "memory": memory, "profile": profile, "recipe": recipe}
         model_inputs = None
         if model is not None:
-            arguments.refuse_with_model({"layout": layout, "transform": transform, "count_tokens": count_tokens})
+            arguments.refuse_with_model({"transform": transform, "count_tokens": count_tokens})
             model_inputs = ModelInputs(os.fspath(model), batching, loss)
         if is_endpoint:
             arguments.refuse_node_settings(self._data, {

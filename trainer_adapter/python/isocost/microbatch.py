@@ -166,7 +166,7 @@ class Microbatch(Mapping[str, Any]):
         """Moves the tensors to a torch device, in place, and returns the microbatch. To a CUDA device they go through
         pinned memory, so that the copy overlaps with the computation."""
         self._packed = _all_moved(self._packed, device, non_blocking)
-        if self._row is not None:
+        if self._row is not None and self._row.position_ids is not None:
             self._row = self._row._replace(position_ids=_move(self._row.position_ids, device, non_blocking))
         if self._arguments is not None:
             self._arguments = _all_moved(self._arguments, device, non_blocking)

@@ -1,13 +1,13 @@
 """Microbatches as the models of transformers take them: the names, shapes and dtypes of their `forward`."""
 
-import bisect
 import dataclasses
 import json
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Union
 
 from isocost import _isocost
 from isocost.loss import IGNORED_LABEL
-from isocost.tensor_names import CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, MODULE_LENGTHS, POSITION_IDS
+from isocost.tensor_names import (CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, MODULE_LENGTHS, POSITION_IDS,
+                                  ROPE_POSITIONS)
 
 LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
@@ -16,17 +16,35 @@ _MEL = "audio_mel"
 _CLIP_FRAMES, _FRAMES_BEHIND = 3000, 3  # As in decode/internal/audio.h.
 
 
+class Medium(NamedTuple):
+    """An image or a video.
+
+    Attributes:
+        is_video: bool.
+        pictures: number of its rows of vision_grids.
+        rows, columns: of patches of each.
+    """
+
+    is_video: bool
+    pictures: int
+    rows: int
+    columns: int
+
+
 class Row(NamedTuple):
     """What the arguments need of a microbatch on the host, before its tensors are elsewhere.
 
     Attributes:
-        position_ids: int64 [1, tokens], or [4, 1, tokens] with M-RoPE, of the packed samples.
-        lengths: list of int, of each sample.
+        position_ids: int64 [1, tokens], or [4, 1, tokens] with M-RoPE, of the packed samples; None on a rank without
+            layers of the LLM.
+        lengths: list of int, of each sample; empty there.
+        media: list of Medium, in their order.
         images: list of int, images of each sample.
     """
 
     position_ids: Any
     lengths: List[int]
+    media: List[Medium]
     images: List[int]
 
 
@@ -89,15 +107,23 @@ class ModelInputs:
 
     def row(self, tensors: Mapping[str, Any], images: List[int]) -> Row:
         """Of tensors on the CPU, and the number of each sample's images."""
-        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), images)
+        media = _media(tensors)
+        if LENGTHS not in tensors:
+            return Row(None, [], media, images)
+        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), media, images)
 
     def arguments(self, tensors: Mapping[str, Any], row: Row, keys: Sequence[str], weights: Sequence[float],
                   global_label_tokens: int) -> Dict[str, Any]:
-        """The arguments, on the device where tensors and row are; waits for none of them. Raises ValueError for weights
-        that the model's own loss does not know."""
-        arguments = {INPUT_IDS: tensors[INPUT_IDS][None], POSITION_IDS: row.position_ids, **self._family.media(tensors, row),
-                     "use_cache": False}
-        if self._loss == "model":
+        """The arguments, on the device where tensors and row are; waits for none of them. A stage of a layout has those
+        that it consumes: media and ids where they are embedded, labels on the last stage, positions and lengths on
+        every stage of the LLM. Raises ValueError for weights that the model's own loss does not know."""
+        arguments = self._family.media(tensors, row)
+        if row.position_ids is None:
+            return arguments
+        if INPUT_IDS in tensors:
+            arguments[INPUT_IDS] = tensors[INPUT_IDS][None]
+        arguments.update({POSITION_IDS: row.position_ids, "use_cache": False})
+        if self._loss == "model" and LABELS in tensors:
             for key, weight in zip(keys, weights):
                 if weight not in (0, 1):
                     raise ValueError(f"sample {key} has the weight {weight:g}, which a model's own loss ignores: give "
@@ -105,11 +131,11 @@ class ModelInputs:
             labels = tensors[LABELS].masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
             arguments[LABELS] = labels[None]
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
-        if self.padded is None and not self._family.takes_counts:
+        if self.padded is not None:
+            return {**arguments, **_padded(arguments, row.lengths, self.padded)}
+        if not self._family.takes_counts:
             return arguments
-        if self.padded is None:
-            return {**arguments, **_attention(tensors[CU_SEQLENS], max(row.lengths, default=0))}
-        return {**arguments, **_padded(arguments, row.lengths, self.padded)}
+        return {**arguments, **_attention(tensors[CU_SEQLENS], max(row.lengths, default=0))}
 
 
 def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
@@ -117,9 +143,10 @@ def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -
     import torch
 
     longest = -(-max(lengths, default=0) // how.multiple) * how.multiple
-    ids = arguments[INPUT_IDS]
-    at = torch.arange(longest, device=ids.device)
-    own = torch.tensor(lengths, device=ids.device)[:, None]
+    # The first row counts within samples, which the mask keeps apart already.
+    positions = _without_text_row(arguments[POSITION_IDS])
+    at = torch.arange(longest, device=positions.device)
+    own = torch.tensor(lengths, device=positions.device)[:, None]
     mask = at < own if how.side == "right" else at >= longest - own
 
     def rows(packed: Any, value: int) -> Any:
@@ -128,11 +155,10 @@ def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -
         padded[..., mask] = packed[..., 0, :]
         return padded
 
-    result = {INPUT_IDS: rows(ids, 0), "attention_mask": mask.long()}
-    # The first row counts within samples, which the mask keeps apart already.
-    result[POSITION_IDS] = rows(_without_text_row(arguments[POSITION_IDS]), 0)
-    if LABELS in arguments:
-        result[LABELS] = rows(arguments[LABELS], IGNORED_LABEL)
+    result = {POSITION_IDS: rows(positions, 0), "attention_mask": mask.long()}
+    for name, filling in ((INPUT_IDS, 0), (LABELS, IGNORED_LABEL)):
+        if name in arguments:
+            result[name] = rows(arguments[name], filling)
     return result
 
 
@@ -162,39 +188,54 @@ class Family(Protocol):
 
 
 class _QwenVl:
-    """Qwen2-VL and Qwen2.5-VL:
+    """Qwen2-VL, Qwen2.5-VL and Qwen3-VL:
 
         input_ids, labels                int64 [1, tokens]
         position_ids                     int64 [4, 1, tokens]: within the sample, then time, row and column of M-RoPE
-        pixel_values                     float32 [patches, 1176], RGB, 2 times, 14 x 14 pixels
+        pixel_values                     float32 [patches, 1176], RGB, 2 times, 14 x 14 pixels; 1536 of 16 x 16
         image_grid_thw                   int64 [images, 3]
+        pixel_values_videos              float32 [patches, 1176], RGB, 2 frames, 14 x 14 pixels; likewise
+        video_grid_thw                   int64 [videos, 3]
     """
 
     takes_counts = True
 
     def __init__(self, description: Mapping[str, Any]):
-        self._image_token: int = description["image_token_id"]
-        self._pixels = _normalised(description)
+        self._images = _normalised(description["images"])
+        self._videos = _normalised(description["videos"])
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         import torch
 
-        grids = tensors[_GRIDS].tolist() if _GRIDS in tensors else []
-        merged = [(rows // _MERGE, columns // _MERGE) for rows, columns in grids]
-        rope = mrope_positions(tensors[INPUT_IDS], tensors[CU_SEQLENS].tolist(), merged, self._image_token)
-        return torch.cat([tensors[POSITION_IDS][None], rope])[:, None]
+        return torch.cat([_within_samples(tensors)[None], tensors[ROPE_POSITIONS].T])[:, None]
 
     def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
         import torch
 
         if _PATCHES not in tensors:
             return {}
-        return {"pixel_values": self._pixels(tensors[_PATCHES], _TEMPORAL),
-                "image_grid_thw": torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)}
+        patches = tensors[_PATCHES]
+        if not any(medium.is_video for medium in row.media):
+            return {"pixel_values": self._images(patches, 1, _TEMPORAL),
+                    "image_grid_thw": torch.nn.functional.pad(tensors[_GRIDS].long(), (1, 0), value=1)}
+        sizes = [medium.pictures * medium.rows * medium.columns * (_TEMPORAL if medium.is_video else 1)
+                 for medium in row.media]
+        pieces = list(zip(row.media, patches.split(sizes)))
+        arguments = {}
+        for is_video, values, grids in ((False, "pixel_values", "image_grid_thw"),
+                                        (True, "pixel_values_videos", "video_grid_thw")):
+            own = [rows for medium, rows in pieces if medium.is_video == is_video]
+            if not own:
+                continue
+            rows = own[0] if len(own) == 1 else torch.cat(own)
+            arguments[values] = self._videos(rows, _TEMPORAL, 1) if is_video else self._images(rows, 1, _TEMPORAL)
+            arguments[grids] = torch.tensor([[medium.pictures, medium.rows, medium.columns] for medium in row.media
+                                             if medium.is_video == is_video], device=patches.device)
+        return arguments
 
 
 class _OneSize:
-    """Models whose encoder sees pictures of one size, LLaVA-1.5 and its like or InternVL with its tiles:
+    """Models whose encoder sees pictures of one size, LLaVA-1.5 and its like or InternVL with its tiles and frames:
 
         input_ids, labels                int64 [1, tokens]
         position_ids                     int64 [1, tokens], within the sample
@@ -204,19 +245,32 @@ class _OneSize:
     takes_counts = True
 
     def __init__(self, description: Mapping[str, Any]):
-        self._height: int = description["height"]
-        self._width: int = description["width"]
-        self._pixels = _normalised(description)
+        videos = description.get("videos", description)
+        self._kinds = [(_normalised(each), int(each["height"]), int(each["width"])) for each in (description, videos)]
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
-        return tensors[POSITION_IDS][None]
+        return _within_samples(tensors)[None]
 
     def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
+        import torch
+
         if _PATCHES not in tensors:
             return {}
-        shown = pictures(tensors[_PATCHES], self._height, self._width)
-        values = self._pixels(shown.reshape(len(shown), -1), 1)
-        return {"pixel_values": values.view(-1, 3, self._height, self._width)}
+        patches = tensors[_PATCHES]
+        if not any(medium.is_video for medium in row.media):
+            return {"pixel_values": self._values(patches, False)}
+        sizes = [medium.pictures * medium.rows * medium.columns for medium in row.media]
+        values = [self._values(rows, medium.is_video) for medium, rows in zip(row.media, patches.split(sizes))]
+        if any(each.shape[1:] != values[0].shape[1:] for each in values):
+            (_images, height, width), (_videos, frame_height, frame_width) = self._kinds
+            raise ValueError(f"pictures of {width}x{height} and frames of {frame_width}x{frame_height} are no one tensor: "
+                             "the model's image processor and video processor must have the same size")
+        return {"pixel_values": torch.cat(values)}
+
+    def _values(self, patches: Any, is_video: bool) -> Any:
+        pixels, height, width = self._kinds[is_video]
+        shown = pictures(patches, height, width)
+        return pixels(shown.reshape(len(shown), -1), 1, 1).view(-1, 3, height, width)
 
 
 class _LlavaOneVision(_OneSize):
@@ -256,7 +310,7 @@ class _Qwen2Audio:
         pass
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
-        return tensors[POSITION_IDS][None]
+        return _within_samples(tensors)[None]
 
     def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
         if _MEL not in tensors:
@@ -297,10 +351,32 @@ def pictures(patches: Any, height: int, width: int) -> Any:
     return whole[:, :height, :width]
 
 
-def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int], Any]:
-    """The function that makes of rows of packed RGB pixels, uint8 [rows, pixels x 3], the values that a model takes,
-    float32 [rows, 3 x copies x pixels], on their device: those of the image processor's own arithmetic, bit by bit,
-    looked up."""
+def _within_samples(tensors: Mapping[str, Any]) -> Any:
+    """Positions within the samples, int64 [tokens], which later stages of a pipeline do not receive."""
+    if POSITION_IDS in tensors:
+        return tensors[POSITION_IDS]
+    import torch
+
+    sums = tensors[CU_SEQLENS].long()
+    return torch.arange(int(sums[-1])) - sums[:-1].repeat_interleave(sums.diff())
+
+
+def _media(tensors: Mapping[str, Any]) -> List[Medium]:
+    """Of tensors on the CPU."""
+    if _MEDIA not in tensors:
+        return []
+    grids = tensors[_GRIDS].tolist()
+    media, first = [], 0
+    for kind, pictures, _height, _width in tensors[_MEDIA].tolist():
+        media.append(Medium(kind == 1, pictures, *grids[first]))
+        first += pictures
+    return media
+
+
+def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int, int], Any]:
+    """The function that makes of rows of packed RGB pixels, uint8 [patches x frames, pixels x 3], the values that a
+    model takes, float32 [patches, 3 x frames x copies x pixels], on their device: those of the processor's own
+    arithmetic, bit by bit, looked up."""
     import torch
     from torch.utils.dlpack import from_dlpack, to_dlpack
 
@@ -308,51 +384,17 @@ def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int], Any]:
     mean, std = (torch.tensor(description[name], dtype=torch.float32)[:, None] for name in ("image_mean", "image_std"))
     table = ((scaled - mean) / std).reshape(-1)  # 256 values of each channel.
     values = table.tolist()
-    first = torch.arange(3)[:, None] * 256
+    first = torch.arange(3)[:, None, None] * 256
 
-    def look_up(rows: Any, copies: int) -> Any:
+    def look_up(rows: Any, frames: int, copies: int) -> Any:
         if rows.device.type == "cpu":
-            return from_dlpack(_isocost.normalised_pixels(to_dlpack(rows.contiguous()), values, copies))
-        pixels = rows.view(len(rows), -1, 3).transpose(1, 2)
+            return from_dlpack(_isocost.normalised_pixels(to_dlpack(rows.contiguous()), values, frames, copies))
+        patches = len(rows) // frames
+        pixels = rows.view(patches, frames, -1, 3).permute(0, 3, 1, 2)
         normalised = table.to(rows.device)[pixels.long() + first.to(rows.device)]
-        return normalised[:, :, None].expand(-1, -1, copies, -1).reshape(len(rows), -1)
+        return normalised[:, :, :, None].expand(-1, -1, -1, copies, -1).reshape(patches, -1)
 
     return look_up
-
-
-def mrope_positions(ids: Any, cu_seqlens: Sequence[int], grids: Sequence[Tuple[int, int]], image_token: int) -> Any:
-    """Positions of M-RoPE (Qwen2-VL, section 2.1): int64 [3, tokens], time, row and column.
-
-    Text counts on in all three. The tokens of an image share a time, and have the row and column of their 2 x 2
-    patches; what follows counts on from the largest.
-
-    Args:
-        ids: int64 [tokens] of packed samples, on the CPU.
-        cu_seqlens: where samples begin, and the end of the last one.
-        grids: rows and columns of tokens of each image, in order.
-        image_token: its id.
-    """
-    import torch
-
-    positions = torch.empty((3, len(ids)), dtype=torch.int64)
-    image_tokens = (ids == image_token).nonzero().flatten().tolist()
-    images = iter(grids)
-    for begin, end in zip(cu_seqlens, cu_seqlens[1:]):
-        at, position = begin, 0
-        while at < end:
-            following = bisect.bisect_left(image_tokens, at)
-            start = min(end, image_tokens[following]) if following < len(image_tokens) else end
-            positions[:, at:start] = torch.arange(position, position + start - at)
-            position += start - at
-            at = start
-            if start < end:
-                rows, columns = next(images)
-                at = start + rows * columns
-                positions[0, start:at] = position
-                positions[1, start:at] = position + torch.arange(rows).repeat_interleave(columns)
-                positions[2, start:at] = position + torch.arange(columns).repeat(rows)
-                position += max(rows, columns)
-    return positions
 
 
 _FAMILIES: Dict[str, Callable[[Mapping[str, Any]], Family]] = {

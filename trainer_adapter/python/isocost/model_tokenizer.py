@@ -1,6 +1,8 @@
 """A model directory's tokenizer and chat template: conversations in, token ids and labels out."""
 
+import bisect
 import hashlib
+import itertools
 import json
 import os
 from array import array
@@ -9,6 +11,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 from isocost.chat_template import ChatTemplate, Rendering, Span, TemplateFile, find_template, read_json
 from isocost.conversation import MEDIA, MEDIA_MARK, Conversation, ConversationOptions, check_options, conversation
 from isocost.counted import counted
+from isocost.video_text import find_video_text, with_frames
 
 _VERSION = 1  # of what fingerprints are made of; a change of ids or labels raises it
 _COUNTED = ("image", "audio", "video")  # in the order of Tokens.turns
@@ -22,8 +25,9 @@ class Tokens(NamedTuple):
     Attributes:
         ids: array of unsigned 32-bit token ids.
         labels: a byte for each id; 1 where the model learns to predict it from the ids before it. The first one is 0.
-        turns: array of unsigned 32-bit numbers, four for each end of an assistant's turn: the ids up to there, and how
-            many of these are placeholders of images, audio and videos. Empty where the template does not tell.
+        turns: array of unsigned 32-bit numbers, five for each end of an assistant's turn: the ids up to there, how many
+            of these are placeholders, and the images, audio parts and videos that these stand for. Empty where the
+            template does not tell.
     """
 
     ids: "array[int]"
@@ -84,21 +88,23 @@ class ModelTokenizer:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self._largest_id = max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
-        self.placeholders = self._checked_config(read_json(os.path.join(self.directory, "config.json")))
+        config = read_json(os.path.join(self.directory, "config.json"))
+        variables = _special_variables(self.directory, self._tokenizer)
+        self._video_text = find_video_text(config)
+        self.placeholders = self._checked_config(config, variables)
         self.options = ConversationOptions(labels, caption_template,
                                            {name: found.token for name, found in self.placeholders.items()})
         template = find_template(self.directory)
-        variables = _special_variables(self.directory, self._tokenizer)
         added = self._tokenizer.get_added_tokens_decoder().values()
         self.template = ChatTemplate(template, variables, [token.content for token in added if token.special])
         self.fingerprint = _fingerprint(content, template, variables, self.options, self.placeholders)
         self.about = (f"{os.path.basename(os.path.abspath(self.directory))}: "
                       f"{counted(self._tokenizer.get_vocab_size(), 'token')}, labels {labels}")
 
-    def conversation(self, key: str, json: Optional[bytes], texts: Sequence[str],
-                     media: Sequence[str]) -> Conversation:
+    def conversation(self, key: str, json: Optional[bytes], texts: Sequence[str], media: Sequence[str],
+                     videos: Sequence[Sequence[float]] = ()) -> Conversation:
         """Returns a sample's conversation, as isocost.conversation.conversation does with this model's options."""
-        return conversation(key, json, texts, media, self.options)
+        return conversation(key, json, texts, media, self.options, videos)
 
     def encode(self, conversations: Sequence[Conversation]) -> List[Tokens]:
         """Returns the tokens of each conversation. Raises ValueError that names the key of the first bad one."""
@@ -135,6 +141,8 @@ class ModelTokenizer:
             result = self.template.render_with_spans(given, self.options.labels == "last")
         if not result.text:
             raise ValueError(f"{self.template.file}: the template writes nothing for this conversation")
+        if self._video_text is not None and given.media.get("video") and "video" in self.placeholders:
+            result = with_frames(result, self._video_text, self.placeholders["video"].token, given.videos)
         try:
             result.text.encode()
         except UnicodeEncodeError as error:
@@ -151,14 +159,23 @@ class ModelTokenizer:
             return Rendering(text, [(0, len(text))], [])
         return result._replace(spans=[(0, len(result.text))])
 
-    def _turns(self, turns: Sequence[Span], ids: List[int], encoding: Any) -> "array[int]":
+    def _turns(self, given: Conversation, turns: Sequence[Span], ids: List[int], encoding: Any) -> "array[int]":
         """The ends of the assistant's turns, as Tokens has them."""
+        of_videos = list(itertools.accumulate(self._placeholders_of_videos(given)))
         ends: List[int] = []
         for end in sorted({_tokens_within(span, encoding, len(ids))[1] for span in turns} - {0}):
             before = ids[:end]
-            found = (self.placeholders.get(modality) for modality in _COUNTED)
-            ends += (end, *(0 if placeholder is None else before.count(placeholder.id) for placeholder in found))
+            known = (self.placeholders.get(modality) for modality in _COUNTED)
+            images, audio, videos = (0 if each is None else before.count(each.id) for each in known)
+            ends += (end, images + audio + videos, images, audio, bisect.bisect_right(of_videos, videos))
         return array("I", ends)
+
+    def _placeholders_of_videos(self, given: Conversation) -> List[int]:
+        """How many placeholders each video has in the text."""
+        if self._video_text is None or "video" not in self.placeholders:
+            return [1] * given.media.get("video", 0)
+        token = self.placeholders["video"].token
+        return [self._video_text.write(token, seconds).count(token) for seconds in given.videos]
 
     def _tokens(self, given: Conversation, rendering: Rendering, encoding: Any) -> Tokens:
         ids: List[int] = encoding.ids
@@ -168,10 +185,12 @@ class ModelTokenizer:
             labels[first:end] = b"\1" * (end - first)
         labels[:1] = b"\0" * len(labels[:1])
         for modality, count in given.media.items():
+            if modality == "video" and self._video_text is not None and count and modality in self.placeholders:
+                count = rendering.text.count(self.placeholders[modality].token)
             self._clear_placeholders(modality, count, ids, labels, rendering.text)
         if not any(labels):
             raise ValueError("no token is labelled: the assistant's turns are empty")
-        return Tokens(array("I", ids), bytes(labels), self._turns(rendering.turns, ids, encoding))
+        return Tokens(array("I", ids), bytes(labels), self._turns(given, rendering.turns, ids, encoding))
 
     def _clear_placeholders(self, modality: str, count: int, ids: List[int], labels: bytearray, text: str) -> None:
         """Clears the labels of a modality's placeholders. Raises ValueError where there is not one for each medium."""
@@ -193,8 +212,9 @@ class ModelTokenizer:
             at = ids.index(placeholder.id, at + 1)
             labels[at] = 0
 
-    def _checked_config(self, config: Dict[str, Any]) -> Dict[str, Placeholder]:
-        """Returns the placeholders that config.json names, having compared it with the tokenizer."""
+    def _checked_config(self, config: Dict[str, Any], variables: Mapping[str, Any]) -> Dict[str, Placeholder]:
+        """Returns the placeholders that config.json names, or for some families the special tokens `variables`, having
+        compared config.json with the tokenizer."""
         file = os.path.join(self.directory, "config.json")
         placeholders: Dict[str, Placeholder] = {}
         for modality in MEDIA:
@@ -207,6 +227,9 @@ class ModelTokenizer:
                     raise ValueError(f"{file}: {key} is {number!r}, and tokenizer.json has no token of that id; its "
                                      f"largest id is {self._largest_id}. The files are not of one model: {_SAVE}")
                 placeholders[modality] = Placeholder(number, token)
+        named = None if self._video_text is None else variables.get(self._video_text.token or "")
+        if named is not None and self._tokenizer.token_to_id(named) is not None:
+            placeholders.setdefault("video", Placeholder(self._tokenizer.token_to_id(named), named))
         text_config = config.get("text_config")
         for key, holder in (("vocab_size", config), ("text_config.vocab_size", text_config)):
             size = holder.get("vocab_size") if isinstance(holder, dict) else None

@@ -9,6 +9,7 @@ _NAMES = {(module, role): name for module, role, name, _of_recipe in _TABLE}
 INPUT_IDS = _NAMES["llm", "ids"]
 LABELS = _NAMES["llm", "labels"]
 POSITION_IDS = _NAMES["llm", "positions"]
+ROPE_POSITIONS = _NAMES["llm", "rope"]
 LOSS_WEIGHTS = _NAMES["llm", "loss_weights"]
 LENGTHS = _NAMES["llm", "lengths"]
 CU_SEQLENS = _NAMES["llm", "cu_seqlens"]

@@ -99,9 +99,13 @@ def tokenize_shard(opened: Any, shard: int, tokenizer: ModelTokenizer, progress:
 
 def _tokens(samples: Sequence[Any], tokenizer: ModelTokenizer) -> List[Union[Tokens, ValueError]]:
     given: List[Union[Conversation, ValueError]] = []
-    for key, media, json, texts in samples:
+    for key, media, json, texts, reason in samples:
         try:
-            given.append(tokenizer.conversation(key, json, [text.decode() for text in texts], media))
+            if reason:
+                raise ValueError(reason)
+            modalities = [modality for modality, _seconds in media]
+            videos = [seconds for modality, seconds in media if modality == "video"]
+            given.append(tokenizer.conversation(key, json, [text.decode() for text in texts], modalities, videos))
         except ValueError as error:
             given.append(error)
     encoded = iter(tokenizer.encode_each([one for one in given if isinstance(one, Conversation)]))

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "decode/decode_limit.h"
+#include "decode/internal/exact_image.h"
+#include "decode/internal/patch_grid.h"
+#include "decode/internal/pillow_resize.h"
+#include "decode/internal/sample_tensors.h"
+#include "decode/recipe.h"
+#include "decode/sample_shape.h"
+
+namespace isocost {
+
+/// A video as a model sees it.
+struct ExactVideo {
+  std::span<const std::int64_t> indices;  ///< Of its frames, ascending.
+  Framing framing;                        ///< Of each frame.
+  PatchGrid grid;
+  std::int32_t depth = 1;  ///< Frames that a patch spans.
+  ExactResize resize;
+};
+
+/// Decodes the frames and appends the patches that framed_patches makes of them: a picture for
+/// every `depth` frames, of which an incomplete last group repeats its last one. One frame is held
+/// at a time. Errors: those of exact_video_frames.
+Status add_exact_video(const PartBytes& bytes, const ExactVideo& video, SampleTensors& to,
+                       const DecodeLimit& limit);
+
+/// Returns an upper bound of its memory, without the patches.
+std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing, PatchGrid grid,
+                               ExactResize resize);
+
+}  // namespace isocost

@@ -1,0 +1,57 @@
+#include "decode/internal/video_settings.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace isocost {
+namespace {
+
+constexpr double kFramesASecond = 2;
+constexpr double kMostFramesASecond = 1000;
+constexpr std::int64_t kMostFrames = std::int64_t{1} << 16;
+
+// One of them, or neither.
+Status read_number(Settings& settings, VideoSettings& video) {
+  const bool by_rate = settings.has("fps");
+  const bool by_number = settings.has("num_frames");
+  if (by_rate && by_number) {
+    return Error(ErrorCode::kUnsupported,
+                 settings.file() + ": fps and num_frames are both given; transformers takes one");
+  }
+  ISOCOST_ASSIGN(const double fps, settings.number("fps", video.fps));
+  ISOCOST_ASSIGN(const std::int64_t num_frames,
+                 settings.integer("num_frames", 1, kMostFrames, video.num_frames));
+  if (by_rate && !(fps > 0 && fps <= kMostFramesASecond)) {
+    return Error(ErrorCode::kUnsupported, settings.file() + ": fps is " + std::to_string(fps) +
+                                              "; it must be more than 0, and at most 1000");
+  }
+  video.num_frames = by_rate ? 0 : num_frames;
+  video.fps = video.num_frames > 0 ? 0 : (fps > 0 ? fps : kFramesASecond);
+  return {};
+}
+
+}  // namespace
+
+std::string VideoSettings::sampling_settings() const {
+  return nlohmann::json{{"fps", fps},
+                        {"num_frames", num_frames},
+                        {"min_frames", min_frames},
+                        {"max_frames", max_frames}}
+      .dump();
+}
+
+Status read_video(Settings& settings, VideoSettings& video) {
+  ISOCOST_TRY(read_pixels(settings, video));
+  ISOCOST_TRY(read_number(settings, video));
+  ISOCOST_ASSIGN(video.min_frames,
+                 settings.integer("min_frames", 0, kMostFrames, video.min_frames));
+  ISOCOST_ASSIGN(video.max_frames,
+                 settings.integer("max_frames", 2, kMostFrames, video.max_frames));
+  ISOCOST_TRY(settings.flag("do_sample_frames", true));
+  ISOCOST_TRY(settings.only("do_center_crop", false));
+  settings.ignore({"video_processor_type", "return_metadata", "video_metadata", "crop_size"});
+  return {};
+}
+
+}  // namespace isocost

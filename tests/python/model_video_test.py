@@ -1,0 +1,229 @@
+"""Videos in samples of a model's directory, compared with what the directory's own processor and model make of them."""
+
+import importlib.util
+import io
+import itertools
+import json
+import pathlib
+import shutil
+import tarfile
+import tempfile
+import unittest
+
+import isocost
+from support import main
+
+NEEDED = ("av", "transformers", "tokenizers", "jinja2", "PIL", "torchvision")
+MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+if not MISSING:
+    import av
+    import numpy
+    import torch
+    import transformers
+    from transformers.video_utils import VideoMetadata
+
+    import model_directories
+    from model_test import IN_ORDER, encoded, picture
+
+VIDEOS = pathlib.Path(__file__).parents[1] / "decode" / "golden" / "videos"
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl")
+# The media of each sample, in their order: videos by name, pictures by size.
+SAMPLES = [["nine.mp4"], ["one.mp4"], ["variable.mp4"], ["turned90.mp4"], ["cfr30_b.mp4", (64, 48), "ntsc.mp4"],
+           [(90, 60)], ["slow.mp4", "two.mp4"], [], ["turned270.mp4", "turned180.mp4"], ["hevc.mp4"], ["vp8.mkv"],
+           ["variable.mkv"], ["mpeg4.avi", "odd.mp4"], ["vp9.webm"], ["late.mp4"], [(57, 91), "large.mp4"]]
+
+
+def decoded(name):
+    """uint8 [frames, height, width, 3] as displayed, and the frames a second."""
+    with av.open(str(VIDEOS / name)) as given:
+        rate = given.streams.video[0].average_rate
+        frames = numpy.stack([frame.to_ndarray(format="rgb24") for frame in given.decode(video=0)])
+    turned = int(name.removeprefix("turned").removesuffix(".mp4")) if name.startswith("turned") else 0
+    return numpy.ascontiguousarray(numpy.rot90(frames, -turned // 90, (1, 2))), float(rate)
+
+
+def conversation(i):
+    shown = [{"type": "video" if isinstance(medium, str) else "image"} for medium in SAMPLES[i]]
+    shown.insert(i % 2, {"type": "text", "text": f"What is it, number {i}? "})
+    return [{"role": "user", "content": shown},
+            {"role": "assistant", "content": [{"type": "text", "text": "An answer. " * (1 + i % 3)}]}]
+
+
+def write_shard(file):
+    with tarfile.open(file, "w") as out:
+        for i, media in enumerate(SAMPLES):
+            members = {"json": json.dumps({"messages": conversation(i)}).encode()}
+            for k, medium in enumerate(media):
+                if isinstance(medium, str):
+                    members[f"{k}.{medium.split('.')[1]}"] = (VIDEOS / medium).read_bytes()
+                else:
+                    members[f"{k}.png"] = encoded(picture(*medium, k), "png")
+            for name, data in members.items():
+                entry = tarfile.TarInfo(f"s{i:02}.{name}")
+                entry.size = len(data)
+                out.addfile(entry, io.BytesIO(data))
+
+
+class Oracle:
+    """The directory's own processor and model, with two frames a second or, of InternVL, eight."""
+
+    def __init__(self, directory, family):
+        self.family = family
+        self.model = transformers.AutoModelForImageTextToText.from_pretrained(directory, dtype=torch.float32).eval()
+        self.processor = transformers.AutoProcessor.from_pretrained(directory)
+        self.template = (directory / "chat_template.jinja").read_text()
+        self.kinds = {"image": self.model.config.image_token_id,
+                      "video": getattr(self.model.config, "video_token_id", None)}
+
+    def sample(self, i):
+        text = self.processor.tokenizer.apply_chat_template(conversation(i), tokenize=False,
+                                                            chat_template=self.template)
+        videos = [decoded(medium) for medium in SAMPLES[i] if isinstance(medium, str)]
+        images = [picture(*medium, k) for k, medium in enumerate(SAMPLES[i]) if not isinstance(medium, str)]
+        if self.family == "qwen3_vl":
+            # Since 5.22 the processor leaves the marks around the video's place, and writes others within.
+            text = text.replace("<|vision_start|><|video_pad|><|vision_end|>", "<|video_pad|>")
+        made = {}
+        if videos:
+            sampled = {"internvl": {"num_frames": 8}, "qwen3_vl": {}}.get(self.family, {"fps": 2})
+            made = {"videos": [frames for frames, _rate in videos], "do_sample_frames": True, **sampled,
+                    "video_metadata": [VideoMetadata(total_num_frames=len(frames), fps=rate)
+                                       for frames, rate in videos]}
+        inputs = self.processor(text=[text], images=images or None, return_tensors="pt", **made)
+        inputs = {name: value for name, value in inputs.items() if name != "attention_mask"}
+        return inputs
+
+    def too_short(self, i):
+        """Videos that the processor fails on: of one frame, or for InternVL of fewer than eight."""
+        least = 8 if self.family == "internvl" else 2
+        return any(len(decoded(medium)[0]) < least for medium in SAMPLES[i] if isinstance(medium, str))
+
+    def positions(self, inputs):
+        """Of M-RoPE, [3, tokens], with what follows a medium after the largest of its positions: what transformers 4
+        computes, and the papers describe."""
+        model, ids = self.model.model, inputs["input_ids"][0]
+        images = iter(inputs.get("image_grid_thw", []))
+        videos = inputs.get("video_grid_thw", torch.empty((0, 3), dtype=torch.int64))
+        seconds = iter(inputs.get("second_per_grid_ts", []))
+        if self.family == "qwen3_vl":
+            videos = videos.repeat_interleave(videos[:, 0], 0)
+            videos[:, 0] = 1
+        videos = iter(videos)
+        rows, at = [], 0
+        for token, group in itertools.groupby(ids.tolist()):
+            count = len(list(group))
+            if token in self.kinds.values():
+                is_video = token == self.kinds["video"]
+                more = {}
+                if is_video and self.family == "qwen2_5_vl":
+                    more["time_interval"] = self.model.config.vision_config.tokens_per_second * next(seconds)
+                grid = next(videos if is_video else images)
+                rows.append(model.get_vision_position_ids(at, grid, 1, 2, **more))
+                assert rows[-1].shape[1] == count
+            else:
+                rows.append(at + torch.arange(count).expand(3, -1))
+            at = int(rows[-1].max()) + 1
+        return torch.cat(rows, 1)
+
+
+@unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
+class ModelVideo(unittest.TestCase):
+    def setUp(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-model-"))
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.shards = self.directory / "shards"
+        self.shards.mkdir()
+        write_shard(self.shards / "0.tar")
+
+    def made(self, family):
+        return model_directories.make(self.directory / family, family, model=True)
+
+    def microbatches(self, model, **options):
+        """One sample each, in order."""
+        loader = isocost.DataLoader(self.shards, model=model, node=IN_ORDER, global_batch_size=1, microbatches=1,
+                                    **options)
+        self.addCleanup(loader.close)
+        return list(loader)
+
+    def test_every_sample_is_what_transformers_makes_of_it(self):
+        for family in FAMILIES:
+            model = self.made(family)
+            oracle = Oracle(model, family)
+            microbatches = self.microbatches(model)
+            self.assertEqual([microbatch.sample_keys for microbatch in microbatches],
+                             [[f"0.tar/s{i:02}"] for i in range(len(SAMPLES))])
+            for i, microbatch in enumerate(microbatches):
+                if oracle.too_short(i):
+                    continue
+                with self.subTest(family=family, media=SAMPLES[i]):
+                    self.compare(microbatch.tensors, oracle.sample(i), oracle)
+
+    def compare(self, given, wanted, oracle):
+        self.assertEqual(given["input_ids"].tolist(), wanted["input_ids"].tolist())
+        for name in ("image_grid_thw", "video_grid_thw"):
+            self.assertEqual(name in given, name in wanted)
+            if name in wanted:
+                self.assertEqual(given[name].tolist(), wanted[name].tolist())
+        positions = given["position_ids"].reshape(-1, given["input_ids"].shape[1])
+        self.assertEqual(positions[0].tolist(), list(range(positions.shape[1])))
+        if oracle.family != "internvl":
+            self.assertEqual(positions[1:].tolist(), oracle.positions(wanted).tolist())
+        for name in ("pixel_values", "pixel_values_videos"):
+            self.assertEqual(name in given, name in wanted)
+            if name not in wanted:
+                continue
+            self.assertEqual(given[name].shape, wanted[name].shape)
+            # torchvision resizes, and differs from Pillow by a step where it rounds otherwise.
+            steps = (given[name] - wanted[name]).abs() * 255 * 0.28
+            self.assertLess(steps.max(), 2.4)
+            self.assertLess((steps > 1.2).float().mean(), 1e-4)
+            self.assertLess((steps > 0.5).float().mean(), 0.02)
+
+    def test_videos_that_are_too_short_give_what_they_have(self):
+        frames = {"qwen2_vl": 1, "qwen2_5_vl": 1, "qwen3_vl": 1, "internvl": 1}
+        for family in FAMILIES:
+            one = self.microbatches(self.made(family))[1]
+            if family == "internvl":
+                self.assertEqual(len(one["pixel_values"]), frames[family])
+            else:
+                self.assertEqual(one["video_grid_thw"][0, 0], 1)
+                rows = one["pixel_values_videos"].view(len(one["pixel_values_videos"]), 3, 2, -1)
+                self.assertTrue(torch.equal(rows[:, :, 0], rows[:, :, 1]))
+
+    def test_the_loss_of_packed_samples_is_that_of_each(self):
+        for family in FAMILIES:
+            model = self.made(family)
+            oracle = Oracle(model, family)
+            alone = self.microbatches(model)
+            with torch.no_grad():
+                wanted = [self.own_loss(oracle, microbatch) for microbatch in alone]
+                loader = isocost.DataLoader(self.shards, model=model, node=IN_ORDER, global_batch_size=len(SAMPLES),
+                                            microbatches=2)
+                self.addCleanup(loader.close)
+                loss = sum(oracle.model(**microbatch).loss.item() for microbatch in loader)
+            counts = [microbatch.label_tokens for microbatch in alone]
+            expected = sum(loss * count for loss, count in zip(wanted, counts)) / sum(counts)
+            self.assertAlmostEqual(loss / expected, 1, delta=1e-5, msg=family)
+
+    @staticmethod
+    def own_loss(oracle, microbatch):
+        """The mean of a sample's labels, as the model itself computes it of what the loader gives."""
+        given = {name: value for name, value in microbatch.tensors.items()
+                 if name in ("input_ids", "labels", "pixel_values", "pixel_values_videos", "image_grid_thw",
+                             "video_grid_thw")}
+        if oracle.family != "internvl":
+            given["position_ids"] = microbatch["position_ids"][1:]
+        return oracle.model(**given, use_cache=False).loss.item()
+
+    def test_other_settings_are_other_tokens(self):
+        model = self.made("qwen3_vl")
+        before = [microbatch["input_ids"].shape[1] for microbatch in self.microbatches(model)]
+        file = model / "video_preprocessor_config.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "fps": 4}))
+        after = [microbatch["input_ids"].shape[1] for microbatch in self.microbatches(model)]
+        self.assertGreater(after[4], before[4])
+        self.assertEqual(after[5], before[5])
+
+
+if __name__ == "__main__":
+    main()
