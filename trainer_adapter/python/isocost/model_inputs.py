@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from isocost import _isocost
 from isocost.loss import IGNORED_LABEL

@@ -2,9 +2,11 @@
 
 import contextlib
 import ctypes
+import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
@@ -19,6 +21,9 @@ _BATCH = 256  # conversations that are in memory as text at once
 _SHOWN_REASONS = 10  # for each shard
 _LONGEST_REASON = 500  # characters
 _END_S = 5.0  # for a process to end
+# A process of multiprocessing's would run the caller's script once more, which many a training script does not expect.
+_PROCESS = ("import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
+            "from isocost import token_workers; token_workers.work(int(sys.argv[1]))")
 
 Part = Tuple[bytes, bytes, bytes, str]  # ids, labels, turns, error
 
@@ -138,7 +143,7 @@ class TokenWorkers:
         self._settings = settings
         self._workers = workers
         self._threads = threads
-        self._processes: Dict[Connection, Any] = {}
+        self._processes: Dict[Connection, "subprocess.Popen[bytes]"] = {}
 
     def __enter__(self) -> "TokenWorkers":
         try:
@@ -173,14 +178,12 @@ class TokenWorkers:
                     busy.remove(connection)
 
     def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
         for _worker in range(self._workers):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, self._settings, self._threads, os.getpid()),
-                                      daemon=True)
-            process.start()
-            theirs.close()
-            self._processes[ours] = process
+            ours, theirs = multiprocessing.Pipe()
+            with theirs:
+                command = [sys.executable, "-c", _PROCESS, str(theirs.fileno()), json.dumps(sys.path)]
+                self._processes[ours] = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            self._tell(ours, (self._settings, self._threads, os.getpid()))
 
     def _end(self, kill: bool) -> None:
         for connection, process in self._processes.items():
@@ -188,14 +191,15 @@ class TokenWorkers:
             if kill:
                 process.kill()
         for process in self._processes.values():
-            process.join(_END_S)
-            if process.is_alive():
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
                 process.kill()
-                process.join()
+                process.wait()
 
-    def _tell(self, connection: Connection, shard: int) -> None:
+    def _tell(self, connection: Connection, what: Any) -> None:
         try:
-            connection.send(shard)
+            connection.send(what)
         except ConnectionError:
             raise self._lost(connection) from None
 
@@ -210,10 +214,11 @@ class TokenWorkers:
 
     def _lost(self, connection: Connection) -> RuntimeError:
         process = self._processes[connection]
-        process.join(_END_S)
-        return RuntimeError(f"a tokenizing process ended with status {process.exitcode}"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+        return RuntimeError(f"a tokenizing process ended with status {process.returncode}"
                             + (": it was killed, perhaps for want of memory; --workers N starts fewer"
-                               if process.exitcode == -signal.SIGKILL else ""))
+                               if process.returncode == -signal.SIGKILL else ""))
 
 
 @contextlib.contextmanager
@@ -235,15 +240,17 @@ def _signals_later() -> Iterator[None]:
             signal.raise_signal(received[0])
 
 
-def _work(connection: Connection, settings: Settings, threads: int, parent: int) -> None:
-    """A process: tokenizes the shards that it is told, until the connection closes."""
+def work(descriptor: int) -> None:
+    """A process: tokenizes the shards that it is told, until the connection of this descriptor closes."""
     # SIGINT and SIGTERM are blocked since its start; the parent ends it.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # It does not outlive the parent,
-    if os.getppid() != parent:  # which may have ended before.
-        return
-    os.environ["TOKENIZERS_PARALLELISM"] = "false" if threads == 1 else "true"
-    os.environ["RAYON_NUM_THREADS"] = str(threads)
+    connection = Connection(descriptor)
     try:
+        settings, threads, parent = connection.recv()
+        if os.getppid() != parent:  # which may have ended before.
+            return
+        os.environ["TOKENIZERS_PARALLELISM"] = "false" if threads == 1 else "true"
+        os.environ["RAYON_NUM_THREADS"] = str(threads)
         tokenizer = settings.tokenizer()
         opened = settings.open(tokenizer)
         while True:
