@@ -272,8 +272,8 @@ class Labels(DirectoryTest):
         for options in ({}, {"labels": "last"}, {"labels": "all"}):
             tokenizer = ModelTokenizer(self.make(), **options)
             (tokens,) = tokenizer.encode([self.conversation(tokenizer, messages)])
-            ends = [tokens.turns[i:i + 4].tolist() for i in range(0, len(tokens.turns), 4)]
-            self.assertEqual([end[1:] for end in ends], [[1, 0, 0], [3, 0, 0]], options)
+            ends = [tokens.turns[i:i + 5].tolist() for i in range(0, len(tokens.turns), 5)]
+            self.assertEqual([end[1:] for end in ends], [[1, 1, 0, 0], [3, 3, 0, 0]], options)
             decoder = Tokenizer.from_file(str(pathlib.Path(tokenizer.directory) / "tokenizer.json"))
             texts = [decoder.decode(tokens.ids[:end[0]].tolist(), skip_special_tokens=False) for end in ends]
             self.assertTrue(texts[0].endswith("b<|im_end|>") and texts[1].endswith("d<|im_end|>"), texts)

@@ -134,7 +134,7 @@ class LongSampleTest : public TokenPassTest {
     tokens.ids = {900, 1, 2, 3, 4, 5, 900, 901, 6, 7};
     tokens.labelled.resize(tokens.ids.size());
     for (const std::size_t i : {2U, 4U, 5U, 8U}) tokens.labelled[i] = true;
-    tokens.turns = {{3, {1, 0, 0}}, {6, {1, 0, 0}}, {9, {2, 1, 0}}};
+    tokens.turns = {{3, 1, {1, 0, 0}}, {6, 1, {1, 0, 0}}, {9, 3, {2, 1, 0}}};
     EXPECT_TRUE(pass()->write(1, std::vector{long_}).has_value());
   }
   // Ids, placeholders included, that a sample of the second shard may have at most.
@@ -217,12 +217,15 @@ TEST(TokenCodec, TurnsThatCannotBeAreRefused) {
         decode_tokens(encode_tokens({{1, 2, 3}, {false, true, true}, std::move(turns)}));
     return tokens ? ErrorCode::kInternal : tokens.error().code();
   };
-  EXPECT_EQ(code_of({{2, {1, 0, 0}}, {3, {1, 0, 1}}}), ErrorCode::kInternal) << "none is wrong";
-  EXPECT_EQ(code_of({{3, {}}, {2, {}}}), ErrorCode::kCorrupt);
-  EXPECT_EQ(code_of({{4, {}}}), ErrorCode::kCorrupt);
-  EXPECT_EQ(code_of({{0, {}}}), ErrorCode::kCorrupt);
-  EXPECT_EQ(code_of({{2, {2, 1, 0}}}), ErrorCode::kCorrupt);
-  EXPECT_EQ(code_of({{2, {1, 0, 0}}, {3, {0, 0, 0}}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{2, 1, {1, 0, 0}}, {3, 3, {1, 0, 1}}}), ErrorCode::kInternal)
+      << "none is wrong";
+  EXPECT_EQ(code_of({{3, 0, {}}, {2, 0, {}}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{4, 0, {}}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{0, 0, {}}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{2, 3, {2, 1, 0}}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{3, 1, {2, 0, 0}}}), ErrorCode::kCorrupt) << "media without placeholders";
+  EXPECT_EQ(code_of({{3, 2, {0, 0, 1}}}), ErrorCode::kInternal) << "a video of two frames";
+  EXPECT_EQ(code_of({{2, 1, {1, 0, 0}}, {3, 1, {0, 0, 0}}}), ErrorCode::kCorrupt);
 }
 
 TEST_F(TokenPassTest, ASampleWithoutTokensIsBadWithTheReason) {
