@@ -4,11 +4,12 @@
     pip install numpy "pillow<12.2" torch torchvision transformers
     python3 make_llava_onevision_goldens.py > llava_onevision_goldens.txt
 
-A line: side of a tile, number of canvas sizes (1 x 1 to N x N tiles), N of anyres_max_N, images in the sample, width and
-height of the picture, its pictures for the encoder, its tokens, and the FNV-1a hash of the pictures' pixels before they
-are normalised (row, column, RGB); 0 where only the numbers are compared.
+A line: side of a tile, number of canvas sizes (1 x 1 to N x N tiles), N of anyres_max_N, images in the sample, width
+and height of the picture, its pictures for the encoder, its tokens, and the FNV-1a hash of the pictures' pixels before
+they are normalised (row, column, RGB); 0 where only the numbers are compared.
 """
 
+import functools
 import types
 
 import numpy
@@ -21,10 +22,14 @@ try:
 except ImportError:  # before transformers 5
     from transformers import LlavaOnevisionImageProcessor as Images
 
+# Methods of the processor, of an image and of its tiles.
+COUNTS = ("_get_number_of_features", "_get_unpadded_features")
+
 SIDES = [1, 2, 13, 14, 27, 28, 57, 100, 223, 333, 383, 384, 385, 448, 500, 640, 767, 768, 769, 1000, 1151, 1152, 1153,
          1536, 1920, 2303, 2304, 2305, 3000, 4000, 8000]
 SMALL = [(10 + i * 37 % 233, 8 + i * 61 % 251) for i in range(100)]
-EXTREME = [(2, 200), (200, 2), (4, 90), (90, 4), (28, 28), (29, 29), (56, 56), (57, 56), (56, 57), (1000, 28), (28, 1000)]
+EXTREME = [(2, 200), (200, 2), (4, 90), (90, 4), (28, 28), (29, 29), (56, 56), (57, 56), (56, 57), (1000, 28),
+           (28, 1000)]
 
 
 def canvases(side, most):
@@ -33,11 +38,12 @@ def canvases(side, most):
 
 def tokens(side, pins, ratio, width, height):
     """As the processor counts them, which asks its own image processor for the canvases alone."""
+    count, of_tiles = (getattr(LlavaOnevisionProcessor, name) for name in COUNTS)
     processor = types.SimpleNamespace(
         image_processor=types.SimpleNamespace(image_grid_pinpoints=pins), num_image_tokens=(side // 14)**2,
-        vision_aspect_ratio=f"anyres_max_{ratio}",
-        _get_unpadded_features=lambda *numbers: LlavaOnevisionProcessor._get_unpadded_features(processor, *numbers))
-    return LlavaOnevisionProcessor._get_number_of_features(processor, height, width, side, side)
+        vision_aspect_ratio=f"anyres_max_{ratio}")
+    setattr(processor, COUNTS[1], functools.partial(of_tiles, processor))
+    return count(processor, height, width, side, side)
 
 
 def show(side, most, ratio, images, width, height, hashed):

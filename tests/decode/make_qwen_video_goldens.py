@@ -97,7 +97,8 @@ def main():
         width, height = draw.randint(1, side), draw.randint(1, side)
         frames = draw.choice([2, 3, 4, 5, 6, 7, 9, 10, 32, 100, 333, 768])
         bounds = draw.choice([(128 * 28 * 28, 768 * 28 * 28), (3136, 12845056), (784, 1003520)])
-        show_grid(2, frames + frames % 2, width, height, *bounds, draw.random() < 0.5, draw.choice([128000, 24576, 500]))
+        show_grid(2, frames + frames % 2, width, height, *bounds, draw.random() < 0.5,
+                  draw.choice([128000, 24576, 500]))
         bounds = draw.choice([(128 * 32 * 32, 768 * 32 * 32), (4096, 25165824), (65536, 16777216)])
         show_grid(3, frames, width, height, *bounds, draw.random() < 0.5, draw.choice([768, 128]))
 

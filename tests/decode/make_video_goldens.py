@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes small videos in golden/videos, and prints what PyAV makes of them, which transformers' processors read videos
+"""Makes small videos in golden_videos, and prints what PyAV makes of them, which transformers' processors read videos
 with.
 
     pip install av numpy
@@ -17,7 +17,7 @@ import av
 import numpy
 from test_pattern import fnv1a
 
-FOLDER = pathlib.Path(__file__).parent / "golden" / "videos"
+FOLDER = pathlib.Path(__file__).parent / "golden_videos"
 
 # name: codec, frames a second, frames, what else
 VIDEOS = {

@@ -1,4 +1,4 @@
-// Frames by number against PyAV: make_video_goldens.py made video_goldens.txt and golden/videos.
+// Frames by number against PyAV: make_video_goldens.py made video_goldens.txt and golden_videos.
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ std::vector<Golden> goldens() {
 }
 
 std::vector<std::byte> read(const std::string& name) {
-  std::ifstream file(kFolder + std::string("golden/videos/") + name, std::ios::binary);
+  std::ifstream file(kFolder + std::string("golden_videos/") + name, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};

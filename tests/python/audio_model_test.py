@@ -73,6 +73,10 @@ def write_shard(file, conversations):
     return {f"{file.name}/s{i}": given for i, given in enumerate(conversations)}
 
 
+# How an extractor computes features: with torch, and without it.
+IN_FLOAT32, IN_FLOAT64 = "_torch_extract_fbank_features", "_np_extract_fbank_features"
+
+
 class Oracle:
     """What transformers makes of a sample."""
 
@@ -84,7 +88,7 @@ class Oracle:
         self.processor = transformers.Qwen2AudioProcessor(extractor, tokenizer, chat_template=self.template)
         self.exact = transformers.WhisperFeatureExtractor.from_pretrained(directory)
         # As it computes without torch, in float64.
-        self.exact._torch_extract_fbank_features = self.exact._np_extract_fbank_features
+        vars(self.exact)[IN_FLOAT32] = getattr(self.exact, IN_FLOAT64)
         self.model = transformers.Qwen2AudioForConditionalGeneration.from_pretrained(directory,
                                                                                      dtype=torch.float32).eval()
 

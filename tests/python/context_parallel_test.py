@@ -3,10 +3,10 @@
 import types
 import unittest
 
+import torch
+
 import isocost
 from support import main
-
-import torch
 
 
 def microbatch(lengths, model):

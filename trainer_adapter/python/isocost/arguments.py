@@ -133,8 +133,8 @@ def node_numbers(global_batch_size: Optional[int], microbatches: Optional[int], 
     if microbatches is None and batch_size is not None and not limited:
         microbatches = 1
     if batch_size is not None:
-        number = 1 if microbatches is None else whole("microbatches", microbatches, 1)
-        global_batch_size = _from_batch_size(batch_size, global_batch_size, number, data_ranks)
+        of_step = 1 if microbatches is None else whole("microbatches", microbatches, 1)
+        global_batch_size = _from_batch_size(batch_size, global_batch_size, of_step, data_ranks)
     if seed is None and "generator" in torch_options:
         if not hasattr(torch_options["generator"], "initial_seed"):
             raise TypeError(f"generator = {torch_options['generator']!r}: must be a torch.Generator; or give seed=")

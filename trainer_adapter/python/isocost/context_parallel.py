@@ -21,9 +21,9 @@ class ContextPart(NamedTuple):
             `labels`, `loss_weights`) and the lengths of the sequences as the rank's attention takes them. With `labels`
             there are `shift_labels`, by which transformers' losses then go: each token's next label. Media are as they
             were.
-        indices: int64 [local tokens], on the tensors' device: the place of each of this rank's tokens in the packed row;
-            -1 for tokens that fill up. For values that are computed of the whole row, such as embeddings with media in
-            them: `part.take(embeddings, dim)`.
+        indices: int64 [local tokens], on the tensors' device: the place of each of this rank's tokens in the packed
+            row; -1 for tokens that fill up. For values that are computed of the whole row, such as embeddings with
+            media in them: `part.take(embeddings, dim)`.
         next_labels, next_weights: int64 and float32 [local tokens], label and weight of each token's next one, which
             may be another rank's; None on a pipeline stage without labels.
         global_label_tokens: of the microbatch.
@@ -53,8 +53,8 @@ class ContextPart(NamedTuple):
 
 
 def context_part(microbatch: "Microbatch", rank: int, size: int, split: str = "zigzag") -> ContextPart:
-    """Returns the part of a packed microbatch that a context-parallel rank computes. All ranks of a replica group receive
-    the same microbatch (`topology=`), and each takes its own part; parts are equally long.
+    """Returns the part of a packed microbatch that a context-parallel rank computes. All ranks of a replica group
+    receive the same microbatch (`topology=`), and each takes its own part; parts are equally long.
 
     Args:
         microbatch: an isocost.Microbatch that is packed.

@@ -6,8 +6,16 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Pro
 
 from isocost import _isocost
 from isocost.loss import IGNORED_LABEL
-from isocost.tensor_names import (CU_SEQLENS, INPUT_IDS, LABELS, LENGTHS, LOSS_WEIGHTS, MODULE_LENGTHS, POSITION_IDS,
-                                  ROPE_POSITIONS)
+from isocost.tensor_names import (
+    CU_SEQLENS,
+    INPUT_IDS,
+    LABELS,
+    LENGTHS,
+    LOSS_WEIGHTS,
+    MODULE_LENGTHS,
+    POSITION_IDS,
+    ROPE_POSITIONS,
+)
 
 LOSSES = ("model", "token_loss")
 _PATCHES, _GRIDS, _MEDIA = "vision_patches", "vision_grids", "vision_media"
@@ -263,8 +271,8 @@ class _OneSize:
         values = [self._values(rows, medium.is_video) for medium, rows in zip(row.media, patches.split(sizes))]
         if any(each.shape[1:] != values[0].shape[1:] for each in values):
             (_images, height, width), (_videos, frame_height, frame_width) = self._kinds
-            raise ValueError(f"pictures of {width}x{height} and frames of {frame_width}x{frame_height} are no one tensor: "
-                             "the model's image processor and video processor must have the same size")
+            raise ValueError(f"pictures of {width}x{height} and frames of {frame_width}x{frame_height} are no one "
+                             "tensor: the model's image processor and video processor must have the same size")
         return {"pixel_values": torch.cat(values)}
 
     def _values(self, patches: Any, is_video: bool) -> Any:

@@ -1,5 +1,6 @@
 """Processes that tokenize the shards of a data set."""
 
+import array
 import contextlib
 import ctypes
 import json
@@ -104,20 +105,20 @@ def tokenize_shard(opened: Any, shard: int, tokenizer: ModelTokenizer, progress:
 
 def _tokens(samples: Sequence[Any], tokenizer: ModelTokenizer) -> List[Union[Tokens, ValueError]]:
     given: List[Union[Conversation, ValueError]] = []
-    for key, media, json, texts, reason in samples:
+    for key, media, document, texts, reason in samples:
         try:
             if reason:
                 raise ValueError(reason)
             modalities = [modality for modality, _seconds in media]
             videos = [seconds for modality, seconds in media if modality == "video"]
-            given.append(tokenizer.conversation(key, json, [text.decode() for text in texts], modalities, videos))
+            given.append(tokenizer.conversation(key, document, [text.decode() for text in texts], modalities, videos))
         except ValueError as error:
             given.append(error)
     encoded = iter(tokenizer.encode_each([one for one in given if isinstance(one, Conversation)]))
     return [next(encoded) if isinstance(one, Conversation) else one for one in given]
 
 
-def _little_endian(words: "array[int]") -> bytes:
+def _little_endian(words: "array.array[int]") -> bytes:
     if sys.byteorder == "big":
         words = words[:]
         words.byteswap()

@@ -1,8 +1,8 @@
 """How models write videos in their text: each sampled frame, or pair of frames, with its time or number."""
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
-from isocost.chat_template import Rendering
+from isocost.chat_template import Rendering, Span
 from isocost.counted import counted
 
 _PAIR = 2  # Frames that a patch spans.
@@ -53,13 +53,15 @@ def with_frames(rendering: Rendering, text: VideoText, placeholder: str,
     def moved(at: int) -> int:
         return at + next((more for place, more in reversed(shifts) if place <= at), 0)
 
-    spans, turns = ([(moved(first), moved(last)) for first, last in each] for each in (rendering.spans, rendering.turns))
-    return Rendering(written, spans, turns)
+    def all_moved(spans: Sequence[Span]) -> List[Span]:
+        return [(moved(first), moved(last)) for first, last in spans]
+
+    return Rendering(written, all_moved(rendering.spans), all_moved(rendering.turns))
 
 
 def _with_times(placeholder: str, seconds: Sequence[float]) -> str:
     """Qwen3-VL's: the middle of each pair, of which an incomplete one has its last frame twice."""
-    padded = [*seconds, *seconds[-1:] * (-len(seconds) % _PAIR)]
+    padded = list(seconds) + list(seconds[-1:]) * (-len(seconds) % _PAIR)
     pairs = zip(padded[::_PAIR], padded[1::_PAIR])
     return "".join(f"<{(first + last) / 2:.1f} seconds><|vision_start|>{placeholder}<|vision_end|>"
                    for first, last in pairs)
