@@ -7,7 +7,7 @@ import tempfile
 import unittest
 
 import isocost
-from model_test import MISSING, ORDER, write_shards
+from model_test import MISSING, write_shards
 from support import main, torchrun
 
 if not MISSING:
@@ -15,6 +15,7 @@ if not MISSING:
     import transformers
 
     import model_directories
+    from model_test import ORDER
 
 JOB = pathlib.Path(__file__).parent / "model_stage.py"
 
