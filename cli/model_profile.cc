@@ -8,10 +8,8 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
-#include "base/output_file.h"
 #include "cli/commands.h"
 #include "cli/exit_status.h"
 #include "cli/number_range.h"
