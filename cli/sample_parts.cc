@@ -9,27 +9,6 @@
 namespace isocost::cli {
 namespace {
 
-// What another part like this one would add: recipes make each part by itself.
-Result<Load> added_load(const Recipe& recipe, SampleShape shape, const Load& whole, std::size_t i) {
-  Load added;
-  const PartShape part = shape.parts[i];
-  if (part.format == MediaFormat::kTokens) {  // of which a sample has one
-    added[Module::kLlm].units = part.text_tokens;
-    added.label_tokens = part.label_tokens;
-    return added;
-  }
-  shape.parts.push_back(part);
-  ISOCOST_ASSIGN(const Load more, recipe.load(shape));
-  for (std::size_t m = 0; m < kModules; ++m) {
-    ModuleLoad& own = added.modules.at(m);
-    own.sequences = more.modules.at(m).sequences - whole.modules.at(m).sequences;
-    own.units = more.modules.at(m).units - whole.modules.at(m).units;
-    own.units_squared = more.modules.at(m).units_squared - whole.modules.at(m).units_squared;
-  }
-  added.label_tokens = more.label_tokens - whole.label_tokens;
-  return added;
-}
-
 std::string size_text(const PartShape& shape) {
   constexpr double kMicroseconds = 1e6;
   char text[64] = "";
@@ -92,13 +71,12 @@ Result<SampleExplanation> explain_sample(const Recipe& recipe, const Dataset& da
   const SampleShape shape = dataset.shape(id);
   ISOCOST_ASSIGN(sample.load, recipe.load(shape));
   ISOCOST_ASSIGN(const std::vector<SamplePart> made, recipe.parts(shape));
+  ISOCOST_ASSIGN(const std::vector<Load> loads, recipe.part_loads(shape));
   for (std::size_t i = 0; i < shape.parts.size(); ++i) {
-    PartExplanation part{.name = std::string(dataset.part_name(id, i)),
-                         .shape = shape.parts[i],
-                         .made = made[i],
-                         .load = {}};
-    ISOCOST_ASSIGN(part.load, added_load(recipe, shape, sample.load, i));
-    sample.parts.push_back(std::move(part));
+    sample.parts.push_back({.name = std::string(dataset.part_name(id, i)),
+                            .shape = shape.parts[i],
+                            .made = made[i],
+                            .load = loads[i]});
   }
   return sample;
 }

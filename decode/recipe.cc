@@ -143,6 +143,14 @@ Result<Load> Recipe::load(const SampleShape& shape) const {
   return sample.load();
 }
 
+Result<std::vector<Load>> Recipe::part_loads(const SampleShape& shape) const {
+  ISOCOST_ASSIGN(const SamplePlan sample, plan_of(shape, *family_));
+  std::vector<Load> loads;
+  loads.reserve(sample.parts.size());
+  for (const PartPlan& part : sample.parts) loads.push_back(part.load());
+  return loads;
+}
+
 Result<std::vector<SamplePart>> Recipe::parts(const SampleShape& shape) const {
   ISOCOST_ASSIGN(const SamplePlan sample, plan_of(shape, *family_));
   std::vector<SamplePart> parts;

@@ -150,6 +150,8 @@ class Recipe {
   /// Returns the load of a sample. Errors: kResourceExhausted (more than 2^28 tokens);
   /// kInvalidArgument for a shape without parts, or a part of impossible size.
   Result<Load> load(const SampleShape& shape) const;
+  /// Returns what each part adds to it; of the LLM, whose sequence is the sample, tokens alone.
+  Result<std::vector<Load>> part_loads(const SampleShape& shape) const;
 
   /// Returns what `tensors` makes of each part: patch grids, numbers of frames and the times of
   /// sampled video frames. Errors: those of `load`.

@@ -68,15 +68,22 @@ std::int64_t SamplePlan::tensor_bytes() const {
   return vision + audio + tokens * 3 * kInt64 + rope_positions + kInt32;
 }
 
+Load PartPlan::load() const {
+  Load load;
+  const std::int64_t units = grid.patches();
+  load[Module::kVision] = {images, images * units, images * units * units};
+  for (const std::int32_t frames : audio.window_frames) {
+    load[Module::kAudio].add_sequence(audio.seen_frames(frames) / 2);
+  }
+  load[Module::kLlm].units = tokens;
+  load.label_tokens = label_tokens;
+  return load;
+}
+
 Load SamplePlan::load() const {
   Load load;
-  for (const PartPlan& part : parts) {
-    const std::int64_t units = part.grid.patches();
-    load[Module::kVision] += {part.images, part.images * units, part.images * units * units};
-    for (const std::int32_t frames : part.audio.window_frames) {
-      load[Module::kAudio].add_sequence(part.audio.seen_frames(frames) / 2);
-    }
-  }
+  for (const PartPlan& part : parts) load += part.load();
+  load[Module::kLlm] = {};
   load[Module::kLlm].add_sequence(tokens);
   load.label_tokens = label_tokens;
   load.tensor_bytes = tensor_bytes();

@@ -26,6 +26,8 @@ struct PartPlan {
   std::int64_t label_tokens = 0;
 
   std::int64_t mel_frames() const;
+  /// What the part adds to the load; of the LLM, whose sequence is the sample, tokens alone.
+  Load load() const;
 };
 
 /// A recipe's plan of a sample. Loads and tensors are both computed from it, so they agree.

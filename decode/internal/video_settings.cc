@@ -1,6 +1,5 @@
 #include "decode/internal/video_settings.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
