@@ -209,7 +209,8 @@ Status exact_video_frames(const ByteSource& source, const PartShape& shape,
 }
 
 std::int64_t exact_video_working_set_bytes(const PartShape& shape) {
-  constexpr std::int64_t kTimes = 3 * 8;  // of a vector that grows, and of the sampled frames
+  constexpr std::int64_t kTimes =
+      std::int64_t{3} * 8;  // of a vector that grows, and of the sampled frames
   return video_working_set_bytes(shape, shape.width, shape.height) + kTimes * shape.frames;
 }
 
