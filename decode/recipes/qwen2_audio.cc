@@ -12,7 +12,6 @@
 #include "base/result.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/log_mel.h"
-#include "decode/internal/media_bytes.h"
 #include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/recipe_family.h"

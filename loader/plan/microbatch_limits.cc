@@ -54,6 +54,7 @@ Result<MicrobatchLimits> MicrobatchLimits::create(const PlanOptions& options,
 
 std::vector<Resource> MicrobatchLimits::resources() const {
   std::vector<Resource> resources;
+  resources.reserve(limits_.size());
   for (const Limit& limit : limits_) resources.push_back({limit.unit, limit.cap});
   return resources;
 }

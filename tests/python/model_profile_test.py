@@ -279,6 +279,12 @@ def flat(outputs):
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
 class Profiles(Directories):
+    def test_models_that_nothing_runs_are_refused_by_name(self):
+        for family in ("qwen3_vl", "llava_onevision", "qwen2_audio"):
+            made = model_directories.make(self.directory / family, family)
+            with self.assertRaisesRegex(ValueError, f"{family}: modules of this model are not measured yet"):
+                profile_directory(Settings(str(made), "", 1e-3, device="cpu", most_units=MOST))
+
     def profile(self, skeleton, **more):
         self.output = self.directory / "profile.json"
         return profile_directory(Settings(skeleton.directory, str(self.output), 1e-3, device="cpu", most_units=MOST,

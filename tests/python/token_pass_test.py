@@ -159,12 +159,12 @@ class TokenPass(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             self.assertIsNone(process.poll())
             time.sleep(0.02)
-            workers = [child for child in children(process.pid) if "spawn_main" in command_line(child)]
+            workers = [child for child in children(process.pid) if "token_workers.work" in command_line(child)]
         return process, workers
 
     def ended(self, processes):
         deadline = time.monotonic() + BLOCKED_S
-        while any("spawn_main" in command_line(process) for process in processes):
+        while any("token_workers.work" in command_line(process) for process in processes):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.02)
 

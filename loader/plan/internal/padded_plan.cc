@@ -32,6 +32,7 @@ ModuleLoad padded_to(const ModuleLoad& load, std::int64_t length) {
 
 std::vector<Load> loads_of(const std::vector<Load>& loads, const std::vector<std::uint32_t>& bin) {
   std::vector<Load> of_bin;
+  of_bin.reserve(bin.size());
   for (const std::uint32_t sample : bin) of_bin.push_back(loads[sample]);
   return of_bin;
 }

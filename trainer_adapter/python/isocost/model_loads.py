@@ -1,9 +1,11 @@
 """Random microbatches of given lengths for the modules of a model, as the loader hands them out."""
 
 import itertools
+import json
 import math
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Protocol, Tuple
 
+from isocost import _isocost
 from isocost.model_skeleton import Skeleton
 
 _PATCH, _GROUP = 14, 28  # pixels along a side
@@ -137,8 +139,17 @@ def _vectors(outputs: Any) -> Any:
     return getattr(outputs, "pooler_output", outputs)
 
 
+def check_family(directory: str) -> None:
+    """Raises what reading a recipe from a directory raises, and ValueError for a model whose modules nothing here
+    runs."""
+    description = json.loads(_isocost.recipe_description(directory))
+    if description["family"] not in _FAMILIES or description.get("has_timestamps"):
+        raise ValueError(f"{directory}: modules of this model are not measured yet, only those of Qwen2-VL, "
+                         "Qwen2.5-VL, LLaVA-1.5 and InternVL; isocost.profile_model measures modules that you build")
+
+
 def module_loads(skeleton: Skeleton) -> Dict[str, Loads]:
-    """Loads for each module of the model."""
+    """Loads for each module of the model, which check_family has let pass."""
     family = _FAMILIES[skeleton.description["family"]]
     text = skeleton.config.text_config
     tokens = Tokens(family.position_rows, text.vocab_size, text.max_position_embeddings)
@@ -154,8 +165,12 @@ def _pictures(description: Mapping[str, Any]) -> Loads:
     return Pictures(description["width"], description["height"])
 
 
+def _patches(description: Mapping[str, Any]) -> Loads:
+    return Patches(description["images"]["min_pixels"], description["images"]["max_pixels"])
+
+
 _FAMILIES: Dict[str, _Family] = {
     "internvl": _Family(_pictures, 1),
     "llava": _Family(_pictures, 1),
-    "qwen2_vl": _Family(lambda description: Patches(description["min_pixels"], description["max_pixels"]), 4),
+    "qwen2_vl": _Family(_patches, 4),
 }

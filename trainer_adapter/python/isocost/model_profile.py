@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, Callable, Dict, NamedTuple, NoReturn, Optional, Sequence
 
 from isocost.counted import counted
-from isocost.model_loads import module_loads
+from isocost.model_loads import check_family, module_loads
 from isocost.model_modules import How, Measured, measure
 from isocost.model_skeleton import Skeleton
 from isocost.profile import check_writable, document_of, versions, write
@@ -116,6 +116,7 @@ def profile_directory(settings: Settings, say: Callable[[str], None] = lambda li
     begin = time.monotonic()
     if settings.output:
         check_writable(settings.output)
+    check_family(settings.directory)
     skeleton = Skeleton(settings.directory, settings.attention)
     device = _device(settings.device)
     dtype = _dtype(settings.dtype, skeleton, device)
