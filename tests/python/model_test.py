@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -344,12 +345,44 @@ class Model(unittest.TestCase):
                     if packed.last_of_step:
                         break
 
-    def test_planned_tokens_are_delivered_tokens(self):
-        write_shards(self.shards)
+    def test_planned_tokens_are_delivered_tokens_over_10_000_conversations(self):
+        generator = random.Random(7)
+        words = (pathlib.Path(__file__).parents[2] / "README.md").read_text().split()
+        small = encoded(picture(60, 40, 1), "jpg")
+        with tarfile.open(self.shards / "0.tar", "w") as out:
+            for i in range(10_000):
+                with_picture = i % 20 == 0
+                shown = [{"type": "image"}] if with_picture else []
+                messages = []
+                for turn in range(2 * generator.randint(1, 3)):
+                    said = " ".join(generator.choices(words, k=generator.randint(1, 40)))
+                    messages.append({"role": ("user", "assistant")[turn % 2],
+                                     "content": [*(shown if turn == 0 else []), {"type": "text", "text": said}]})
+                members = {"json": json.dumps({"messages": messages}).encode(),
+                           **({"jpg": small} if with_picture else {})}
+                for name, data in members.items():
+                    entry = tarfile.TarInfo(f"s{i}.{name}")
+                    entry.size = len(data)
+                    out.addfile(entry, io.BytesIO(data))
         model = self.made()
-        for microbatch in self.loader(model):
+        tokens = labels = samples = 0
+        loader = isocost.DataLoader(self.shards, model=model, node=ORDER, global_batch_size=500, microbatches=5)
+        self.addCleanup(loader.close)
+        of_step = 0
+        for microbatch in loader:
             self.assertEqual(microbatch.tokens, microbatch["input_ids"].shape[1])
-            self.assertEqual(microbatch.label_tokens, int((microbatch["labels"] != -100).sum()))
+            of_step += int((microbatch["labels"] != -100).sum())
+            tokens += microbatch["input_ids"].shape[1]
+            samples += len(microbatch.sample_ids)
+            if microbatch.last_of_step:
+                self.assertEqual(of_step, microbatch.global_label_tokens)
+                labels, of_step = labels + of_step, 0
+        self.assertEqual(samples, 10_000)
+        planned = json.loads(subprocess.run(
+            [PROGRAM, "data", "profile", self.shards, "--model", model, "--samples", "0", "--json"], check=True,
+            capture_output=True, text=True, timeout=TIMEOUT).stdout)["loads"]
+        sums = dict(zip(planned["columns"], map(sum, zip(*planned["rows"]))))
+        self.assertEqual((tokens, labels), (sums["llm_units"], sums["label_tokens"]))
 
     def test_predict_explains_a_sample(self):
         samples = write_shards(self.shards)
