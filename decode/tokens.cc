@@ -42,10 +42,15 @@ bool are_in_order(const Tokens& tokens) {
 
 }  // namespace
 
+std::int64_t encoded_tokens_bytes(std::size_t ids, std::size_t turns) {
+  return static_cast<std::int64_t>(ids_size(ids) + kWord + turns * sizeof(TurnEnd));
+}
+
 std::vector<std::byte> encode_tokens(const Tokens& tokens) {
   const std::size_t count = tokens.ids.size();
   const auto turns = static_cast<std::uint32_t>(tokens.turns.size());
-  std::vector<std::byte> bytes(ids_size(count) + kWord + turns * sizeof(TurnEnd));
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(encoded_tokens_bytes(count, tokens.turns.size())));
   const auto written = static_cast<std::uint32_t>(count);
   std::memcpy(bytes.data(), &written, kWord);
   if (count > 0) std::memcpy(bytes.data() + kWord, tokens.ids.data(), count * kWord);

@@ -37,6 +37,9 @@ std::vector<std::byte> encode_tokens(const Tokens& tokens);
 /// Errors: kCorrupt if they are not the bytes of a sequence.
 Result<Tokens> decode_tokens(std::span<const std::byte> bytes);
 
+/// Returns the number of bytes of `encode_tokens` for so many ids and turns.
+std::int64_t encoded_tokens_bytes(std::size_t ids, std::size_t turns);
+
 /// Returns the tokens up to the end of a turn, which must be one of theirs.
 Tokens cut_tokens(Tokens tokens, const TurnEnd& end);
 

@@ -93,13 +93,14 @@ Result<std::vector<std::int64_t>> frames_to_the_last(const PartShape& shape,
   ISOCOST_ASSIGN(const double by_rate, wanted(shape, how.fps));
   if (how.num_frames > 0) return to_the_last(shape.frames, how.num_frames);
   const std::int64_t least = std::max(whole(by_rate, how.max_frames), how.min_frames);
-  return to_the_last(shape.frames, std::min({least, how.max_frames, shape.frames}));
+  const std::int64_t count = std::min({least, how.max_frames, shape.frames});
+  return to_the_last(shape.frames, std::max<std::int64_t>(count, 1));
 }
 
 Result<std::vector<std::int64_t>> frames_in_slices(const PartShape& shape,
                                                    const FrameSampling& how) {
   ISOCOST_ASSIGN(const double by_rate, wanted(shape, how.fps));
-  const std::int64_t asked = how.num_frames > 0 ? how.num_frames : whole(by_rate, how.max_frames);
+  const std::int64_t asked = how.num_frames > 0 ? how.num_frames : whole(by_rate, shape.frames);
   const std::int64_t count = std::clamp<std::int64_t>(asked, 1, shape.frames);
   const double slice = static_cast<double>(shape.frames) / static_cast<double>(count);
   return strided(slice / 2, shape.frames, count);

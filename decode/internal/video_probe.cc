@@ -157,11 +157,12 @@ std::int64_t indexed_frames(AVStream* stream) {
   return frames;
 }
 
-/// The index of an MP4 in one piece will do; elsewhere all packets are read, from the start and so
-/// by an input of their own.
+/// The index of an MP4 in one piece will do, unless its codec has packets that are never shown;
+/// elsewhere all packets are read, from the start and so by an input of their own.
 Result<std::int64_t> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
                                   bool fragmented) {
-  if (format == MediaFormat::kMp4 && !fragmented) {
+  const bool shows_all = input.video()->codecpar->codec_id != AV_CODEC_ID_VP8;
+  if (format == MediaFormat::kMp4 && !fragmented && shows_all) {
     const std::int64_t frames = indexed_frames(input.video());
     if (frames > 0) return frames;
   }

@@ -428,11 +428,16 @@ std::string IndexedDataset::truncate(const DatasetOptions& options, Shard& shard
   auto tokens = decode_tokens(shard.tokens->entry(sample));
   if (!tokens) return tokens.error().message();
   std::string reason;
-  for (auto turn = tokens->turns.rbegin(); turn != tokens->turns.rend(); ++turn) {
-    const auto end = tokens->labelled.begin() + static_cast<std::ptrdiff_t>(turn->ids);
-    Cut cut{.end = *turn, .label_tokens = std::count(tokens->labelled.begin(), end, true)};
-    if (cut.label_tokens == 0) break;
-    cut.entry_bytes = std::ssize(encode_tokens(cut_tokens(*tokens, *turn)));
+  auto labels = std::count(tokens->labelled.begin(), tokens->labelled.end(), true);
+  auto last = tokens->labelled.end();
+  for (std::size_t turns = tokens->turns.size(); turns > 0; --turns) {
+    const TurnEnd& turn = tokens->turns[turns - 1];
+    const auto end = tokens->labelled.begin() + static_cast<std::ptrdiff_t>(turn.ids);
+    labels -= std::count(end, last, true);
+    last = end;
+    if (labels == 0) break;
+    const Cut cut{
+        .end = turn, .label_tokens = labels, .entry_bytes = encoded_tokens_bytes(turn.ids, turns)};
     reason = options.why_unusable(shape_of({&shard, &shard.index->view(), sample}, &cut));
     if (!reason.empty()) continue;
     shard.cuts.emplace(sample, cut);

@@ -299,7 +299,8 @@ class _LlavaOneVision(_OneSize):
         arguments = super().media(tensors, row)
         if arguments:
             arguments["image_sizes"] = tensors[_MEDIA][:, 2:].long()
-            arguments["batch_num_images"] = torch.tensor([count for count in row.images if count])
+            arguments["batch_num_images"] = torch.tensor([count for count in row.images if count],
+                                                         device=tensors[_MEDIA].device)
         return arguments
 
 

@@ -162,12 +162,16 @@ class ModelTokenizer:
     def _turns(self, given: Conversation, turns: Sequence[Span], ids: List[int], encoding: Any) -> "array[int]":
         """The ends of the assistant's turns, as Tokens has them."""
         of_videos = list(itertools.accumulate(self._placeholders_of_videos(given)))
+        known = [self.placeholders.get(modality) for modality in _COUNTED]
+        counts = [0] * len(known)
         ends: List[int] = []
+        begin = 0
         for end in sorted({_tokens_within(span, encoding, len(ids))[1] for span in turns} - {0}):
-            before = ids[:end]
-            known = (self.placeholders.get(modality) for modality in _COUNTED)
-            images, audio, videos = (0 if each is None else before.count(each.id) for each in known)
-            ends += (end, images + audio + videos, images, audio, bisect.bisect_right(of_videos, videos))
+            piece = ids[begin:end]
+            begin = end
+            counts = [count + (0 if each is None else piece.count(each.id)) for count, each in zip(counts, known)]
+            images, audio, videos = counts
+            ends += (end, sum(counts), images, audio, bisect.bisect_right(of_videos, videos))
         return array("I", ends)
 
     def _placeholders_of_videos(self, given: Conversation) -> List[int]:

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
@@ -228,8 +229,11 @@ def _signals_later() -> Iterator[None]:
     have these signals blocked: interrupted in their imports, they would print a trace."""
     received: List[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
-    # A mask alone is not enough: another thread of this process may take the signal.
-    handlers = {number: signal.signal(number, lambda given, _frame: received.append(given)) for number in numbers}
+    # A mask alone is not enough: another thread of this process may take the signal. Only the main thread may set
+    # handlers.
+    is_main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.signal(number, lambda given, _frame: received.append(given))
+                for number in (numbers if is_main else ())}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:
         yield
