@@ -11,8 +11,9 @@ with a model so small that preparation matters.
 Answers are compared before anything is timed. Pixels before normalisation must equal those of the Pillow backend, and
 be within 2 of 255 of torchvision's; losses must agree to 1e-4. Contenders take turns in each round. Shards are indexed
 and tokenized ahead. Memory is the largest sum of the proportional set sizes of all processes, in a run of its own that
-is not timed. Photographs: the demo's where `./run demo` has made them, else pictures with the spectrum of photographs,
-of a fixed seed. Needs torch, torchvision, transformers, tokenizers, jinja2 and Pillow.
+is not timed; "above imports" leaves out that of a process that has only imported torch, transformers and isocost.
+Photographs: the demo's where `./run demo` has made them, else pictures with the spectrum of photographs, of a fixed
+seed. Needs torch, torchvision, transformers, tokenizers, jinja2 and Pillow.
 """
 
 import argparse
@@ -162,14 +163,16 @@ CONTENDERS = {
     "torchvision": lambda shards, model: torch_patches(shards, model, "torchvision"),
     "Pillow": lambda shards, model: torch_patches(shards, model, "Pillow"),
 }
+IMPORTS = "imports"  # A process that imports what every contender imports, and prepares nothing.
 
 
 def prepare(name, shards, model):
     """The body of a measured process. Prints the seconds from the loader's making to its end."""
     torch.set_num_threads(1)
     patches, cpu, begin = 0, cpu_seconds(), time.perf_counter()
-    for batch in CONTENDERS[name](shards, model):
+    for batch in CONTENDERS[name](shards, model) if name != IMPORTS else ():
         patches += len(batch)
+        del batch  # As after a step: the next one is not made beside it.
     print(json.dumps({"seconds": time.perf_counter() - begin, "cpu_s": cpu_seconds() - cpu, "patches": patches}))
 
 
@@ -323,6 +326,7 @@ def all_rounds(contenders, rounds, measure):
 
 
 def measure_preparation(shards, model, megapixels, rounds):
+    imports = run_prepare(IMPORTS, shards, model, memory=True)["peak_pss"]
     memory = {name: run_prepare(name, shards, model, memory=True) for name in CONTENDERS}
     runs = all_rounds(CONTENDERS, rounds, lambda name: run_prepare(name, shards, model))
     if len({result["patches"] for own in (memory.values(), *runs.values()) for result in own}) != 1:
@@ -330,7 +334,8 @@ def measure_preparation(shards, model, megapixels, rounds):
     return {name: {"megapixels_per_s": spread([megapixels / result["seconds"] for result in own]),
                    "cpu_ms_per_megapixel": spread([1e3 * result["cpu_s"] / megapixels for result in own]),
                    "seconds_over_isocost": ratios(runs, "seconds", name, "isocost"),
-                   "peak_pss_mb": memory[name]["peak_pss"] / 1e6} for name, own in runs.items()}
+                   "peak_pss_mb": memory[name]["peak_pss"] / 1e6,
+                   "above_imports_mb": (memory[name]["peak_pss"] - imports) / 1e6} for name, own in runs.items()}
 
 
 def measure_training(shards, model, steps, rounds):
@@ -360,8 +365,8 @@ def report(result):
         print(f"pixels differ from those of {backend} by up to {difference['largest']} of 255, "
               f"in {difference['share']:.2%} of the values")
     table("preparation", [("MPix/s", "megapixels_per_s", 1), ("CPU ms per MPix", "cpu_ms_per_megapixel", 1),
-                          ("seconds over isocost's", "seconds_over_isocost", 2), ("peak PSS, MB", "peak_pss_mb", 0)],
-          result["preparation"])
+                          ("seconds over isocost's", "seconds_over_isocost", 2), ("peak PSS, MB", "peak_pss_mb", 0),
+                          ("above imports, MB", "above_imports_mb", 0)], result["preparation"])
     if result["training"] is None:
         return
     table("training, two ranks", [("step, s", "step_s", 3), ("CPU s per step", "cpu_s", 3),

@@ -18,6 +18,14 @@ TEST(BufferPool, AlignsAndCounts) {
   EXPECT_EQ(pool.bytes_in_use(), 1024);
 }
 
+TEST(BufferPool, BeginsLargeBlocksAtLargePages) {
+  BufferPool pool(/*keep_bytes=*/0);
+  constexpr std::int64_t kSize = 5 << 20;
+  Buffer buffer = pool.allocate(kSize);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % (2 << 20), 0U);
+  buffer.data()[0] = buffer.data()[kSize - 1] = std::byte{1};
+}
+
 TEST(BufferPool, ReusesABlockOfTheSameClass) {
   BufferPool pool;
   const std::byte* first = nullptr;

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/tensor.h"
 #include "trainer_adapter/normalise.h"
 #include "trainer_adapter/python/tensor.h"
@@ -43,18 +44,21 @@ py::object normalised_pixels(const py::object& pixels, const std::vector<float>&
   if (rows % frames != 0) throw py::value_error("rows must be a multiple of frames");
   const std::int64_t width = from.shape[1];
   const auto size = static_cast<std::size_t>(rows * width);
-  const std::shared_ptr<float[]> into(new float[size * static_cast<std::size_t>(copies)]);
+  const std::size_t made = size * static_cast<std::size_t>(copies);
+  const auto into = std::make_shared<Buffer>(
+      BufferPool(0).allocate(static_cast<std::int64_t>(made * sizeof(float))));
+  auto* const floats = reinterpret_cast<float*>(into->data());
   {
     const py::gil_scoped_release released;
     const auto* bytes = static_cast<const std::uint8_t*>(from.data) + from.byte_offset;
     normalise_pixels({bytes, size}, static_cast<std::size_t>(width / 3), table,
                      {static_cast<std::size_t>(frames), static_cast<std::size_t>(copies)},
-                     {into.get(), size * static_cast<std::size_t>(copies)});
+                     {floats, made});
   }
   SharedTensor tensor;
   tensor.dtype = DType::kFloat32;
   tensor.shape = {rows / frames, width * frames * copies};
-  tensor.data = reinterpret_cast<const std::byte*>(into.get());
+  tensor.data = into->data();
   tensor.owner = into;
   return to_dlpack(tensor);
 }
