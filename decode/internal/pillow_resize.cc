@@ -72,10 +72,11 @@ struct Side {
   [[nodiscard]] double scale() const { return static_cast<double>(from) / to; }
   [[nodiscard]] double widening() const { return std::max(scale(), 1.0); }
   [[nodiscard]] double reach() const { return filter.reach * widening(); }
-  /// Weights that a window can have, rounded up to a multiple of 4.
+  /// Weights that a window can have, rounded up to a multiple of kTapsTogether.
   [[nodiscard]] std::size_t stride() const {
     const std::int64_t most = 2 * static_cast<std::int64_t>(std::ceil(reach())) + 1;
-    return static_cast<std::size_t>((std::min<std::int64_t>(most, from) + 3) / 4 * 4);
+    return static_cast<std::size_t>((std::min<std::int64_t>(most, from) + 3) / kTapsTogether *
+                                    kTapsTogether);
   }
 };
 
@@ -105,27 +106,22 @@ std::int32_t fixed_point(double weight) {
   return static_cast<std::int32_t>(scaled + (scaled < 0 ? -0.5 : 0.5));
 }
 
-ResampleTaps taps_of(const Side& side) {
+ResampleTaps taps_of(const Side& side, const ResampleKernels& kernels) {
   ResampleTaps taps;
   const auto windows = static_cast<std::size_t>(side.count);
   taps.stride = side.stride();
   taps.windows.reserve(windows);
-  taps.high.resize(windows * taps.stride);
-  taps.low.resize(windows * taps.stride);
+  taps.weights.resize(windows * taps.stride);
   std::vector<double> weights;
   weights.reserve(taps.stride);
   for (std::size_t i = 0; i < windows; ++i) {
     const double centre = (side.first + static_cast<double>(i) + 0.5) * side.scale();
     taps.windows.push_back(window_of(side, centre));
     fill_weights(side, centre, taps.windows.back(), weights);
-    for (std::size_t k = 0; k < weights.size(); ++k) {
-      const std::int32_t weight = fixed_point(weights[k]);
-      const std::int32_t high = weight >> ResampleTaps::kLowBits;
-      taps.high[i * taps.stride + k] = static_cast<std::int16_t>(high);
-      taps.low[i * taps.stride + k] =
-          static_cast<std::int16_t>(weight - high * (1 << ResampleTaps::kLowBits));
-    }
+    std::ranges::transform(
+        weights, taps.weights.begin() + static_cast<std::ptrdiff_t>(i * taps.stride), fixed_point);
   }
+  kernels.pack(taps);
   return taps;
 }
 
@@ -196,14 +192,14 @@ void resample_row(const ResampleTaps& taps, std::size_t window, const Row& row,
   const auto [first, count] = taps.windows[window];
   rows.clear();
   for (std::int32_t y = first; y < first + count; ++y) rows.push_back(row(y));
-  if (count % 2 != 0) rows.push_back(rows.back());
+  while (rows.size() % kTapsTogether != 0) rows.push_back(rows.back());
   kernels.rows(rows.data(), taps, window, into.size(), into.data());
 }
 
 /// Only the height changes.
 void resize_height(std::span<const std::uint8_t> rgb, std::size_t bytes, const Side& side,
                    std::span<std::uint8_t> into, const ResampleKernels& kernels) {
-  const ResampleTaps taps = taps_of(side);
+  const ResampleTaps taps = taps_of(side, kernels);
   std::vector<const std::uint8_t*> rows;
   rows.reserve(taps.stride);
   const auto row = [&](std::int32_t y) { return &rgb[static_cast<std::size_t>(y) * bytes]; };
@@ -222,8 +218,8 @@ std::int32_t held_rows(const Side& side) {
 /// the cache; an image of the new width and the old height would not.
 void resize_width_first(const SourceRows& source, const Side& horizontal, const Side& vertical,
                         std::span<std::uint8_t> into, const ResampleKernels& kernels) {
-  const ResampleTaps columns = taps_of(horizontal);
-  const ResampleTaps taps = taps_of(vertical);
+  const ResampleTaps columns = taps_of(horizontal, kernels);
+  const ResampleTaps taps = taps_of(vertical, kernels);
   const std::size_t bytes = row_bytes(horizontal.count);
   std::vector<std::uint8_t> held(static_cast<std::size_t>(held_rows(vertical)) * bytes);
   const RowRing ring{held.data(), bytes, held_rows(vertical)};
@@ -243,8 +239,8 @@ void resize_width_first(const SourceRows& source, const Side& horizontal, const 
 void resize_height_first(std::span<const std::uint8_t> rgb, const Side& horizontal,
                          const Side& vertical, std::span<std::uint8_t> into,
                          const ResampleKernels& kernels) {
-  const ResampleTaps columns = taps_of(horizontal);
-  const ResampleTaps taps = taps_of(vertical);
+  const ResampleTaps columns = taps_of(horizontal, kernels);
+  const ResampleTaps taps = taps_of(vertical, kernels);
   const std::size_t bytes = row_bytes(horizontal.from);
   std::vector<std::uint8_t> batch(kResampleBatch * bytes + kResampleSlack);
   std::vector<const std::uint8_t*> rows;
@@ -275,7 +271,7 @@ bool height_first(const Side& horizontal, const Side& vertical, ResizeOrder orde
 std::int64_t taps_bytes(const Side& side) {
   const auto stride = static_cast<std::int64_t>(side.stride());
   const auto window = static_cast<std::int64_t>(sizeof(ResampleTaps::Window));
-  const auto fixed = static_cast<std::int64_t>(2 * sizeof(std::int16_t));
+  const auto fixed = static_cast<std::int64_t>(sizeof(std::int32_t));
   const auto weight = static_cast<std::int64_t>(sizeof(double));
   return side.count * (window + fixed * stride) + weight * stride;
 }
@@ -302,7 +298,7 @@ void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, s
   } else if (vertical.is_copied()) {
     const RowRing all{into.data(), row_bytes(part.width), height};
     const SourceRows source(rgb, width, height);
-    resample_columns(source, 0, height, height, taps_of(horizontal), all, kernels);
+    resample_columns(source, 0, height, height, taps_of(horizontal, kernels), all, kernels);
   } else if (height_first(horizontal, vertical, order)) {
     resize_height_first(rgb, horizontal, vertical, into, kernels);
   } else {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <fstream>
 #include <ios>
+#include <random>
 #include <span>
 #include <string>
 #include <vector>
@@ -77,6 +78,24 @@ TEST(PillowResize, GivesPillowsBytes) {
     EXPECT_EQ(fnv1a(resized(rgb, golden, fastest_kernels())), golden.hash);
     if (golden.width > kWidest) continue;
     EXPECT_EQ(fnv1a(resized(rgb, golden, portable_kernels())), golden.hash);
+  }
+}
+
+TEST(PillowResize, IsTheSameWithEveryProcessorsVectors) {
+  const std::vector<ResampleTarget> targets = resample_targets();
+  std::mt19937 random(1);
+  const auto side = [&random] {
+    return std::int32_t(1 + random() % (random() % 4 == 0 ? 700 : 90));
+  };
+  for (int i = 0; i < 150; ++i) {
+    const Golden sizes{12, side(), side(), side(), side(), i % 2 == 0 ? "bicubic" : "lanczos", 0};
+    SCOPED_TRACE(::testing::Message() << sizes.width << 'x' << sizes.height << " to "
+                                      << sizes.to_width << 'x' << sizes.to_height);
+    const auto rgb = test::test_pattern(sizes.width, sizes.height);
+    const auto plain = resized(rgb, sizes, portable_kernels());
+    for (const ResampleTarget& target : targets) {
+      EXPECT_EQ(resized(rgb, sizes, target.kernels), plain) << target.name;
+    }
   }
 }
 

@@ -1,0 +1,209 @@
+// Measures what a recipe adds to the decoding of photographs, on one core: photo_bench [DIR] reads
+// the JPEG files of a directory (default: the demo's, build/demo/made). Contenders take turns, file
+// by file, in CPU time of the thread; each answer is compared with the plain path's first.
+
+#include <turbojpeg.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/byte_source.h"
+#include "decode/internal/exact_image.h"
+#include "decode/internal/image_codecs.h"
+#include "decode/internal/orientation.h"
+#include "decode/internal/patchify.h"
+#include "decode/probe.h"
+
+namespace isocost {
+namespace {
+
+constexpr int kRounds = 7;
+constexpr std::int32_t kSquareSide = 16;  // 24 x 24 patches of 16 pixels are 384 x 384
+
+struct Photo {
+  std::string name;
+  std::vector<std::byte> bytes;
+  PartShape shape;
+};
+
+void require(bool good, const std::string& what) {
+  if (!good) throw std::runtime_error(what);
+}
+
+std::vector<Photo> photos(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() == ".jpg") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  std::vector<Photo> out;
+  for (const auto& file : files) {
+    std::ifstream stream(file, std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(stream), {}};
+    Photo photo{file.filename().string(), {}, {}};
+    const auto bytes = std::as_bytes(std::span(text));
+    photo.bytes.assign(bytes.begin(), bytes.end());
+    const auto shape = probe(MemoryByteSource(photo.bytes), "jpg", {});
+    require(shape.has_value(), photo.name + ": is no picture");
+    photo.shape = *shape;
+    out.push_back(std::move(photo));
+  }
+  require(!out.empty(),
+          directory.string() + ": has no JPEG files; ./run demo --media-only makes some");
+  return out;
+}
+
+PatchGrid square(const Photo&) { return {24, 24, kSquareSide}; }
+
+// As Qwen2-VL has pictures of usual sizes: sides rounded to multiples of 28.
+PatchGrid native(const Photo& photo) {
+  return patch_grid(photo.shape.width, photo.shape.height, 1 << 24);
+}
+
+using Grid = PatchGrid (*)(const Photo&);
+
+// What a user of the libraries would write: everything decoded, then resized, then cut.
+std::vector<std::byte> reference(const Photo& photo, PatchGrid grid) {
+  const MemoryByteSource source(photo.bytes);
+  const auto pixels = decode_image(source, photo.shape, 1, Alpha::kWhite);
+  require(pixels.has_value() && photo.shape.orientation == 1, photo.name + ": does not decode");
+  std::vector<std::uint8_t> resized(static_cast<std::size_t>(grid.bytes()));
+  pillow_resize(pixels->rgb, pixels->width, pixels->height, resized, grid.width(), grid.height(),
+                ResampleFilter::kBicubic, ResizeOrder::kWidthFirst, portable_kernels());
+  std::vector<std::byte> patches(resized.size());
+  patchify(resized, 1, grid, patches, {});
+  return patches;
+}
+
+void recipe(const Photo& photo, PatchGrid grid, Exactness exactness,
+            std::vector<std::byte>& patches) {
+  patches.resize(static_cast<std::size_t>(grid.bytes()));
+  const Status done = exact_image_patches(MemoryByteSource(photo.bytes), photo.shape, grid, {},
+                                          {.exactness = exactness}, patches);
+  require(done.has_value(), photo.name + ": does not decode");
+}
+
+double mean_difference(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    sum += std::abs(static_cast<int>(a[i]) - static_cast<int>(b[i]));
+  }
+  return sum / static_cast<double>(a.size());
+}
+
+void compare(const std::vector<Photo>& all, Grid grid) {
+  std::vector<std::byte> patches;
+  for (const Photo& photo : all) {
+    const auto plain = reference(photo, grid(photo));
+    recipe(photo, grid(photo), Exactness::kExact, patches);
+    require(patches == plain, photo.name + ": exact patches differ");
+    recipe(photo, grid(photo), Exactness::kFast, patches);
+    require(mean_difference(patches, plain) < 6, photo.name + ": fast patches differ by much");
+  }
+}
+
+double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+struct Contender {
+  std::string name;
+  std::function<void(const Photo&)> run;
+  std::vector<double> seconds;  // of each round, all photographs
+
+  Contender(std::string what, std::function<void(const Photo&)> how)
+      : name(std::move(what)), run(std::move(how)) {}
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void measure(const std::vector<Photo>& all, std::vector<Contender>& contenders) {
+  for (int round = 0; round <= kRounds; ++round) {  // the first one warms up
+    for (Contender& contender : contenders) contender.seconds.push_back(0);
+    for (const Photo& photo : all) {
+      for (Contender& contender : contenders) {
+        const double begin = thread_seconds();
+        contender.run(photo);
+        contender.seconds.back() += thread_seconds() - begin;
+      }
+    }
+  }
+  for (Contender& contender : contenders) contender.seconds.erase(contender.seconds.begin());
+}
+
+void print(const std::vector<Contender>& contenders, double megapixels) {
+  std::printf("%-32s %28s %28s\n", "", "MPix/s (least to most)", "of the bare decoder");
+  for (const Contender& contender : contenders) {
+    std::vector<double> rates;
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < contender.seconds.size(); ++i) {
+      rates.push_back(megapixels / contender.seconds[i]);
+      ratios.push_back(contenders.front().seconds[i] / contender.seconds[i]);
+    }
+    const auto [least, most] = std::ranges::minmax(rates);
+    const auto [lowest, highest] = std::ranges::minmax(ratios);
+    std::printf("%-32s %8.1f (%6.1f to %6.1f) %10.2f (%4.2f to %4.2f)\n", contender.name.c_str(),
+                median(rates), least, most, median(ratios), lowest, highest);
+  }
+}
+
+void run(const std::filesystem::path& directory) {
+  const std::vector<Photo> all = photos(directory);
+  double megapixels = 0;
+  for (const Photo& photo : all) megapixels += 1e-6 * photo.shape.width * photo.shape.height;
+  compare(all, square);
+  compare(all, native);
+  const std::unique_ptr<void, int (*)(void*)> jpeg(tjInitDecompress(), tjDestroy);
+  std::vector<std::uint8_t> whole;
+  std::vector<std::byte> patches;
+  const auto with = [&patches](Grid grid, Exactness exactness) {
+    return [&patches, grid, exactness](const Photo& photo) {
+      recipe(photo, grid(photo), exactness, patches);
+    };
+  };
+  std::vector<Contender> contenders;
+  contenders.emplace_back("bare libjpeg-turbo, full size", [&](const Photo& photo) {
+    whole.resize(std::size_t{3} * static_cast<std::size_t>(photo.shape.width) *
+                 static_cast<std::size_t>(photo.shape.height));
+    const auto* bytes = reinterpret_cast<const unsigned char*>(photo.bytes.data());
+    require(tjDecompress2(jpeg.get(), bytes, photo.bytes.size(), whole.data(), photo.shape.width, 0,
+                          photo.shape.height, TJPF_RGB, 0) == 0,
+            photo.name + ": does not decode");
+  });
+  contenders.emplace_back("exact, 384 x 384", with(square, Exactness::kExact));
+  contenders.emplace_back("exact, native patches", with(native, Exactness::kExact));
+  contenders.emplace_back("fast, 384 x 384", with(square, Exactness::kFast));
+  contenders.emplace_back("fast, native patches", with(native, Exactness::kFast));
+  measure(all, contenders);
+  std::printf("%zu photographs, %.1f megapixels, %d rounds, measured in CPU time of one thread\n",
+              all.size(), megapixels, kRounds);
+  print(contenders, megapixels);
+}
+
+}  // namespace
+}  // namespace isocost
+
+int main(int argc, char** argv) try {
+  isocost::run(argc > 1 ? argv[1] : "build/demo/made");
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "photo_bench: %s\n", error.what());
+  return 1;
+}
