@@ -90,8 +90,8 @@ std::vector<std::byte> reference(const Photo& photo, PatchGrid grid) {
 void recipe(const Photo& photo, PatchGrid grid, Exactness exactness,
             std::vector<std::byte>& patches) {
   patches.resize(static_cast<std::size_t>(grid.bytes()));
-  const Status done = exact_image_patches(MemoryByteSource(photo.bytes), photo.shape, grid, {},
-                                          {.exactness = exactness}, patches);
+  const Status done = framed_image_patches(MemoryByteSource(photo.bytes), photo.shape, whole(grid),
+                                           grid, {}, {.exactness = exactness}, patches);
   require(done.has_value(), photo.name + ": does not decode");
 }
 

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "decode/internal/image_codecs.h"
+#include "decode/internal/jpeg_rows.h"
 #include "decode/internal/orientation.h"
 #include "decode/internal/patchify.h"
+#include "decode/internal/pixel_rows.h"
 
 namespace isocost {
 namespace {
@@ -42,17 +45,29 @@ PixelArea within(const Framing& framing) {
           std::min(part.y + part.height, framing.height) - top};
 }
 
-// A picture of the grid's size, with `pixels` in place and black around them.
-Result<std::vector<std::uint8_t>> on_black(const Pixels& pixels, std::int32_t x, std::int32_t y,
-                                           PatchGrid grid) {
-  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(grid.width(), grid.height(), 3));
-  std::vector<std::uint8_t> canvas(bytes);
-  const std::ptrdiff_t row = std::ptrdiff_t{pixels.width} * 3;
-  for (std::ptrdiff_t i = 0; i < pixels.height; ++i) {
-    std::copy_n(pixels.rgb.begin() + i * row, row,
-                canvas.begin() + ((y + i) * grid.width() + x) * 3);
+// The rows that pillow_resize_rows makes of a picture, as patches.
+Status patches_of_rows(RowSource& source, const Framing& framing, PatchGrid grid,
+                       ExactResize resize, std::span<std::byte> patches, FrameSlot slot) {
+  const PixelArea seen = within(framing);
+  if (seen.width <= 0 || seen.height <= 0) {
+    std::ranges::fill(patches, std::byte{0});
+    return {};
   }
-  return canvas;
+  PatchRows sink(grid, patches, slot, seen.x - framing.part.x, seen.y - framing.part.y, seen.width,
+                 seen.height);
+  return pillow_resize_rows(source, framing.width, framing.height, seen, resize, sink);
+}
+
+// By how much the inverse transform may scale a JPEG down.
+std::int32_t divisor_of(const PartShape& shape, const Framing& framing, Exactness exactness) {
+  if (exactness == Exactness::kExact) return kInFull;
+  return lies(shape) ? jpeg_divisor(shape.height, shape.width, framing.height, framing.width)
+                     : jpeg_divisor(shape.width, shape.height, framing.width, framing.height);
+}
+
+// Whether rows are needed in the order in which they are decoded.
+bool is_streamed(const PartShape& shape) {
+  return shape.format == MediaFormat::kJpeg && shape.orientation == kUpright;
 }
 
 }  // namespace
@@ -63,12 +78,9 @@ Framing whole(PatchGrid grid) {
 
 Result<Pixels> displayed_image(const ByteSource& source, const PartShape& shape,
                                const Framing& framing, PictureDecoding decoding) {
-  std::int32_t divisor = kInFull;
-  if (decoding.exactness == Exactness::kFast) {
-    divisor = lies(shape) ? jpeg_divisor(shape.height, shape.width, framing.height, framing.width)
-                          : jpeg_divisor(shape.width, shape.height, framing.width, framing.height);
-  }
-  ISOCOST_ASSIGN(Pixels pixels, decode_image(source, shape, divisor, decoding.alpha));
+  ISOCOST_ASSIGN(
+      Pixels pixels,
+      decode_image(source, shape, divisor_of(shape, framing, decoding.exactness), decoding.alpha));
   turn(pixels, shape);
   return pixels;
 }
@@ -81,22 +93,8 @@ Status framed_patches(const Pixels& displayed, const Framing& framing, PatchGrid
 
 Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid grid,
                       ExactResize resize, std::span<std::byte> patches, FrameSlot slot) {
-  const PixelArea seen = within(framing);
-  if (seen.width <= 0 || seen.height <= 0) {
-    std::ranges::fill(patches, std::byte{0});
-    return {};
-  }
-  Pixels pixels{seen.width, seen.height, {}};
-  ISOCOST_ASSIGN(const std::size_t bytes, pixel_bytes(seen.width, seen.height, 3));
-  pixels.rgb.resize(bytes);
-  pillow_resize_part(displayed.rgb, displayed.width, displayed.height, pixels.rgb, framing.width,
-                     framing.height, seen, resize.filter, resize.order);
-  if (seen.width != grid.width() || seen.height != grid.height()) {
-    ISOCOST_ASSIGN(pixels.rgb,
-                   on_black(pixels, seen.x - framing.part.x, seen.y - framing.part.y, grid));
-  }
-  patchify(pixels.rgb, kUpright, grid, patches, slot);
-  return {};
+  MemoryRows rows(displayed.rgb, displayed.width, displayed.height);
+  return patches_of_rows(rows, framing, grid, resize, patches, slot);
 }
 
 Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour) {
@@ -120,47 +118,52 @@ Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour)
   return square;
 }
 
-Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                           ExactResize resize, PictureDecoding decoding,
-                           std::span<std::byte> patches) {
-  ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape, whole(grid), decoding));
-  return framed_patches(displayed, whole(grid), grid, resize, patches);
+Status framed_image_patches(const ByteSource& source, const PartShape& shape,
+                            const Framing& framing, PatchGrid grid, ExactResize resize,
+                            PictureDecoding decoding, std::span<std::byte> patches) {
+  if (!is_streamed(shape)) {
+    ISOCOST_ASSIGN(const Pixels displayed, displayed_image(source, shape, framing, decoding));
+    return framed_patches(displayed, framing, grid, resize, patches);
+  }
+  ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
+  ISOCOST_ASSIGN(const std::unique_ptr<JpegRows> rows,
+                 JpegRows::open(file, shape.width, shape.height,
+                                divisor_of(shape, framing, decoding.exactness)));
+  ISOCOST_TRY(patches_of_rows(*rows, framing, grid, resize, patches, {}));
+  return rows->finish();
 }
 
-std::int64_t framing_bytes(const PartShape& shape, const Framing& framing, PatchGrid grid,
-                           ExactResize resize) {
+std::int64_t framing_bytes(const PartShape& shape, const Framing& framing, ExactResize resize) {
   const PixelArea seen = within(framing);
   if (seen.width <= 0 || seen.height <= 0) return 0;
-  const std::int64_t part = std::int64_t{seen.width} * seen.height * 3;
-  const bool is_framed = seen.width != grid.width() || seen.height != grid.height();
-  const std::int64_t canvas = is_framed ? std::int64_t{grid.width()} * grid.height() * 3 : 0;
-  return part + canvas +
+  return std::int64_t{seen.width} * 3 + MemoryRows::working_set_bytes(shape.width, shape.height) +
          pillow_resize_part_working_set_bytes(shape.width, shape.height, framing.width,
                                               framing.height, seen, resize.filter, resize.order);
 }
 
 std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
-                                      PatchGrid grid, ExactResize resize) {
+                                      ExactResize resize) {
   const std::int64_t displayed = std::int64_t{shape.width} * shape.height * 3;
   return image_decoding_bytes(shape, kInFull) + (shape.orientation == kUpright ? 0 : displayed) +
-         framing_bytes(shape, framing, grid, resize);
+         framing_bytes(shape, framing, resize);
 }
 
-std::int64_t squared_working_set_bytes(const PartShape& shape, PatchGrid grid, std::int32_t side,
+std::int64_t squared_working_set_bytes(const PartShape& shape, std::int32_t side,
                                        ExactResize resize) {
   PartShape square = shape;
   square.width = square.height = std::max(shape.width, shape.height);
   const std::int64_t pixels = std::int64_t{square.width} * square.width;
   const Framing framing{side, side, {0, 0, side, side}};
-  return framed_working_set_bytes(shape, framing, grid, resize) +
+  return framed_working_set_bytes(shape, framing, resize) +
          std::min(pixels, kMostSquarePixels) * 3 +
          pillow_resize_part_working_set_bytes(square.width, square.height, side, side, framing.part,
                                               resize.filter, resize.order);
 }
 
-std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
-                                           ExactResize resize) {
-  return framed_working_set_bytes(shape, whole(grid), grid, resize);
+std::int64_t framed_image_bytes(const PartShape& shape, const Framing& framing,
+                                ExactResize resize) {
+  if (!is_streamed(shape)) return framed_working_set_bytes(shape, framing, resize);
+  return jpeg_rows_bytes(shape) + framing_bytes(shape, framing, resize);
 }
 
 }  // namespace isocost

@@ -60,22 +60,21 @@ Status framed_patches(PixelView displayed, const Framing& framing, PatchGrid gri
 Result<Pixels> made_square(Pixels displayed, std::array<std::uint8_t, 3> colour);
 inline constexpr std::int64_t kMostSquarePixels = std::int64_t{1} << 28;
 
-/// Both, for a picture that is resized to the grid.
-Status exact_image_patches(const ByteSource& source, const PartShape& shape, PatchGrid grid,
-                           ExactResize resize, PictureDecoding decoding,
-                           std::span<std::byte> patches);
+/// Both for one framing. A JPEG that is stored upright is resized and cut while it is decoded.
+Status framed_image_patches(const ByteSource& source, const PartShape& shape,
+                            const Framing& framing, PatchGrid grid, ExactResize resize,
+                            PictureDecoding decoding, std::span<std::byte> patches);
 
 /// Return upper bounds of the memory of displayed_image and framed_patches, one after the other,
 /// without `patches`.
 std::int64_t framed_working_set_bytes(const PartShape& shape, const Framing& framing,
-                                      PatchGrid grid, ExactResize resize);
+                                      ExactResize resize);
 /// Likewise with made_square between them, and the square resized to `side`.
-std::int64_t squared_working_set_bytes(const PartShape& shape, PatchGrid grid, std::int32_t side,
+std::int64_t squared_working_set_bytes(const PartShape& shape, std::int32_t side,
                                        ExactResize resize);
-std::int64_t exact_image_working_set_bytes(const PartShape& shape, PatchGrid grid,
-                                           ExactResize resize);
+/// Likewise of framed_image_patches.
+std::int64_t framed_image_bytes(const PartShape& shape, const Framing& framing, ExactResize resize);
 /// Likewise of framed_patches alone.
-std::int64_t framing_bytes(const PartShape& shape, const Framing& framing, PatchGrid grid,
-                           ExactResize resize);
+std::int64_t framing_bytes(const PartShape& shape, const Framing& framing, ExactResize resize);
 
 }  // namespace isocost

@@ -25,9 +25,8 @@ Status add_exact_video(const PartBytes& bytes, const ExactVideo& video, SampleTe
   return exact_video_frames(*bytes.source, shape, indices, sink, limit);
 }
 
-std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing, PatchGrid grid,
-                               ExactResize resize) {
-  return exact_video_working_set_bytes(shape) + framing_bytes(shape, framing, grid, resize);
+std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing, ExactResize resize) {
+  return exact_video_working_set_bytes(shape) + framing_bytes(shape, framing, resize);
 }
 
 }  // namespace isocost

@@ -30,7 +30,6 @@ Status add_exact_video(const PartBytes& bytes, const ExactVideo& video, SampleTe
                        const DecodeLimit& limit);
 
 /// Returns an upper bound of its memory, without the patches.
-std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing, PatchGrid grid,
-                               ExactResize resize);
+std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing, ExactResize resize);
 
 }  // namespace isocost

@@ -122,13 +122,16 @@ void make_opaque(std::vector<std::uint8_t>& pixels, Alpha how) {
   pixels.resize(3 * count);
 }
 
-Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, std::int32_t divisor,
-                            Alpha alpha) {
+Result<std::vector<std::uint8_t>> read_image(const ByteSource& source, const PartShape& shape) {
   if (source.size() != shape.encoded_bytes) {
     return corrupt("its size has changed since it was indexed");
   }
-  ISOCOST_ASSIGN(const std::vector<std::uint8_t> file,
-                 read_some(source, 0, static_cast<std::size_t>(source.size())));
+  return read_some(source, 0, static_cast<std::size_t>(source.size()));
+}
+
+Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, std::int32_t divisor,
+                            Alpha alpha) {
+  ISOCOST_ASSIGN(const std::vector<std::uint8_t> file, read_image(source, shape));
   return decode(file, shape, turned({shape.width, shape.height}, shape.orientation), divisor,
                 alpha);
 }

@@ -33,6 +33,11 @@ Result<Pixels> decode_image(const ByteSource& source, const PartShape& shape, st
 /// Returns an upper bound of the memory of decode_image, its result and the file included.
 std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor);
 
+/// The file of an image. Errors: kCorrupt (another size than the shape's), kIo.
+Result<std::vector<std::uint8_t>> read_image(const ByteSource& source, const PartShape& shape);
+/// Returns an upper bound of the memory in which a JPEG's rows are decoded, the file included.
+std::int64_t jpeg_rows_bytes(const PartShape& shape);
+
 /// Decodes an image, scales it to the grid's size, applies EXIF orientation and cuts it into
 /// patches of 588 bytes. `patches` must have exactly the bytes of the grid. Computes on the calling
 /// thread. Errors: kCorrupt (truncated, damaged, another size than the shape's), kUnsupported, kIo.

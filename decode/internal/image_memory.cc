@@ -8,15 +8,21 @@
 namespace isocost {
 namespace {
 
-std::int64_t jpeg_bytes(const PartShape& shape, std::int64_t divisor) {
+// Without its pixels.
+std::int64_t jpeg_decoder_bytes(const PartShape& shape) {
   const std::int32_t width = shape.orientation > 4 ? shape.height : shape.width;
   const std::int32_t height = shape.orientation > 4 ? shape.width : shape.height;
-  const std::int64_t scaled = (width / divisor + 1) * (height / divisor + 1);
   // Coefficients of 16 bits, sides rounded up to blocks: all of a progressive file, else some rows.
   constexpr std::int64_t kBlocks = 32;
   const std::int64_t held = shape.channels * (width + kBlocks) * (height + kBlocks) * 2;
   const std::int64_t rows = (std::int64_t{width} + kBlocks) * 4 * 64;
-  return held + rows + scaled * 4;
+  // Those that are read together, and one with four channels.
+  const std::int64_t read = std::int64_t{width} * (4 * 3 + 4) + 4 * 16;
+  return held + rows + read;
+}
+
+std::int64_t jpeg_bytes(const PartShape& shape, std::int64_t divisor) {
+  return jpeg_decoder_bytes(shape) + (shape.width / divisor + 1) * (shape.height / divisor + 1) * 3;
 }
 
 }  // namespace
@@ -45,6 +51,10 @@ std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) 
     default:
       return common + shape.encoded_bytes + pixels * (4 + 4);  // BMP: packet, frame, RGBA
   }
+}
+
+std::int64_t jpeg_rows_bytes(const PartShape& shape) {
+  return shape.encoded_bytes + kMiB + jpeg_decoder_bytes(shape);
 }
 
 std::int64_t image_working_set_bytes(const PartShape& shape, PatchGrid grid) {

@@ -1,5 +1,6 @@
 #include "decode/internal/patchify.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -26,6 +27,20 @@ void copy_patch(const std::uint8_t* from, const PixelWalk& walk, std::int32_t si
   }
 }
 
+// Sizes that the compiler knows are a few moves rather than a call.
+void copy_pixels(const std::uint8_t* from, std::ptrdiff_t count, std::byte* to) {
+  switch (count) {
+    case 14:
+      std::memcpy(to, from, 14 * kPixel);
+      break;
+    case 16:
+      std::memcpy(to, from, 16 * kPixel);
+      break;
+    default:
+      std::memcpy(to, from, static_cast<std::size_t>(count * kPixel));
+  }
+}
+
 }  // namespace
 
 void patchify(std::span<const std::uint8_t> rgb, std::uint8_t orientation, PatchGrid grid,
@@ -46,6 +61,45 @@ void patchify(std::span<const std::uint8_t> rgb, std::uint8_t orientation, Patch
       }
     }
   }
+}
+
+PatchRows::PatchRows(PatchGrid grid, std::span<std::byte> patches, FrameSlot slot, std::int32_t x,
+                     std::int32_t y, std::int32_t width, std::int32_t height)
+    : grid_(grid),
+      patches_(patches),
+      slot_(slot),
+      x_(x),
+      y_(y),
+      row_(static_cast<std::size_t>(width * kPixel)) {
+  if (width != grid.width() || height != grid.height()) clear();
+}
+
+void PatchRows::clear() {
+  const std::int64_t bytes = grid_.patch_bytes();
+  for (std::int64_t i = 0; i < grid_.patches(); ++i) {
+    std::fill_n(patches_.data() + (i * slot_.depth + slot_.index) * bytes, bytes, std::byte{0});
+  }
+}
+
+void PatchRows::finish_row() {
+  const std::int64_t bytes = grid_.patch_bytes();
+  const std::ptrdiff_t side = grid_.side;
+  const std::ptrdiff_t step = slot_.depth * bytes;
+  const std::ptrdiff_t patch_row = y_ / side;
+  // The row's place in the first patch of its row of patches.
+  std::byte* const first = patches_.data() + slot_.index * bytes + y_ % side * side * kPixel +
+                           (patch_row / 2 * (grid_.columns / 2) * 4 + patch_row % 2 * 2) * step;
+  const std::uint8_t* from = row_.data();
+  auto left = static_cast<std::ptrdiff_t>(row_.size()) / kPixel;
+  std::ptrdiff_t within = x_ % side;
+  for (std::ptrdiff_t column = x_ / side; left > 0; ++column, within = 0) {
+    std::byte* const to = first + (column / 2 * 4 + column % 2) * step + within * kPixel;
+    const std::ptrdiff_t count = std::min(side - within, left);
+    copy_pixels(from, count, to);
+    from += count * kPixel;
+    left -= count;
+  }
+  ++y_;
 }
 
 }  // namespace isocost

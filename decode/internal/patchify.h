@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "decode/internal/patch_grid.h"
+#include "decode/internal/pixel_rows.h"
 
 namespace isocost {
 
@@ -20,5 +22,26 @@ struct FrameSlot {
 /// times the grid's bytes, and each patch that many rows, of which this fills row `slot.index`.
 void patchify(std::span<const std::uint8_t> rgb, std::uint8_t orientation, PatchGrid grid,
               std::span<std::byte> patches, FrameSlot slot = {});
+
+/// Cuts a displayed picture's rows into patches, as patchify does, while they are in the cache. The
+/// picture lies at `x`, `y` of the grid, and the rest is black.
+class PatchRows final : public RowSink {
+ public:
+  PatchRows(PatchGrid grid, std::span<std::byte> patches, FrameSlot slot, std::int32_t x,
+            std::int32_t y, std::int32_t width, std::int32_t height);
+
+  std::span<std::uint8_t> next_row() override { return row_; }
+  void finish_row() override;
+
+ private:
+  void clear();
+
+  PatchGrid grid_;
+  std::span<std::byte> patches_;
+  FrameSlot slot_;
+  std::int32_t x_;
+  std::int32_t y_;
+  std::vector<std::uint8_t> row_;
+};
 
 }  // namespace isocost

@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "base/result.h"
+#include "decode/internal/pixel_rows.h"
 #include "decode/internal/resample_kernels.h"
 
 namespace isocost {
@@ -106,55 +108,48 @@ std::int32_t fixed_point(double weight) {
   return static_cast<std::int32_t>(scaled + (scaled < 0 ? -0.5 : 0.5));
 }
 
+double centre_of(const Side& side, std::int32_t i) {
+  return (side.first + static_cast<double>(i) + 0.5) * side.scale();
+}
+
+std::vector<ResampleTaps::Window> windows_of(const Side& side) {
+  std::vector<ResampleTaps::Window> windows;
+  windows.reserve(static_cast<std::size_t>(side.count));
+  for (std::int32_t i = 0; i < side.count; ++i) {
+    windows.push_back(window_of(side, centre_of(side, i)));
+  }
+  return windows;
+}
+
+std::size_t stride_of(const std::vector<ResampleTaps::Window>& windows) {
+  const auto widest = std::ranges::max(windows, {}, &ResampleTaps::Window::count).count;
+  return (static_cast<std::size_t>(widest) + 3) / kTapsTogether * kTapsTogether;
+}
+
 ResampleTaps taps_of(const Side& side, const ResampleKernels& kernels) {
   ResampleTaps taps;
-  const auto windows = static_cast<std::size_t>(side.count);
-  taps.stride = side.stride();
-  taps.windows.reserve(windows);
-  taps.weights.resize(windows * taps.stride);
+  taps.windows = windows_of(side);
+  taps.stride = stride_of(taps.windows);
+  taps.weights.resize(taps.windows.size() * taps.stride);
+  const auto stride = static_cast<std::int32_t>(taps.stride);
   std::vector<double> weights;
   weights.reserve(taps.stride);
-  for (std::size_t i = 0; i < windows; ++i) {
-    const double centre = (side.first + static_cast<double>(i) + 0.5) * side.scale();
-    taps.windows.push_back(window_of(side, centre));
-    fill_weights(side, centre, taps.windows.back(), weights);
-    std::ranges::transform(
-        weights, taps.weights.begin() + static_cast<std::ptrdiff_t>(i * taps.stride), fixed_point);
+  auto into = taps.weights.begin();
+  for (std::int32_t i = 0; i < side.count; ++i, into += stride) {
+    ResampleTaps::Window& window = taps.windows[static_cast<std::size_t>(i)];
+    fill_weights(side, centre_of(side, i), window, weights);
+    // Kernels read `stride` positions: where these would go beyond the side, they begin earlier.
+    const std::int32_t early =
+        std::clamp(window.first + stride - side.from, 0, stride - window.count);
+    const std::int32_t moved = std::min(early, window.first);
+    std::ranges::transform(weights, into + moved, fixed_point);
+    window = {window.first - moved, window.count + moved};
   }
   kernels.pack(taps);
   return taps;
 }
 
 std::size_t row_bytes(std::int32_t width) { return static_cast<std::size_t>(width) * 3; }
-
-/// The old rows, each with kResampleSlack readable bytes behind it. Of the last ones, which the
-/// image's end is too near to, there is a copy.
-class SourceRows {
- public:
-  SourceRows(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height)
-      : rgb_(rgb),
-        bytes_(row_bytes(width)),
-        copied_from_(height - copied_rows(width, height)),
-        tail_(static_cast<std::size_t>(height - copied_from_) * bytes_ + kResampleSlack) {
-    std::ranges::copy(rgb.last(tail_.size() - kResampleSlack), tail_.begin());
-  }
-
-  static std::int32_t copied_rows(std::int32_t width, std::int32_t height) {
-    const std::size_t rows = kResampleSlack / row_bytes(width) + 1;
-    return std::min(static_cast<std::int32_t>(rows), height);
-  }
-
-  [[nodiscard]] const std::uint8_t* row(std::int32_t y) const {
-    return y < copied_from_ ? rgb_.data() + static_cast<std::size_t>(y) * bytes_
-                            : tail_.data() + static_cast<std::size_t>(y - copied_from_) * bytes_;
-  }
-
- private:
-  std::span<const std::uint8_t> rgb_;
-  std::size_t bytes_;
-  std::int32_t copied_from_;
-  std::vector<std::uint8_t> tail_;
-};
 
 /// Rows in memory of which the last `count` are kept, each in the place of one `count` before it.
 struct RowRing {
@@ -165,24 +160,6 @@ struct RowRing {
     return begin + static_cast<std::size_t>(y % count) * bytes;
   }
 };
-
-/// Gives the rows from `first` on their new width, at least until `end`. Returns where it stopped.
-std::int32_t resample_columns(const SourceRows& source, std::int32_t first, std::int32_t end,
-                              std::int32_t height, const ResampleTaps& taps, const RowRing& to,
-                              const ResampleKernels& kernels) {
-  while (first < end) {
-    std::array<const std::uint8_t*, kResampleBatch> from{};
-    std::array<std::uint8_t*, kResampleBatch> into{};
-    for (std::size_t i = 0; i < kResampleBatch; ++i) {
-      const std::int32_t y = std::min(first + static_cast<std::int32_t>(i), height - 1);
-      from[i] = source.row(y);
-      into[i] = to.row(y);
-    }
-    kernels.columns(from, taps, into);
-    first = std::min(first + static_cast<std::int32_t>(kResampleBatch), height);
-  }
-  return first;
-}
 
 /// Combines rows of `row(y)` into one new row.
 template <typename Row>
@@ -196,73 +173,120 @@ void resample_row(const ResampleTaps& taps, std::size_t window, const Row& row,
   kernels.rows(rows.data(), taps, window, into.size(), into.data());
 }
 
-/// Only the height changes.
-void resize_height(std::span<const std::uint8_t> rgb, std::size_t bytes, const Side& side,
-                   std::span<std::uint8_t> into, const ResampleKernels& kernels) {
-  const ResampleTaps taps = taps_of(side, kernels);
-  std::vector<const std::uint8_t*> rows;
-  rows.reserve(taps.stride);
-  const auto row = [&](std::int32_t y) { return &rgb[static_cast<std::size_t>(y) * bytes]; };
-  for (std::size_t y = 0; y < taps.windows.size(); ++y) {
-    resample_row(taps, y, row, rows, into.subspan(y * bytes, bytes), kernels);
-  }
-}
-
 /// Rows of the new width that must be held at once: a window's, and what is left of a batch.
 std::int32_t held_rows(const Side& side) {
   const auto rows = static_cast<std::int64_t>(side.stride() + kResampleBatch);
   return static_cast<std::int32_t>(std::min<std::int64_t>(rows, side.from));
 }
 
-/// Both sides change, the width first. The rows of the new width pass through a ring that stays in
-/// the cache; an image of the new width and the old height would not.
-void resize_width_first(const SourceRows& source, const Side& horizontal, const Side& vertical,
-                        std::span<std::uint8_t> into, const ResampleKernels& kernels) {
-  const ResampleTaps columns = taps_of(horizontal, kernels);
-  const ResampleTaps taps = taps_of(vertical, kernels);
-  const std::size_t bytes = row_bytes(horizontal.count);
-  std::vector<std::uint8_t> held(static_cast<std::size_t>(held_rows(vertical)) * bytes);
-  const RowRing ring{held.data(), bytes, held_rows(vertical)};
+/// The rows of the new width and the old height, of which the last ones are held in a ring that
+/// stays in the cache.
+class NarrowedRows {
+ public:
+  NarrowedRows(RowSource& source, const Side& horizontal, std::int32_t first, std::int32_t held,
+               const ResampleKernels& kernels)
+      : source_(source),
+        kernels_(kernels),
+        is_copied_(horizontal.is_copied()),
+        taps_(is_copied_ ? ResampleTaps() : taps_of(horizontal, kernels)),
+        bytes_(row_bytes(horizontal.count)),
+        memory_(static_cast<std::size_t>(held) * bytes_),
+        ring_{memory_.data(), bytes_, held},
+        done_(first) {}
+
+  /// Makes rows, at least until `end`.
+  Status make(std::int32_t end) {
+    while (done_ < end) {
+      std::array<const std::uint8_t*, kResampleBatch> from{};
+      std::array<std::uint8_t*, kResampleBatch> into{};
+      ISOCOST_TRY(source_.read(done_, from));
+      const std::int32_t next =
+          std::min(done_ + static_cast<std::int32_t>(kResampleBatch), source_.height());
+      for (std::size_t i = 0; i < kResampleBatch; ++i) {
+        into[i] = ring_.row(std::min(done_ + static_cast<std::int32_t>(i), next - 1));
+        if (is_copied_) std::copy_n(from[i], bytes_, into[i]);
+      }
+      if (!is_copied_) kernels_.columns(from, taps_, into);
+      done_ = next;
+    }
+    return {};
+  }
+
+  [[nodiscard]] const std::uint8_t* row(std::int32_t y) const { return ring_.row(y); }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  RowSource& source_;
+  const ResampleKernels& kernels_;
+  bool is_copied_;
+  ResampleTaps taps_;
+  std::size_t bytes_;
+  std::vector<std::uint8_t> memory_;
+  RowRing ring_;
+  std::int32_t done_;
+};
+
+/// The width first, which may be as it was, and so may the height.
+Status resize_width_first(RowSource& source, const Side& horizontal, const Side& vertical,
+                          RowSink& sink, const ResampleKernels& kernels) {
+  const bool is_copied = vertical.is_copied();
+  const ResampleTaps taps = is_copied ? ResampleTaps() : taps_of(vertical, kernels);
+  NarrowedRows narrowed(source, horizontal, is_copied ? 0 : taps.windows.front().first,
+                        held_rows(vertical), kernels);
+  const auto row = [&](std::int32_t y) { return narrowed.row(y); };
   std::vector<const std::uint8_t*> rows;
   rows.reserve(taps.stride);
-  std::int32_t done = taps.windows.front().first;
-  for (std::size_t y = 0; y < taps.windows.size(); ++y) {
-    const auto [first, count] = taps.windows[y];
-    done = resample_columns(source, done, first + count, vertical.from, columns, ring, kernels);
-    resample_row(
-        taps, y, [&](std::int32_t at) { return ring.row(at); }, rows,
-        into.subspan(y * bytes, bytes), kernels);
+  for (std::int32_t y = 0; y < vertical.count; ++y) {
+    const auto at = static_cast<std::size_t>(y);
+    ISOCOST_TRY(narrowed.make(is_copied ? y + 1 : taps.windows[at].first + taps.windows[at].count));
+    const std::span<std::uint8_t> into = sink.next_row();
+    if (is_copied) {
+      std::copy_n(narrowed.row(y), narrowed.bytes(), into.begin());
+    } else {
+      resample_row(taps, at, row, rows, into, kernels);
+    }
+    sink.finish_row();
   }
+  return {};
 }
 
-/// Both sides change, the height first: one batch of the target's rows at a time.
-void resize_height_first(std::span<const std::uint8_t> rgb, const Side& horizontal,
-                         const Side& vertical, std::span<std::uint8_t> into,
-                         const ResampleKernels& kernels) {
+/// A batch of rows of the old width and the new height is made before the width changes.
+Status resize_height_first(RowSource& source, const Side& horizontal, const Side& vertical,
+                           RowSink& sink, const ResampleKernels& kernels) {
   const ResampleTaps columns = taps_of(horizontal, kernels);
   const ResampleTaps taps = taps_of(vertical, kernels);
-  const std::size_t bytes = row_bytes(horizontal.from);
-  std::vector<std::uint8_t> batch(kResampleBatch * bytes + kResampleSlack);
+  const Side as_it_is{horizontal.from, horizontal.from, horizontal.filter, 0, horizontal.from};
+  NarrowedRows old(source, as_it_is, taps.windows.front().first, held_rows(vertical), kernels);
+  const auto row = [&](std::int32_t y) { return old.row(y); };
+  const std::size_t new_bytes = row_bytes(horizontal.count);
+  std::vector<std::uint8_t> batch(kResampleBatch * old.bytes() + kResampleSlack);
+  std::vector<std::uint8_t> made(kResampleBatch * new_bytes);
   std::vector<const std::uint8_t*> rows;
   rows.reserve(taps.stride);
   for (std::size_t y = 0; y < taps.windows.size(); y += kResampleBatch) {
+    const std::size_t count = std::min(kResampleBatch, taps.windows.size() - y);
     std::array<const std::uint8_t*, kResampleBatch> from{};
     std::array<std::uint8_t*, kResampleBatch> to{};
     for (std::size_t i = 0; i < kResampleBatch; ++i) {
-      const std::size_t at = std::min(y + i, taps.windows.size() - 1);
-      const auto made = std::span(batch).subspan((at - y) * bytes, bytes);
-      if (at == y + i) {
-        const auto row = [&](std::int32_t k) { return &rgb[static_cast<std::size_t>(k) * bytes]; };
-        resample_row(taps, at, row, rows, made, kernels);
-      }
-      from[i] = made.data();
-      to[i] = &into[at * row_bytes(horizontal.count)];
+      const std::size_t at = std::min(i, count - 1);
+      from[i] = &batch[at * old.bytes()];
+      to[i] = &made[at * new_bytes];
+      if (i >= count) continue;
+      ISOCOST_TRY(old.make(taps.windows[y + i].first + taps.windows[y + i].count));
+      resample_row(taps, y + i, row, rows, std::span(batch).subspan(i * old.bytes(), old.bytes()),
+                   kernels);
     }
     kernels.columns(from, columns, to);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::ranges::copy(std::span(made).subspan(i * new_bytes, new_bytes), sink.next_row().begin());
+      sink.finish_row();
+    }
   }
+  return {};
 }
 
 bool height_first(const Side& horizontal, const Side& vertical, ResizeOrder order) {
+  if (horizontal.is_copied() || vertical.is_copied()) return false;
   const std::int64_t lost_rows = std::int64_t{vertical.from} - vertical.to;
   const std::int64_t lost_columns = std::int64_t{horizontal.from} - horizontal.to;
   return order == ResizeOrder::kPillow13 && lost_rows > 0 && lost_rows > 2 * lost_columns;
@@ -276,34 +300,47 @@ std::int64_t taps_bytes(const Side& side) {
   return side.count * (window + fixed * stride) + weight * stride;
 }
 
+/// Packed RGB, row after row.
+class PackedRows final : public RowSink {
+ public:
+  PackedRows(std::span<std::uint8_t> rgb, std::size_t bytes) : left_(rgb), bytes_(bytes) {}
+  std::span<std::uint8_t> next_row() override { return left_.first(bytes_); }
+  void finish_row() override { left_ = left_.subspan(bytes_); }
+
+ private:
+  std::span<std::uint8_t> left_;
+  std::size_t bytes_;
+};
+
 }  // namespace
 
-void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
-                   std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
-                   ResampleFilter filter, ResizeOrder order, const ResampleKernels& kernels) {
-  pillow_resize_part(rgb, width, height, into, to_width, to_height, {0, 0, to_width, to_height},
-                     filter, order, kernels);
+Status pillow_resize_rows(RowSource& source, std::int32_t to_width, std::int32_t to_height,
+                          PixelArea part, ExactResize resize, RowSink& sink,
+                          const ResampleKernels& kernels) {
+  const FilterShape filter = shape_of(resize.filter);
+  const Side horizontal{source.width(), to_width, filter, part.x, part.width};
+  const Side vertical{source.height(), to_height, filter, part.y, part.height};
+  return height_first(horizontal, vertical, resize.order)
+             ? resize_height_first(source, horizontal, vertical, sink, kernels)
+             : resize_width_first(source, horizontal, vertical, sink, kernels);
 }
 
 void pillow_resize_part(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
                         std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
                         PixelArea part, ResampleFilter filter, ResizeOrder order,
                         const ResampleKernels& kernels) {
-  const Side horizontal{width, to_width, shape_of(filter), part.x, part.width};
-  const Side vertical{height, to_height, shape_of(filter), part.y, part.height};
-  if (horizontal.is_copied() && vertical.is_copied()) {
-    std::ranges::copy(rgb, into.begin());
-  } else if (horizontal.is_copied()) {
-    resize_height(rgb, row_bytes(width), vertical, into, kernels);
-  } else if (vertical.is_copied()) {
-    const RowRing all{into.data(), row_bytes(part.width), height};
-    const SourceRows source(rgb, width, height);
-    resample_columns(source, 0, height, height, taps_of(horizontal, kernels), all, kernels);
-  } else if (height_first(horizontal, vertical, order)) {
-    resize_height_first(rgb, horizontal, vertical, into, kernels);
-  } else {
-    resize_width_first(SourceRows(rgb, width, height), horizontal, vertical, into, kernels);
-  }
+  MemoryRows rows(rgb, width, height);
+  PackedRows packed(into, row_bytes(part.width));
+  // Rows in memory do not fail.
+  static_cast<void>(
+      pillow_resize_rows(rows, to_width, to_height, part, {filter, order}, packed, kernels));
+}
+
+void pillow_resize(std::span<const std::uint8_t> rgb, std::int32_t width, std::int32_t height,
+                   std::span<std::uint8_t> into, std::int32_t to_width, std::int32_t to_height,
+                   ResampleFilter filter, ResizeOrder order, const ResampleKernels& kernels) {
+  pillow_resize_part(rgb, width, height, into, to_width, to_height, {0, 0, to_width, to_height},
+                     filter, order, kernels);
 }
 
 std::int64_t pillow_resize_working_set_bytes(std::int32_t width, std::int32_t height,
@@ -320,17 +357,15 @@ std::int64_t pillow_resize_part_working_set_bytes(std::int32_t width, std::int32
   const Side horizontal{width, to_width, shape_of(filter), part.x, part.width};
   const Side vertical{height, to_height, shape_of(filter), part.y, part.height};
   const auto pointers = static_cast<std::int64_t>(vertical.stride() * sizeof(std::uint8_t*));
-  const std::int64_t columns =
-      horizontal.is_copied() ? 0 : taps_bytes(horizontal) + std::int64_t{kResampleSlack};
+  const std::int64_t columns = horizontal.is_copied() ? 0 : taps_bytes(horizontal);
   const std::int64_t rows = vertical.is_copied() ? 0 : taps_bytes(vertical) + pointers;
-  if (horizontal.is_copied()) return rows;
-  if (!vertical.is_copied() && height_first(horizontal, vertical, order)) {
-    return columns + rows + std::int64_t{kResampleBatch} * width * 3;
+  const std::int64_t held = held_rows(vertical);
+  if (height_first(horizontal, vertical, order)) {
+    constexpr auto kBatch = static_cast<std::int64_t>(kResampleBatch);
+    return columns + rows + std::int64_t{kResampleSlack} +
+           ((held + kBatch) * width + kBatch * part.width) * 3;
   }
-  const std::int64_t copied = std::int64_t{SourceRows::copied_rows(width, height)} * width * 3;
-  const std::int64_t held =
-      vertical.is_copied() ? 0 : std::int64_t{held_rows(vertical)} * part.width * 3;
-  return columns + rows + copied + held;
+  return columns + rows + held * part.width * 3;
 }
 
 }  // namespace isocost

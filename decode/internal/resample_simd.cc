@@ -133,11 +133,11 @@ void columns(const Rows& from, const ResampleTaps& taps, const Targets& to) {
     std::array<__m512i, kPixels> made;
     for (std::size_t i = 0; i < kPixels; ++i) {
       const std::size_t window = pixel + i < pixels ? pixel + i : pixels - 1;
-      const auto [first, count] = taps.windows[window];
       const std::int32_t* packed = taps.weights.data() + window * taps.stride;
-      std::size_t at = static_cast<std::size_t>(first) * kChannels;
+      std::size_t at = static_cast<std::size_t>(taps.windows[window].first) * kChannels;
       Sums sums = no_sums();
-      for (std::int32_t k = 0; k < count;
+      // As often for each window: branches that the processor foresees.
+      for (std::size_t k = 0; k < taps.stride;
            k += kTapsTogether, at += kTapsTogether * kChannels, packed += kTapsTogether) {
         add_products(_mm512_shuffle_epi8(load_rows(from, at), by_channel), packed, sums);
       }
@@ -298,16 +298,17 @@ HWY_INLINE hn::Vec<Lane> pixel_of(const Sums<Numbers>& sums) {
 }
 
 // A new pixel of each row.
-HWY_INLINE void columns_of_window(const Rows& from, ResampleTaps::Window window,
-                                  const std::int32_t* packed,
+HWY_INLINE void columns_of_window(const Rows& from, const ResampleTaps& taps, std::size_t window,
                                   std::array<hn::Vec<Lane>, kResampleBatch>& made) {
   const Bytes bytes;
   const Words words;
-  const auto* weights = reinterpret_cast<const std::uint8_t*>(packed);
+  const auto* weights =
+      reinterpret_cast<const std::uint8_t*>(taps.weights.data() + window * taps.stride);
   std::array<Sums<Numbers>, kResampleBatch> sums;
   for (auto& sum : sums) sum = no_sums(Numbers());
-  std::size_t at = static_cast<std::size_t>(window.first) * kChannels;
-  for (std::int32_t k = 0; k < window.count;
+  std::size_t at = static_cast<std::size_t>(taps.windows[window].first) * kChannels;
+  // As often for each window: branches that the processor foresees.
+  for (std::size_t k = 0; k < taps.stride;
        k += kTapsTogether, at += kTapsTogether * kChannels, weights += kLane) {
     const auto four = hn::LoadDup128(bytes, weights);
     for (std::size_t step = 0; step < kSteps; ++step) {
@@ -334,8 +335,7 @@ void columns(const Rows& from, const ResampleTaps& taps, const Targets& to) {
     std::array<std::array<hn::Vec<Lane>, kResampleBatch>, kPixels> made;
     for (std::size_t i = 0; i < kPixels; ++i) {
       const std::size_t window = pixel + i < pixels ? pixel + i : pixels - 1;
-      columns_of_window(from, taps.windows[window], taps.weights.data() + window * taps.stride,
-                        made[i]);
+      columns_of_window(from, taps, window, made[i]);
     }
     Group group(to, pixel, pixels);
     for (std::size_t i = 0; i < kResampleBatch; ++i) {

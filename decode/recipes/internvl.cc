@@ -140,14 +140,13 @@ class InternVl final : public MediaModel {
     return plan;
   }
 
-  std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
+  std::int64_t medium_bytes(const PartShape& shape, const PartPlan&) const override {
     if (shape.modality == Modality::kVideo) {
-      return exact_video_bytes(shape, options_.videos.framing(), plan.grid,
-                               options_.videos.resize());
+      return exact_video_bytes(shape, options_.videos.framing(), options_.videos.resize());
     }
     std::int64_t most = 0;
     for (const Framing& framing : framings(shape)) {
-      most = std::max(most, framed_working_set_bytes(shape, framing, plan.grid, resize_));
+      most = std::max(most, framed_working_set_bytes(shape, framing, resize_));
     }
     return most;
   }

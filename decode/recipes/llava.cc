@@ -77,16 +77,14 @@ class Llava final : public MediaModel {
     return plan;
   }
 
-  std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
-    return framed_working_set_bytes(shape, framing(shape), plan.grid, resize_);
+  std::int64_t medium_bytes(const PartShape& shape, const PartPlan&) const override {
+    return framed_image_bytes(shape, framing(shape), resize_);
   }
 
   Status add_medium(const PartBytes& bytes, const PartPlan&, SampleTensors& to,
                     const DecodeLimit&) const override {
-    const Framing seen = framing(*bytes.shape);
-    ISOCOST_ASSIGN(const Pixels displayed,
-                   displayed_image(*bytes.source, *bytes.shape, seen, decoding_));
-    return framed_patches(displayed, seen, grid_, resize_, to.next_image(grid_));
+    return framed_image_patches(*bytes.source, *bytes.shape, framing(*bytes.shape), grid_, resize_,
+                                decoding_, to.next_image(grid_));
   }
 
   // As transformers' get_resize_output_image_size: the longer side is cut off to whole pixels.

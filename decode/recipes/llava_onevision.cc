@@ -150,11 +150,11 @@ class LlavaOneVision final : public MediaModel {
 
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
     if (plan.images == 1) {
-      return squared_working_set_bytes(shape, grid_, side(), resize_);
+      return squared_working_set_bytes(shape, side(), resize_);
     }
     std::int64_t most = 0;
     for (const Framing& framing : framings(shape)) {
-      most = std::max(most, framed_working_set_bytes(shape, framing, grid_, resize_));
+      most = std::max(most, framed_working_set_bytes(shape, framing, resize_));
     }
     return most;
   }

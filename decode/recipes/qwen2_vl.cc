@@ -156,9 +156,9 @@ class QwenVl final : public MediaModel {
 
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
     if (shape.modality == Modality::kVideo) {
-      return exact_video_bytes(shape, whole(plan.grid), plan.grid, options_.videos.resize());
+      return exact_video_bytes(shape, whole(plan.grid), options_.videos.resize());
     }
-    return exact_image_working_set_bytes(shape, plan.grid, options_.images.resize());
+    return framed_image_bytes(shape, whole(plan.grid), options_.images.resize());
   }
 
   Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
@@ -169,8 +169,9 @@ class QwenVl final : public MediaModel {
           bytes, {indices, whole(plan.grid), plan.grid, plan.depth, options_.videos.resize()}, to,
           limit);
     }
-    return exact_image_patches(*bytes.source, *bytes.shape, plan.grid, options_.images.resize(),
-                               options_.images.decoding(), to.next_image(plan.grid));
+    return framed_image_patches(*bytes.source, *bytes.shape, whole(plan.grid), plan.grid,
+                                options_.images.resize(), options_.images.decoding(),
+                                to.next_image(plan.grid));
   }
 
   Result<std::vector<std::int64_t>> indices_of(const PartShape& shape) const {

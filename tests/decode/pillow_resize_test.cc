@@ -152,9 +152,9 @@ TEST(PillowResize, HoldsAFewRowsOnly) {
   EXPECT_LT(pillow_resize_working_set_bytes(8000, 6000, 1036, 784, ResampleFilter::kBicubic,
                                             ResizeOrder::kPillow13),
             600'000);
-  EXPECT_EQ(pillow_resize_working_set_bytes(8000, 6000, 8000, 6000, ResampleFilter::kBicubic,
+  EXPECT_LT(pillow_resize_working_set_bytes(8000, 6000, 8000, 6000, ResampleFilter::kBicubic,
                                             ResizeOrder::kPillow13),
-            0);
+            300'000);
 }
 
 }  // namespace

@@ -1,0 +1,192 @@
+#include "decode/internal/jpeg_rows.h"
+
+// jpeglib.h wants stdio.h before it.
+#include <cstdio>
+// clang-format off
+#include <jpeglib.h>
+#include <jerror.h>
+// clang-format on
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace isocost {
+namespace {
+
+constexpr int kMostScans = 500;  // as many as libjpeg-turbo's own tools decode
+
+// What libjpeg-turbo warns of although every pixel is there.
+bool is_harmless(int warning) {
+  return warning == JWRN_EXTRANEOUS_DATA || warning == JWRN_ADOBE_XFORM;
+}
+
+// libjpeg's callbacks find it behind the decoder's pointer to its first member.
+struct Errors {
+  jpeg_error_mgr manager;
+  std::jmp_buf escape;
+  std::array<char, JMSG_LENGTH_MAX> message;
+  bool is_memory;
+};
+
+[[noreturn]] void give_up(j_common_ptr jpeg) {
+  auto* errors = reinterpret_cast<Errors*>(jpeg->err);
+  errors->is_memory = jpeg->err->msg_code == JERR_OUT_OF_MEMORY;
+  jpeg->err->format_message(jpeg, errors->message.data());
+  std::longjmp(errors->escape, 1);
+}
+
+// Below 0: a warning, that the file is damaged.
+void take_message(j_common_ptr jpeg, int level) {
+  if (level < 0 && !is_harmless(jpeg->err->msg_code)) give_up(jpeg);
+}
+
+void ignore_message(j_common_ptr /*jpeg*/) {}
+
+// A small file may ask for any number of passes over a large picture.
+void limit_scans(j_common_ptr jpeg) {
+  const auto* decoder = reinterpret_cast<j_decompress_ptr>(jpeg);
+  if (decoder->input_scan_number <= kMostScans) return;
+  auto* errors = reinterpret_cast<Errors*>(jpeg->err);
+  std::snprintf(errors->message.data(), errors->message.size(), "more than %d scans", kMostScans);
+  std::longjmp(errors->escape, 1);
+}
+
+// Adobe's way, in which all such files come: 255 is no ink.
+void cmyk_to_rgb(const std::uint8_t* cmyk, std::size_t pixels, std::uint8_t* rgb) {
+  for (std::size_t i = 0; i < pixels; ++i, cmyk += 4) {
+    const unsigned key = cmyk[3];
+    for (std::size_t c = 0; c < 3; ++c) {
+      *rgb++ = static_cast<std::uint8_t>((cmyk[c] * key + 127) / 255);
+    }
+  }
+}
+
+}  // namespace
+
+struct JpegRows::Decoder {
+  jpeg_decompress_struct jpeg{};
+  jpeg_progress_mgr progress{};
+  Errors errors{};
+  std::vector<std::uint8_t> rows;  // kResampleBatch of them, each with slack
+  std::size_t stride = 0;
+  std::vector<std::uint8_t> cmyk;  // a row, where the file has four channels
+
+  Decoder() {
+    jpeg.err = jpeg_std_error(&errors.manager);
+    errors.manager.error_exit = give_up;
+    errors.manager.emit_message = take_message;
+    errors.manager.output_message = ignore_message;
+  }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() { jpeg_destroy_decompress(&jpeg); }
+
+  // Runs calls of libjpeg, which leaves them by a jump where it fails: `work` must own nothing.
+  template <typename Work>
+  Status run(const Work& work) {
+    if (setjmp(errors.escape) == 0) {  // NOLINT(cert-err52-cpp): libjpeg knows no other way
+      work();
+      return {};
+    }
+    if (errors.is_memory) throw std::bad_alloc();
+    return corrupt(std::string("its JPEG does not decode: ") + errors.message.data());
+  }
+
+  Status start(ByteView file, std::int32_t divisor) {
+    return run([&] {
+      jpeg_create_decompress(&jpeg);
+      progress.progress_monitor = limit_scans;
+      jpeg.progress = &progress;
+      jpeg_mem_src(&jpeg, file.data(), static_cast<unsigned long>(file.size()));
+      jpeg_read_header(&jpeg, TRUE);
+      const bool has_ink = jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
+      jpeg.out_color_space = has_ink ? JCS_CMYK : JCS_RGB;
+      jpeg.scale_num = 1;
+      jpeg.scale_denom = static_cast<unsigned>(divisor);
+      jpeg_calc_output_dimensions(&jpeg);
+    });
+  }
+
+  void make_room() {
+    const std::size_t width = jpeg.output_width;
+    stride = width * 3 + kResampleSlack;
+    rows.resize(kResampleBatch * stride);
+    if (jpeg.out_color_space == JCS_CMYK) cmyk.resize(width * 4);
+  }
+
+  // The next `count` rows to the first places.
+  Status read_rows(std::int32_t count) {
+    return run([&] {
+      std::array<JSAMPROW, kResampleBatch> into{};
+      for (std::size_t i = 0; i < kResampleBatch; ++i) into[i] = rows.data() + i * stride;
+      for (std::int32_t done = 0; done < count;) {
+        if (cmyk.empty()) {
+          done += static_cast<std::int32_t>(jpeg_read_scanlines(
+              &jpeg, into.data() + done, static_cast<JDIMENSION>(count - done)));
+          continue;
+        }
+        JSAMPROW row = cmyk.data();
+        done += static_cast<std::int32_t>(jpeg_read_scanlines(&jpeg, &row, 1));
+        cmyk_to_rgb(cmyk.data(), jpeg.output_width, into[static_cast<std::size_t>(done - 1)]);
+      }
+    });
+  }
+};
+
+JpegRows::JpegRows(std::unique_ptr<Decoder> decoder) : decoder_(std::move(decoder)) {}
+JpegRows::~JpegRows() = default;
+
+Result<std::unique_ptr<JpegRows>> JpegRows::open(ByteView file, std::int32_t width,
+                                                 std::int32_t height, std::int32_t divisor) {
+  auto decoder = std::make_unique<Decoder>();
+  ISOCOST_TRY(decoder->start(file, divisor));
+  const jpeg_decompress_struct& jpeg = decoder->jpeg;
+  if (std::cmp_not_equal(jpeg.image_width, width) ||
+      std::cmp_not_equal(jpeg.image_height, height)) {
+    return corrupt("its JPEG header has changed since it was probed");
+  }
+  decoder->make_room();
+  ISOCOST_TRY(decoder->run([&] { jpeg_start_decompress(&decoder->jpeg); }));
+  return std::unique_ptr<JpegRows>(new JpegRows(std::move(decoder)));
+}
+
+std::int32_t JpegRows::width() const {
+  return static_cast<std::int32_t>(decoder_->jpeg.output_width);
+}
+
+std::int32_t JpegRows::height() const {
+  return static_cast<std::int32_t>(decoder_->jpeg.output_height);
+}
+
+Status JpegRows::read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) {
+  constexpr auto kBatch = static_cast<std::int32_t>(kResampleBatch);
+  const auto next = [this] { return static_cast<std::int32_t>(decoder_->jpeg.output_scanline); };
+  while (next() < first) ISOCOST_TRY(decoder_->read_rows(std::min(kBatch, first - next())));
+  const std::int32_t count = std::min(kBatch, height() - first);
+  ISOCOST_TRY(decoder_->read_rows(count));
+  for (std::int32_t i = 0; i < kBatch; ++i) {
+    const auto at = static_cast<std::size_t>(std::min(i, count - 1));
+    rows[static_cast<std::size_t>(i)] = decoder_->rows.data() + at * decoder_->stride;
+  }
+  return {};
+}
+
+Status JpegRows::finish() {
+  jpeg_decompress_struct& jpeg = decoder_->jpeg;
+  return decoder_->run([&] {
+    if (jpeg.output_scanline < jpeg.output_height) {
+      jpeg_skip_scanlines(&jpeg, jpeg.output_height - jpeg.output_scanline);
+    }
+    jpeg_finish_decompress(&jpeg);
+  });
+}
+
+}  // namespace isocost

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/internal/pixel_rows.h"
+
+namespace isocost {
+
+/// The rows of a JPEG, decoded while they are read.
+class JpegRows final : public RowSource {
+ public:
+  /// `file` is the whole file, of `width` × `height` stored pixels according to its header, and
+  /// outlives the rows. The picture is scaled down by `divisor` (1, 2, 4 or 8) within the inverse
+  /// transform: sides rounded up. Errors: kCorrupt.
+  static Result<std::unique_ptr<JpegRows>> open(ByteView file, std::int32_t width,
+                                                std::int32_t height, std::int32_t divisor);
+  ~JpegRows() override;
+
+  std::int32_t width() const override;
+  std::int32_t height() const override;
+  Status read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) override;
+  /// Goes to the end of the file, so that whatever is damaged or cut off is found. Errors:
+  /// kCorrupt.
+  Status finish();
+
+ private:
+  struct Decoder;
+  explicit JpegRows(std::unique_ptr<Decoder> decoder);
+
+  std::unique_ptr<Decoder> decoder_;
+};
+
+}  // namespace isocost
