@@ -31,7 +31,8 @@ ROPE_FAMILIES = FAMILIES[:3]
 # The media of each sample, in their order: videos by name, pictures by size.
 SAMPLES = [["nine.mp4"], ["one.mp4"], ["variable.mp4"], ["turned90.mp4"], ["cfr30_b.mp4", (64, 48), "ntsc.mp4"],
            [(90, 60)], ["slow.mp4", "two.mp4"], [], ["turned270.mp4", "turned180.mp4"], ["hevc.mp4"], ["vp8.mkv"],
-           ["variable.mkv"], ["mpeg4.avi", "odd.mp4"], ["vp9.webm"], ["late.mp4"], [(57, 91), "large.mp4"]]
+           ["variable.mkv"], ["mpeg4.avi", "odd.mp4"], ["vp9.webm"], ["late.mp4"], [(57, 91), "large.mp4"],
+           ["twins.mp4"], ["cut_open_hevc.mkv", "av1.webm"], ["edit_middle.mp4"], ["mpeg4_b.avi", "fast1500.mkv"]]
 
 
 def decoded(name):
