@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "decode/internal/ffmpeg_input.h"
 #include "decode/internal/media_bytes.h"
+#include "decode/internal/shown_packets.h"
 
 extern "C" {
 #include <libavcodec/avcodec.h>
@@ -25,6 +26,9 @@ extern "C" {
 
 namespace isocost {
 namespace {
+
+/// Packets after which a decoder holds no picture from before: 16 references, and others.
+constexpr std::int64_t kLongestMemory = 64;
 
 std::int64_t packet_time(const AVPacket& packet) {
   return packet.pts != AV_NOPTS_VALUE ? packet.pts : packet.dts;
@@ -89,8 +93,9 @@ bool FrameReader::lacks_references(const Result<bool>& got) const {
   return !*got && landed_at_ && given_ < sent_ && codec_->codec_id == AV_CODEC_ID_H264;
 }
 
-void FrameReader::set_lenient(bool lenient) {
+void FrameReader::set_lenient(bool lenient, std::int64_t packets) {
   is_lenient_ = lenient;
+  lenient_packets_ = packets;
   codec_->err_recognition = lenient ? 0 : strictness_;
 }
 
@@ -119,10 +124,9 @@ Status FrameReader::send_packet() {
       packet_->dts != AV_NOPTS_VALUE) {
     reorder_ = std::clamp<std::int64_t>(packet_->pts - packet_->dts, 0, INT32_MAX);
   }
+  if (pending_ && first_packet_) begin();
   first_packet_ = false;
-  const bool is_warm = draining_ || !warm_up_ ||
-                       ((packet_->flags & AV_PKT_FLAG_KEY) != 0 && packet_->pts >= *warm_up_);
-  if (is_warm) set_lenient(false);
+  if (is_lenient_ && is_warm()) set_lenient(false);
   if (pending_ && is_shown_since_jump(*packet_)) ++sent_;
   const int code = avcodec_send_packet(codec_.get(), pending_ ? packet_.get() : nullptr);
   pending_ = false;
@@ -131,8 +135,25 @@ Status FrameReader::send_packet() {
   return input_.error(code, at_seconds("its video does not decode", time_us_));
 }
 
-/// Pictures that are shown before the key frame we jumped to but come after it may refer to ones
-/// that we skipped. None of them is wanted: the key frame itself is not later than the target.
+/// Pictures of a video that was cut in an open group let go of references that are not there, which
+/// strict decoders refuse.
+void FrameReader::begin() {
+  const bool is_key = (packet_->flags & AV_PKT_FLAG_KEY) != 0 && packet_->pts != AV_NOPTS_VALUE;
+  if (is_key && loses_leading_pictures(codec_->codec_id)) key_ = packet_->pts;
+  begins_open_ = begins_in_open_group(*input_.video(), *packet_);
+  if (begins_open_) set_lenient(true, kLongestMemory);
+}
+
+/// Whether a lenient decoder has all references from this packet on.
+bool FrameReader::is_warm() {
+  if (draining_) return true;
+  const bool has_begun = --lenient_packets_ < 0;
+  return has_begun && (!warm_up_ || packet_->pts >= *warm_up_);
+}
+
+/// Pictures that are shown before the key frame we jumped to, or begin with, but come after it may
+/// refer to ones that we do not have. None of them is wanted: the key frame itself is not later
+/// than the target.
 bool FrameReader::is_leading(const AVPacket& packet) {
   if (!key_ || packet.pts == AV_NOPTS_VALUE) return false;
   if (packet.pts < *key_) {
@@ -207,12 +228,12 @@ bool FrameReader::may_know_more(const AVIndexEntry* entry, std::int64_t time_us)
 Result<bool> FrameReader::go_back() {
   constexpr int kMostTimes = 4;
   if (!landed_at_ || went_back_ == kMostTimes) return false;
+  const auto before = [&](std::int64_t key) {
+    return avformat_index_get_entry_from_timestamp(input_.video(), key - 1, AVSEEK_FLAG_BACKWARD);
+  };
   std::int64_t target = jumped_to_;
-  for (int i = 0; i < 1 << went_back_; ++i) {
-    const AVIndexEntry* entry =
-        avformat_index_get_entry_from_timestamp(input_.video(), target - 1, AVSEEK_FLAG_BACKWARD);
-    if (entry == nullptr) break;
-    target = entry->timestamp;
+  for (int i = 0; i < 1 << went_back_ && before(target) != nullptr; ++i) {
+    target = before(target)->timestamp;
   }
   if (target == jumped_to_) return false;
   const auto [key, given, times] = std::tuple{landed_at_, given_, went_back_};
@@ -220,7 +241,7 @@ Result<bool> FrameReader::go_back() {
   landed_at_ = warm_up_ = key;
   given_ = to_skip_ = given;
   went_back_ = times + 1;
-  set_lenient(true);
+  set_lenient(true, begins_open_ && before(target) == nullptr ? kLongestMemory : 0);
   return true;
 }
 

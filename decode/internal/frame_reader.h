@@ -49,7 +49,9 @@ class FrameReader {
   bool lacks_references(const Result<bool>& got) const;
   bool is_shown_since_jump(const AVPacket& packet) const;
   Result<bool> go_back();
-  void set_lenient(bool lenient);
+  void set_lenient(bool lenient, std::int64_t packets = 0);
+  void begin();
+  bool is_warm();
   void note_time(const AVFrame& frame);
   bool is_leading(const AVPacket& packet);
   bool may_know_more(const AVIndexEntry* entry, std::int64_t time_us) const;
@@ -83,6 +85,8 @@ class FrameReader {
   std::optional<std::int64_t> warm_up_;  ///< Ticks of the key frame before which frames only fill
                                          ///< the decoder's memory.
   std::int64_t to_skip_ = 0;             ///< Frames from that one on that were given already.
+  std::int64_t lenient_packets_ = 0;     ///< That are left, of a video cut in an open group.
+  bool begins_open_ = false;             ///< It is one.
   bool is_lenient_ = false;              ///< The decoder passes over what it cannot decode.
 };
 

@@ -10,6 +10,7 @@ extern "C" {
 #include <libavcodec/codec_par.h>
 #include <libavcodec/packet.h>
 #include <libavformat/avformat.h>
+#include <libavutil/avutil.h>
 }
 
 namespace isocost {
@@ -31,13 +32,13 @@ constexpr int kEndOfStream = 37;
 
 int type_of(std::uint8_t header) { return header >> 1 & 0x3F; }
 
-/// Calls `visit` with the type of each unit of a packet.
+/// Calls `visit` with the first byte of each unit of a packet.
 template <typename Visit>
 void for_each_unit(Bytes bytes, int length_bytes, const Visit& visit) {
   if (length_bytes == 0) {
     for (std::size_t i = 0; i + 3 < bytes.size(); ++i) {
       const bool starts = bytes[i] == 0 && bytes[i + 1] == 0 && bytes[i + 2] == 1;
-      if (starts) visit(type_of(bytes[i + 3]));
+      if (starts) visit(bytes[i + 3]);
     }
     return;
   }
@@ -45,19 +46,40 @@ void for_each_unit(Bytes bytes, int length_bytes, const Visit& visit) {
   while (bytes.size() > head) {
     std::size_t length = 0;
     for (std::size_t i = 0; i < head; ++i) length = length << 8 | bytes[i];
-    visit(type_of(bytes[head]));
+    visit(bytes[head]);
     bytes = bytes.subspan(std::min(bytes.size(), head + length));
   }
 }
 
-/// The length of the lengths before units, which HEVC's configuration in MP4 and Matroska has.
+/// The length of the lengths before units, which the configuration in MP4 and Matroska has: of
+/// HEVC at byte 21, of H.264 at byte 4.
 int nal_length_bytes(const AVCodecParameters& codec) {
-  constexpr int kConfiguration = 23;
-  if (codec.codec_id != AV_CODEC_ID_HEVC || codec.extradata_size < kConfiguration) return 0;
-  return codec.extradata[0] == 1 ? (codec.extradata[21] & 3) + 1 : 0;
+  const int at = codec.codec_id == AV_CODEC_ID_HEVC ? 21 : 4;
+  if (codec.extradata_size <= at + 1 || codec.extradata[0] != 1) return 0;
+  return (codec.extradata[at] & 3) + 1;
+}
+
+Bytes bytes_of(const AVPacket& packet) {
+  return {packet.data, static_cast<std::size_t>(std::max(packet.size, 0))};
 }
 
 }  // namespace
+
+bool loses_leading_pictures(int codec_id) {
+  return codec_id == AV_CODEC_ID_H264 || codec_id == AV_CODEC_ID_MPEG4;
+}
+
+bool begins_in_open_group(const AVStream& stream, const AVPacket& packet) {
+  constexpr int kPicture = 1;
+  constexpr int kIdr = 5;
+  if (stream.codecpar->codec_id != AV_CODEC_ID_H264) return false;
+  int picture = 0;
+  for_each_unit(bytes_of(packet), nal_length_bytes(*stream.codecpar), [&](std::uint8_t header) {
+    const int type = header & 0x1F;
+    if (picture == 0 && type >= kPicture && type <= kIdr) picture = type;
+  });
+  return picture != 0 && picture != kIdr;
+}
 
 ShownPackets::ShownPackets(const AVStream& stream)
     : stream_(stream), nal_length_bytes_(nal_length_bytes(*stream.codecpar)) {}
@@ -66,18 +88,27 @@ bool ShownPackets::is_shown(const AVPacket& packet) {
   constexpr std::uint8_t kVp8Shown = 0x10;
   const AVCodecID codec = stream_.codecpar->codec_id;
   // Pictures that an edit list cuts away are decoded all the same.
-  const bool in_sequence = codec != AV_CODEC_ID_HEVC || is_shown_hevc(packet);
+  const bool decodable = is_decodable(packet);
   if ((packet.flags & AV_PKT_FLAG_DISCARD) != 0) return false;
   if (codec == AV_CODEC_ID_VP8) return packet.size < 1 || (packet.data[0] & kVp8Shown) != 0;
-  return in_sequence;
+  return decodable;
 }
 
-bool ShownPackets::is_shown_hevc(const AVPacket& packet) {
+bool ShownPackets::is_decodable(const AVPacket& packet) {
+  const AVCodecID codec = stream_.codecpar->codec_id;
+  if (codec == AV_CODEC_ID_HEVC) return is_decodable_hevc(packet);
+  if (!loses_leading_pictures(codec) || packet.pts == AV_NOPTS_VALUE) return true;
+  if (!first_key_ && (packet.flags & AV_PKT_FLAG_KEY) != 0) first_key_ = packet.pts;
+  if (first_key_ && packet.pts > *first_key_) in_leading_ = false;
+  return !in_leading_ || !first_key_ || packet.pts >= *first_key_;
+}
+
+bool ShownPackets::is_decodable_hevc(const AVPacket& packet) {
   constexpr int kNone = -1;
   int picture = kNone;
   bool ends = false;
-  const Bytes bytes{packet.data, static_cast<std::size_t>(std::max(packet.size, 0))};
-  for_each_unit(bytes, nal_length_bytes_, [&](int type) {
+  for_each_unit(bytes_of(packet), nal_length_bytes_, [&](std::uint8_t header) {
+    const int type = type_of(header);
     const bool is_end = type == kEndOfSequence || type == kEndOfStream;
     if (is_end && picture == kNone) after_end_ = true;
     ends |= is_end && picture != kNone;

@@ -34,10 +34,6 @@ struct VideoFrameTimes {
 Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat format,
                                           const DecodeLimit& limit = {});
 
-/// Returns how many pictures at the start of an MP4 its index lists, but a decoder never shows, as
-/// they refer to ones before the start. Reads the packets there. Errors: kCorrupt, kIo.
-Result<std::int64_t> undecodable_leading_frames(const ByteSource& source, MediaFormat format);
-
 /// Receives a frame: [height, width, 3] uint8 RGB, packed, valid during the call only.
 using VideoFrameSink = std::function<Status(std::size_t index, std::span<const std::uint8_t> rgb)>;
 

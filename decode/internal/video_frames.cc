@@ -252,20 +252,6 @@ Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat 
   return result;
 }
 
-Result<std::int64_t> undecodable_leading_frames(const ByteSource& source, MediaFormat format) {
-  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
-  const AvPacket packet = make_av_packet();
-  ShownPackets shown(*input.video());
-  std::int64_t frames = 0;
-  while (shown.in_leading()) {
-    ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
-    if (!more) break;
-    const bool is_cut_away = (packet->flags & AV_PKT_FLAG_DISCARD) != 0;
-    frames += !shown.is_shown(*packet) && !is_cut_away ? 1 : 0;
-  }
-  return frames;
-}
-
 Status exact_video_frames(const ByteSource& source, const PartShape& shape,
                           std::span<const std::int64_t> indices, const VideoFrameSink& sink,
                           const DecodeLimit& limit) {

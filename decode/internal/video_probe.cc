@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "decode/internal/ffmpeg_input.h"
 #include "decode/internal/media_bytes.h"
+#include "decode/internal/shown_packets.h"
 #include "decode/internal/video.h"
 #include "decode/internal/video_container.h"
 #include "decode/sample_shape.h"
@@ -157,6 +158,27 @@ std::int64_t indexed_frames(AVStream* stream) {
   return frames;
 }
 
+/// The pictures at the start that the index of an MP4 lists, but that no decoder shows, as they
+/// refer to ones before the start.
+Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
+  const AVCodecParameters& codec = *input.video()->codecpar;
+  const bool may_have_some = codec.codec_id == AV_CODEC_ID_HEVC ||
+                             (loses_leading_pictures(codec.codec_id) && codec.video_delay > 0);
+  const AVIndexEntry* first = avformat_index_get_entry(input.video(), 0);
+  if (!may_have_some || first == nullptr) return 0;
+  ISOCOST_TRY(input.seek(first->timestamp));
+  const AvPacket packet = make_av_packet();
+  ShownPackets shown(*input.video());
+  std::int64_t frames = 0;
+  while (shown.in_leading()) {
+    ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
+    if (!more) break;
+    const bool is_cut_away = (packet->flags & AV_PKT_FLAG_DISCARD) != 0;
+    frames += !shown.is_shown(*packet) && !is_cut_away ? 1 : 0;
+  }
+  return frames;
+}
+
 struct FrameCount {
   std::int64_t frames = 0;
   std::int64_t first_to_last_us = 0;  ///< 0 where only the index was read.
@@ -168,12 +190,11 @@ Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, Me
                                 bool fragmented) {
   const bool shows_all = input.video()->codecpar->codec_id != AV_CODEC_ID_VP8;
   if (format == MediaFormat::kMp4 && !fragmented && shows_all) {
-    std::int64_t frames = indexed_frames(input.video());
-    if (frames > 0 && input.video()->codecpar->codec_id == AV_CODEC_ID_HEVC) {
-      ISOCOST_ASSIGN(const std::int64_t leading, undecodable_leading_frames(source, format));
-      frames -= leading;
+    const std::int64_t frames = indexed_frames(input.video());
+    if (frames > 0) {
+      ISOCOST_ASSIGN(const std::int64_t leading, undecodable_leading_frames(input));
+      if (leading < frames) return FrameCount{frames - leading};
     }
-    if (frames > 0) return FrameCount{frames};
   }
   ISOCOST_ASSIGN(const VideoFrameTimes times, video_frame_times(source, format));
   return FrameCount{std::ssize(times.us), times.us.back()};

@@ -31,6 +31,7 @@ FOLDER = pathlib.Path(__file__).parent / "golden_videos"
 NTSC = fractions.Fraction(30000, 1001)
 FILM = fractions.Fraction(24000, 1001)
 SMALL = {"size": (48, 32)}
+OPEN = {"x264-params": "open-gop=1:b-adapt=0:scenecut=0:min-keyint=10"}
 
 # name: codec, frames a second, frames, what else:
 #   b, gop, size, pixels: of the encoder, and its other options
@@ -123,6 +124,7 @@ VIDEOS = {
     "endless.mp4": ("libx264", 25, 60, {**SMALL, "gop": 250, "b": 3}),
     "pyramid.mp4": ("libx264", 25, 40, {**SMALL, "b": 8, "gop": 30, "options": {"x264-params": "b-pyramid=normal"}}),
     "open.mp4": ("libx264", 25, 40, {**SMALL, "b": 3, "gop": 10, "options": {"x264-params": "open-gop=1"}}),
+    "open_b.mp4": ("libx264", 25, 40, {**SMALL, "b": 3, "gop": 10, "options": OPEN}),
     "open_hevc.mp4": ("libx265", 25, 28, {"open": True}),
     "interlaced.mp4": ("libx264", 25, 20, {"size": (48, 64), "b": 2, "options": {"x264-params": "tff=1"}}),
     # Edit lists and early times.
@@ -141,6 +143,10 @@ VIDEOS = {
     "fast1500.mkv": ("libx264", 1500, 30, SMALL),
     # Cut where pictures refer to what came before.
     "cut.mkv": ("libx264", 25, 40, {**SMALL, "b": 2, "cut": 1}),
+    "cut_open.mkv": ("libx264", 25, 40, {**SMALL, "b": 3, "cut": 1, "gop": 10, "options": OPEN}),
+    "cut_open.mp4": ("libx264", 25, 40, {**SMALL, "b": 3, "cut": 2, "gop": 10, "options": OPEN}),
+    "cut_whole.mp4": ("libx264", 25, 40, {**SMALL, "b": 3, "cut": 2, "gop": 10, "options": OPEN,
+                                          "muxer": {"use_editlist": "0"}}),
     "cut_open_hevc.mkv": ("libx265", 25, 28, {"open": True, "cut": 1}),
     "cut_open_hevc.mp4": ("libx265", 25, 28, {"open": True, "cut": 2}),
     "cut_hevc_whole.mp4": ("libx265", 25, 28, {"open": True, "cut": 1, "muxer": {"use_editlist": "0"}}),

@@ -50,7 +50,8 @@ class ShownPacketsTest : public testing::TestWithParam<int> {
     codec.extradata[21] = static_cast<std::uint8_t>(GetParam() - 1);
   }
 
-  static std::vector<std::uint8_t> packed(const Units& units) {
+  /// `shift`: of the type in a unit's first byte; 1 for HEVC, 0 for H.264.
+  static std::vector<std::uint8_t> packed(const Units& units, int shift = 1) {
     constexpr std::size_t kLength = 5;
     std::vector<std::uint8_t> bytes;
     for (const int type : units) {
@@ -59,7 +60,7 @@ class ShownPacketsTest : public testing::TestWithParam<int> {
       if (!length.empty()) length.back() = kLength;
       bytes.insert(bytes.end(), length.begin(), length.end());
       if (length.empty()) bytes.insert(bytes.end(), code.begin(), code.end());
-      bytes.push_back(static_cast<std::uint8_t>(type << 1));
+      bytes.push_back(static_cast<std::uint8_t>(type << shift));
       bytes.insert(bytes.end(), kLength - 1, 0x55);
     }
     return bytes;
@@ -105,6 +106,35 @@ TEST_P(ShownPacketsTest, ABrokenLinkIsAStart) {
 TEST_P(ShownPacketsTest, AnEndOfSequenceMakesTheNextKeyFrameAStart) {
   EXPECT_EQ(shown({{kIdr}, {kTrailing, kEnd}, {kCra}, {kRasl}}), "+++-");
   EXPECT_EQ(shown({{kIdr}, {kTrailing}, {kEnd, kCra}, {kRasl}}), "+++-");
+}
+
+TEST_P(ShownPacketsTest, H264LosesWhatIsShownBeforeTheFirstKeyFrame) {
+  stream_->codecpar->codec_id = AV_CODEC_ID_H264;
+  ShownPackets of(*stream_);
+  std::string letters;
+  for (const std::int64_t time : {40, 30, 20, 80, 60, 35}) {
+    const AvPacket packet = make_av_packet();
+    packet->pts = time;
+    if (time == 40) packet->flags = AV_PKT_FLAG_KEY;
+    letters += of.is_shown(*packet) ? '+' : '-';
+    EXPECT_EQ(of.in_leading(), letters.size() < 4);
+  }
+  EXPECT_EQ(letters, "+--+++");  // a time that is wrong later on hides nothing
+}
+
+TEST_P(ShownPacketsTest, H264BeginsInAnOpenGroupWithoutAnIdr) {
+  stream_->codecpar->codec_id = AV_CODEC_ID_H264;
+  if (GetParam() > 0) stream_->codecpar->extradata[4] = stream_->codecpar->extradata[21];
+  const auto begins = [&](const Units& units) {
+    std::vector<std::uint8_t> bytes = packed(units, 0);
+    const AvPacket packet = make_av_packet();
+    packet->data = bytes.data();
+    packet->size = static_cast<int>(bytes.size());
+    return begins_in_open_group(*stream_, *packet);
+  };
+  EXPECT_FALSE(begins({7, 8, 5}));
+  EXPECT_TRUE(begins({7, 8, 6, 1}));
+  EXPECT_FALSE(begins({7, 8}));
 }
 
 TEST_P(ShownPacketsTest, CutPacketsAreReadToTheirEnd) {
