@@ -19,10 +19,12 @@ struct FrameReaderLimit {
 };
 
 /// Decodes the frames of a video in display order and jumps to key frames. Times are microseconds
-/// from the first frame. Single-thread; the input must outlive it.
+/// from the first frame, or from `origin` in ticks of the stream. Single-thread; the input must
+/// outlive it.
 class FrameReader {
  public:
-  FrameReader(FfmpegInput& input, AvCodec codec, FrameReaderLimit limit);
+  FrameReader(FfmpegInput& input, AvCodec codec, FrameReaderLimit limit,
+              std::optional<std::int64_t> origin = std::nullopt);
 
   /// The next frame into `frame`; false at the end. The first call must come before any `seek`: it
   /// sets the origin of time. Errors: kCorrupt (a packet or frame that does not decode), kIo, those
@@ -40,8 +42,16 @@ class FrameReader {
   Result<bool> seek(std::int64_t time_us);
 
  private:
+  Result<bool> decode(AVFrame* frame);
+  bool is_wanted(const AVFrame& frame);
   Status send_packet();
   Status jump(std::int64_t target);
+  bool lacks_references(const Result<bool>& got) const;
+  bool is_shown_since_jump(const AVPacket& packet) const;
+  Result<bool> go_back();
+  void set_lenient(bool lenient, std::int64_t packets = 0);
+  void begin();
+  bool is_warm();
   void note_time(const AVFrame& frame);
   bool is_leading(const AVPacket& packet);
   bool may_know_more(const AVIndexEntry* entry, std::int64_t time_us) const;
@@ -54,6 +64,7 @@ class FrameReader {
   const FrameReaderLimit limit_;
   const std::chrono::nanoseconds begun_;  ///< DecodeLimit::used then.
   bool index_is_whole_;    ///< Seeking will not find more key frames than the index now has.
+  const int strictness_;   ///< Of the codec.
   bool pending_ = false;   ///< packet_ is read but not sent.
   bool draining_ = false;  ///< The decoder has been told that no packet follows.
   std::optional<std::int64_t> origin_;  ///< Ticks of the first frame.
@@ -64,6 +75,19 @@ class FrameReader {
   std::int64_t time_us_ = 0;
   std::int64_t interval_us_ = 0;
   bool first_packet_ = true;
+  // Of the last jump.
+  std::int64_t jumped_to_ = 0;             ///< Ticks, as the index counts them.
+  std::optional<std::int64_t> landed_at_;  ///< Ticks at which its key frame is shown.
+  std::int64_t sent_ = 0;                  ///< Packets since then, of frames from that one on.
+  std::int64_t given_ = 0;                 ///< Frames since then.
+  // Of going back from it.
+  int went_back_ = 0;                    ///< Times.
+  std::optional<std::int64_t> warm_up_;  ///< Ticks of the key frame before which frames only fill
+                                         ///< the decoder's memory.
+  std::int64_t to_skip_ = 0;             ///< Frames from that one on that were given already.
+  std::int64_t lenient_packets_ = 0;     ///< That are left, of a video cut in an open group.
+  bool begins_open_ = false;             ///< It is one.
+  bool is_lenient_ = false;              ///< The decoder passes over what it cannot decode.
 };
 
 }  // namespace isocost

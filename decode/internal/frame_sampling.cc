@@ -106,4 +106,12 @@ Result<std::vector<std::int64_t>> frames_in_slices(const PartShape& shape,
   return strided(slice / 2, shape.frames, count);
 }
 
+Result<std::vector<std::int64_t>> frames_at_steps(const PartShape& shape, std::int64_t count) {
+  ISOCOST_TRY(frames_a_second(shape));
+  std::vector<std::int64_t> indices;
+  indices.reserve(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) indices.push_back(i * shape.frames / count);
+  return indices;
+}
+
 }  // namespace isocost

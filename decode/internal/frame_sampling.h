@@ -39,5 +39,8 @@ Result<std::vector<std::int64_t>> frames_to_the_last(const PartShape& shape,
 /// As InternVLVideoProcessor: in the middle of equal slices.
 Result<std::vector<std::int64_t>> frames_in_slices(const PartShape& shape,
                                                    const FrameSampling& how);
+/// As BaseVideoProcessor, and so LLaVA-OneVision's: `count` frames, at equal steps from the first
+/// on. A video of fewer frames repeats them, so it is always `count`.
+Result<std::vector<std::int64_t>> frames_at_steps(const PartShape& shape, std::int64_t count);
 
 }  // namespace isocost

@@ -1,5 +1,7 @@
 #include "decode/internal/pixel_settings.h"
 
+#include <optional>
+
 namespace isocost {
 
 void PixelSettings::take_options(const ModelFiles& files) {
@@ -18,7 +20,7 @@ ExactResize PixelSettings::resize() const {
   return {resample == 2 ? ResampleFilter::kBilinear : ResampleFilter::kBicubic, order};
 }
 
-Status read_pixels(Settings& settings, PixelSettings& pixels, bool pads_batches) {
+Status read_pixels(Settings& settings, PixelSettings& pixels, std::optional<bool> pads_batches) {
   ISOCOST_ASSIGN(pixels.resample, settings.integer("resample", 1, 3, pixels.resample));
   ISOCOST_ASSIGN(pixels.rescale_factor, settings.number("rescale_factor", pixels.rescale_factor));
   ISOCOST_ASSIGN(pixels.image_mean, settings.numbers("image_mean", pixels.image_mean));
@@ -26,7 +28,11 @@ Status read_pixels(Settings& settings, PixelSettings& pixels, bool pads_batches)
   for (const char* step : {"do_resize", "do_rescale", "do_normalize", "do_convert_rgb"}) {
     ISOCOST_TRY(settings.only(step, true));
   }
-  ISOCOST_TRY(settings.only("do_pad", pads_batches));
+  if (pads_batches) {
+    ISOCOST_TRY(settings.only("do_pad", *pads_batches));
+  } else {
+    settings.ignore({"do_pad"});
+  }
   ISOCOST_TRY(settings.only("data_format", "channels_first"));
   // They name classes, or say how the processor itself computes.
   settings.ignore({"processor_class", "image_processor_type", "feature_extractor_type",

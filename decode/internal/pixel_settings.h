@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -29,8 +30,9 @@ struct PixelSettings {
 
 /// Reads those of the image processor; what its file does not say stays. Errors: kUnsupported, for
 /// a processor that leaves a step out, too. `pads_batches`: whether do_pad is on, which for some
-/// families says that batches are filled up.
-Status read_pixels(Settings& settings, PixelSettings& pixels, bool pads_batches = false);
+/// families says that batches are filled up; nothing where do_pad changes nothing.
+Status read_pixels(Settings& settings, PixelSettings& pixels,
+                   std::optional<bool> pads_batches = false);
 
 /// A picture's size, or a tile's.
 struct PixelSize {

@@ -23,10 +23,16 @@ Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
 /// Frames a second that are assumed where a container tells none, as transformers does.
 inline constexpr std::int32_t kUnknownFrameRate = 24;
 
-/// Returns when each frame is shown, in ascending order, in microseconds from the first. Reads all
-/// packets, and decodes none. Errors: kCorrupt, kIo, those of `limit`.
-Result<std::vector<std::int64_t>> video_frame_times_us(const ByteSource& source, MediaFormat format,
-                                                       const DecodeLimit& limit = {});
+/// When the frames of a video are shown, as its packets tell.
+struct VideoFrameTimes {
+  std::vector<std::int64_t> us;  ///< From the first, ascending.
+  std::int64_t origin = 0;       ///< The first, in ticks of the stream.
+  bool all_told = true;          ///< False where packets tell only when they are decoded.
+};
+
+/// Returns them. Reads all packets, and decodes none. Errors: kCorrupt, kIo, those of `limit`.
+Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat format,
+                                          const DecodeLimit& limit = {});
 
 /// Receives a frame: [height, width, 3] uint8 RGB, packed, valid during the call only.
 using VideoFrameSink = std::function<Status(std::size_t index, std::span<const std::uint8_t> rgb)>;
@@ -47,9 +53,13 @@ std::int64_t video_working_set_bytes(const PartShape& shape, std::int32_t target
 
 /// For each of `indices` (ascending; the same may come twice) decodes the frame of that number in
 /// the order in which frames are shown, as displayed, in its own size, and calls `sink` once.
+/// Of several frames of one time each has its own number. Where packets do not tell when pictures
+/// are shown, such as those of AVI that come in another order than they are shown, all frames to
+/// the last index are decoded.
 /// Colours are those of libswscale's defaults, as PyAV and torchcodec give them to processors of
 /// transformers; where the stream names a colour matrix or range, as torchcodec. Errors: as
-/// video_frames; kCorrupt, too, where the video has other frames than its shape says.
+/// video_frames; kCorrupt, too, where the video has other frames than its shape says, or a frame
+/// is not shown when its packet says.
 Status exact_video_frames(const ByteSource& source, const PartShape& shape,
                           std::span<const std::int64_t> indices, const VideoFrameSink& sink,
                           const DecodeLimit& limit = {});

@@ -13,12 +13,12 @@
 #include "decode/internal/frame_reader.h"
 #include "decode/internal/frame_scaler.h"
 #include "decode/internal/media_bytes.h"
+#include "decode/internal/shown_packets.h"
 #include "decode/internal/video.h"
 #include "decode/internal/video_container.h"
 #include "decode/sample_shape.h"
 
 extern "C" {
-#include <libavcodec/codec_id.h>
 #include <libavcodec/packet.h>
 #include <libavformat/avformat.h>
 #include <libavutil/avutil.h>
@@ -60,9 +60,29 @@ class FrameFinder {
     return changed;
   }
 
+  /// Finds the frame that is shown at this very time, the one after `before` others of that time.
+  Status find_exact(std::int64_t time_us, std::int64_t before, bool is_alone) {
+    // A key frame of that time may come after the first of several.
+    if (!ended_ && next_us_ < time_us) ISOCOST_TRY(try_seek(is_alone ? time_us : time_us - 1));
+    while (has_next_ && (next_us_ < time_us || (next_us_ == time_us && before_next() <= before))) {
+      before_current_ = before_next();
+      std::swap(current_, next_);
+      current_us_ = next_us_;
+      has_current_ = true;
+      ISOCOST_TRY(fetch());
+    }
+    if (has_current_ && current_us_ == time_us && before_current_ == before) return {};
+    return corrupt("its video does not show all frames that its container has");
+  }
+
   const AVFrame& frame() const { return *current_; }
 
  private:
+  /// Frames of the next one's time before it, since the last jump.
+  std::int64_t before_next() const {
+    return has_current_ && current_us_ == next_us_ ? before_current_ + 1 : 0;
+  }
+
   Status fetch() {
     ISOCOST_ASSIGN(has_next_, reader_.next(next_.get()));
     if (has_next_) {
@@ -98,6 +118,7 @@ class FrameFinder {
   std::int64_t current_us_ = 0;
   std::int64_t next_us_ = 0;
   std::int64_t end_us_ = 0;
+  std::int64_t before_current_ = 0;  ///< Frames of its time before it.
 };
 
 /// The frame with room for the blocks and edges to which decoders round it up.
@@ -142,11 +163,50 @@ Status scaled_frames(const ByteSource& source, const PartShape& shape,
   return {};
 }
 
-/// VP8 keeps pictures that are only referred to in packets of their own.
-bool is_shown(const AVPacket& packet, AVCodecID codec) {
-  constexpr std::uint8_t kShowFrame = 0x10;
-  if ((packet.flags & AV_PKT_FLAG_DISCARD) != 0) return false;
-  return codec != AV_CODEC_ID_VP8 || packet.size < 1 || (packet.data[0] & kShowFrame) != 0;
+/// Decodes from the first frame to the last index.
+Status counted_frames(FrameReader& reader, std::span<const std::int64_t> indices,
+                      FrameScaler& scaler, const VideoFrameSink& sink) {
+  const AvFrame frame = make_av_frame();
+  std::int64_t decoded = 0;
+  std::span<const std::uint8_t> rgb;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const bool is_other = decoded <= indices[i];
+    while (decoded <= indices[i]) {
+      ISOCOST_ASSIGN(const bool more, reader.next(frame.get()));
+      if (!more) return corrupt("its video does not show all frames that its container has");
+      ++decoded;
+    }
+    if (is_other) {
+      ISOCOST_ASSIGN(rgb, scaler.convert(*frame));
+    }
+    ISOCOST_TRY(sink(i, rgb));
+  }
+  return {};
+}
+
+/// Jumps to the frames' times.
+Status timed_frames(FrameReader& reader, const std::vector<std::int64_t>& times_us,
+                    std::span<const std::int64_t> indices, FrameScaler& scaler,
+                    const VideoFrameSink& sink) {
+  FrameFinder finder(reader);
+  ISOCOST_TRY(finder.start());
+  std::span<const std::uint8_t> rgb;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i == 0 || indices[i] != indices[i - 1]) {
+      const auto same =
+          std::ranges::equal_range(times_us, times_us.at(static_cast<std::size_t>(indices[i])));
+      const std::int64_t first = same.begin() - times_us.begin();
+      ISOCOST_TRY(finder.find_exact(same.front(), indices[i] - first, same.size() == 1));
+      ISOCOST_ASSIGN(rgb, scaler.convert(finder.frame()));
+    }
+    ISOCOST_TRY(sink(i, rgb));
+  }
+  return {};
+}
+
+bool are_frames_of(std::span<const std::int64_t> indices, const PartShape& shape) {
+  return std::ranges::is_sorted(indices) &&
+         (indices.empty() || (indices.front() >= 0 && indices.back() < shape.frames));
 }
 
 }  // namespace
@@ -160,24 +220,27 @@ Status video_frames(const ByteSource& source, const PartShape& shape,
   return scaled_frames(source, shape, times_us, scaler, sink, limit);
 }
 
-Result<std::vector<std::int64_t>> video_frame_times_us(const ByteSource& source, MediaFormat format,
-                                                       const DecodeLimit& limit) {
+Result<VideoFrameTimes> video_frame_times(const ByteSource& source, MediaFormat format,
+                                          const DecodeLimit& limit) {
   ISOCOST_TRY(check_video_container(source, format));
   ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, format));
   const AvPacket packet = make_av_packet();
-  const AVCodecID codec = input.video()->codecpar->codec_id;
+  ShownPackets shown(*input.video());
   const auto begun = limit.used();
-  std::vector<std::int64_t> times;
+  VideoFrameTimes result;
+  std::vector<std::int64_t>& times = result.us;
   for (;;) {
     ISOCOST_TRY(limit.check(begun, 0));
     ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
     if (!more) break;
     const std::int64_t at = packet->pts != AV_NOPTS_VALUE ? packet->pts : packet->dts;
-    if (at != AV_NOPTS_VALUE && is_shown(*packet, codec)) times.push_back(at);
+    if (!shown.is_shown(*packet) || at == AV_NOPTS_VALUE) continue;
+    times.push_back(at);
+    result.all_told &= packet->pts != AV_NOPTS_VALUE;
   }
   if (times.empty()) return corrupt("its video has no frames");
   std::ranges::sort(times);
-  const std::int64_t first = times.front();
+  const std::int64_t first = result.origin = times.front();
   const AVRational time_base = input.video()->time_base;
   constexpr std::int64_t kMostTicks = std::int64_t{1} << 61;
   if (first < -kMostTicks || times.back() > kMostTicks) {
@@ -186,26 +249,31 @@ Result<std::vector<std::int64_t>> video_frame_times_us(const ByteSource& source,
   for (std::int64_t& time : times) {
     time = av_rescale_q_rnd(time - first, time_base, AV_TIME_BASE_Q, AV_ROUND_DOWN);
   }
-  return times;
+  return result;
 }
 
 Status exact_video_frames(const ByteSource& source, const PartShape& shape,
                           std::span<const std::int64_t> indices, const VideoFrameSink& sink,
                           const DecodeLimit& limit) {
-  ISOCOST_ASSIGN(const std::vector<std::int64_t> all,
-                 video_frame_times_us(source, shape.format, limit));
-  if (std::ssize(all) != shape.frames) return corrupt("its frames are not those that were counted");
-  std::vector<std::int64_t> times;
-  times.reserve(indices.size());
-  for (const std::int64_t index : indices) {
-    if (index < 0 || index >= shape.frames) {
-      return Error(ErrorCode::kInvalidArgument, "exact_video_frames: no such frame");
-    }
-    times.push_back(all[static_cast<std::size_t>(index)]);
+  ISOCOST_TRY(check_arguments(shape, {}, shape.width, shape.height));
+  ISOCOST_ASSIGN(const VideoFrameTimes all, video_frame_times(source, shape.format, limit));
+  if (std::ssize(all.us) != shape.frames) {
+    return corrupt("its frames are not those that were counted");
   }
-  ISOCOST_TRY(check_arguments(shape, times, shape.width, shape.height));
+  if (!are_frames_of(indices, shape)) {
+    return Error(ErrorCode::kInvalidArgument, "exact_video_frames: no such frame, or not in order");
+  }
+  if (indices.empty()) return {};
   FrameScaler scaler(shape.width, shape.height, shape.orientation, FrameColours::kAsTransformers);
-  return scaled_frames(source, shape, times, scaler, sink, limit);
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, shape.format));
+  ISOCOST_ASSIGN(AvCodec codec,
+                 open_video_decoder(*input.video(), padded_pixels(shape, kDecoderRoom)));
+  const std::int64_t until_us = all.us[static_cast<std::size_t>(indices.back())];
+  FrameReader reader(input, std::move(codec), {&limit, until_us}, all.origin);
+  // AVI tells when pictures are decoded, and passes it off as when they are shown.
+  const bool is_timed = all.all_told && shape.format != MediaFormat::kAvi;
+  return is_timed ? timed_frames(reader, all.us, indices, scaler, sink)
+                  : counted_frames(reader, indices, scaler, sink);
 }
 
 std::int64_t exact_video_working_set_bytes(const PartShape& shape) {

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "decode/internal/ffmpeg_input.h"
 #include "decode/internal/media_bytes.h"
+#include "decode/internal/shown_packets.h"
 #include "decode/internal/video.h"
 #include "decode/internal/video_container.h"
 #include "decode/sample_shape.h"
@@ -157,25 +158,58 @@ std::int64_t indexed_frames(AVStream* stream) {
   return frames;
 }
 
+/// The pictures at the start that the index of an MP4 lists, but that no decoder shows, as they
+/// refer to ones before the start.
+Result<std::int64_t> undecodable_leading_frames(FfmpegInput& input) {
+  const AVCodecParameters& codec = *input.video()->codecpar;
+  const bool may_have_some = codec.codec_id == AV_CODEC_ID_HEVC ||
+                             (loses_leading_pictures(codec.codec_id) && codec.video_delay > 0);
+  const AVIndexEntry* first = avformat_index_get_entry(input.video(), 0);
+  if (!may_have_some || first == nullptr) return 0;
+  ISOCOST_TRY(input.seek(first->timestamp));
+  const AvPacket packet = make_av_packet();
+  ShownPackets shown(*input.video());
+  std::int64_t frames = 0;
+  while (shown.in_leading()) {
+    ISOCOST_ASSIGN(const bool more, input.read_packet(packet.get()));
+    if (!more) break;
+    const bool is_cut_away = (packet->flags & AV_PKT_FLAG_DISCARD) != 0;
+    frames += !shown.is_shown(*packet) && !is_cut_away ? 1 : 0;
+  }
+  return frames;
+}
+
+struct FrameCount {
+  std::int64_t frames = 0;
+  std::int64_t first_to_last_us = 0;  ///< 0 where only the index was read.
+};
+
 /// The index of an MP4 in one piece will do, unless its codec has packets that are never shown;
 /// elsewhere all packets are read, from the start and so by an input of their own.
-Result<std::int64_t> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
-                                  bool fragmented) {
+Result<FrameCount> count_frames(FfmpegInput& input, const ByteSource& source, MediaFormat format,
+                                bool fragmented) {
   const bool shows_all = input.video()->codecpar->codec_id != AV_CODEC_ID_VP8;
   if (format == MediaFormat::kMp4 && !fragmented && shows_all) {
     const std::int64_t frames = indexed_frames(input.video());
-    if (frames > 0) return frames;
+    if (frames > 0) {
+      ISOCOST_ASSIGN(const std::int64_t leading, undecodable_leading_frames(input));
+      if (leading < frames) return FrameCount{frames - leading};
+    }
   }
-  ISOCOST_ASSIGN(const std::vector<std::int64_t> times, video_frame_times_us(source, format));
-  return static_cast<std::int64_t>(times.size());
+  ISOCOST_ASSIGN(const VideoFrameTimes times, video_frame_times(source, format));
+  return FrameCount{std::ssize(times.us), times.us.back()};
 }
 
-/// The rate that the container tells; otherwise frames over duration.
-AVRational frame_rate(const AVStream& stream, const PartShape& shape) {
+/// The rate that the container tells; otherwise that of the frames' times, or frames over duration,
+/// which some containers count from zero and not from the first frame.
+AVRational frame_rate(const AVStream& stream, const PartShape& shape,
+                      std::int64_t first_to_last_us) {
   constexpr std::int64_t kMost = INT32_MAX;
   AVRational rate = stream.avg_frame_rate;
   if (rate.num > 0 && rate.den > 0) return rate;
-  if (shape.duration_us > 0) {
+  if (first_to_last_us > 0) {
+    av_reduce(&rate.num, &rate.den, (shape.frames - 1) * AV_TIME_BASE, first_to_last_us, kMost);
+  } else if (shape.duration_us > 0) {
     av_reduce(&rate.num, &rate.den, shape.frames * AV_TIME_BASE, shape.duration_us, kMost);
   }
   return rate.num > 0 && rate.den > 0 ? rate : AVRational{kUnknownFrameRate, 1};
@@ -198,8 +232,9 @@ Result<PartShape> probe_video(const ByteSource& source, MediaFormat format,
   if (shape.duration_us < 0 || shape.duration_us > kMaxDurationUs) {
     return corrupt("its video has an impossible duration");
   }
-  ISOCOST_ASSIGN(shape.frames, count_frames(input, source, format, container.fragmented));
-  const AVRational rate = frame_rate(*input.video(), shape);
+  ISOCOST_ASSIGN(const FrameCount count, count_frames(input, source, format, container.fragmented));
+  shape.frames = count.frames;
+  const AVRational rate = frame_rate(*input.video(), shape, count.first_to_last_us);
   shape.sample_rate = rate.num;
   shape.channels = rate.den;
   shape.width = input.video()->codecpar->width;

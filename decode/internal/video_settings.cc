@@ -1,6 +1,7 @@
 #include "decode/internal/video_settings.h"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace isocost {
@@ -41,7 +42,7 @@ std::string VideoSettings::sampling_settings() const {
 }
 
 Status read_video(Settings& settings, VideoSettings& video) {
-  ISOCOST_TRY(read_pixels(settings, video));
+  ISOCOST_TRY(read_pixels(settings, video, /*pads_batches=*/std::nullopt));
   ISOCOST_TRY(read_number(settings, video));
   ISOCOST_ASSIGN(video.min_frames,
                  settings.integer("min_frames", 0, kMostFrames, video.min_frames));

@@ -1,6 +1,7 @@
 // LLaVA-OneVision: an image that is alone in its sample is seen whole and, larger, in tiles, where
-// black bars keep its aspect; of several images each is seen once, made square. The oracles are
-// LlavaOnevisionImageProcessor and LlavaOnevisionProcessor of transformers.
+// black bars keep its aspect; of several images each is seen once, made square. Of a video a given
+// number of frames is seen, whose vectors are pooled. The oracles are LlavaOnevisionImageProcessor,
+// LlavaOnevisionVideoProcessor and LlavaOnevisionProcessor of transformers.
 
 #include <algorithm>
 #include <array>
@@ -19,11 +20,14 @@
 
 #include "base/result.h"
 #include "decode/internal/exact_image.h"
+#include "decode/internal/exact_video.h"
+#include "decode/internal/frame_sampling.h"
 #include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/patch_grid.h"
 #include "decode/internal/pixel_settings.h"
 #include "decode/internal/recipe_family.h"
+#include "decode/internal/video_settings.h"
 
 namespace isocost {
 namespace {
@@ -35,15 +39,22 @@ constexpr std::string_view kAnyResolution = "anyres_max_";
 /// Of pictures that the encoder sees, or of a canvas of tiles.
 using HeightWidth = std::array<std::int64_t, 2>;
 
+/// Of videos, whose frames are as large as tiles.
+struct OneVisionVideos : VideoSettings {};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OneVisionVideos, num_frames, resample, resize_order,
+                                   rescale_factor, image_mean, image_std)
+
 struct OneVisionOptions : PixelSettings {
   std::int64_t side = 384;            // of a tile
   std::vector<HeightWidth> canvases;  // image_grid_pinpoints
   std::int64_t most_tiles = 9;        // whose tokens an image has at most
   std::int64_t image_token_id = 0;
+  std::int64_t video_token_id = -1;  // -1: the model takes no videos
+  OneVisionVideos videos;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OneVisionOptions, side, canvases, most_tiles, image_token_id,
-                                   resample, resize_order, exactness, alpha, rescale_factor,
-                                   image_mean, image_std)
+                                   video_token_id, videos, resample, resize_order, exactness, alpha,
+                                   rescale_factor, image_mean, image_std)
 
 // As transformers' select_best_resolution: most of the picture's pixels, then the least waste.
 HeightWidth canvas_of(const PartShape& shape, const std::vector<HeightWidth>& canvases) {
@@ -130,13 +141,21 @@ class LlavaOneVision final : public MediaModel {
     return json.dump();
   }
 
+  std::vector<double> timestamps_s(const PartShape& shape, const PartPlan&) const override {
+    return seconds_of(frames_at_steps(shape, options_.videos.num_frames), shape);
+  }
+
  private:
   std::optional<MediaTokens> media_tokens(Modality modality) const override {
-    if (modality != Modality::kImage) return std::nullopt;
-    return MediaTokens{.id = options_.image_token_id};
+    if (modality == Modality::kImage) return MediaTokens{modality, options_.image_token_id};
+    if (modality == Modality::kVideo && options_.video_token_id >= 0) {
+      return MediaTokens{modality, options_.video_token_id};
+    }
+    return std::nullopt;
   }
 
   Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape& sample) const override {
+    if (shape.modality == Modality::kVideo) return plan_video(shape);
     PartPlan plan;
     plan.grid = grid_;
     plan.images = 1;
@@ -148,7 +167,21 @@ class LlavaOneVision final : public MediaModel {
     return plan;
   }
 
+  // Each frame has a quarter of a tile's vectors, and a line break follows the last one.
+  Result<PartPlan> plan_video(const PartShape& shape) const {
+    ISOCOST_TRY(frames_a_second(shape));
+    const std::int64_t pooled = (side_tokens_ + 1) / 2;
+    PartPlan plan;
+    plan.grid = grid_;
+    plan.images = options_.videos.num_frames;
+    plan.tokens = plan.images * pooled * pooled + 1;
+    return plan;
+  }
+
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
+    if (shape.modality == Modality::kVideo) {
+      return exact_video_bytes(shape, whole(), grid_, options_.videos.resize());
+    }
     if (plan.images == 1) {
       return squared_working_set_bytes(shape, side(), resize_);
     }
@@ -160,7 +193,12 @@ class LlavaOneVision final : public MediaModel {
   }
 
   Status add_medium(const PartBytes& bytes, const PartPlan& plan, SampleTensors& to,
-                    const DecodeLimit&) const override {
+                    const DecodeLimit& limit) const override {
+    if (bytes.shape->modality == Modality::kVideo) {
+      ISOCOST_ASSIGN(const auto frames, frames_at_steps(*bytes.shape, options_.videos.num_frames));
+      return add_exact_video(bytes, {frames, whole(), grid_, 1, options_.videos.resize()}, to,
+                             limit);
+    }
     const std::vector<Framing> seen =
         plan.images == 1 ? std::vector{whole()} : framings(*bytes.shape);
     ISOCOST_ASSIGN(Pixels displayed,
@@ -255,6 +293,28 @@ Status read_image_processor(Settings& settings, OneVisionOptions& options) {
   return settings.check_all_asked();
 }
 
+// Files that do not say how many frames are of models that were trained with 32. Their number must
+// be one for all videos, since the model's `forward` takes them as one tensor.
+Status read_video_processor(Settings& settings, OneVisionOptions& options) {
+  constexpr std::int64_t kFrames = 32;
+  if (settings.has("fps")) {
+    return Error(ErrorCode::kUnsupported,
+                 settings.file() + ": fps is " + settings.values().at("fps").dump() +
+                     "; the model takes videos of equally many frames alone: give num_frames");
+  }
+  options.videos.num_frames = kFrames;
+  ISOCOST_TRY(read_video(settings, options.videos));
+  ISOCOST_ASSIGN(const PixelSize size, read_size(settings, "size", {384, 384}));
+  if (size != PixelSize{options.side, options.side}) {
+    return Error(ErrorCode::kUnsupported,
+                 settings.file() + ": size is " + std::to_string(size.width) + "x" +
+                     std::to_string(size.height) + ", while the encoder's pictures have " +
+                     std::to_string(options.side) + " pixels a side");
+  }
+  settings.ignore({"image_grid_pinpoints", "pad_size"});  // of images alone
+  return settings.check_all_asked();
+}
+
 // The number after "anyres_max_".
 Result<std::int64_t> read_most_tiles(const Settings& settings, const std::string& ratio) {
   const std::string_view digits =
@@ -308,11 +368,20 @@ Status read_encoder(ModelFiles& files, OneVisionOptions& options) {
 Result<Family> read_llava_onevision(ModelFiles& files) {
   OneVisionOptions options;
   constexpr std::int64_t kMostId = std::int64_t{1} << 31;
-  const char* id = files.config.has("image_token_id") ? "image_token_id" : "image_token_index";
-  ISOCOST_ASSIGN(options.image_token_id, files.config.integer(id, 0, kMostId));
+  const auto token_id = [&](const std::string& kind, std::optional<std::int64_t> otherwise) {
+    const std::string id = kind + "_token_id";  // "_index" before transformers 5
+    return files.config.integer(files.config.has(id) ? id : kind + "_token_index",
+                                otherwise.value_or(0), kMostId, otherwise);
+  };
+  ISOCOST_ASSIGN(options.image_token_id, token_id("image", std::nullopt));
+  ISOCOST_ASSIGN(options.video_token_id, token_id("video", -1));
   ISOCOST_TRY(read_image_processor(files.image_processor, options));
   ISOCOST_TRY(read_encoder(files, options));
+  if (options.video_token_id >= 0) {
+    ISOCOST_TRY(read_video_processor(files.video_processor, options));
+  }
   options.take_options(files);
+  options.videos.take_options(files);
   return std::make_shared<const LlavaOneVision>(std::move(options));
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
@@ -13,11 +14,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/byte_source.h"
 #include "base/load.h"
 #include "base/tensor_schema.h"
+#include "decode/internal/exact_image.h"
+#include "decode/internal/video.h"
 #include "decode/recipe.h"
 #include "decode/sample_shape.h"
 #include "decode/tokens.h"
+#include "tests/support/av_media.h"
 #include "tests/support/media.h"
 #include "tests/support/model_sample.h"
 #include "tests/support/test_pattern.h"
@@ -32,6 +37,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr std::uint32_t kImage = 900;
+constexpr std::uint32_t kVideo = 901;
 
 /// Canvases of 1 x 1 to `most` x `most` tiles.
 std::string canvases(std::int64_t side, std::int64_t most) {
@@ -46,7 +52,7 @@ std::string canvases(std::int64_t side, std::int64_t most) {
 }
 std::string config(std::int64_t side, const std::string& pins, std::int64_t ratio = 9,
                    std::string_view more = "") {
-  return R"({"model_type": "llava_onevision", "image_token_index": 900,
+  return R"({"model_type": "llava_onevision", "image_token_index": 900, "video_token_index": 901,
       "vision_aspect_ratio": "anyres_max_)" +
          std::to_string(ratio) + R"(", "vision_config": {"patch_size": 14, "image_size": )" +
          std::to_string(side) + R"(}, "image_grid_pinpoints": )" + pins + std::string(more) + "}";
@@ -66,8 +72,16 @@ class LlavaOneVision : public testing::Test {
                          R"(, "vision_feature_select_strategy": "full", "vision_aspect_ratio":
                          "anyres_max_)" +
                          std::to_string(ratio) + R"("})");
+    write_videos(side, R"(, "num_frames": 3)");
     const std::string pins = canvases(side, most);
     return directory_.read(config(side, pins, ratio), images(side, pins)).value();
+  }
+  void write_videos(std::int64_t side, const std::string& more) const {
+    directory_.write("video_preprocessor_config.json",
+                     R"({"video_processor_type": "LlavaOnevisionVideoProcessor", "do_pad": true,
+                         "size": {"height": )" +
+                         std::to_string(side) + R"(, "width": )" + std::to_string(side) + "}" +
+                         more + "}");
   }
   std::string refusal(const std::string& model, const std::string& pixels) const {
     return directory_.refusal(model, pixels);
@@ -158,6 +172,68 @@ TEST_F(LlavaOneVision, AnImageAloneIsCutAndSeveralAreNot) {
   EXPECT_EQ(load.tensor_bytes, bytes);
 }
 
+// Its frames are squares of a tile's size, whatever the aspect; an image beside it is alone.
+TEST_F(LlavaOneVision, AVideoIsFramesAtEqualSteps) {
+  const Recipe made = recipe(42, 2);
+  test::VideoSpec spec;
+  spec.width = 64;
+  spec.height = 32;
+  spec.frames = 8;
+  const test::Bytes bytes = test::make_video(spec);
+  ModelSample sample({{5, kVideo, kImage, 8}, {false, false, false, true}},
+                     {bytes, test::make_png(84, 42)});
+  const auto tensors = sample.tensors(made);
+  ASSERT_TRUE(tensors.has_value()) << tensors.error().error.message();
+  EXPECT_THAT(values<std::int32_t>(*tensors, "vision.media"),
+              ElementsAre(1, 3, 32, 64, 0, 3, 42, 84));
+  const Load load = made.load(sample.shape).value();
+  // Three frames of 2 x 2 vectors and a line break; an image of 9, and of two tiles in three rows.
+  EXPECT_EQ(load[Module::kLlm].units, 2 + (3 * 4 + 1) + (9 + 3 * (6 + 1)));
+  EXPECT_EQ(load[Module::kVision].sequences, 6);
+  std::int64_t size = 0;
+  for (const NamedTensor& tensor : *tensors) size += tensor.tensor.size_bytes();
+  EXPECT_EQ(load.tensor_bytes, size);
+  EXPECT_THAT(made.parts(sample.shape).value()[1].timestamps_s, ElementsAre(0, 0.2, 0.5));
+  const auto patches = values<std::uint8_t>(*tensors, "vision.patches");
+  const auto frame_patches = static_cast<std::ptrdiff_t>(patches.size()) / 6;
+  const MemoryByteSource source(bytes);
+  const std::vector<std::int64_t> indices = {0, 2, 5};
+  const auto compare = [&](std::size_t i, std::span<const std::uint8_t> rgb) -> Status {
+    const PatchGrid grid = covering_grid(42, 42);
+    std::vector<std::byte> wanted(static_cast<std::size_t>(frame_patches));
+    ISOCOST_TRY(framed_patches({rgb, 64, 32}, {42, 42, {0, 0, 42, 42}}, grid, {}, wanted));
+    const auto at = patches.begin() + static_cast<std::ptrdiff_t>(i) * frame_patches;
+    EXPECT_TRUE(std::ranges::equal(std::span(wanted), std::span(at, at + frame_patches), {}, {},
+                                   [](std::uint8_t value) { return std::byte{value}; }))
+        << i;
+    return {};
+  };
+  ASSERT_TRUE(exact_video_frames(source, sample.shape.parts[1], indices, compare));
+}
+
+TEST_F(LlavaOneVision, WithoutANumberOfFramesTheyAre32) {
+  test::VideoSpec spec;
+  spec.frames = 20;
+  ModelSample sample({{kVideo}, {false}}, {test::make_video(spec)});
+  recipe(28, 2);
+  write_videos(28, R"(, "do_sample_frames": false)");
+  const Recipe made = directory_.read().value();
+  EXPECT_EQ(made.parts(sample.shape).value()[1].frames, 32U);
+  EXPECT_EQ(made.load(sample.shape).value()[Module::kLlm].units, 32 + 1);
+  ASSERT_TRUE(sample.tensors(made).has_value());
+}
+
+TEST_F(LlavaOneVision, AModelWithoutATokenForThemTakesNoVideos) {
+  const std::string pins = canvases(28, 2);
+  std::string model = config(28, pins);
+  model.replace(model.find("video_token_index"), 17, "other_token_index");
+  ModelSample sample({{kVideo}, {false}}, {test::make_video({})});
+  recipe(28, 2);
+  write_videos(56, "");  // nobody looks at it
+  const auto load = directory_.read(model, images(28, pins)).value().load(sample.shape);
+  EXPECT_THAT(load.error().message(), HasSubstr("video parts are not taken by this model"));
+}
+
 TEST_F(LlavaOneVision, AStripTooLongForASquareIsRefused) {
   const Recipe made = recipe(28, 6);
   ModelSample two({{kImage, kImage}, {false, false}},
@@ -201,6 +277,16 @@ TEST_F(LlavaOneVision, ADirectoryIsRefusedByFileKeyAndValue) {
               HasSubstr("use_image_newline_parameter is false"));
   EXPECT_THAT(pixels(R"(, "do_center_crop": true)"), HasSubstr("do_center_crop is true"));
   EXPECT_THAT(pixels(R"(, "sharpen": 2)"), HasSubstr("sharpen is 2"));
+  write_videos(28, R"(, "fps": 2)");
+  EXPECT_THAT(pixels(""), HasSubstr("video_preprocessor_config.json: fps is 2; the model takes "
+                                    "videos of equally many frames alone: give num_frames"));
+  write_videos(28, R"(, "num_frames": 0)");
+  EXPECT_THAT(pixels(""), HasSubstr("num_frames is 0; it must be 1 to 65536"));
+  write_videos(28, R"(, "sharpen": 3)");
+  EXPECT_THAT(pixels(""), HasSubstr("sharpen is 3; this setting is not supported"));
+  write_videos(384, "");
+  EXPECT_THAT(pixels(""), HasSubstr("size is 384x384, while the encoder's pictures have 28"));
+  write_videos(28, "");
   directory_.write("processor_config.json", R"({"num_image_tokens": 729})");
   EXPECT_THAT(pixels(""), HasSubstr("num_image_tokens is 729; it must be 4"));
 }

@@ -7,8 +7,9 @@
 Lines:
 
     frames HOW FRAMES RATE fps num_frames min_frames max_frames: number of sampled frames, FNV-1a hash of their numbers
-        as 32 bits each; HOW is the processor (pairs: Qwen2-VL's, last: Qwen3-VL's, slices: InternVL's), RATE is two
-        numbers, a fraction. A last number beyond the video, which torch.arange may add by rounding, is left out.
+        as 32 bits each; HOW is the processor (pairs: Qwen2-VL's, last: Qwen3-VL's, slices: InternVL's, steps:
+        LLaVA-OneVision's of transformers 5), RATE is two numbers, a fraction. A last number beyond the video, which
+        torch.arange may add by rounding, is left out.
     grid GENERATION frames width height least most cap max_video_tokens: rows and columns of patches
     times FRAMES RATE sampled tokens_per_second: FNV-1a hash of the times of M-RoPE of the pairs, as 32 bits each
 """
@@ -20,6 +21,7 @@ import numpy
 import torch
 from test_pattern import fnv1a
 from transformers.models.internvl.video_processing_internvl import InternVLVideoProcessor
+from transformers.models.llava_onevision.video_processing_llava_onevision import LlavaOnevisionVideoProcessor
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLModel
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
@@ -28,6 +30,7 @@ from transformers.video_utils import VideoMetadata
 RATES = [(30, 1), (25, 1), (24, 1), (30000, 1001), (24000, 1001), (60000, 1001), (15, 1), (10, 1), (1, 1), (1, 2),
          (50, 1), (60, 1), (120, 1), (2997, 100), (90000, 3003), (359, 12), (13978, 583), (7, 3)]
 HOW = {"pairs": Qwen2VLVideoProcessor(), "last": Qwen3VLVideoProcessor(), "slices": InternVLVideoProcessor()}
+STEPS = LlavaOnevisionVideoProcessor()
 
 
 def hashed(numbers):
@@ -39,7 +42,7 @@ def metadata(frames, rate, indices=None):
 
 
 def show_frames(how, frames, rate, fps, num_frames, least, most):
-    processor = HOW[how]
+    processor = HOW.get(how, STEPS)
     processor.min_frames, processor.max_frames, processor.fps = least, most, None
     try:
         indices = processor.sample_frames(metadata(frames, rate), fps=fps or None, num_frames=num_frames or None)
@@ -101,6 +104,9 @@ def main():
                   draw.choice([128000, 24576, 500]))
         bounds = draw.choice([(128 * 32 * 32, 768 * 32 * 32), (4096, 25165824), (65536, 16777216)])
         show_grid(3, frames, width, height, *bounds, draw.random() < 0.5, draw.choice([768, 128]))
+    for frames in [*range(1, 70), *(draw.randint(70, draw.choice([300, 40000, 1000000])) for _ in range(150))]:
+        for number in (1, 8, 32, draw.randint(1, frames)):
+            show_frames("steps", frames, draw.choice(RATES), 0, number, 0, 0)
 
 
 if __name__ == "__main__":

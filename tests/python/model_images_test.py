@@ -1,6 +1,7 @@
-"""Pictures of extreme shapes and of every colour type through a model's recipe, compared with transformers' processor
-over Pillow, bit by bit."""
+"""Pictures of extreme shapes and of every colour type through the recipes of models, compared with transformers'
+processors over Pillow: token by token, and pixels bit by bit."""
 
+import functools
 import importlib.util
 import io
 import json
@@ -23,13 +24,24 @@ if not MISSING:
     from PIL import Image, ImageOps
 
     import model_directories
-    from model_test import Oracle
+    from model_test import ORACLES, QwenOracle
 
     ORDER = "pillow-13" if int(PIL.__version__.split(".")[0]) >= 13 else "width-first"
 
-EXTREME = [(10, 2000), (2000, 10), (28, 28), (27, 29), (1, 200), (200, 1), (2, 2), (8000, 6000), (1, 1), (3, 500),
-           (500, 3), (4096, 30)]
-PICTURES = 1000
+EXTREME = [(10, 2000), (2000, 10), (28, 28), (27, 29), (1, 200), (200, 1), (2, 2), (1, 1), (3, 500), (500, 3),
+           (4096, 30), (30, 4096)]
+HUGE = (8000, 6000)
+
+
+# Pictures that each family sees, and its bounds where they would be large.
+FAMILIES = {
+    "qwen2_vl": (1000, {"min_pixels": 56 * 56, "max_pixels": 28 * 28 * 1280, "size": None}),
+    "qwen3_vl": (260, {"size": {"shortest_edge": 64 * 64, "longest_edge": 32 * 32 * 1000}}),
+    "llava": (260, {}),
+    "llava_siglip": (260, {}),
+    "llava_onevision": (260, {}),
+    "internvl": (260, {}),
+}
 
 
 def noise(width, height, channels, seed):
@@ -92,53 +104,103 @@ def displayed(data):
     return image.convert("RGB")
 
 
+def within_aspect(width, height):
+    """Sides that differ at most 200 times: Qwen's processor refuses others."""
+    return max(width, -(-height // 200)), max(height, -(-width // 200))
+
+
+class LazilyDisplayed(dict):
+    """Samples whose pictures are decoded when somebody asks for one."""
+
+    def __getitem__(self, key):
+        messages, files = super().__getitem__(key)
+        return messages, [displayed(data) for data in files]
+
+
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
 class ModelImages(unittest.TestCase):
-    def setUp(self):
-        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-images-"))
-        self.addCleanup(shutil.rmtree, self.directory)
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = pathlib.Path(tempfile.mkdtemp(prefix="isocost-images-"))
+        cls.addClassCleanup(shutil.rmtree, cls.directory)
 
-    def write(self):
-        """A shard of pictures; returns {key: what is displayed}."""
+    @classmethod
+    @functools.lru_cache(maxsize=None)
+    def write(cls, count):
+        """Shards of so many pictures; returns their directory and {key: (messages, [file])}."""
+        shards = cls.directory / str(count)
+        shards.mkdir()
         generator = random.Random(5)
-        pictures, kinds = {}, list(KINDS.items())
-        with tarfile.open(self.directory / "0.tar", "w") as shard:
-            for i in range(PICTURES):
+        samples, kinds = {}, list(KINDS.items())
+        with tarfile.open(shards / "0.tar", "w") as out:
+            for i in range(count):
                 kind, make = kinds[i % len(kinds)]
-                width, height = generator.randint(1, 400), generator.randint(1, 400)
-                if i % 20 == 0:  # steps through the kinds, too, which are not as many
-                    width, height = EXTREME[i // 20 % len(EXTREME)]
-                if max(width, height) > 200 * min(width, height):  # the processor refuses these
-                    width, height = max(width, height // 200 + 1), max(height, width // 200 + 1)
+                size = generator.randint(1, 400), generator.randint(1, 400)
+                if i % 9 == 0:  # steps through the kinds, too, which are not as many
+                    size = HUGE if i == 81 else EXTREME[i // 9 % len(EXTREME)]
+                messages = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": f"What is {i}?"}]},
+                            {"role": "assistant", "content": [{"type": "text", "text": "A picture."}]}]
                 name, ending = kind.split(".")
-                members = {ending: make(width, height, i), "txt": b"A picture."}
-                pictures[f"0.tar/{i}_{name}"] = members[ending]
+                members = {ending: make(*within_aspect(*size), i), "json": json.dumps({"messages": messages}).encode()}
+                samples[f"0.tar/{i}_{name}"] = (messages, [members[ending]])
                 for part, data in members.items():
                     entry = tarfile.TarInfo(f"{i}_{name}.{part}")
                     entry.size = len(data)
-                    shard.addfile(entry, io.BytesIO(data))
-        return pictures
+                    out.addfile(entry, io.BytesIO(data))
+        return shards, samples
 
-    def test_pixels_are_those_of_the_processor(self):
-        pictures = self.write()
-        model = model_directories.make(self.directory / "model", "qwen2_vl")
-        settings = json.loads((model / "preprocessor_config.json").read_text())
-        bounds = {"min_pixels": 56 * 56, "max_pixels": 28 * 28 * 1280}
-        (model / "preprocessor_config.json").write_text(json.dumps({**settings, **bounds, "size": None}))
-        oracle = Oracle.image_processor(None, model)
-        compared = 0
-        with isocost.DataLoader(self.directory, model=model, global_batch_size=50, microbatches=10,
-                                epochs=1, node=isocost.NodeOptions(resize_order=ORDER)) as loader:
+    def oracle(self, family, samples):
+        bounds = FAMILIES[family][1]
+        model = model_directories.make(self.directory / family, family, model=True)
+        file = model / "preprocessor_config.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **bounds}))
+        return model, {**ORACLES, "qwen3_vl": QwenOracle}[family](model, samples)
+
+    def check(self, family):
+        shards, samples = self.write(FAMILIES[family][0])
+        model, oracle = self.oracle(family, LazilyDisplayed(samples))
+        seen = []
+        with isocost.DataLoader(shards, model=model, global_batch_size=40, microbatches=10, epochs=1,
+                                node=isocost.NodeOptions(resize_order=ORDER)) as loader:
             for microbatch in loader:
-                grids, values = microbatch["image_grid_thw"].tolist(), microbatch["pixel_values"]
-                first = 0
-                for key, grid in zip(microbatch.sample_keys, grids):
-                    rows = slice(first, first := first + grid[1] * grid[2])
-                    wanted = oracle([displayed(pictures[key])], return_tensors="pt")
-                    self.assertEqual(wanted["image_grid_thw"].tolist(), [grid], key)
-                    self.assertTrue(torch.equal(wanted["pixel_values"], values[rows]), key)
-                    compared += 1
-        self.assertEqual(compared, PICTURES)
+                self.compare(microbatch, oracle)
+                seen += microbatch.sample_keys
+        self.assertEqual(sorted(seen), sorted(samples))
+
+    def compare(self, microbatch, oracle):
+        """Tokens of each sample, and all that the image processor makes."""
+        cuts = microbatch["cu_seq_lens_q"].tolist()
+        first, others = 0, {}
+        for i, key in enumerate(microbatch.sample_keys):
+            wanted = oracle.sample(key)
+            self.assertEqual(microbatch["input_ids"][0, cuts[i]:cuts[i + 1]].tolist(),
+                             wanted["input_ids"][0].tolist(), key)
+            rows = slice(first, first + len(wanted["pixel_values"]))
+            self.assertTrue(torch.equal(microbatch["pixel_values"][rows], wanted["pixel_values"]), key)
+            first = rows.stop
+            for name in wanted.keys() - {"input_ids", "labels", "pixel_values"}:
+                others.setdefault(name, []).append(wanted[name])
+        self.assertEqual(first, len(microbatch["pixel_values"]))
+        for name, tensors in others.items():
+            self.assertEqual(microbatch[name].tolist(), torch.cat(tensors).tolist(), name)
+
+    def test_qwen2_vl(self):
+        self.check("qwen2_vl")
+
+    def test_qwen3_vl(self):
+        self.check("qwen3_vl")
+
+    def test_llava(self):
+        self.check("llava")
+
+    def test_llava_siglip(self):
+        self.check("llava_siglip")
+
+    def test_llava_onevision(self):
+        self.check("llava_onevision")
+
+    def test_internvl(self):
+        self.check("internvl")
 
 
 if __name__ == "__main__":

@@ -26,11 +26,13 @@ if not MISSING:
     from model_test import IN_ORDER, encoded, picture
 
 VIDEOS = pathlib.Path(__file__).parents[1] / "decode" / "golden_videos"
-FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl")
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "llava_onevision")
+ROPE_FAMILIES = FAMILIES[:3]
 # The media of each sample, in their order: videos by name, pictures by size.
 SAMPLES = [["nine.mp4"], ["one.mp4"], ["variable.mp4"], ["turned90.mp4"], ["cfr30_b.mp4", (64, 48), "ntsc.mp4"],
            [(90, 60)], ["slow.mp4", "two.mp4"], [], ["turned270.mp4", "turned180.mp4"], ["hevc.mp4"], ["vp8.mkv"],
-           ["variable.mkv"], ["mpeg4.avi", "odd.mp4"], ["vp9.webm"], ["late.mp4"], [(57, 91), "large.mp4"]]
+           ["variable.mkv"], ["mpeg4.avi", "odd.mp4"], ["vp9.webm"], ["late.mp4"], [(57, 91), "large.mp4"],
+           ["twins.mp4"], ["cut_open_hevc.mkv", "av1.webm"], ["edit_middle.mp4"], ["mpeg4_b.avi", "fast1500.mkv"]]
 
 
 def decoded(name):
@@ -65,7 +67,7 @@ def write_shard(file):
 
 
 class Oracle:
-    """The directory's own processor and model, with two frames a second or, of InternVL, eight."""
+    """The directory's own processor and model, with two frames a second or, of families of single frames, eight."""
 
     def __init__(self, directory, family):
         self.family = family
@@ -85,17 +87,20 @@ class Oracle:
             text = text.replace("<|vision_start|><|video_pad|><|vision_end|>", "<|video_pad|>")
         made = {}
         if videos:
-            sampled = {"internvl": {"num_frames": 8}, "qwen3_vl": {}}.get(self.family, {"fps": 2})
+            sampled = {"qwen3_vl": {}, "internvl": {"num_frames": 8},
+                       "llava_onevision": {"num_frames": 8}}.get(self.family, {"fps": 2})
             made = {"videos": [frames for frames, _rate in videos], "do_sample_frames": True, **sampled,
                     "video_metadata": [VideoMetadata(total_num_frames=len(frames), fps=rate)
                                        for frames, rate in videos]}
         inputs = self.processor(text=[text], images=images or None, return_tensors="pt", **made)
         inputs = {name: value for name, value in inputs.items() if name != "attention_mask"}
+        if self.family == "llava_onevision" and images:
+            inputs["pixel_values"] = inputs["pixel_values"].flatten(0, 1)  # at most one image each
         return inputs
 
     def too_short(self, i):
-        """Videos that the processor fails on: of one frame, or for InternVL of fewer than eight."""
-        least = 8 if self.family == "internvl" else 2
+        """Videos that the processor fails on: of one frame, or of fewer than eight."""
+        least = 2 if self.family in ROPE_FAMILIES else 8
         return any(len(decoded(medium)[0]) < least for medium in SAMPLES[i] if isinstance(medium, str))
 
     def positions(self, inputs):
@@ -160,13 +165,13 @@ class ModelVideo(unittest.TestCase):
 
     def compare(self, given, wanted, oracle):
         self.assertEqual(given["input_ids"].tolist(), wanted["input_ids"].tolist())
-        for name in ("image_grid_thw", "video_grid_thw"):
+        for name in ("image_grid_thw", "video_grid_thw", "image_sizes", "batch_num_images"):
             self.assertEqual(name in given, name in wanted)
             if name in wanted:
                 self.assertEqual(given[name].tolist(), wanted[name].tolist())
         positions = given["position_ids"].reshape(-1, given["input_ids"].shape[1])
         self.assertEqual(positions[0].tolist(), list(range(positions.shape[1])))
-        if oracle.family != "internvl":
+        if oracle.family in ROPE_FAMILIES:
             self.assertEqual(positions[1:].tolist(), oracle.positions(wanted).tolist())
         for name in ("pixel_values", "pixel_values_videos"):
             self.assertEqual(name in given, name in wanted)
@@ -180,11 +185,14 @@ class ModelVideo(unittest.TestCase):
             self.assertLess((steps > 0.5).float().mean(), 0.02)
 
     def test_videos_that_are_too_short_give_what_they_have(self):
-        frames = {"qwen2_vl": 1, "qwen2_5_vl": 1, "qwen3_vl": 1, "internvl": 1}
         for family in FAMILIES:
             one = self.microbatches(self.made(family))[1]
             if family == "internvl":
-                self.assertEqual(len(one["pixel_values"]), frames[family])
+                self.assertEqual(len(one["pixel_values"]), 1)
+            elif family == "llava_onevision":  # as many as the other videos of the microbatch
+                frames = one["pixel_values_videos"]
+                self.assertEqual(frames.shape[:2], (1, 8))
+                self.assertTrue((frames == frames[:, :1]).all())
             else:
                 self.assertEqual(one["video_grid_thw"][0, 0], 1)
                 rows = one["pixel_values_videos"].view(len(one["pixel_values_videos"]), 3, 2, -1)
@@ -197,21 +205,26 @@ class ModelVideo(unittest.TestCase):
             alone = self.microbatches(model)
             with torch.no_grad():
                 wanted = [self.own_loss(oracle, microbatch) for microbatch in alone]
-                loader = isocost.DataLoader(self.shards, model=model, node=IN_ORDER, global_batch_size=len(SAMPLES),
-                                            microbatches=2)
-                self.addCleanup(loader.close)
-                loss = sum(oracle.model(**microbatch).loss.item() for microbatch in loader)
+                losses = {batching: self.loss_of_a_step(oracle, model, batching) for batching in ("packed", "padded")}
             counts = [microbatch.label_tokens for microbatch in alone]
             expected = sum(loss * count for loss, count in zip(wanted, counts)) / sum(counts)
-            self.assertAlmostEqual(loss / expected, 1, delta=1e-5, msg=family)
+            for batching, loss in losses.items():
+                self.assertAlmostEqual(loss / expected, 1, delta=1e-5, msg=f"{family}, {batching}")
+
+    def loss_of_a_step(self, oracle, model, batching):
+        """Of all samples in two microbatches, as the model itself computes it."""
+        loader = isocost.DataLoader(self.shards, model=model, node=IN_ORDER, global_batch_size=len(SAMPLES),
+                                    microbatches=2, batching=batching)
+        self.addCleanup(loader.close)
+        return sum(oracle.model(**microbatch).loss.item() for microbatch in loader)
 
     @staticmethod
     def own_loss(oracle, microbatch):
         """The mean of a sample's labels, as the model itself computes it of what the loader gives."""
         given = {name: value for name, value in microbatch.tensors.items()
                  if name in ("input_ids", "labels", "pixel_values", "pixel_values_videos", "image_grid_thw",
-                             "video_grid_thw")}
-        if oracle.family != "internvl":
+                             "video_grid_thw", "image_sizes", "batch_num_images")}
+        if oracle.family in ROPE_FAMILIES:
             given["position_ids"] = microbatch["position_ids"][1:]
         return oracle.model(**given, use_cache=False).loss.item()
 

@@ -288,20 +288,42 @@ class _LlavaOneVision(_OneSize):
                                          one each, where the processor fills up with black to as many of each
         image_sizes                      int64 [images, 2], height and width as displayed
         batch_num_images                 int64 [samples with images]
+        pixel_values_videos              float32 [videos, frames, 3, height, width], RGB
     """
 
     def __init__(self, description: Mapping[str, Any]):
-        super().__init__({**description, "height": description["side"], "width": description["side"]})
+        size = {"height": description["side"], "width": description["side"]}
+        super().__init__({**description, **size, "videos": {**description["videos"], **size}})
 
     def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
         import torch
 
-        arguments = super().media(tensors, row)
-        if arguments:
-            arguments["image_sizes"] = tensors[_MEDIA][:, 2:].long()
-            arguments["batch_num_images"] = torch.tensor([count for count in row.images if count],
-                                                         device=tensors[_MEDIA].device)
+        if _PATCHES not in tensors:
+            return {}
+        media = tensors[_MEDIA]
+        images, videos = ([i for i, medium in enumerate(row.media) if medium.is_video == is_video]
+                          for is_video in (False, True))
+        arguments = {}
+        if images:
+            sizes = media[torch.tensor(images, device=media.device), 2:] if videos else media[:, 2:]
+            arguments.update(pixel_values=self._values(self._patches_of(images, tensors, row), False),
+                             image_sizes=sizes.long(),
+                             batch_num_images=torch.tensor([count for count in row.images if count],
+                                                           device=media.device))
+        if videos:
+            frames = self._values(self._patches_of(videos, tensors, row), True)
+            arguments["pixel_values_videos"] = frames.view(len(videos), -1, *frames.shape[1:])
         return arguments
+
+    @staticmethod
+    def _patches_of(chosen: List[int], tensors: Mapping[str, Any], row: Row) -> Any:
+        """Those of the media of these numbers, copied only where there are others."""
+        import torch
+
+        if len(chosen) == len(row.media):
+            return tensors[_PATCHES]
+        pieces = tensors[_PATCHES].split([medium.pictures * medium.rows * medium.columns for medium in row.media])
+        return torch.cat([pieces[i] for i in chosen])
 
 
 class _Qwen2Audio:
