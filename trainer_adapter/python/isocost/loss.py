@@ -40,7 +40,7 @@ def token_loss(logits: Any, microbatch: "Microbatch") -> Any:
     mask = microbatch.get("attention_mask")
     if mask is not None and logits.shape[:-1] == mask.shape:
         logits = logits[mask.bool()]  # The tokens in their packed order.
-    return _weighted_sum(logits, microbatch.packed[LABELS], microbatch.packed[LOSS_WEIGHTS]) / max(
+    return weighted_sum(logits, microbatch.packed[LABELS], microbatch.packed[LOSS_WEIGHTS]) / max(
         1, microbatch.global_label_tokens)
 
 
@@ -52,7 +52,7 @@ def pipeline_loss(logits: Any, target: Any) -> Any:
         target: float64 [tokens, 2], as isocost.schedule_steps gives it: labels, and weights divided by the label tokens
             of the whole global batch.
     """
-    return _weighted_sum(logits, target[:, 0].long(), target[:, 1])
+    return weighted_sum(logits, target[:, 0].long(), target[:, 1])
 
 
 def _decoder_sum(logits: Any, microbatch: "Microbatch") -> Any:
@@ -61,10 +61,11 @@ def _decoder_sum(logits: Any, microbatch: "Microbatch") -> Any:
         raise ValueError(f"logits of shape {list(logits.shape)} for labels of shape {list(labels.shape)}: they must be "
                          f"{[*labels.shape, 'vocabulary']}, as the model makes them of the whole microbatch")
     weights = decoder_rows(microbatch.packed[LOSS_WEIGHTS], microbatch.packed[LENGTHS], labels.shape[1], 0)
-    return _cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), weights.reshape(-1))
+    return weighted_cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), weights.reshape(-1))
 
 
-def _weighted_sum(logits: Any, labels: Any, weights: Any) -> Any:
+def weighted_sum(logits: Any, labels: Any, weights: Any) -> Any:
+    """The weighted sum over labels [tokens] that are not shifted. Raises ValueError as token_loss does."""
     import torch
 
     if logits.dim() < 2 or logits.shape[:-1].numel() != labels.numel():
@@ -74,11 +75,11 @@ def _weighted_sum(logits: Any, labels: Any, weights: Any) -> Any:
     # Labels are moved rather than logits, whose rows take a vocabulary each.
     labels = torch.nn.functional.pad(labels.reshape(-1)[1:], (0, min(1, labels.numel())), value=IGNORED_LABEL)
     weights = torch.nn.functional.pad(weights.reshape(-1)[1:], (0, min(1, weights.numel())))
-    return _cross_entropy(logits, labels, weights)
+    return weighted_cross_entropy(logits, labels, weights)
 
 
-def _cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
-    """The weighted sum over rows."""
+def weighted_cross_entropy(logits: Any, labels: Any, weights: Any) -> Any:
+    """The weighted sum over rows of logits [rows, vocabulary], each beside its label."""
     import torch
 
     if logits.dtype in (torch.float16, torch.bfloat16):
