@@ -310,6 +310,21 @@ class WhisperModel(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "packed samples, which a model with a decoder"):
             isocost.context_part(microbatch, 0, 2)
 
+    def test_stages_of_a_layout_are_refused_and_one_stage_is_the_whole(self):
+        write_shard(self.shards / "0.tar", [sample(i) for i in range(4)])
+        model = self.made()
+        for pipeline in (2, 1):
+            file = self.directory / f"layout-{pipeline}.json"
+            degrees = {"tensor": 1, "pipeline": pipeline, "data": 1}
+            file.write_text(json.dumps({"version": 1, "encoder_place": "llm", "encoder": degrees, "llm": degrees,
+                                        "microbatches": 2, "chunks": 1, "schedule": "1f1b"}))
+            if pipeline == 2:
+                with self.assertRaisesRegex(ValueError, "cannot be cut into the stages of layout .*layout-2.json"):
+                    isocost.DataLoader("tcp://127.0.0.1:1", layout=file, topology=isocost.Place("llm"), model=model,
+                                       loss="token_loss")
+        microbatch = next(iter(self.loader(model, layout=file, global_batch_size=4, microbatches=None)))
+        self.assertIn("input_features", microbatch)
+
     def test_directories_that_contradict_themselves_are_refused(self):
         write_shard(self.shards / "0.tar", [sample(0)])
         for files, error, message in (

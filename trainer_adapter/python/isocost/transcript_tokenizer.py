@@ -221,8 +221,9 @@ class TranscriptTokenizer:
             named = {name: settings.get(name) for name in ("language", "task", "predict_timestamps")}
             raise ValueError(f"{file}: {json_module.dumps(named)}, and the post-processor of tokenizer.json writes "
                              f"{self._written([self._start, *self._prefix.ids()])}: transformers 5 goes by the first, "
-                             "transformers 4 by the second. With transformers 5, WhisperProcessor.from_pretrained(DIR, "
-                             "language=..., task=...).save_pretrained(DIR) writes both alike")
+                             "transformers 4 by the second. Make both alike: with transformers 5, "
+                             "WhisperProcessor.from_pretrained(DIR, language=..., task=...).save_pretrained(DIR) does; "
+                             "transformers 4 leaves them out of the first, so add them there")
 
     def _file(self, name: str) -> str:
         return os.path.join(self.directory, name)
