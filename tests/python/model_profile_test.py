@@ -418,8 +418,11 @@ class Profiles(Directories):
         self.assertFalse(self.output.exists())
 
     def test_other_dtypes(self):
-        outcome = self.profile(make_skeleton(self.directory, "internvl"), dtype="bfloat16")
-        self.assertEqual(outcome.document["dtype"], "bfloat16")
+        for family in ("internvl", "qwen3_vl", "llava_onevision", "qwen2_audio", "whisper"):
+            skeleton = make_skeleton(self.directory, family)
+            outcome = self.profile(skeleton, dtype="bfloat16")
+            self.assertEqual(outcome.document["dtype"], "bfloat16")
+            self.assertEqual(sorted(outcome.modules), sorted([skeleton.encoder, "llm"]), family)
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
