@@ -36,6 +36,7 @@ struct ModelProfileArguments {
   std::string attention;
   std::vector<std::string> frozen;
   std::int64_t most_patches = 0;
+  std::int64_t most_positions = 0;
   std::int64_t most_tokens = 0;
   bool force = false;
   bool json = false;
@@ -89,6 +90,7 @@ Error start_model(const ModelProfileArguments& arguments) {
   add("--attention", arguments.attention);
   for (const std::string& module : arguments.frozen) add("--frozen", module);
   add("--most-patches", std::to_string(arguments.most_patches));
+  add("--most-positions", std::to_string(arguments.most_positions));
   add("--most-tokens", std::to_string(arguments.most_tokens));
   if (arguments.json) words.emplace_back("--json");
   if (arguments.threads) set_threads(*arguments.threads);
@@ -140,9 +142,13 @@ void ModelProfileArguments::add_model_options(CLI::App& command) {
   option("--attention", attention,
          "sdpa, eager, flash_attention_2 or another of transformers' [the model's own]")
       ->type_name("NAME");
-  option("--frozen", frozen, "A module that is not trained")->check(CLI::IsMember({"vision"}));
+  option("--frozen", frozen, "A module that is not trained")
+      ->check(CLI::IsMember({"vision", "audio"}));
   option("--most-patches", most_patches,
          "Patches of the largest microbatch; 0: by budget and memory")
+      ->check(number_range(0, kMostUnits));
+  option("--most-positions", most_positions,
+         "Positions of the largest microbatch, 1500 for each sound; 0: by budget and memory")
       ->check(number_range(0, kMostUnits));
   option("--most-tokens", most_tokens, "Tokens of the largest microbatch; 0: by budget and memory")
       ->check(number_range(0, kMostUnits));

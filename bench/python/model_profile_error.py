@@ -8,8 +8,9 @@ has not seen run before and after that, half of the passes each; `isocost predic
 for each module: the median, the mean and the 95th percentile of the relative errors, and their median with sign. The
 last column is how much passes of a microbatch differ, half of the range over the median: no prediction is better.
 
-Modules have 4 layers of width 256, patches of 14 pixels and a vocabulary of some 1,500 tokens. Pictures have sides and
-aspects at random; the last of four layers of Qwen2.5-VL's encoder sees the whole picture, the others windows. Seconds
+Modules have 4 layers of width 256, patches of 14 or 16 pixels and a vocabulary of some 1,500 tokens. Pictures have
+sides and aspects at random; the last of four layers of Qwen2.5-VL's encoder sees the whole picture, the others windows.
+Whisper's decoder attends to 30 s of sound in each sample, and its samples are rows of the longest one's length. Seconds
 are CPU seconds of one thread, which other programs on the machine disturb less. Needs torch and transformers.
 """
 
@@ -43,10 +44,12 @@ from isocost.module_profiler import backward  # noqa: E402
 from isocost.profile import document_of, write  # noqa: E402
 
 LAYERS, WIDTH, HEADS = 4, 256, 8
-MOST = {"vision": 4096, "llm": 1024}  # patches and tokens of the largest microbatch
+MOST = {"vision": 4096, "audio": 9000, "llm": 1024}  # patches, positions and tokens of the largest microbatch
 LEAST_PATCHES, LEAST_TOKENS = 64, 32
-CONTENDERS = (("qwen2_5_vl", "vision"), ("qwen2_vl", "vision"), ("llava", "vision"), ("internvl", "vision"),
-              ("qwen2_5_vl", "llm"), ("llava", "llm"))
+CONTENDERS = (("qwen2_5_vl", "vision"), ("qwen2_vl", "vision"), ("qwen3_vl", "vision"), ("llava", "vision"),
+              ("llava_onevision", "vision"), ("internvl", "vision"), ("qwen2_audio", "audio"), ("whisper", "audio"),
+              ("qwen2_5_vl", "llm"), ("qwen3_vl", "llm"), ("llava", "llm"), ("qwen2_audio", "llm"), ("whisper", "llm"))
+ONE_SIZE = ("llava", "llava_onevision", "internvl", "qwen2_audio", "whisper")  # of what their encoders see
 
 
 def write_model(directory, family):
@@ -54,20 +57,34 @@ def write_model(directory, family):
     model_directories.make(directory, family)
     file = directory / "config.json"
     config = json.loads(file.read_text())
+    if family == "whisper":
+        config.update(d_model=WIDTH, max_target_positions=448, **{
+            f"{side}_{name}": value for side in ("encoder", "decoder")
+            for name, value in (("layers", LAYERS), ("attention_heads", HEADS), ("ffn_dim", 4 * WIDTH))})
+        file.write_text(json.dumps(config))
+        return directory
     config["text_config"].update(hidden_size=WIDTH, intermediate_size=4 * WIDTH, num_hidden_layers=LAYERS,
                                  num_attention_heads=HEADS, num_key_value_heads=HEADS // 4)
-    vision = config["vision_config"]
+    encoder = config["audio_config" if family == "qwen2_audio" else "vision_config"]
     if family == "qwen2_vl":
-        vision.update(embed_dim=WIDTH, hidden_size=WIDTH, mlp_ratio=4, depth=LAYERS, num_heads=HEADS)
-    elif family == "qwen2_5_vl":
-        vision.update(hidden_size=WIDTH, out_hidden_size=WIDTH, intermediate_size=4 * WIDTH, depth=LAYERS,
-                      num_heads=HEADS, fullatt_block_indexes=[LAYERS - 1])
+        encoder.update(embed_dim=WIDTH, hidden_size=WIDTH, mlp_ratio=4, depth=LAYERS, num_heads=HEADS)
+    elif family in ("qwen2_5_vl", "qwen3_vl"):
+        encoder.update(hidden_size=WIDTH, out_hidden_size=WIDTH, intermediate_size=4 * WIDTH, depth=LAYERS,
+                       num_heads=HEADS, **({"fullatt_block_indexes": [LAYERS - 1]} if family == "qwen2_5_vl" else
+                                           {"deepstack_visual_indexes": [1, 2]}))
+    elif family == "qwen2_audio":
+        encoder.update(d_model=WIDTH, encoder_layers=LAYERS, encoder_attention_heads=HEADS, encoder_ffn_dim=4 * WIDTH)
     else:
-        vision.update(hidden_size=WIDTH, intermediate_size=4 * WIDTH, num_hidden_layers=LAYERS,
-                      num_attention_heads=HEADS)
-    if family.startswith("qwen"):
+        encoder.update(hidden_size=WIDTH, intermediate_size=4 * WIDTH, num_hidden_layers=LAYERS,
+                       num_attention_heads=HEADS)
+    if family == "qwen3_vl":
+        config["text_config"].update(head_dim=WIDTH // HEADS)
+        config["text_config"]["rope_scaling"]["mrope_section"] = [8, 4, 4]
+    elif family.startswith("qwen") and family != "qwen2_audio":
         config["text_config"]["rope_scaling"]["mrope_section"] = [4, 6, 6]
-    else:
+    elif family == "llava_onevision":
+        resize_tiles(directory, config, 336)
+    elif family in ("llava", "internvl"):
         resize(directory, config, 336 if family == "llava" else 448)
     file.write_text(json.dumps(config))
     return directory
@@ -89,6 +106,19 @@ def resize(directory, config, side):
     file.write_text(json.dumps(settings))
 
 
+def resize_tiles(directory, config, side):
+    """Tiles of LLaVA-OneVision are squares of this many pixels, and canvases have as many tiles as before."""
+    before = config["vision_config"]["image_size"]
+    canvases = [[side * each // before for each in canvas] for canvas in config["image_grid_pinpoints"]]
+    config["image_grid_pinpoints"] = canvases
+    config["vision_config"]["image_size"] = side
+    for name, more in (("preprocessor_config.json", {"size": {"height": side, "width": side},
+                                                     "image_grid_pinpoints": canvases}),
+                       ("processor_config.json", {"num_image_tokens": (side // 14) ** 2})):
+        file = directory / name
+        file.write_text(json.dumps({**json.loads(file.read_text()), **more}))
+
+
 def log_uniform(rng, least, most):
     return math.exp(rng.uniform(math.log(least), math.log(most)))
 
@@ -103,14 +133,15 @@ def random_grid(rng, most):
 def held_out(rng, family, module, loads):
     """The lengths of a microbatch's sequences, and the function that makes its forward pass."""
     most = MOST[module]
-    if module == "vision" and not family.startswith("qwen"):
+    if module != "llm" and family in ONE_SIZE:
         lengths = [loads.limits.longest] * rng.randint(1, most // loads.limits.longest)
         return lengths, lambda model: loads.forward(model, lengths, torch.device("cpu"))
     room = log_uniform(rng, most / 16, most)
     if module == "llm":
         lengths = []
+        longest = min(most // 2, loads.limits.longest)
         while sum(lengths) < room - LEAST_TOKENS:
-            lengths.append(min(int(room) - sum(lengths), int(log_uniform(rng, LEAST_TOKENS, most / 2))))
+            lengths.append(min(int(room) - sum(lengths), int(log_uniform(rng, LEAST_TOKENS, longest))))
         return lengths, lambda model: loads.forward(model, lengths, torch.device("cpu"))
     grids = [random_grid(rng, room)]
     while sum(rows * columns for rows, columns in grids) < 0.7 * room:
@@ -152,6 +183,7 @@ def compare(family, module, directory, arguments):
     skeleton = Skeleton(str(write_model(directory / f"{family}-{module}", family)))
     loads = module_loads(skeleton)[module]
     how = How(torch.device("cpu"), torch.float32, most_units=MOST[module])
+    padded = (family, module) == ("whisper", "llm")
     microbatches = [held_out(rng, family, module, loads) for _ in range(arguments.microbatches)]
     runs = [[] for _each in microbatches]
     run_passes(skeleton, module, loads, how, microbatches, (arguments.passes + 1) // 2, runs)
@@ -160,8 +192,9 @@ def compare(family, module, directory, arguments):
     run_passes(skeleton, module, loads, how, microbatches, (arguments.passes + 1) // 2, runs)
     profile = directory / f"{family}-{module}.json"
     write(document_of({module: measured.document}, "model_profile_error", "float32"), str(profile))
+    # A decoder's samples are rows of equal length, as which `isocost serve --padded llm` predicts them.
     rows = [{"lengths": lengths, "measured_s": statistics.median(own), "runs_s": own,
-             "predicted_s": predicted(profile, module, lengths)}
+             "predicted_s": predicted(profile, module, [max(lengths)] * len(lengths) if padded else lengths)}
             for (lengths, _prepare), own in zip(microbatches, runs)]
     misses = [row["predicted_s"] / row["measured_s"] - 1 for row in rows]
     sizes = sorted(map(abs, misses))

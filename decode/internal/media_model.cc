@@ -8,7 +8,7 @@ namespace isocost {
 Result<PartPlan> MediaModel::plan_part(const SampleShape& sample, std::size_t i) const {
   const PartShape& shape = sample.parts[i];
   if (shape.format == MediaFormat::kTokens) return plan_tokens(shape);
-  if (!media_tokens(shape.modality)) {
+  if (!takes(shape.modality)) {
     return Error(ErrorCode::kUnsupported, std::string(modality_name(shape.modality)) +
                                               " parts are not taken by this model's recipe");
   }
@@ -21,7 +21,8 @@ Result<PartPlan> MediaModel::plan_part(const SampleShape& sample, std::size_t i)
 
 Status MediaModel::plan_sample(const SampleShape& shape, SamplePlan& plan) const {
   plan.rope = has_rope();
-  return check_tokens_first(shape);
+  ISOCOST_TRY(check_tokens_first(shape));
+  return check_sample(plan);
 }
 
 std::vector<double> MediaModel::timestamps_s(const PartShape&, const PartPlan&) const { return {}; }

@@ -31,8 +31,13 @@ class MediaModel : public RecipeFamily {
  protected:
   /// Whether the model takes positions of M-RoPE.
   virtual bool has_rope() const { return false; }
-  /// How media of a modality stand in the text; nothing if the family does not take them.
+  /// Whether the family takes media of a modality: by default, those that stand in the text.
+  virtual bool takes(Modality modality) const { return media_tokens(modality).has_value(); }
+  /// How media of a modality stand in the text; nothing if they do not.
   virtual std::optional<MediaTokens> media_tokens(Modality modality) const = 0;
+  /// Errors: kUnsupported for parts that the family does not take together. The first one is the
+  /// text.
+  virtual Status check_sample(const SamplePlan&) const { return {}; }
   /// As plan_part, working_set_bytes and add, of a medium that the family takes, one of `sample`.
   /// A picture's size is possible.
   virtual Result<PartPlan> plan_medium(const PartShape& shape, const SampleShape& sample) const = 0;

@@ -238,6 +238,10 @@ Result<ModelFiles> read_model_files(const fs::path& directory) {
   if (fs::exists(processor, ignored)) {
     ISOCOST_ASSIGN(files.processor, read_object(processor));
   }
+  const fs::path generation = directory / "generation_config.json";
+  if (fs::exists(generation, ignored)) {
+    ISOCOST_ASSIGN(files.generation, read_object(generation));
+  }
   ISOCOST_ASSIGN(files.video_processor, read_video_processor(directory, files.processor));
   return files;
 }

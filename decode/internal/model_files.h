@@ -71,6 +71,8 @@ struct ModelFiles {
   /// What AutoVideoProcessor reads: processor_config.json's part, video_preprocessor_config.json,
   /// or the image processor's own; an empty object if there is none of them.
   Settings video_processor;
+  /// generation_config.json, or nothing: mostly how text is sampled, which recipes do not read.
+  Settings generation;
   /// processor_config.json, or nothing: how text and media are put together, in older directories,
   /// and in newer ones all that processors need.
   Settings processor;

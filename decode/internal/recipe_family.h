@@ -83,5 +83,7 @@ Result<Family> read_qwen2_audio(ModelFiles& files);
 Result<Family> parse_qwen2_audio(std::string_view description);
 Result<Family> read_qwen2_vl(ModelFiles& files);
 Result<Family> parse_qwen2_vl(std::string_view description);
+Result<Family> read_whisper(ModelFiles& files);
+Result<Family> parse_whisper(std::string_view description);
 
 }  // namespace isocost

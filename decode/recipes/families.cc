@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 1> kLlavaTypes = {"llava"};
 constexpr std::array<std::string_view, 1> kLlavaOneVisionTypes = {"llava_onevision"};
 constexpr std::array<std::string_view, 1> kQwen2AudioTypes = {"qwen2_audio"};
 constexpr std::array<std::string_view, 3> kQwen2VlTypes = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl"};
+constexpr std::array<std::string_view, 1> kWhisperTypes = {"whisper"};
 
 constexpr std::array kFamilies = {
     FamilyEntry{"native28", {}, nullptr, parse_native28},
@@ -26,6 +27,7 @@ constexpr std::array kFamilies = {
                 parse_llava_onevision},
     FamilyEntry{"qwen2_audio", kQwen2AudioTypes, read_qwen2_audio, parse_qwen2_audio},
     FamilyEntry{"qwen2_vl", kQwen2VlTypes, read_qwen2_vl, parse_qwen2_vl},
+    FamilyEntry{"whisper", kWhisperTypes, read_whisper, parse_whisper},
 };
 
 }  // namespace

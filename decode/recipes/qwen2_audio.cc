@@ -11,16 +11,14 @@
 #include "base/counted.h"
 #include "base/result.h"
 #include "decode/internal/audio.h"
-#include "decode/internal/log_mel.h"
 #include "decode/internal/media_model.h"
 #include "decode/internal/model_files.h"
 #include "decode/internal/recipe_family.h"
+#include "decode/internal/whisper_extractor.h"
 
 namespace isocost {
 namespace {
 
-constexpr std::int64_t kFewBins = 80;
-constexpr std::int64_t kManyBins = 128;
 /// Of a clip. With a single one, transformers takes the text for one whose placeholders nobody has
 /// repeated, which it cannot take in packed rows.
 constexpr std::int64_t kLeastTokens = 2;
@@ -81,38 +79,6 @@ class Qwen2Audio final : public MediaModel {
   const Qwen2AudioOptions options_;
 };
 
-Status read_feature_extractor(Settings& settings, Qwen2AudioOptions& options) {
-  ISOCOST_TRY(settings.choice("feature_extractor_type", {"WhisperFeatureExtractor"}));
-  ISOCOST_ASSIGN(options.mel_bins, settings.integer("feature_size", kFewBins, kManyBins, kFewBins));
-  if (options.mel_bins != kFewBins) ISOCOST_TRY(settings.only("feature_size", kManyBins));
-  ISOCOST_TRY(settings.only("sampling_rate", kRecipeSampleRate));
-  ISOCOST_TRY(settings.only("hop_length", kMelHop));
-  ISOCOST_TRY(settings.only("n_fft", kMelFft));
-  ISOCOST_TRY(settings.only("chunk_length", kWindowMelFrames * kMelHop / kRecipeSampleRate));
-  ISOCOST_TRY(settings.only("n_samples", kWindowMelFrames * kMelHop));
-  ISOCOST_TRY(settings.only("nb_max_frames", kWindowMelFrames));
-  ISOCOST_TRY(settings.only("padding_side", "right"));
-  ISOCOST_TRY(settings.only("padding_value", 0));
-  ISOCOST_TRY(settings.only("dither", 0));
-  ISOCOST_TRY(settings.only("do_normalize", false));
-  // Qwen2AudioProcessor always asks for the mask, and the filters are computed anew.
-  settings.ignore({"return_attention_mask", "mel_filters", "processor_class"});
-  return settings.check_all_asked();
-}
-
-Status check_encoder(ModelFiles& files, const Qwen2AudioOptions& options) {
-  ISOCOST_ASSIGN(Settings encoder, files.config.object("audio_config"));
-  ISOCOST_TRY(encoder.choice("model_type", {"qwen2_audio_encoder"}, "qwen2_audio_encoder"));
-  ISOCOST_TRY(encoder.only("max_source_positions", kWindowMelFrames / 2));
-  ISOCOST_ASSIGN(const std::int64_t bins,
-                 encoder.integer("num_mel_bins", kFewBins, kManyBins, kManyBins));
-  if (bins == options.mel_bins) return {};
-  return Error(ErrorCode::kUnsupported, encoder.file() + ": num_mel_bins is " +
-                                            std::to_string(bins) + ", and feature_size in " +
-                                            files.image_processor.file() + " is " +
-                                            std::to_string(options.mel_bins));
-}
-
 }  // namespace
 
 Result<Family> read_qwen2_audio(ModelFiles& files) {
@@ -120,8 +86,11 @@ Result<Family> read_qwen2_audio(ModelFiles& files) {
   constexpr std::int64_t kMostId = std::int64_t{1} << 31;
   const char* id = files.config.has("audio_token_id") ? "audio_token_id" : "audio_token_index";
   ISOCOST_ASSIGN(options.audio_token_id, files.config.integer(id, 0, kMostId));
-  ISOCOST_TRY(read_feature_extractor(files.image_processor, options));
-  ISOCOST_TRY(check_encoder(files, options));
+  ISOCOST_ASSIGN(options.mel_bins, read_whisper_extractor(files.image_processor));
+  ISOCOST_ASSIGN(Settings encoder, files.config.object("audio_config"));
+  ISOCOST_TRY(encoder.choice("model_type", {"qwen2_audio_encoder"}, "qwen2_audio_encoder"));
+  ISOCOST_TRY(
+      check_whisper_encoder(encoder, kManyMelBins, options.mel_bins, files.image_processor));
   files.processor.ignore({"feature_extractor", "audio_token", "audio_bos_token", "audio_eos_token",
                           "processor_class"});
   ISOCOST_TRY(files.processor.check_all_asked());
@@ -132,7 +101,7 @@ Result<Family> parse_qwen2_audio(std::string_view description) {
   const auto json = nlohmann::json::parse(description, nullptr, /*allow_exceptions=*/false);
   try {
     const auto options = json.get<Qwen2AudioOptions>();
-    if (options.mel_bins == kFewBins || options.mel_bins == kManyBins) {
+    if (options.mel_bins == kFewMelBins || options.mel_bins == kManyMelBins) {
       return std::make_shared<const Qwen2Audio>(options);
     }
   } catch (const nlohmann::json::exception& error) {

@@ -25,7 +25,7 @@ def microbatch(lengths, model):
         tensors = {"input_ids": ids[None], "labels": labels[None], "position_ids": positions, "use_cache": False,
                    "cu_seq_lens_q": sums, "cu_seq_lens_k": sums, "max_length_q": max(lengths),
                    "max_length_k": max(lengths), "pixel_values": torch.ones(3, 5)}
-    return types.SimpleNamespace(tensors=tensors, packed=packed, global_label_tokens=17)
+    return types.SimpleNamespace(tensors=tensors, packed=packed, global_label_tokens=17, has_decoder=False)
 
 
 class ContextPart(unittest.TestCase):

@@ -25,6 +25,9 @@ LLAVA_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<image>"]
 ONEVISION_TOKENS = [*LLAVA_TOKENS, "<video>"]
 QWEN_AUDIO_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|audio_bos|>", "<|AUDIO|>", "<|audio_eos|>"]
 INTERNVL_TOKENS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<IMG_CONTEXT>", "<img>", "</img>", "<video>"]
+# Languages in the order of their ids.
+WHISPER_TOKENS = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|zh|>", "<|de|>", "<|translate|>",
+                  "<|transcribe|>", "<|startoflm|>", "<|startofprev|>", "<|nospeech|>", "<|notimestamps|>"]
 LLAMA_TOKENS = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
 
 # How both cut text into words; tokenizer.json of these models has it.
@@ -358,9 +361,7 @@ def qwen2_audio(name, tokenizer):
     """Qwen2-Audio; `qwen2_audio_80` with the mel bins of Whisper before its third version, in processor_config.json as
     transformers 5 writes it."""
     bins = 80 if name == "qwen2_audio_80" else 128
-    sound = {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": bins, "sampling_rate": 16000,
-             "hop_length": 160, "n_fft": 400, "chunk_length": 30, "n_samples": 480000, "nb_max_frames": 3000,
-             "padding_side": "right", "padding_value": 0.0, "dither": 0.0, "return_attention_mask": True}
+    sound = {**whisper_extractor(bins), "return_attention_mask": True}
     encoder = {"model_type": "qwen2_audio_encoder", "d_model": 64, "encoder_layers": 2, "encoder_attention_heads": 4,
                "encoder_ffn_dim": 128, "num_mel_bins": bins}
     named = {"processor_class": "Qwen2AudioProcessor"}
@@ -380,6 +381,52 @@ def qwen2_audio(name, tokenizer):
                                   "tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|im_end|>",
                                   "pad_token": "<|endoftext|>", **named},
     }
+
+
+def whisper(name, tokenizer):
+    """Whisper, whose tokenizer names a language and a task; `whisper_128` with the mel bins of its third version, in
+    processor_config.json as transformers 5 writes it, and without a language."""
+    bins, prefix = (128, []) if name == "whisper_128" else (80, ["<|de|>", "<|transcribe|>"])
+    as_whisper(tokenizer, ["<|startoftranscript|>", *prefix, "<|notimestamps|>"])
+    end = tokenizer.token_to_id("<|endoftext|>")
+    processors = {"preprocessor_config.json": {**whisper_extractor(bins), "processor_class": "WhisperProcessor"}}
+    if bins == 128:
+        processors = {"processor_config.json": {"feature_extractor": whisper_extractor(bins),
+                                                "processor_class": "WhisperProcessor"}}
+    start = tokenizer.token_to_id("<|startoftranscript|>")
+    return {
+        "config.json": {"architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper", "d_model": 64,
+                        "encoder_layers": 3, "encoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_layers": 2,
+                        "decoder_attention_heads": 4, "decoder_ffn_dim": 128, "num_mel_bins": bins,
+                        "max_target_positions": 64, "vocab_size": padded_vocabulary(tokenizer),
+                        "decoder_start_token_id": start, "bos_token_id": end, "eos_token_id": end, "pad_token_id": end,
+                        "begin_suppress_tokens": None},
+        "generation_config.json": {"is_multilingual": True, "decoder_start_token_id": start, "eos_token_id": end,
+                                   "max_length": 64},
+        **processors,
+        "tokenizer_config.json": {**tokenizer_config(tokenizer, WHISPER_TOKENS), "tokenizer_class": "WhisperTokenizer",
+                                  **{f"{each}_token": "<|endoftext|>" for each in ("bos", "eos", "pad", "unk")},
+                                  "processor_class": "WhisperProcessor",
+                                  **({"language": "de", "task": "transcribe"} if prefix else {})},
+    }
+
+
+def whisper_extractor(bins):
+    return {"feature_extractor_type": "WhisperFeatureExtractor", "feature_size": bins, "sampling_rate": 16000,
+            "hop_length": 160, "n_fft": 400, "chunk_length": 30, "n_samples": 480000, "nb_max_frames": 3000,
+            "padding_side": "right", "padding_value": 0.0, "dither": 0.0, "return_attention_mask": False}
+
+
+def as_whisper(tokenizer, prefix):
+    """Gives a tokenizer what WhisperTokenizer has, and these special tokens in front of every text."""
+    from tokenizers import normalizers, pre_tokenizers, processors
+
+    tokenizer.normalizer = normalizers.Sequence([])
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    around = [*prefix, "<|endoftext|>"]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=[*prefix, "$A", "<|endoftext|>"], pair=[*prefix, "$A", "$B", "<|endoftext|>"],
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in around])
 
 
 def qwen_text(_name, tokenizer):
@@ -413,7 +460,7 @@ def tokenizer_config(tokenizer, special):
 
 AUDIO_CHATML = chatml(image="Audio: <|audio_bos|><|AUDIO|><|audio_eos|>\\n").replace("'image'", "'audio'")
 
-# What each family's directory holds, its special tokens, and its template.
+# What each family's directory holds, its special tokens, and its template; None: it has no conversations.
 FAMILIES = {
     "qwen2_vl": (qwen_vl, QWEN_TOKENS, chatml()),
     "qwen2_5_vl": (qwen_vl, QWEN_TOKENS, chatml()),
@@ -424,6 +471,8 @@ FAMILIES = {
     "llava_onevision": (llava_onevision, ONEVISION_TOKENS, chatml(image="<image>\\n", video="<video>\\n")),
     "qwen2_audio": (qwen2_audio, QWEN_AUDIO_TOKENS, AUDIO_CHATML),
     "qwen2_audio_80": (qwen2_audio, QWEN_AUDIO_TOKENS, AUDIO_CHATML),
+    "whisper": (whisper, WHISPER_TOKENS, None),
+    "whisper_128": (whisper, WHISPER_TOKENS, None),
     "qwen2": (qwen_text, QWEN_TOKENS, chatml()),
     "llama": (llama, LLAMA_TOKENS, LLAMA),
 }
@@ -441,12 +490,15 @@ def make(directory, family="qwen2_vl", vocabulary="small", template=None, model=
     directory.mkdir(parents=True, exist_ok=True)
     files, special, own_template = FAMILIES[family]
     tokenizer = make_tokenizer(special, vocabulary)
+    documents = files(family, tokenizer)
     tokenizer.save(str(directory / "tokenizer.json"))
-    for name, document in files(family, tokenizer).items():
+    for name, document in documents.items():
         if name == "config.json":
             document["transformers_version"] = "4.57.0"
         write_json(directory / name, document)
-    (directory / "chat_template.jinja").write_text(own_template if template is None else template, encoding="utf-8")
+    written = own_template if template is None else template
+    if written is not None:
+        (directory / "chat_template.jinja").write_text(written, encoding="utf-8")
     if model:
         write_model(directory)
     return directory

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 os.environ.update(HF_HUB_OFFLINE="1", KINETO_LOG_LEVEL="99")
 
@@ -18,6 +19,7 @@ from isocost.model_architecture import architecture, layer_parameters  # noqa: E
 from isocost.model_loads import module_loads, patch_grid  # noqa: E402
 from isocost.model_profile import Settings, profile_directory  # noqa: E402
 from isocost.model_skeleton import Skeleton, first_layers, places, unique_parameters  # noqa: E402
+from isocost.outputs import tensors_of  # noqa: E402
 from support import PROGRAM, TIMEOUT, main  # noqa: E402
 
 NEEDED = ("torch", "transformers", "tokenizers")
@@ -27,8 +29,9 @@ if not MISSING:
 
     import model_directories
 
-FAMILIES = ("qwen2_vl", "qwen2_5_vl", "llava", "llava_siglip", "internvl")
-MOST = {"vision": 480, "llm": 128}
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "llava", "llava_siglip", "llava_onevision", "internvl",
+            "qwen2_audio", "whisper")
+MOST = {"vision": 576, "audio": 3000, "llm": 128}
 
 
 def make_skeleton(directory, family, **text):
@@ -36,7 +39,7 @@ def make_skeleton(directory, family, **text):
     made = model_directories.make(pathlib.Path(directory) / family, family)
     file = made / "config.json"
     config = json.loads(file.read_text())
-    config["text_config"].update(text)
+    config.get("text_config", config).update(text)
     if "tie_word_embeddings" in text:
         config["tie_word_embeddings"] = text["tie_word_embeddings"]
     file.write_text(json.dumps(config))
@@ -149,20 +152,22 @@ class Sizes(Directories):
         for family in FAMILIES:
             skeleton = make_skeleton(self.directory, family)
             total = sum(parameter.numel() for parameter in skeleton.model.parameters())
-            self.assertEqual(skeleton.parameters("vision") + skeleton.parameters("llm"), total, family)
+            self.assertEqual(skeleton.parameters(skeleton.encoder) + skeleton.parameters("llm"), total, family)
             self.assertTrue(all(parameter.is_meta for parameter in skeleton.model.parameters()))
-            for module in ("vision", "llm"):
+            for module in (skeleton.encoder, "llm"):
                 its = architecture(skeleton, module)
                 self.assertEqual(its.layers * layer_parameters(its) + its.embedding_parameters,
                                  skeleton.parameters(module), (family, module))
 
     def test_dimensions_are_those_of_the_layers(self):
         for family in FAMILIES:
-            skeleton = make_skeleton(self.directory, family, num_key_value_heads=1)
-            for module, key_value_width in (("vision", 64), ("llm", 16)):
+            shared = {} if family == "whisper" else {"num_key_value_heads": 1}
+            skeleton = make_skeleton(self.directory, family, **shared)
+            for module, key_value_width in ((skeleton.encoder, 64), ("llm", 16 if shared else 64)):
                 its = architecture(skeleton, module)
                 layers = skeleton.layers(module)
-                matrices = [own for own in layers[0].parameters() if own.dim() == 2]
+                matrices = [own for name, own in layers[0].named_parameters()
+                            if own.dim() == 2 and not name.startswith("encoder_attn")]
                 self.assertEqual(layer_parameters(its), sum(own.numel() for own in matrices), (family, module))
                 self.assertEqual((its.layers, its.width, its.heads, its.key_value_width, its.mlp),
                                  (len(layers), 64, 4, key_value_width, 128), (family, module))
@@ -178,11 +183,15 @@ class Sizes(Directories):
         self.assertIs(built.get_output_embeddings().weight, built.get_input_embeddings().weight)
 
     def test_the_projector_is_the_encoders_head(self):
-        # A projector's two matrices, for a patch: Qwen's and InternVL's take four patches at once.
-        for family, weights in (("qwen2_5_vl", 256 * 256 + 256 * 64), ("llava", 2 * 64 * 64),
-                                ("internvl", 256 * 64 + 64 * 64)):
-            its = architecture(make_skeleton(self.directory, family), "vision")
-            self.assertEqual(its.head_flop_per_unit, 2 * weights // (1 if family == "llava" else 4), family)
+        # A projector's two matrices, for a patch: Qwen's and InternVL's take four patches at once. Qwen3-VL has another
+        # projector for an inner layer. Qwen2-Audio's has one matrix, and takes two positions.
+        merger = 256 * 256 + 256 * 64
+        for family, weights, units in (
+                ("qwen2_5_vl", merger, 4), ("qwen3_vl", 2 * merger, 4), ("llava", 2 * 64 * 64, 1),
+                ("llava_onevision", 2 * 64 * 64, 1), ("internvl", 256 * 64 + 64 * 64, 4), ("qwen2_audio", 64 * 64, 2),
+                ("whisper", 0, 1)):
+            skeleton = make_skeleton(self.directory, family)
+            self.assertEqual(architecture(skeleton, skeleton.encoder).head_flop_per_unit, 2 * weights // units, family)
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
@@ -193,35 +202,50 @@ class Modules(Directories):
 
     def test_one_module_has_memory(self):
         for family in FAMILIES:
-            for module, other in (("vision", "llm"), ("llm", "vision")):
+            encoder = make_skeleton(self.directory, family).encoder
+            for module, other in ((encoder, "llm"), ("llm", encoder)):
                 _skeleton, model = self.build(family, module)
                 self.assertFalse(any(own.is_meta for own in unique_parameters(model, module)))
-                self.assertFalse(any(own.is_meta for place in places(model, module) for own in place.get().buffers()))
+                modules = [place.get() for place in places(model, module) if isinstance(place.get(), torch.nn.Module)]
+                self.assertFalse(any(own.is_meta for each in modules for own in each.buffers()))
                 self.assertTrue(all(own.is_meta for own in unique_parameters(model, other)))
 
     def test_the_encoder_makes_the_vectors_of_the_models_tokens(self):
         for family, lengths, vectors in (("qwen2_vl", [48, 96], 36), ("qwen2_5_vl", [480], 120),
+                                         ("qwen3_vl", [288, 96], 2 * 96),  # also those of an inner layer
                                          ("llava", [64] * 3, 3 * 64), ("llava_siglip", [64] * 2, 2 * 36),
-                                         ("internvl", [16] * 5, 5 * 4)):
-            skeleton, model = self.build(family, "vision")
-            loads = module_loads(skeleton)["vision"]
-            found = loads.forward(model, lengths, torch.device("cpu"))()
+                                         # A line break behind each, and behind the rows of a picture of 2 x 2 tiles.
+                                         ("llava_onevision", [64], 37), ("llava_onevision", [64] * 5, 36 + 12 * 13),
+                                         ("llava_onevision", [64] * 6, 6 * 37),
+                                         ("llava_onevision", [64] * 7, 36 + 12 * 13 + 2 * 37),
+                                         ("internvl", [16] * 5, 5 * 4),
+                                         ("qwen2_audio", [1500] * 2, 2 * 750), ("whisper", [1500] * 2, 2 * 1500)):
+            encoder = make_skeleton(self.directory, family).encoder
+            skeleton, model = self.build(family, encoder)
+            loads = module_loads(skeleton)[encoder]
+            found = tensors_of(loads.forward(model, lengths, torch.device("cpu"))())
             found = torch.cat([each.reshape(-1, each.shape[-1]) for each in found])
             self.assertEqual(found.shape, (vectors, 64), family)
             self.assertTrue(bool(found.isfinite().all()), family)
             self.assertTrue(found.requires_grad, family)
 
     def test_lengths_are_those_that_the_recipe_plans(self):
-        limits = {family: module_loads(make_skeleton(self.directory, family))["vision"].limits for family in FAMILIES}
+        skeletons = {family: make_skeleton(self.directory, family) for family in FAMILIES}
+        limits = {family: module_loads(its)[its.encoder].limits for family, its in skeletons.items()}
         self.assertEqual(limits["llava"][:3], (64, 64, 64))
         self.assertEqual(limits["llava_siglip"][:3], (64, 64, 64))  # of 90 pixels: 8 x 8 patches with black ones
+        self.assertEqual(limits["llava_onevision"][:3], (64, 64, 64))
         self.assertEqual(limits["internvl"][:3], (16, 16, 16))
+        self.assertEqual(limits["qwen2_audio"][:3], (1500, 1500, 1500))
+        self.assertEqual(limits["whisper"][:3], (1500, 1500, 1500))
+        self.assertEqual(limits["qwen3_vl"][:3], (288, 65520, 48))  # of 65,536 pixels, in patches of 16
+        self.assertEqual(module_loads(skeletons["whisper"])["llm"].limits.longest, 65)
         shortest, longest, multiple = limits["qwen2_5_vl"][:3]
         self.assertEqual((shortest, multiple), (48, 48))
         self.assertLess(65536 - longest, multiple)
 
     def test_packed_samples_do_not_see_each_other(self):
-        for family in ("qwen2_5_vl", "llava", "internvl"):
+        for family in ("qwen2_5_vl", "qwen3_vl", "llava", "llava_onevision", "internvl"):
             skeleton, model = self.build(family, "llm")
             lengths = [5, 17, 9]
             arguments = module_loads(skeleton)["llm"].arguments(lengths, torch.device("cpu"))
@@ -235,13 +259,47 @@ class Modules(Directories):
             arguments["labels"][0, [5, 22]] = -100
             self.assertAlmostEqual(model(**arguments).loss.item() / alone, 1, 5, family)
 
+    def test_inner_vectors_of_pictures_are_added_in_the_first_layers(self):
+        skeleton, model = self.build("qwen3_vl", "llm")
+        loads = module_loads(skeleton)["llm"]
+        torch.manual_seed(0)
+        arguments = loads.arguments([20, 31], torch.device("cpu"))
+        for vectors, same in ((torch.zeros, True), (torch.ones, False)):
+            torch.manual_seed(0)  # the same ids
+            with unittest.mock.patch("torch.randn", vectors):
+                loss = loads.forward(model, [20, 31], torch.device("cpu"))()
+            self.assertEqual(torch.allclose(loss, model(**arguments).loss, rtol=1e-5), same)
+
+    def test_a_loss_without_counts_is_that_of_the_packed_samples(self):
+        skeleton, model = self.build("qwen2_audio", "llm")
+        loads = module_loads(skeleton)["llm"]
+        torch.manual_seed(0)
+        ids = loads.arguments([40], torch.device("cpu"))["input_ids"]
+        torch.manual_seed(0)
+        loss = loads.forward(model, [40], torch.device("cpu"))()
+        self.assertAlmostEqual(loss.item() / (model(input_ids=ids, labels=ids).loss.item() * 39 / 40), 1, 5)
+
+    def test_a_decoder_reads_its_rows_and_what_the_encoder_heard(self):
+        skeleton, model = self.build("whisper", "llm")
+        seen = []
+        with unittest.mock.patch.object(model, "forward", side_effect=lambda **given: seen.append(given) or
+                                        type(model).forward(model, **given)):
+            loss = module_loads(skeleton)["llm"].forward(model, [17, 60, 9], torch.device("cpu"))()
+        (given,) = seen
+        self.assertEqual((given["labels"] != -100).sum(dim=1).tolist(), [16, 59, 8])
+        (heard,) = given["encoder_outputs"]
+        loss.backward()
+        self.assertEqual(heard.grad.shape, (3, 1500, 64))
+        self.assertGreater(heard.grad.abs().max().item(), 0)
+
     def test_a_frozen_encoder_has_no_gradients(self):
-        skeleton, model = self.build("internvl", "vision", frozen=True)
-        self.assertFalse(any(own.requires_grad for own in unique_parameters(model, "vision")))
+        for family, module in (("internvl", "vision"), ("llava_onevision", "vision"), ("qwen2_audio", "audio")):
+            _skeleton, model = self.build(family, module, frozen=True)
+            self.assertFalse(any(own.requires_grad for own in unique_parameters(model, module)), family)
 
     def test_fewer_layers_run_for_a_while(self):
         for family in FAMILIES:
-            for module, lengths in (("vision", None), ("llm", [20])):
+            for module, lengths in ((make_skeleton(self.directory, family).encoder, None), ("llm", [20])):
                 skeleton, model = self.build(family, module)
                 loads = module_loads(skeleton)[module]
                 forward = loads.forward(model, lengths or [loads.limits.shortest], torch.device("cpu"))
@@ -253,10 +311,10 @@ class Modules(Directories):
     def test_fewer_layers_are_built(self):
         for family in FAMILIES:
             skeleton = make_skeleton(self.directory, family)
-            for module in ("vision", "llm"):
+            for module in (skeleton.encoder, "llm"):
                 fewer = skeleton.with_layers(module, 1)
-                self.assertEqual((len(fewer.layers(module)), len(skeleton.layers(module))),
-                                 (1, 3 if family.startswith("llava") and module == "vision" else 2))
+                has_three = family.startswith(("llava", "whisper")) and module != "llm"
+                self.assertEqual((len(fewer.layers(module)), len(skeleton.layers(module))), (1, 3 if has_three else 2))
                 loads = module_loads(fewer)[module]
                 model = fewer.build(module, torch.device("cpu"), torch.float32)
                 self.assertTrue(bool(flat(loads.forward(model, [loads.limits.shortest], torch.device("cpu"))())
@@ -273,21 +331,25 @@ class Modules(Directories):
         self.assertEqual(skeleton.with_layers("vision", 16).config.vision_config.fullatt_block_indexes, [7, 15])
 
 
+    def test_fewer_layers_have_the_projectors_of_theirs(self):
+        skeleton = make_skeleton(self.directory, "qwen3_vl")
+        skeleton.config.vision_config.update({"depth": 27, "deepstack_visual_indexes": [8, 16, 24]})
+        fewer = skeleton.with_layers("vision", 18)
+        self.assertEqual(fewer.config.vision_config.deepstack_visual_indexes, [8, 16])
+        self.assertEqual((len(fewer.layers("vision")), len(skeleton.with_layers("vision", 27).layers("vision"))),
+                         (18, 27))
+
+
 def flat(outputs):
-    return torch.cat([each.reshape(-1) for each in (outputs if isinstance(outputs, (list, tuple)) else [outputs])])
+    return torch.cat([each.reshape(-1) for each in tensors_of(outputs)])
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")
 class Profiles(Directories):
-    def test_models_that_nothing_runs_are_refused_by_name(self):
-        for family in ("qwen3_vl", "llava_onevision", "qwen2_audio"):
-            made = model_directories.make(self.directory / family, family)
-            with self.assertRaisesRegex(ValueError, f"{family}: modules of this model are not measured yet"):
-                profile_directory(Settings(str(made), "", 1e-3, device="cpu", most_units=MOST))
-
     def profile(self, skeleton, **more):
         self.output = self.directory / "profile.json"
-        return profile_directory(Settings(skeleton.directory, str(self.output), 1e-3, device="cpu", most_units=MOST,
+        most = {module: MOST[module] for module in (skeleton.encoder, "llm")}
+        return profile_directory(Settings(skeleton.directory, str(self.output), 1e-3, device="cpu", most_units=most,
                                           **more))
 
     def predict(self, *arguments):
@@ -300,9 +362,9 @@ class Profiles(Directories):
         for family in FAMILIES:
             skeleton = make_skeleton(self.directory, family)
             outcome = self.profile(skeleton)
-            length = module_loads(skeleton)["vision"].limits.shortest
-            predicted = self.predict("--vision", f"{length}x2", "--llm", "100")
-            for module in ("vision", "llm"):
+            length = module_loads(skeleton)[skeleton.encoder].limits.shortest
+            predicted = self.predict(f"--{skeleton.encoder}", f"{length}x2", "--llm", "60")
+            for module in (skeleton.encoder, "llm"):
                 own = predicted[module]
                 self.assertIn(own["origin"], ("measured", "interpolated"))
                 self.assertGreater(own["seconds"], 0)
@@ -312,7 +374,8 @@ class Profiles(Directories):
                 self.assertEqual(own["bytes"]["optimizer"], 12 * skeleton.parameters(module))
             document = json.loads(self.output.read_text())
             self.assertEqual(document, outcome.document)
-            self.assertEqual((document["dtype"], document["modules"]["audio"]["per_unit"]), ("float32", 0))
+            other = "audio" if skeleton.encoder == "vision" else "vision"
+            self.assertEqual((document["dtype"], document["modules"][other]["per_unit"]), ("float32", 0))
             self.assertEqual(set(document["versions"]), {"python", "torch", "transformers"})
 
     def test_a_frozen_encoder_has_no_backward_pass(self):
@@ -320,6 +383,18 @@ class Profiles(Directories):
         predicted = self.predict("--vision", "16x4", "--llm", "100")
         self.assertEqual((predicted["vision"]["frozen"], predicted["llm"]["frozen"]), (True, False))
         self.assertEqual(predicted["vision"]["bytes"]["optimizer"], 0)
+
+    def test_a_frozen_encoder_of_sounds_has_no_backward_pass(self):
+        self.profile(make_skeleton(self.directory, "whisper"), frozen=["audio"])
+        predicted = self.predict("--audio", "1500x4", "--llm", "60x4")
+        self.assertEqual((predicted["audio"]["frozen"], predicted["llm"]["frozen"]), (True, False))
+
+    def test_a_module_that_the_model_lacks_is_refused(self):
+        for frozen, family in ((["audio"], "internvl"), (["vision"], "whisper")):
+            with self.assertRaisesRegex(ValueError, f"frozen of {frozen[0]}: this model has no such module, only"):
+                self.profile(make_skeleton(self.directory, family), frozen=frozen)
+        with self.assertRaisesRegex(ValueError, "largest microbatch of vision: .* only audio and llm"):
+            profile_directory(Settings(make_skeleton(self.directory, "qwen2_audio").directory, most_units=MOST))
 
     def test_layers_without_room_are_extrapolated(self):
         skeleton = make_skeleton(self.directory, "internvl", num_hidden_layers=12)
@@ -343,8 +418,11 @@ class Profiles(Directories):
         self.assertFalse(self.output.exists())
 
     def test_other_dtypes(self):
-        outcome = self.profile(make_skeleton(self.directory, "internvl"), dtype="bfloat16")
-        self.assertEqual(outcome.document["dtype"], "bfloat16")
+        for family in ("internvl", "qwen3_vl", "llava_onevision", "qwen2_audio", "whisper"):
+            skeleton = make_skeleton(self.directory, family)
+            outcome = self.profile(skeleton, dtype="bfloat16")
+            self.assertEqual(outcome.document["dtype"], "bfloat16")
+            self.assertEqual(sorted(outcome.modules), sorted([skeleton.encoder, "llm"]), family)
 
 
 @unittest.skipIf(MISSING, f"{', '.join(MISSING)} not installed: ./run test --torch2 has all")

@@ -1,6 +1,7 @@
 """Conversations as token ids, compared with transformers where it is installed."""
 
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -15,6 +16,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 from isocost.chat_template import ChatTemplate, TemplateFile, find_template  # noqa: E402
 from isocost.conversation import Conversation  # noqa: E402
 from isocost.model_tokenizer import ModelTokenizer  # noqa: E402
+from isocost.transcript_tokenizer import Transcript, TranscriptTokenizer  # noqa: E402
 from support import main  # noqa: E402
 
 NEEDED = ("tokenizers", "jinja2")
@@ -28,6 +30,7 @@ if HAS_NEEDED:
     import model_directories as models
 
 RANDOM_CONVERSATIONS = 600
+RANDOM_TRANSCRIPTS = 3000
 TOOLS = [{"type": "function", "function": {"name": "weather", "description": "Früh & <spät>", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}}}}}]
 CALL = {"type": "function", "function": {"name": "weather", "arguments": {"city": "Köln"}}}
@@ -251,6 +254,36 @@ class Oracle(DirectoryTest):
             self.assertGreater(list(theirs).count(pad), 2)
             self.assertEqual(tokens.ids.tolist(), [number for i, number in enumerate(theirs)
                                                    if number != pad or theirs[i - 1] != pad])
+
+
+@unittest.skipUnless(HAS_TRANSFORMERS, WHY_TRANSFORMERS)
+class Transcripts(DirectoryTest):
+    def test_ids_are_those_of_whispers_tokenizer(self):
+        import transformers
+
+        source = random.Random(3)
+        words = " ".join(file.read_text(encoding="utf-8") for file in (models.ROOT / "docs").glob("*.md")).split(" ")
+        texts = [" ".join(source.choices(words, k=source.randint(1, 30))) for _each in range(RANDOM_TRANSCRIPTS)]
+        texts += [text for text in TEXTS if "<|endoftext|>" not in text]
+        ways = list(itertools.product((None, "en", "zh", "de"), (None, "transcribe", "translate")))
+        for family in ("whisper", "whisper_128"):
+            directory = self.make(family)
+            tokenizer = TranscriptTokenizer(directory)
+            for language, task in ways:
+                given = texts if language is task is None else texts[:50]
+                oracle = transformers.AutoTokenizer.from_pretrained(directory)
+                if language or task:
+                    oracle.set_prefix_tokens(language=language, task=task)
+                found = tokenizer.encode_each([Transcript("key", text, language, task) for text in given])
+                self.assertEqual(len(found), len(given))
+                for text, tokens in zip(given, found):
+                    self.assertEqual(tokens.ids.tolist(), oracle(text).input_ids, text)
+                    self.assertEqual(tokens.labels, b"\0" + b"\1" * (len(tokens.ids) - 1))
+
+    def test_fingerprints_differ_where_ids_do(self):
+        ours, other = (TranscriptTokenizer(self.make(family)) for family in ("whisper", "whisper_128"))
+        self.assertNotEqual(ours.fingerprint, other.fingerprint)
+        self.assertEqual(ours.fingerprint, TranscriptTokenizer(self.changed("whisper")).fingerprint)
 
 
 class Labels(DirectoryTest):

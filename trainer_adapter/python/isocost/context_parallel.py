@@ -72,6 +72,9 @@ def context_part(microbatch: "Microbatch", rank: int, size: int, split: str = "z
     if not 0 <= rank < size:
         raise ValueError(f"rank = {rank!r} of {size!r}: must be from 0 to one less than the size")
     tensors = microbatch.tensors
+    if microbatch.has_decoder:
+        raise ValueError("context-parallel parts are of packed samples, which a model with a decoder of its own does "
+                         "not have")
     if "attention_mask" in tensors:
         raise ValueError("context-parallel parts are of packed samples: leave batching='padded' out")
     lengths = microbatch.packed[LENGTHS].tolist()

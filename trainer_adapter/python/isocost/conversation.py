@@ -86,7 +86,7 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
 
     Raises: ValueError that says what is wrong with the sample.
     """
-    document = {} if json is None else _document(json)
+    document = {} if json is None else read_document(json)
     if "messages" in document:
         messages = _openai_messages(document["messages"], any(modality in MEDIA for modality in media))
     elif "conversations" in document:
@@ -106,7 +106,8 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     return result
 
 
-def _document(json: bytes) -> Dict[str, Any]:
+def read_document(json: bytes) -> Dict[str, Any]:
+    """Returns the object in a sample's JSON part. Raises ValueError where it is none."""
     try:
         document = json_module.loads(json.decode("utf-8-sig"))
     except RecursionError:

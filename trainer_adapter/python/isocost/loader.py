@@ -97,10 +97,12 @@ class DataLoader:
             time). With an endpoint: the directory that `isocost serve --model` was given. Excludes recipe.
         batching: with model, "packed": samples are one row, without padding. "padded", or an isocost.Padded that says
             where and to which multiple: a row for each sample, with an `attention_mask`; an embedded node then plans
-            by the cost of padded rows (`isocost serve` with `--padded llm`).
+            by the cost of padded rows (`isocost serve` with `--padded llm`). Default: "packed"; "padded" for Whisper,
+            whose decoder attends to one sound in each row.
         loss: with model, "model": its own loss, which is this microbatch's share of the global batch's mean.
-            "token_loss": the microbatch has no labels, and isocost.token_loss takes the logits; for models whose loss
-            knows no `num_items_in_batch`, and for samples with weights.
+            "token_loss": the microbatch has no labels (but for Whisper's, which its decoder also reads), and
+            isocost.token_loss takes the logits; for models whose loss knows no `num_items_in_batch`, and for samples
+            with weights.
         workers, memory, profile, recipe: the settings of NodeOptions that are used most, given directly.
         node: all other settings of an embedded node, an isocost.NodeOptions.
 
@@ -151,7 +153,7 @@ class DataLoader:
                  max_memory: Optional[Union[int, str]] = None, on_long: Optional[str] = None,
                  workers: Optional[int] = None, memory: Optional[Union[int, str]] = None,
                  profile: Optional[PathLike] = None, model: Optional[PathLike] = None,
-                 batching: Union[str, Padded] = "packed", loss: str = "model",
+                 batching: Union[str, Padded, None] = None, loss: str = "model",
                  recipe: Optional[Union[str, RecipeOptions]] = None,
                  node: Optional[NodeOptions] = None, transform: Optional[Transform] = None,
                  collate: Optional[Callable[[Microbatch], Any]] = None,
@@ -177,6 +179,10 @@ class DataLoader:
         if model is not None:
             arguments.refuse_with_model({"transform": transform, "count_tokens": count_tokens})
             model_inputs = ModelInputs(os.fspath(model), batching, loss)
+            if model_inputs.has_decoder and self._in_layout is not None and not self._in_layout.layout.whole:
+                raise ValueError("the decoder of this model attends to the encoder's vectors in every layer, so it "
+                                 "cannot be cut into the stages of layout "
+                                 f"{self._in_layout.layout.file}: leave layout= out")
         if is_endpoint:
             arguments.refuse_node_settings(self._data, {
                 "global_batch_size": global_batch_size, "microbatches": microbatches, "shuffle": shuffle,

@@ -162,6 +162,12 @@ class Microbatch(Mapping[str, Any]):
         """The tensors by the names above: those of `tensors`, or with `model=` what they are made of."""
         return self._packed
 
+    @property
+    def has_decoder(self) -> bool:
+        """Whether `labels` are those of a decoder, [samples, longest], beside whose logits each of them is; elsewhere
+        the logits of a position are those of the next one's label."""
+        return self._model is not None and self._model.has_decoder
+
     def to(self, device: Any, non_blocking: bool = True) -> "Microbatch":
         """Moves the tensors to a torch device, in place, and returns the microbatch. To a CUDA device they go through
         pinned memory, so that the copy overlaps with the computation."""

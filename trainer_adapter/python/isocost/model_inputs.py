@@ -5,6 +5,7 @@ import json
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union
 
 from isocost import _isocost
+from isocost.decoder_rows import decoder_rows
 from isocost.loss import IGNORED_LABEL
 from isocost.tensor_names import (
     CU_SEQLENS,
@@ -83,27 +84,40 @@ class ModelInputs:
     an `attention_mask`. Attention kernels for variable lengths take `cu_seq_lens_q` and its companions. With "padded"
     each sample is a row, and there is an `attention_mask`.
 
+    Of a model with a decoder of its own (Whisper) each sample is a row in any case: its decoder attends to one sound.
+    The arguments are media and `labels`, from which transformers makes what the decoder reads.
+
     Args:
         directory: of the model, as transformers' from_pretrained takes it.
-        batching: "packed", "padded", or a Padded that says how.
+        batching: "packed", "padded", or a Padded that says how; None for "packed", or "padded" of a model with a
+            decoder of its own.
         loss: "model": `labels` and `num_items_in_batch` are among the arguments, and the model's own loss is the share
-            of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits.
+            of the global batch's mean. "token_loss": they are not, and isocost.token_loss takes the logits. Those of
+            a decoder are there in any case, since it reads them.
 
     Attributes:
         padded: the Padded; None where samples are packed.
+        has_decoder: whether the model has a decoder of its own, whose logits are those of the labels beside them.
 
     Raises: what reading a recipe from a directory raises; ValueError for another batching or loss.
     """
 
-    def __init__(self, directory: str, batching: Union[str, Padded], loss: str):
+    def __init__(self, directory: str, batching: Union[str, Padded, None], loss: str):
         if loss not in LOSSES:
             raise ValueError(f"loss = {loss!r}: must be one of {', '.join(map(repr, LOSSES))}")
-        if not isinstance(batching, Padded) and batching not in ("packed", "padded"):
+        if not isinstance(batching, Padded) and batching not in ("packed", "padded", None):
             raise ValueError(f"batching = {batching!r}: must be 'packed', 'padded' or an isocost.Padded")
+        description = json.loads(_isocost.recipe_description(directory))
+        self._most_positions: Optional[int] = description.get("max_target_positions")
+        self.has_decoder = self._most_positions is not None
+        if batching is None:
+            batching = "padded" if self.has_decoder else "packed"
         self.padded: Optional[Padded] = None
         if batching != "packed":
             self.padded = batching if isinstance(batching, Padded) else Padded()
-        description = json.loads(_isocost.recipe_description(directory))
+        if self.has_decoder and (self.padded is None or self.padded.side != "right"):
+            raise ValueError(f"batching = {batching!r}: the decoder of {description['family']} attends to one sound "
+                             "in each row, and its labels are padded on the right: leave it out, or give 'padded'")
         self.directory = directory
         self.fingerprints = frozenset(_isocost.recipe_fingerprints(directory))
         self._loss = loss
@@ -128,6 +142,8 @@ class ModelInputs:
         arguments = self._family.media(tensors, row)
         if row.position_ids is None:
             return arguments
+        if self.has_decoder:
+            return {**arguments, LABELS: self._written(tensors, row.lengths), "use_cache": False}
         if INPUT_IDS in tensors:
             arguments[INPUT_IDS] = tensors[INPUT_IDS][None]
         arguments.update({POSITION_IDS: row.position_ids, "use_cache": False})
@@ -144,6 +160,15 @@ class ModelInputs:
         if not self._family.takes_counts:
             return arguments
         return {**arguments, **_attention(tensors[CU_SEQLENS], max(row.lengths, default=0))}
+
+
+    def _written(self, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Any:
+        """Labels [samples, longest] of a decoder: what it writes at each position. Those of weight 0 stay, since it
+        also reads them."""
+        multiple = 1 if self.padded is None else self.padded.multiple
+        longest = -(-max(0, max(lengths, default=0) - 1) // multiple) * multiple
+        width = longest if self._most_positions is None else min(longest, self._most_positions)
+        return decoder_rows(tensors[LABELS], tensors[LENGTHS], width, IGNORED_LABEL)
 
 
 def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:
@@ -350,6 +375,19 @@ class _Qwen2Audio:
         return {"input_features": features, "feature_attention_mask": mask}
 
 
+class _Whisper(_Qwen2Audio):
+    """Whisper, of whose samples each has one clip:
+
+        input_features                   float32 [samples, 80 or 128, 3000], log-mel frames of 10 ms
+        labels                           int64 [samples, longest], not to be shifted: what the decoder writes
+    """
+
+    def media(self, tensors: Mapping[str, Any], row: Row) -> Dict[str, Any]:
+        arguments = super().media(tensors, row)
+        arguments.pop("feature_attention_mask", None)
+        return arguments
+
+
 def filled_clips(mel: Any, lengths: Any) -> Tuple[Any, Any]:
     """Clips filled up with silence: float32 [clips, bins, 3000], and int32 [clips, 3000], 1 for their own frames.
 
@@ -430,4 +468,4 @@ def _normalised(description: Mapping[str, Any]) -> Callable[[Any, int, int], Any
 
 _FAMILIES: Dict[str, Callable[[Mapping[str, Any]], Family]] = {
     "internvl": _OneSize, "llava": _OneSize, "llava_onevision": _LlavaOneVision, "qwen2_audio": _Qwen2Audio,
-    "qwen2_vl": _QwenVl}
+    "qwen2_vl": _QwenVl, "whisper": _Whisper}

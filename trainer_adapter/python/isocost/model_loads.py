@@ -1,15 +1,15 @@
 """Random microbatches of given lengths for the modules of a model, as the loader hands them out."""
 
 import itertools
-import json
 import math
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Protocol, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Protocol, Tuple
 
-from isocost import _isocost
+from isocost.loss import IGNORED_LABEL, weighted_cross_entropy, weighted_sum
 from isocost.model_skeleton import Skeleton
 
-_PATCH, _GROUP = 14, 28  # pixels along a side
-_QWEN_VALUES = 1176  # of a patch: 3 colours, 2 times, 14 x 14 pixels
+_GROUP = 28  # pixels along a side
+_QWEN_VALUES = 6  # of a pixel in a patch: 3 colours, 2 times
+_POSITIONS, _MEL_FRAMES = 1500, 3000  # of 30 s of sound
 _ASPECT = 4 / 3  # of most pictures
 _MOST_UNITS = 1 << 17
 _MOST_TOKENS = 1 << 15  # of a sample
@@ -76,18 +76,100 @@ class Tokens:
                 "max_length_q": max(lengths), "max_length_k": max(lengths)}
 
 
+class TokensWithoutLoss(Tokens):
+    """As Tokens, of models whose loss takes no num_items_in_batch: the loss is that of isocost.token_loss."""
+
+    def forward(self, model: Any, lengths: List[int], device: Any) -> Callable[[], Any]:
+        import torch
+
+        arguments = self.arguments(lengths, device)
+        labels = arguments["labels"].reshape(-1)
+        weights = torch.ones(len(labels), device=device)
+        given = {name: arguments[name] for name in ("input_ids", "position_ids", "use_cache")}
+        return lambda: weighted_sum(model(**given).logits, labels, weights) / len(labels)
+
+
+class TokensWithPictures(Tokens):
+    """As Tokens, of models whose first layers add vectors of the encoder's inner layers to the tokens of pictures, as
+    Qwen3-VL's do. Half of the tokens are a picture's.
+
+    Args:
+        added: number of these layers.
+    """
+
+    def __init__(self, position_rows: int, vocabulary: int, longest: int, added: int):
+        super().__init__(position_rows, vocabulary, longest)
+        self._added = added
+
+    def forward(self, model: Any, lengths: List[int], device: Any) -> Callable[[], Any]:
+        import torch
+
+        arguments = self.arguments(lengths, device)
+        ids, labels = arguments.pop("input_ids"), arguments.pop("labels")
+        count = arguments.pop("num_items_in_batch")
+        mask = torch.cat([torch.arange(length) < length // 2 for length in lengths])[None].to(device)
+        weight = model.get_output_embeddings().weight
+        vectors = [torch.randn(int(mask.sum()), weight.shape[-1], device=device, dtype=weight.dtype, requires_grad=True)
+                   for _layer in range(self._added)]
+
+        def run() -> Any:
+            hidden = model.model.language_model(
+                inputs_embeds=model.get_input_embeddings()(ids), visual_pos_masks=mask, deepstack_visual_embeds=vectors,
+                **arguments).last_hidden_state
+            return model.loss_function(logits=model.get_output_embeddings()(hidden), labels=labels,
+                                       vocab_size=weight.shape[0], num_items_in_batch=count)
+
+        return run
+
+
+class Transcripts:
+    """Transcripts for a decoder that attends to 30 s of sound in each of them, such as Whisper's: rows of the ids that
+    it writes. A sequence has one token more, which the decoder reads first.
+
+    Args:
+        width: of the encoder's vectors.
+        vocabulary: ids are below this.
+        positions: that the decoder knows.
+    """
+
+    def __init__(self, width: int, vocabulary: int, positions: int):
+        self._width = width
+        self._vocabulary = vocabulary
+        longest = positions + 1
+        self.limits = Limits(min(16, longest), longest, 1, min(64, longest), _MOST_UNITS)
+
+    def forward(self, model: Any, lengths: List[int], device: Any) -> Callable[[], Any]:
+        import torch
+
+        read = torch.tensor(lengths, device=device)[:, None] - 1
+        labels = torch.randint(self._vocabulary, (len(lengths), max(lengths) - 1), device=device)
+        labels = labels.masked_fill(torch.arange(labels.shape[1], device=device) >= read, IGNORED_LABEL)
+        heard = torch.randn(len(lengths), _POSITIONS, self._width, device=device, dtype=model.dtype,
+                            requires_grad=True)
+        weights = torch.ones(labels.numel(), device=device)
+
+        def run() -> Any:
+            # As with the loader: the model also computes its own loss.
+            logits = model(encoder_outputs=(heard,), labels=labels, use_cache=False).logits
+            return weighted_cross_entropy(logits.flatten(0, 1), labels.reshape(-1), weights) / sum(lengths)
+
+        return run
+
+
 class Patches:
     """Pictures of any size for Qwen's encoders: patches, and the grid that they are from.
 
     Args:
         least, most: pixels of a picture.
+        side: pixels along a patch.
     """
 
     _MULTIPLE = 48  # 12 groups of 2 x 2 patches: their grid is no strip
 
-    def __init__(self, least: int, most: int):
-        shortest = max(1, -(-least // (_PATCH**2 * self._MULTIPLE))) * self._MULTIPLE
-        longest = max(shortest, most // (_PATCH**2 * self._MULTIPLE) * self._MULTIPLE)
+    def __init__(self, least: int, most: int, side: int):
+        self._values = _QWEN_VALUES * side**2
+        shortest = max(1, -(-least // (side**2 * self._MULTIPLE))) * self._MULTIPLE
+        longest = max(shortest, most // (side**2 * self._MULTIPLE) * self._MULTIPLE)
         self.limits = Limits(shortest, longest, self._MULTIPLE, min(longest, max(shortest, 10 * self._MULTIPLE)),
                              _MOST_UNITS)
 
@@ -101,7 +183,7 @@ class Patches:
         import torch
 
         patches = sum(rows * columns for rows, columns in grids)
-        pixels = torch.randn(patches, _QWEN_VALUES, device=device)
+        pixels = torch.randn(patches, self._values, device=device)
         grid_thw = torch.tensor([(1, *grid) for grid in grids], device=device)
         return lambda: _vectors(model.model.get_image_features(pixels, image_grid_thw=grid_thw))
 
@@ -125,6 +207,71 @@ class Pictures:
         return lambda: _vectors(model.model.get_image_features(pixels))
 
 
+class Tiles(Pictures):
+    """Pictures of LLaVA-OneVision: of most one that is scaled down and its tiles, of the others the one alone, as of
+    pictures that share a sample.
+
+    Args:
+        side: pixels along a tile.
+        canvases: height and width in pixels of the canvases that are cut in tiles.
+    """
+
+    _TILES = 4  # of a usual picture
+
+    def __init__(self, side: int, canvases: List[List[int]]):
+        super().__init__(side, side)
+
+        def tiles(canvas: List[int]) -> int:
+            return canvas[0] * canvas[1] // side**2
+
+        self._canvas = min(canvases, key=lambda canvas: abs(tiles(canvas) - self._TILES))
+        self._of_picture = 1 + tiles(self._canvas)
+
+    def forward(self, model: Any, lengths: List[int], device: Any) -> Callable[[], Any]:
+        import torch
+
+        pixels = torch.randn(len(lengths), *self._shape, device=device)
+        pictures, others = divmod(len(lengths), self._of_picture)
+        if others == 1 and pictures:
+            pictures, others = pictures - 1, others + self._of_picture
+        sizes = torch.tensor([self._canvas] * pictures + [list(self._shape[1:])] * others, device=device)
+        # One that is alone in its sample would be cut in tiles: two are.
+        samples = torch.tensor([1] * pictures + [max(2, others)] * min(1, others), device=device)
+        return lambda: _vectors(model.model.get_image_features(pixels, image_sizes=sizes, batch_num_images=samples))
+
+
+class Sounds:
+    """Sounds for Whisper's encoder, or one like it, which sees 30 s of each.
+
+    Args:
+        bins: values of a mel frame.
+        masked: whether the encoder is told where sounds end, here in the middle.
+    """
+
+    def __init__(self, bins: int, masked: bool):
+        self._bins = bins
+        self._masked = masked
+        self.limits = Limits(_POSITIONS, _POSITIONS, _POSITIONS, _POSITIONS, max(_POSITIONS, _MOST_UNITS))
+
+    def forward(self, model: Any, lengths: List[int], device: Any) -> Callable[[], Any]:
+        import torch
+
+        mel = torch.randn(len(lengths), self._bins, _MEL_FRAMES, device=device, dtype=model.dtype)
+        if not self._masked:
+            return lambda: model.model.encoder(mel).last_hidden_state
+        tower, projector = model.model.audio_tower, model.model.multi_modal_projector
+        heard = (torch.arange(_POSITIONS, device=device) < _POSITIONS // 2).long().expand(len(lengths), -1)
+        return lambda: projector(tower(mel, attention_mask=_mask_of(tower, mel, heard)).last_hidden_state)
+
+
+def _mask_of(tower: Any, mel: Any, heard: Any) -> Any:
+    """As Qwen2AudioModel makes it."""
+    from transformers.masking_utils import create_bidirectional_mask
+
+    return create_bidirectional_mask(config=tower.config, inputs_embeds=mel.new_zeros(*heard.shape, 1),
+                                     attention_mask=heard)
+
+
 def patch_grid(patches: int) -> Tuple[int, int]:
     """Even numbers of rows and columns whose product is the number of patches, a multiple of 4: of the factors those
     that are nearest to a usual picture's aspect."""
@@ -135,42 +282,56 @@ def patch_grid(patches: int) -> Tuple[int, int]:
 
 
 def _vectors(outputs: Any) -> Any:
-    """Those of pictures that the language model takes: since transformers 5 one of several outputs."""
-    return getattr(outputs, "pooler_output", outputs)
-
-
-def check_family(directory: str) -> None:
-    """Raises what reading a recipe from a directory raises, and ValueError for a model whose modules nothing here
-    runs."""
-    description = json.loads(_isocost.recipe_description(directory))
-    if description["family"] not in _FAMILIES or description.get("has_timestamps"):
-        raise ValueError(f"{directory}: modules of this model are not measured yet, only those of Qwen2-VL, "
-                         "Qwen2.5-VL, LLaVA-1.5 and InternVL; isocost.profile_model measures modules that you build")
+    """Those of pictures that the language model takes: since transformers 5 some of several outputs."""
+    if not hasattr(outputs, "pooler_output"):
+        return outputs
+    inner = getattr(outputs, "deepstack_features", None)
+    return outputs.pooler_output if inner is None else [outputs.pooler_output, inner]
 
 
 def module_loads(skeleton: Skeleton) -> Dict[str, Loads]:
-    """Loads for each module of the model, which check_family has let pass."""
-    family = _FAMILIES[skeleton.description["family"]]
-    text = skeleton.config.text_config
-    tokens = Tokens(family.position_rows, text.vocab_size, text.max_position_embeddings)
-    return {"vision": family.vision(skeleton.description), "llm": tokens}
+    """Loads for each module of the model: "vision" or "audio", and "llm"."""
+    return _FAMILIES[skeleton.description["family"]](skeleton)
 
 
-class _Family(NamedTuple):
-    vision: Callable[[Mapping[str, Any]], Loads]
-    position_rows: int
+def _tokens(skeleton: Skeleton, position_rows: int = 1) -> Tuple[int, int, int]:
+    """Arguments of Tokens."""
+    text = skeleton.text_config
+    return position_rows, text.vocab_size, text.max_position_embeddings
 
 
-def _pictures(description: Mapping[str, Any]) -> Loads:
-    return Pictures(description["width"], description["height"])
+def _pictures(skeleton: Skeleton) -> Dict[str, Loads]:
+    its = skeleton.description
+    return {"vision": Pictures(its["width"], its["height"]), "llm": Tokens(*_tokens(skeleton))}
 
 
-def _patches(description: Mapping[str, Any]) -> Loads:
-    return Patches(description["images"]["min_pixels"], description["images"]["max_pixels"])
+def _tiles(skeleton: Skeleton) -> Dict[str, Loads]:
+    its = skeleton.description
+    return {"vision": Tiles(its["side"], its["canvases"]), "llm": Tokens(*_tokens(skeleton))}
 
 
-_FAMILIES: Dict[str, _Family] = {
-    "internvl": _Family(_pictures, 1),
-    "llava": _Family(_pictures, 1),
-    "qwen2_vl": _Family(_patches, 4),
+def _patches(skeleton: Skeleton) -> Dict[str, Loads]:
+    its, added = skeleton.description, getattr(skeleton.config.vision_config, "deepstack_visual_indexes", None)
+    tokens = _tokens(skeleton, 4)
+    return {"vision": Patches(its["images"]["min_pixels"], its["images"]["max_pixels"], its["patch_size"]),
+            "llm": TokensWithPictures(*tokens, len(added)) if added else Tokens(*tokens)}
+
+
+def _sounds_in_text(skeleton: Skeleton) -> Dict[str, Loads]:
+    return {"audio": Sounds(skeleton.description["mel_bins"], True), "llm": TokensWithoutLoss(*_tokens(skeleton))}
+
+
+def _sounds_and_transcripts(skeleton: Skeleton) -> Dict[str, Loads]:
+    config = skeleton.config
+    return {"audio": Sounds(skeleton.description["mel_bins"], False),
+            "llm": Transcripts(config.d_model, config.vocab_size, config.max_target_positions)}
+
+
+_FAMILIES: Dict[str, Callable[[Skeleton], Dict[str, Loads]]] = {
+    "internvl": _pictures,
+    "llava": _pictures,
+    "llava_onevision": _tiles,
+    "qwen2_audio": _sounds_in_text,
+    "qwen2_vl": _patches,
+    "whisper": _sounds_and_transcripts,
 }

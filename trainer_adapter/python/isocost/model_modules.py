@@ -62,7 +62,7 @@ class BuiltModule:
 
     Args:
         skeleton: of the model, with the layers that are built.
-        module: "vision" or "llm".
+        module: "vision", "audio" or "llm".
     """
 
     def __init__(self, skeleton: Skeleton, module: str, loads: Loads, how: How):

@@ -7,22 +7,22 @@ import signal
 import sys
 import time
 from types import FrameType
-from typing import Any, Callable, Dict, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, NoReturn, Optional, Sequence
 
 from isocost.counted import counted
-from isocost.model_loads import check_family, module_loads
+from isocost.model_loads import module_loads
 from isocost.model_modules import How, Measured, measure
 from isocost.model_skeleton import Skeleton
 from isocost.profile import check_writable, document_of, versions, write
 
 DTYPES = ("bfloat16", "float16", "float32")
-FROZEN = ("vision",)
+FROZEN = ("vision", "audio")
 _UNITS = {"vision": "patches", "audio": "positions", "llm": "tokens"}
 
 _EPILOG = """\
 Builds the model from config.json with random weights, its parts one at a time, and measures forward and backward passes
-of the vision encoder with its projector and of the language model with its output head and loss. Weights are not read.
-Layers that do not fit in memory are extrapolated from those that do.
+of the encoder of pictures or sounds with its projector and of the language model with its output head and loss. Weights
+are not read. Layers that do not fit in memory are extrapolated from those that do.
 
 examples:
   {program} Qwen2.5-VL-7B-Instruct --budget 300
@@ -116,11 +116,12 @@ def profile_directory(settings: Settings, say: Callable[[str], None] = lambda li
     begin = time.monotonic()
     if settings.output:
         check_writable(settings.output)
-    check_family(settings.directory)
     skeleton = Skeleton(settings.directory, settings.attention)
     device = _device(settings.device)
     dtype = _dtype(settings.dtype, skeleton, device)
     loads = module_loads(skeleton)
+    _check_names("frozen", settings.frozen, loads)
+    _check_names("largest microbatch", settings.most_units, loads)
     measured = {}
     for name, own in loads.items():
         how = How(device, dtype, name in settings.frozen, settings.most_units.get(name), settings.room)
@@ -131,6 +132,13 @@ def profile_directory(settings: Settings, say: Callable[[str], None] = lambda li
     if settings.output:
         write(document, settings.output)
     return Outcome(document, settings.output, measured, time.monotonic() - begin)
+
+
+def _check_names(what: str, given: Iterable[str], loads: Mapping[str, Any]) -> None:
+    """Raises ValueError for a module that the model lacks."""
+    for name in given:
+        if name not in loads:
+            raise ValueError(f"{what} of {name}: this model has no such module, only {' and '.join(loads)}")
 
 
 def _source(skeleton: Skeleton, measured: Dict[str, Measured]) -> str:
@@ -166,7 +174,7 @@ def _device(name: str) -> Any:
 def _dtype(name: str, skeleton: Skeleton, device: Any) -> Any:
     import torch
 
-    own = getattr(skeleton.config, "dtype", None) or getattr(skeleton.config.text_config, "dtype", None)
+    own = getattr(skeleton.config, "dtype", None) or getattr(skeleton.text_config, "dtype", None)
     if name or device.type == "cpu" or own is None:
         return getattr(torch, name or "float32")
     return getattr(torch, own) if isinstance(own, str) else own
@@ -191,6 +199,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("--frozen", choices=FROZEN, action="append", default=[], help="a module that is not trained")
     parser.add_argument("--most-patches", metavar="N", type=int, default=0,
                         help="of the largest microbatch (default: by budget and memory)")
+    parser.add_argument("--most-positions", metavar="N", type=int, default=0, help="likewise, 1,500 for each sound")
     parser.add_argument("--most-tokens", metavar="N", type=int, default=0, help="likewise")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     return parser
@@ -202,15 +211,15 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
     given = parser.parse_args(argv)
     if not 0 < given.budget < float("inf"):
         parser.error(f"--budget {given.budget}: must be above 0 and finite")
-    for option, units in (("--most-patches", given.most_patches), ("--most-tokens", given.most_tokens)):
+    most = {"vision": given.most_patches, "audio": given.most_positions, "llm": given.most_tokens}
+    for name, units in most.items():
         if not 0 <= units <= 1 << 24:
-            parser.error(f"{option} {units}: must be from 0 to {1 << 24}")
+            parser.error(f"--most-{_UNITS[name]} {units}: must be from 0 to {1 << 24}")
     signal.signal(signal.SIGTERM, _end)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")  # Everything is in the directory.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # Torch's profiler, which measures memory, logs each use.
-    most = {name: units for name, units in (("vision", given.most_patches), ("llm", given.most_tokens)) if units}
     settings = Settings(given.directory, given.output, given.budget, given.dtype, given.device, given.attention,
-                        given.frozen, most)
+                        given.frozen, {name: units for name, units in most.items() if units})
     try:
         outcome = profile_directory(settings, lambda line: print(line, file=sys.stderr, flush=True))
     except KeyboardInterrupt:

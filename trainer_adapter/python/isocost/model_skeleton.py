@@ -10,11 +10,15 @@ from typing import Any, Dict, Iterator, List, NamedTuple
 
 from isocost import _isocost
 
-_LLM = "language_model"
+_LLM = ("language_model", "decoder")  # what models call it
+_HEAD = ("lm_head", "proj_out")
+MERGERS = ("merger", "deepstack_merger_list")  # of Qwen's encoders, which have their projectors inside
+# Of models that transformers' AutoModelForImageTextToText does not know.
+_CLASSES = {"qwen2_audio": "Qwen2AudioForConditionalGeneration", "whisper": "WhisperForConditionalGeneration"}
 
 
 class Place(NamedTuple):
-    """Where a submodule is: attribute `name` of `parent`."""
+    """Where a submodule, or a parameter of none, is: attribute `name` of `parent`."""
 
     parent: Any
     name: str
@@ -24,6 +28,10 @@ class Place(NamedTuple):
 
     def put(self, module: Any) -> None:
         setattr(self.parent, self.name, module)
+
+    def parameters(self) -> List[Any]:
+        found = self.get()
+        return list(found.parameters()) if hasattr(found, "parameters") else [found]
 
 
 class Skeleton:
@@ -62,22 +70,37 @@ class Skeleton:
                                  f"{error}") from error
         _count_features_from_the_end(self.config)
         self.model = _empty_model(self.config, attention)
+        if not hasattr(self.model, "model"):
+            raise ValueError(f"{directory}: transformers {transformers.__version__} builds this model in another way "
+                             "than transformers 5: pip install --upgrade transformers")
 
     def with_layers(self, module: str, layers: int) -> "Skeleton":
         """The same model with only the first layers of a module."""
         fewer = copy.copy(self)
         fewer.config = copy.deepcopy(self.config)
         own = fewer.module_config(module)
-        own.update({_layers_key(own): layers})
+        own.update({_layers_key(own, module): layers})
         if getattr(own, "layer_types", None):
             own.layer_types = own.layer_types[:layers]
         if getattr(own, "fullatt_block_indexes", None):
             own.fullatt_block_indexes = [i for i in own.fullatt_block_indexes if i < layers]
+        if getattr(own, "deepstack_visual_indexes", None):
+            own.deepstack_visual_indexes = [i for i in own.deepstack_visual_indexes if i < layers]
         fewer.model = _empty_model(fewer.config, self._attention)
         return fewer
 
+    @property
+    def encoder(self) -> str:
+        """The name of its other module: "vision" or "audio"."""
+        return "vision" if hasattr(self.config, "vision_config") else "audio"
+
+    @property
+    def text_config(self) -> Any:
+        """Of the language model; of a model that is not made of two, its own."""
+        return getattr(self.config, "text_config", self.config)
+
     def module_config(self, module: str) -> Any:
-        return self.config.text_config if module == "llm" else self.config.vision_config
+        return self.text_config if module == "llm" else getattr(self.config, f"{module}_config", self.config)
 
     def layers(self, module: str) -> Any:
         """The torch.nn.ModuleList of the module's layers."""
@@ -103,8 +126,8 @@ class Skeleton:
 
     def build(self, module: str, device: Any, dtype: Any, frozen: bool = False) -> Any:
         """Returns the whole model, in which one module has memory and random weights on the device: `vision` has all
-        that makes vectors of pixels, `llm` the language model and its output head. The others stay on the meta
-        device. Blocks while weights are initialised."""
+        that makes vectors of pixels, `audio` of sounds, `llm` the language model and its output head. The others stay
+        on the meta device. Blocks while weights are initialised."""
         import torch
 
         model = _empty_model(self.config, self._attention, dtype)
@@ -112,7 +135,8 @@ class Skeleton:
         with torch.device(device):
             for place in places(model, module):
                 place.put(self._real(place, dtype))
-                place.get().requires_grad_(not frozen)
+                if frozen:
+                    place.get().requires_grad_(False)
         if module == "llm" and tied:
             model.get_output_embeddings().weight = model.get_input_embeddings().weight
         return model.train()
@@ -126,6 +150,8 @@ class Skeleton:
             if isinstance(empty, transformers.PreTrainedModel):
                 return type(empty)._from_config(  # noqa: SLF001 (as models build their submodels)
                     copy.deepcopy(empty.config), attn_implementation=attention_of(empty), dtype=dtype)
+            if isinstance(empty, torch.nn.Parameter):
+                return torch.nn.Parameter(torch.randn(empty.shape, dtype=dtype) / empty.shape[-1]**0.5)
             if isinstance(empty, torch.nn.Linear):
                 return torch.nn.Linear(empty.in_features, empty.out_features, empty.bias is not None, dtype=dtype)
             return type(empty)(self.config).to(dtype)  # The projector between the two.
@@ -139,15 +165,21 @@ def _empty_model(config: Any, attention: str, dtype: Any = None) -> Any:
     if attention:
         given["attn_implementation"] = attention
     with torch.device("meta"), _without_warnings():
+        if config.model_type in _CLASSES:
+            return getattr(transformers, _CLASSES[config.model_type])._from_config(  # noqa: SLF001 (as above)
+                copy.deepcopy(config), **given)
         return transformers.AutoModelForImageTextToText.from_config(copy.deepcopy(config), **given)
 
 
 def places(model: Any, module: str) -> List[Place]:
-    """The submodules of a model that make up a module."""
+    """The submodules of a model that make up a module, and the parameters beside them."""
     inner = model.model
+    children = [name for name, _child in inner.named_children()]
     if module == "llm":
-        return [Place(inner, _LLM), Place(model, "lm_head")]
-    return [Place(inner, name) for name, _child in inner.named_children() if name != _LLM]
+        head = next(name for name in _HEAD if hasattr(model, name))
+        return [Place(inner, name) for name in children if name in _LLM] + [Place(model, head)]
+    beside = [name for name, _own in inner.named_parameters(recurse=False)]
+    return [Place(inner, name) for name in [*children, *beside] if name not in _LLM]
 
 
 def attention_of(model: Any) -> str:
@@ -156,11 +188,12 @@ def attention_of(model: Any) -> str:
 
 
 def layer_list(model: Any, module: str) -> Place:
-    """The longest list of layers in a module."""
+    """The longest list of layers in a module, projectors aside."""
     import torch
 
-    found = [Place(parent, name) for place in places(model, module) for parent in place.get().modules()
-             for name, child in parent.named_children() if isinstance(child, torch.nn.ModuleList)]
+    found = [Place(parent, name) for place in places(model, module) if isinstance(place.get(), torch.nn.Module)
+             for parent in place.get().modules() for name, child in parent.named_children()
+             if isinstance(child, torch.nn.ModuleList) and name not in MERGERS]
     return max(found, key=lambda place: len(place.get()))
 
 
@@ -171,21 +204,22 @@ def first_layers(model: Any, module: str, layers: int) -> Iterator[None]:
     config = places(model, module)[0].get().config
     whole = place.get()
     place.put(whole[:layers])
-    config.update({_layers_key(config): layers})
+    config.update({_layers_key(config, module): layers})
     try:
         yield
     finally:
         place.put(whole)
-        config.update({_layers_key(config): len(whole)})
+        config.update({_layers_key(config, module): len(whole)})
 
 
-def _layers_key(config: Any) -> str:
-    return "depth" if hasattr(config, "depth") else "num_hidden_layers"
+def _layers_key(config: Any, module: str) -> str:
+    own = "decoder_layers" if module == "llm" else "encoder_layers"
+    return next((key for key in ("depth", own) if hasattr(config, key)), "num_hidden_layers")
 
 
 def unique_parameters(model: Any, module: str) -> List[Any]:
     """The parameters of a module, each once."""
-    found = {id(each): each for place in places(model, module) for each in place.get().parameters()}
+    found = {id(each): each for place in places(model, module) for each in place.parameters()}
     return list(found.values())
 
 

@@ -69,27 +69,12 @@ class ModelTokenizer:
 
     def __init__(self, directory: Union[str, "os.PathLike[str]"], labels: str = "assistant",
                  caption_template: str = MEDIA_MARK):
-        try:
-            import tokenizers
-        except ImportError as error:
-            raise ImportError(f"model tokenizers need the package tokenizers ({error}): "
-                              "pip install tokenizers jinja2") from None
         self.directory = os.fspath(directory)
         check_options(ConversationOptions(labels, caption_template))
-        _check_files(self.directory)
-        file = os.path.join(self.directory, "tokenizer.json")
-        with open(file, "rb") as source:
-            content = source.read()
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_buffer(content)
-        except Exception as error:  # The package raises nothing more special.
-            raise ValueError(f"{file}: the package tokenizers {tokenizers.__version__} cannot read it: {error}. A "
-                             "newer one may: pip install --upgrade tokenizers") from None
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-        self._largest_id = max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+        self._tokenizer, content = read_tokenizer(self.directory)
+        self._largest_id = largest_id(self._tokenizer)
         config = read_json(os.path.join(self.directory, "config.json"))
-        variables = _special_variables(self.directory, self._tokenizer)
+        variables = special_variables(self.directory, self._tokenizer)
         self._video_text = find_video_text(config)
         self.placeholders = self._checked_config(config, variables)
         self.options = ConversationOptions(labels, caption_template,
@@ -237,11 +222,51 @@ class ModelTokenizer:
         text_config = config.get("text_config")
         for key, holder in (("vocab_size", config), ("text_config.vocab_size", text_config)):
             size = holder.get("vocab_size") if isinstance(holder, dict) else None
-            if isinstance(size, int) and size <= self._largest_id:
-                raise ValueError(f"{file}: {key} is {size}, and the largest id in tokenizer.json is "
-                                 f"{self._largest_id}, which the model cannot embed: resize the model's embeddings "
-                                 "(resize_token_embeddings), or take the tokenizer that belongs to it")
+            check_vocabulary(file, key, size, self._largest_id)
         return placeholders
+
+
+def read_tokenizer(directory: str) -> Tuple[Any, bytes]:
+    """Returns the tokenizer of a model directory, which neither truncates nor pads, and its file's content.
+
+    Raises: FileNotFoundError or another OSError where a file is missing or cannot be read, ValueError where it is no
+        tokenizer, ImportError without the package tokenizers.
+    """
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise ImportError(f"model tokenizers need the package tokenizers ({error}): "
+                          "pip install tokenizers jinja2") from None
+    _check_files(directory)
+    file = os.path.join(directory, "tokenizer.json")
+    with open(file, "rb") as source:
+        content = source.read()
+    try:
+        tokenizer = tokenizers.Tokenizer.from_buffer(content)
+    except Exception as error:  # The package raises nothing more special.
+        raise ValueError(f"{file}: the package tokenizers {tokenizers.__version__} cannot read it: {error}. A "
+                         "newer one may: pip install --upgrade tokenizers") from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer, content
+
+
+def largest_id(tokenizer: Any) -> int:
+    """-1 where the vocabulary is empty."""
+    return max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1)
+
+
+def check_vocabulary(file: str, key: str, size: Any, largest: int) -> None:
+    """Raises ValueError where a model has no embedding for the tokenizer's largest id.
+
+    Args:
+        file, key: config.json, and where it says so.
+        size: entries of the embedding; None, or of another type, where it does not say so.
+    """
+    if isinstance(size, int) and size <= largest:
+        raise ValueError(f"{file}: {key} is {size}, and the largest id in tokenizer.json is {largest}, which the model "
+                         "cannot embed: resize the model's embeddings (resize_token_embeddings), or take the "
+                         "tokenizer that belongs to it")
 
 
 def _tokens_within(span: Span, encoding: Any, count: int) -> Tuple[int, int]:
@@ -274,7 +299,7 @@ def _check_files(directory: str) -> None:
                                 "copy it from where the model is from")
 
 
-def _special_variables(directory: str, tokenizer: Any) -> Dict[str, Any]:
+def special_variables(directory: str, tokenizer: Any) -> Dict[str, Any]:
     """Returns the special tokens by the names that templates have for them. Raises ValueError where the configuration
     adds tokens that the tokenizer does not have."""
     variables: Dict[str, Any] = {}

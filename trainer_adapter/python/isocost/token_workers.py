@@ -15,9 +15,10 @@ from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 from isocost import _isocost
-from isocost.conversation import Conversation
+from isocost.chat_template import read_json
 from isocost.logs import log
 from isocost.model_tokenizer import ModelTokenizer, Tokens
+from isocost.transcript_tokenizer import TranscriptTokenizer
 
 _BATCH = 256  # conversations that are in memory as text at once
 _SHOWN_REASONS = 10  # for each shard
@@ -28,6 +29,7 @@ _PROCESS = ("import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
             "from isocost import token_workers; token_workers.work(int(sys.argv[1]))")
 
 Part = Tuple[bytes, bytes, bytes, str]  # ids, labels, turns, error
+Tokenizer = Union[ModelTokenizer, TranscriptTokenizer]
 
 
 class Settings(NamedTuple):
@@ -45,11 +47,13 @@ class Settings(NamedTuple):
     labels: str
     caption_template: str
 
-    def tokenizer(self) -> ModelTokenizer:
-        """Raises what ModelTokenizer raises."""
-        return ModelTokenizer(self.model, self.labels, self.caption_template)
+    def tokenizer(self) -> Tokenizer:
+        """Raises what ModelTokenizer and TranscriptTokenizer raise."""
+        config = os.path.join(self.model, "config.json")
+        is_whisper = os.path.exists(config) and read_json(config).get("model_type") == "whisper"
+        return (TranscriptTokenizer if is_whisper else ModelTokenizer)(self.model, self.labels, self.caption_template)
 
-    def open(self, tokenizer: ModelTokenizer) -> Any:
+    def open(self, tokenizer: Tokenizer) -> Any:
         """Returns the pass over the data set. Indexes it where that is not done. Raises OSError and ValueError."""
         options = f"{tokenizer.about}, fingerprint {tokenizer.fingerprint:016x}"
         return _isocost.TokenPass(self.data, self.model, options, self.index_dir, log)
@@ -77,7 +81,7 @@ class Counts(NamedTuple):
                       self.reasons + other.reasons)
 
 
-def tokenize_shard(opened: Any, shard: int, tokenizer: ModelTokenizer, progress: Callable[[int], None]) -> Counts:
+def tokenize_shard(opened: Any, shard: int, tokenizer: Tokenizer, progress: Callable[[int], None]) -> Counts:
     """Writes the tokens of a shard.
 
     opened: the TokenPass.
@@ -104,8 +108,8 @@ def tokenize_shard(opened: Any, shard: int, tokenizer: ModelTokenizer, progress:
     return counts
 
 
-def _tokens(samples: Sequence[Any], tokenizer: ModelTokenizer) -> List[Union[Tokens, ValueError]]:
-    given: List[Union[Conversation, ValueError]] = []
+def _tokens(samples: Sequence[Any], tokenizer: Tokenizer) -> List[Union[Tokens, ValueError]]:
+    given: List[Any] = []  # what the tokenizer made of a sample, or the error
     for key, media, document, texts, reason in samples:
         try:
             if reason:
@@ -115,8 +119,8 @@ def _tokens(samples: Sequence[Any], tokenizer: ModelTokenizer) -> List[Union[Tok
             given.append(tokenizer.conversation(key, document, [text.decode() for text in texts], modalities, videos))
         except ValueError as error:
             given.append(error)
-    encoded = iter(tokenizer.encode_each([one for one in given if isinstance(one, Conversation)]))
-    return [next(encoded) if isinstance(one, Conversation) else one for one in given]
+    encoded = iter(tokenizer.encode_each([one for one in given if not isinstance(one, ValueError)]))
+    return [one if isinstance(one, ValueError) else next(encoded) for one in given]
 
 
 def _little_endian(words: "array.array[int]") -> bytes:

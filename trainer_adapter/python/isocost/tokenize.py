@@ -22,9 +22,9 @@ _BAR = 30  # characters
 
 _EPILOG = """\
 Each sample's text becomes token ids with the model's own tokenizer.json and chat template. Text is JSON with `messages`
-or `conversations`, or a caption. The ids are kept beside the index of the shards; shards whose tokens are current are
-skipped, so a pass that was interrupted goes on where it was. A sample that cannot be tokenized is written with the
-reason, and counts as bad when it is loaded.
+or `conversations`, or a caption; for Whisper the transcript of a sound. The ids are kept beside the index of the
+shards; shards whose tokens are current are skipped, so a pass that was interrupted goes on where it was. A sample that
+cannot be tokenized is written with the reason, and counts as bad when it is loaded.
 
 examples:
   {program} data/shards --model Qwen2-VL-2B-Instruct
