@@ -171,6 +171,11 @@ Result<std::int64_t> Recipe::placeholders(const PartShape& shape) const {
   return plan.placeholders;
 }
 
+Result<std::vector<TensorPlan>> Recipe::tensor_plans(const SampleShape& shape) const {
+  ISOCOST_ASSIGN(const SamplePlan sample, plan_of(shape, *family_));
+  return sample.tensors();
+}
+
 std::string Recipe::text_settings() const { return family_->text_settings(); }
 
 Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {

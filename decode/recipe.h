@@ -86,6 +86,12 @@ struct PartBytes {
   const ByteSource* source = nullptr;
 };
 
+/// One of a sample's tensors before it is made.
+struct TensorPlan {
+  const TensorEntry* entry = nullptr;
+  std::vector<std::int64_t> shape;
+};
+
 /// Why a sample has no tensors, and the index of the part at fault.
 struct PartError {
   Error error;
@@ -165,6 +171,9 @@ class Recipe {
   /// Returns what the text of a sample depends on beside the tokenizer: models may name the times
   /// of a video's frames in it. Empty if on nothing.
   std::string text_settings() const;
+
+  /// Returns the tensors that `tensors` makes, in their order. Errors: those of `load`.
+  Result<std::vector<TensorPlan>> tensor_plans(const SampleShape& shape) const;
 
   /// Returns the peak memory of `tensors` in bytes, its result included. Errors: those of `load`.
   Result<std::int64_t> working_set_bytes(const SampleShape& shape) const;

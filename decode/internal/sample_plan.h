@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -46,6 +47,8 @@ struct SamplePlan {
 
   Load load() const;
   std::int64_t tensor_bytes() const;
+  /// The tensors that the sample has, in the order in which they are delivered.
+  std::vector<TensorPlan> tensors() const;
 
   /// Adds a part. Errors: kResourceExhausted (sums of squared token counts, or positions of M-RoPE,
   /// would overflow). After an error the plan must not be used.
