@@ -140,6 +140,7 @@ struct PartError {
 ///     vision.media     int32 [media, 4]       for each image and video: 0 or 1 (a video), its rows
 ///                                             of vision.grids, its height and width as displayed
 ///     llm.rope_positions int32 [tokens, 3]    models with M-RoPE: time, row and column
+///     llm.turn_weights float32 [tokens]       samples whose turns have weights: that of each token
 ///
 /// A patch that spans several frames of a video has as many rows of vision.patches, one after
 /// another, and is one unit of the load.

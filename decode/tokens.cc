@@ -1,6 +1,8 @@
 #include "decode/tokens.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace isocost {
@@ -9,7 +11,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 constexpr std::size_t kWord = sizeof(std::uint32_t);
 constexpr std::size_t kBits = 8;
-static_assert(sizeof(TurnEnd) == 5 * kWord);
+static_assert(sizeof(TurnEnd) == 5 * kWord && sizeof(WeightedIds) == 3 * kWord);
 
 // The bytes of ids and labels, before those of the turns.
 std::size_t ids_size(std::size_t ids) { return kWord * (1 + ids) + (ids + kBits - 1) / kBits; }
@@ -40,48 +42,73 @@ bool are_in_order(const Tokens& tokens) {
   return true;
 }
 
+// Whether each weight is one, and of ids behind those of the one before it.
+bool are_weights(const Tokens& tokens) {
+  std::uint32_t before = 0;
+  for (const WeightedIds& each : tokens.weights) {
+    if (each.begin < before || each.end <= each.begin || each.end > tokens.ids.size()) return false;
+    if (!std::isfinite(each.weight) || each.weight <= 0) return false;
+    before = each.end;
+  }
+  return true;
+}
+
+// Writes the number of values, then the values; returns what is behind them.
+template <typename T>
+std::byte* put(std::byte* to, const std::vector<T>& values) {
+  const auto count = static_cast<std::uint32_t>(values.size());
+  std::memcpy(to, &count, kWord);
+  if (count > 0) std::memcpy(to + kWord, values.data(), count * sizeof(T));
+  return to + kWord + count * sizeof(T);
+}
+
+// Takes from the front what `put` wrote. Returns whether it is there.
+template <typename T>
+bool take(std::span<const std::byte>& from, std::vector<T>& values) {
+  if (from.size() < kWord) return false;
+  const std::size_t count = word_at(from, 0);
+  from = from.subspan(kWord);
+  if (from.size() / sizeof(T) < count) return false;
+  values.resize(count);
+  if (count > 0) std::memcpy(values.data(), from.data(), count * sizeof(T));
+  from = from.subspan(count * sizeof(T));
+  return true;
+}
+
 }  // namespace
 
-std::int64_t encoded_tokens_bytes(std::size_t ids, std::size_t turns) {
-  return static_cast<std::int64_t>(ids_size(ids) + kWord + turns * sizeof(TurnEnd));
+std::int64_t encoded_tokens_bytes(std::size_t ids, std::size_t turns, std::size_t weights) {
+  return static_cast<std::int64_t>(ids_size(ids) + kWord + turns * sizeof(TurnEnd) + kWord +
+                                   weights * sizeof(WeightedIds));
 }
 
 std::vector<std::byte> encode_tokens(const Tokens& tokens) {
   const std::size_t count = tokens.ids.size();
-  const auto turns = static_cast<std::uint32_t>(tokens.turns.size());
-  std::vector<std::byte> bytes(
-      static_cast<std::size_t>(encoded_tokens_bytes(count, tokens.turns.size())));
-  const auto written = static_cast<std::uint32_t>(count);
-  std::memcpy(bytes.data(), &written, kWord);
-  if (count > 0) std::memcpy(bytes.data() + kWord, tokens.ids.data(), count * kWord);
-  std::byte* bits = bytes.data() + kWord * (1 + count);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(
+      encoded_tokens_bytes(count, tokens.turns.size(), tokens.weights.size())));
+  std::byte* bits = put(bytes.data(), tokens.ids);
   for (std::size_t i = 0; i < count; ++i) {
     if (tokens.labelled[i]) bits[i / kBits] |= std::byte{1} << (i % kBits);
   }
-  std::byte* ends = bytes.data() + ids_size(count);
-  std::memcpy(ends, &turns, kWord);
-  if (turns > 0) std::memcpy(ends + kWord, tokens.turns.data(), turns * sizeof(TurnEnd));
+  put(put(bytes.data() + ids_size(count), tokens.turns), tokens.weights);
   return bytes;
 }
 
 Result<Tokens> decode_tokens(std::span<const std::byte> bytes) {
-  if (bytes.size() < kWord) return damaged();
-  const std::size_t count = word_at(bytes, 0);
-  const std::size_t turns_at = ids_size(count);
-  if (bytes.size() < turns_at + kWord) return damaged();
-  const std::size_t turns = word_at(bytes, turns_at);
-  if (bytes.size() != turns_at + kWord + turns * sizeof(TurnEnd)) return damaged();
-  Tokens tokens{std::vector<std::uint32_t>(count), std::vector<bool>(count),
-                std::vector<TurnEnd>(turns)};
-  if (count > 0) std::memcpy(tokens.ids.data(), bytes.data() + kWord, count * kWord);
-  const std::byte* bits = bytes.data() + kWord * (1 + count);
+  Tokens tokens;
+  if (!take(bytes, tokens.ids)) return damaged();
+  const std::size_t count = tokens.ids.size();
+  const std::size_t bit_bytes = (count + kBits - 1) / kBits;
+  if (bytes.size() < bit_bytes) return damaged();
+  tokens.labelled.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
-    tokens.labelled[i] = (bits[i / kBits] >> (i % kBits) & std::byte{1}) != std::byte{};
+    tokens.labelled[i] = (bytes[i / kBits] >> (i % kBits) & std::byte{1}) != std::byte{};
   }
-  if (turns > 0) {
-    std::memcpy(tokens.turns.data(), bytes.data() + turns_at + kWord, turns * sizeof(TurnEnd));
+  bytes = bytes.subspan(bit_bytes);
+  if (!take(bytes, tokens.turns) || !take(bytes, tokens.weights) || !bytes.empty()) {
+    return damaged();
   }
-  if (!are_in_order(tokens)) return damaged();
+  if (!are_in_order(tokens) || !are_weights(tokens)) return damaged();
   return tokens;
 }
 
@@ -89,6 +116,8 @@ Tokens cut_tokens(Tokens tokens, const TurnEnd& end) {
   tokens.ids.resize(end.ids);
   tokens.labelled.resize(end.ids);
   std::erase_if(tokens.turns, [&end](const TurnEnd& turn) { return turn.ids > end.ids; });
+  std::erase_if(tokens.weights, [&end](const WeightedIds& each) { return each.begin >= end.ids; });
+  for (WeightedIds& each : tokens.weights) each.end = std::min(each.end, end.ids);
   return tokens;
 }
 

@@ -57,6 +57,7 @@ Status SamplePlan::add(PartPlan part) {
   mel_frames += part.mel_frames();
   if (!part.audio.window_frames.empty()) mel_bins = part.audio.bins;
   label_tokens += part.label_tokens;
+  weighted = weighted || part.weighted;
   parts.push_back(std::move(part));
   return {};
 }
@@ -68,7 +69,8 @@ std::int64_t SamplePlan::tensor_bytes() const {
   const std::int64_t vision = patch_rows * patch_bytes + (images * (2 + 1) + media * 4) * kInt32;
   const std::int64_t audio = mel_frames * mel_bins * kFloat + windows * kInt32;
   const std::int64_t rope_positions = rope ? tokens * 3 * kInt32 : 0;
-  return vision + audio + tokens * 3 * kInt64 + rope_positions + kInt32;
+  const std::int64_t weights = weighted ? tokens * kFloat : 0;
+  return vision + audio + tokens * 3 * kInt64 + rope_positions + weights + kInt32;
 }
 
 std::vector<TensorPlan> SamplePlan::tensors() const {
@@ -93,6 +95,7 @@ std::vector<TensorPlan> SamplePlan::tensors() const {
   add_usual(tensor_entry(Module::kLlm, TensorRole::kLabels), tokens);
   add_usual(tensor_entry(Module::kLlm, TensorRole::kPositions), tokens);
   if (rope) add_usual(tensor_entry(Module::kLlm, TensorRole::kRope), tokens);
+  if (weighted) add_usual(tensor_entry(Module::kLlm, TensorRole::kTurnWeights), tokens);
   add_usual(tensor_entry(Module::kLlm, TensorRole::kLengths), 1);
   return out;
 }

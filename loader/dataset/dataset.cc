@@ -31,6 +31,7 @@ namespace {
 struct Cut {
   TurnEnd end;
   std::int64_t label_tokens = 0;
+  std::size_t weights = 0;  // of Tokens::weights, those that begin before the end
   std::int64_t entry_bytes = 0;
 };
 
@@ -436,8 +437,15 @@ std::string IndexedDataset::truncate(const DatasetOptions& options, Shard& shard
     labels -= std::count(end, last, true);
     last = end;
     if (labels == 0) break;
+    const auto weights =
+        std::ranges::partition_point(
+            tokens->weights, [&](const WeightedIds& each) { return each.begin < turn.ids; }) -
+        tokens->weights.begin();
     const Cut cut{
-        .end = turn, .label_tokens = labels, .entry_bytes = encoded_tokens_bytes(turn.ids, turns)};
+        .end = turn,
+        .label_tokens = labels,
+        .weights = static_cast<std::size_t>(weights),
+        .entry_bytes = encoded_tokens_bytes(turn.ids, turns, static_cast<std::size_t>(weights))};
     reason = options.why_unusable(shape_of({&shard, &shard.index->view(), sample}, &cut));
     if (!reason.empty()) continue;
     shard.cuts.emplace(sample, cut);
@@ -528,6 +536,7 @@ SampleShape IndexedDataset::shape_of(const Location& at, const Cut* cut) {
     text.text_tokens = cut->end.ids;
     text.text_tokens -= cut->end.placeholders;
     text.label_tokens = cut->label_tokens;
+    text.weighted = cut->weights > 0;
     text.encoded_bytes = cut->entry_bytes;
   }
   const std::uint64_t end = at.view->first_part(at.sample + 1);

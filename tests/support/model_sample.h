@@ -80,6 +80,7 @@ class ModelSample {
     text.format = MediaFormat::kTokens;
     text.text_tokens = std::ssize(tokens.ids) - std::ssize(media);
     text.label_tokens = std::count(tokens.labelled.begin(), tokens.labelled.end(), true);
+    text.weighted = !tokens.weights.empty();
     text.encoded_bytes = std::ssize(encoded);
     shape.parts.push_back(text);
     for (Bytes& medium : media) {

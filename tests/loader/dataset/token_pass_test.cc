@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -18,7 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr const char* kTalk = R"({"messages": [{"role": "user", "content": "hi"}]})";
 
@@ -187,6 +190,21 @@ TEST_F(LongSampleTest, IsCutAtTheLastEndOfATurnThatFits) {
   EXPECT_EQ(open_within(7)->fingerprint(), two->fingerprint());
 }
 
+TEST_F(LongSampleTest, KeepsTheWeightsOfTheTurnsThatAreLeft) {
+  long_.tokens.weights = {{2, 3, 0.5F}, {8, 9, 2}};
+  ASSERT_TRUE(pass()->write(1, std::vector{long_}).has_value());
+  EXPECT_TRUE(open_within(10)->shape(2).parts[0].weighted);
+  EXPECT_FALSE(open_within(10)->shape(0).parts[0].weighted);
+  EXPECT_EQ(tokens_of(*open_within(10), 2), long_.tokens);
+  EXPECT_THAT(tokens_of(*open_within(9), 2).weights, ElementsAreArray(long_.tokens.weights));
+  EXPECT_THAT(tokens_of(*open_within(8), 2).weights, ElementsAre(long_.tokens.weights[0]));
+  long_.tokens.weights = {{8, 9, 2}};
+  ASSERT_TRUE(pass()->write(1, std::vector{long_}).has_value());
+  EXPECT_TRUE(open_within(9)->shape(2).parts[0].weighted);
+  EXPECT_FALSE(open_within(8)->shape(2).parts[0].weighted);
+  EXPECT_THAT(tokens_of(*open_within(8), 2).weights, IsEmpty());
+}
+
 TEST_F(LongSampleTest, WhoseFirstExchangeIsTooLongIsBadWithTheNumbers) {
   const auto dataset = open_within(2);
   EXPECT_EQ(dataset->size(), 2U);
@@ -226,6 +244,24 @@ TEST(TokenCodec, TurnsThatCannotBeAreRefused) {
   EXPECT_EQ(code_of({{3, 1, {2, 0, 0}}}), ErrorCode::kCorrupt) << "media without placeholders";
   EXPECT_EQ(code_of({{3, 2, {0, 0, 1}}}), ErrorCode::kInternal) << "a video of two frames";
   EXPECT_EQ(code_of({{2, 1, {1, 0, 0}}, {3, 1, {0, 0, 0}}}), ErrorCode::kCorrupt);
+}
+
+TEST(TokenCodec, WeightsThatCannotBeAreRefused) {
+  const auto code_of = [](std::vector<WeightedIds> weights) {
+    const Tokens tokens{
+        .ids = {1, 2, 3}, .labelled = {false, true, true}, .weights = std::move(weights)};
+    const auto read = decode_tokens(encode_tokens(tokens));
+    EXPECT_TRUE(!read || *read == tokens);
+    return read ? ErrorCode::kInternal : read.error().code();
+  };
+  EXPECT_EQ(code_of({{0, 1, 0.5F}, {1, 3, 2}}), ErrorCode::kInternal) << "none is wrong";
+  EXPECT_EQ(code_of({{0, 2, 0.5F}, {1, 3, 2}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 1, 2}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 4, 2}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 3, 0}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 3, -1}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 3, NAN}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 3, INFINITY}}), ErrorCode::kCorrupt);
 }
 
 TEST_F(TokenPassTest, ASampleWithoutTokensIsBadWithTheReason) {
