@@ -112,13 +112,61 @@ Result<Tokens> decode_tokens(std::span<const std::byte> bytes) {
   return tokens;
 }
 
-Tokens cut_tokens(Tokens tokens, const TurnEnd& end) {
-  tokens.ids.resize(end.ids);
-  tokens.labelled.resize(end.ids);
-  std::erase_if(tokens.turns, [&end](const TurnEnd& turn) { return turn.ids > end.ids; });
-  std::erase_if(tokens.weights, [&end](const WeightedIds& each) { return each.begin >= end.ids; });
-  for (WeightedIds& each : tokens.weights) each.end = std::min(each.end, end.ids);
+Result<CutTokens> CutTokens::create(std::span<const std::byte> whole, const TokenCut& cut) {
+  const std::size_t size = whole.size();
+  if (size < kWord || cut.ids == 0 || word_at(whole, 0) < cut.ids) return damaged();
+  const std::size_t bits_at = kWord * (1 + std::size_t{word_at(whole, 0)});
+  const std::size_t turns_at = ids_size(word_at(whole, 0));
+  if (size < turns_at + kWord || word_at(whole, turns_at) < cut.turns) return damaged();
+  const std::size_t weights_at =
+      turns_at + kWord + std::size_t{word_at(whole, turns_at)} * sizeof(TurnEnd);
+  if (size < weights_at + kWord || word_at(whole, weights_at) < cut.weights) return damaged();
+  if ((size - weights_at - kWord) / sizeof(WeightedIds) < cut.weights) return damaged();
+
+  CutTokens tokens;
+  tokens.own_.ids = cut.ids;
+  tokens.own_.turns = cut.turns;
+  tokens.own_.weights = cut.weights;
+  const std::size_t last = (cut.ids - 1) / kBits;
+  const auto unused = static_cast<int>(kBits - 1 - (cut.ids - 1) % kBits);
+  tokens.own_.last_bits = whole[bits_at + last] & std::byte{0xFF} >> unused;
+  const std::size_t whole_weights = cut.weights > 0 ? cut.weights - 1 : 0;
+  tokens.whole_ = {
+      .ids = whole.subspan(kWord, cut.ids * kWord),
+      .bits = whole.subspan(bits_at, last),
+      .turns = whole.subspan(turns_at + kWord, cut.turns * sizeof(TurnEnd)),
+      .weights = whole.subspan(weights_at + kWord, whole_weights * sizeof(WeightedIds))};
+  if (cut.weights > 0) {
+    WeightedIds& weight = tokens.own_.last_weight;
+    std::memcpy(&weight, tokens.whole_.weights.data() + tokens.whole_.weights.size(),
+                sizeof(weight));
+    weight.end = std::min(weight.end, cut.ids);
+  }
+  tokens.size_ = encoded_tokens_bytes(cut.ids, cut.turns, cut.weights);
   return tokens;
+}
+
+std::array<std::span<const std::byte>, 9> CutTokens::pieces() const {
+  const auto bytes_of = [](const auto& value) { return std::as_bytes(std::span(&value, 1)); };
+  const auto last_weight =
+      bytes_of(own_.last_weight).first(own_.weights > 0 ? sizeof(WeightedIds) : 0);
+  return {bytes_of(own_.ids),       whole_.ids,           whole_.bits,
+          bytes_of(own_.last_bits), bytes_of(own_.turns), whole_.turns,
+          bytes_of(own_.weights),   whole_.weights,       last_weight};
+}
+
+Result<std::size_t> CutTokens::read_at(std::int64_t offset, std::span<std::byte> to) const {
+  if (offset < 0) return Error(ErrorCode::kInvalidArgument, "a read before the beginning");
+  auto skipped = static_cast<std::size_t>(offset);
+  std::size_t done = 0;
+  for (const std::span<const std::byte> piece : pieces()) {
+    const std::size_t begin = std::min(skipped, piece.size());
+    const std::size_t count = std::min(piece.size() - begin, to.size() - done);
+    if (count > 0) std::memcpy(to.data() + done, piece.data() + begin, count);
+    skipped -= begin;
+    done += count;
+  }
+  return done;
 }
 
 }  // namespace isocost

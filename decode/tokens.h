@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/byte_source.h"
 #include "base/result.h"
 
 namespace isocost {
@@ -50,7 +51,43 @@ Result<Tokens> decode_tokens(std::span<const std::byte> bytes);
 /// Returns the number of bytes of `encode_tokens` for so many of each.
 std::int64_t encoded_tokens_bytes(std::size_t ids, std::size_t turns, std::size_t weights);
 
-/// Returns the tokens up to the end of a turn, which must be one of theirs.
-Tokens cut_tokens(Tokens tokens, const TurnEnd& end);
+/// Where a sample is cut: at the end of one of its turns.
+struct TokenCut {
+  std::uint32_t ids = 0;      ///< TurnEnd::ids of that turn.
+  std::uint32_t turns = 0;    ///< Its number, counted from 1.
+  std::uint32_t weights = 0;  ///< Weighted stretches that begin before it.
+};
+
+/// The bytes of a sample's tokens up to a cut, taken from those of the whole as they are read:
+/// nothing is decoded or copied. Immutable; const-safe.
+class CutTokens final : public ByteSource {
+ public:
+  /// `whole` has the bytes of `encode_tokens`, and must outlive the object. Errors: kCorrupt if
+  /// they are not, or have no such cut.
+  static Result<CutTokens> create(std::span<const std::byte> whole, const TokenCut& cut);
+
+  std::int64_t size() const override { return size_; }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> to) const override;
+
+ private:
+  CutTokens() = default;
+
+  // What the whole does not have like this.
+  struct Own {
+    std::uint32_t ids = 0;
+    std::uint32_t turns = 0;
+    std::uint32_t weights = 0;
+    std::byte last_bits{};
+    WeightedIds last_weight;
+  };
+  struct Whole {
+    std::span<const std::byte> ids, bits, turns, weights;  // without those of Own
+  };
+  std::array<std::span<const std::byte>, 9> pieces() const;
+
+  Own own_;
+  Whole whole_;
+  std::int64_t size_ = 0;
+};
 
 }  // namespace isocost
