@@ -36,7 +36,8 @@ std::uint32_t hash_of_composing(const PlanOptions& options, const Recipe& recipe
   const std::pair<const char*, std::int64_t> limits[] = {
       {"max_tokens", options.max_tokens},
       {"max_vision_tokens", options.max_vision_tokens},
-      {"max_memory", options.max_memory}};
+      {"max_memory", options.max_memory},
+      {"padded_multiple", options.padded_multiple > 1 ? options.padded_multiple : 0}};
   for (const auto& [name, limit] : limits) {
     if (limit == 0) continue;
     hash.add(std::string_view(name));

@@ -360,6 +360,25 @@ class Model(unittest.TestCase):
                     if packed.last_of_step:
                         break
 
+    def test_limits_hold_for_rows_that_are_padded_to_a_multiple(self):
+        write_shards(self.shards)
+        model = self.made()
+        longest = max(int(each) for microbatch in self.loader(model) for each in microbatch["cu_seq_lens_q"].diff())
+        limit = -(-longest // 64) * 64
+        counted, delivered = isocost.Padded("left", 64), 0
+        with isocost.DataLoader(self.shards, model=model, node=ORDER, global_batch_size=12, batching=counted,
+                                max_tokens=limit) as loader:
+            for microbatch in loader:
+                self.assertEqual(microbatch["input_ids"].shape[1] % 64, 0)
+                self.assertLessEqual(microbatch["input_ids"].numel(), limit)
+                delivered += len(microbatch.sample_ids)
+        self.assertEqual(delivered, CONVERSATIONS)
+        # The longest alone would be longer by its padding.
+        node = dataclasses.replace(ORDER, max_bad_samples=CONVERSATIONS)
+        with isocost.DataLoader(self.shards, model=model, node=node, global_batch_size=12, batching=counted,
+                                max_tokens=limit - 1) as loader:
+            self.assertLess(sum(len(microbatch.sample_ids) for microbatch in loader), CONVERSATIONS)
+
     def test_planned_tokens_are_delivered_tokens_over_10_000_conversations(self):
         generator = random.Random(7)
         words = (pathlib.Path(__file__).parents[2] / "README.md").read_text().split()

@@ -57,6 +57,19 @@ std::string refusal(const char* toml) {
   return status ? "accepted" : status.error().message();
 }
 
+TEST(NodeOptions, AMultipleNeedsAPaddedLlm) {
+  NodeOptions options;
+  options.data = "shards";
+  options.plan.padded_multiple = 64;
+  EXPECT_EQ(
+      options.validate().error().message(),
+      "padded_multiple = 64: it is of a trainer that pads the LLM: give padded = llm as well");
+  options.cost_model.padded.back() = true;
+  EXPECT_TRUE(options.validate());
+  options.plan.padded_multiple = 0;
+  EXPECT_FALSE(options.validate());
+}
+
 TEST(ApplyToml, NamesFileLineAndKey) {
   EXPECT_EQ(refusal("ranks = 2\nrank = 3\n"),
             "node.toml:2: rank: no such setting; isocost serve --help lists them");

@@ -207,9 +207,8 @@ class DataLoader:
         endpoint = self._data if is_endpoint else ""
         if not is_endpoint:
             direct["model"] = model
-            pads = model_inputs is not None and model_inputs.padded is not None
-            if pads and "padded" not in arguments.given_settings(node, {}):
-                direct["padded"] = ("llm",)
+            if model_inputs is not None and model_inputs.padded is not None:
+                direct.update(arguments.padding(node, model_inputs.padded.multiple))
             settings = arguments.node_settings(node, direct)
             limited = any(settings[name] != "0" for name in arguments.LIMITS)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks(),
