@@ -208,8 +208,10 @@ MicrobatchRange microbatch_range(const PlanInput& input, const CostModel& model,
   const std::uint32_t usual = microbatches_for(samples, options);
   const bool whole = samples >= options.global_batch_size;
   const bool fixed = options.fixed_microbatches() > 0;
-  if (limits.empty() || layout != nullptr || (fixed && whole)) return {usual, usual};
-  const std::int64_t one_each = (samples + options.ranks - 1) / options.ranks;
+  if (limits.empty() || (fixed && whole)) return {usual, usual};
+  // Stages of a layout are given no repeats to fill a microbatch with.
+  const std::int64_t filled = layout != nullptr ? 0 : options.ranks - 1;
+  const std::int64_t one_each = (samples + filled) / options.ranks;
   const std::int64_t last = fixed ? std::min(one_each, options.microbatches) : one_each;
   const std::int64_t least = least_microbatches(input, options.ranks, model, limits);
   const std::int64_t first = fixed ? std::max<std::int64_t>(least, usual) : least;
