@@ -18,7 +18,7 @@ double share_of(const BalanceProblem& problem, std::uint32_t item) {
 
 }  // namespace
 
-std::size_t first_fit_bins(const BalanceProblem& problem, std::span<const std::uint32_t> items) {
+std::size_t bins_by_first_fit(const BalanceProblem& problem, std::span<const std::uint32_t> items) {
   if (items.empty()) return 0;
   if (problem.resources.empty()) return 1;
   std::vector<std::uint32_t> order(items.begin(), items.end());

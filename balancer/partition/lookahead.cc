@@ -105,7 +105,7 @@ class Composer {
   bool stay_packable(const Batches& batches) const {
     const std::size_t bins = window_.ranks * window_.microbatches;
     const bool fit = std::all_of(batches.begin(), batches.end(), [&](const auto& batch) {
-      return window_.resources.empty() || first_fit_bins(window_, batch) <= bins;
+      return window_.resources.empty() || bins_by_first_fit(window_, batch) <= bins;
     });
     if (!fit) return false;
     const Batches drawn = as_drawn();

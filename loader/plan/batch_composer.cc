@@ -72,7 +72,7 @@ Result<Composition> compose_within(BalanceProblem problem, const std::vector<std
   const auto microbatches = [&problem](const Composition& composed) {
     std::size_t sum = 0;
     for (const auto& batch : composed.batches) {
-      sum += (first_fit_bins(problem, batch) + problem.ranks - 1) / problem.ranks;
+      sum += (bins_by_first_fit(problem, batch) + problem.ranks - 1) / problem.ranks;
     }
     return sum;
   };

@@ -140,7 +140,7 @@ TEST(Lookahead, NoBatchIsComposedThatItsBinsCannotHold) {
   EXPECT_THAT(gathered.batches[1], ElementsAre(1U, 2U, 3U, 5U));
   window.resources = {{"tokens", 100}};
   window.sizes = sizes;
-  EXPECT_EQ(first_fit_bins(window, gathered.batches[1]), 3U);
+  EXPECT_EQ(bins_by_first_fit(window, gathered.batches[1]), 3U);
   EXPECT_EQ(compose_batches(window, {4, 4})->batches, as_drawn({4, 4}).batches);
 }
 
@@ -149,10 +149,11 @@ TEST(FirstFit, NeedsNoFewerBinsThanThereMustBeAndCountsEveryResource) {
   problem.resources = {{"tokens", 10}, {"bytes", 100}};
   problem.sizes = {6, 1, 4, 1, 5, 1, 5, 1, 1, 100};
   const std::vector<std::uint32_t> items = {0, 1, 2, 3, 4};
-  EXPECT_EQ(first_fit_bins(problem, items), 3U);  // 6 + 4, 5 + 5, and the one that fills the bytes
-  EXPECT_EQ(first_fit_bins(problem, std::span(items).first(4)), 2U);
-  EXPECT_EQ(first_fit_bins(problem, {}), 0U);
-  EXPECT_EQ(first_fit_bins({.costs = {1, 2}}, std::span(items).first(2)), 1U);
+  EXPECT_EQ(bins_by_first_fit(problem, items),
+            3U);  // 6 + 4, 5 + 5, and the one that fills the bytes
+  EXPECT_EQ(bins_by_first_fit(problem, std::span(items).first(4)), 2U);
+  EXPECT_EQ(bins_by_first_fit(problem, {}), 0U);
+  EXPECT_EQ(bins_by_first_fit({.costs = {1, 2}}, std::span(items).first(2)), 1U);
 }
 
 TEST(Lookahead, RandomWindowsUnderCapsStayDivisible) {
@@ -170,7 +171,7 @@ TEST(Lookahead, RandomWindowsUnderCapsStayDivisible) {
     moved += composed.moved > 0 ? 1 : 0;
     if (composed.moved == 0) continue;
     for (const auto& batch : composed.batches) {
-      EXPECT_LE(first_fit_bins(window, batch), 4U) << round;
+      EXPECT_LE(bins_by_first_fit(window, batch), 4U) << round;
     }
   }
   EXPECT_GT(moved, 20U);

@@ -100,7 +100,7 @@ class DataLoader:
             by the cost of padded rows (`isocost serve` with `--padded llm`).
         loss: with model, "model": its own loss, which is this microbatch's share of the global batch's mean.
             "token_loss": the microbatch has no labels, and isocost.token_loss takes the logits; for models whose loss
-            knows no `num_items_in_batch`, and for samples with weights.
+            knows no `num_items_in_batch`, and for samples or turns with weights.
         workers, memory, profile, recipe: the settings of NodeOptions that are used most, given directly.
         node: all other settings of an embedded node, an isocost.NodeOptions.
 
