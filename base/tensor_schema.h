@@ -22,7 +22,8 @@ enum class TensorRole : std::uint8_t {
   kLabels,       ///< The token at each position, or kIgnoredLabel where it is not to be predicted.
   kPositions,    ///< Position of each token within its sample.
   kRope,         ///< Time, row and column of each token, for M-RoPE.
-  kLossWeights,  ///< Weight of the sample at each of its tokens.
+  kTurnWeights,  ///< Weight of its turn at each token, of the samples whose turns have weights.
+  kLossWeights,  ///< Weight at each token: of the sample, times that of the turn.
   kLengths,      ///< Rows of each sequence: of an image, a window or a packed sample.
   kCuSeqlens,    ///< Running sums of the lengths, from 0.
 };
@@ -58,10 +59,11 @@ struct TensorEntry {
   TensorReader reader;
 
   /// Whether it has one row per patch, frame or token, so that `<module>.lengths` divide it into
-  /// sequences.
+  /// sequences. Only some samples have weights of turns.
   constexpr bool is_per_unit() const {
     return role != TensorRole::kGrids && role != TensorRole::kMedia &&
-           role != TensorRole::kLengths && role != TensorRole::kCuSeqlens;
+           role != TensorRole::kTurnWeights && role != TensorRole::kLengths &&
+           role != TensorRole::kCuSeqlens;
   }
   /// The shape of this tensor with `rows` rows, of `width` values where it has a second dimension.
   std::vector<std::int64_t> shape(std::int64_t rows, std::int64_t width) const;
@@ -69,8 +71,9 @@ struct TensorEntry {
   std::vector<std::int64_t> shape(std::int64_t rows) const { return shape(rows, row_width); }
 };
 
-/// Every tensor that a microbatch may have. The recipe, delivery, assembly and the Python names all
-/// read this table; docs for its values are in decode/recipe.h.
+/// Every tensor that a microbatch may have; assembly has taken up weights of turns in those of the
+/// loss. The recipe, delivery, assembly and the Python names all read this table; docs for its
+/// values are in decode/recipe.h.
 inline constexpr std::array kTensorSchema = {
     TensorEntry{Module::kVision, TensorRole::kRows, "vision.patches", DType::kUInt8, kOfRecipe,
                 TensorSource::kRecipe, TensorReader::kMediaEmbedding},
@@ -96,6 +99,8 @@ inline constexpr std::array kTensorSchema = {
                 TensorSource::kRecipe, TensorReader::kTokenEmbedding},
     TensorEntry{Module::kLlm, TensorRole::kRope, "llm.rope_positions", DType::kInt32, 3,
                 TensorSource::kRecipe, TensorReader::kEveryStage},
+    TensorEntry{Module::kLlm, TensorRole::kTurnWeights, "llm.turn_weights", DType::kFloat32, 0,
+                TensorSource::kRecipe, TensorReader::kPrediction},
     TensorEntry{Module::kLlm, TensorRole::kLossWeights, "llm.loss_weights", DType::kFloat32, 0,
                 TensorSource::kAssembly, TensorReader::kPrediction},
     TensorEntry{Module::kLlm, TensorRole::kLengths, "llm.lengths", DType::kInt32, 0,

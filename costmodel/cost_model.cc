@@ -239,11 +239,10 @@ std::vector<Load> CostModel::as_run(std::span<const Load> samples) const {
   std::vector<Load> run(samples.begin(), samples.end());
   for (std::size_t i = 0; i < kModules; ++i) {
     if (!state_->options.padded.at(i)) continue;
-    double longest = 0;
+    std::int64_t length = 0;
     for (const Load& sample : run) {
-      longest = std::max(longest, typical_length(sample.modules.at(i)));
+      length = std::max(length, padded_length(static_cast<Module>(i), sample.modules.at(i)));
     }
-    const auto length = static_cast<std::int64_t>(std::ceil(longest));
     for (Load& sample : run) {
       ModuleLoad& load = sample.modules.at(i);
       load.units = load.sequences * length;
@@ -251,6 +250,12 @@ std::vector<Load> CostModel::as_run(std::span<const Load> samples) const {
     }
   }
   return run;
+}
+
+std::int64_t CostModel::padded_length(Module module, const ModuleLoad& load) const {
+  const auto length = static_cast<std::int64_t>(std::ceil(typical_length(load)));
+  const std::int64_t multiple = module == Module::kLlm ? state_->options.padded_multiple : 1;
+  return (length + multiple - 1) / multiple * multiple;
 }
 
 bool CostModel::is_padded(Module module) const {

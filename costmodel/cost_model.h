@@ -87,6 +87,8 @@ class CostModel {
     /// Modules that the trainer pads: each sequence of a microbatch is as long as the longest.
     /// Other modules run packed.
     std::array<bool, kModules> padded{};
+    /// Where the LLM is padded, the length of its sequences is a multiple of this; at least 1.
+    std::int64_t padded_multiple = 1;
   };
   CostModel(CostProfile profile, const Options& options);
   ~CostModel();
@@ -102,9 +104,12 @@ class CostModel {
                                    std::span<const BucketSeconds> shape = {}) const;
   MicrobatchShape shape_of(std::span<const Load> samples) const;
   /// Returns the loads of a microbatch's samples as the trainer runs them: in a padded module all
-  /// sequences become as long as the longest, in other modules they stay unchanged. A sample with
-  /// several sequences counts by their typical length.
+  /// sequences become as long as the longest (see `padded_length`), in other modules they stay
+  /// unchanged. A sample with several sequences counts by their typical length.
   std::vector<Load> as_run(std::span<const Load> samples) const;
+  /// Returns the length to which the sequences of a padded module are padded where this sample's
+  /// are the longest.
+  std::int64_t padded_length(Module module, const ModuleLoad& load) const;
   /// Returns whether the trainer pads the module.
   bool is_padded(Module module) const;
   /// Returns the factor on each rank's seconds. Ranks beyond its end have the factor 1. The view is

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -55,9 +56,9 @@ class IsolatedDecoder final : public SampleDecoder {
       return part.shape->modality == Modality::kText;
     };
     if (std::all_of(parts.begin(), parts.end(), is_text)) return local_->tensors(parts, pool, stop);
-    const auto load = recipe_.load(shape_of(parts));
-    if (!load) return tl::unexpected(PartError{load.error(), 0});
-    const Sample sample{parts, load->tensor_bytes, pool, stop};
+    const auto planned = recipe_.tensor_plans(shape_of(parts));
+    if (!planned) return tl::unexpected(PartError{planned.error(), 0});
+    const Sample sample{parts, *planned, pool, stop};
     auto first = attempt(sample, /*alone=*/false);
     const auto* died = std::get_if<WorkerProcess::Died>(&first);
     if (died == nullptr) return std::get<Tensors>(std::move(first));
@@ -87,7 +88,7 @@ class IsolatedDecoder final : public SampleDecoder {
 
   struct Sample {
     std::span<const PartBytes> parts;
-    std::int64_t tensor_bytes;
+    std::span<const TensorPlan> tensors;
     BufferPool& pool;
     const std::stop_token& stop;
   };
@@ -137,7 +138,7 @@ class IsolatedDecoder final : public SampleDecoder {
   }
 
   Attempt decode_by(std::unique_ptr<WorkerProcess> worker, const Sample& sample) {
-    Attempt outcome = worker->decode(sample.parts, sample.tensor_bytes, sample.pool, sample.stop);
+    Attempt outcome = worker->decode(sample.parts, sample.tensors, sample.pool, sample.stop);
     if (std::holds_alternative<Tensors>(outcome)) {
       const MutexLock lock(mutex_);
       idle_.push_back(std::move(worker));

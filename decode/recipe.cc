@@ -171,6 +171,11 @@ Result<std::int64_t> Recipe::placeholders(const PartShape& shape) const {
   return plan.placeholders;
 }
 
+Result<std::vector<TensorPlan>> Recipe::tensor_plans(const SampleShape& shape) const {
+  ISOCOST_ASSIGN(const SamplePlan sample, plan_of(shape, *family_));
+  return sample.tensors();
+}
+
 std::string Recipe::text_settings() const { return family_->text_settings(); }
 
 Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {
@@ -186,7 +191,7 @@ Result<std::int64_t> Recipe::working_set_bytes(const SampleShape& shape) const {
   }
   const std::int64_t tensors = sample.tensor_bytes();
   constexpr std::int64_t kEach =
-      std::int64_t{11} * 128;  // eleven tensors, each with some slack of the pool
+      std::int64_t{12} * 128;  // twelve tensors, each with some slack of the pool
   const auto sum = checked_sum(tensors + tensors / 8 + kEach, scratch);
   if (!sum) return Error(ErrorCode::kResourceExhausted, "the sample is too large");
   return *sum;

@@ -86,6 +86,12 @@ struct PartBytes {
   const ByteSource* source = nullptr;
 };
 
+/// One of a sample's tensors before it is made.
+struct TensorPlan {
+  const TensorEntry* entry = nullptr;
+  std::vector<std::int64_t> shape;
+};
+
 /// Why a sample has no tensors, and the index of the part at fault.
 struct PartError {
   Error error;
@@ -134,6 +140,7 @@ struct PartError {
 ///     vision.media     int32 [media, 4]       for each image and video: 0 or 1 (a video), its rows
 ///                                             of vision.grids, its height and width as displayed
 ///     llm.rope_positions int32 [tokens, 3]    models with M-RoPE: time, row and column
+///     llm.turn_weights float32 [tokens]       samples whose turns have weights: that of each token
 ///
 /// A patch that spans several frames of a video has as many rows of vision.patches, one after
 /// another, and is one unit of the load.
@@ -165,6 +172,9 @@ class Recipe {
   /// Returns what the text of a sample depends on beside the tokenizer: models may name the times
   /// of a video's frames in it. Empty if on nothing.
   std::string text_settings() const;
+
+  /// Returns the tensors that `tensors` makes, in their order. Errors: those of `load`.
+  Result<std::vector<TensorPlan>> tensor_plans(const SampleShape& shape) const;
 
   /// Returns the peak memory of `tensors` in bytes, its result included. Errors: those of `load`.
   Result<std::int64_t> working_set_bytes(const SampleShape& shape) const;

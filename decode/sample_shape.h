@@ -48,6 +48,7 @@ struct PartShape {
       0;  ///< Text: UTF-8 bytes. JSON: those of its "text" string, 0 without one.
   std::int64_t text_tokens = 0;    ///< Tokens: their number without the placeholders of media.
   std::int64_t label_tokens = 0;   ///< Tokens: those whose prediction counts in the loss.
+  bool weighted = false;           ///< Tokens: some have a weight in the loss other than 1.
   std::int64_t encoded_bytes = 0;  ///< The member's size.
   bool operator==(const PartShape&) const = default;
 };

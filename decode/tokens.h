@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/byte_source.h"
 #include "base/result.h"
 
 namespace isocost {
@@ -19,6 +20,14 @@ struct TurnEnd {
   bool operator==(const TurnEnd&) const = default;
 };
 
+/// Ids whose turn has a weight in the loss other than 1: from `begin` to before `end`.
+struct WeightedIds {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+  float weight = 1;  ///< Finite, > 0.
+  bool operator==(const WeightedIds&) const = default;
+};
+
 /// A sample's text as a model's own tokenizer made it (`isocost tokenize`): the bytes of a part of
 /// format kTokens. Each of the sample's media is one placeholder among the ids, in the order of the
 /// sample's parts of that modality.
@@ -26,21 +35,59 @@ struct Tokens {
   std::vector<std::uint32_t> ids;
   std::vector<bool> labelled;       ///< Of each id, whether its prediction counts in the loss.
   std::vector<TurnEnd> turns = {};  ///< In their order; empty: not known.
+  std::vector<WeightedIds> weights = {};  ///< In their order, apart from each other.
   bool operator==(const Tokens&) const = default;
 };
 
 /// Returns the bytes: the number of ids, the ids (32 bits each, little endian), a bit for each id
 /// that is labelled, lowest bit first, the number of turns, and for each its numbers of ids,
-/// placeholders, images, audio and videos (32 bits each).
+/// placeholders, images, audio and videos (32 bits each), the number of weighted stretches, and for
+/// each its begin, end and weight (32 bits each).
 std::vector<std::byte> encode_tokens(const Tokens& tokens);
 
 /// Errors: kCorrupt if they are not the bytes of a sequence.
 Result<Tokens> decode_tokens(std::span<const std::byte> bytes);
 
-/// Returns the number of bytes of `encode_tokens` for so many ids and turns.
-std::int64_t encoded_tokens_bytes(std::size_t ids, std::size_t turns);
+/// Returns the number of bytes of `encode_tokens` for so many of each.
+std::int64_t encoded_tokens_bytes(std::size_t ids, std::size_t turns, std::size_t weights);
 
-/// Returns the tokens up to the end of a turn, which must be one of theirs.
-Tokens cut_tokens(Tokens tokens, const TurnEnd& end);
+/// Where a sample is cut: at the end of one of its turns.
+struct TokenCut {
+  std::uint32_t ids = 0;      ///< TurnEnd::ids of that turn.
+  std::uint32_t turns = 0;    ///< Its number, counted from 1.
+  std::uint32_t weights = 0;  ///< Weighted stretches that begin before it.
+};
+
+/// The bytes of a sample's tokens up to a cut, taken from those of the whole as they are read:
+/// nothing is decoded or copied. Immutable; const-safe.
+class CutTokens final : public ByteSource {
+ public:
+  /// `whole` has the bytes of `encode_tokens`, and must outlive the object. Errors: kCorrupt if
+  /// they are not, or have no such cut.
+  static Result<CutTokens> create(std::span<const std::byte> whole, const TokenCut& cut);
+
+  std::int64_t size() const override { return size_; }
+  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> to) const override;
+
+ private:
+  CutTokens() = default;
+
+  // What the whole does not have like this.
+  struct Own {
+    std::uint32_t ids = 0;
+    std::uint32_t turns = 0;
+    std::uint32_t weights = 0;
+    std::byte last_bits{};
+    WeightedIds last_weight;
+  };
+  struct Whole {
+    std::span<const std::byte> ids, bits, turns, weights;  // without those of Own
+  };
+  std::array<std::span<const std::byte>, 9> pieces() const;
+
+  Own own_;
+  Whole whole_;
+  std::int64_t size_ = 0;
+};
 
 }  // namespace isocost

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "balancer/partition/first_fit.h"
 #include "balancer/partition/validate.h"
 #include "base/counted.h"
 
@@ -100,12 +101,17 @@ class Composer {
     return most;
   }
 
-  // Whether the batches are as easy to pack under the caps as they are when drawn.
+  // Whether the batches are as easy to pack under the caps as they are when drawn, and can be.
   bool stay_packable(const Batches& batches) const {
-    const auto bins = static_cast<double>(window_.ranks * window_.microbatches);
+    const std::size_t bins = window_.ranks * window_.microbatches;
+    const bool fit = std::all_of(batches.begin(), batches.end(), [&](const auto& batch) {
+      return window_.resources.empty() || bins_by_first_fit(window_, batch) <= bins;
+    });
+    if (!fit) return false;
     const Batches drawn = as_drawn();
     for (std::size_t r = 0; r < window_.resources.size(); ++r) {
-      const double fullest = kFullest * bins * static_cast<double>(window_.resources[r].cap);
+      const double fullest =
+          kFullest * static_cast<double>(bins) * static_cast<double>(window_.resources[r].cap);
       const std::int64_t most = most_held(batches, r);
       if (most > most_held(drawn, r) && static_cast<double>(most) > fullest) return false;
     }

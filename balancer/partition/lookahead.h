@@ -26,10 +26,12 @@ struct Composition {
 /// and caps with which each batch will be balanced. `batch_sizes` [W] gives the number of items of
 /// each batch. No item leaves the window, so none moves further than W - 1 batches. Nothing moves
 /// if W = 1 or if the sum does not fall. Composed batches are no longer the batches that were
-/// drawn, so this is opt-in. Under caps, no batch becomes fuller in any resource than the fullest
-/// batch as drawn, or than 80 % of what its bins may hold, whichever is more.
+/// drawn, so this is opt-in. Under caps, each composed batch fits into its bins by
+/// bins_by_first_fit, and none becomes fuller in any resource than the fullest batch as drawn, or
+/// than 80 % of what its bins may hold, whichever is more.
 ///
-/// Pure, deterministic, runs on the calling thread; O(W·N log N) for N items. Errors:
+/// Pure, deterministic, runs on the calling thread; O(W·N log N) for N items, under caps also
+/// O(N · bins). Errors:
 /// kInvalidArgument if the sizes do not add up, if a batch has fewer items than bins, or if
 /// balance() would refuse the window.
 Result<Composition> compose_batches(const BalanceProblem& window,

@@ -18,6 +18,7 @@
 #include "cli/lab/emulate_layout.h"
 #include "cli/lab/emulate_output.h"
 #include "cli/lab/emulated_pipeline.h"
+#include "cli/overwrite.h"
 #include "cli/sampled_batches.h"
 #include "cli/signal_stop.h"
 #include "loader/config/option_table.h"
@@ -95,7 +96,7 @@ Result<EmulatedJob> trainers_of(const EmulateArguments& arguments, const Layout&
 }
 
 Result<int> emulate(const EmulateArguments& arguments) {
-  ISOCOST_TRY(check_output_file("--svg", arguments.svg));
+  ISOCOST_TRY(check_new_file("--svg", arguments.svg, arguments.force));
   ISOCOST_ASSIGN(const Layout layout, layout_of(arguments));
   for (const std::string& warning : layout.warnings()) {
     std::fprintf(stderr, "note: %s\n", warning.c_str());

@@ -57,6 +57,7 @@ void EmulateArguments::add_to(CLI::App& command) {
   command
       .add_option("--svg", svg, "Draw the last step, as predicted and as the trainers report it")
       ->type_name("FILE");
+  add_force(command, force);
   command.add_flag("--json", json, "Print JSON instead of text");
 }
 

@@ -28,6 +28,7 @@ struct EmulateArguments {
   DisturbanceText disturbance;
   std::uint64_t seed = 0;
   std::string svg;
+  bool force = false;
   bool json = false;
 
   void add_to(CLI::App& command);

@@ -8,13 +8,13 @@
 
 #include "balancer/layout/layout_model.h"
 #include "base/counted.h"
-#include "base/output_file.h"
 #include "cli/exit_status.h"
 #include "cli/lab/commands.h"
 #include "cli/lab/simulate_arguments.h"
 #include "cli/lab/simulate_layout.h"
 #include "cli/lab/simulate_output.h"
 #include "cli/lab/simulate_steps.h"
+#include "cli/overwrite.h"
 #include "cli/sampled_batches.h"
 #include "loader/config/option_table.h"
 
@@ -77,7 +77,7 @@ Result<PipelineModel> model_of(const SimulateArguments& arguments, const JobMode
 }
 
 Result<int> simulate_command(SimulateArguments arguments) {
-  ISOCOST_TRY(check_output_file("--svg", arguments.svg));
+  ISOCOST_TRY(check_new_file("--svg", arguments.svg, arguments.force));
   ISOCOST_TRY(check_size(arguments));
   ISOCOST_ASSIGN(const std::vector<PipelinePolicy> policies, parse_policies(arguments.balance));
   if (!arguments.activation_memory.empty()) {

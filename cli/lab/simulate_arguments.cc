@@ -67,6 +67,7 @@ void SimulateArguments::add_to(CLI::App& command) {
                   "Limit of a stage's activations, kept by policy cost alone; empty: no limit")
       ->type_name("SIZE");
   command.add_option("--svg", svg, "Draw the first step of every policy")->type_name("FILE");
+  add_force(command, force);
   command.add_flag("--decouple", decouple,
                    "Also plan the encoder's microbatches apart from the LLM's");
   command.add_flag("--json", json, "Print JSON instead of text");

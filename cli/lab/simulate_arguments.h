@@ -33,6 +33,7 @@ struct SimulateArguments {
   std::string gpu_memory = "80GiB";
   std::string activation_memory;
   std::string svg;
+  bool force = false;
   bool json = false;
 
   void add_to(CLI::App& command);

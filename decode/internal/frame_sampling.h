@@ -13,7 +13,7 @@ namespace isocost {
 struct FrameSampling {
   double fps = 0;               ///< Frames a second; 0: `num_frames`.
   std::int64_t num_frames = 0;  ///< 0: `fps`.
-  std::int64_t min_frames = 0;
+  std::int64_t min_frames = 0;  ///< Of `fps`, as are the most; frames_in_slices has neither.
   std::int64_t max_frames = 0;
 };
 

@@ -4,11 +4,14 @@
 #include <numeric>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/load.h"
 #include "base/result.h"
+#include "base/tensor_schema.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -54,6 +57,7 @@ Status SamplePlan::add(PartPlan part) {
   mel_frames += part.mel_frames();
   if (!part.audio.window_frames.empty()) mel_bins = part.audio.bins;
   label_tokens += part.label_tokens;
+  weighted = weighted || part.weighted;
   parts.push_back(std::move(part));
   return {};
 }
@@ -65,7 +69,35 @@ std::int64_t SamplePlan::tensor_bytes() const {
   const std::int64_t vision = patch_rows * patch_bytes + (images * (2 + 1) + media * 4) * kInt32;
   const std::int64_t audio = mel_frames * mel_bins * kFloat + windows * kInt32;
   const std::int64_t rope_positions = rope ? tokens * 3 * kInt32 : 0;
-  return vision + audio + tokens * 3 * kInt64 + rope_positions + kInt32;
+  const std::int64_t weights = weighted ? tokens * kFloat : 0;
+  return vision + audio + tokens * 3 * kInt64 + rope_positions + weights + kInt32;
+}
+
+std::vector<TensorPlan> SamplePlan::tensors() const {
+  std::vector<TensorPlan> out;
+  const auto add = [&](const TensorEntry& entry, std::int64_t rows, std::int64_t width) {
+    out.push_back({&entry, entry.shape(rows, width)});
+  };
+  const auto add_usual = [&](const TensorEntry& entry, std::int64_t rows) {
+    add(entry, rows, entry.row_width);
+  };
+  if (images > 0) {
+    add(tensor_entry(Module::kVision, TensorRole::kRows), patch_rows, patch_bytes);
+    add_usual(tensor_entry(Module::kVision, TensorRole::kGrids), images);
+    if (media > 0) add_usual(tensor_entry(Module::kVision, TensorRole::kMedia), media);
+    add_usual(tensor_entry(Module::kVision, TensorRole::kLengths), images);
+  }
+  if (windows > 0) {
+    add(tensor_entry(Module::kAudio, TensorRole::kRows), mel_frames, mel_bins);
+    add_usual(tensor_entry(Module::kAudio, TensorRole::kLengths), windows);
+  }
+  add_usual(tensor_entry(Module::kLlm, TensorRole::kIds), tokens);
+  add_usual(tensor_entry(Module::kLlm, TensorRole::kLabels), tokens);
+  add_usual(tensor_entry(Module::kLlm, TensorRole::kPositions), tokens);
+  if (rope) add_usual(tensor_entry(Module::kLlm, TensorRole::kRope), tokens);
+  if (weighted) add_usual(tensor_entry(Module::kLlm, TensorRole::kTurnWeights), tokens);
+  add_usual(tensor_entry(Module::kLlm, TensorRole::kLengths), 1);
+  return out;
 }
 
 Load PartPlan::load() const {

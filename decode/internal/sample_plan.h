@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "decode/internal/audio.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/recipe.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -24,6 +25,7 @@ struct PartPlan {
   AudioPlan audio;
   std::int64_t tokens = 0;  ///< What the part adds to the LLM's sequence.
   std::int64_t label_tokens = 0;
+  bool weighted = false;  ///< Tokens have weights of turns.
 
   std::int64_t mel_frames() const;
   /// What the part adds to the load; of the LLM, whose sequence is the sample, tokens alone.
@@ -42,10 +44,13 @@ struct SamplePlan {
   std::int64_t mel_bins = 0;  ///< Values of each of them.
   std::int64_t tokens = 0;
   std::int64_t label_tokens = 0;
-  bool rope = false;  ///< The model has positions of M-RoPE.
+  bool rope = false;      ///< The model has positions of M-RoPE.
+  bool weighted = false;  ///< Turns have weights.
 
   Load load() const;
   std::int64_t tensor_bytes() const;
+  /// The tensors that the sample has, in the order in which they are delivered.
+  std::vector<TensorPlan> tensors() const;
 
   /// Adds a part. Errors: kResourceExhausted (sums of squared token counts, or positions of M-RoPE,
   /// would overflow). After an error the plan must not be used.

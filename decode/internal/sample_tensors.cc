@@ -22,6 +22,7 @@ SampleTensors::SampleTensors(const SamplePlan& plan, BufferPool& pool)
       has_media_(plan.media > 0),
       has_audio_(plan.windows > 0),
       has_rope_(plan.rope),
+      has_weights_(plan.weighted),
       patches_(pool, plan.patch_rows, plan.patch_bytes),
       grids_(pool, plan.images, 2),
       media_(pool, plan.media, kMediaColumns),
@@ -32,17 +33,21 @@ SampleTensors::SampleTensors(const SamplePlan& plan, BufferPool& pool)
       labels_(pool, plan.tokens, 1),
       positions_(pool, plan.tokens, 1),
       rope_(pool, plan.rope ? plan.tokens : 0, kRopeColumns),
+      weights_(pool, plan.weighted ? plan.tokens : 0, 1),
       lengths_(pool, 1, 1) {}
 
-void SampleTensors::append(std::int64_t token, std::int64_t label, std::int64_t count) {
+void SampleTensors::append(std::int64_t token, std::int64_t label, std::int64_t count,
+                           float weight) {
   std::ranges::fill(ids_.take(count), token);
   std::ranges::fill(labels_.take(count), label);
   if (has_rope_) rope_positions_.text(rope_.take(count));
+  if (has_weights_) std::ranges::fill(weights_.take(count), weight);
 }
 
 void SampleTensors::append_medium(std::int64_t token, std::int64_t count, const PartPlan& plan) {
   std::ranges::fill(ids_.take(count), token);
   std::ranges::fill(labels_.take(count), kIgnoredLabel);
+  if (has_weights_) std::ranges::fill(weights_.take(count), 1.0F);
   if (has_rope_) {
     rope_positions_.pictures(rope_.take(count), plan.images / plan.placeholders, plan.grid,
                              plan.rope_interval);
@@ -93,6 +98,9 @@ Result<std::vector<NamedTensor>> SampleTensors::finish() {
   ISOCOST_TRY(labels_.publish(tensor_entry(Module::kLlm, TensorRole::kLabels), out));
   ISOCOST_TRY(positions_.publish(tensor_entry(Module::kLlm, TensorRole::kPositions), out));
   if (has_rope_) ISOCOST_TRY(rope_.publish(tensor_entry(Module::kLlm, TensorRole::kRope), out));
+  if (has_weights_) {
+    ISOCOST_TRY(weights_.publish(tensor_entry(Module::kLlm, TensorRole::kTurnWeights), out));
+  }
   ISOCOST_TRY(lengths_.publish(tensor_entry(Module::kLlm, TensorRole::kLengths), out));
   return out;
 }

@@ -59,8 +59,9 @@ class SampleTensors {
  public:
   SampleTensors(const SamplePlan& plan, BufferPool& pool);
 
-  /// Appends `count` equal tokens. `label` is the token itself or kIgnoredLabel.
-  void append(std::int64_t token, std::int64_t label, std::int64_t count = 1);
+  /// Appends `count` equal tokens. `label` is the token itself or kIgnoredLabel; `weight` that of
+  /// its turn.
+  void append(std::int64_t token, std::int64_t label, std::int64_t count = 1, float weight = 1);
   /// Appends `count` equal tokens that stand for one of the placeholders of a medium.
   void append_medium(std::int64_t token, std::int64_t count, const PartPlan& plan);
   /// Describes an image or a video, for models that want to know what pictures belong together.
@@ -78,6 +79,7 @@ class SampleTensors {
   const bool has_media_;
   const bool has_audio_;
   const bool has_rope_;
+  const bool has_weights_;
   Column<std::uint8_t> patches_;
   Column<std::int32_t> grids_;
   Column<std::int32_t> media_;
@@ -88,6 +90,7 @@ class SampleTensors {
   Column<std::int64_t> labels_;
   Column<std::int64_t> positions_;
   Column<std::int32_t> rope_;
+  Column<float> weights_;
   Column<std::int32_t> lengths_;
   RopePositions rope_positions_;
 };

@@ -53,7 +53,10 @@ Status check_tokens(const Tokens& tokens, const SamplePlan& plan, MediaTable med
     labelled += tokens.labelled[i] ? 1 : 0;
   }
   const PartPlan& counted_part = plan.parts.front();
-  if (text == counted_part.tokens && labelled == counted_part.label_tokens) return {};
+  if (text == counted_part.tokens && labelled == counted_part.label_tokens &&
+      tokens.weights.empty() == !counted_part.weighted) {
+    return {};
+  }
   return corrupt("its tokens are not those that were counted");
 }
 
@@ -81,6 +84,20 @@ Status check_order(const Tokens& tokens, const SamplePlan& plan, MediaTable medi
   }
   return {};
 }
+
+/// The weight of each id, asked for in their order.
+class WeightsOf {
+ public:
+  explicit WeightsOf(const Tokens& tokens) : left_(tokens.weights) {}
+
+  float at(std::size_t id) {
+    while (!left_.empty() && left_.front().end <= id) left_ = left_.subspan(1);
+    return left_.empty() || id < left_.front().begin ? 1 : left_.front().weight;
+  }
+
+ private:
+  std::span<const WeightedIds> left_;
+};
 
 /// The plans of a modality's parts, one after another, each as often as it has placeholders.
 class PlansOf {
@@ -123,6 +140,7 @@ Result<PartPlan> plan_tokens(const PartShape& shape) {
   PartPlan plan;
   plan.tokens = shape.text_tokens;
   plan.label_tokens = shape.label_tokens;
+  plan.weighted = shape.weighted;
   return plan;
 }
 
@@ -145,12 +163,13 @@ Status add_tokens(const PartBytes& bytes, const SamplePlan& plan,
   ISOCOST_TRY(check_tokens(tokens, plan, media));
   ISOCOST_TRY(check_order(tokens, plan, media));
   PlansOf plans(plan);
+  WeightsOf weights(tokens);
   for (std::size_t i = 0; i < tokens.ids.size(); ++i) {
     const std::int64_t id = tokens.ids[i];
     if (const MediaTokens* medium = find_media(media, id)) {
       append_medium(*medium, plans.next(medium->modality), to);
     } else {
-      to.append(id, tokens.labelled[i] ? id : kIgnoredLabel);
+      to.append(id, tokens.labelled[i] ? id : kIgnoredLabel, 1, weights.at(i));
     }
   }
   return {};

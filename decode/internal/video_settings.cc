@@ -9,7 +9,6 @@ namespace {
 
 constexpr double kFramesASecond = 2;
 constexpr double kMostFramesASecond = 1000;
-constexpr std::int64_t kMostFrames = std::int64_t{1} << 16;
 
 // One of them, or neither.
 Status read_number(Settings& settings, VideoSettings& video) {
@@ -33,21 +32,17 @@ Status read_number(Settings& settings, VideoSettings& video) {
 
 }  // namespace
 
-std::string VideoSettings::sampling_settings() const {
-  return nlohmann::json{{"fps", fps},
-                        {"num_frames", num_frames},
-                        {"min_frames", min_frames},
-                        {"max_frames", max_frames}}
+std::string sampling_settings(const FrameSampling& sampling) {
+  return nlohmann::json{{"fps", sampling.fps},
+                        {"num_frames", sampling.num_frames},
+                        {"min_frames", sampling.min_frames},
+                        {"max_frames", sampling.max_frames}}
       .dump();
 }
 
 Status read_video(Settings& settings, VideoSettings& video) {
   ISOCOST_TRY(read_pixels(settings, video, /*pads_batches=*/std::nullopt));
   ISOCOST_TRY(read_number(settings, video));
-  ISOCOST_ASSIGN(video.min_frames,
-                 settings.integer("min_frames", 0, kMostFrames, video.min_frames));
-  ISOCOST_ASSIGN(video.max_frames,
-                 settings.integer("max_frames", 2, kMostFrames, video.max_frames));
   ISOCOST_TRY(settings.flag("do_sample_frames", true));
   ISOCOST_TRY(settings.only("do_center_crop", false));
   settings.ignore({"video_processor_type", "return_metadata", "video_metadata", "crop_size"});

@@ -10,17 +10,18 @@
 
 namespace isocost {
 
+inline constexpr std::int64_t kMostFrames = std::int64_t{1} << 16;
+
 /// Settings that the video processors of all families have.
 struct VideoSettings : PixelSettings {
   double fps = 0;
   std::int64_t num_frames = 0;
-  std::int64_t min_frames = 4;
-  std::int64_t max_frames = 768;
 
-  FrameSampling sampling() const { return {fps, num_frames, min_frames, max_frames}; }
-  /// They as JSON.
-  std::string sampling_settings() const;
+  FrameSampling sampling() const { return {.fps = fps, .num_frames = num_frames}; }
 };
+
+/// What the text of a video's frames depends on, as JSON.
+std::string sampling_settings(const FrameSampling& sampling);
 
 /// Reads those of the video processor; what its file does not say stays. Where neither the file nor
 /// `video` says how many frames, they are 2 a second, whether or not do_sample_frames is set: every

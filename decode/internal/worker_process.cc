@@ -19,6 +19,7 @@ extern "C" {  // glibc 2.36 does not say so itself
 #include <utility>
 
 #include "base/checked.h"
+#include "base/load.h"
 #include "base/tensor_schema.h"
 #include "base/utf8.h"
 
@@ -125,6 +126,24 @@ bool is_readable(int socket, milliseconds limit) {
   }
 }
 
+// Whether each module's lengths divide its other tensors, as clients rely on.
+bool lengths_add_up(std::span<const NamedTensor> tensors) {
+  std::array<std::int64_t, kModules> sums{};
+  for (const NamedTensor& named : tensors) {
+    const TensorEntry* entry = find_tensor(named.name);
+    if (entry->role != TensorRole::kLengths) continue;
+    for (const std::int32_t length : named.tensor.as<std::int32_t>()) {
+      if (length < 0) return false;
+      sums.at(static_cast<std::size_t>(entry->module)) += length;
+    }
+  }
+  return std::ranges::all_of(tensors, [&](const NamedTensor& named) {
+    const TensorEntry* entry = find_tensor(named.name);
+    return !entry->is_per_unit() ||
+           named.tensor.shape.front() == sums.at(static_cast<std::size_t>(entry->module));
+  });
+}
+
 std::string how_it_ended(int status) {
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
@@ -193,7 +212,7 @@ int WorkerProcess::reap() {
 }
 
 std::variant<WorkerProcess::Tensors, WorkerProcess::Died> WorkerProcess::decode(
-    std::span<const PartBytes> parts, std::int64_t tensor_bytes, BufferPool& pool,
+    std::span<const PartBytes> parts, std::span<const TensorPlan> planned, BufferPool& pool,
     const std::stop_token& stop) {
   if (parts.size() > kMaxParts) {
     return Tensors(
@@ -208,7 +227,7 @@ std::variant<WorkerProcess::Tensors, WorkerProcess::Died> WorkerProcess::decode(
   for (std::size_t i = 0; i < parts.size(); ++i) {
     wire[i] = {*parts[i].shape, parts[i].source->size()};
   }
-  const Request request{parts, tensor_bytes, cpu_time()};
+  const Request request{parts, planned, cpu_time()};
   // Where the worker is gone, waiting for its answer tells how it ended.
   (void)send_message(socket_.get(),
                      RequestMessage{.parts = static_cast<std::uint32_t>(parts.size())});
@@ -286,23 +305,22 @@ Status WorkerProcess::serve_read(const ReadMessage& message, std::span<const Par
 std::optional<WorkerProcess::Tensors> WorkerProcess::take_result(const ResultMessage& message,
                                                                  const Request& request,
                                                                  BufferPool& pool) const {
-  if (message.tensors > message.tensor.size()) return std::nullopt;
   if (message.tensors == 0) {
     const std::size_t length = strnlen(message.message.data(), message.message.size());
     PartError error{Error(message.code, std::string(message.message.data(), length)), message.part};
     if (!is_possible(error, request)) return std::nullopt;
     return Tensors(tl::unexpected(std::move(error)));
   }
+  if (message.tensors > message.tensor.size() || message.tensors != request.tensors.size()) {
+    return std::nullopt;
+  }
   std::vector<NamedTensor> tensors;
-  std::int64_t bytes = 0;
   for (std::size_t i = 0; i < message.tensors; ++i) {
-    auto tensor = copy(message.tensor.at(i), pool);
+    auto tensor = copy(message.tensor.at(i), request.tensors[i], pool);
     if (!tensor) return std::nullopt;
-    bytes += tensor->tensor.size_bytes();
-    if (bytes > request.tensor_bytes) return std::nullopt;
     tensors.push_back(*std::move(tensor));
   }
-  if (bytes != request.tensor_bytes) return std::nullopt;
+  if (!lengths_add_up(tensors)) return std::nullopt;
   return Tensors(std::move(tensors));
 }
 
@@ -323,20 +341,17 @@ bool WorkerProcess::is_possible(const PartError& error, const Request& request) 
   }
 }
 
-// Nothing if there is no such tensor, or it does not lie within the arena.
-std::optional<NamedTensor> WorkerProcess::copy(const WireTensor& wire, BufferPool& pool) const {
+// Nothing if it is not the tensor that the sample has here, or does not lie within the arena.
+std::optional<NamedTensor> WorkerProcess::copy(const WireTensor& wire, const TensorPlan& planned,
+                                               BufferPool& pool) const {
   const std::string_view name(wire.name.data(), strnlen(wire.name.data(), wire.name.size()));
-  const TensorEntry* entry = find_tensor(name);
-  if (entry == nullptr || wire.dtype != entry->dtype || wire.shape[0] < 0) return std::nullopt;
-  // A width that the recipe says need not be that of the plan; all bytes together must be.
-  const bool is_of_recipe = entry->row_width == kOfRecipe;
-  if (is_of_recipe && wire.shape[1] <= 0) return std::nullopt;
-  std::vector<std::int64_t> shape =
-      entry->shape(wire.shape[0], is_of_recipe ? wire.shape[1] : entry->row_width);
+  if (name != planned.entry->name || wire.dtype != planned.entry->dtype) return std::nullopt;
   const auto end = wire.shape.begin() + std::min<std::ptrdiff_t>(wire.dimensions, 4);
-  if (!std::equal(shape.begin(), shape.end(), wire.shape.begin(), end)) return std::nullopt;
+  if (!std::equal(planned.shape.begin(), planned.shape.end(), wire.shape.begin(), end)) {
+    return std::nullopt;
+  }
   std::optional<std::int64_t> bytes = dtype_size(wire.dtype);
-  for (const std::int64_t side : shape) {
+  for (const std::int64_t side : planned.shape) {
     if (bytes) bytes = checked_product(*bytes, side);
   }
   const std::span<const std::byte> arena = memory_.arena();
@@ -346,7 +361,7 @@ std::optional<NamedTensor> WorkerProcess::copy(const WireTensor& wire, BufferPoo
   }
   Buffer buffer = pool.allocate(*bytes);
   std::memcpy(buffer.data(), arena.data() + wire.offset, static_cast<std::size_t>(*bytes));
-  auto tensor = make_tensor(std::move(buffer), wire.dtype, std::move(shape));
+  auto tensor = make_tensor(std::move(buffer), wire.dtype, planned.shape);
   if (!tensor) return std::nullopt;
   return NamedTensor{std::string(name), *std::move(tensor)};
 }

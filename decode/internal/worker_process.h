@@ -47,10 +47,11 @@ class WorkerProcess {
     bool read_nothing = false;  ///< It had ended by itself before it read any of the sample.
   };
 
-  /// Decodes one sample, whose tensors hold `tensor_bytes`. Blocks; the tensors own memory from
-  /// `pool`. After Died the process is gone.
-  std::variant<Tensors, Died> decode(std::span<const PartBytes> parts, std::int64_t tensor_bytes,
-                                     BufferPool& pool, const std::stop_token& stop);
+  /// Decodes one sample, whose tensors must be those of the plan. Blocks; the tensors own memory
+  /// from `pool`. After Died the process is gone.
+  std::variant<Tensors, Died> decode(std::span<const PartBytes> parts,
+                                     std::span<const TensorPlan> planned, BufferPool& pool,
+                                     const std::stop_token& stop);
 
   /// Whether a filter of system calls holds for the process.
   bool filtered() const { return filtered_; }
@@ -68,7 +69,7 @@ class WorkerProcess {
   Status greet(const WorkerSetup& setup);
   struct Request {
     std::span<const PartBytes> parts;
-    std::int64_t tensor_bytes;
+    std::span<const TensorPlan> tensors;
     std::chrono::nanoseconds cpu_time;  ///< Of the process when it began.
   };
   tl::expected<std::string, Died> wait_for_packet(const Request& request,
@@ -78,7 +79,8 @@ class WorkerProcess {
   std::optional<Tensors> take_result(const ResultMessage& message, const Request& request,
                                      BufferPool& pool) const;
   bool is_possible(const PartError& error, const Request& request) const;
-  std::optional<NamedTensor> copy(const WireTensor& tensor, BufferPool& pool) const;
+  std::optional<NamedTensor> copy(const WireTensor& tensor, const TensorPlan& planned,
+                                  BufferPool& pool) const;
   Died end(std::string how);
   Died died();
   void kill();

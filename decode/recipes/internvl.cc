@@ -105,7 +105,9 @@ class InternVl final : public MediaModel {
     return json.dump();
   }
 
-  std::string text_settings() const override { return options_.videos.sampling_settings(); }
+  std::string text_settings() const override {
+    return sampling_settings(options_.videos.sampling());
+  }
 
   std::vector<double> timestamps_s(const PartShape& shape, const PartPlan&) const override {
     return seconds_of(frames_in_slices(shape, options_.videos.sampling()), shape);

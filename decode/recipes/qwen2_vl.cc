@@ -43,10 +43,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenImages, min_pixels, max_pixels, resample,
                                    exactness, alpha, rescale_factor, image_mean, image_std)
 
 struct QwenVideos : VideoSettings {
+  std::int64_t min_frames = 4;
+  std::int64_t max_frames = 768;
   std::int64_t min_pixels = 0;
   std::int64_t max_pixels = 0;
   bool cap_pixels_per_frame = false;
   std::int64_t max_video_tokens = 0;
+
+  FrameSampling sampling() const { return {fps, num_frames, min_frames, max_frames}; }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QwenVideos, min_pixels, max_pixels, cap_pixels_per_frame,
                                    max_video_tokens, fps, num_frames, min_frames, max_frames,
@@ -129,7 +133,7 @@ class QwenVl final : public MediaModel {
   }
 
   std::string text_settings() const override {
-    return options_.has_timestamps ? options_.videos.sampling_settings() : "";
+    return options_.has_timestamps ? sampling_settings(options_.videos.sampling()) : "";
   }
 
  private:
@@ -319,6 +323,10 @@ Status read_videos(Settings& settings, QwenVlOptions& options) {
   if (!options.has_timestamps) ISOCOST_TRY(read_named_bounds(settings, videos));
   ISOCOST_TRY(check_bounds(settings, videos));
   ISOCOST_TRY(read_video(settings, videos));
+  ISOCOST_ASSIGN(videos.min_frames,
+                 settings.integer("min_frames", 0, kMostFrames, videos.min_frames));
+  ISOCOST_ASSIGN(videos.max_frames,
+                 settings.integer("max_frames", 2, kMostFrames, videos.max_frames));
   ISOCOST_TRY(read_patches(settings, options.patch_size, options.has_timestamps ? 16 : kPatchSide));
   ISOCOST_ASSIGN(videos.cap_pixels_per_frame, settings.flag("cap_pixels_per_frame", false));
   ISOCOST_ASSIGN(videos.max_video_tokens,

@@ -26,6 +26,17 @@ Result<std::string> value_text(const toml::node& node) {
   return Error(ErrorCode::kInvalidArgument, "expected text, a number or true/false");
 }
 
+// Text in the place of a number is refused, even if it says one: a file has the types that it seems
+// to have.
+Status set_option(NodeOptions& options, const OptionSpec& spec, const std::string& key,
+                  const toml::node& node) {
+  ISOCOST_ASSIGN(const std::string text, value_text(node));
+  ISOCOST_TRY(spec.set(options, text));
+  if (!spec.is_number() || !node.is_string()) return {};
+  return Error(ErrorCode::kInvalidArgument,
+               "'" + text + "' is text: write " + key + " = " + text + ", without quotes");
+}
+
 Status apply_table(NodeOptions& options, const toml::table& table, const std::string& prefix,
                    std::string_view file_name) {
   for (const auto& [key, node] : table) {
@@ -40,9 +51,7 @@ Status apply_table(NodeOptions& options, const toml::table& table, const std::st
       return Error(ErrorCode::kInvalidArgument,
                    where + ": no such setting; isocost serve --help lists them");
     }
-    auto text = value_text(node);
-    if (!text) return std::move(text).error().with_context(where);
-    ISOCOST_TRY_CONTEXT(spec->set(options, *text), where);
+    ISOCOST_TRY_CONTEXT(set_option(options, *spec, std::string(key.str()), node), where);
   }
   return {};
 }

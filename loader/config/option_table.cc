@@ -237,8 +237,10 @@ std::vector<OptionSpec> plan_options() {
       modules("padded", &C::padded,
               "Modules that the trainer pads to the longest sequence of a microbatch (for example "
               "llm or vision,llm). Plans count padding, and with llm group samples of like length; "
-              "data "
-              "is delivered packed."),
+              "data is delivered packed."),
+      number("padded_multiple", &P::padded_multiple,
+             "With padded = llm: the trainer pads sequences of the LLM to a multiple of this "
+             "length. Plans and limits count that, too."),
       flag_option("correct", &C::correct, "Correct the cost model from measured seconds."),
       flag_option("reprofile", &P::reprofile,
                   "When model drift is detected, ask the first trainer to measure its profile "

@@ -20,6 +20,8 @@ struct OptionSpec {
   std::function<std::string(const NodeOptions&)> get;
 
   std::string flag() const;  ///< "--max-video-frames" for "recipe.max_video_frames".
+  /// Whether its values are numbers and nothing else, so that TOML has no text for it.
+  bool is_number() const { return value == "N" || value == "X" || value == "SECONDS"; }
 };
 
 /// Returns every setting, in the order of help and docs.

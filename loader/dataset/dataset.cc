@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -30,8 +31,8 @@ namespace {
 // A sample that ends with one of its turns.
 struct Cut {
   TurnEnd end;
+  TokenCut at;
   std::int64_t label_tokens = 0;
-  std::int64_t entry_bytes = 0;
 };
 
 struct Shard {
@@ -214,31 +215,17 @@ struct KeyOccurrence {
   auto operator<=>(const KeyOccurrence&) const = default;
 };
 
-// The tokens of a sample that was cut.
-class CutEntrySource final : public ByteSource {
- public:
-  explicit CutEntrySource(std::vector<std::byte> bytes)
-      : bytes_(std::move(bytes)), entry_(bytes_) {}
-  std::int64_t size() const override { return entry_.size(); }
-  Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> to) const override {
-    return entry_.read_at(offset, to);
-  }
-
- private:
-  const std::vector<std::byte> bytes_;
-  const MemoryByteSource entry_;
-};
-
 // How many of a sample's media of this modality a cut keeps.
 std::uint32_t media_before(const TurnEnd& end, Modality modality) {
   return modality == Modality::kText ? 0 : end.media.at(static_cast<std::size_t>(modality) - 1);
 }
 
-// A sample's tokens; keeps their file mapped.
+// A sample's tokens, whole or cut; keeps their file mapped.
+template <typename Entry>
 class EntrySource final : public ByteSource {
  public:
-  EntrySource(std::shared_ptr<const TokenFile> file, std::uint64_t sample)
-      : file_(std::move(file)), entry_(file_->entry(sample)) {}
+  EntrySource(std::shared_ptr<const TokenFile> file, Entry entry)
+      : file_(std::move(file)), entry_(std::move(entry)) {}
   std::int64_t size() const override { return entry_.size(); }
   Result<std::size_t> read_at(std::int64_t offset, std::span<std::byte> to) const override {
     return entry_.read_at(offset, to);
@@ -246,8 +233,19 @@ class EntrySource final : public ByteSource {
 
  private:
   const std::shared_ptr<const TokenFile> file_;
-  const MemoryByteSource entry_;
+  const Entry entry_;
 };
+
+// Opens the tokens of a sample, up to its cut if it has one.
+Result<std::unique_ptr<ByteSource>> open_entry(const Shard& shard, std::uint64_t sample) {
+  const std::span<const std::byte> whole = shard.tokens->entry(sample);
+  const Cut* cut = shard.cut_of(sample);
+  if (cut == nullptr) {
+    return std::make_unique<EntrySource<MemoryByteSource>>(shard.tokens, MemoryByteSource(whole));
+  }
+  ISOCOST_ASSIGN(CutTokens tokens, CutTokens::create(whole, cut->at));
+  return std::make_unique<EntrySource<CutTokens>>(shard.tokens, std::move(tokens));
+}
 
 class IndexedDataset final : public Dataset {
  public:
@@ -436,8 +434,14 @@ std::string IndexedDataset::truncate(const DatasetOptions& options, Shard& shard
     labels -= std::count(end, last, true);
     last = end;
     if (labels == 0) break;
+    const auto weights =
+        std::ranges::partition_point(
+            tokens->weights, [&](const WeightedIds& each) { return each.begin < turn.ids; }) -
+        tokens->weights.begin();
     const Cut cut{
-        .end = turn, .label_tokens = labels, .entry_bytes = encoded_tokens_bytes(turn.ids, turns)};
+        .end = turn,
+        .at = {turn.ids, static_cast<std::uint32_t>(turns), static_cast<std::uint32_t>(weights)},
+        .label_tokens = labels};
     reason = options.why_unusable(shape_of({&shard, &shard.index->view(), sample}, &cut));
     if (!reason.empty()) continue;
     shard.cuts.emplace(sample, cut);
@@ -528,7 +532,8 @@ SampleShape IndexedDataset::shape_of(const Location& at, const Cut* cut) {
     text.text_tokens = cut->end.ids;
     text.text_tokens -= cut->end.placeholders;
     text.label_tokens = cut->label_tokens;
-    text.encoded_bytes = cut->entry_bytes;
+    text.weighted = cut->at.weights > 0;
+    text.encoded_bytes = encoded_tokens_bytes(cut->at.ids, cut->at.turns, cut->at.weights);
   }
   const std::uint64_t end = at.view->first_part(at.sample + 1);
   for (std::uint64_t i = at.view->first_part(at.sample); i < end; ++i) {
@@ -574,11 +579,7 @@ Result<bool> IndexedDataset::is_as_last_checked(std::size_t i, const std::stop_t
 Result<std::unique_ptr<ByteSource>> IndexedDataset::open_part(SampleId id, std::size_t part) const {
   const Location at = locate(id);
   const auto indexed = indexed_part(at, part);
-  if (const Cut* cut = at.shard->cut_of(at.sample); cut != nullptr && !indexed) {
-    ISOCOST_ASSIGN(Tokens tokens, decode_tokens(at.shard->tokens->entry(at.sample)));
-    return std::make_unique<CutEntrySource>(encode_tokens(cut_tokens(std::move(tokens), cut->end)));
-  }
-  if (!indexed) return std::make_unique<EntrySource>(at.shard->tokens, at.sample);
+  if (!indexed) return open_entry(*at.shard, at.sample);
   ISOCOST_ASSIGN(auto shard, open(*at.shard));
   return std::make_unique<MemberSource>(std::move(shard), at.view->part_offset(*indexed),
                                         at.view->part_shape(*indexed).encoded_bytes);

@@ -28,6 +28,11 @@ Status NodeOptions::validate() const {
         ErrorCode::kInvalidArgument,
         "on_long = truncate: give model, whose tokens say where turns end, and max_tokens");
   }
+  if (plan.padded_multiple > 1 && !cost_model.padded.at(static_cast<std::size_t>(Module::kLlm))) {
+    return Error(ErrorCode::kInvalidArgument,
+                 "padded_multiple = " + std::to_string(plan.padded_multiple) +
+                     ": it is of a trainer that pads the LLM: give padded = llm as well");
+  }
   ISOCOST_TRY(decode.validate());
   return service.validate();
 }

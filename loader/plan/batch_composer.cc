@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
+#include "balancer/partition/first_fit.h"
 #include "balancer/pipeline/pipeline_plan.h"
 #include "base/fingerprint.h"
 #include "base/load.h"
@@ -36,7 +38,8 @@ std::uint32_t hash_of_composing(const PlanOptions& options, const Recipe& recipe
   const std::pair<const char*, std::int64_t> limits[] = {
       {"max_tokens", options.max_tokens},
       {"max_vision_tokens", options.max_vision_tokens},
-      {"max_memory", options.max_memory}};
+      {"max_memory", options.max_memory},
+      {"padded_multiple", options.padded_multiple > 1 ? options.padded_multiple : 0}};
   for (const auto& [name, limit] : limits) {
     if (limit == 0) continue;
     hash.add(std::string_view(name));
@@ -47,6 +50,33 @@ std::uint32_t hash_of_composing(const PlanOptions& options, const Recipe& recipe
   hash.add(recipe.fingerprint());
   hash.add(starting.fingerprint());
   return upper_half(hash.value());
+}
+
+// Composes batches each of which chooses its number of microbatches, so that they need no more of
+// them than as drawn.
+Result<Composition> compose_within(BalanceProblem problem, const std::vector<std::size_t>& sizes) {
+  BalanceProblem free = problem;  // any batch has room, in one microbatch or another
+  free.resources.clear();
+  free.sizes.clear();
+  ISOCOST_ASSIGN(Composition composition, compose_batches(free, sizes));
+  if (composition.moved == 0) return composition;
+  Composition drawn{.batches = {},
+                    .seconds_before = composition.seconds_before,
+                    .seconds_after = composition.seconds_before};
+  std::uint32_t next = 0;
+  for (const std::size_t size : sizes) {
+    auto& batch = drawn.batches.emplace_back(size);
+    std::iota(batch.begin(), batch.end(), next);
+    next += static_cast<std::uint32_t>(size);
+  }
+  const auto microbatches = [&problem](const Composition& composed) {
+    std::size_t sum = 0;
+    for (const auto& batch : composed.batches) {
+      sum += (bins_by_first_fit(problem, batch) + problem.ranks - 1) / problem.ranks;
+    }
+    return sum;
+  };
+  return microbatches(composition) <= microbatches(drawn) ? composition : drawn;
 }
 
 }  // namespace
@@ -93,9 +123,8 @@ Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
   BalanceProblem problem;
   problem.dimensions = kModules;
   problem.ranks = static_cast<std::size_t>(options_.ranks);
-  // A step that chooses its number of microbatches can hold any batch.
   const std::int64_t fixed = options_.fixed_microbatches();
-  const bool limited = fixed > 0 && context_.limits != nullptr;
+  const bool limited = context_.limits != nullptr && !context_.limits->empty();
   problem.microbatches = static_cast<std::size_t>(std::max<std::int64_t>(fixed, 1));
   if (limited) problem.resources = context_.limits->resources();
   problem.objective = Objective::kSlowestRank;
@@ -107,6 +136,7 @@ Result<Composition> BatchComposer::share_out(const std::vector<SampleId>& ids,
     if (limited) context_.limits->append_sizes(load, problem.sizes);
     if (pipelined) samples.push_back(context_.layout->price(seconds, load));
   }
+  if (fixed == 0 && limited) return compose_within(std::move(problem), sizes);
   if (!pipelined) return compose_batches(problem, sizes);
   return compose_pipeline_batches(context_.layout->pipeline({}), samples, sizes,
                                   std::move(problem.resources), std::move(problem.sizes));

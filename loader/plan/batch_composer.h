@@ -36,8 +36,10 @@ class BatchComposer {
     const ServedLayout* layout = nullptr;      ///< Null: data-parallel ranks only.
     const MicrobatchLimits* limits = nullptr;  ///< By the starting profile; null: none.
   };
-  /// Uses lookahead, ranks, microbatches, the limits' options and steps of `options`. Where each
-  /// step chooses its number of microbatches, limits do not restrict what a batch may hold.
+  /// Uses lookahead, ranks, microbatches, the limits' options and steps of `options`. A batch is
+  /// composed so that the limits can be kept with the fixed number of microbatches. Where each step
+  /// chooses its number, a window stays as drawn if it would need more of them, and neither counts
+  /// padding.
   BatchComposer(const Context& context, const PlanOptions& options, const CostProfile& starting);
 
   /// Returns the samples of a batch in the order in which the cursor drew them; empty beyond the

@@ -29,6 +29,7 @@ std::string grouped(std::int64_t number) {
 Result<MicrobatchLimits> MicrobatchLimits::create(const PlanOptions& options,
                                                   const CostProfile& profile) {
   MicrobatchLimits limits;
+  limits.padded_multiple_ = options.padded_multiple;
   for (std::size_t m = 0; m < kModules; ++m) {
     limits.activation_bytes_.at(m) = activation_bytes_per_unit(profile.modules.at(m));
   }
@@ -59,10 +60,17 @@ std::vector<Resource> MicrobatchLimits::resources() const {
   return resources;
 }
 
+std::int64_t MicrobatchLimits::units(const Load& load, Module module) const {
+  const std::int64_t units = load[module].units;
+  if (module != Module::kLlm) return units;
+  // Of several padded samples the sum is such a multiple already.
+  return (units + padded_multiple_ - 1) / padded_multiple_ * padded_multiple_;
+}
+
 std::int64_t MicrobatchLimits::size(const Load& load, Measure measure) const {
   switch (measure) {
     case Measure::kTokens:
-      return load[Module::kLlm].units;
+      return units(load, Module::kLlm);
     case Measure::kVisionTokens:
       return load[Module::kVision].units;
     case Measure::kTensorBytes:
@@ -72,7 +80,8 @@ std::int64_t MicrobatchLimits::size(const Load& load, Measure measure) const {
   }
   auto bytes = static_cast<double>(load.tensor_bytes);
   for (std::size_t m = 0; m < kModules; ++m) {
-    bytes += std::ceil(activation_bytes_.at(m) * static_cast<double>(load.modules.at(m).units));
+    const std::int64_t held = units(load, static_cast<Module>(m));
+    bytes += std::ceil(activation_bytes_.at(m) * static_cast<double>(held));
   }
   constexpr auto kMost = static_cast<double>(kMostPredicted);
   return bytes < kMost ? static_cast<std::int64_t>(bytes) : kMostPredicted;

@@ -26,7 +26,8 @@ class MicrobatchLimits {
 
   bool empty() const { return limits_.empty(); }
   std::vector<Resource> resources() const;
-  /// Appends what a sample holds of each resource, in their order.
+  /// Appends what a sample holds of each resource, in their order. Its LLM tokens count with the
+  /// padding that brings them to PlanOptions::padded_multiple.
   void append_sizes(const Load& load, std::vector<std::int64_t>& sizes) const;
   /// Returns why no microbatch can hold the load, with its numbers; nothing if one can.
   std::optional<std::string> why_too_large(const Load& load) const;
@@ -42,10 +43,12 @@ class MicrobatchLimits {
     const char* unit;
     std::int64_t cap;
   };
+  std::int64_t units(const Load& load, Module module) const;
   std::int64_t size(const Load& load, Measure measure) const;
   std::int64_t sum(const std::vector<Load>& loads, Measure measure) const;
 
   std::vector<Limit> limits_;
+  std::int64_t padded_multiple_ = 1;                 // of the LLM's sequences
   std::array<double, kModules> activation_bytes_{};  // of a unit, by module
 };
 

@@ -31,6 +31,7 @@ Status validate_limits(const PlanOptions& options) {
   ISOCOST_TRY(check_range("max_vision_tokens", options.max_vision_tokens, 0, kMostTokens));
   ISOCOST_TRY(check_range("max_memory", options.max_memory, 0, kMostBytes));
   ISOCOST_TRY(check_range("microbatch_memory", options.microbatch_memory, 0, kMostBytes));
+  ISOCOST_TRY(check_range("padded_multiple", options.padded_multiple, 1, 1 << 20));
   if (!options.limited() || options.balance == BalancePolicy::kCost) return {};
   const char* given = options.max_tokens > 0          ? "max_tokens"
                       : options.max_vision_tokens > 0 ? "max_vision_tokens"

@@ -177,9 +177,9 @@ struct MicrobatchRange {
   std::uint32_t last = 1;
 };
 
-// A number of microbatches per rank below which the limits cannot be kept: by the sums, and since
-// of samples larger than half a limit no two share a microbatch.
-std::int64_t least_microbatches(const PlanInput& input, std::int64_t ranks,
+// A number of microbatches per rank below which the limits cannot be kept: by the sums, since of
+// samples larger than half a limit no two share a microbatch, and by padding.
+std::int64_t least_microbatches(const PlanInput& input, std::int64_t ranks, const CostModel& model,
                                 const MicrobatchLimits& limits) {
   const std::vector<Resource> resources = limits.resources();
   std::vector<std::int64_t> sizes;
@@ -197,19 +197,23 @@ std::int64_t least_microbatches(const PlanInput& input, std::int64_t ranks,
     const std::int64_t by_sum = (sum + resources[r].cap - 1) / resources[r].cap;
     least = std::max({least, per_rank(by_sum), per_rank(alone)});
   }
-  return least;
+  if (!model.is_padded(Module::kLlm)) return least;
+  return std::max(least, per_rank(least_padded_microbatches(input.loads, model, limits)));
 }
 
-MicrobatchRange microbatch_range(const PlanInput& input, const PlanOptions& options,
-                                 const MicrobatchLimits& limits, const ServedLayout* layout) {
+MicrobatchRange microbatch_range(const PlanInput& input, const CostModel& model,
+                                 const PlanOptions& options, const MicrobatchLimits& limits,
+                                 const ServedLayout* layout) {
   const auto samples = static_cast<std::int64_t>(input.loads.size());
   const std::uint32_t usual = microbatches_for(samples, options);
   const bool whole = samples >= options.global_batch_size;
   const bool fixed = options.fixed_microbatches() > 0;
-  if (limits.empty() || layout != nullptr || (fixed && whole)) return {usual, usual};
-  const std::int64_t one_each = (samples + options.ranks - 1) / options.ranks;
+  if (limits.empty() || (fixed && whole)) return {usual, usual};
+  // Stages of a layout are given no repeats to fill a microbatch with.
+  const std::int64_t filled = layout != nullptr ? 0 : options.ranks - 1;
+  const std::int64_t one_each = (samples + filled) / options.ranks;
   const std::int64_t last = fixed ? std::min(one_each, options.microbatches) : one_each;
-  const std::int64_t least = least_microbatches(input, options.ranks, limits);
+  const std::int64_t least = least_microbatches(input, options.ranks, model, limits);
   const std::int64_t first = fixed ? std::max<std::int64_t>(least, usual) : least;
   return {static_cast<std::uint32_t>(std::min(first, last)), static_cast<std::uint32_t>(last)};
 }
@@ -243,13 +247,16 @@ Result<Division> divide_with_repeats(const PlanInput& input, std::uint32_t micro
 Result<Division> divide_within(const PlanInput& input, const CostModel& model,
                                const PlanOptions& options, const MicrobatchLimits& limits,
                                const ServedLayout* layout, std::uint32_t& microbatches) {
-  const MicrobatchRange range = microbatch_range(input, options, limits, layout);
+  const MicrobatchRange range = microbatch_range(input, model, options, limits, layout);
   for (microbatches = range.first;; ++microbatches) {
     const bool fills = input.loads.size() >= static_cast<std::size_t>(options.ranks) * microbatches;
     Result<Division> division =
         fills ? divide(input, microbatches, model, options, limits, layout)
               : divide_with_repeats(input, microbatches, model, options, limits);
-    const bool full = !division && division.error().code() == ErrorCode::kResourceExhausted;
+    // A pipeline's division does not know padding.
+    const bool full = division ? model.is_padded(Module::kLlm) &&
+                                     !keeps_limits(input.loads, division->llm.bins, model, limits)
+                               : division.error().code() == ErrorCode::kResourceExhausted;
     if (!full || limits.empty()) return division;
     if (microbatches < range.last) continue;
     return limits.too_full(input.loads, static_cast<std::size_t>(options.ranks) * microbatches);

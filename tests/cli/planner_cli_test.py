@@ -290,6 +290,14 @@ class Planner(unittest.TestCase):
                      "none")
         self.refused("empty file name", "simulate", "--trace", PHOTOS + ",")
         self.refused("--svg", *simulate, "--svg", "/nonexistent/step.svg")
+        drawn = self.folder / "drawn.svg"
+        drawn.write_text("precious", encoding="utf-8")
+        for command in (simulate, ("emulate", "--trace", PHOTOS, "--steps", 1)):
+            self.refused("drawn.svg exists: --force replaces it, or name another file with --svg",
+                         *command, "--svg", drawn)
+            self.assertEqual(drawn.read_text(encoding="utf-8"), "precious")
+        self.answer(*simulate, "--svg", drawn, "--force")
+        self.assertTrue(drawn.read_text(encoding="utf-8").endswith("</svg>\n"))
         self.refused("--output", "plan", "--trace", PHOTOS, "--output", "/nonexistent/l.json")
         self.refused("microbatches", "emulate", "--trace", PHOTOS, "--global-batch-size", 3)
         # Blanks after commas are no part of a name.

@@ -188,6 +188,26 @@ TEST_F(InternVl, ADirectoryIsRefusedByFileKeyAndValue) {
   EXPECT_THAT(refusal(""), HasSubstr("image_seq_length is 64; it must be 256"));
 }
 
+// Its processor samples by fps or num_frames alone: bounds of their number would be without effect.
+TEST_F(InternVl, NothingCapsTheFramesOfAVideo) {
+  directory_.write("tokenizer_config.json",
+                   R"({"extra_special_tokens": {"start_image_token": "<img>",
+      "end_image_token": "</img>", "video_token": "<IMG_CONTEXT>"}})");
+  const auto refusal = [&](std::string_view video_processor) {
+    directory_.write("video_preprocessor_config.json", video_processor);
+    return directory_.refusal(config(448), processor(448));
+  };
+  for (const char* key : {"min_frames", "max_frames"}) {
+    EXPECT_THAT(refusal(R"({")" + std::string(key) + R"(": 8})"),
+                HasSubstr("video_preprocessor_config.json: " + std::string(key) + " is 8; this"));
+  }
+  EXPECT_EQ(refusal(R"({"fps": 3})"), "");
+  const Recipe read = directory_.read(config(448), processor(448)).value();
+  const Recipe parsed = Recipe::parse(read.description()).value();
+  EXPECT_EQ(parsed.text_settings(), read.text_settings());
+  EXPECT_EQ(parsed.fingerprint(), read.fingerprint());
+}
+
 TEST_F(InternVl, ItsTokensMustBeNamedAndThere) {
   const auto refusal = [&] { return directory_.refusal(config(448), processor(448)); };
   directory_.write("tokenizer_config.json", R"({"start_image_token": "<img>"})");

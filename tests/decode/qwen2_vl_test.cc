@@ -108,6 +108,22 @@ TEST_F(Qwen2Vl, AnImageTakesThePlaceOfItsToken) {
   EXPECT_EQ(load.tensor_bytes, bytes);
 }
 
+TEST_F(Qwen2Vl, WeightsOfTurnsAreThoseOfTheirTokens) {
+  Sample sample({.ids = {5, 6, kImage, 7, 8, 9},
+                 .labelled = {false, true, false, true, true, true},
+                 .weights = {{1, 2, 0.5F}, {4, 6, 3}}},
+                {test::make_png(56, 56)});
+  const auto tensors = sample.tensors(recipe()).value();
+  EXPECT_THAT(values<float>(tensors, "llm.turn_weights"),
+              ElementsAre(1, 0.5F, 1, 1, 1, 1, 1, 3, 3));
+  std::int64_t bytes = 0;
+  for (const NamedTensor& tensor : tensors) bytes += tensor.tensor.size_bytes();
+  EXPECT_EQ(recipe().load(sample.shape).value().tensor_bytes, bytes);
+  sample.shape.parts[0].weighted = false;
+  EXPECT_THAT(sample.tensors(recipe()).error().error.message(),
+              HasSubstr("not those that were counted"));
+}
+
 TEST_F(Qwen2Vl, ATurnedPictureIsThatOfItsViewer) {
   const test::Picture upright = test::gradient(90, 60, 3);
   test::Picture stored = test::gradient(60, 90, 3);  // to be turned right by a viewer

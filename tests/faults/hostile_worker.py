@@ -2,12 +2,14 @@
 """A decode worker that somebody has taken over: it does what its mode (HOSTILE_WORKER) says. decode/internal/
 worker_protocol.h has the messages."""
 
+import mmap
 import os
 import signal
 import socket
 import struct
 import sys
 
+WINDOW = 1 << 20  # bytes before the arena
 READY, REQUEST, READ, READ_DONE, RESULT = range(1, 6)
 TENSOR = struct.Struct("<32sB3xI4qq")
 node = socket.socket(fileno=3)
@@ -19,6 +21,18 @@ def result(tensors=(), code=1, part=0, message=b"no"):
         struct.calcsize("<IIIB512s3x") + 16 * TENSOR.size, b"\0")
 
 
+def picture(width=588, patches=308, lengths=(308, 79), order=slice(None)):
+    """The tensors of the test's picture by the plan, or not quite."""
+    arena = mmap.mmap(4, os.fstat(4).st_size)
+    struct.pack_into("<ii", arena, WINDOW, *lengths)
+    arena.close()
+    tensors = [(b"vision.patches", 0, 2, patches, width, 0, 0, 64), (b"vision.grids", 1, 2, 1, 2, 0, 0, 64),
+               (b"vision.lengths", 1, 1, 1, 0, 0, 0, 0), (b"llm.input_ids", 2, 1, 79, 0, 0, 0, 64),
+               (b"llm.labels", 2, 1, 79, 0, 0, 0, 64), (b"llm.position_ids", 2, 1, 79, 0, 0, 0, 64),
+               (b"llm.lengths", 1, 1, 1, 0, 0, 0, 4)]
+    return result(tensors[order])
+
+
 def answer(mode):
     huge = 1 << 62
     ids = (b"llm.input_ids", 2, 1)
@@ -28,6 +42,18 @@ def answer(mode):
         node.send(result([(*ids, huge, 0, 0, 0, 0)]))
     elif mode == "more":  # than the sample's tensors hold
         node.send(result([(*ids, 1000, 0, 0, 0, 0)] * 16))
+    elif mode == "honest":
+        node.send(picture())
+    elif mode == "width":  # with as many bytes
+        node.send(picture(width=294, patches=616, lengths=(616, 79)))
+    elif mode == "lengths":  # that do not add up to the patches
+        node.send(picture(lengths=(307, 79)))
+    elif mode == "negative":
+        node.send(picture(lengths=(308, -79)))
+    elif mode == "missing":
+        node.send(picture(order=slice(3, None)))
+    elif mode == "order":
+        node.send(picture(order=slice(None, None, -1)))
     elif mode == "name":
         node.send(result([(b"\xff\xfe", 2, 1, 4, 0, 0, 0, 0)]))
     elif mode == "cancelled":

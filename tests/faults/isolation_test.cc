@@ -109,6 +109,18 @@ class IsolationTest : public testing::Test {
     return decoder.tensors(std::span(&part, 1), pool_, stop);
   }
 
+  std::unique_ptr<SampleDecoder> hostile_decoder(const std::string& mode,
+                                                 milliseconds cpu_time = std::chrono::minutes(1)) {
+    setenv("HOSTILE_WORKER", mode.c_str(), 1);
+    return make_isolated_decoder(recipe_,
+                                 {.program = ISOCOST_SOURCE_DIR "/tests/faults/hostile_worker.py",
+                                  .workers = 1,
+                                  .cpu_time = cpu_time,
+                                  .memory = 64 * kMiB,
+                                  .log = {}})
+        .value();
+  }
+
   const Recipe recipe_ = Recipe::create({}).value();
   BufferPool pool_;
   std::string log_;
@@ -257,17 +269,10 @@ TEST_F(IsolationTest, AProgramThatIsNoWorkerIsRefused) {
 // The node believes nothing of a worker that can be wrong: it is ended, and its sample is bad.
 TEST_F(IsolationTest, WhatAHostileWorkerSaysIsNotBelieved) {
   const MemoryByteSource source(picture_);
-  for (const std::string mode : {"offset", "size", "more", "name", "cancelled", "machine", "part",
-                                 "text", "garbage", "flood"}) {
-    setenv("HOSTILE_WORKER", mode.c_str(), 1);
-    const auto hostile = make_isolated_decoder(
-        recipe_, {.program = ISOCOST_SOURCE_DIR "/tests/faults/hostile_worker.py",
-                  .workers = 1,
-                  .cpu_time = std::chrono::minutes(1),
-                  .memory = 64 * kMiB,
-                  .log = {}});
-    ASSERT_TRUE(hostile.has_value()) << hostile.error().message();
-    const auto refused = decode(**hostile, source, shape_);
+  for (const std::string mode :
+       {"offset", "size", "more", "width", "lengths", "negative", "missing", "order", "name",
+        "cancelled", "machine", "part", "text", "garbage", "flood"}) {
+    const auto refused = decode(*hostile_decoder(mode), source, shape_);
     ASSERT_FALSE(refused.has_value()) << mode;
     EXPECT_EQ(refused.error().error.code(), ErrorCode::kCorrupt) << mode;
     EXPECT_EQ(refused.error().part, 0U) << mode;
@@ -275,16 +280,16 @@ TEST_F(IsolationTest, WhatAHostileWorkerSaysIsNotBelieved) {
   }
 }
 
+// So the answers above that differ from this one in one thing are refused for that.
+TEST_F(IsolationTest, AnAnswerOfThePlansTensorsIsBelieved) {
+  const auto decoded = decode(*hostile_decoder("honest"), MemoryByteSource(picture_), shape_);
+  ASSERT_TRUE(decoded.has_value()) << decoded.error().error.message();
+  EXPECT_EQ(decoded->front().tensor.shape, (std::vector<std::int64_t>{308, 588}));
+}
+
 TEST_F(IsolationTest, AWorkerThatIgnoresItsLimitIsEnded) {
-  setenv("HOSTILE_WORKER", "spin", 1);
-  const auto hostile = make_isolated_decoder(
-      recipe_, {.program = ISOCOST_SOURCE_DIR "/tests/faults/hostile_worker.py",
-                .workers = 1,
-                .cpu_time = milliseconds(100),
-                .memory = 64 * kMiB,
-                .log = {}});
-  ASSERT_TRUE(hostile.has_value()) << hostile.error().message();
-  const auto refused = decode(**hostile, MemoryByteSource(picture_), shape_);
+  const auto hostile = hostile_decoder("spin", milliseconds(100));
+  const auto refused = decode(*hostile, MemoryByteSource(picture_), shape_);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().error.code(), ErrorCode::kResourceExhausted);
 }

@@ -84,6 +84,17 @@ class Forms(unittest.TestCase):
             {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])
         self.assertEqual(read(None, [], ["text"]).messages[0], {"role": "user", "content": ""})
 
+    def test_weights_of_turns(self):
+        turns = [{"role": "user", "content": "a", "weight": 0}, {**ANSWER, "weight": 0.1}, {**ANSWER, "weight": None},
+                 {**ANSWER, "weight": 0}, {**ANSWER, "weight": 1e-60}]
+        found = read({"messages": turns})
+        self.assertEqual(found.weights, [0.10000000149011612, 1, 0, 0])  # As float32 has them.
+        self.assertTrue(all("weight" not in message for message in found.messages), "a template could see it")
+        same = {"conversations": [{"from": "gpt" if turn["role"] == "assistant" else "human", "value": turn["content"],
+                                   "weight": turn.get("weight")} for turn in turns]}
+        self.assertEqual(read(same).weights, found.weights)
+        self.assertEqual(read({"messages": [turns[0], {**ANSWER, "weight": 1}, ANSWER]}).weights, [])
+
     def test_json_may_have_a_byte_order_mark(self):
         raw = b"\xef\xbb\xbf" + encode(openai("a", "b"))
         self.assertEqual(len(conversation("k", raw, [], [], OPTIONS).messages), 2)
@@ -155,6 +166,24 @@ class BadSamples(unittest.TestCase):
             self.check(r"turn [12]: a text contains <\|image_pad\|>, the model's placeholder for image", document)
         self.check(r"'tools': a text contains <\|video_pad\|>", openai("a", "b", tools=[{"x": "<|video_pad|>"}]))
         self.check(r"turn 2: a text contains <\|video_pad\|>", None, texts=["a <|video_pad|>"])
+
+    def test_weights_of_turns(self):
+        for weight, pattern in ((-1, "is -1: it must be a finite number of at least 0"), ("1", "is a string, and no n"),
+                                (True, "is a boolean, and no number"), ([1], "is a list, and no number"),
+                                (float("nan"), "is nan: it must"), (float("inf"), "is inf: it must"),
+                                (1e39, "is 1e\\+39: it must"), (10**400, "is 1000+: it must")):
+            for where in (0, 1):
+                document = openai("a", "b")
+                document["messages"][where]["weight"] = weight
+                self.check(f"turn {where + 1}: 'weight' {pattern}", document)
+        document = llava(("human", "a"), ("gpt", "b"))
+        document["conversations"][1]["weight"] = -0.5
+        self.check("turn 2: 'weight' is -0.5", document)
+        document = openai("a", "b")
+        document["messages"][0]["weight"] = 0
+        self.check("turn 1: 'weight' is 0 in a turn of the user, and with --labels all only turns of the assistant",
+                   document, options=OPTIONS._replace(labels="all"))
+        self.assertEqual(read(document).weights, [])
 
     def test_labels_need_an_assistant(self):
         self.check("no assistant turn", openai("a"))

@@ -48,6 +48,27 @@ class Places(LayoutTest):
         with self.assertRaisesRegex(ValueError, "microbatches = 2: layout"):
             isocost.DataLoader(self.shards, global_batch_size=12, microbatches=2, layout=file)
 
+    def test_limits_hold_and_a_step_that_does_not_fit_says_by_how_much(self):
+        file = self.whole()
+        totals, longest = {}, 0
+        with isocost.DataLoader(self.shards, global_batch_size=12, layout=file) as loader:
+            for microbatch in loader:
+                totals[microbatch.step] = totals.get(microbatch.step, 0) + microbatch.tokens
+                longest = max(longest, int(microbatch["lengths"].max()))
+        most = max(totals.values())
+        limit = max(longest, most // 2)
+        with isocost.DataLoader(self.shards, global_batch_size=12, layout=file, max_tokens=limit) as loader:
+            found = [(microbatch.step, microbatch.tokens) for microbatch in loader]
+        self.assertEqual(sum(step == 0 for step, _tokens in found), 3)
+        self.assertLessEqual(max(tokens for _step, tokens in found), limit)
+        self.assertEqual(sum(tokens for _step, tokens in found), sum(totals.values()))
+        limit = max(longest, most // 4)
+        self.assertLess(3 * limit, most, "the largest step must not fit")
+        said = (r"a step of 12 samples does not fit: they have [\d,]+ LLM tokens, and 3 microbatches of at most "
+                rf"{limit:,} \(max_tokens\) hold {3 * limit:,}, [\d,]+ too many; raise max_tokens, give more microb")
+        with self.assertRaisesRegex(ValueError, said):
+            list(isocost.DataLoader(self.shards, global_batch_size=12, layout=file, max_tokens=limit))
+
     def test_places_and_ranks(self):
         layout = isocost.Layout(self.layout(degrees(2, 1, 2), degrees(1, 2, 3)))
         self.assertEqual((layout.ranks, layout.receivers), (10, 8))

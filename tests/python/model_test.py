@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import inspect
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -64,13 +65,18 @@ def encoded(image, extension):
     return out.getvalue()
 
 
-def write_shards(directory, weights=None):
-    """Returns {key: (messages, pictures as their files have them)}."""
+def write_shards(directory, weights=None, turn_weights=(None,)):
+    """Returns {key: (messages, pictures as their files have them)}. The assistant's turns of all samples have these
+    weights in turn."""
     samples = {}
+    of_turns = itertools.cycle(turn_weights)
     for shard in range(3):
         with tarfile.open(directory / f"{shard}.tar", "w") as out:
             for i in range(shard, CONVERSATIONS, 3):
                 messages, pictures = conversation(i)
+                for message in messages:
+                    if message["role"] == "assistant":
+                        message["weight"] = next(of_turns)
                 weight = {} if weights is None else {"weight": weights[i % len(weights)]}
                 members = {"json": json.dumps({"messages": messages, **weight}).encode()}
                 for k, image in enumerate(pictures):
@@ -121,6 +127,15 @@ class Oracle:
                 turn = slice(i + len(head), ids.index(end, i) + 1)
                 labels[turn] = ids[turn]
         return labels
+
+    def weights(self, key, ids):
+        """Of each token, that of its turn."""
+        starts = [i for i, label in enumerate(self.labels(ids)) if label != -100 and self.labels(ids)[i - 1] == -100]
+        given = [message["weight"] for message in self.samples[key][0] if message["role"] == "assistant"]
+        weights = torch.ones(len(ids))
+        for start, weight in zip(starts, given):
+            weights[start:] = 1.0 if weight is None else weight
+        return weights
 
     def positions(self, sample):
         """Rows of position_ids beside those within the sample."""
@@ -345,6 +360,25 @@ class Model(unittest.TestCase):
                     if packed.last_of_step:
                         break
 
+    def test_limits_hold_for_rows_that_are_padded_to_a_multiple(self):
+        write_shards(self.shards)
+        model = self.made()
+        longest = max(int(each) for microbatch in self.loader(model) for each in microbatch["cu_seq_lens_q"].diff())
+        limit = -(-longest // 64) * 64
+        counted, delivered = isocost.Padded("left", 64), 0
+        with isocost.DataLoader(self.shards, model=model, node=ORDER, global_batch_size=12, batching=counted,
+                                max_tokens=limit) as loader:
+            for microbatch in loader:
+                self.assertEqual(microbatch["input_ids"].shape[1] % 64, 0)
+                self.assertLessEqual(microbatch["input_ids"].numel(), limit)
+                delivered += len(microbatch.sample_ids)
+        self.assertEqual(delivered, CONVERSATIONS)
+        # The longest alone would be longer by its padding.
+        node = dataclasses.replace(ORDER, max_bad_samples=CONVERSATIONS)
+        with isocost.DataLoader(self.shards, model=model, node=node, global_batch_size=12, batching=counted,
+                                max_tokens=limit - 1) as loader:
+            self.assertLess(sum(len(microbatch.sample_ids) for microbatch in loader), CONVERSATIONS)
+
     def test_planned_tokens_are_delivered_tokens_over_10_000_conversations(self):
         generator = random.Random(7)
         words = (pathlib.Path(__file__).parents[2] / "README.md").read_text().split()
@@ -432,6 +466,61 @@ class Model(unittest.TestCase):
                 dict(microbatch)
         for microbatch in self.loader(model, loss="token_loss"):
             self.assertNotIn("num_items_in_batch", dict(microbatch))
+
+    def test_the_loss_weighs_turns_whatever_the_plan(self):
+        samples = write_shards(self.shards, turn_weights=(0.25, None, 3, 0, 1, 0.5))
+        model = self.made()
+        oracle = QwenOracle(model, samples)
+        node = dataclasses.replace(ORDER, max_bad_samples=CONVERSATIONS)
+        steps = []
+        for options in ({"microbatches": 2}, {"microbatches": 3, "batching": "padded"}):
+            loader = isocost.DataLoader(self.shards, model=model, node=node, global_batch_size=12, loss="token_loss",
+                                        **options)
+            self.addCleanup(loader.close)
+            loss = 0.0
+            keys = []
+            with torch.no_grad():
+                for microbatch in loader:
+                    loss += isocost.token_loss(oracle.model(**microbatch).logits, microbatch).item()
+                    keys += microbatch.sample_keys
+                    if microbatch.last_of_step:
+                        break
+                wanted, tokens = 0.0, 0
+                for key in keys:
+                    sample = oracle.sample(key)
+                    weights = oracle.weights(key, sample["input_ids"][0].tolist())
+                    logits = oracle.model(**{**sample, "labels": None}, **oracle.kinds(sample), use_cache=False).logits
+                    each = torch.nn.functional.cross_entropy(logits[0, :-1], sample["labels"][0, 1:], reduction="none")
+                    wanted += float((each * weights[1:]).sum())
+                    tokens += int(((sample["labels"][0] != -100) & (weights != 0)).sum())
+            self.assertEqual(tokens, microbatch.global_label_tokens)
+            self.assertAlmostEqual(loss / (wanted / tokens), 1, delta=1e-5)
+            steps.append((sorted(keys), loss))
+        (first, loss), (second, other) = steps
+        self.assertEqual(first, second)
+        self.assertAlmostEqual(loss / other, 1, delta=1e-5)
+
+    def test_weights_of_turns_need_token_loss_but_for_0(self):
+        samples = write_shards(self.shards, turn_weights=(1, 1, 1, 0))
+        model = self.made()
+        oracle = QwenOracle(model, samples)
+        node = dataclasses.replace(ORDER, max_bad_samples=CONVERSATIONS)
+        masked = 0
+        for microbatch in self.loader(model, node=node):
+            sums = microbatch["cu_seq_lens_q"].tolist()
+            for key, first, end in zip(microbatch.sample_keys, sums, sums[1:]):
+                wanted = oracle.sample(key)
+                weights = oracle.weights(key, wanted["input_ids"][0].tolist())
+                masked += int(((weights == 0) & (wanted["labels"][0] != -100)).sum())
+                self.assertEqual(microbatch["labels"][0, first:end].tolist(),
+                                 wanted["labels"][0].masked_fill(weights == 0, -100).tolist())
+        self.assertGreater(masked, 0)
+        shutil.rmtree(self.shards)
+        self.shards.mkdir()
+        write_shards(self.shards, turn_weights=(1, 1, 0.5, 1))
+        with self.assertRaisesRegex(ValueError, r"a turn of sample \d.tar/s\d+ has the weight 0.5.* loss='token_loss'"):
+            for microbatch in self.loader(model, node=node):
+                dict(microbatch)
 
     def test_a_sample_without_weight_has_no_labels(self):
         write_shards(self.shards, weights=[1, 0])

@@ -335,6 +335,45 @@ class Labels(DirectoryTest):
         self.assertEqual(self.labelled(tokenizer, [user("a"), assistant(parts("image", "b"))]),
                          ["<|vision_start|>", "<|vision_end|>b<|im_end|>"])
 
+    def test_weights_of_turns(self):
+        call = {"role": "assistant", "tool_calls": [CALL], "weight": 0.25}
+        messages = [user("a"), {**assistant("b"), "weight": 0}, user("c"), {**assistant("d e"), "weight": 0.5},
+                    user("f"), assistant("g"), user("h"), call, {"role": "tool", "content": "7"},
+                    {**assistant("i"), "weight": 3}]
+        generation = models.chatml(generation=True)
+        block = "{% generation %}"
+        some_of_two = f"{{% if message.content %}}{block}{{% endgeneration %}}{{% endif %}}{block}"
+        for template in (None, generation, generation.replace(block, some_of_two)):
+            for labels in ("assistant", "last", "all"):
+                tokenizer = ModelTokenizer(self.make("qwen2_vl", template), labels=labels)
+                (plain,) = tokenizer.encode([self.conversation(tokenizer, [
+                    {name: value for name, value in message.items() if name != "weight"} for message in messages])])
+                (tokens,) = tokenizer.encode([self.conversation(tokenizer, messages)])
+                self.assertEqual((tokens.ids, tokens.turns, list(plain.weights)), (plain.ids, plain.turns, []))
+                ends = plain.turns.tolist()[::5]
+                with self.subTest(labels=labels, template=template):
+                    weights = [(end, weight) for _first, end, weight in tokens.weights]
+                    self.assertEqual(weights, [(ends[4], 3)] if labels == "last" else [
+                        (ends[1], 0.5), (ends[3], 0.25), (ends[4], 3)])
+                    changed = [i for i, (own, other) in enumerate(zip(tokens.labels, plain.labels)) if own != other]
+                    if labels == "last":
+                        self.assertEqual(changed, [])
+                    else:  # The first turn, to its end token.
+                        self.assertEqual(changed, list(range(changed[0], ends[0])))
+                        self.assertGreater(len(changed), 1)
+                    for first, end, _weight in tokens.weights:
+                        self.assertTrue(all(tokens.labels[first:end]))
+        silent = [user("a"), {**assistant("b"), "weight": 0}]
+        with self.assertRaisesRegex(ValueError, "no token is labelled: the assistant's turns .* have the weight 0"):
+            tokenizer = ModelTokenizer(self.make())
+            tokenizer.encode([self.conversation(tokenizer, silent)])
+
+    def test_weights_need_turns_that_can_be_told(self):
+        tokenizer = ModelTokenizer(self.make("qwen2", THINKING), labels="all")
+        messages = [user("a"), assistant("b"), user("c"), {**assistant("d"), "weight": 2}]
+        with self.assertRaisesRegex(ValueError, "is no prefix"):
+            self.labelled(tokenizer, messages)
+
     def test_remembered_turns_are_those_of_prefixes(self):
         source = random.Random(5)
         directory = self.make()

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -78,6 +80,7 @@ class ModelSample {
     text.format = MediaFormat::kTokens;
     text.text_tokens = std::ssize(tokens.ids) - std::ssize(media);
     text.label_tokens = std::count(tokens.labelled.begin(), tokens.labelled.end(), true);
+    text.weighted = !tokens.weights.empty();
     text.encoded_bytes = std::ssize(encoded);
     shape.parts.push_back(text);
     for (Bytes& medium : media) {
@@ -95,12 +98,23 @@ class ModelSample {
       sources.emplace_back(bytes_[i]);
       parts.push_back({&shape.parts[i], &sources.back()});
     }
-    return recipe.tensors(parts, pool_, limit);
+    auto made = recipe.tensors(parts, pool_, limit);
+    if (made) expect_planned(*made, recipe.tensor_plans(shape).value());
+    return made;
   }
 
   SampleShape shape;
 
  private:
+  static void expect_planned(const std::vector<NamedTensor>& made,
+                             const std::vector<TensorPlan>& planned) {
+    ASSERT_EQ(made.size(), planned.size());
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      EXPECT_EQ(made[i].name, planned[i].entry->name);
+      EXPECT_EQ(made[i].tensor.shape, planned[i].shape) << made[i].name;
+    }
+  }
+
   std::vector<Bytes> bytes_;
   BufferPool pool_;
 };

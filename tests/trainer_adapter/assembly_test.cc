@@ -82,6 +82,33 @@ TEST(Assembly, PutsRowsInTheOrderOfTheSamples) {
   EXPECT_TRUE(pool.owns(microbatch.find("vision.patches")->data));
 }
 
+// Only the second sample has weights of turns, of so many rows.
+Result<Microbatch> finish_with_turn_weights(std::uint32_t rows, BufferPool& pool) {
+  const TensorSpec announced{"llm.turn_weights", DType::kFloat32, {rows}};
+  MicrobatchHeader header = example();
+  header.tensors.push_back(announced);
+  header.rows = {4, 2, 1, 2, 0, 0, 1, 1, 1, rows};
+  Assembly assembly = Assembly::begin(header, pool, 1 << 20).value();
+  const Sample first = first_sample();
+  Sample second = second_sample();
+  second.header.pieces.push_back({announced, 0});
+  second.bytes.push_back(raw(std::vector<float>(rows, 0.25F)));
+  EXPECT_TRUE(assembly.add(first.header, first.frames()));
+  EXPECT_TRUE(assembly.add(second.header, second.frames()));
+  return assembly.finish(pool);
+}
+
+TEST(Assembly, MultipliesWeightsOfSamplesAndOfTurns) {
+  BufferPool pool;
+  const Microbatch microbatch = finish_with_turn_weights(1, pool).value();
+  const auto weights = microbatch.find("llm.loss_weights")->as<float>();
+  EXPECT_EQ(std::vector(weights.begin(), weights.end()), (std::vector<float>{1, 1, 0.125F}));
+  EXPECT_EQ(microbatch.find("llm.turn_weights"), nullptr) << "it is taken up in the other";
+  const auto refused = finish_with_turn_weights(2, pool);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kCorrupt);
+}
+
 TEST(Assembly, IgnoresASampleThatComesTwice) {
   BufferPool pool;
   Assembly assembly = Assembly::begin(example(), pool, 1 << 20).value();

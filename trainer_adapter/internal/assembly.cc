@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <optional>
 #include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -47,9 +49,31 @@ constexpr const TensorEntry& kLlmLengths = tensor_entry(Module::kLlm, TensorRole
 constexpr const TensorEntry& kLlmLabels = tensor_entry(Module::kLlm, TensorRole::kLabels);
 constexpr const TensorEntry& kLossWeights = tensor_entry(Module::kLlm, TensorRole::kLossWeights);
 
-// Each sample's weight at each of its tokens.
+// Weights of turns, of the samples that have some.
+struct TurnWeights {
+  SharedTensor values;
+  std::vector<std::int64_t> first_row;  // of each sample, and of one behind the last
+};
+
+// Multiplies the weights of a sample's tokens by those of its turns.
+Status weigh_turns(std::span<float> weights, const TurnWeights& turns, std::size_t sample) {
+  const auto first = static_cast<std::size_t>(turns.first_row[sample]);
+  const auto rows = static_cast<std::size_t>(turns.first_row[sample + 1]) - first;
+  if (rows == 0) return {};
+  if (rows != weights.size()) {
+    return Error(ErrorCode::kCorrupt,
+                 std::string(tensor_entry(Module::kLlm, TensorRole::kTurnWeights).name) +
+                     ": not one for each token");
+  }
+  const auto factors = turns.values.as<float>().subspan(first, rows);
+  std::ranges::transform(weights, factors, weights.begin(), std::multiplies<>());
+  return {};
+}
+
+// Each sample's weight at each of its tokens, times that of its turn.
 Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedTensor& lengths,
-                                   std::int64_t tokens, BufferPool& pool) {
+                                   std::int64_t tokens, const std::optional<TurnWeights>& turns,
+                                   BufferPool& pool) {
   const auto values = lengths.as<std::int32_t>();
   Buffer buffer = pool.allocate(tokens * static_cast<std::int64_t>(sizeof(float)));
   auto* weights = reinterpret_cast<float*>(buffer.data());
@@ -63,6 +87,8 @@ Result<NamedTensor> spread_weights(const MicrobatchHeader& header, const SharedT
       return corrupt(header.position, name + ": add up to more than the tokens");
     }
     std::fill_n(weights + at, values[i], header.samples[i].weight);
+    const std::span<float> own(weights + at, static_cast<std::size_t>(values[i]));
+    if (turns) ISOCOST_TRY(weigh_turns(own, *turns, i));
     at += values[i];
   }
   if (at != tokens) return corrupt(header.position, name + ": add up to fewer than the tokens");
@@ -215,11 +241,16 @@ std::vector<std::span<std::byte>> Assembly::expose_all() {
 Result<Microbatch> Assembly::finish(BufferPool& pool) {
   Microbatch microbatch;
   std::vector<NamedTensor> derived;
+  std::optional<TurnWeights> turns;
   for (Target& target : targets_) {
     ISOCOST_ASSIGN(SharedTensor made,
                    make_tensor(std::move(target.buffer), target.spec.dtype, target.spec.shape));
     NamedTensor named{target.spec.name, std::move(made)};
     const TensorEntry* entry = find_tensor(named.name);
+    if (entry != nullptr && entry->role == TensorRole::kTurnWeights) {
+      turns = {std::move(named.tensor), std::move(target.first_row)};
+      continue;
+    }
     if (entry != nullptr && entry->role == TensorRole::kLengths) {
       const TensorEntry* sums_entry = find_tensor(entry->module, TensorRole::kCuSeqlens);
       ISOCOST_ASSIGN(NamedTensor sums, sum_lengths(named, *sums_entry, pool));
@@ -231,7 +262,7 @@ Result<Microbatch> Assembly::finish(BufferPool& pool) {
   const SharedTensor* labels = microbatch.find(kLlmLabels.name);
   if (lengths != nullptr && labels != nullptr) {
     ISOCOST_ASSIGN(NamedTensor weights,
-                   spread_weights(header_, *lengths, labels->shape.front(), pool));
+                   spread_weights(header_, *lengths, labels->shape.front(), turns, pool));
     derived.push_back(std::move(weights));
   }
   for (NamedTensor& named : derived) microbatch.tensors.push_back(std::move(named));

@@ -101,6 +101,8 @@ std::string role_name(TensorRole role) {
       return "positions";
     case TensorRole::kRope:
       return "rope";
+    case TensorRole::kTurnWeights:
+      return "turn_weights";
     case TensorRole::kLossWeights:
       return "loss_weights";
     case TensorRole::kLengths:

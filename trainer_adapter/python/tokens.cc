@@ -26,8 +26,9 @@ using MediumRow = std::tuple<std::string, std::vector<double>>;
 using TextRow = std::tuple<std::string, std::vector<MediumRow>, std::optional<py::bytes>,
                            std::vector<py::bytes>, std::string>;
 // Ids of 32 bits in this machine's order, a byte for each that is 1 where it is labelled, the ends
-// of turns (TurnEnd, as many words of 32 bits), and why there are none (empty: there are).
-using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, std::string>;
+// of turns (TurnEnd, as many words of 32 bits), weights of turns (WeightedIds, likewise), and why
+// there are none (empty: there are).
+using TokenRow = std::tuple<py::bytes, py::bytes, py::bytes, py::bytes, std::string>;
 
 std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string& model,
                                      const std::string& options, const std::string& index_dir,
@@ -82,9 +83,16 @@ std::vector<TextRow> texts_of(const TokenPass& pass, std::size_t shard) {
   return rows;
 }
 
+template <typename T>
+std::vector<T> structs(std::string_view bytes, const char* otherwise) {
+  if (bytes.size() % sizeof(T) != 0) throw py::value_error(otherwise);
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
 TokenizedSample sample_of(const TokenRow& row) {
-  const auto& [ids, labelled, turns, reason] = row;
-  const std::string_view turn_bytes = turns;
+  const auto& [ids, labelled, turns, weights, reason] = row;
   const std::string_view id_bytes = ids;
   const std::string_view label_bytes = labelled;
   TokenizedSample sample{{}, reason};
@@ -95,13 +103,9 @@ TokenizedSample sample_of(const TokenRow& row) {
   }
   if (!id_bytes.empty()) std::memcpy(sample.tokens.ids.data(), id_bytes.data(), id_bytes.size());
   for (const char byte : label_bytes) sample.tokens.labelled.push_back(byte != 0);
-  if (turn_bytes.size() % sizeof(TurnEnd) != 0) {
-    throw py::value_error("the end of a turn is five numbers of 4 bytes");
-  }
-  sample.tokens.turns.resize(turn_bytes.size() / sizeof(TurnEnd));
-  if (!turn_bytes.empty()) {
-    std::memcpy(sample.tokens.turns.data(), turn_bytes.data(), turn_bytes.size());
-  }
+  sample.tokens.turns = structs<TurnEnd>(turns, "the end of a turn is five numbers of 4 bytes");
+  sample.tokens.weights =
+      structs<WeightedIds>(weights, "the weight of a turn is three numbers of 4 bytes");
   return sample;
 }
 

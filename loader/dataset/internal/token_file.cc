@@ -14,7 +14,7 @@ namespace isocost {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'I', 'S', 'O', 'C', 'T', 'O', 'K', '\n'};
-constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kVersion = 3;
 
 /// The first bytes of the file, little-endian, as in docs/token_format.md.
 struct Header {
@@ -34,7 +34,8 @@ static_assert(sizeof(Header) == 80 && std::is_trivially_copyable_v<Header>);
 
 /// Where the columns are: each from a multiple of 8.
 struct Columns {
-  std::uint64_t entry_ends, text_tokens, label_tokens, reason_ends, options, reasons, entries;
+  std::uint64_t entry_ends, text_tokens, label_tokens, weights, reason_ends, options, reasons,
+      entries;
 
   static Columns of(const Header& header) {
     std::uint64_t end = sizeof(Header);
@@ -47,6 +48,7 @@ struct Columns {
     columns.entry_ends = next(header.samples * sizeof(std::uint64_t));
     columns.text_tokens = next(header.samples * sizeof(std::uint32_t));
     columns.label_tokens = next(header.samples * sizeof(std::uint32_t));
+    columns.weights = next(header.samples * sizeof(std::uint32_t));
     columns.reason_ends = next(header.samples * sizeof(std::uint32_t));
     columns.options = next(header.options_bytes);
     columns.reasons = next(header.reasons_bytes);
@@ -118,6 +120,8 @@ std::vector<std::byte> encode_token_file(const TokenFileIdentity& identity,
     put(bytes, at.text_tokens + i * sizeof(std::uint32_t),
         sample.reason.empty() ? static_cast<std::uint32_t>(ids) - media[i] : 0);
     put(bytes, at.label_tokens + i * sizeof(std::uint32_t), static_cast<std::uint32_t>(labels));
+    put(bytes, at.weights + i * sizeof(std::uint32_t),
+        static_cast<std::uint32_t>(sample.tokens.weights.size()));
     put(bytes, at.reason_ends + i * sizeof(std::uint32_t), reasons);
   }
   bytes.insert(bytes.end(), tail.begin(), tail.end());
@@ -157,6 +161,7 @@ Status TokenFile::parse() {
   entry_ends_ = at.entry_ends;
   text_tokens_ = at.text_tokens;
   label_tokens_ = at.label_tokens;
+  weights_ = at.weights;
   reason_ends_ = at.reason_ends;
   reasons_ = at.reasons;
   entries_ = at.entries;
@@ -211,6 +216,7 @@ PartShape TokenFile::shape(std::uint64_t sample) const {
   shape.format = MediaFormat::kTokens;
   shape.text_tokens = load<std::uint32_t>(text_tokens_, sample);
   shape.label_tokens = load<std::uint32_t>(label_tokens_, sample);
+  shape.weighted = load<std::uint32_t>(weights_, sample) > 0;
   shape.encoded_bytes = std::ssize(entry(sample));
   return shape;
 }

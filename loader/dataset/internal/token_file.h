@@ -66,6 +66,7 @@ class TokenFile {
   std::uint64_t entry_ends_ = 0;  // positions of the columns in the file
   std::uint64_t text_tokens_ = 0;
   std::uint64_t label_tokens_ = 0;
+  std::uint64_t weights_ = 0;
   std::uint64_t reason_ends_ = 0;
   std::uint64_t reasons_ = 0;
   std::uint64_t entries_ = 0;

@@ -33,6 +33,7 @@ CostModel::Options cost_model_options(const NodeOptions& options, const Monotoni
   CostModel::Options model_options;
   model_options.correct = options.cost_model.correct;
   model_options.padded = options.cost_model.padded;
+  model_options.padded_multiple = options.plan.padded_multiple;
   model_options.correction.clock = [clock] {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(clock().time_since_epoch()).count();
   };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -22,8 +23,8 @@ double sum(const ModuleSeconds& seconds) {
   return std::accumulate(seconds.begin(), seconds.end(), 0.0);
 }
 
-std::int64_t length_of(const Load& load) {
-  return static_cast<std::int64_t>(std::ceil(typical_length(load[Module::kLlm])));
+std::int64_t length_of(const Load& load, const CostModel& model) {
+  return model.padded_length(Module::kLlm, load[Module::kLlm]);
 }
 
 ModuleLoad padded_to(const ModuleLoad& load, std::int64_t length) {
@@ -47,15 +48,6 @@ double seconds_as_run(const std::vector<Load>& loads, const std::vector<std::uin
   return seconds;
 }
 
-bool keeps_limits(const std::vector<Load>& loads, const Bins& bins, const CostModel& model,
-                  const MicrobatchLimits& limits) {
-  return limits.empty() || std::all_of(bins.begin(), bins.end(), [&](const auto& bin) {
-           Load all;
-           for (const Load& load : model.as_run(loads_of(loads, bin))) all += load;
-           return !limits.why_too_large(all);
-         });
-}
-
 double makespan_as_run(const std::vector<Load>& loads, const BalanceProblem& problem,
                        const Bins& bins, const CostModel& model) {
   double slowest = 0;
@@ -75,17 +67,17 @@ class LengthOrder {
   LengthOrder(const std::vector<Load>& loads, const CostModel& model,
               const MicrobatchLimits& limits)
       : loads_(loads), limits_(limits), order_(loads.size()), others_(loads.size() + 1, 0.0) {
+    for (const Load& load : loads) lengths_.push_back(length_of(load, model));
     for (const Resource& resource : limits.resources()) caps_.push_back(resource.cap);
     std::iota(order_.begin(), order_.end(), 0U);
-    std::stable_sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return length_of(loads[a]) > length_of(loads[b]);
-    });
+    std::stable_sort(order_.begin(), order_.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return lengths_[a] > lengths_[b]; });
     for (std::size_t i = 0; i < order_.size(); ++i) {
       ModuleSeconds seconds = model.predict_sample(loads[order_[i]]);
       seconds[kLlm] = 0;
       others_[i + 1] = others_[i] + sum(seconds);
       Load one;
-      one[Module::kLlm] = padded_to({.sequences = 1}, length_of(loads[order_[i]]));
+      one[Module::kLlm] = padded_to({.sequences = 1}, lengths_[order_[i]]);
       sequence_s_.push_back(model.predict_sample(one)[kLlm]);
     }
   }
@@ -158,7 +150,7 @@ class LengthOrder {
     std::size_t begin = 0;
     while (begin < order_.size()) {
       if (ends.size() == count) return std::nullopt;
-      const std::int64_t length = length_of(loads_[order_[begin]]);
+      const std::int64_t length = lengths_[order_[begin]];
       std::vector<std::int64_t> held(caps_.size(), 0);
       std::int64_t sequences = 0;
       std::size_t end = begin;
@@ -205,9 +197,10 @@ class LengthOrder {
   const std::vector<Load>& loads_;
   const MicrobatchLimits& limits_;
   std::vector<std::int64_t> caps_;
-  std::vector<std::uint32_t> order_;  // samples, longest first
-  std::vector<double> others_;        // prefix sums of the seconds of the other modules
-  std::vector<double> sequence_s_;    // of an LLM sequence as long as that of the place
+  std::vector<std::int64_t> lengths_;  // by sample
+  std::vector<std::uint32_t> order_;   // samples, longest first
+  std::vector<double> others_;         // prefix sums of the seconds of the other modules
+  std::vector<double> sequence_s_;     // of an LLM sequence as long as that of the place
 };
 
 // Gives each rank equally many of the runs, so that the slowest rank is fast.
@@ -224,7 +217,53 @@ Result<Bins> to_ranks(const std::vector<Load>& loads, const BalanceProblem& prob
   return bins;
 }
 
+// Sequences of equal length, and nothing else.
+Load sequences_of(std::int64_t count, std::int64_t length) {
+  Load load;
+  load[Module::kLlm] = padded_to({.sequences = count}, length);
+  return load;
+}
+
+// Returns how many sequences of this length a microbatch can hold, up to `most`; at least one.
+std::int64_t room_for(std::int64_t length, std::int64_t most, const MicrobatchLimits& limits) {
+  std::int64_t fits = 1;
+  std::int64_t too_many = most + 1;
+  while (too_many - fits > 1) {
+    const std::int64_t middle = fits + (too_many - fits) / 2;
+    (limits.why_too_large(sequences_of(middle, length)) ? too_many : fits) = middle;
+  }
+  return fits;
+}
+
 }  // namespace
+
+bool keeps_limits(const std::vector<Load>& loads,
+                  const std::vector<std::vector<std::uint32_t>>& bins, const CostModel& model,
+                  const MicrobatchLimits& limits) {
+  return limits.empty() || std::all_of(bins.begin(), bins.end(), [&](const auto& bin) {
+           Load all;
+           for (const Load& load : model.as_run(loads_of(loads, bin))) all += load;
+           return !limits.why_too_large(all);
+         });
+}
+
+std::int64_t least_padded_microbatches(const std::vector<Load>& loads, const CostModel& model,
+                                       const MicrobatchLimits& limits) {
+  // A sequence by itself: a sample with several could be in several microbatches, which only makes
+  // the number smaller.
+  std::vector<std::int64_t> lengths;
+  for (const Load& load : loads) {
+    const std::int64_t sequences = load[Module::kLlm].sequences;
+    lengths.insert(lengths.end(), static_cast<std::size_t>(sequences), length_of(load, model));
+  }
+  std::sort(lengths.begin(), lengths.end(), std::greater<>());
+  std::int64_t count = 0;
+  for (std::int64_t begin = 0; begin < std::ssize(lengths); ++count) {
+    const std::int64_t length = lengths[static_cast<std::size_t>(begin)];
+    begin += room_for(length, std::ssize(lengths) - begin, limits);
+  }
+  return count;
+}
 
 Result<BalanceResult> plan_padded(const std::vector<Load>& loads, const BalanceProblem& problem,
                                   const BalanceOptions& options, const CostModel& model,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "balancer/partition/balance.h"
@@ -25,5 +26,16 @@ namespace isocost {
 Result<BalanceResult> plan_padded(const std::vector<Load>& loads, const BalanceProblem& problem,
                                   const BalanceOptions& options, const CostModel& model,
                                   const MicrobatchLimits& limits);
+
+/// Returns whether microbatches of these samples keep the limits as they are run.
+bool keeps_limits(const std::vector<Load>& loads,
+                  const std::vector<std::vector<std::uint32_t>>& bins, const CostModel& model,
+                  const MicrobatchLimits& limits);
+
+/// Returns a number of microbatches below which no division of padded samples keeps the limits. It
+/// is exact if max_tokens is the only limit: where each microbatch holds the longest samples that
+/// are left, as many as have room, those that remain are as short as can be.
+std::int64_t least_padded_microbatches(const std::vector<Load>& loads, const CostModel& model,
+                                       const MicrobatchLimits& limits);
 
 }  // namespace isocost

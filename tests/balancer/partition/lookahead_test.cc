@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
+#include <span>
+#include <vector>
 
+#include "balancer/partition/first_fit.h"
 #include "base/random.h"
 
 namespace isocost {
@@ -125,6 +129,53 @@ TEST(Lookahead, TheCapStaysAsEasyToMeetAsDrawn) {
   EXPECT_EQ(compose_batches(window, {4, 4})->moved, 0U);
   window.resources = {{"bytes", 13}};  // 20 are less than four fifths of 26
   EXPECT_GT(compose_batches(window, {4, 4})->moved, 0U);
+}
+
+// Gathering the two dominant items would leave three of size 51 to a batch of two bins of 100,
+// which is less than 80 % of them, and cannot be packed.
+TEST(Lookahead, NoBatchIsComposedThatItsBinsCannotHold) {
+  BalanceProblem window{.costs = {9, 1, 1, 1, 9, 1, 1, 1}, .ranks = 2};
+  const std::vector<std::int64_t> sizes = {1, 51, 51, 1, 1, 51, 1, 1};
+  const auto gathered = compose_batches(window, {4, 4}).value();
+  EXPECT_THAT(gathered.batches[1], ElementsAre(1U, 2U, 3U, 5U));
+  window.resources = {{"tokens", 100}};
+  window.sizes = sizes;
+  EXPECT_EQ(bins_by_first_fit(window, gathered.batches[1]), 3U);
+  EXPECT_EQ(compose_batches(window, {4, 4})->batches, as_drawn({4, 4}).batches);
+}
+
+TEST(FirstFit, NeedsNoFewerBinsThanThereMustBeAndCountsEveryResource) {
+  BalanceProblem problem{.costs = std::vector<double>(5, 1.0)};
+  problem.resources = {{"tokens", 10}, {"bytes", 100}};
+  problem.sizes = {6, 1, 4, 1, 5, 1, 5, 1, 1, 100};
+  const std::vector<std::uint32_t> items = {0, 1, 2, 3, 4};
+  EXPECT_EQ(bins_by_first_fit(problem, items),
+            3U);  // 6 + 4, 5 + 5, and the one that fills the bytes
+  EXPECT_EQ(bins_by_first_fit(problem, std::span(items).first(4)), 2U);
+  EXPECT_EQ(bins_by_first_fit(problem, {}), 0U);
+  EXPECT_EQ(bins_by_first_fit({.costs = {1, 2}}, std::span(items).first(2)), 1U);
+}
+
+TEST(Lookahead, RandomWindowsUnderCapsStayDivisible) {
+  Random random(41);
+  std::size_t moved = 0;
+  for (int round = 0; round < 200; ++round) {
+    BalanceProblem window{.ranks = 2, .microbatches = 2};
+    const std::vector<std::size_t> sizes(3, 8);
+    for (std::size_t i = 0; i < 24; ++i) {
+      window.costs.push_back(1 + static_cast<double>(random.below(random.below(4) == 0 ? 60 : 6)));
+      window.sizes.push_back(static_cast<std::int64_t>(1 + random.below(60)));
+    }
+    window.resources = {{"tokens", 100}};
+    const Composition composed = compose_batches(window, sizes).value();
+    moved += composed.moved > 0 ? 1 : 0;
+    if (composed.moved == 0) continue;
+    for (const auto& batch : composed.batches) {
+      EXPECT_LE(bins_by_first_fit(window, batch), 4U) << round;
+    }
+  }
+  EXPECT_GT(moved, 20U);
+  EXPECT_LT(moved, 200U);
 }
 
 TEST(Lookahead, RefusesSizesThatDoNotAddUp) {

@@ -57,6 +57,37 @@ std::string refusal(const char* toml) {
   return status ? "accepted" : status.error().message();
 }
 
+TEST(NodeOptions, AMultipleNeedsAPaddedLlm) {
+  NodeOptions options;
+  options.data = "shards";
+  options.plan.padded_multiple = 64;
+  EXPECT_EQ(
+      options.validate().error().message(),
+      "padded_multiple = 64: it is of a trainer that pads the LLM: give padded = llm as well");
+  options.cost_model.padded.back() = true;
+  EXPECT_TRUE(options.validate());
+  options.plan.padded_multiple = 0;
+  EXPECT_FALSE(options.validate());
+}
+
+TEST(ApplyToml, TextIsNoNumberEvenIfItSaysOne) {
+  EXPECT_EQ(refusal("seed = 1\nmax_tokens = '16384'\n"),
+            "node.toml:2: max_tokens: '16384' is text: write max_tokens = 16384, without quotes");
+  EXPECT_EQ(refusal("io_timeout = '2.5'"),
+            "node.toml:1: io_timeout: '2.5' is text: write io_timeout = 2.5, without quotes");
+  EXPECT_EQ(refusal("[recipe]\nvideo_fps = \"0.5\"\n"),
+            "node.toml:2: recipe.video_fps: '0.5' is text: write video_fps = 0.5, without quotes");
+  // Sizes and shares have units.
+  EXPECT_EQ(refusal("memory = '4GiB'\nmax_memory = 1000\nmax_bad_samples = '5'\n"), "accepted");
+  // Every setting that the table calls a number refuses the text of its default.
+  for (const OptionSpec& spec : node_option_table()) {
+    const NodeOptions options;
+    if (!spec.is_number() || spec.name.find('.') != std::string::npos) continue;
+    const std::string said = refusal((spec.name + " = '" + spec.get(options) + "'").c_str());
+    EXPECT_TRUE(said.ends_with(", without quotes")) << said;
+  }
+}
+
 TEST(ApplyToml, NamesFileLineAndKey) {
   EXPECT_EQ(refusal("ranks = 2\nrank = 3\n"),
             "node.toml:2: rank: no such setting; isocost serve --help lists them");

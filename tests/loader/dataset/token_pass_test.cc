@@ -3,13 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/byte_source.h"
+#include "base/random.h"
 #include "base/scratch_directory.h"
+#include "decode/tokens.h"
 #include "loader/dataset/dataset.h"
 #include "tests/support/tar_files.h"
 
@@ -18,7 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
+using testing::ElementsAreArray;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr const char* kTalk = R"({"messages": [{"role": "user", "content": "hi"}]})";
 
@@ -187,6 +194,21 @@ TEST_F(LongSampleTest, IsCutAtTheLastEndOfATurnThatFits) {
   EXPECT_EQ(open_within(7)->fingerprint(), two->fingerprint());
 }
 
+TEST_F(LongSampleTest, KeepsTheWeightsOfTheTurnsThatAreLeft) {
+  long_.tokens.weights = {{2, 3, 0.5F}, {8, 9, 2}};
+  ASSERT_TRUE(pass()->write(1, std::vector{long_}).has_value());
+  EXPECT_TRUE(open_within(10)->shape(2).parts[0].weighted);
+  EXPECT_FALSE(open_within(10)->shape(0).parts[0].weighted);
+  EXPECT_EQ(tokens_of(*open_within(10), 2), long_.tokens);
+  EXPECT_THAT(tokens_of(*open_within(9), 2).weights, ElementsAreArray(long_.tokens.weights));
+  EXPECT_THAT(tokens_of(*open_within(8), 2).weights, ElementsAre(long_.tokens.weights[0]));
+  long_.tokens.weights = {{8, 9, 2}};
+  ASSERT_TRUE(pass()->write(1, std::vector{long_}).has_value());
+  EXPECT_TRUE(open_within(9)->shape(2).parts[0].weighted);
+  EXPECT_FALSE(open_within(8)->shape(2).parts[0].weighted);
+  EXPECT_THAT(tokens_of(*open_within(8), 2).weights, IsEmpty());
+}
+
 TEST_F(LongSampleTest, WhoseFirstExchangeIsTooLongIsBadWithTheNumbers) {
   const auto dataset = open_within(2);
   EXPECT_EQ(dataset->size(), 2U);
@@ -226,6 +248,93 @@ TEST(TokenCodec, TurnsThatCannotBeAreRefused) {
   EXPECT_EQ(code_of({{3, 1, {2, 0, 0}}}), ErrorCode::kCorrupt) << "media without placeholders";
   EXPECT_EQ(code_of({{3, 2, {0, 0, 1}}}), ErrorCode::kInternal) << "a video of two frames";
   EXPECT_EQ(code_of({{2, 1, {1, 0, 0}}, {3, 1, {0, 0, 0}}}), ErrorCode::kCorrupt);
+}
+
+TEST(TokenCodec, WeightsThatCannotBeAreRefused) {
+  const auto code_of = [](std::vector<WeightedIds> weights) {
+    const Tokens tokens{
+        .ids = {1, 2, 3}, .labelled = {false, true, true}, .weights = std::move(weights)};
+    const auto read = decode_tokens(encode_tokens(tokens));
+    EXPECT_TRUE(!read || *read == tokens);
+    return read ? ErrorCode::kInternal : read.error().code();
+  };
+  EXPECT_EQ(code_of({{0, 1, 0.5F}, {1, 3, 2}}), ErrorCode::kInternal) << "none is wrong";
+  EXPECT_EQ(code_of({{0, 2, 0.5F}, {1, 3, 2}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 1, 2}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 4, 2}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 3, 0}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 3, -1}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 3, NAN}}), ErrorCode::kCorrupt);
+  EXPECT_EQ(code_of({{1, 3, INFINITY}}), ErrorCode::kCorrupt);
+}
+
+Tokens random_tokens(Random& random) {
+  Tokens tokens;
+  const auto count = static_cast<std::uint32_t>(1 + random.below(40));
+  for (std::uint32_t i = 0; i < count; ++i) {
+    tokens.ids.push_back(static_cast<std::uint32_t>(random.below(1000)));
+    tokens.labelled.push_back(random.below(2) == 1);
+    const std::uint32_t begin = tokens.weights.empty() ? 0 : tokens.weights.back().end;
+    if (random.below(4) == 0) tokens.weights.push_back({begin, i + 1, 0.5F});
+    if (random.below(4) == 0) tokens.turns.push_back({i + 1, 0, {}});
+  }
+  return tokens;
+}
+
+// Tokens up to the end of a turn.
+Tokens cut_at(const Tokens& whole, std::size_t turns) {
+  Tokens tokens = whole;
+  const std::uint32_t end = whole.turns[turns - 1].ids;
+  tokens.ids.resize(end);
+  tokens.labelled.resize(end);
+  tokens.turns.resize(turns);
+  std::erase_if(tokens.weights, [end](const WeightedIds& each) { return each.begin >= end; });
+  for (WeightedIds& each : tokens.weights) each.end = std::min(each.end, end);
+  return tokens;
+}
+
+std::vector<std::byte> read_in_pieces(const ByteSource& source, std::size_t piece) {
+  std::vector<std::byte> bytes;
+  std::vector<std::byte> next(piece);
+  for (;;) {
+    const std::size_t read = source.read_at(std::ssize(bytes), next).value();
+    if (read == 0) return bytes;
+    bytes.insert(bytes.end(), next.begin(), next.begin() + static_cast<std::ptrdiff_t>(read));
+  }
+}
+
+TEST(CutTokens, HaveTheBytesOfTheTokensUpToATurn) {
+  Random random(3);
+  std::size_t cuts = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Tokens whole = random_tokens(random);
+    const std::vector<std::byte> bytes = encode_tokens(whole);
+    for (std::size_t turns = 1; turns <= whole.turns.size(); ++turns, ++cuts) {
+      const Tokens wanted = cut_at(whole, turns);
+      const TokenCut at{static_cast<std::uint32_t>(wanted.ids.size()),
+                        static_cast<std::uint32_t>(turns),
+                        static_cast<std::uint32_t>(wanted.weights.size())};
+      const CutTokens cut = CutTokens::create(bytes, at).value();
+      EXPECT_EQ(cut.size(), std::ssize(encode_tokens(wanted)));
+      ASSERT_EQ(read_in_pieces(cut, 1 + random.below(200)), encode_tokens(wanted));
+    }
+  }
+  EXPECT_GT(cuts, 1000U);
+}
+
+TEST(CutTokens, RefuseBytesThatHaveNoSuchCut) {
+  const Tokens whole{.ids = {1, 2, 3},
+                     .labelled = {false, true, true},
+                     .turns = {{2, 0, {}}, {3, 0, {}}},
+                     .weights = {{1, 2, 0.5F}}};
+  const std::vector<std::byte> bytes = encode_tokens(whole);
+  EXPECT_TRUE(CutTokens::create(bytes, {2, 1, 1}));
+  for (const TokenCut& wrong : {TokenCut{4, 1, 1}, {0, 1, 1}, {2, 3, 1}, {2, 1, 2}}) {
+    EXPECT_EQ(CutTokens::create(bytes, wrong).error().code(), ErrorCode::kCorrupt);
+  }
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(CutTokens::create(std::span(bytes).first(size), {2, 1, 1})) << size;
+  }
 }
 
 TEST_F(TokenPassTest, ASampleWithoutTokensIsBadWithTheReason) {

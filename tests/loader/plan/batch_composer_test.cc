@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/scratch_directory.h"
+#include "loader/plan/planner.h"
 #include "tests/support/tar_files.h"
 
 namespace isocost {
@@ -126,6 +127,51 @@ TEST_F(BatchComposerTest, ComposesUnderLimitsAndWithoutAFixedNumberOfMicrobatche
     EXPECT_EQ(seen.size(), 60U) << microbatches;
     EXPECT_TRUE(moved) << microbatches;
   }
+}
+
+// Microbatches of an epoch, each step with as few as the limits allow.
+std::int64_t microbatches_of(const std::vector<std::vector<SampleId>>& batches,
+                             const Dataset& dataset, const Recipe& recipe,
+                             const PlanOptions& options) {
+  const CostModel model(CostProfile::stated_default(), {});
+  std::int64_t count = 0;
+  for (const auto& batch : batches) {
+    PlanInput input;
+    for (const SampleId id : batch) {
+      input.loads.push_back(recipe.load(dataset.shape(id)).value());
+      input.weights.push_back(1.0F);
+      input.ids.push_back(id);
+    }
+    const StepPlan plan = plan_step(input, model, options).value();
+    for (const PlannedMicrobatch& bin : plan.bins) {
+      EXPECT_LE(bin.load[Module::kLlm].units, options.max_tokens);
+    }
+    count += plan.microbatches;
+  }
+  return count;
+}
+
+TEST_F(BatchComposerTest, LimitsHoldAndComposedStepsNeedNoMoreMicrobatches) {
+  const Cursor drawn = cursor();
+  std::vector<std::vector<SampleId>> as_drawn;
+  for (std::uint64_t step = 0; step < drawn.steps(0); ++step) {
+    as_drawn.push_back(drawn.batch(0, step));
+  }
+  options_.microbatches = 0;
+  options_.ranks = 2;
+  bool moved = false;
+  for (const std::int64_t most : {700, 800, 1'000, 1'400, 3'000}) {
+    options_.max_tokens = most;
+    const auto limits = MicrobatchLimits::create(options_, profile_).value();
+    BatchComposer composer({&drawn, dataset_.get(), &recipe_, nullptr, &limits}, options_,
+                           profile_);
+    const auto composed = epoch_of(composer, drawn);
+    moved = moved || composed != as_drawn;
+    EXPECT_LE(microbatches_of(composed, *dataset_, recipe_, options_),
+              microbatches_of(as_drawn, *dataset_, recipe_, options_))
+        << most;
+  }
+  EXPECT_TRUE(moved);
 }
 
 TEST_F(BatchComposerTest, AnyBatchByItselfIsTheSame) {

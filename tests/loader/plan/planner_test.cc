@@ -384,9 +384,10 @@ TEST(PlanOptions, LimitsNeedBalanceByCost) {
   EXPECT_EQ(options.fixed_microbatches(), 4);
 }
 
-CostModel padding_model() {
+CostModel padding_model(std::int64_t multiple = 1) {
   CostModel::Options options;
   options.padded[static_cast<std::size_t>(Module::kLlm)] = true;
+  options.padded_multiple = multiple;
   return {CostProfile::stated_default(), options};
 }
 
@@ -509,6 +510,122 @@ TEST(PlanStep, LimitsOfAPaddedStepCountPaddedTokens) {
     ASSERT_FALSE(refused) << seed;
     EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
   }
+}
+
+// The fewest groups of samples of which each has room for its number times its longest: by trying
+// all divisions.
+std::size_t fewest_padded(const std::vector<std::int64_t>& lengths, std::int64_t cap) {
+  std::size_t fewest = lengths.size();
+  std::vector<std::vector<std::int64_t>> groups;
+  const auto place = [&](auto& self, std::size_t i) -> void {
+    if (groups.size() >= fewest) return;
+    if (i == lengths.size()) {
+      fewest = groups.size();
+      return;
+    }
+    for (std::size_t g = 0; g <= groups.size(); ++g) {
+      const bool opens = g == groups.size();
+      if (opens) groups.emplace_back();
+      groups[g].push_back(lengths[i]);
+      const std::int64_t longest = *std::max_element(groups[g].begin(), groups[g].end());
+      if (longest * std::ssize(groups[g]) <= cap) self(self, i + 1);
+      groups[g].pop_back();
+      if (opens) {
+        groups.pop_back();
+        return;
+      }
+    }
+  };
+  place(place, 0);
+  return fewest;
+}
+
+std::int64_t rounded(std::int64_t length, std::int64_t multiple) {
+  return (length + multiple - 1) / multiple * multiple;
+}
+
+TEST(PlanStep, APaddedStepHasTheFewestMicrobatchesThatThereCanBe) {
+  Random random(17);
+  for (int round = 0; round < 150; ++round) {
+    const std::int64_t multiple = round % 3 == 0 ? 1 : 8;
+    const PlanInput input =
+        mixed_lengths(2 + random.below(6), 200 + static_cast<std::uint64_t>(round));
+    std::vector<std::int64_t> lengths;
+    for (const Load& load : input.loads) {
+      lengths.push_back(rounded(load[Module::kLlm].units, multiple));
+    }
+    PlanOptions options = make_options(1, 0, std::ssize(lengths));
+    options.padded_multiple = multiple;
+    options.max_tokens = *std::max_element(lengths.begin(), lengths.end()) +
+                         static_cast<std::int64_t>(random.below(6'000));
+    const StepPlan plan = plan_step(input, padding_model(multiple), options).value();
+    EXPECT_EQ(plan.microbatches, fewest_padded(lengths, options.max_tokens)) << "round " << round;
+  }
+}
+
+// Whatever the limits, padding counts, with what brings it to a multiple, and no smaller number of
+// microbatches that the planner skipped would have done.
+TEST(PlanStep, APaddedStepKeepsEveryLimitInTheFewestMicrobatches) {
+  Random random(23);
+  for (int round = 0; round < 40; ++round) {
+    const std::int64_t multiple = round % 2 == 0 ? 64 : 1;
+    const CostModel model = padding_model(multiple);
+    const PlanInput input = make_input(40, 300 + static_cast<std::uint64_t>(round));
+    PlanOptions options = make_options(1 + static_cast<std::int64_t>(random.below(3)), 0, 40);
+    options.padded_multiple = multiple;
+    Load total;
+    Load largest;
+    std::int64_t largest_bytes = 0;
+    PlanOptions memory_alone = options;
+    memory_alone.max_memory = 1;
+    const auto memory = MicrobatchLimits::create(memory_alone, model.profile()).value();
+    for (const Load& load : input.loads) {
+      total += load;
+      for (std::size_t m = 0; m < kModules; ++m) {
+        largest.modules[m].units = std::max(largest.modules[m].units, load.modules[m].units);
+      }
+      std::vector<std::int64_t> bytes;
+      memory.append_sizes(load, bytes);
+      largest_bytes = std::max(largest_bytes, bytes[0]);
+    }
+    const auto parts = static_cast<std::int64_t>(3 + random.below(15));
+    if (round % 4 != 3) {
+      options.max_tokens = std::max(rounded(largest[Module::kLlm].units, multiple),
+                                    total[Module::kLlm].units / parts);
+    }
+    if (round % 4 > 0) {
+      options.max_vision_tokens =
+          std::max(largest[Module::kVision].units, total[Module::kVision].units / parts);
+    }
+    if (round % 4 > 1) options.max_memory = largest_bytes * 2;
+    const StepPlan plan = plan_step(input, model, options).value();
+    EXPECT_EQ(weight_of(plan), 40);
+    const auto limits = MicrobatchLimits::create(options, model.profile()).value();
+    for (const PlannedMicrobatch& bin : plan.bins) {
+      std::int64_t longest = 0;
+      for (const PlannedSample& sample : bin.samples) {
+        longest = std::max(longest, input.loads[sample.index][Module::kLlm].units);
+      }
+      const std::int64_t run = std::ssize(bin.samples) * rounded(longest, multiple);
+      EXPECT_EQ(bin.run_load[Module::kLlm].units, run);
+      EXPECT_LE(run, options.max_tokens > 0 ? options.max_tokens : run);
+      EXPECT_EQ(limits.why_too_large(bin.run_load).value_or(""), "");
+    }
+    for (options.microbatches = 1; options.microbatches < plan.microbatches;
+         ++options.microbatches) {
+      EXPECT_FALSE(plan_step(input, model, options)) << "round " << round;
+    }
+  }
+}
+
+TEST(PlanStep, ASampleIsTooLargeIfItsPaddingIs) {
+  PlanOptions options = make_options(1, 0, 2);
+  options.max_tokens = 1'000;
+  const PlanInput input = text_input({970, 10});
+  EXPECT_TRUE(plan_step(input, padding_model(), options));
+  options.padded_multiple = 64;
+  EXPECT_THAT(plan_step(input, padding_model(64), options).error().message(),
+              testing::HasSubstr("sample 0 of the data set has 1,024 LLM tokens, and max_tokens"));
 }
 
 TEST(PlanStep, RefusesAStepWithoutSamples) {

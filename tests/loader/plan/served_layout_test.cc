@@ -17,6 +17,7 @@
 #include "costmodel/sample_cost.h"
 #include "loader/config/node_config.h"
 #include "loader/config/option_table.h"
+#include "loader/plan/microbatch_limits.h"
 #include "loader/plan/planner.h"
 #include "tests/balancer/pipeline/pipeline_support.h"
 #include "tests/support/tar_files.h"
@@ -171,6 +172,95 @@ TEST_F(ServedLayoutTest, ASmallerTailAndACapAreKept) {
     EXPECT_LE(bin.load.tensor_bytes, options_.microbatch_memory);
   }
   EXPECT_NEAR(capped.makespan_s, simulated(capped, whole, *layout), 1e-9 * capped.makespan_s);
+}
+
+// In every microbatch of the LLM and of the encoder.
+void expect_within(const StepPlan& plan, const PlanOptions& options) {
+  const auto limits = MicrobatchLimits::create(options, CostProfile::stated_default()).value();
+  for (const PlannedMicrobatch& bin : plan.bins) {
+    EXPECT_EQ(limits.why_too_large(bin.run_load).value_or(""), "");
+  }
+  for (const auto& replica : plan.encoder) {
+    for (const PlannedMicrobatch& bin : replica) {
+      EXPECT_LE(bin.run_load[Module::kVision].units, options.max_vision_tokens);
+    }
+  }
+}
+
+TEST_F(ServedLayoutTest, LimitsHoldInAPipelineOrTheStepIsRefusedWithTheNumbers) {
+  const PlanInput input = this->input(48);
+  Load total;
+  Load largest;
+  for (const Load& load : input.loads) {
+    total += load;
+    for (const Module module : {Module::kVision, Module::kLlm}) {
+      largest[module].units = std::max(largest[module].units, load[module].units);
+    }
+  }
+  // Twelve microbatches in all, and the largest sample by itself.
+  const auto tight = [&](Module module, double room) {
+    const double mean = static_cast<double>(total[module].units) / 12;
+    return std::max(largest[module].units, static_cast<std::int64_t>(mean * room));
+  };
+  for (const std::size_t encoders : {1, 2, 3}) {
+    layout_.encoder.data = encoders;
+    write();
+    const auto layout = create().value();
+    for (const double room : {1.05, 1.3, 3.0}) {
+      options_.max_tokens = tight(Module::kLlm, room);
+      options_.max_vision_tokens = tight(Module::kVision, room);
+      const StepPlan planned = plan(input, layout.get());
+      EXPECT_EQ(planned.microbatches, 6U);
+      expect_within(planned, options_);
+      EXPECT_NEAR(planned.makespan_s, simulated(planned, input, *layout),
+                  1e-9 * planned.makespan_s);
+    }
+  }
+  options_.max_vision_tokens = 0;
+  options_.max_tokens = 1'900;
+  PlanInput equal = this->input(48);
+  for (Load& load : equal.loads) load = load_of_counts(0, 500);
+  const auto refused = plan_step(equal, model_, options_, create().value().get());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_THAT(refused.error().message(),
+              HasSubstr("a step of 48 samples does not fit: they have 24,000 LLM tokens, and 12 "
+                        "microbatches of at most 1,900 (max_tokens) hold 22,800, 1,200 too many; "
+                        "raise max_tokens, give more microbatches"));
+}
+
+TEST_F(ServedLayoutTest, ASmallerTailHasAsManyMicrobatchesAsItsLimitsNeed) {
+  const auto layout = create().value();
+  PlanInput tail = this->input(11);
+  for (Load& load : tail.loads) load = load_of_counts(0, 900);
+  EXPECT_EQ(plan(tail, layout.get()).microbatches, 2U);
+  options_.max_tokens = 2'000;
+  const StepPlan limited = plan(tail, layout.get());
+  EXPECT_EQ(limited.microbatches, 3U);
+  expect_within(limited, options_);
+  options_.max_tokens = 1'000;  // one each, which eleven samples of two replicas have no room for
+  EXPECT_EQ(plan_step(tail, model_, options_, layout.get()).error().code(),
+            ErrorCode::kResourceExhausted);
+}
+
+TEST_F(ServedLayoutTest, LimitsOfAPaddedPipelineCountPadding) {
+  const auto layout = create().value();
+  PlanInput input = this->input(48);
+  for (std::size_t i = 0; i < 48; ++i) {
+    input.loads[i] = load_of_counts(0, i % 4 == 0 ? 1'000 : 10);
+  }
+  CostModel::Options padded;
+  padded.padded.back() = true;
+  const CostModel pads(CostProfile::stated_default(), padded);
+  options_.max_tokens = 3'000;  // four of 1,000 tokens each would be 4,000
+  const auto refused = plan_step(input, pads, options_, layout.get());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::kResourceExhausted);
+  EXPECT_TRUE(plan_step(input, model_, options_, layout.get()));
+  options_.max_tokens = 48'000;
+  const auto roomy = plan_step(input, pads, options_, layout.get());
+  ASSERT_TRUE(roomy);
+  expect_within(*roomy, options_);
 }
 
 // Every sample's encoder work once for each place in an LLM microbatch, in the microbatch that

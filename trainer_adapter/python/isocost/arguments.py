@@ -103,6 +103,16 @@ def given_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Fr
     return given_fields(node or NodeOptions()) | {name for name, value in direct.items() if value is not None}
 
 
+def padding(node: Optional[NodeOptions], multiple: int) -> Dict[str, Any]:
+    """The settings by which plans count the padding of samples as rows, unless `node` says otherwise."""
+    given = given_settings(node, {})
+    settings: Dict[str, Any] = {} if "padded" in given else {"padded": ("llm",)}
+    pads_llm = "padded" not in given or (node is not None and "llm" in node.padded)
+    if multiple > 1 and pads_llm and "padded_multiple" not in given:
+        settings["padded_multiple"] = multiple
+    return settings
+
+
 def _setting(name: str, value: Any, kind: Any) -> str:
     """A field of NodeOptions as text. Raises TypeError and ValueError where its kind does not have this value."""
     if kind is bool:

@@ -1,5 +1,6 @@
 """The chat template of a model directory: what it writes, and which of it are assistant turns."""
 
+import bisect
 import json
 import os
 import re
@@ -54,11 +55,13 @@ def read_json(file: str) -> Dict[str, Any]:
 
 
 class Rendering(NamedTuple):
-    """A conversation as text, the parts of it whose tokens are labelled, and all that the assistant writes."""
+    """A conversation as text, the parts of it whose tokens are labelled, and all that the assistant writes; for
+    conversations with weights also the number of the assistant's message, from 0, that each of the latter is of."""
 
     text: str
     spans: List[Span]
     turns: List[Span]
+    messages: Sequence[int] = ()
 
 
 class _Markers(NamedTuple):
@@ -130,13 +133,15 @@ class ChatTemplate:
         Raises: ValueError with what the template objects to, and where the assistant's turns cannot be told.
         """
         messages, tools = self._adapted(conversation.messages), conversation.tools
+        weighted = bool(conversation.weights)
         if self._has_blocks:
             result = self._render_blocks(messages, tools)
             skipped = self._blocks_before_last(messages, tools, result.spans) if last else 0
-            return result._replace(spans=result.spans[skipped:])
+            numbers = self._messages_of_blocks(messages, tools, result.spans) if weighted else ()
+            return result._replace(spans=result.spans[skipped:], messages=numbers)
         text = self._render(messages, tools, False)
         spans = self._turns(text, messages, tools)
-        return Rendering(text, spans[-1:] if last else spans, spans)
+        return Rendering(text, spans[-1:] if last else spans, spans, range(len(spans)) if weighted else ())
 
     # What templates write.
 
@@ -160,12 +165,24 @@ class ChatTemplate:
     def _blocks_before_last(self, messages: List[Message], tools: Optional[List[Any]], spans: List[Span]) -> int:
         """The number of generation blocks before the last assistant turn."""
         index = max((i for i, message in enumerate(messages) if message["role"] == "assistant"), default=0)
-        if index == 0:
-            return 0
-        before = self._render_blocks(messages[:index], tools).spans
+        return self._blocks_of_first(index, messages, tools, spans) if index else 0
+
+    def _blocks_of_first(self, count: int, messages: List[Message], tools: Optional[List[Any]],
+                         spans: List[Span]) -> int:
+        """The number of generation blocks of the first messages."""
+        before = self._render_blocks(messages[:count], tools).spans
         if spans[:len(before)] != before:
-            raise self._no_prefix(index)
+            raise self._no_prefix(count)
         return len(before)
+
+    def _messages_of_blocks(self, messages: List[Message], tools: Optional[List[Any]],
+                            spans: List[Span]) -> List[int]:
+        """The assistant's message of each generation block."""
+        own = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+        if len(own) == len(spans):
+            return list(range(len(spans)))
+        ends = [self._blocks_of_first(i + 1, messages, tools, spans) for i in own[:-1]]
+        return [bisect.bisect_right(ends, block) for block in range(len(spans))]
 
     def _arguments(self, messages: List[Message], tools: Optional[List[Any]], prompt: bool) -> Dict[str, Any]:
         return {**self._variables, "messages": messages, "tools": tools, "documents": None,

@@ -2,6 +2,7 @@
 
 import json as json_module
 import re
+import struct
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from isocost.counted import counted
@@ -48,6 +49,7 @@ class Conversation(NamedTuple):
         tools: list of the tools' JSON schemas; None where the sample has none.
         media: {modality: number}, for each of "image", "video" and "audio".
         videos: seconds of the sampled frames of each video, for models whose text depends on them.
+        weights: weight in the loss of each of the assistant's messages, as float32 has it; empty where all are 1.
     """
 
     key: str
@@ -55,6 +57,7 @@ class Conversation(NamedTuple):
     tools: Optional[List[Any]]
     media: Dict[str, int]
     videos: Sequence[Sequence[float]] = ()
+    weights: Sequence[float] = ()
 
 
 def check_options(options: ConversationOptions) -> None:
@@ -74,7 +77,8 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     JSON with `messages` or `conversations` goes before texts. A sample with neither is a caption: a user turn that
     holds the media, and an assistant turn that holds the texts. In `conversations`, and in `messages` without typed
     media parts, `<image>`, `<video>` and `<audio>` in texts stand for the sample's media; nothing around them is
-    removed, so a line break after `<image>` stays.
+    removed, so a line break after `<image>` stays. `weight` in a message of the assistant, a number of at least 0,
+    scales its loss; templates do not see it.
 
     Args:
         key: the sample's key.
@@ -87,10 +91,13 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     Raises: ValueError that says what is wrong with the sample.
     """
     document = {} if json is None else read_document(json)
+    weights: List[float] = []
     if "messages" in document:
         messages = _openai_messages(document["messages"], any(modality in MEDIA for modality in media))
+        weights = _weights(document["messages"], messages, options.labels)
     elif "conversations" in document:
         messages = _llava_messages(document["conversations"])
+        weights = _weights(document["conversations"], messages, options.labels)
     elif texts:
         messages = _caption_messages(texts, media, options.caption_template)
     elif json is None:
@@ -98,7 +105,7 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     else:
         raise ValueError("the JSON part has neither 'messages' nor 'conversations', and the sample has no text")
     result = Conversation(key, messages, _tools(document.get("tools")),
-                          {modality: media.count(modality) for modality in MEDIA}, videos)
+                          {modality: media.count(modality) for modality in MEDIA}, videos, weights)
     _check_media(result)
     _check_placeholders(result, options.placeholders)
     if options.labels != "all" and not any(message["role"] == "assistant" for message in messages):
@@ -123,7 +130,7 @@ def _openai_messages(given: Any, has_media: bool) -> List[Message]:
     """Messages with "role" and "content", as OpenAI and Hugging Face write them."""
     messages = []
     for turn, message in _turns(given, "messages"):
-        message = {name: value for name, value in message.items() if value is not None}
+        message = {name: value for name, value in message.items() if value is not None and name != "weight"}
         role = message.get("role")
         if role not in ROLES:
             raise ValueError(f"turn {turn}: role {role!r} is none of {', '.join(ROLES)}")
@@ -151,6 +158,34 @@ def _llava_messages(given: Any) -> List[Message]:
             raise ValueError(f"turn {turn}: 'value' is {_kind(value)}, and no string")
         messages.append({"role": _SPEAKERS[speaker], "content": _split(value)})
     return messages
+
+
+def _weights(given: List[Message], messages: List[Message], labels: str) -> List[float]:
+    """Returns the weights of the assistant's messages; none where all are 1."""
+    weights = []
+    for turn, (entry, message) in enumerate(zip(given, messages), 1):
+        weight = _weight(entry.get("weight"), turn)
+        if message["role"] == "assistant":
+            weights.append(weight)
+        elif labels == "all" and weight != 1:
+            raise ValueError(f"turn {turn}: 'weight' is {weight:g} in a turn of the {message['role']}, and with "
+                             "--labels all only turns of the assistant can have another than 1")
+    return weights if any(weight != 1 for weight in weights) else []
+
+
+def _weight(given: Any, turn: int) -> float:
+    """The weight as float32 has it; 1 where none is given."""
+    if given is None:
+        return 1.0
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
+        raise ValueError(f"turn {turn}: 'weight' is {_kind(given)}, and no number")
+    try:
+        weight = float(struct.unpack("<f", struct.pack("<f", given))[0])
+    except (OverflowError, struct.error):
+        weight = float("inf")
+    if not 0 <= weight < float("inf"):
+        raise ValueError(f"turn {turn}: 'weight' is {given}: it must be a finite number of at least 0")
+    return weight
 
 
 def _caption_messages(texts: Sequence[str], media: Sequence[str], template: str) -> List[Message]:

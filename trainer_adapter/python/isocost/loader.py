@@ -102,7 +102,7 @@ class DataLoader:
         loss: with model, "model": its own loss, which is this microbatch's share of the global batch's mean.
             "token_loss": the microbatch has no labels (but for Whisper's, which its decoder also reads), and
             isocost.token_loss takes the logits; for models whose loss knows no `num_items_in_batch`, and for samples
-            with weights.
+            or turns with weights.
         workers, memory, profile, recipe: the settings of NodeOptions that are used most, given directly.
         node: all other settings of an embedded node, an isocost.NodeOptions.
 
@@ -213,9 +213,8 @@ class DataLoader:
         endpoint = self._data if is_endpoint else ""
         if not is_endpoint:
             direct["model"] = model
-            pads = model_inputs is not None and model_inputs.padded is not None
-            if pads and "padded" not in arguments.given_settings(node, {}):
-                direct["padded"] = ("llm",)
+            if model_inputs is not None and model_inputs.padded is not None:
+                direct.update(arguments.padding(node, model_inputs.padded.multiple))
             settings = arguments.node_settings(node, direct)
             limited = any(settings[name] != "0" for name in arguments.LIMITS)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks(),

@@ -49,12 +49,15 @@ class Row(NamedTuple):
         lengths: list of int, of each sample; empty there.
         media: list of Medium, in their order.
         images: list of int, images of each sample.
+        unknown_weights: {sample: weight} of labelled tokens, one for each sample that has a weight which the model's
+            own loss does not know; samples are counted from 0.
     """
 
     position_ids: Any
     lengths: List[int]
     media: List[Medium]
     images: List[int]
+    unknown_weights: Mapping[int, float] = {}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +135,8 @@ class ModelInputs:
         media = _media(tensors)
         if LENGTHS not in tensors:
             return Row(None, [], media, images)
-        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), media, images)
+        unknown = _unknown_weights(tensors) if self._loss == "model" and LABELS in tensors else {}
+        return Row(self._family.position_ids(tensors), tensors[LENGTHS].tolist(), media, images, unknown)
 
     def arguments(self, tensors: Mapping[str, Any], row: Row, keys: Sequence[str], weights: Sequence[float],
                   global_label_tokens: int) -> Dict[str, Any]:
@@ -148,10 +152,11 @@ class ModelInputs:
             arguments[INPUT_IDS] = tensors[INPUT_IDS][None]
         arguments.update({POSITION_IDS: row.position_ids, "use_cache": False})
         if self._loss == "model" and LABELS in tensors:
-            for key, weight in zip(keys, weights):
-                if weight not in (0, 1):
-                    raise ValueError(f"sample {key} has the weight {weight:g}, which a model's own loss ignores: give "
-                                     "loss='token_loss', and take the loss from isocost.token_loss")
+            for sample, weight in row.unknown_weights.items():
+                whose = f"sample {keys[sample]} has" if weights[sample] not in (0, 1) else (
+                    f"a turn of sample {keys[sample]} has")
+                raise ValueError(f"{whose} the weight {weight:g}, which a model's own loss ignores: give "
+                                 "loss='token_loss', and take the loss from isocost.token_loss")
             labels = tensors[LABELS].masked_fill(tensors[LOSS_WEIGHTS] == 0, IGNORED_LABEL)
             arguments[LABELS] = labels[None]
             arguments["num_items_in_batch"] = max(1, global_label_tokens)
@@ -161,7 +166,6 @@ class ModelInputs:
             return arguments
         return {**arguments, **_attention(tensors[CU_SEQLENS], max(row.lengths, default=0))}
 
-
     def _written(self, tensors: Mapping[str, Any], lengths: Sequence[int]) -> Any:
         """Labels [samples, longest] of a decoder: what it writes at each position. Those of weight 0 stay, since it
         also reads them."""
@@ -169,6 +173,16 @@ class ModelInputs:
         longest = -(-max(0, max(lengths, default=0) - 1) // multiple) * multiple
         width = longest if self._most_positions is None else min(longest, self._most_positions)
         return decoder_rows(tensors[LABELS], tensors[LENGTHS], width, IGNORED_LABEL)
+
+
+def _unknown_weights(tensors: Mapping[str, Any]) -> Dict[int, float]:
+    """Row.unknown_weights, of tensors on the CPU."""
+    import torch
+
+    weights = tensors[LOSS_WEIGHTS]
+    unknown = ((tensors[LABELS] != IGNORED_LABEL) & (weights != 0) & (weights != 1)).nonzero()[:, 0]
+    samples = torch.searchsorted(tensors[CU_SEQLENS].long(), unknown, right=True) - 1
+    return dict(zip(reversed(samples.tolist()), reversed(weights[unknown].tolist())))
 
 
 def _padded(arguments: Mapping[str, Any], lengths: Sequence[int], how: Padded) -> Dict[str, Any]:

@@ -28,11 +28,13 @@ class Tokens(NamedTuple):
         turns: array of unsigned 32-bit numbers, five for each end of an assistant's turn: the ids up to there, how many
             of these are placeholders, and the images, audio parts and videos that these stand for. Empty where the
             template does not tell.
+        weights: list of (first, end, weight): ids of turns whose weight in the loss is neither 0 nor 1. In their order.
     """
 
     ids: "array[int]"
     labels: bytes
     turns: "array[int]"
+    weights: Sequence[Tuple[int, int, float]] = ()
 
 
 class Placeholder(NamedTuple):
@@ -140,6 +142,8 @@ class ModelTokenizer:
         try:
             result = self.template.render_with_spans(given)
         except ValueError:  # Where turns end cannot be told, or the template objects to the conversation itself.
+            if given.weights:
+                raise
             text = self.template.render(given)
             return Rendering(text, [(0, len(text))], [])
         return result._replace(spans=[(0, len(result.text))])
@@ -177,9 +181,10 @@ class ModelTokenizer:
             if modality == "video" and self._video_text is not None and count and modality in self.placeholders:
                 count = rendering.text.count(self.placeholders[modality].token)
             self._clear_placeholders(modality, count, ids, labels, rendering.text)
+        weights = _weigh(given, rendering, encoding, labels)
         if not any(labels):
-            raise ValueError("no token is labelled: the assistant's turns are empty")
-        return Tokens(array("I", ids), bytes(labels), self._turns(given, rendering.turns, ids, encoding))
+            raise ValueError("no token is labelled: the assistant's turns are empty, or have the weight 0")
+        return Tokens(array("I", ids), bytes(labels), self._turns(given, rendering.turns, ids, encoding), weights)
 
     def _clear_placeholders(self, modality: str, count: int, ids: List[int], labels: bytearray, text: str) -> None:
         """Clears the labels of a modality's placeholders. Raises ValueError where there is not one for each medium."""
@@ -267,6 +272,19 @@ def check_vocabulary(file: str, key: str, size: Any, largest: int) -> None:
         raise ValueError(f"{file}: {key} is {size}, and the largest id in tokenizer.json is {largest}, which the model "
                          "cannot embed: resize the model's embeddings (resize_token_embeddings), or take the "
                          "tokenizer that belongs to it")
+
+
+def _weigh(given: Conversation, rendering: Rendering, encoding: Any, labels: bytearray) -> List[Tuple[int, int, float]]:
+    """Clears the labels of turns of weight 0. Returns the weights of the others, as Tokens has them."""
+    weights: List[Tuple[int, int, float]] = []
+    for span, message in zip(rendering.turns, rendering.messages):
+        first, end = _tokens_within(span, encoding, len(labels))
+        weight = given.weights[message]
+        if weight == 0:
+            labels[first:end] = bytes(end - first)
+        elif weight != 1 and any(labels[first:end]):
+            weights.append((first, end, weight))
+    return weights
 
 
 def _tokens_within(span: Span, encoding: Any, count: int) -> Tuple[int, int]:

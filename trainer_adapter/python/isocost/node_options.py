@@ -60,6 +60,8 @@ class NodeOptions:
             large-v3 and Qwen2.5-7B.
         padded: Modules that the trainer pads to the longest sequence of a microbatch (for example llm or vision,llm).
             Plans count padding, and with llm group samples of like length; data is delivered packed.
+        padded_multiple: With padded = llm: the trainer pads sequences of the LLM to a multiple of this length. Plans
+            and limits count that, too.
         correct: Correct the cost model from measured seconds.
         correction_file: Keeps the state of the cost model for the node's next run; empty: not kept.
         model: A model's directory, as transformers' from_pretrained takes it: its files say how media are prepared, and
@@ -102,6 +104,7 @@ class NodeOptions:
     tail: Literal["deliver", "drop", "carry"] = "deliver"
     profile: Path = ""
     padded: Sequence[str] = ()
+    padded_multiple: int = 1
     correct: bool = True
     correction_file: Path = ""
     model: Path = ""

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -28,7 +29,7 @@ _END_S = 5.0  # for a process to end
 _PROCESS = ("import json, sys; sys.path[:] = json.loads(sys.argv[2]); "
             "from isocost import token_workers; token_workers.work(int(sys.argv[1]))")
 
-Part = Tuple[bytes, bytes, bytes, str]  # ids, labels, turns, error
+Part = Tuple[bytes, bytes, bytes, bytes, str]  # ids, labels, turns, weights, error
 Tokenizer = Union[ModelTokenizer, TranscriptTokenizer]
 
 
@@ -96,11 +97,12 @@ def tokenize_shard(opened: Any, shard: int, tokenizer: Tokenizer, progress: Call
         batch = samples[first:first + _BATCH]
         for sample, tokens in zip(batch, _tokens(batch, tokenizer)):
             if isinstance(tokens, Tokens):
-                results.append((_little_endian(tokens.ids), tokens.labels, _little_endian(tokens.turns), ""))
+                weights = b"".join(struct.pack("<IIf", *each) for each in tokens.weights)
+                results.append((_little_endian(tokens.ids), tokens.labels, _little_endian(tokens.turns), weights, ""))
                 counts = counts.plus(Counts(1, len(tokens.ids), tokens.labels.count(1)))
             else:
                 reason = _reason(tokens)
-                results.append((b"", b"", b"", reason))
+                results.append((b"", b"", b"", b"", reason))
                 shown = (f"{name}/{sample[0]}: {reason}",) if counts.bad_samples < _SHOWN_REASONS else ()
                 counts = counts.plus(Counts(1, 0, 0, 1, shown))
         progress(len(batch))

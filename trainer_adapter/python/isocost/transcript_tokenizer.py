@@ -139,7 +139,7 @@ class TranscriptTokenizer:
                 raise ValueError(f"the transcript contains {self._written([special])}, where the model would begin or "
                                  "end: remove it")
         ids = [*prefix, *text, self._end]
-        return Tokens(array("I", ids), b"\0" + b"\1" * (len(ids) - 1), array("I"))
+        return Tokens(array("I", ids), b"\0" + b"\1" * (len(ids) - 1), array("I"), [])
 
     def _prefix_of(self, given: Transcript) -> List[int]:
         """The ids in front of a transcript. Raises ValueError for a text, a language or a task that cannot be."""

@@ -56,7 +56,7 @@ def with_frames(rendering: Rendering, text: VideoText, placeholder: str,
     def all_moved(spans: Sequence[Span]) -> List[Span]:
         return [(moved(first), moved(last)) for first, last in spans]
 
-    return Rendering(written, all_moved(rendering.spans), all_moved(rendering.turns))
+    return rendering._replace(text=written, spans=all_moved(rendering.spans), turns=all_moved(rendering.turns))
 
 
 def _with_times(placeholder: str, seconds: Sequence[float]) -> str:
