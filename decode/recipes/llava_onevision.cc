@@ -180,7 +180,7 @@ class LlavaOneVision final : public MediaModel {
 
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
     if (shape.modality == Modality::kVideo) {
-      return exact_video_bytes(shape, whole(), grid_, options_.videos.resize());
+      return exact_video_bytes(shape, whole(), options_.videos.resize());
     }
     if (plan.images == 1) {
       return squared_working_set_bytes(shape, side(), resize_);
