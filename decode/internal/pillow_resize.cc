@@ -126,7 +126,7 @@ std::size_t stride_of(const std::vector<ResampleTaps::Window>& windows) {
   return (static_cast<std::size_t>(widest) + 3) / kTapsTogether * kTapsTogether;
 }
 
-ResampleTaps taps_of(const Side& side, const ResampleKernels& kernels) {
+ResampleTaps taps_of(const Side& side) {
   ResampleTaps taps;
   taps.windows = windows_of(side);
   taps.stride = stride_of(taps.windows);
@@ -145,7 +145,18 @@ ResampleTaps taps_of(const Side& side, const ResampleKernels& kernels) {
     std::ranges::transform(weights, into + moved, fixed_point);
     window = {window.first - moved, window.count + moved};
   }
-  kernels.pack(taps);
+  return taps;
+}
+
+ResampleTaps column_taps(const Side& side, const ResampleKernels& kernels) {
+  ResampleTaps taps = taps_of(side);
+  kernels.pack_columns(taps);
+  return taps;
+}
+
+ResampleTaps row_taps(const Side& side, const ResampleKernels& kernels) {
+  ResampleTaps taps = taps_of(side);
+  kernels.pack_rows(taps);
   return taps;
 }
 
@@ -188,7 +199,7 @@ class NarrowedRows {
       : source_(source),
         kernels_(kernels),
         is_copied_(horizontal.is_copied()),
-        taps_(is_copied_ ? ResampleTaps() : taps_of(horizontal, kernels)),
+        taps_(is_copied_ ? ResampleTaps() : column_taps(horizontal, kernels)),
         bytes_(row_bytes(horizontal.count)),
         memory_(static_cast<std::size_t>(held) * bytes_),
         ring_{memory_.data(), bytes_, held},
@@ -230,7 +241,7 @@ class NarrowedRows {
 Status resize_width_first(RowSource& source, const Side& horizontal, const Side& vertical,
                           RowSink& sink, const ResampleKernels& kernels) {
   const bool is_copied = vertical.is_copied();
-  const ResampleTaps taps = is_copied ? ResampleTaps() : taps_of(vertical, kernels);
+  const ResampleTaps taps = is_copied ? ResampleTaps() : row_taps(vertical, kernels);
   NarrowedRows narrowed(source, horizontal, is_copied ? 0 : taps.windows.front().first,
                         held_rows(vertical), kernels);
   const auto row = [&](std::int32_t y) { return narrowed.row(y); };
@@ -253,8 +264,8 @@ Status resize_width_first(RowSource& source, const Side& horizontal, const Side&
 /// A batch of rows of the old width and the new height is made before the width changes.
 Status resize_height_first(RowSource& source, const Side& horizontal, const Side& vertical,
                            RowSink& sink, const ResampleKernels& kernels) {
-  const ResampleTaps columns = taps_of(horizontal, kernels);
-  const ResampleTaps taps = taps_of(vertical, kernels);
+  const ResampleTaps columns = column_taps(horizontal, kernels);
+  const ResampleTaps taps = row_taps(vertical, kernels);
   const Side as_it_is{horizontal.from, horizontal.from, horizontal.filter, 0, horizontal.from};
   NarrowedRows old(source, as_it_is, taps.windows.front().first, held_rows(vertical), kernels);
   const auto row = [&](std::int32_t y) { return old.row(y); };
@@ -298,6 +309,16 @@ std::int64_t taps_bytes(const Side& side) {
   const auto fixed = static_cast<std::int64_t>(sizeof(std::int32_t));
   const auto weight = static_cast<std::int64_t>(sizeof(double));
   return side.count * (window + fixed * stride) + weight * stride;
+}
+
+std::int64_t column_taps_bytes(const Side& side) {
+  // Kernels may make vectors of weights where neighbours take nearly the same old positions.
+  constexpr double kNearly = 8;
+  constexpr std::int64_t kValues = 16;
+  if (side.scale() > kNearly) return taps_bytes(side);
+  const std::int64_t vectors = (side.count * std::int64_t{3} / kValues + 1) *
+                               (1 + 3 * static_cast<std::int64_t>(side.stride() / kTapsTogether));
+  return taps_bytes(side) + vectors * static_cast<std::int64_t>(sizeof(ResampleVector));
 }
 
 /// Packed RGB, row after row.
@@ -357,7 +378,7 @@ std::int64_t pillow_resize_part_working_set_bytes(std::int32_t width, std::int32
   const Side horizontal{width, to_width, shape_of(filter), part.x, part.width};
   const Side vertical{height, to_height, shape_of(filter), part.y, part.height};
   const auto pointers = static_cast<std::int64_t>(vertical.stride() * sizeof(std::uint8_t*));
-  const std::int64_t columns = horizontal.is_copied() ? 0 : taps_bytes(horizontal);
+  const std::int64_t columns = horizontal.is_copied() ? 0 : column_taps_bytes(horizontal);
   const std::int64_t rows = vertical.is_copied() ? 0 : taps_bytes(vertical) + pointers;
   const std::int64_t held = held_rows(vertical);
   if (height_first(horizontal, vertical, order)) {

@@ -55,7 +55,7 @@ void rows(const std::uint8_t* const* from, const ResampleTaps& taps, std::size_t
   }
 }
 
-constexpr ResampleKernels kPortable = {pack, columns, rows};
+constexpr ResampleKernels kPortable = {pack, pack, columns, rows};
 
 }  // namespace
 

@@ -8,6 +8,11 @@
 
 namespace isocost {
 
+/// Bytes of the widest vector.
+struct alignas(64) ResampleVector {
+  std::array<std::uint8_t, 64> bytes{};
+};
+
 /// What each new position of a side takes of the old ones: fixed-point numbers with kWeightBits
 /// behind the point.
 struct ResampleTaps {
@@ -19,19 +24,21 @@ struct ResampleTaps {
   std::vector<Window> windows;
   std::size_t stride =
       0;  ///< Weights per window, a multiple of kTapsTogether; those beyond `count` are 0.
-  std::vector<std::int32_t> weights;  ///< As the kernels' `pack` leaves them.
+  /// Both as the kernels' `pack_columns` or `pack_rows` leave them.
+  std::vector<std::int32_t> weights;
+  std::vector<ResampleVector> vectors;
 };
 
 constexpr std::size_t kTapsTogether = 4;
 constexpr std::size_t kResampleBatch = 4;
 /// How far beyond a row's end `columns` reads. What it finds there does not matter.
-constexpr std::size_t kResampleSlack = 16;
+constexpr std::size_t kResampleSlack = 128;
 
 /// The inner loops. All kernels compute the same integers.
 struct ResampleKernels {
-  /// Replaces each kTapsTogether weights by as many numbers: the parts that the processor
-  /// multiplies.
-  void (*pack)(ResampleTaps& taps);
+  /// Turn weights into the parts that the processor multiplies, for the functions below.
+  void (*pack_columns)(ResampleTaps& taps);
+  void (*pack_rows)(ResampleTaps& taps);
   /// Gives each of four packed RGB rows its new width. The same row may appear twice.
   void (*columns)(const std::array<const std::uint8_t*, kResampleBatch>& from,
                   const ResampleTaps& taps, const std::array<std::uint8_t*, kResampleBatch>& to);

@@ -7,10 +7,13 @@
 #include <hwy/foreach_target.h>  // NOLINT: before highway.h
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "decode/internal/resample_kernels.h"
 
@@ -64,133 +67,7 @@ class Group {
 };
 
 #if HWY_TARGET == HWY_AVX3_DL
-// Highway chooses this target where the processor has VNNI, but does not tell the compiler.
-HWY_PUSH_ATTRIBUTES("avx512vnni")
-
-// A weight is high * 2^16 + middle * 2^8 + low, each of them a signed byte: the processor
-// multiplies four pixels' bytes with four such bytes and adds them up.
-void pack(ResampleTaps& taps) {
-  for (std::size_t i = 0; i < taps.weights.size(); i += kTapsTogether) {
-    std::array<std::array<std::int8_t, kTapsTogether>, 4> parts{};
-    for (std::size_t k = 0; k < kTapsTogether; ++k) {
-      std::int32_t rest = taps.weights[i + k];
-      for (std::size_t part = 0; part < 3; ++part) {
-        parts[part][k] = static_cast<std::int8_t>(rest & 0xFF);
-        rest = (rest - parts[part][k]) / 256;
-      }
-    }
-    std::memcpy(&taps.weights[i], parts.data(), sizeof(parts));
-  }
-}
-
-struct Sums {
-  __m512i low;
-  __m512i middle;
-  __m512i high;
-};
-
-HWY_INLINE Sums no_sums() {
-  const __m512i zero = _mm512_setzero_si512();
-  return {zero, zero, zero};
-}
-
-HWY_INLINE void add_products(__m512i bytes, const std::int32_t* packed, Sums& sums) {
-  sums.low = _mm512_dpbusd_epi32(sums.low, bytes, _mm512_set1_epi32(packed[0]));
-  sums.middle = _mm512_dpbusd_epi32(sums.middle, bytes, _mm512_set1_epi32(packed[1]));
-  sums.high = _mm512_dpbusd_epi32(sums.high, bytes, _mm512_set1_epi32(packed[2]));
-}
-
-HWY_INLINE __m512i rounded(const Sums& sums) {
-  const __m512i upper = _mm512_add_epi32(_mm512_slli_epi32(sums.high, 8), sums.middle);
-  const __m512i sum = _mm512_add_epi32(_mm512_slli_epi32(upper, 8), sums.low);
-  return _mm512_srai_epi32(_mm512_add_epi32(sum, _mm512_set1_epi32(kHalf)), kShift);
-}
-
-HWY_INLINE __m512i to_bytes(const std::array<__m512i, 4>& sums) {
-  return _mm512_packus_epi16(_mm512_packs_epi32(sums[0], sums[1]),
-                             _mm512_packs_epi32(sums[2], sums[3]));
-}
-
-HWY_INLINE __m128i load_lane(const std::uint8_t* from) {
-  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-}
-
-// 128 bits of each row.
-HWY_INLINE __m512i load_rows(const Rows& from, std::size_t at) {
-  __m512i rows = _mm512_castsi128_si512(load_lane(from[0] + at));
-  rows = _mm512_inserti32x4(rows, load_lane(from[1] + at), 1);
-  rows = _mm512_inserti32x4(rows, load_lane(from[2] + at), 2);
-  return _mm512_inserti32x4(rows, load_lane(from[3] + at), 3);
-}
-
-// A register has a row in each 128 bits, and there the four old pixels' reds, then greens, blues.
-void columns(const Rows& from, const ResampleTaps& taps, const Targets& to) {
-  const __m512i by_channel =
-      _mm512_broadcast_i32x4(_mm_setr_epi8(0, 3, 6, 9, 1, 4, 7, 10, 2, 5, 8, 11, -1, -1, -1, -1));
-  const __m512i without_fourth = _mm512_broadcast_i32x4(load_lane(kWithoutFourth));
-  const std::size_t pixels = taps.windows.size();
-  for (std::size_t pixel = 0; pixel < pixels; pixel += kPixels) {
-    std::array<__m512i, kPixels> made;
-    for (std::size_t i = 0; i < kPixels; ++i) {
-      const std::size_t window = pixel + i < pixels ? pixel + i : pixels - 1;
-      const std::int32_t* packed = taps.weights.data() + window * taps.stride;
-      std::size_t at = static_cast<std::size_t>(taps.windows[window].first) * kChannels;
-      Sums sums = no_sums();
-      // As often for each window: branches that the processor foresees.
-      for (std::size_t k = 0; k < taps.stride;
-           k += kTapsTogether, at += kTapsTogether * kChannels, packed += kTapsTogether) {
-        add_products(_mm512_shuffle_epi8(load_rows(from, at), by_channel), packed, sums);
-      }
-      made[i] = rounded(sums);
-    }
-    const __m512i bytes = _mm512_shuffle_epi8(to_bytes(made), without_fourth);
-    Group group(to, pixel, pixels);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(group.row(0)), _mm512_castsi512_si128(bytes));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(group.row(1)), _mm512_extracti32x4_epi32(bytes, 1));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(group.row(2)), _mm512_extracti32x4_epi32(bytes, 2));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(group.row(3)), _mm512_extracti32x4_epi32(bytes, 3));
-    group.finish();
-  }
-}
-
-// 64 columns, of which `some` exist. The order that unpacking gives them, packing takes back.
-HWY_INLINE void block_of_rows(const std::uint8_t* const* from, const std::int32_t* packed,
-                              std::int32_t count, __mmask64 some, std::size_t at,
-                              std::uint8_t* to) {
-  std::array<Sums, 4> sums = {no_sums(), no_sums(), no_sums(), no_sums()};
-  for (std::int32_t k = 0; k < count;
-       k += kTapsTogether, from += kTapsTogether, packed += kTapsTogether) {
-    const __m512i a = _mm512_maskz_loadu_epi8(some, from[0] + at);
-    const __m512i b = _mm512_maskz_loadu_epi8(some, from[1] + at);
-    const __m512i c = _mm512_maskz_loadu_epi8(some, from[2] + at);
-    const __m512i d = _mm512_maskz_loadu_epi8(some, from[3] + at);
-    const __m512i ab = _mm512_unpacklo_epi8(a, b);
-    const __m512i cd = _mm512_unpacklo_epi8(c, d);
-    add_products(_mm512_unpacklo_epi16(ab, cd), packed, sums[0]);
-    add_products(_mm512_unpackhi_epi16(ab, cd), packed, sums[1]);
-    const __m512i upper_ab = _mm512_unpackhi_epi8(a, b);
-    const __m512i upper_cd = _mm512_unpackhi_epi8(c, d);
-    add_products(_mm512_unpacklo_epi16(upper_ab, upper_cd), packed, sums[2]);
-    add_products(_mm512_unpackhi_epi16(upper_ab, upper_cd), packed, sums[3]);
-  }
-  _mm512_mask_storeu_epi8(
-      to + at, some,
-      to_bytes({rounded(sums[0]), rounded(sums[1]), rounded(sums[2]), rounded(sums[3])}));
-}
-
-void rows(const std::uint8_t* const* from, const ResampleTaps& taps, std::size_t window,
-          std::size_t bytes, std::uint8_t* to) {
-  constexpr std::size_t kVector = 64;
-  const std::int32_t count = taps.windows[window].count;
-  const std::int32_t* packed = taps.weights.data() + window * taps.stride;
-  for (std::size_t at = 0; at < bytes; at += kVector) {
-    const std::size_t left = bytes - at;
-    const __mmask64 some = left < kVector ? (__mmask64{1} << left) - 1 : ~__mmask64{0};
-    block_of_rows(from, packed, count, some, at, to);
-  }
-}
-
-HWY_POP_ATTRIBUTES
+#include "decode/internal/resample_vnni-inl.h"
 #else
 
 constexpr int kLowBits = 11;
@@ -209,6 +86,8 @@ void pack(ResampleTaps& taps) {
     std::memcpy(&taps.weights[i], parts.data(), sizeof(parts));
   }
 }
+
+void pack_columns(ResampleTaps& taps) { pack(taps); }
 
 template <class D32>
 struct Sums {
@@ -416,7 +295,7 @@ void rows(const std::uint8_t* const* from, const ResampleTaps& taps, std::size_t
 
 }  // namespace
 
-ResampleKernels kernels() { return {pack, columns, rows}; }
+ResampleKernels kernels() { return {pack_columns, pack, columns, rows}; }
 
 #endif
 
@@ -424,7 +303,6 @@ ResampleKernels kernels() { return {pack, columns, rows}; }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <vector>
 
 namespace isocost {
 

@@ -193,14 +193,15 @@ TEST(Client, IsRefusedWithTheReason) {
     ClientOptions options = client_options(node.endpoint(), rank);
     options.world_size = world_size;
     const auto client = Client::connect(options);
-    return client ? "let in" : client.error().message();
+    return client ? std::string("let in") : client.error().message();
   };
   EXPECT_NE(refusal(2, 0).find("serves ranks 0 to 1"), std::string::npos) << refusal(2, 0);
   EXPECT_NE(refusal(-1, 0).find("out of range"), std::string::npos);
   EXPECT_NE(refusal(0, 4).find("world size of 4, the node serves 2"), std::string::npos)
       << refusal(0, 4);
   const auto holder = Client::connect(client_options(node.endpoint(), 1)).value();
-  EXPECT_NE(refusal(1, 2).find("taken"), std::string::npos) << refusal(1, 2);
+  const std::string why = refusal(1, 2);
+  EXPECT_NE(why.find("taken"), std::string::npos) << why;
 }
 
 TEST(Client, AnotherVersionIsRefusedByName) {
