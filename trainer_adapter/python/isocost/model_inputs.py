@@ -342,7 +342,7 @@ class _LlavaOneVision(_OneSize):
         media = tensors[_MEDIA]
         images, videos = ([i for i, medium in enumerate(row.media) if medium.is_video == is_video]
                           for is_video in (False, True))
-        arguments = {}
+        arguments: Dict[str, Any] = {}
         if images:
             sizes = media[torch.tensor(images, device=media.device), 2:] if videos else media[:, 2:]
             arguments.update(pixel_values=self._values(self._patches_of(images, tensors, row), False),
