@@ -166,9 +166,12 @@ std::int32_t JpegRows::height() const {
   return static_cast<std::int32_t>(decoder_->jpeg.output_height);
 }
 
+std::int32_t JpegRows::next() const {
+  return static_cast<std::int32_t>(decoder_->jpeg.output_scanline);
+}
+
 Status JpegRows::read(std::int32_t first, std::array<const std::uint8_t*, kResampleBatch>& rows) {
   constexpr auto kBatch = static_cast<std::int32_t>(kResampleBatch);
-  const auto next = [this] { return static_cast<std::int32_t>(decoder_->jpeg.output_scanline); };
   while (next() < first) ISOCOST_TRY(decoder_->read_rows(std::min(kBatch, first - next())));
   const std::int32_t count = std::min(kBatch, height() - first);
   ISOCOST_TRY(decoder_->read_rows(count));
@@ -180,13 +183,10 @@ Status JpegRows::read(std::int32_t first, std::array<const std::uint8_t*, kResam
 }
 
 Status JpegRows::finish() {
-  jpeg_decompress_struct& jpeg = decoder_->jpeg;
-  return decoder_->run([&] {
-    if (jpeg.output_scanline < jpeg.output_height) {
-      jpeg_skip_scanlines(&jpeg, jpeg.output_height - jpeg.output_scanline);
-    }
-    jpeg_finish_decompress(&jpeg);
-  });
+  // Not jpeg_skip_scanlines, which takes the end of the file for granted.
+  constexpr auto kBatch = static_cast<std::int32_t>(kResampleBatch);
+  while (next() < height()) ISOCOST_TRY(decoder_->read_rows(std::min(kBatch, height() - next())));
+  return decoder_->run([this] { jpeg_finish_decompress(&decoder_->jpeg); });
 }
 
 }  // namespace isocost

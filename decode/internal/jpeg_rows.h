@@ -29,6 +29,7 @@ class JpegRows final : public RowSource {
  private:
   struct Decoder;
   explicit JpegRows(std::unique_ptr<Decoder> decoder);
+  std::int32_t next() const;
 
   std::unique_ptr<Decoder> decoder_;
 };

@@ -1,14 +1,19 @@
-// Any bytes that probe as a picture: tensors of the size that the load says, or an error.
+// Any bytes that probe as a picture: tensors of the size that the load says, or an error; and
+// patches as exact models take them, or an error.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/byte_source.h"
+#include "decode/internal/exact_image.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
+
+constexpr isocost::PatchGrid kGrid{4, 6};
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const auto recipe = isocost::Recipe::create({});
@@ -19,6 +24,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const char* name : {"jpg", "png", "webp", "gif", "bmp"}) {
     const auto shape = isocost::probe(source, name, limits);
     if (!shape.has_value()) continue;
+    static std::vector<std::byte> patches(static_cast<std::size_t>(kGrid.bytes()));
+    static_cast<void>(isocost::framed_image_patches(source, *shape, isocost::whole(kGrid), kGrid,
+                                                    {}, {}, patches));
     const isocost::PartBytes part{&*shape, &source};
     const auto tensors = recipe->tensors(std::span(&part, 1), pool);
     if (!tensors.has_value()) continue;
