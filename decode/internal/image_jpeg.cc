@@ -8,7 +8,7 @@
 #include "decode/internal/image_codecs.h"
 #include "decode/internal/jpeg_rows.h"
 #include "decode/internal/media_bytes.h"
-#include "decode/internal/pixel_rows.h"
+#include "decode/internal/resample_kernels.h"
 
 namespace isocost {
 

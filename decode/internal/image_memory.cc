@@ -3,6 +3,7 @@
 #include "base/units.h"
 #include "decode/internal/image_decoder.h"
 #include "decode/internal/patch_grid.h"
+#include "decode/internal/resample_kernels.h"
 #include "decode/sample_shape.h"
 
 namespace isocost {
@@ -17,7 +18,9 @@ std::int64_t jpeg_decoder_bytes(const PartShape& shape) {
   const std::int64_t held = shape.channels * (width + kBlocks) * (height + kBlocks) * 2;
   const std::int64_t rows = (std::int64_t{width} + kBlocks) * 4 * 64;
   // Those that are read together, and one with four channels.
-  const std::int64_t read = std::int64_t{width} * (4 * 3 + 4) + 4 * 16;
+  constexpr auto kRows = static_cast<std::int64_t>(kResampleBatch);
+  constexpr auto kSlack = static_cast<std::int64_t>(kResampleSlack);
+  const std::int64_t read = (std::int64_t{width} * 3 + kSlack) * kRows + std::int64_t{width} * 4;
   return held + rows + read;
 }
 

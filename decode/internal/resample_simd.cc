@@ -141,7 +141,7 @@ alignas(2 * kLane) constexpr std::uint8_t kLowWeights[2 * kLane] = {
     12, 13, 14, 15, 12, 13, 14, 15, 12, 13, 14, 15, 12, 13, 14, 15};
 
 // Saturates within each 128 bits, those of the first number before those of the second.
-#if HWY_ARCH_X86
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128
 HWY_INLINE hn::Vec128<std::uint8_t> to_bytes(hn::Vec128<std::int16_t> a,
                                              hn::Vec128<std::int16_t> b) {
   return hn::Vec128<std::uint8_t>{_mm_packus_epi16(a.raw, b.raw)};
@@ -238,13 +238,14 @@ template <class D8, class Load>
 HWY_INLINE hn::Vec<D8> block_of_rows(D8 d8, const std::uint8_t* const* from,
                                      const std::int32_t* packed, std::int32_t count,
                                      const Load& load) {
+  using D32 = hn::Repartition<std::int32_t, D8>;
   const hn::Repartition<std::int16_t, D8> d16;
-  constexpr hn::Repartition<std::int32_t, D8> d32;
+  const D32 d32;
   const auto zero = hn::Zero(d8);
-  std::array<Sums<hn::Repartition<std::int32_t, D8> >, 4> sums;
+  std::array<Sums<D32>, 4> sums;
   for (auto& sum : sums) sum = no_sums(d32);
   for (std::int32_t k = 0; k < count; k += 2, from += 2) {
-    const std::int32_t* four = packed + k / 4 * 4;
+    const std::int32_t* four = packed + static_cast<std::ptrdiff_t>(k) / 4 * 4;
     const auto high = hn::BitCast(d16, hn::Set(d32, four[k % 4 / 2]));
     const auto low = hn::BitCast(d16, hn::Set(d32, four[2 + k % 4 / 2]));
     const auto a = load(from[0]);
