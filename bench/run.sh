@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs benchmarks: ./run bench [NAME ...]; without names all but vlm_finetune and model_profile_error, whose packages
-# ./run test --torch2 installs. Each checks its answers before it times.
+# Runs benchmarks: ./run bench [NAME ...]; without names all but those of bench/python, whose packages ./run test --torch2
+# installs. Each checks its answers before it times.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
@@ -13,7 +13,8 @@ if [ ${#names[@]} -eq 0 ]; then
 fi
 # The demo's data set is real media of every kind.
 case " ${names[*]} " in
-  *" prediction_error "* | *" node_memory "* | *" isolation_bench "* | *" vlm_finetune "*)
+  *" prediction_error "* | *" node_memory "* | *" isolation_bench "* | *" vlm_finetune "* | \
+    *" photo_bench "*)
     python3 examples/demo/demo.py --media-only >&2
     ;;
 esac
@@ -24,7 +25,7 @@ for name in "${names[@]}"; do
     /usr/bin/python3 -B "bench/loader/$name.py"
     continue
   fi
-  if [ "$name" = vlm_finetune ] || [ "$name" = model_profile_error ]; then
+  if [ -e "bench/python/$name.py" ]; then
     python=${ISOCOST_BENCH_PYTHON:-build/torch2/venv/bin/python}
     [ -x "$python" ] || {
       echo "bench: $name needs torch 2 and transformers: ./run test --torch2 installs both in build/torch2, or name" \
