@@ -2,7 +2,6 @@
 
 #include <sstream>
 #include <string>
-#include <utility>
 
 #include <toml++/toml.h>
 
