@@ -66,6 +66,8 @@ struct RecipeOptions {
   std::int32_t max_video_frames = 32;
   double max_audio_seconds = 120.0;     ///< Longer audio is cut.
   std::int32_t max_text_tokens = 8192;  ///< Longer text parts are cut.
+  /// Whether somebody set `name` or a number above, be it to its default: not beside a model.
+  bool given = false;
 
   /// Errors: kInvalidArgument with field, value and allowed range.
   Status validate() const;

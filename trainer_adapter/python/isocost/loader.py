@@ -216,10 +216,12 @@ class DataLoader:
             if model_inputs is not None and model_inputs.padded is not None:
                 direct.update(arguments.padding(node, model_inputs.padded.multiple))
             settings = arguments.node_settings(node, direct)
+            given = arguments.given_settings(node, direct)
+            arguments.recipe_or_model(settings, given)
             limited = any(settings[name] != "0" for name in arguments.LIMITS)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks(),
                                                    limited))
-            arguments.apply_torch_options(used, settings, arguments.given_settings(node, direct), heartbeat_timeout)
+            arguments.apply_torch_options(used, settings, given, heartbeat_timeout)
             if shuffle is not None:
                 settings["shuffle"] = "global" if arguments.flag("shuffle", shuffle) else "off"
             settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
