@@ -151,7 +151,8 @@ struct PartError {
 class Recipe {
  public:
   /// Errors: those of RecipeOptions::validate; kNotFound for a directory without the files that are
-  /// needed; kUnsupported with file, key and value for a model that Isocost has no recipe for.
+  /// needed; kInvalidArgument with file, key and value for a model that Isocost has no recipe for,
+  /// and for a file that is no JSON; kIo.
   static Result<Recipe> create(const RecipeOptions& options);
   /// Makes the same recipe of its description. Errors: kCorrupt, kInvalidArgument.
   static Result<Recipe> parse(std::string_view description);
