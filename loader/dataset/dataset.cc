@@ -428,7 +428,8 @@ std::string IndexedDataset::truncate(const DatasetOptions& options, Shard& shard
   std::string reason;
   auto labels = std::count(tokens->labelled.begin(), tokens->labelled.end(), true);
   auto last = tokens->labelled.end();
-  for (std::size_t turns = tokens->turns.size(); turns > 0; --turns) {
+  std::size_t turns = tokens->turns.size();
+  for (; turns > 0; --turns) {
     const TurnEnd& turn = tokens->turns[turns - 1];
     const auto end = tokens->labelled.begin() + static_cast<std::ptrdiff_t>(turn.ids);
     labels -= std::count(end, last, true);
@@ -451,7 +452,9 @@ std::string IndexedDataset::truncate(const DatasetOptions& options, Shard& shard
     return options.why_unusable(shape_of({&shard, &shard.index->view(), sample}, nullptr)) +
            " (no turn to cut it at has labels before it)";
   }
-  return "cut to its first turns it still " + reason;
+  if (turns == 0) return "cut to its first turns it still " + reason;
+  return "cut to its first turns with labels it still " + reason +
+         ", and cut before these it has no labels, as after turns of weight 0";
 }
 
 void IndexedDataset::keep_all_but(Dropped dropped) {

@@ -218,6 +218,17 @@ TEST_F(LongSampleTest, WhoseFirstExchangeIsTooLongIsBadWithTheNumbers) {
   EXPECT_TRUE(dataset->bad()[0].over_limit);
 }
 
+TEST_F(LongSampleTest, WhoseCutLeavesNoLabelSaysSo) {
+  for (const std::size_t i : {2U, 4U, 5U}) long_.tokens.labelled[i] = false;  // weight 0
+  ASSERT_TRUE(pass()->write(1, std::vector{long_}).has_value());
+  const auto dataset = open_within(8);
+  ASSERT_EQ(dataset->bad().size(), 1U);
+  EXPECT_EQ(dataset->bad()[0].reason,
+            "cut to its first turns with labels it still has 9, and cut before these it has no "
+            "labels, as after turns of weight 0");
+  EXPECT_EQ(open_within(9)->size(), 3U) << "labels in the last turn that is kept";
+}
+
 TEST_F(LongSampleTest, IsBadWhereItIsNotToBeCut) {
   const auto dataset = open_within(8, false);
   EXPECT_EQ(dataset->size(), 2U);
