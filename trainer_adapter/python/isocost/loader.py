@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Unio
 
 from isocost import _isocost, arguments, keywords, rendezvous
 from isocost.connection import Address, Connection, Preparation
-from isocost.conversation import MEDIA_MARK
+from isocost.conversation import DEFAULT_LABELS, MEDIA_MARK
 from isocost.dataset import Dataset
 from isocost.layout import Layout, Place, resolve_place
 from isocost.logs import log
@@ -535,7 +535,7 @@ class DataLoader:
             from isocost.token_workers import Settings
             from isocost.tokenize import make_missing  # Here, since it runs as a program, too.
 
-            make_missing(Settings(self._data, settings["index_dir"], settings["model"], "assistant", MEDIA_MARK),
+            make_missing(Settings(self._data, settings["index_dir"], settings["model"], DEFAULT_LABELS, MEDIA_MARK),
                          int(settings["workers"]) or len(os.sched_getaffinity(0)))
         node = self._resources.node = _isocost.Node(settings, log, self._count_tokens)
         return node.endpoint

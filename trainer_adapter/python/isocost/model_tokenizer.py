@@ -8,12 +8,12 @@ import os
 from array import array
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
+from isocost import _isocost
 from isocost.chat_template import ChatTemplate, Rendering, Span, TemplateFile, find_template, read_json
 from isocost.conversation import MEDIA, MEDIA_MARK, Conversation, ConversationOptions, check_options, conversation
 from isocost.counted import counted
 from isocost.video_text import find_video_text, with_frames
 
-_VERSION = 1  # of what fingerprints are made of; a change of ids or labels raises it
 _COUNTED = ("image", "audio", "video")  # in the order of Tokens.turns
 _SAVE = ("transformers writes it: AutoProcessor.from_pretrained(DIR).save_pretrained(DIR), or with AutoTokenizer for a "
          "model of text alone")
@@ -340,7 +340,7 @@ def special_variables(directory: str, tokenizer: Any) -> Dict[str, Any]:
 
 def _fingerprint(tokenizer: bytes, template: TemplateFile, variables: Mapping[str, Any], options: ConversationOptions,
                  placeholders: Mapping[str, Placeholder]) -> int:
-    settings = json.dumps([_VERSION, dict(variables), options, dict(placeholders)], sort_keys=True)
+    settings = json.dumps([_isocost.tokens_version, dict(variables), options, dict(placeholders)], sort_keys=True)
     digest = hashlib.blake2b(digest_size=8)
     for part in (settings.encode(), template.text.encode(), tokenizer):
         digest.update(len(part).to_bytes(8, "little"))
