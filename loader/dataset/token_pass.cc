@@ -52,6 +52,7 @@ class IndexedTokenPass final : public TokenPass {
     const auto file = TokenFile::map(file_of(shard));
     return file.has_value() && (*file)->identity().difference(identity_of(shard)).empty();
   }
+  std::uint64_t tokenized(std::size_t shard) const override;
   std::string why_stale(std::size_t shard) const override;
   const fs::path& directory() const override { return directory_; }
   Result<std::vector<SampleText>> texts(std::size_t shard) const override;
@@ -120,6 +121,14 @@ Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::
                    read_member(shard, view.json_offset(sample), view.json_bytes(sample)));
   }
   return found;
+}
+
+std::uint64_t IndexedTokenPass::tokenized(std::size_t shard) const {
+  const auto file = TokenFile::map(file_of(shard));
+  if (!file || !(*file)->identity().difference(identity_of(shard)).empty()) return 0;
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < samples(shard); ++i) count += (*file)->reason(i).empty() ? 1U : 0U;
+  return count;
 }
 
 std::string IndexedTokenPass::why_stale(std::size_t shard) const {

@@ -52,6 +52,8 @@ class TokenPass {
   virtual bool is_current(std::size_t shard) const = 0;
   /// Returns whether it has tokens of the model, whatever the options that they were made with.
   virtual bool is_usable(std::size_t shard) const = 0;
+  /// Returns how many of its samples have tokens; 0 where it is not usable.
+  virtual std::uint64_t tokenized(std::size_t shard) const = 0;
   /// Returns why the tokens that the shard has are not usable: what goes on "its tokens ...", the
   /// options that they were made with among it. Empty: they are usable, or there are none.
   virtual std::string why_stale(std::size_t shard) const = 0;

@@ -17,7 +17,7 @@ import unittest
 import unittest.mock
 
 from isocost.directory_lock import DirectoryLock
-from support import TIMEOUT, main, png
+from support import PROGRAM, TIMEOUT, main, png
 
 HAS_NEEDED = all(map(importlib.util.find_spec, ("tokenizers", "jinja2")))
 if HAS_NEEDED:
@@ -173,6 +173,31 @@ class TokenPass(unittest.TestCase):
         self.assertIn(f"the tokens of 1 of {SHARDS} shards cannot be read: of version 3", logged.output[0])
         with silent(self):
             make_missing(self.settings(model), 1)
+
+    def test_a_directory_that_no_loader_could_use_is_refused_before_anything_is_read(self):
+        without = self.changed_model()
+        (without / "preprocessor_config.json").unlink()
+        for model, wanted in ((self.changed_model(model_type="foo"), 'config.json: model_type is "foo", for which'),
+                              (self.changed_model(image_token_id=None), "config.json: image_token_id is null"),
+                              (without, "neither preprocessor_config.json nor processor_config.json")):
+            message = self.tokenize(status=1, model=model)
+            self.assertIn(wanted, message)
+            served = subprocess.run([PROGRAM, "serve", "--data", self.data, "--model", model], capture_output=True,
+                                    text=True, timeout=TIMEOUT)
+            self.assertEqual(served.returncode, 2, served.stderr)
+            self.assertIn(message.partition(": ")[2].strip(), served.stderr)
+        self.assertEqual(list(self.index.iterdir()), [])
+
+    def test_a_data_set_without_a_usable_sample_fails(self):
+        for shard in range(SHARDS):
+            write_shard(self.data / f"{shard}.tar", {"d": samples_of(shard)["d"]})
+        for tokenized in (SHARDS, 0):  # A second pass finds the same.
+            run = subprocess.run(self.command("--json"), capture_output=True, text=True, timeout=TIMEOUT)
+            self.assertEqual(run.returncode, 1, run.stderr)
+            self.assertEqual(json.loads(run.stdout)["tokenized_shards"], tokenized)
+            self.assertIn(f"{self.data}: no usable sample: none has tokens of {self.model}", run.stderr)
+        write_shard(self.data / "0.tar", samples_of(0))
+        self.assertEqual(self.tokenize("--json")["bad_samples"], 1)
 
     def test_chosen_options_are_readable(self):
         chosen = self.settings(self.model)._replace(labels="last", caption_template="<media>\nWas für\x7f?").chosen()

@@ -156,6 +156,13 @@ void bind_tokens(py::module_& module) {
       .def(py::init(&open_pass), py::arg("data"), py::arg("model"), py::arg("options"),
            py::arg("index_dir"), py::arg("on_log"))
       .def_property_readonly("shards", &shards_of)
+      .def(
+          "tokenized",
+          [](const TokenPass& pass, std::size_t shard) {
+            check_number(pass, shard);
+            return pass.tokenized(shard);
+          },
+          py::arg("shard"))
       .def_property_readonly("directory",
                              [](const TokenPass& pass) { return pass.directory().string(); })
       .def("samples", &texts_of, py::arg("shard"))

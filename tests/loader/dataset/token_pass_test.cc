@@ -360,6 +360,10 @@ TEST_F(TokenPassTest, ASampleWithoutTokensIsBadWithTheReason) {
   ASSERT_EQ(dataset->bad().size(), 2U);
   EXPECT_EQ(dataset->bad()[0].key, "one");
   EXPECT_EQ(dataset->bad()[0].reason, "2 placeholders for 1 image");
+  EXPECT_EQ(pass()->tokenized(0), 1U);
+  EXPECT_EQ(pass("--labels all")->tokenized(0), 1U);
+  write_file(model_ / "tokenizer.json", "{ }");
+  EXPECT_EQ(pass()->tokenized(0), 0U);
 }
 
 TEST_F(TokenPassTest, TokensOfAnotherTokenizerAreNamed) {

@@ -211,6 +211,7 @@ class ModelTokenizer:
         compared config.json with the tokenizer."""
         file = os.path.join(self.directory, "config.json")
         placeholders: Dict[str, Placeholder] = {}
+        added = self._tokenizer.get_added_tokens_decoder()
         for modality in MEDIA:
             for key in (f"{modality}_token_id", f"{modality}_token_index"):
                 number = config.get(key)
@@ -220,6 +221,10 @@ class ModelTokenizer:
                 if token is None:
                     raise ValueError(f"{file}: {key} is {number!r}, and tokenizer.json has no token of that id; its "
                                      f"largest id is {self._largest_id}. The files are not of one model: {_SAVE}")
+                if number not in added:
+                    raise ValueError(f"{file}: {key} is {number}, which tokenizer.json has as {token!r}, a piece of "
+                                     f"text: placeholders are among its added tokens. Give the id of the model's "
+                                     f"{modality} token, or take the files of one model: {_SAVE}")
                 placeholders[modality] = Placeholder(number, token)
         named = None if self._video_text is None else variables.get(self._video_text.token or "")
         if named is not None and self._tokenizer.token_to_id(named) is not None:

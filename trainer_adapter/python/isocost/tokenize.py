@@ -12,6 +12,7 @@ import time
 from types import FrameType
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence
 
+from isocost import _isocost
 from isocost.conversation import DEFAULT_LABELS, LABELS, MEDIA_MARK, ConversationOptions, check_options
 from isocost.counted import counted
 from isocost.directory_lock import DirectoryLock
@@ -35,7 +36,7 @@ examples:
   {program} data/captions --model DIR --caption-template '<media>Describe this in one sentence.'
   {program} data/shards --model DIR --json | jq .bad_samples
 
-exit status: 0 all shards have tokens; 1 an error; 2 wrong arguments; 130 interrupted
+exit status: 0 all shards have tokens; 1 an error, or no usable sample; 2 wrong arguments; 130 interrupted
 """
 
 
@@ -46,6 +47,7 @@ class Outcome(NamedTuple):
         shards: number of shards of the data set.
         tokenized_shards: number of those that were tokenized; the others were current.
         counts: of those that were tokenized.
+        usable_samples: number of samples of the data set that have tokens.
         directory: where the tokens are.
         fingerprint: of the tokenizer, 64 bits.
         about: a line for people on what the tokens are.
@@ -55,6 +57,7 @@ class Outcome(NamedTuple):
     shards: int
     tokenized_shards: int
     counts: Counts
+    usable_samples: int
     directory: str
     fingerprint: int
     about: str
@@ -113,14 +116,17 @@ def tokenize(settings: Settings, workers: int) -> Outcome:
     """
     begin = time.monotonic()
     tokenizer = settings.tokenizer()
+    _isocost.recipe_description(settings.model)  # Refuses a directory that no loader could use.
     directory = settings.open().directory
     with DirectoryLock(directory, LOCK):
         # Opened again: until now another process may have written.
-        shards = settings.open().shards
+        opened = settings.open()
+        shards = opened.shards
         pending = [i for i, (_name, _samples, current, _usable, _stale) in enumerate(shards) if not current]
         pending.sort(key=lambda i: -int(shards[i][1]))  # The longest first, so that all processes end together.
         counts = _run(settings, workers, pending, sum(shards[i][1] for i in pending)) if pending else Counts()
-    return Outcome(len(shards), len(pending), counts, directory, tokenizer.fingerprint, tokenizer.about,
+        usable = sum(opened.tokenized(i) for i in range(len(shards)))
+    return Outcome(len(shards), len(pending), counts, usable, directory, tokenizer.fingerprint, tokenizer.about,
                    time.monotonic() - begin)
 
 
@@ -202,6 +208,9 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
         print(f"{program}: {error}", file=sys.stderr)
         return 1
     print(json.dumps(outcome.to_json()) if given.json else outcome, flush=True)
+    if outcome.usable_samples == 0:
+        print(f"{program}: {given.data}: no usable sample: none has tokens of {given.model}", file=sys.stderr)
+        return 1
     return 0
 
 
