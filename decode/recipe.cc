@@ -81,6 +81,14 @@ SamplePart describe(const RecipeFamily& family, const PartShape& shape, const Pa
   return part;
 }
 
+// A directory that cannot be used was given by the caller, whose configuration it is: no peer is of
+// another version, and no sample is broken.
+Error as_configuration(const Error& error) {
+  const bool is_content =
+      error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kCorrupt;
+  return {is_content ? ErrorCode::kInvalidArgument : error.code(), error.message(), error.where()};
+}
+
 Result<Family> of_model(const RecipeOptions& options) {
   ISOCOST_ASSIGN(ModelFiles files, read_model_files(options.model));
   files.order = options.resize_order;
@@ -120,8 +128,13 @@ Status RecipeOptions::validate() const {
 
 Result<Recipe> Recipe::create(const RecipeOptions& options) {
   ISOCOST_TRY(options.validate());
-  ISOCOST_ASSIGN(Family family, options.model.empty() ? make_native28(options) : of_model(options));
-  return Recipe(std::move(family));
+  if (options.model.empty()) {
+    ISOCOST_ASSIGN(Family family, make_native28(options));
+    return Recipe(std::move(family));
+  }
+  auto family = of_model(options);
+  if (!family) return as_configuration(family.error());
+  return Recipe(*std::move(family));
 }
 
 Result<Recipe> Recipe::parse(std::string_view description) {

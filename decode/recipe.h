@@ -66,6 +66,8 @@ struct RecipeOptions {
   std::int32_t max_video_frames = 32;
   double max_audio_seconds = 120.0;     ///< Longer audio is cut.
   std::int32_t max_text_tokens = 8192;  ///< Longer text parts are cut.
+  /// Whether somebody set `name` or a number above, be it to its default: not beside a model.
+  bool given = false;
 
   /// Errors: kInvalidArgument with field, value and allowed range.
   Status validate() const;
@@ -149,7 +151,8 @@ struct PartError {
 class Recipe {
  public:
   /// Errors: those of RecipeOptions::validate; kNotFound for a directory without the files that are
-  /// needed; kUnsupported with file, key and value for a model that Isocost has no recipe for.
+  /// needed; kInvalidArgument with file, key and value for a model that Isocost has no recipe for,
+  /// and for a file that is no JSON; kIo.
   static Result<Recipe> create(const RecipeOptions& options);
   /// Makes the same recipe of its description. Errors: kCorrupt, kInvalidArgument.
   static Result<Recipe> parse(std::string_view description);

@@ -250,9 +250,18 @@ std::vector<OptionSpec> plan_options() {
   };
 }
 
+// Remembers that a recipe was given: beside a model's directory that is an error, whatever it says.
+void remember_given(OptionSpec& spec) {
+  if (!spec.name.starts_with("recipe.")) return;
+  spec.set = [set = std::move(spec.set)](NodeOptions& options, std::string_view value) {
+    options.decode.recipe.given = true;
+    return set(options, value);
+  };
+}
+
 std::vector<OptionSpec> recipe_options() {
   using R = RecipeOptions;
-  return {
+  std::vector<OptionSpec> options = {
       text_option(
           "model", &R::model, "DIR",
           "A model's directory, as transformers' from_pretrained takes it: its files say how "
@@ -282,6 +291,8 @@ std::vector<OptionSpec> recipe_options() {
       number("recipe.max_text_tokens", &R::max_text_tokens,
              "Tokens of text per part; the rest is cut off."),
   };
+  for (OptionSpec& spec : options) remember_given(spec);
+  return options;
 }
 
 std::vector<OptionSpec> decode_options() {

@@ -171,18 +171,22 @@ void Indexing::fail(Error error) {
   if (!error_) error_ = std::move(error);
 }
 
-// What differs between the tokens that there are and those of the model, for a message.
-std::string difference(const TokenFileIdentity& found, const TokenFileIdentity& wanted) {
-  if (found.tokenizer.tokenizer != wanted.tokenizer.tokenizer) return "another tokenizer";
-  if (found.tokenizer.chat_template != wanted.tokenizer.chat_template) {
-    return "another chat template";
+// Says which tokens were made as somebody chose it, and not as is the default.
+void log_options(const std::vector<Shard>& shards, const LogSink& sink) {
+  std::map<std::string_view, std::size_t> made_with;
+  for (const Shard& shard : shards) ++made_with[shard.tokens->identity().tokenizer.options];
+  for (const auto& [options, count] : made_with) {
+    if (options.empty()) continue;
+    log(sink, LogLevel::kInfo,
+        fmt::format("the tokens of {} of {} were made with isocost tokenize {}", count,
+                    counted(shards.size(), "shard"), options));
   }
-  return "another state of the shard";
 }
 
 // Opens the tokens of all shards, made by the tokenizer of `model`.
-Status open_tokens(std::vector<Shard>& shards, const fs::path& directory, const fs::path& model) {
-  ISOCOST_ASSIGN(TokenizerIdentity tokenizer, TokenizerIdentity::of_model(model));
+Status open_tokens(std::vector<Shard>& shards, const fs::path& directory, const fs::path& model,
+                   const LogSink& sink) {
+  ISOCOST_ASSIGN(const TokenizerIdentity tokenizer, TokenizerIdentity::of_model(model));
   const std::string remedy =
       "; isocost tokenize " + directory.string() + " --model " + model.string() + " makes them";
   for (Shard& shard : shards) {
@@ -197,13 +201,12 @@ Status open_tokens(std::vector<Shard>& shards, const fs::path& directory, const 
                        remedy);
     }
     shard.tokens = *std::move(tokens);
-    const TokenFileIdentity& found = shard.tokens->identity();
-    tokenizer.options = found.tokenizer.options;
-    const auto wanted = TokenFileIdentity::of(view, tokenizer);
-    if (found == wanted) continue;
-    return Error(ErrorCode::kNotFound, shard.path.string() + ": its tokens were made of " +
-                                           difference(found, wanted) + remedy);
+    const std::string difference =
+        shard.tokens->identity().difference(TokenFileIdentity::of(view, tokenizer));
+    if (difference.empty()) continue;
+    return Error(ErrorCode::kNotFound, shard.path.string() + ": its tokens " + difference + remedy);
   }
+  log_options(shards, sink);
   return {};
 }
 
@@ -428,7 +431,8 @@ std::string IndexedDataset::truncate(const DatasetOptions& options, Shard& shard
   std::string reason;
   auto labels = std::count(tokens->labelled.begin(), tokens->labelled.end(), true);
   auto last = tokens->labelled.end();
-  for (std::size_t turns = tokens->turns.size(); turns > 0; --turns) {
+  std::size_t turns = tokens->turns.size();
+  for (; turns > 0; --turns) {
     const TurnEnd& turn = tokens->turns[turns - 1];
     const auto end = tokens->labelled.begin() + static_cast<std::ptrdiff_t>(turn.ids);
     labels -= std::count(end, last, true);
@@ -451,7 +455,9 @@ std::string IndexedDataset::truncate(const DatasetOptions& options, Shard& shard
     return options.why_unusable(shape_of({&shard, &shard.index->view(), sample}, nullptr)) +
            " (no turn to cut it at has labels before it)";
   }
-  return "cut to its first turns it still " + reason;
+  if (turns == 0) return "cut to its first turns it still " + reason;
+  return "cut to its first turns with labels it still " + reason +
+         ", and cut before these it has no labels, as after turns of weight 0";
 }
 
 void IndexedDataset::keep_all_but(Dropped dropped) {
@@ -479,6 +485,9 @@ void IndexedDataset::number_samples() {
       const TokenizerIdentity& tokenizer = shard.tokens->identity().tokenizer;
       fingerprint.add(tokenizer.tokenizer);
       fingerprint.add(tokenizer.chat_template);
+      fingerprint.add(tokenizer.placeholders);
+      fingerprint.add(tokenizer.text_settings);
+      fingerprint.add(tokenizer.version);
       fingerprint.add(tokenizer.options);
     }
     for (std::uint64_t i = 0; i < shard.size(); ++i) {
@@ -628,7 +637,9 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
                                                const DatasetOptions& options) {
   ISOCOST_ASSIGN(auto listing, list_shards(directory));
   ISOCOST_TRY(Indexing(listing.shards, directory, options).run());
-  if (!options.model.empty()) ISOCOST_TRY(open_tokens(listing.shards, directory, options.model));
+  if (!options.model.empty()) {
+    ISOCOST_TRY(open_tokens(listing.shards, directory, options.model, options.log));
+  }
   auto dataset = std::make_unique<IndexedDataset>(std::move(listing));
   dataset->finish(options);
   return std::unique_ptr<Dataset>(std::move(dataset));

@@ -4,9 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/fingerprint.h"
 #include "base/output_file.h"
-#include "base/read_file.h"
 #include "decode/probe.h"
 #include "decode/recipe.h"
 #include "loader/dataset/internal/index_file.h"
@@ -17,26 +15,6 @@ namespace isocost {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
-
-Result<std::uint64_t> hash_of(const fs::path& file) {
-  ISOCOST_ASSIGN(const std::string text, read_file("model", file, kMostBytes));
-  return Fingerprint::of(text);
-}
-
-// The file that has the chat template: the first of these, as transformers looks for it.
-Result<fs::path> template_file(const fs::path& model) {
-  for (const char* name : {"chat_template.jinja", "chat_template.json", "tokenizer_config.json"}) {
-    std::error_code ignored;
-    if (fs::is_regular_file(model / name, ignored)) return model / name;
-  }
-  return Error(ErrorCode::kNotFound,
-               model.string() +
-                   ": no chat template is there: neither chat_template.jinja nor "
-                   "chat_template.json nor tokenizer_config.json; transformers' AutoProcessor "
-                   "writes it with save_pretrained");
-}
 
 // The recipe of the directory, if its text depends on what it makes of media. A model of text alone
 // has none.
@@ -72,11 +50,10 @@ class IndexedTokenPass final : public TokenPass {
   }
   bool is_usable(std::size_t shard) const override {
     const auto file = TokenFile::map(file_of(shard));
-    if (!file) return false;
-    TokenFileIdentity wanted = identity_of(shard);
-    wanted.tokenizer.options = (*file)->identity().tokenizer.options;
-    return (*file)->identity() == wanted;
+    return file.has_value() && (*file)->identity().difference(identity_of(shard)).empty();
   }
+  std::uint64_t tokenized(std::size_t shard) const override;
+  std::string why_stale(std::size_t shard) const override;
   const fs::path& directory() const override { return directory_; }
   Result<std::vector<SampleText>> texts(std::size_t shard) const override;
   Status write(std::size_t shard, std::span<const TokenizedSample> samples) override;
@@ -146,6 +123,26 @@ Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::
   return found;
 }
 
+std::uint64_t IndexedTokenPass::tokenized(std::size_t shard) const {
+  const auto file = TokenFile::map(file_of(shard));
+  if (!file || !(*file)->identity().difference(identity_of(shard)).empty()) return 0;
+  std::uint64_t count = 0;
+  for (std::uint64_t i = 0; i < samples(shard); ++i) count += (*file)->reason(i).empty() ? 1U : 0U;
+  return count;
+}
+
+std::string IndexedTokenPass::why_stale(std::size_t shard) const {
+  const auto file = TokenFile::map(file_of(shard));
+  if (!file) {
+    const bool none = file.error().code() == ErrorCode::kNotFound;
+    return none ? "" : "cannot be read: " + file.error().message();
+  }
+  const TokenFileIdentity& found = (*file)->identity();
+  const std::string difference = found.difference(identity_of(shard));
+  const std::string& options = found.tokenizer.options;
+  return difference.empty() || options.empty() ? difference : difference + ", and with " + options;
+}
+
 Result<std::vector<SampleText>> IndexedTokenPass::texts(std::size_t shard) const {
   ISOCOST_ASSIGN(const auto file, ShardFile::open(shards_[shard].path));
   std::vector<SampleText> texts;
@@ -182,29 +179,6 @@ Status IndexedTokenPass::write(std::size_t shard, std::span<const TokenizedSampl
 }
 
 }  // namespace
-
-Result<TokenizerIdentity> TokenizerIdentity::of_model(const fs::path& model) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(model / "tokenizer.json", ignored)) {
-    return Error(ErrorCode::kNotFound,
-                 (model / "tokenizer.json").string() +
-                     ": no such file; give a model's directory. Where it has its vocabulary in "
-                     "other files, transformers' AutoProcessor writes this one with "
-                     "save_pretrained");
-  }
-  TokenizerIdentity identity;
-  Fingerprint tokenizer;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
-    if (!fs::is_regular_file(model / name, ignored)) continue;
-    ISOCOST_ASSIGN(const std::uint64_t hash, hash_of(model / name));
-    tokenizer.add(hash);
-  }
-  if (const auto recipe = recipe_of_text(model)) tokenizer.add(recipe->text_settings());
-  identity.tokenizer = tokenizer.value();
-  ISOCOST_ASSIGN(const fs::path chat_template, template_file(model));
-  ISOCOST_ASSIGN(identity.chat_template, hash_of(chat_template));
-  return identity;
-}
 
 Result<std::unique_ptr<TokenPass>> TokenPass::open(const fs::path& directory, const fs::path& model,
                                                    std::string options,

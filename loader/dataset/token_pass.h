@@ -13,22 +13,9 @@
 #include "base/sample_part.h"
 #include "decode/tokens.h"
 #include "loader/dataset/dataset.h"
+#include "loader/dataset/tokenizer_identity.h"
 
 namespace isocost {
-
-/// What makes the tokens of a text what they are.
-struct TokenizerIdentity {
-  /// Hash of tokenizer.json and tokenizer_config.json, and of Recipe::text_settings where the
-  /// directory has a recipe whose text depends on them.
-  std::uint64_t tokenizer = 0;
-  std::uint64_t chat_template = 0;
-  std::string options;  ///< Of `isocost tokenize`, as it wrote them.
-  bool operator==(const TokenizerIdentity&) const = default;
-
-  /// Returns that of a model's directory, with no options. Errors: kNotFound with the file that is
-  /// missing and what writes it; kIo.
-  static Result<TokenizerIdentity> of_model(const std::filesystem::path& model);
-};
 
 /// What a sample has that becomes tokens.
 struct SampleText {
@@ -49,10 +36,9 @@ struct TokenizedSample {
 class TokenPass {
  public:
   /// Indexes what is not indexed. Where the text depends on what the model's recipe makes of media,
-  /// texts have that; elsewhere their modalities alone. `options` says how text becomes tokens;
-  /// other options or another tokenizer make the files that there are stale. Errors: those of
-  /// Dataset::open and TokenizerIdentity::of_model; kIo if there is no directory where an index can
-  /// be kept.
+  /// texts have that; elsewhere their modalities alone. `options`: as in TokenizerIdentity; the
+  /// files that were made with others are not current. Errors: those of Dataset::open and
+  /// TokenizerIdentity::of_model; kIo if there is no directory where an index can be kept.
   static Result<std::unique_ptr<TokenPass>> open(const std::filesystem::path& directory,
                                                  const std::filesystem::path& model,
                                                  std::string options,
@@ -66,6 +52,11 @@ class TokenPass {
   virtual bool is_current(std::size_t shard) const = 0;
   /// Returns whether it has tokens of the model, whatever the options that they were made with.
   virtual bool is_usable(std::size_t shard) const = 0;
+  /// Returns how many of its samples have tokens; 0 where it is not usable.
+  virtual std::uint64_t tokenized(std::size_t shard) const = 0;
+  /// Returns why the tokens that the shard has are not usable: what goes on "its tokens ...", the
+  /// options that they were made with among it. Empty: they are usable, or there are none.
+  virtual std::string why_stale(std::size_t shard) const = 0;
   /// The directory of the files.
   virtual const std::filesystem::path& directory() const = 0;
   /// Reads the texts of a shard, in the order of its index. Errors: those of reading a shard.

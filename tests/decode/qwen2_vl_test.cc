@@ -255,7 +255,9 @@ TEST_F(Qwen2Vl, ADirectoryIsRefusedByFileKeyAndValue) {
                         "internvl, llava, "));
   EXPECT_THAT(directory_.refusal(R"({"model_type": "qwen2_vl", "vision_config": {}})", kProcessor),
               HasSubstr("image_token_id is missing"));
+  EXPECT_EQ(directory_.read().error().code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(directory_.refusal("[]", kProcessor), HasSubstr("config.json: no JSON object"));
+  EXPECT_EQ(directory_.read().error().code(), ErrorCode::kInvalidArgument);
   std::filesystem::remove(directory_.path() / "preprocessor_config.json");
   directory_.write("config.json", kConfig);
   EXPECT_THAT(directory_.read().error().message(),

@@ -75,6 +75,18 @@ class Settings(ShardTest):
         short = arguments.node_settings(isocost.NodeOptions(recipe="native28"), {})
         self.assertEqual(short, arguments.node_settings(None, {"recipe": isocost.RecipeOptions()}))
 
+    def test_a_recipe_beside_a_model_is_refused_whatever_it_says(self):
+        for recipe in ("native28", isocost.RecipeOptions(), isocost.RecipeOptions(video_fps=2.0)):
+            for node, direct in ((None, {"model": "dir", "recipe": recipe}),
+                                 (isocost.NodeOptions(recipe=recipe), {"model": "dir"}),
+                                 (isocost.NodeOptions(recipe=recipe, model="dir"), {})):
+                settings = arguments.node_settings(node, direct)
+                with self.assertRaisesRegex(ValueError, "model and recipe are both given: .* dir .*leave recipe out"):
+                    arguments.recipe_or_model(settings, arguments.given_settings(node, direct))
+        settings = arguments.node_settings(None, {"model": "dir"})
+        arguments.recipe_or_model(settings, arguments.given_settings(None, {"model": "dir"}))
+        self.assertEqual([name for name in settings if name.startswith("recipe.")], [])
+
     def test_direct_arguments_join_node_options(self):
         settings = arguments.node_settings(self.OTHERS, {"profile": pathlib.Path("a.json"), "workers": None})
         self.assertEqual((settings["profile"], settings["workers"], settings["padded"], settings["correct"]),

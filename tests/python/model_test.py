@@ -574,8 +574,15 @@ class Model(unittest.TestCase):
         for wrong in ({"side": "top"}, {"multiple": 0}):
             with self.assertRaisesRegex(ValueError, f"^{next(iter(wrong))} = "):
                 isocost.Padded(**wrong)
-        with self.assertRaisesRegex(ValueError, "leave recipe out"):
-            isocost.DataLoader(self.shards, model=model, recipe=isocost.RecipeOptions(video_fps=3.0))
+        for recipe in (isocost.RecipeOptions(video_fps=3.0), "native28"):
+            with self.assertRaisesRegex(ValueError, "leave recipe out"):
+                isocost.DataLoader(self.shards, model=model, recipe=recipe)
+        other = self.directory / "other"
+        shutil.copytree(model, other)
+        config = json.loads((other / "config.json").read_text())
+        (other / "config.json").write_text(json.dumps({**config, "model_type": "foo"}))
+        with self.assertRaisesRegex(ValueError, 'config.json: model_type is "foo", for which there is no recipe'):
+            isocost.DataLoader(self.shards, model=other)
         with self.assertRaisesRegex(FileNotFoundError, "config.json: no such file"):
             isocost.DataLoader(self.shards, model=self.directory)
         with self.assertRaisesRegex(ValueError, "transform: not supported together with model= yet"):

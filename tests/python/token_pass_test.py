@@ -14,15 +14,17 @@ import tarfile
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 from isocost.directory_lock import DirectoryLock
-from support import TIMEOUT, main, png
+from support import PROGRAM, TIMEOUT, main, png
 
 HAS_NEEDED = all(map(importlib.util.find_spec, ("tokenizers", "jinja2")))
 if HAS_NEEDED:
     import model_directories as models
     from isocost.model_tokenizer import ModelTokenizer
     from isocost.token_workers import Settings
+    from isocost.tokenize import make_missing
 
 SHARDS = 3
 PICTURE = png(28, 28, 0)
@@ -88,7 +90,7 @@ class TokenPass(unittest.TestCase):
         tokenizer = ModelTokenizer(self.model, **options)
         settings = Settings(str(self.data), str(self.index), str(self.model), tokenizer.options.labels,
                             tokenizer.options.caption_template)
-        return settings.open(tokenizer)
+        return settings.open()
 
     def test_each_shard_is_tokenized_once(self):
         found = self.tokenize("--json")
@@ -97,7 +99,7 @@ class TokenPass(unittest.TestCase):
         self.assertEqual(sorted(found["reasons"]), [
             f"{shard}.tar/d: the conversation has 0 image placeholders, and the sample has 1 image part"
             for shard in range(SHARDS)])
-        self.assertEqual([shard[1:] for shard in self.opened().shards], [(4, True, True)] * SHARDS)
+        self.assertEqual([shard[1:] for shard in self.opened().shards], [(4, True, True, "")] * SHARDS)
         again = self.tokenize("--json")
         self.assertEqual((again["shards"], again["tokenized_shards"], again["samples"]), (SHARDS, 0, 0))
         write_shard(self.data / "1.tar", {"new": {"json": turns("a", "b")}})
@@ -124,6 +126,83 @@ class TokenPass(unittest.TestCase):
         self.assertEqual(other["tokenized_shards"], SHARDS)
         self.assertNotEqual(first["fingerprint"], other["fingerprint"])
         self.assertGreater(other["label_tokens"], first["label_tokens"])
+
+    def settings(self, model):
+        return Settings(str(self.data), str(self.index), str(model), "assistant", "<media>")
+
+    def changed_model(self, **values):
+        """A model of its own, whose config.json has these values."""
+        model = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        shutil.copytree(self.model, model, dirs_exist_ok=True)
+        config = json.loads((model / "config.json").read_text())
+        (model / "config.json").write_text(json.dumps({**config, **values}))
+        return model
+
+    def test_a_loader_makes_stale_tokens_anew_and_says_why(self):
+        model = self.changed_model()
+        with silent(self):
+            make_missing(self.settings(model), 1)
+            make_missing(self.settings(model), 1)
+        config = json.loads((model / "config.json").read_text())
+        number = config["image_token_id"]
+        other = self.changed_model(image_token_id=config["video_token_id"], video_token_id=number)
+        with self.assertLogs("isocost", "WARNING") as logged:
+            make_missing(self.settings(other), 1)
+        self.assertEqual(logged.output, [
+            f"WARNING:isocost:{self.data}: the tokens of {SHARDS} of {SHARDS} shards were made with other placeholders "
+            f"of media or another model_type in config.json; they are made anew for {other}, with the default options"])
+        shards = self.settings(other).open().shards
+        self.assertEqual([shard[2:] for shard in shards], [(True, True, "")] * SHARDS)
+        stale = self.settings(model).open().shards
+        self.assertEqual({shard[2:4] for shard in stale}, {(False, False)})
+
+    def test_a_loader_says_what_changed(self):
+        model = self.changed_model()
+        self.tokenize("--labels", "last", model=model)
+        with open(model / "chat_template.jinja", "a", encoding="utf-8") as template:
+            template.write("{# changed #}")
+        with self.assertLogs("isocost", "WARNING") as logged:
+            make_missing(self.settings(model), 1)
+        self.assertEqual(len(logged.output), 1)
+        self.assertIn("were made with another chat template, and with --labels last; they are made anew",
+                      logged.output[0])
+        (file,) = self.index.glob("*/0.tar.tokens")
+        file.write_bytes(file.read_bytes()[:8] + b"\3" + file.read_bytes()[9:])
+        with self.assertLogs("isocost", "WARNING") as logged:
+            make_missing(self.settings(model), 1)
+        self.assertIn(f"the tokens of 1 of {SHARDS} shards cannot be read: of version 3", logged.output[0])
+        with silent(self):
+            make_missing(self.settings(model), 1)
+
+    def test_a_directory_that_no_loader_could_use_is_refused_before_anything_is_read(self):
+        without = self.changed_model()
+        (without / "preprocessor_config.json").unlink()
+        for model, wanted in ((self.changed_model(model_type="foo"), 'config.json: model_type is "foo", for which'),
+                              (self.changed_model(image_token_id=None), "config.json: image_token_id is null"),
+                              (without, "neither preprocessor_config.json nor processor_config.json")):
+            message = self.tokenize(status=1, model=model)
+            self.assertIn(wanted, message)
+            served = subprocess.run([PROGRAM, "serve", "--data", self.data, "--model", model], capture_output=True,
+                                    text=True, timeout=TIMEOUT)
+            self.assertEqual(served.returncode, 2, served.stderr)
+            self.assertIn(message.partition(": ")[2].strip(), served.stderr)
+        self.assertEqual(list(self.index.iterdir()), [])
+
+    def test_a_data_set_without_a_usable_sample_fails(self):
+        for shard in range(SHARDS):
+            write_shard(self.data / f"{shard}.tar", {"d": samples_of(shard)["d"]})
+        for tokenized in (SHARDS, 0):  # A second pass finds the same.
+            run = subprocess.run(self.command("--json"), capture_output=True, text=True, timeout=TIMEOUT)
+            self.assertEqual(run.returncode, 1, run.stderr)
+            self.assertEqual(json.loads(run.stdout)["tokenized_shards"], tokenized)
+            self.assertIn(f"{self.data}: no usable sample: none has tokens of {self.model}", run.stderr)
+        write_shard(self.data / "0.tar", samples_of(0))
+        self.assertEqual(self.tokenize("--json")["bad_samples"], 1)
+
+    def test_chosen_options_are_readable(self):
+        chosen = self.settings(self.model)._replace(labels="last", caption_template="<media>\nWas für\x7f?").chosen()
+        self.assertEqual(chosen, r"--labels last --caption-template '<media>\nWas für\x7f?'")
+        self.assertEqual(self.settings(self.model).chosen(), "")
 
     def test_the_summary_for_people(self):
         lines = self.tokenize().splitlines()
@@ -200,6 +279,14 @@ class TokenPass(unittest.TestCase):
         process.kill()
         process.wait()
         self.assertEqual(self.tokenize("--json")["tokenized_shards"], SHARDS)
+
+
+@contextlib.contextmanager
+def silent(test):
+    """The block logs nothing."""
+    with unittest.mock.patch("isocost.tokenize._LOG") as log:
+        yield
+    test.assertEqual(log.mock_calls, [])
 
 
 class Locks(unittest.TestCase):

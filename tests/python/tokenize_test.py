@@ -541,6 +541,15 @@ class Directories(DirectoryTest):
                                "tokenizer.json it has none",
                    self.changed(tokenizer_config={"added_tokens_decoder": {"5": {"content": "<extra>"}}}))
 
+    def test_a_placeholder_that_is_a_piece_of_text_is_refused(self):
+        with open(self.make() / "tokenizer.json", encoding="utf-8") as lines:
+            number = json.load(lines)["model"]["vocab"]["&"]
+        self.check(ValueError, f"config.json: image_token_id is {number}, which tokenizer.json has as '&', a piece of "
+                               "text: placeholders are among its added tokens",
+                   self.changed(config={"image_token_id": number}))
+        for family in ("qwen2_5_vl", "qwen3_vl", "llava", "llava_onevision", "internvl", "qwen2_audio"):
+            self.assertTrue(ModelTokenizer(self.make(family)).placeholders, family)
+
     def test_older_names_of_placeholders(self):
         found = ModelTokenizer(self.make()).placeholders["image"]
         directory = self.changed(config={"image_token_id": ..., "image_token_index": found.id})

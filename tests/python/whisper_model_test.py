@@ -327,18 +327,18 @@ class WhisperModel(unittest.TestCase):
 
     def test_directories_that_contradict_themselves_are_refused(self):
         write_shard(self.shards / "0.tar", [sample(0)])
-        for files, error, message in (
-                ({"tokenizer_config": {"language": None}}, ValueError,
+        for files, message in (
+                ({"tokenizer_config": {"language": None}},
                  'tokenizer_config.json: {"language": null, "task": "transcribe".*transformers 5 goes by the first'),
-                ({"tokenizer_config": {"language": "en"}}, ValueError, 'tokenizer_config.json: {"language": "en"'),
-                ({"tokenizer_config": {"task": "translate"}}, ValueError, 'tokenizer_config.json: .*"translate"'),
-                ({"tokenizer_config": {"predict_timestamps": True}}, ValueError, '"predict_timestamps": true'),
-                ({"config": {"decoder_start_token_id": 7}}, ValueError, "decoder_start_token_id is 7, and <.start"),
-                ({"config": {"vocab_size": 1500}}, ValueError, "vocab_size is 1500, and the largest id"),
-                ({"config": {"num_mel_bins": 128}}, isocost.ProtocolError, "num_mel_bins is 128, and feature_size"),
-                ({"config": {"max_source_positions": 750}}, isocost.ProtocolError, "max_source_positions is 750"),
-                ({"preprocessor_config": {"n_fft": 512}}, isocost.ProtocolError, "n_fft is 512; only 400")):
-            with self.subTest(message), self.assertRaisesRegex(error, message):
+                ({"tokenizer_config": {"language": "en"}}, 'tokenizer_config.json: {"language": "en"'),
+                ({"tokenizer_config": {"task": "translate"}}, 'tokenizer_config.json: .*"translate"'),
+                ({"tokenizer_config": {"predict_timestamps": True}}, '"predict_timestamps": true'),
+                ({"config": {"decoder_start_token_id": 7}}, "decoder_start_token_id is 7, and <.start"),
+                ({"config": {"vocab_size": 1500}}, "vocab_size is 1500, and the largest id"),
+                ({"config": {"num_mel_bins": 128}}, "num_mel_bins is 128, and feature_size"),
+                ({"config": {"max_source_positions": 750}}, "max_source_positions is 750"),
+                ({"preprocessor_config": {"n_fft": 512}}, "n_fft is 512; only 400")):
+            with self.subTest(message), self.assertRaisesRegex(ValueError, message):
                 self.loader(self.made(**files))
 
     def test_a_language_may_be_named_in_full(self):

@@ -44,15 +44,17 @@ std::unique_ptr<TokenPass> open_pass(const std::string& data, const std::string&
   return value(*std::move(pass));
 }
 
-// Name, number of samples, whether it has the tokens that a pass would write, and whether it has
-// some of the model.
-using ShardRow = std::tuple<std::string, std::uint64_t, bool, bool>;
+// Name, number of samples, whether it has the tokens that a pass would write, whether it has some
+// of the model, and why those that it has are not of the model (empty: they are, or there are
+// none).
+using ShardRow = std::tuple<std::string, std::uint64_t, bool, bool, std::string>;
 
 std::vector<ShardRow> shards_of(const TokenPass& pass) {
   std::vector<ShardRow> shards;
   shards.reserve(pass.shards());
   for (std::size_t i = 0; i < pass.shards(); ++i) {
-    shards.emplace_back(pass.shard_name(i), pass.samples(i), pass.is_current(i), pass.is_usable(i));
+    shards.emplace_back(pass.shard_name(i), pass.samples(i), pass.is_current(i), pass.is_usable(i),
+                        pass.why_stale(i));
   }
   return shards;
 }
@@ -154,10 +156,18 @@ void bind_tokens(py::module_& module) {
       .def(py::init(&open_pass), py::arg("data"), py::arg("model"), py::arg("options"),
            py::arg("index_dir"), py::arg("on_log"))
       .def_property_readonly("shards", &shards_of)
+      .def(
+          "tokenized",
+          [](const TokenPass& pass, std::size_t shard) {
+            check_number(pass, shard);
+            return pass.tokenized(shard);
+          },
+          py::arg("shard"))
       .def_property_readonly("directory",
                              [](const TokenPass& pass) { return pass.directory().string(); })
       .def("samples", &texts_of, py::arg("shard"))
       .def("write", &write, py::arg("shard"), py::arg("samples"));
+  module.attr("tokens_version") = kTokensVersion;
   module.def(
       "recipe_description",
       [](const std::string& model) { return recipe_of(options_of(model)).description(); },

@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "base/fingerprint.h"
+#include "base/utf8.h"
 
 namespace isocost {
 namespace {
 
 constexpr std::array<char, 8> kMagic = {'I', 'S', 'O', 'C', 'T', 'O', 'K', '\n'};
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 
 /// The first bytes of the file, little-endian, as in docs/token_format.md.
 struct Header {
@@ -27,10 +28,13 @@ struct Header {
   std::uint64_t keys = 0;
   std::uint64_t tokenizer = 0;
   std::uint64_t chat_template = 0;
+  std::uint64_t placeholders = 0;
+  std::uint64_t text_settings = 0;
+  std::uint64_t tokens_version = 0;
   std::uint64_t options_bytes = 0;
   std::uint64_t reasons_bytes = 0;
 };
-static_assert(sizeof(Header) == 80 && std::is_trivially_copyable_v<Header>);
+static_assert(sizeof(Header) == 104 && std::is_trivially_copyable_v<Header>);
 
 /// Where the columns are: each from a multiple of 8.
 struct Columns {
@@ -73,7 +77,7 @@ void put_text(std::vector<std::byte>& bytes, std::uint64_t at, std::string_view 
   if (!text.empty()) std::memcpy(bytes.data() + at, text.data(), text.size());
 }
 
-Error damaged_file() { return {ErrorCode::kCorrupt, "damaged; run isocost tokenize again"}; }
+Error damaged_file() { return {ErrorCode::kCorrupt, "damaged"}; }
 
 }  // namespace
 
@@ -81,6 +85,14 @@ TokenFileIdentity TokenFileIdentity::of(const IndexView& index, TokenizerIdentit
   Fingerprint keys;
   for (std::uint64_t i = 0; i < index.samples(); ++i) keys.add(index.key(i));
   return {index.content_hash(), index.samples(), keys.value(), std::move(tokenizer)};
+}
+
+std::string TokenFileIdentity::difference(const TokenFileIdentity& wanted) const {
+  const std::string of_tokenizer = tokenizer.difference(wanted.tokenizer);
+  if (!of_tokenizer.empty()) return "were made with " + of_tokenizer;
+  TokenFileIdentity same = *this;
+  same.tokenizer = wanted.tokenizer;
+  return same == wanted ? "" : "were made of another state of the shard";
 }
 
 std::filesystem::path token_file_name(const std::filesystem::path& index) {
@@ -96,6 +108,9 @@ std::vector<std::byte> encode_token_file(const TokenFileIdentity& identity,
   header.keys = identity.keys;
   header.tokenizer = identity.tokenizer.tokenizer;
   header.chat_template = identity.tokenizer.chat_template;
+  header.placeholders = identity.tokenizer.placeholders;
+  header.text_settings = identity.tokenizer.text_settings;
+  header.tokens_version = identity.tokenizer.version;
   header.options_bytes = identity.tokenizer.options.size();
   for (const TokenizedSample& sample : samples) header.reasons_bytes += sample.reason.size();
   const Columns at = Columns::of(header);
@@ -147,9 +162,9 @@ Status TokenFile::parse() {
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != kMagic) return damaged_file();
   if (header.version != kVersion) {
-    return Error(ErrorCode::kUnsupported,
-                 "of version " + std::to_string(header.version) + ", while this Isocost reads " +
-                     std::to_string(kVersion) + "; run isocost tokenize again");
+    return Error(ErrorCode::kUnsupported, "of version " + std::to_string(header.version) +
+                                              ", while this Isocost reads " +
+                                              std::to_string(kVersion));
   }
   const std::uint64_t size = bytes.size();
   if (header.file_bytes != size || header.samples > size || header.options_bytes > size ||
@@ -165,12 +180,13 @@ Status TokenFile::parse() {
   reason_ends_ = at.reason_ends;
   reasons_ = at.reasons;
   entries_ = at.entries;
+  // Of any bytes, what can stand in a log.
   const auto* options = reinterpret_cast<const char*>(bytes.data() + at.options);
-  identity_ = {
-      header.content_hash,
-      header.samples,
-      header.keys,
-      {header.tokenizer, header.chat_template, std::string(options, header.options_bytes)}};
+  identity_ = {header.content_hash,
+               header.samples,
+               header.keys,
+               {header.tokenizer, header.chat_template, header.placeholders, header.text_settings,
+                header.tokens_version, printable_utf8({options, header.options_bytes})}};
   std::uint64_t entry = 0;
   std::uint32_t reason = 0;
   for (std::uint64_t i = 0; i < header.samples; ++i) {

@@ -25,6 +25,8 @@ struct TokenFileIdentity {
   TokenizerIdentity tokenizer;
   bool operator==(const TokenFileIdentity&) const = default;
 
+  /// Returns what differs but for the options, as what goes on "its tokens ...". Empty: nothing.
+  std::string difference(const TokenFileIdentity& wanted) const;
   static TokenFileIdentity of(const IndexView& index, TokenizerIdentity tokenizer);
 };
 

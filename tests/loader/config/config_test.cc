@@ -57,6 +57,22 @@ std::string refusal(const char* toml) {
   return status ? "accepted" : status.error().message();
 }
 
+TEST(NodeOptions, ARecipeBesideAModelIsRefusedWhateverItSays) {
+  const auto valid = [](const char* toml) {
+    NodeOptions options;
+    EXPECT_TRUE(apply_toml(options, toml, "node.toml")) << toml;
+    return options.decode.recipe.validate();
+  };
+  EXPECT_TRUE(valid("model = 'dir'"));
+  EXPECT_TRUE(valid("recipe.name = 'native28'"));
+  for (const char* both :
+       {"model = 'dir'\nrecipe.name = 'native28'", "recipe.video_fps = 1.0\nmodel = 'dir'"}) {
+    const Status refused = valid(both);
+    ASSERT_FALSE(refused) << both;
+    EXPECT_NE(refused.error().message().find("leave recipe out"), std::string::npos) << both;
+  }
+}
+
 TEST(NodeOptions, AMultipleNeedsAPaddedLlm) {
   NodeOptions options;
   options.data = "shards";

@@ -35,7 +35,7 @@ void read(const std::string& bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string bytes(reinterpret_cast<const char*>(data), size);
   read(bytes);
-  constexpr std::size_t kHeader = 80;
+  constexpr std::size_t kHeader = 104;
   constexpr std::size_t kCovered = 16;
   if (size < kHeader) return 0;
   const std::uint64_t whole = size;

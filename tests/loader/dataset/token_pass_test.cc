@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/byte_source.h"
@@ -22,10 +23,13 @@ namespace isocost {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::ElementsAreArray;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 constexpr const char* kTalk = R"({"messages": [{"role": "user", "content": "hi"}]})";
 
@@ -218,6 +222,17 @@ TEST_F(LongSampleTest, WhoseFirstExchangeIsTooLongIsBadWithTheNumbers) {
   EXPECT_TRUE(dataset->bad()[0].over_limit);
 }
 
+TEST_F(LongSampleTest, WhoseCutLeavesNoLabelSaysSo) {
+  for (const std::size_t i : {2U, 4U, 5U}) long_.tokens.labelled[i] = false;  // weight 0
+  ASSERT_TRUE(pass()->write(1, std::vector{long_}).has_value());
+  const auto dataset = open_within(8);
+  ASSERT_EQ(dataset->bad().size(), 1U);
+  EXPECT_EQ(dataset->bad()[0].reason,
+            "cut to its first turns with labels it still has 9, and cut before these it has no "
+            "labels, as after turns of weight 0");
+  EXPECT_EQ(open_within(9)->size(), 3U) << "labels in the last turn that is kept";
+}
+
 TEST_F(LongSampleTest, IsBadWhereItIsNotToBeCut) {
   const auto dataset = open_within(8, false);
   EXPECT_EQ(dataset->size(), 2U);
@@ -345,6 +360,10 @@ TEST_F(TokenPassTest, ASampleWithoutTokensIsBadWithTheReason) {
   ASSERT_EQ(dataset->bad().size(), 2U);
   EXPECT_EQ(dataset->bad()[0].key, "one");
   EXPECT_EQ(dataset->bad()[0].reason, "2 placeholders for 1 image");
+  EXPECT_EQ(pass()->tokenized(0), 1U);
+  EXPECT_EQ(pass("--labels all")->tokenized(0), 1U);
+  write_file(model_ / "tokenizer.json", "{ }");
+  EXPECT_EQ(pass()->tokenized(0), 0U);
 }
 
 TEST_F(TokenPassTest, TokensOfAnotherTokenizerAreNamed) {
@@ -354,18 +373,76 @@ TEST_F(TokenPassTest, TokensOfAnotherTokenizerAreNamed) {
   EXPECT_EQ(refusal(), "");
   EXPECT_FALSE(pass("labels=last")->is_current(0));
   write_file(model_ / "tokenizer.json", "{ }");
-  EXPECT_THAT(refusal(), HasSubstr("its tokens were made of another tokenizer"));
+  EXPECT_THAT(refusal(), HasSubstr("its tokens were made with another tokenizer (tokenizer.json"));
   write_file(model_ / "tokenizer.json", "{}");
   write_file(model_ / "chat_template.jinja", "{{ message }}");
-  EXPECT_THAT(refusal(), HasSubstr("another chat template"));
+  EXPECT_THAT(refusal(), HasSubstr("were made with another chat template; isocost tokenize"));
   fs::remove(model_ / "chat_template.jinja");
   EXPECT_THAT(refusal(), HasSubstr("no chat template is there"));
+}
+
+TEST_F(TokenPassTest, TokensOfOtherPlaceholdersAreNamed) {
+  const auto config = [this](const std::string& text) { write_file(model_ / "config.json", text); };
+  config(R"({"model_type": "a", "image_token_id": 7, "text_config": {"image_token_id": 1}})");
+  ASSERT_TRUE(write_all("--labels all").has_value());
+  config(R"({"image_token_id": 7, "model_type": "a", "hidden_size": 4, "text_config": {}})");
+  EXPECT_EQ(refusal(), "") << "of what tokens do not depend on";
+  EXPECT_TRUE(pass()->is_usable(0));
+  EXPECT_EQ(pass()->why_stale(0), "");
+  for (const char* other : {R"({"model_type": "a", "image_token_id": 8})",
+                            R"({"model_type": "b", "image_token_id": 7})",
+                            R"({"model_type": "a", "image_token_id": 7, "video_token_index": 7})",
+                            R"({"model_type": "a", "video_token_id": 7})"}) {
+    config(other);
+    const std::string named = "were made with other placeholders of media or another model_type";
+    EXPECT_THAT(refusal(), HasSubstr("a.tar: its tokens " + named));
+    EXPECT_FALSE(pass()->is_usable(0) || pass()->is_current(0)) << other;
+    EXPECT_THAT(pass()->why_stale(0), AllOf(HasSubstr(named), EndsWith(", and with --labels all")));
+  }
+  config("[]");
+  EXPECT_THAT(refusal(), HasSubstr("config.json: no JSON object"));
+}
+
+TEST_F(TokenPassTest, EachDifferenceIsNamed) {
+  const auto found = TokenizerIdentity::of_model(model_).value();
+  TokenizerIdentity other = found;
+  other.options = "--labels all";
+  EXPECT_EQ(found.difference(other), "");
+  ++other.version;
+  EXPECT_EQ(found.difference(other), "another version of Isocost");
+  ++other.text_settings;
+  EXPECT_THAT(found.difference(other), HasSubstr("Isocost, other settings of media"));
+  write_file(model_ / "special_tokens_map.json", "{}");
+  EXPECT_THAT(found.difference(TokenizerIdentity::of_model(model_).value()),
+              StartsWith("another tokenizer"));
+}
+
+TEST_F(TokenPassTest, ChosenOptionsAreLoggedOnce) {
+  std::vector<std::string> lines;
+  const auto open_and_log = [&] {
+    lines.clear();
+    DatasetOptions options;
+    options.model = model_;
+    options.log = [&lines](LogLevel /*level*/, std::string_view line) { lines.emplace_back(line); };
+    ASSERT_TRUE(Dataset::open(shards_, options).has_value());
+  };
+  ASSERT_TRUE(write_all().has_value());
+  open_and_log();
+  EXPECT_THAT(lines, IsEmpty());
+  ASSERT_TRUE(write_all("--labels last").has_value());
+  open_and_log();
+  EXPECT_THAT(lines, ElementsAre("the tokens of 2 of 2 shards were made with isocost tokenize "
+                                 "--labels last"));
+  ASSERT_TRUE(write_all("--labels\nlast").has_value());
+  open_and_log();
+  EXPECT_THAT(lines, ElementsAre(EndsWith(" --labels?last"))) << "a log has lines";
 }
 
 TEST_F(TokenPassTest, TokensOfAnotherStateOfTheShardAreNamed) {
   ASSERT_TRUE(write_all().has_value());
   write_file(shards_ / "a.tar", make_tar({{"two.json", kTalk}, {"four.txt", "x"}}));
   EXPECT_THAT(refusal(), HasSubstr("a.tar: its tokens were made of another state of the shard"));
+  EXPECT_EQ(pass()->why_stale(0), "were made of another state of the shard");
   EXPECT_FALSE(pass()->is_current(0));
   EXPECT_TRUE(pass()->is_current(1)) << "shards are added to a data set";
 }

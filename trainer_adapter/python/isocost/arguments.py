@@ -88,6 +88,18 @@ def node_settings(node: Optional[NodeOptions], direct: Mapping[str, Any]) -> Dic
     return settings
 
 
+def recipe_or_model(settings: Dict[str, str], given: FrozenSet[str]) -> None:
+    """Takes the recipe out of the settings of a model. Raises ValueError where both were given, even if the recipe says
+    what is the default."""
+    if not settings["model"]:
+        return
+    if "recipe" in given:
+        raise ValueError(f"model and recipe are both given: the model's directory {settings['model']} says how media "
+                         "are prepared, so leave recipe out")
+    for name in [name for name in settings if name.startswith("recipe.")]:
+        del settings[name]
+
+
 def _program() -> str:
     """The program isocost, which decode workers run. Raises FileNotFoundError where there is none."""
     beside = shutil.which("isocost", path=sysconfig.get_path("scripts"))

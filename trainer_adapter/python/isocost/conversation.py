@@ -11,6 +11,7 @@ Message = Dict[str, Any]
 
 MEDIA = ("image", "video", "audio")
 LABELS = ("assistant", "all", "last")
+DEFAULT_LABELS = "assistant"
 MEDIA_MARK = "<media>"  # in a caption template
 ROLES = ("system", "developer", "user", "assistant", "tool")
 

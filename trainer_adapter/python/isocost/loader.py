@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional, Tuple, Unio
 
 from isocost import _isocost, arguments, keywords, rendezvous
 from isocost.connection import Address, Connection, Preparation
-from isocost.conversation import MEDIA_MARK
+from isocost.conversation import DEFAULT_LABELS, MEDIA_MARK
 from isocost.dataset import Dataset
 from isocost.layout import Layout, Place, resolve_place
 from isocost.logs import log
@@ -216,10 +216,12 @@ class DataLoader:
             if model_inputs is not None and model_inputs.padded is not None:
                 direct.update(arguments.padding(node, model_inputs.padded.multiple))
             settings = arguments.node_settings(node, direct)
+            given = arguments.given_settings(node, direct)
+            arguments.recipe_or_model(settings, given)
             limited = any(settings[name] != "0" for name in arguments.LIMITS)
             settings.update(arguments.node_numbers(global_batch_size, microbatches, seed, used, self._data_ranks(),
                                                    limited))
-            arguments.apply_torch_options(used, settings, arguments.given_settings(node, direct), heartbeat_timeout)
+            arguments.apply_torch_options(used, settings, given, heartbeat_timeout)
             if shuffle is not None:
                 settings["shuffle"] = "global" if arguments.flag("shuffle", shuffle) else "off"
             settings["epochs"] = str(arguments.whole("epochs", epochs, 0))
@@ -533,7 +535,7 @@ class DataLoader:
             from isocost.token_workers import Settings
             from isocost.tokenize import make_missing  # Here, since it runs as a program, too.
 
-            make_missing(Settings(self._data, settings["index_dir"], settings["model"], "assistant", MEDIA_MARK),
+            make_missing(Settings(self._data, settings["index_dir"], settings["model"], DEFAULT_LABELS, MEDIA_MARK),
                          int(settings["workers"]) or len(os.sched_getaffinity(0)))
         node = self._resources.node = _isocost.Node(settings, log, self._count_tokens)
         return node.endpoint

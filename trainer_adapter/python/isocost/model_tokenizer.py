@@ -8,12 +8,12 @@ import os
 from array import array
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
+from isocost import _isocost
 from isocost.chat_template import ChatTemplate, Rendering, Span, TemplateFile, find_template, read_json
 from isocost.conversation import MEDIA, MEDIA_MARK, Conversation, ConversationOptions, check_options, conversation
 from isocost.counted import counted
 from isocost.video_text import find_video_text, with_frames
 
-_VERSION = 1  # of what fingerprints are made of; a change of ids or labels raises it
 _COUNTED = ("image", "audio", "video")  # in the order of Tokens.turns
 _SAVE = ("transformers writes it: AutoProcessor.from_pretrained(DIR).save_pretrained(DIR), or with AutoTokenizer for a "
          "model of text alone")
@@ -211,6 +211,7 @@ class ModelTokenizer:
         compared config.json with the tokenizer."""
         file = os.path.join(self.directory, "config.json")
         placeholders: Dict[str, Placeholder] = {}
+        added = self._tokenizer.get_added_tokens_decoder()
         for modality in MEDIA:
             for key in (f"{modality}_token_id", f"{modality}_token_index"):
                 number = config.get(key)
@@ -220,6 +221,10 @@ class ModelTokenizer:
                 if token is None:
                     raise ValueError(f"{file}: {key} is {number!r}, and tokenizer.json has no token of that id; its "
                                      f"largest id is {self._largest_id}. The files are not of one model: {_SAVE}")
+                if number not in added:
+                    raise ValueError(f"{file}: {key} is {number}, which tokenizer.json has as {token!r}, a piece of "
+                                     f"text: placeholders are among its added tokens. Give the id of the model's "
+                                     f"{modality} token, or take the files of one model: {_SAVE}")
                 placeholders[modality] = Placeholder(number, token)
         named = None if self._video_text is None else variables.get(self._video_text.token or "")
         if named is not None and self._tokenizer.token_to_id(named) is not None:
@@ -340,7 +345,7 @@ def special_variables(directory: str, tokenizer: Any) -> Dict[str, Any]:
 
 def _fingerprint(tokenizer: bytes, template: TemplateFile, variables: Mapping[str, Any], options: ConversationOptions,
                  placeholders: Mapping[str, Placeholder]) -> int:
-    settings = json.dumps([_VERSION, dict(variables), options, dict(placeholders)], sort_keys=True)
+    settings = json.dumps([_isocost.tokens_version, dict(variables), options, dict(placeholders)], sort_keys=True)
     digest = hashlib.blake2b(digest_size=8)
     for part in (settings.encode(), template.text.encode(), tokenizer):
         digest.update(len(part).to_bytes(8, "little"))

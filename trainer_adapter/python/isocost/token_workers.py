@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from isocost import _isocost
 from isocost.chat_template import read_json
+from isocost.conversation import DEFAULT_LABELS, MEDIA_MARK
 from isocost.logs import log
 from isocost.model_tokenizer import ModelTokenizer, Tokens
 from isocost.transcript_tokenizer import TranscriptTokenizer
@@ -54,10 +55,16 @@ class Settings(NamedTuple):
         is_whisper = os.path.exists(config) and read_json(config).get("model_type") == "whisper"
         return (TranscriptTokenizer if is_whisper else ModelTokenizer)(self.model, self.labels, self.caption_template)
 
-    def open(self, tokenizer: Tokenizer) -> Any:
+    def open(self) -> Any:
         """Returns the pass over the data set. Indexes it where that is not done. Raises OSError and ValueError."""
-        options = f"{tokenizer.about}, fingerprint {tokenizer.fingerprint:016x}"
-        return _isocost.TokenPass(self.data, self.model, options, self.index_dir, log)
+        return _isocost.TokenPass(self.data, self.model, self.chosen(), self.index_dir, log)
+
+    def chosen(self) -> str:
+        """The options that are not the defaults, as on a command line; "" where all are."""
+        options = [] if self.labels == DEFAULT_LABELS else [f"--labels {self.labels}"]
+        if self.caption_template != MEDIA_MARK:  # In quotes, and on one line.
+            options.append(f"--caption-template {self.caption_template!r}")
+        return " ".join(options)
 
 
 class Counts(NamedTuple):
@@ -263,7 +270,7 @@ def work(descriptor: int) -> None:
         os.environ["TOKENIZERS_PARALLELISM"] = "false" if threads == 1 else "true"
         os.environ["RAYON_NUM_THREADS"] = str(threads)
         tokenizer = settings.tokenizer()
-        opened = settings.open(tokenizer)
+        opened = settings.open()
         while True:
             shard = connection.recv()
             connection.send(tokenize_shard(opened, shard, tokenizer, connection.send))

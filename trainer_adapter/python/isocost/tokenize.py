@@ -1,7 +1,9 @@
 """Tokenizes a data set for a model, once, before training: python3 -m isocost.tokenize DATA --model DIR."""
 
 import argparse
+import collections
 import json
+import logging
 import os
 import shutil
 import signal
@@ -10,11 +12,13 @@ import time
 from types import FrameType
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence
 
-from isocost.conversation import LABELS, MEDIA_MARK, ConversationOptions, check_options
+from isocost import _isocost
+from isocost.conversation import DEFAULT_LABELS, LABELS, MEDIA_MARK, ConversationOptions, check_options
 from isocost.counted import counted
 from isocost.directory_lock import DirectoryLock
 from isocost.token_workers import Counts, Settings, TokenWorkers
 
+_LOG = logging.getLogger("isocost")
 LOCK = "tokenize.lock"
 _SHOWN_REASONS = 10
 _BAR_S = 0.1  # between drawings
@@ -32,7 +36,7 @@ examples:
   {program} data/captions --model DIR --caption-template '<media>Describe this in one sentence.'
   {program} data/shards --model DIR --json | jq .bad_samples
 
-exit status: 0 all shards have tokens; 1 an error; 2 wrong arguments; 130 interrupted
+exit status: 0 all shards have tokens; 1 an error, or no usable sample; 2 wrong arguments; 130 interrupted
 """
 
 
@@ -43,6 +47,7 @@ class Outcome(NamedTuple):
         shards: number of shards of the data set.
         tokenized_shards: number of those that were tokenized; the others were current.
         counts: of those that were tokenized.
+        usable_samples: number of samples of the data set that have tokens.
         directory: where the tokens are.
         fingerprint: of the tokenizer, 64 bits.
         about: a line for people on what the tokens are.
@@ -52,6 +57,7 @@ class Outcome(NamedTuple):
     shards: int
     tokenized_shards: int
     counts: Counts
+    usable_samples: int
     directory: str
     fingerprint: int
     about: str
@@ -110,26 +116,35 @@ def tokenize(settings: Settings, workers: int) -> Outcome:
     """
     begin = time.monotonic()
     tokenizer = settings.tokenizer()
-    directory = settings.open(tokenizer).directory
+    _isocost.recipe_description(settings.model)  # Refuses a directory that no loader could use.
+    directory = settings.open().directory
     with DirectoryLock(directory, LOCK):
         # Opened again: until now another process may have written.
-        shards = settings.open(tokenizer).shards
-        pending = [i for i, (_name, _samples, current, _usable) in enumerate(shards) if not current]
+        opened = settings.open()
+        shards = opened.shards
+        pending = [i for i, (_name, _samples, current, _usable, _stale) in enumerate(shards) if not current]
         pending.sort(key=lambda i: -int(shards[i][1]))  # The longest first, so that all processes end together.
         counts = _run(settings, workers, pending, sum(shards[i][1] for i in pending)) if pending else Counts()
-    return Outcome(len(shards), len(pending), counts, directory, tokenizer.fingerprint, tokenizer.about,
+        usable = sum(opened.tokenized(i) for i in range(len(shards)))
+    return Outcome(len(shards), len(pending), counts, usable, directory, tokenizer.fingerprint, tokenizer.about,
                    time.monotonic() - begin)
 
 
 def make_missing(settings: Settings, workers: int) -> None:
-    """Tokenizes the shards that have no tokens of the model. Raises what `tokenize` raises, and ValueError where others
-    have tokens that were made with other options: it is not for a loader to choose between them."""
-    shards = settings.open(settings.tokenizer()).shards
-    missing = [name for name, _samples, _current, usable in shards if not usable]
-    others = [name for name, _samples, current, usable in shards if usable and not current]
+    """Tokenizes the shards that have no tokens of the model, and logs why those that have some are tokenized anew.
+    Raises what `tokenize` raises, and ValueError where others have tokens that were made with other options: it is not
+    for a loader to choose between them."""
+    settings.tokenizer()  # Its files may contradict each other.
+    shards = settings.open().shards
+    missing = [name for name, _samples, _current, usable, _stale in shards if not usable]
+    others = [name for name, _samples, current, usable, _stale in shards if usable and not current]
     if missing and others:
         raise ValueError(f"{settings.data}: {missing[0]} has no tokens of {settings.model}, and those of {others[0]} "
                          "were made with options of their own: isocost tokenize makes the missing ones with the same")
+    stale = collections.Counter(why for _name, _samples, _current, _usable, why in shards if why)
+    for why, count in stale.items():
+        _LOG.warning("%s: the tokens of %d of %s %s; they are made anew for %s, with the default options",
+                     settings.data, count, counted(len(shards), "shard"), why, settings.model)
     if missing:
         tokenize(settings, workers)
 
@@ -158,7 +173,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     parser.add_argument("data", metavar="DATA", help="directory of shards")
     parser.add_argument("--model", metavar="DIR", required=True,
                         help="the model's directory: config.json, tokenizer.json, chat_template.jinja")
-    parser.add_argument("--labels", choices=LABELS, default="assistant",
+    parser.add_argument("--labels", choices=LABELS, default=DEFAULT_LABELS,
                         help="what the model learns to write: the assistant's turns, its last turn, or all "
                              "(default: %(default)s)")
     parser.add_argument("--caption-template", metavar="TEXT", default=MEDIA_MARK,
@@ -193,6 +208,9 @@ def main(argv: Optional[Sequence[str]] = None, program: str = "python3 -m isocos
         print(f"{program}: {error}", file=sys.stderr)
         return 1
     print(json.dumps(outcome.to_json()) if given.json else outcome, flush=True)
+    if outcome.usable_samples == 0:
+        print(f"{program}: {given.data}: no usable sample: none has tokens of {given.model}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -12,7 +12,6 @@ from isocost.conversation import MEDIA_MARK, read_document
 from isocost.counted import counted
 from isocost.model_tokenizer import Tokens, check_vocabulary, largest_id, read_tokenizer, special_variables
 
-_VERSION = 1  # of what fingerprints are made of; a change of ids or labels raises it
 _START, _END, _NO_TIMES = "<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>"
 _TASKS = ("transcribe", "translate")
 _ENGLISH = {"language": "en", "task": "transcribe"}  # what a model that knows nothing else does
@@ -86,7 +85,7 @@ class TranscriptTokenizer:
         self._check_config(description["decoder_start_token_id"])
         self._prefix = self._read_prefix()
         self._check_settings()
-        self.fingerprint = _fingerprint(content, [_VERSION, self._start, self._end, self._prefix,
+        self.fingerprint = _fingerprint(content, [_isocost.tokens_version, self._start, self._end, self._prefix,
                                                   self._is_multilingual])
         self.about = (f"{os.path.basename(os.path.abspath(self.directory))}: "
                       f"{counted(self._tokenizer.get_vocab_size(), 'token')}, transcripts after "
