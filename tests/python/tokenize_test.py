@@ -439,6 +439,21 @@ class BadConversations(DirectoryTest):
         (error,) = self.errors(tokenizer, good)
         self.assertRegex(error, "the template says: .*has no attribute 'nothing'")
 
+    def test_a_template_that_does_not_write_calls(self):
+        call = json.dumps({"name": "weather", "arguments": {"city": "Oslo"}})
+        document = encode({"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": call},
+                                             {"from": "observation", "value": "7"}, {"from": "gpt", "value": "b"}],
+                           "tools": json.dumps([tool["function"] for tool in TOOLS])})
+        tokenizer = ModelTokenizer(self.make("qwen2", THINKING))
+        (error,) = self.errors(tokenizer, tokenizer.conversation("k", document, [], []))
+        self.assertRegex(error, "chat_template.jinja: the template does not write calls of tools")
+        tokenizer = ModelTokenizer(self.make("qwen2"))
+        given = tokenizer.conversation("k", document, [], [])
+        text = tokenizer.template.render(given)
+        self.assertIn('<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>', text)
+        self.assertIn("Früh & <spät>", text, "the tools are in the prompt")
+        self.assertEqual(len(tokenizer.encode([given])), 1)
+
     def test_a_bad_conversation_leaves_its_neighbours(self):
         tokenizer = ModelTokenizer(self.make())
         good = self.conversation(tokenizer, [user("a"), assistant("b")])

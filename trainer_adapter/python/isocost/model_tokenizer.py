@@ -13,7 +13,7 @@ from isocost.conversation import MEDIA, MEDIA_MARK, Conversation, ConversationOp
 from isocost.counted import counted
 from isocost.video_text import find_video_text, with_frames
 
-_VERSION = 1  # of what fingerprints are made of; a change of ids or labels raises it
+_VERSION = 2  # of what fingerprints are made of; a change of ids or labels raises it
 _COUNTED = ("image", "audio", "video")  # in the order of Tokens.turns
 _SAVE = ("transformers writes it: AutoProcessor.from_pretrained(DIR).save_pretrained(DIR), or with AutoTokenizer for a "
          "model of text alone")
