@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import tempfile
 import unittest
@@ -438,6 +439,23 @@ class BadConversations(DirectoryTest):
         tokenizer = ModelTokenizer(self.make("qwen2", "{{ messages[0].nothing.at_all }}"))
         (error,) = self.errors(tokenizer, good)
         self.assertRegex(error, "the template says: .*has no attribute 'nothing'")
+
+    def test_names_of_media_tokens_agree_with_the_model(self):
+        refusals = [("llava", "processor_config", "image_token", "<|im_end|>", "'<image>'"),
+                    ("llava", "tokenizer_config", "image_token", {"content": "<|im_end|>"}, "'<image>'"),
+                    ("llava_onevision", "processor_config", "video_token", "<image>", "'<video>'"),
+                    ("qwen2_vl", "processor_config", "image_token", "<|video_pad|>", "'<|image_pad|>'"),
+                    ("qwen2_audio_80", "processor_config", "audio_token", "<|im_end|>", "'<|AUDIO|>'"),
+                    ("qwen2_audio_80", "processor_config", "audio_bos_token", "<|im_end|>", "'<|audio_bos|>'"),
+                    ("qwen2_audio", "processor_config", "audio_eos_token", "<eos>", "'<|audio_eos|>'")]
+        for family, name, key, value, token in refusals:
+            token = re.escape(token)
+            with self.assertRaisesRegex(ValueError, f"{name}.json: {key} is .*, and .*{token}"):
+                ModelTokenizer(self.changed(family, **{name: {key: value}}))
+        for family in ("llava", "llava_onevision", "qwen2_audio_80"):
+            ModelTokenizer(self.make(family))
+        ModelTokenizer(self.changed("llava", processor_config={"image_token": {"content": "<image>"},
+                                                               "video_token": "<none>"}))
 
     def test_a_template_that_does_not_write_calls(self):
         call = json.dumps({"name": "weather", "arguments": {"city": "Oslo"}})
