@@ -18,6 +18,7 @@ from isocost.chat_template import ChatTemplate, TemplateFile, find_template  # n
 from isocost.conversation import Conversation  # noqa: E402
 from isocost.model_tokenizer import ModelTokenizer  # noqa: E402
 from isocost.transcript_tokenizer import Transcript, TranscriptTokenizer  # noqa: E402
+from isocost.whisper_languages import LANGUAGES, language_code  # noqa: E402
 from support import main  # noqa: E402
 
 NEEDED = ("tokenizers", "jinja2")
@@ -280,6 +281,32 @@ class Transcripts(DirectoryTest):
                 for text, tokens in zip(given, found):
                     self.assertEqual(tokens.ids.tolist(), oracle(text).input_ids, text)
                     self.assertEqual(tokens.labels, b"\0" + b"\1" * (len(tokens.ids) - 1))
+
+    def test_languages_have_names_as_whispers_tokenizer_has_them(self):
+        from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
+
+        for name, code in TO_LANGUAGE_CODE.items():
+            self.assertEqual([language_code(each) for each in (name, name.title(), code, code.upper())], [code] * 4)
+        self.assertEqual(LANGUAGES, TO_LANGUAGE_CODE)
+        tokenizer = TranscriptTokenizer(self.changed("whisper", tokenizer_config={"language": "German"}))
+        by_code, by_name, none = (tokenizer.encode_each([Transcript("key", "a", language, None)])[0]
+                                  for language in ("zh", "Mandarin", "French"))
+        self.assertEqual(by_name, by_code)
+        self.assertRegex(str(none), "'language' is 'French', and the tokenizer has no language of this code or name")
+        with self.assertRaisesRegex(ValueError, "tokenizer_config.json: .*Chinese.*and the post-processor"):
+            TranscriptTokenizer(self.changed("whisper", tokenizer_config={"language": "Chinese"}))
+
+    def test_nothing_said_is_an_empty_transcript(self):
+        import transformers
+
+        directory = self.make("whisper")
+        tokenizer, oracle = TranscriptTokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
+        for json, texts in ((None, [""]), (b'{"text": ""}', []), (b'{"text": ""}', [""])):
+            (tokens,) = tokenizer.encode_each([tokenizer.conversation("key", json, texts, ["audio"])])
+            self.assertEqual(tokens.ids.tolist(), oracle("").input_ids)
+        for json, texts in ((None, []), (b'{"text": null}', []), (b"{}", []), (None, ["", "a"])):
+            with self.assertRaisesRegex(ValueError, "Whisper takes exactly one"):
+                tokenizer.conversation("key", json, texts, ["audio"])
 
     def test_fingerprints_differ_where_ids_do(self):
         ours, other = (TranscriptTokenizer(self.make(family)) for family in ("whisper", "whisper_128"))
