@@ -194,6 +194,8 @@ class BadSamples(unittest.TestCase):
     def test_nothing_to_read(self):
         self.check("neither a JSON part nor a text", None)
         self.check("neither 'messages' nor 'conversations'", {"caption": "x"})
+        self.check("a text of the sample is empty", None, ["image"], [""])
+        self.check("a text of the sample is empty", None, ["image"], ["a", ""])
 
     def test_roles(self):
         self.check("turn 2: role 'bot' is none of system,", {"messages": [

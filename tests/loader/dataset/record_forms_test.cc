@@ -267,6 +267,17 @@ TEST_F(RecordForms, CaptionsBecomeATextPart) {
   EXPECT_EQ((*dataset)->shape(1).parts.size(), 2U);
 }
 
+TEST_F(RecordForms, ASoundsCaptionMayBeEmpty) {
+  const auto made = make(R"({"file_name": "s.wav", "text": ""})");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(members(), (Members{{"000000001.000.wav", wav_}, {"000000001.txt", ""}}));
+  const auto dataset = Dataset::open(out(), {});
+  ASSERT_TRUE(dataset.has_value());
+  EXPECT_THAT((*dataset)->bad(), IsEmpty());
+  ASSERT_EQ((*dataset)->shape(0).parts.size(), 2U);
+  EXPECT_EQ((*dataset)->shape(0).parts[1].text_bytes, 0);
+}
+
 TEST_F(RecordForms, ClassDirectoriesBecomeJsonThatNoModelSees) {
   const auto tree = scratch_ / "tree";
   fs::create_directories(tree / "train/cat");

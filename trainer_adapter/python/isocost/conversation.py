@@ -106,6 +106,8 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
         messages = _messages(document[name], name, any(modality in MEDIA for modality in media))
         weights = _weights(document[name], messages, options.labels)
         system = _system(document.get("system"), messages)
+    elif "" in texts:
+        raise ValueError("a text of the sample is empty: there is nothing to learn from it")
     elif texts:
         messages = _caption_messages(texts, media, options.caption_template)
     elif json is None:
