@@ -47,7 +47,8 @@ class Forms(unittest.TestCase):
                                                         {"type": "audio", "url": ""}])
 
     def test_parts_without_a_type_tell_it_by_their_key(self):
-        found = read(openai([{"image": "a.jpg", "text": None}, {"text": "What?", "type": None}, "Say."], "c"), ["image"])
+        parts = [{"image": "a.jpg", "text": None}, {"text": "What?", "type": None}, "Say."]
+        found = read(openai(parts, "c"), ["image"])
         self.assertEqual(found.messages[0]["content"], [{"type": "image", "image": "a.jpg", "text": None},
                                                         {"type": "text", "text": "What?"},
                                                         {"type": "text", "text": "Say."}])

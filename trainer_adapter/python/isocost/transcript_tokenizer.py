@@ -54,8 +54,8 @@ class _Prefix(NamedTuple):
 class TranscriptTokenizer:
     """Turns transcripts into the ids that transformers' WhisperTokenizer makes of them: the start token, where the
     tokenizer has them language, task and `<|notimestamps|>`, the text, and the end token. All but the first are
-    labelled. A sample's JSON may name another `language` (by code or name) and `task`. Not thread-safe; `encode_each` uses
-    the threads of the package tokenizers, unless TOKENIZERS_PARALLELISM is false.
+    labelled. A sample's JSON may name another `language` (by code or name) and `task`. Not thread-safe; `encode_each`
+    uses the threads of the package tokenizers, unless TOKENIZERS_PARALLELISM is false.
 
     Args:
         directory: what WhisperProcessor.save_pretrained and the model's write.
@@ -172,8 +172,8 @@ class TranscriptTokenizer:
     def _language(self, language: str) -> int:
         found = self._tokenizer.token_to_id(f"<|{language_code(language)}|>")
         if found is None or not self._is_language(found):
-            raise ValueError(f"'language' is {language!r}, and the tokenizer has no language of this code or name: give "
-                             "one such as 'en' or 'English'")
+            raise ValueError(f"'language' is {language!r}, and the tokenizer has no language of this code or name: "
+                             "give one such as 'en' or 'English'")
         return int(found)
 
     def _is_language(self, token: int) -> bool:
