@@ -88,6 +88,8 @@ Result<PartShape> probe(const ByteSource& source, std::string_view part_name,
     return Error(ErrorCode::kUnsupported,
                  std::string(part_name).append(": files of this extension are not read"));
   }
+  // Of a sound in which nothing is said, an empty text is the transcript.
+  if (source.size() == 0 && *claimed == MediaFormat::kUtf8) return text_shape(*claimed, 0, 0);
   if (source.size() <= 0) return corrupt("it has zero bytes");
   if (*claimed == MediaFormat::kJson) return probe_json(source, limits.max_json_bytes);
   HeaderWindow window(source);

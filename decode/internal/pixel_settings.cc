@@ -35,9 +35,8 @@ Status read_pixels(Settings& settings, PixelSettings& pixels, std::optional<bool
   }
   ISOCOST_TRY(settings.only("data_format", "channels_first"));
   // They name classes, or say how the processor itself computes.
-  settings.ignore({"processor_class", "image_processor_type", "feature_extractor_type",
-                   "default_to_square", "device", "disable_grouping", "return_tensors",
-                   "input_data_format", "backend"});
+  settings.ignore({"processor_class", "feature_extractor_type", "default_to_square", "device",
+                   "disable_grouping", "return_tensors", "input_data_format", "backend"});
   return {};
 }
 

@@ -28,9 +28,9 @@ struct PixelSettings {
   PictureDecoding decoding() const;
 };
 
-/// Reads those of the image processor; what its file does not say stays. Errors: kUnsupported, for
-/// a processor that leaves a step out, too. `pads_batches`: whether do_pad is on, which for some
-/// families says that batches are filled up; nothing where do_pad changes nothing.
+/// Reads those of the image processor, but for its class; what its file does not say stays. Errors:
+/// kUnsupported, for a processor that leaves a step out, too. `pads_batches`: whether do_pad is on,
+/// which for some families says that batches are filled up; nothing where do_pad changes nothing.
 Status read_pixels(Settings& settings, PixelSettings& pixels,
                    std::optional<bool> pads_batches = false);
 

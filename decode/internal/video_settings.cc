@@ -40,12 +40,14 @@ std::string sampling_settings(const FrameSampling& sampling) {
       .dump();
 }
 
-Status read_video(Settings& settings, VideoSettings& video) {
+Status read_video(Settings& settings, VideoSettings& video, std::string_view type) {
+  ISOCOST_TRY(settings.choice("video_processor_type", {type}, type));
   ISOCOST_TRY(read_pixels(settings, video, /*pads_batches=*/std::nullopt));
   ISOCOST_TRY(read_number(settings, video));
   ISOCOST_TRY(settings.flag("do_sample_frames", true));
   ISOCOST_TRY(settings.only("do_center_crop", false));
-  settings.ignore({"video_processor_type", "return_metadata", "video_metadata", "crop_size"});
+  // Where there is no file of a video processor, they are the image processor's settings.
+  settings.ignore({"image_processor_type", "return_metadata", "video_metadata", "crop_size"});
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "decode/internal/frame_sampling.h"
@@ -25,7 +26,8 @@ std::string sampling_settings(const FrameSampling& sampling);
 
 /// Reads those of the video processor; what its file does not say stays. Where neither the file nor
 /// `video` says how many frames, they are 2 a second, whether or not do_sample_frames is set: every
-/// frame of a video is what nobody trains on. Errors: kUnsupported.
-Status read_video(Settings& settings, VideoSettings& video);
+/// frame of a video is what nobody trains on. `type`: the class of the family's video processor.
+/// Errors: kUnsupported, for a file of another class, too.
+Status read_video(Settings& settings, VideoSettings& video, std::string_view type);
 
 }  // namespace isocost

@@ -239,7 +239,7 @@ Status read_image_processor(Settings& settings, InternVlOptions& options) {
 Status read_video_processor(Settings& settings, InternVlVideos& videos) {
   constexpr std::int64_t kFrames = 8;
   videos.num_frames = kFrames;
-  ISOCOST_TRY(read_video(settings, videos));
+  ISOCOST_TRY(read_video(settings, videos, "InternVLVideoProcessor"));
   ISOCOST_ASSIGN(const PixelSize size, read_size(settings, "size", {videos.width, videos.height}));
   videos.width = size.width;
   videos.height = size.height;

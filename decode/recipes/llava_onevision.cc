@@ -303,7 +303,7 @@ Status read_video_processor(Settings& settings, OneVisionOptions& options) {
                      "; the model takes videos of equally many frames alone: give num_frames");
   }
   options.videos.num_frames = kFrames;
-  ISOCOST_TRY(read_video(settings, options.videos));
+  ISOCOST_TRY(read_video(settings, options.videos, "LlavaOnevisionVideoProcessor"));
   ISOCOST_ASSIGN(const PixelSize size, read_size(settings, "size", {384, 384}));
   if (size != PixelSize{options.side, options.side}) {
     return Error(ErrorCode::kUnsupported,

@@ -91,6 +91,10 @@ Result<PartPlan> Native28::plan_part(const SampleShape& sample, std::size_t i) c
                      "its JSON is a conversation, which native28 does not read: give a model's "
                      "directory as model");
       }
+      if (shape.text_bytes == 0) {
+        return Error(ErrorCode::kUnsupported,
+                     "its text has zero bytes, of which native28 makes none");
+      }
       plan.tokens = std::min<std::int64_t>(shape.text_bytes, options_.max_text_tokens);
       plan.label_tokens = plan.tokens;
       return plan;

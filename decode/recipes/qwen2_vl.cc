@@ -295,6 +295,10 @@ Status read_patches(Settings& settings, std::int64_t patch_size, std::int64_t ot
 }
 
 Status read_images(Settings& settings, QwenVlOptions& options) {
+  ISOCOST_TRY(settings.choice(
+      "image_processor_type",
+      {"Qwen2VLImageProcessor", "Qwen2VLImageProcessorFast", "Qwen2VLImageProcessorPil"},
+      "Qwen2VLImageProcessor"));
   ISOCOST_TRY(read_size_bounds(settings, options.images));
   ISOCOST_TRY(read_named_bounds(settings, options.images));
   ISOCOST_TRY(check_bounds(settings, options.images));
@@ -322,7 +326,9 @@ Status read_videos(Settings& settings, QwenVlOptions& options) {
   ISOCOST_TRY(read_size_bounds(settings, videos));
   if (!options.has_timestamps) ISOCOST_TRY(read_named_bounds(settings, videos));
   ISOCOST_TRY(check_bounds(settings, videos));
-  ISOCOST_TRY(read_video(settings, videos));
+  ISOCOST_TRY(
+      read_video(settings, videos,
+                 options.has_timestamps ? "Qwen3VLVideoProcessor" : "Qwen2VLVideoProcessor"));
   ISOCOST_ASSIGN(videos.min_frames,
                  settings.integer("min_frames", 0, kMostFrames, videos.min_frames));
   ISOCOST_ASSIGN(videos.max_frames,

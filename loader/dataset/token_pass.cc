@@ -113,8 +113,9 @@ Result<SampleText> text_of(const ByteSource& shard, const IndexView& view, std::
     if (shape.format == MediaFormat::kJson) {
       ISOCOST_ASSIGN(SampleJson json, parse_sample_json(text));
       text = std::move(json.text);
+      if (text.empty()) continue;  // a conversation
     }
-    if (!text.empty()) found.texts.push_back(std::move(text));
+    found.texts.push_back(std::move(text));
   }
   if (view.json_bytes(sample) > 0) {
     ISOCOST_ASSIGN(found.json,

@@ -158,6 +158,7 @@ Status NodeImpl::start() {
                      server, [this](const JoinRequest& request) { return answer(request); },
                      [this](const ServerEvent& event) { on_event(event); }, parts_.log));
   parts_.bad->remove_earlier_list();
+  warn_of_assumed_profile(options, parts_.profile, parts_.log);
   if (parts_.layout) {
     for (const std::string& warning : parts_.layout->warnings()) {
       log(parts_.log, LogLevel::kWarning,

@@ -30,6 +30,7 @@ Result<MicrobatchLimits> MicrobatchLimits::create(const PlanOptions& options,
                                                   const CostProfile& profile) {
   MicrobatchLimits limits;
   limits.padded_multiple_ = options.padded_multiple;
+  limits.assumes_model_ = profile.source == CostProfile::kBuiltIn;
   for (std::size_t m = 0; m < kModules; ++m) {
     limits.activation_bytes_.at(m) = activation_bytes_per_unit(profile.modules.at(m));
   }
@@ -95,10 +96,17 @@ std::optional<std::string> MicrobatchLimits::why_too_large(const Load& load) con
   for (const Limit& limit : limits_) {
     const std::int64_t held = size(load, limit.measure);
     if (held <= limit.cap) continue;
-    return fmt::format("has {} {}, and {} allows {} in a microbatch: raise it", grouped(held),
-                       limit.unit, limit.option, grouped(limit.cap));
+    return fmt::format("has {} {}, and {} allows {} in a microbatch: {}", grouped(held), limit.unit,
+                       limit.option, grouped(limit.cap), remedy(limit, "raise it"));
   }
   return std::nullopt;
+}
+
+std::string MicrobatchLimits::remedy(const Limit& limit, const std::string& otherwise) const {
+  if (limit.measure != Measure::kMemory || !assumes_model_) return otherwise;
+  return "the bytes are those of the built-in model profile, which is not of your model: give "
+         "`profile` what `isocost model profile DIR` measures, or " +
+         otherwise;
 }
 
 std::int64_t MicrobatchLimits::sum(const std::vector<Load>& loads, Measure measure) const {
@@ -127,11 +135,11 @@ Error MicrobatchLimits::too_full(const std::vector<Load>& loads, std::size_t mic
                         grouped(largest));
   return {ErrorCode::kResourceExhausted,
           fmt::format("a step of {} does not fit: they have {} {}, and {} of at most {} ({}) hold "
-                      "{}, {}; raise {}, give more microbatches, or leave their number out where "
-                      "it need not be fixed: it is then chosen for each step",
+                      "{}, {}; {}, give more microbatches, or leave their number out where it need "
+                      "not be fixed: it is then chosen for each step",
                       counted(loads.size(), "sample"), grouped(held), limit.unit,
                       counted(microbatches, "microbatch"), grouped(limit.cap), limit.option,
-                      grouped(room), by, limit.option)};
+                      grouped(room), by, remedy(limit, std::string("raise ") + limit.option))};
 }
 
 }  // namespace isocost

@@ -43,12 +43,16 @@ class MicrobatchLimits {
     const char* unit;
     std::int64_t cap;
   };
+  /// Returns what to do about a limit that is too low: `otherwise`, and where the model's memory is
+  /// only assumed, first to measure it.
+  std::string remedy(const Limit& limit, const std::string& otherwise) const;
   std::int64_t units(const Load& load, Module module) const;
   std::int64_t size(const Load& load, Measure measure) const;
   std::int64_t sum(const std::vector<Load>& loads, Measure measure) const;
 
   std::vector<Limit> limits_;
   std::int64_t padded_multiple_ = 1;                 // of the LLM's sequences
+  bool assumes_model_ = false;                       // the profile is the built-in one
   std::array<double, kModules> activation_bytes_{};  // of a unit, by module
 };
 

@@ -202,6 +202,9 @@ TEST_F(InternVl, NothingCapsTheFramesOfAVideo) {
                 HasSubstr("video_preprocessor_config.json: " + std::string(key) + " is 8; this"));
   }
   EXPECT_EQ(refusal(R"({"fps": 3})"), "");
+  EXPECT_THAT(refusal(R"({"video_processor_type": "Qwen2VLVideoProcessor"})"),
+              HasSubstr("must be one of InternVLVideoProcessor"));
+  EXPECT_EQ(refusal(R"({"video_processor_type": "InternVLVideoProcessor"})"), "");
   const Recipe read = directory_.read(config(448), processor(448)).value();
   const Recipe parsed = Recipe::parse(read.description()).value();
   EXPECT_EQ(parsed.text_settings(), read.text_settings());

@@ -160,11 +160,12 @@ TEST(Probe, RefusesBytesOfAnotherFormatThanTheName) {
               HasSubstr("is no JPEG"));
 }
 
-TEST(Probe, RefusesZeroBytesAndUnknownExtensions) {
+TEST(Probe, RefusesZeroBytesOfMediaAndUnknownExtensions) {
   for (const std::string name : {"jpg", "png", "webp", "gif", "bmp", "wav", "flac", "ogg", "opus",
-                                 "mp3", "mp4", "mkv", "avi", "txt", "json"}) {
+                                 "mp3", "mp4", "mkv", "avi", "json"}) {
     EXPECT_EQ(probe_bytes({}, name).error().code(), ErrorCode::kCorrupt) << name;
   }
+  EXPECT_EQ(probe_bytes({}, "txt")->text_bytes, 0) << "the transcript of silence";
   EXPECT_EQ(probe_bytes(text("x"), "exe").error().code(), ErrorCode::kUnsupported);
   EXPECT_EQ(probe_bytes(text("x"), "").error().code(), ErrorCode::kUnsupported);
 }

@@ -250,6 +250,15 @@ TEST_F(Qwen2Vl, ADirectoryIsRefusedByFileKeyAndValue) {
   EXPECT_THAT(directory_.refusal(kConfig, R"({"min_pixels": 9, "max_pixels": 8})"),
               HasSubstr("min_pixels is 9, more than max_pixels"));
   EXPECT_EQ(directory_.refusal(kConfig, R"({"crop_size": null, "do_pad": null})"), "");
+  EXPECT_THAT(
+      directory_.refusal(kConfig, R"({"image_processor_type": "CLIPImageProcessor"})"),
+      HasSubstr("preprocessor_config.json: image_processor_type is \"CLIPImageProcessor\"; it "
+                "must be one of Qwen2VLImageProcessor, "));
+  for (const char* written : {"", "Fast", "Pil"}) {
+    EXPECT_EQ(directory_.refusal(kConfig, R"({"image_processor_type": "Qwen2VLImageProcessor)" +
+                                              std::string(written) + R"("})"),
+              "");
+  }
   EXPECT_THAT(directory_.refusal(R"({"model_type": "gpt2"})", kProcessor),
               HasSubstr("model_type is \"gpt2\", for which there is no recipe; there is one for "
                         "internvl, llava, "));

@@ -313,6 +313,12 @@ TEST_F(QwenVideo, ADirectoryIsRefusedByFileKeyAndValue) {
               HasSubstr("patch_size is 14, while the encoder's patches have 16 pixels"));
   EXPECT_THAT(refusal("qwen2_vl", R"({"max_frames": 1})"), HasSubstr("max_frames is 1"));
   EXPECT_THAT(refusal("qwen3_vl", R"({"min_pixels": 1})"), HasSubstr("min_pixels is 1; this"));
+  EXPECT_THAT(refusal("qwen3_vl", R"({"video_processor_type": "Qwen2VLVideoProcessor"})"),
+              HasSubstr("video_preprocessor_config.json: video_processor_type is "
+                        "\"Qwen2VLVideoProcessor\"; it must be one of Qwen3VLVideoProcessor"));
+  EXPECT_THAT(refusal("qwen2_5_vl", R"({"video_processor_type": "Qwen3VLVideoProcessor"})"),
+              HasSubstr("must be one of Qwen2VLVideoProcessor"));
+  EXPECT_EQ(refusal("qwen2_5_vl", R"({"video_processor_type": "Qwen2VLVideoProcessor"})"), "");
   EXPECT_EQ(refusal("qwen3_vl", R"({"fps": 2, "do_sample_frames": true, "num_frames": null})"), "");
 }
 

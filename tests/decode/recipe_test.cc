@@ -309,6 +309,14 @@ TEST(Recipe, TextThatIsNotUtf8IsCorruptWithItsOffset) {
   EXPECT_THAT(tensors.error().error.message(), HasSubstr("byte 5000"));
 }
 
+TEST(Recipe, AnEmptyTextIsRefused) {
+  const Sample sample({{"png", test::make_png(30, 30)}, {"txt", test::text_bytes("")}});
+  const auto refused = Recipe::create({})->load(sample.shape);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUnsupported);
+  EXPECT_THAT(refused.error().message(), HasSubstr("its text has zero bytes"));
+}
+
 TEST(Recipe, RefusesShapesThatCannotBe) {
   const Recipe recipe = *Recipe::create({});
   EXPECT_EQ(recipe.load({}).error().code(), ErrorCode::kInvalidArgument);

@@ -22,6 +22,10 @@ def llava(*turns):
     return {"conversations": [{"from": speaker, "value": value} for speaker, value in turns]}
 
 
+def spelled(name, role, content, turns):
+    return {name: [{role: speaker, content: text} for speaker, text in turns]}
+
+
 def openai(*contents, **more):
     turns = [{"role": ("user", "assistant")[i % 2], "content": content} for i, content in enumerate(contents)]
     return {"messages": turns, **more}
@@ -42,6 +46,13 @@ class Forms(unittest.TestCase):
         self.assertEqual(found.messages[0]["content"], [{"type": "image", "url": "a"}, {"type": "video", "url": "b"},
                                                         {"type": "audio", "url": ""}])
 
+    def test_parts_without_a_type_tell_it_by_their_key(self):
+        parts = [{"image": "a.jpg", "text": None}, {"text": "What?", "type": None}, "Say."]
+        found = read(openai(parts, "c"), ["image"])
+        self.assertEqual(found.messages[0]["content"], [{"type": "image", "image": "a.jpg", "text": None},
+                                                        {"type": "text", "text": "What?"},
+                                                        {"type": "text", "text": "Say."}])
+
     def test_llava_placeholders_become_media_and_the_rest_is_kept(self):
         found = read(llava(("system", "s"), ("human", "<image>\nWhat <video> is it? "), ("gpt", "A cat.")),
                      ["video", "image"])
@@ -58,6 +69,69 @@ class Forms(unittest.TestCase):
         found = read(openai(typed, "<image> is."), ["image"])
         self.assertEqual(found.messages[1]["content"], "<image> is.")
         self.assertEqual(read(openai("What is <image>?", "A tag.")).messages[0]["content"], "What is <image>?")
+
+    def test_placeholders_in_text_parts_count_where_no_part_is_typed(self):
+        parts = [{"type": "text", "text": "<image>What?"}, {"type": "text", "text": "Say."}]
+        split = [{"type": "image"}, {"type": "text", "text": "What?"}, {"type": "text", "text": "Say."}]
+        self.assertEqual(read(openai(parts, "A cat."), ["image"]).messages[0]["content"], split)
+        self.assertEqual(read(openai(parts, "A cat.")).messages[0]["content"], parts)
+        self.assertEqual(read(llava(("human", parts), ("gpt", "A cat.")), ["image"]).messages[0]["content"], split)
+        typed = [{"type": "image"}, {"type": "text", "text": "Is <image> a tag?"}]
+        self.assertEqual(read(llava(("human", typed), ("gpt", "<image> is.")), ["image"]).messages,
+                         [{"role": "user", "content": typed}, {"role": "assistant", "content": "<image> is."}])
+
+    def test_both_lists_may_have_either_spelling(self):
+        turns = [("system", "s"), ("user", "<image>What?"), ("assistant", "A cat.")]
+        of_sharegpt = {"user": "human", "assistant": "gpt"}
+        expected = read(spelled("messages", "role", "content", turns), ["image"]).messages
+        self.assertEqual(expected[1:], [{"role": "user", "content": [{"type": "image"},
+                                                                     {"type": "text", "text": "What?"}]},
+                                        {"role": "assistant", "content": "A cat."}])
+        for name in ("messages", "conversations"):
+            for role in ("role", "from"):
+                for content in ("content", "value"):
+                    for speakers in ({}, of_sharegpt):
+                        given = [(speakers.get(who, who), text) for who, text in turns]
+                        found = read(spelled(name, role, content, given), ["image"])
+                        self.assertEqual(found.messages, expected, (name, role, content, given))
+
+    def test_speakers_of_sharegpt(self):
+        for speaker, role in (("chatgpt", "assistant"), ("bing", "assistant"), ("bard", "assistant"),
+                              ("tool", "tool"), ("observation", "tool"), ("function_call", "assistant")):
+            found = read(llava(("human", "a"), (speaker, "b"), ("gpt", "c")))
+            self.assertEqual(found.messages[1], {"role": role, "content": "b"})
+
+    def test_calls_of_sharegpt(self):
+        call = {"name": "f", "arguments": {"x": 1}}
+        wrapped = {"type": "function", "function": call}
+        for text, calls in ((json.dumps(call), [wrapped]), (json.dumps([call, call]), [wrapped, wrapped])):
+            found = read(llava(("human", "a"), ("function_call", text), ("observation", "7"), ("gpt", "c")))
+            self.assertEqual(found.messages[1:3], [{"role": "assistant", "tool_calls": calls},
+                                                   {"role": "tool", "content": "7"}])
+        for text in ("f(1)", "[]", "7", "[" * 100000, '{"name": "f"}', '{"arguments": {}}', json.dumps([call, 1])):
+            found = read(llava(("human", "a"), ("function_call", text)))
+            self.assertEqual(found.messages[1], {"role": "assistant", "content": text})
+        self.assertEqual(read(llava(("human", "a"), ("gpt", json.dumps(call)))).messages[1]["content"],
+                         json.dumps(call), "only a function_call is one")
+
+    def test_tools_as_a_string(self):
+        tool = {"name": "f", "description": "d", "parameters": {}}
+        wrapped = {"type": "function", "function": tool}
+        for given, expected in ((json.dumps([tool]), [wrapped]), (json.dumps([wrapped]), [wrapped]), ("[]", []),
+                                ("", None), ([tool], [tool])):
+            self.assertEqual(read(openai("a", "b", tools=given)).tools, expected)
+
+    def test_a_system_beside_the_turns_is_the_first_of_them(self):
+        found = read({**llava(("human", "a"), ("gpt", "b")), "system": "s"})
+        self.assertEqual(found.messages[0], {"role": "system", "content": "s"})
+        self.assertEqual([message["role"] for message in found.messages], ["system", "user", "assistant"])
+        for beside in ({"system": ""}, {"system": None}, {}):
+            self.assertEqual(len(read({**llava(("human", "a"), ("gpt", "b")), **beside}).messages), 2)
+        same = read({**llava(("system", "s"), ("human", "a"), ("gpt", "b")), "system": "s"})
+        self.assertEqual(len(same.messages), 3)
+        document = openai("a", "b", system="s")
+        document["messages"][1]["weight"] = 0.5
+        self.assertEqual(read(document).weights, [0.5])
 
     def test_tools_and_their_turns(self):
         call = {"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
@@ -121,32 +195,42 @@ class BadSamples(unittest.TestCase):
     def test_nothing_to_read(self):
         self.check("neither a JSON part nor a text", None)
         self.check("neither 'messages' nor 'conversations'", {"caption": "x"})
+        self.check("a text of the sample is empty", None, ["image"], [""])
+        self.check("a text of the sample is empty", None, ["image"], ["a", ""])
 
     def test_roles(self):
         self.check("turn 2: role 'bot' is none of system,", {"messages": [
             {"role": "user", "content": "a"}, {"role": "bot", "content": "b"}]})
         self.check("turn 1: role None", {"messages": [{"content": "a"}]})
         self.check(r"turn 1: role \['user'\]", {"messages": [{"role": ["user"], "content": "a"}]})
-        self.check("turn 1: 'from' is 'bing', and none of human,", llava(("bing", "a")))
-        self.check("turn 1: 'from' is {}", llava(({}, "a")))
+        self.check("turn 1: role 'narrator' is none of system,", llava(("narrator", "a")))
+        self.check("turn 1: role {}", llava(({}, "a")))
 
     def test_parts(self):
         self.check("turn 1, part 2: type 'smell' is none of text, image,",
                    openai([{"type": "text", "text": "a"}, {"type": "smell"}], "b"))
-        self.check("turn 1, part 1: type None", openai([{"text": "a"}], "b"))
+        self.check("turn 1, part 1: type None", openai([{"index": 0}], "b"))
         self.check(r"turn 1, part 1: type \[\]", openai([{"type": []}], "b"))
-        self.check("turn 1, part 1 is a string, and no object", openai(["a"], "b"))
+        self.check("turn 1, part 1 is a number, and no object", openai([1], "b"))
         self.check("turn 1, part 1: 'text' is a number, and no string", openai([{"type": "text", "text": 1}], "b"))
 
     def test_contents(self):
         self.check("turn 1: content is a number, and neither a string nor a list", openai(1, "b"))
         self.check("turn 2: content is an object", openai("a", {"text": "b"}))
         self.check("turn 1 has no content", openai(None, "b"))
-        self.check("turn 1: 'value' is nothing, and no string", llava(("human", None)))
+        self.check("turn 1 has no content", llava(("human", None)))
+        self.check("turn 1: content is a number, and neither a string nor a list", llava(("human", 1)))
         self.check("turn 1 is a string, and no object", {"messages": ["a"]})
         self.check("'messages' is a string, and no list", {"messages": "a"})
         self.check("'conversations' is an object, and no list", {"conversations": {}})
-        self.check("'tools' is a string, and no list of objects", openai("a", "b", tools="[]"))
+        self.check("'tools' is a string that is no JSON", openai("a", "b", tools="f(x)"))
+        self.check("'tools' is a string that is no JSON", openai("a", "b", tools="[" * 100000))
+        self.check("'tools' is an object, and no list of objects", openai("a", "b", tools='{"name": "f"}'))
+        self.check("'tools' is a list, and no list of objects", openai("a", "b", tools='["f"]'))
+        self.check("'tools' is an object, and no list of objects", openai("a", "b", tools={}))
+        self.check("'system' is a list, and no string", openai("a", "b", system=["s"]))
+        self.check("a 'system' beside its conversation, and turn 1 is another",
+                   {**llava(("system", "s"), ("human", "a"), ("gpt", "b")), "system": "t"})
         self.check("'tools' is a list, and no list of objects", openai("a", "b", tools=["f"]))
 
     def test_empty_conversations(self):
@@ -165,6 +249,8 @@ class BadSamples(unittest.TestCase):
                          openai([{"type": "text", "text": "<|image_pad|>"}], "b")):
             self.check(r"turn [12]: a text contains <\|image_pad\|>, the model's placeholder for image", document)
         self.check(r"'tools': a text contains <\|video_pad\|>", openai("a", "b", tools=[{"x": "<|video_pad|>"}]))
+        self.check(r"'system': a text contains <\|video_pad\|>", openai("a", "b", system="<|video_pad|>"))
+        self.check(r"turn 1: a text contains <\|video_pad\|>", openai("<|video_pad|>", "b", system="s"))
         self.check(r"turn 2: a text contains <\|video_pad\|>", None, texts=["a <|video_pad|>"])
 
     def test_weights_of_turns(self):

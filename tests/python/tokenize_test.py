@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import tempfile
 import unittest
@@ -17,6 +18,7 @@ from isocost.chat_template import ChatTemplate, TemplateFile, find_template  # n
 from isocost.conversation import Conversation  # noqa: E402
 from isocost.model_tokenizer import ModelTokenizer  # noqa: E402
 from isocost.transcript_tokenizer import Transcript, TranscriptTokenizer  # noqa: E402
+from isocost.whisper_languages import LANGUAGES, language_code  # noqa: E402
 from support import main  # noqa: E402
 
 NEEDED = ("tokenizers", "jinja2")
@@ -280,6 +282,32 @@ class Transcripts(DirectoryTest):
                     self.assertEqual(tokens.ids.tolist(), oracle(text).input_ids, text)
                     self.assertEqual(tokens.labels, b"\0" + b"\1" * (len(tokens.ids) - 1))
 
+    def test_languages_have_names_as_whispers_tokenizer_has_them(self):
+        from transformers.models.whisper.tokenization_whisper import TO_LANGUAGE_CODE
+
+        for name, code in TO_LANGUAGE_CODE.items():
+            self.assertEqual([language_code(each) for each in (name, name.title(), code, code.upper())], [code] * 4)
+        self.assertEqual(LANGUAGES, TO_LANGUAGE_CODE)
+        tokenizer = TranscriptTokenizer(self.changed("whisper", tokenizer_config={"language": "German"}))
+        by_code, by_name, none = (tokenizer.encode_each([Transcript("key", "a", language, None)])[0]
+                                  for language in ("zh", "Mandarin", "French"))
+        self.assertEqual(by_name, by_code)
+        self.assertRegex(str(none), "'language' is 'French', and the tokenizer has no language of this code or name")
+        with self.assertRaisesRegex(ValueError, "tokenizer_config.json: .*Chinese.*and the post-processor"):
+            TranscriptTokenizer(self.changed("whisper", tokenizer_config={"language": "Chinese"}))
+
+    def test_nothing_said_is_an_empty_transcript(self):
+        import transformers
+
+        directory = self.make("whisper")
+        tokenizer, oracle = TranscriptTokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
+        for json, texts in ((None, [""]), (b'{"text": ""}', []), (b'{"text": ""}', [""])):
+            (tokens,) = tokenizer.encode_each([tokenizer.conversation("key", json, texts, ["audio"])])
+            self.assertEqual(tokens.ids.tolist(), oracle("").input_ids)
+        for json, texts in ((None, []), (b'{"text": null}', []), (b"{}", []), (None, ["", "a"])):
+            with self.assertRaisesRegex(ValueError, "Whisper takes exactly one"):
+                tokenizer.conversation("key", json, texts, ["audio"])
+
     def test_fingerprints_differ_where_ids_do(self):
         ours, other = (TranscriptTokenizer(self.make(family)) for family in ("whisper", "whisper_128"))
         self.assertNotEqual(ours.fingerprint, other.fingerprint)
@@ -438,6 +466,38 @@ class BadConversations(DirectoryTest):
         tokenizer = ModelTokenizer(self.make("qwen2", "{{ messages[0].nothing.at_all }}"))
         (error,) = self.errors(tokenizer, good)
         self.assertRegex(error, "the template says: .*has no attribute 'nothing'")
+
+    def test_names_of_media_tokens_agree_with_the_model(self):
+        refusals = [("llava", "processor_config", "image_token", "<|im_end|>", "'<image>'"),
+                    ("llava", "tokenizer_config", "image_token", {"content": "<|im_end|>"}, "'<image>'"),
+                    ("llava_onevision", "processor_config", "video_token", "<image>", "'<video>'"),
+                    ("qwen2_vl", "processor_config", "image_token", "<|video_pad|>", "'<|image_pad|>'"),
+                    ("qwen2_audio_80", "processor_config", "audio_token", "<|im_end|>", "'<|AUDIO|>'"),
+                    ("qwen2_audio_80", "processor_config", "audio_bos_token", "<|im_end|>", "'<|audio_bos|>'"),
+                    ("qwen2_audio", "processor_config", "audio_eos_token", "<eos>", "'<|audio_eos|>'")]
+        for family, name, key, value, token in refusals:
+            token = re.escape(token)
+            with self.assertRaisesRegex(ValueError, f"{name}.json: {key} is .*, and .*{token}"):
+                ModelTokenizer(self.changed(family, **{name: {key: value}}))
+        for family in ("llava", "llava_onevision", "qwen2_audio_80"):
+            ModelTokenizer(self.make(family))
+        ModelTokenizer(self.changed("llava", processor_config={"image_token": {"content": "<image>"},
+                                                               "video_token": "<none>"}))
+
+    def test_a_template_that_does_not_write_calls(self):
+        call = json.dumps({"name": "weather", "arguments": {"city": "Oslo"}})
+        document = encode({"conversations": [{"from": "human", "value": "a"}, {"from": "function_call", "value": call},
+                                             {"from": "observation", "value": "7"}, {"from": "gpt", "value": "b"}],
+                           "tools": json.dumps([tool["function"] for tool in TOOLS])})
+        tokenizer = ModelTokenizer(self.make("qwen2", THINKING))
+        (error,) = self.errors(tokenizer, tokenizer.conversation("k", document, [], []))
+        self.assertRegex(error, "chat_template.jinja: the template does not write calls of tools")
+        tokenizer = ModelTokenizer(self.make("qwen2"))
+        given = tokenizer.conversation("k", document, [], [])
+        text = tokenizer.template.render(given)
+        self.assertIn('<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>', text)
+        self.assertIn("Früh & <spät>", text, "the tools are in the prompt")
+        self.assertEqual(len(tokenizer.encode([given])), 1)
 
     def test_a_bad_conversation_leaves_its_neighbours(self):
         tokenizer = ModelTokenizer(self.make())

@@ -1,8 +1,10 @@
 #include "loader/dataset/internal/conversation_media.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -62,7 +64,29 @@ std::optional<Modality> modality_of_type(std::string_view type) {
 struct Slot {
   Modality modality;
   std::optional<std::string> path;  // nothing: the next one of the top-level list
+  std::size_t turn = 0;             // from 1
 };
+
+// Returns "2 <image> placeholders (turns 1 and 3)" of the slots without a path.
+std::string described(std::span<const Slot> slots, Modality modality, bool typed) {
+  constexpr std::size_t kMostTurns = 5;
+  std::size_t count = 0;
+  std::vector<std::size_t> turns;
+  for (const Slot& slot : slots) {
+    if (slot.path || slot.modality != modality) continue;
+    ++count;
+    if (turns.empty() || turns.back() != slot.turn) turns.push_back(slot.turn);
+  }
+  const std::string name(modality_name(modality));
+  std::string text = typed ? counted(count, name + " part") + " without a path"
+                           : counted(count, "<" + name + "> placeholder");
+  if (turns.empty()) return text;
+  text += turns.size() == 1 ? " (turn " : " (turns ";
+  for (std::size_t i = 0; i < std::min(turns.size(), kMostTurns); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(turns[i]);
+  }
+  return text + (turns.size() > kMostTurns ? ", ...)" : ")");
+}
 
 class Conversation {
  public:
@@ -72,19 +96,20 @@ class Conversation {
 
  private:
   Status add_turn(const Json& turn);
+  void choose_slots(bool may_be_text);
   Status add_content(const Json& content);
   Status add_part(const Json& part);
   Status add_medium(const Json& part, std::string_view type, Modality modality);
   void add_text(std::string_view text);
   Status check_index(const Json& part, Modality modality) const;
-  void add_slot(Modality modality, std::optional<std::string> path);
-  std::size_t open_slots(Modality modality) const {
-    return open_[static_cast<std::size_t>(modality)];
-  }
+  std::size_t open_slots(Modality modality) const;
+  Status match(std::array<std::vector<std::string>, kModalities>& lists);
 
   const Json& object_;
-  std::vector<Slot> slots_;
-  std::array<std::size_t, kModalities> open_{};  // slots without a path
+  std::size_t turn_ = 0;
+  std::vector<Slot> slots_;         // of typed parts
+  std::vector<Slot> placeholders_;  // in texts
+  bool typed_ = true;               // whether slots_ are of typed parts, and not the placeholders
   ConversationMedia result_;
 };
 
@@ -122,35 +147,65 @@ Result<ConversationMedia> Conversation::read() {
   const Json* turns = messages != nullptr ? messages : conversations;
   if (turns == nullptr) return corrupt(R"(no "messages" and no "conversations")");
   if (!turns->is_array() || turns->empty()) return corrupt("the conversation is no list of turns");
-  for (std::size_t i = 0; i < turns->size(); ++i) {
-    ISOCOST_TRY_CONTEXT(add_turn((*turns)[i]), "turn " + std::to_string(i + 1));
+  for (turn_ = 1; turn_ <= turns->size(); ++turn_) {
+    ISOCOST_TRY_CONTEXT(add_turn((*turns)[turn_ - 1]), "turn " + std::to_string(turn_));
   }
   std::array<std::vector<std::string>, kModalities> lists;
+  bool any_listed = false;
+  for (const Modality modality : kMedia) {
+    auto& list = lists[static_cast<std::size_t>(modality)];
+    ISOCOST_ASSIGN(list, listed(object_, modality));
+    any_listed = any_listed || !list.empty();
+  }
+  choose_slots(messages != nullptr && !any_listed);
+  ISOCOST_TRY(match(lists));
+  for (Slot& slot : slots_) result_.media.push_back({slot.modality, *std::move(slot.path)});
+  return std::move(result_);
+}
+
+// As the tokenizer reads conversations: beside typed media parts "<image>" is text, and so it is
+// in "messages" of a record without media.
+void Conversation::choose_slots(bool may_be_text) {
+  if (!slots_.empty() || may_be_text) return;
+  slots_ = std::move(placeholders_);
+  typed_ = false;
+}
+
+// Gives each slot without a path the next one of its list.
+Status Conversation::match(std::array<std::vector<std::string>, kModalities>& lists) {
   std::string differ;
   std::size_t open = 0;
   std::size_t files = 0;
   for (const Modality modality : kMedia) {
-    auto& list = lists[static_cast<std::size_t>(modality)];
-    ISOCOST_ASSIGN(list, listed(object_, modality));
     const std::size_t slots = open_slots(modality);
+    const std::size_t listed = lists[static_cast<std::size_t>(modality)].size();
     open += slots;
-    files += list.size();
-    if (slots == list.size()) continue;
-    const std::string name(modality_name(modality));
-    differ += (differ.empty() ? "" : ", ") + counted(slots, "<" + name + "> placeholder") +
-              " for " + counted(list.size(), name + " file");
+    files += listed;
+    if (slots == listed) continue;
+    differ += (differ.empty() ? "" : ", ") + described(slots_, modality, typed_) + " for " +
+              counted(listed, std::string(modality_name(modality)) + " file");
   }
   if (!differ.empty()) {
     if (open == files) differ += ": the placeholder must name the kind of its file";
+    if (typed_ && !placeholders_.empty()) {
+      differ += ": beside typed media parts <" +
+                std::string(modality_name(placeholders_.front().modality)) + "> in turn " +
+                std::to_string(placeholders_.front().turn) + " is text";
+    }
     return corrupt(std::move(differ));
   }
   std::array<std::size_t, kModalities> taken{};
   for (Slot& slot : slots_) {
     const auto at = static_cast<std::size_t>(slot.modality);
-    if (!slot.path) slot.path = lists[at][taken[at]++];
-    result_.media.push_back({slot.modality, *std::move(slot.path)});
+    if (!slot.path) slot.path = std::move(lists[at][taken[at]++]);
   }
-  return std::move(result_);
+  return {};
+}
+
+std::size_t Conversation::open_slots(Modality modality) const {
+  return static_cast<std::size_t>(
+      std::count_if(slots_.begin(), slots_.end(),
+                    [&](const Slot& slot) { return !slot.path && slot.modality == modality; }));
 }
 
 Status Conversation::add_turn(const Json& turn) {
@@ -220,7 +275,7 @@ Status Conversation::add_medium(const Json& part, std::string_view type, Modalit
     path = std::move(found);
   }
   if (!path) ISOCOST_TRY(check_index(part, modality));
-  add_slot(modality, std::move(path));
+  slots_.push_back({modality, std::move(path), turn_});
   return {};
 }
 
@@ -233,18 +288,13 @@ Status Conversation::check_index(const Json& part, Modality modality) const {
                  " is expected: list the files in the order of the conversation");
 }
 
-void Conversation::add_slot(Modality modality, std::optional<std::string> path) {
-  if (!path) ++open_[static_cast<std::size_t>(modality)];
-  slots_.push_back({modality, std::move(path)});
-}
-
 void Conversation::add_text(std::string_view text) {
   for (std::size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
     const std::string_view rest = text.substr(at + 1);
     for (const Modality modality : kMedia) {
       const std::string_view name = modality_name(modality);
       if (rest.starts_with(name) && rest.substr(name.size()).starts_with('>')) {
-        add_slot(modality, std::nullopt);
+        placeholders_.push_back({modality, std::nullopt, turn_});
       }
     }
   }

@@ -18,9 +18,10 @@ struct ConversationMedia {
 
 /// Reads the media of an object with "conversations" or "messages". Media are named by typed
 /// content parts, or by the lists "image", "images", "video", "videos", "audio", "audios", from
-/// which "<image>", "<video>" and "<audio>" in the text and typed parts without a path take one
-/// each, in order. Errors: kCorrupt for a turn of another form, and where the numbers of
-/// placeholders and media differ.
+/// which typed parts without a path take one each, in order; in a conversation without typed media
+/// parts "<image>", "<video>" and "<audio>" in its texts do. Beside typed ones they are text, as
+/// they are in "messages" without media. Errors: kCorrupt for a turn of another form, and where
+/// the numbers of placeholders and media differ.
 Result<ConversationMedia> conversation_media(const nlohmann::ordered_json& object);
 
 /// Returns what the lists above name: all images, then all videos, then all audio. Errors:

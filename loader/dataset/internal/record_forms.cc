@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/utf8.h"
+#include "decode/sample_shape.h"
 #include "loader/dataset/internal/conversation_media.h"
 #include "loader/dataset/internal/media_reference.h"
 
@@ -92,6 +93,13 @@ Status add_media(InputSample& sample, const std::vector<MediaReference>& media,
     sample.parts.push_back(std::move(part));
   }
   return {};
+}
+
+// Whether the sample is one sound, whose transcript may be empty.
+bool is_sound(const InputSample& sample) {
+  if (sample.parts.size() != 1) return false;
+  const auto format = format_from_extension(sample.parts[0].name);
+  return format && modality_of(*format) == Modality::kAudio;
 }
 
 }  // namespace
@@ -217,6 +225,9 @@ Result<InputSample> RecordForms::caption(Json object) const {
   }
   if (media.empty()) return corrupt("no \"file_name\" or \"image\" beside the caption");
   ISOCOST_TRY(add_media(sample, media, root_));
+  if (text->empty() && !is_sound(sample)) {
+    return corrupt("the caption has zero bytes, which says something of sounds alone");
+  }
   sample.parts.push_back({"txt", *text});
   object.erase(name);
   if (name == std::string_view("caption")) object.erase("text");  // a null

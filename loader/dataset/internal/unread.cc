@@ -73,7 +73,10 @@ std::set<std::string> unread_json_keys(std::string_view json,
   }
   std::set<std::string> unread = std::move(reader.keys);
   const bool conversation = unread.contains("messages") || unread.contains("conversations");
-  for (const char* key : {"text", "weight", "messages", "conversations"}) unread.erase(key);
+  // Language and task are those of Whisper's transcripts.
+  for (const char* key : {"text", "weight", "language", "task", "messages", "conversations"}) {
+    unread.erase(key);
+  }
   if (conversation) {
     for (const char* key : {"system", "tools"}) unread.erase(key);
   }

@@ -148,6 +148,24 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
                    std::move(load_hook)};
 }
 
+void warn_of_assumed_profile(const NodeOptions& options, const CostProfile& profile,
+                             const LogSink& log) {
+  const std::string directory = options.decode.recipe.model.string();
+  if (directory.empty() || profile.source != CostProfile::kBuiltIn) return;
+  std::string assumed;
+  for (const ModuleProfile& module : profile.modules) {
+    if (!module.architecture) continue;
+    assumed += (assumed.empty() ? "" : ", ") + module.architecture->name;
+  }
+  const bool limits_memory = options.plan.max_memory > 0;
+  isocost::log(log, LogLevel::kWarning,
+               "no model profile is given for " + directory + ": costs" +
+                   (limits_memory ? " and the memory that max_memory limits" : "") +
+                   " are those of the built-in one (" + assumed +
+                   "), which is not of this model: `isocost model profile " + directory +
+                   " --output profile.json` measures one, to be given as profile");
+}
+
 ServerOptions server_options(const NodeOptions& options) {
   ServerOptions server;
   server.bind = options.service.bind;

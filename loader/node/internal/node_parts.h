@@ -53,6 +53,11 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
                                   const std::stop_token& stop = {},
                                   const MonotonicClock& clock = steady_clock());
 
+/// Logs a warning where a model is served without a profile of its own: what is assumed instead,
+/// and what measures one.
+void warn_of_assumed_profile(const NodeOptions& options, const CostProfile& profile,
+                             const LogSink& log);
+
 ServerOptions server_options(const NodeOptions& options);
 
 }  // namespace isocost

@@ -177,11 +177,39 @@ TEST_F(RecordForms, MessagesWhosePathsAreInLists) {
   const auto made = make(
       R"({"messages": [{"role": "user", "content": [{"type": "image", "index": 0, "text": null},)"
       R"( {"type": "text", "text": "and", "index": null}, {"type": "image", "index": 1},)"
-      R"( {"type": "image", "path": "images/a.jpg"}]}, {"role": "user", "content": "<image>"}],)"
+      R"( {"type": "image", "path": "images/a.jpg"}]}, {"role": "user", "content": ["Or:",)"
+      R"( {"type": "image"}]}],)"
       R"( "images": [{"path": "images/a.jpg", "bytes": null}, "b.png", "images/a.jpg"]})");
   ASSERT_TRUE(made.has_value()) << made.error().message();
   EXPECT_THAT(names(), ElementsAre("000000001.000.jpg", "000000001.001.png", "000000001.002.jpg",
                                    "000000001.003.jpg", "000000001.json"));
+}
+
+TEST_F(RecordForms, PlaceholdersBesideTypedPartsAreText) {
+  for (const char* turns : {"messages", "conversations"}) {
+    options_.force = true;
+    const auto made =
+        make("{\"" + std::string(turns) +
+             R"(": [{"role": "user", "content": [{"type": "image", "image": "b.png"},)"
+             R"( {"type": "text", "text": "Is <image> a tag?"}]},)"
+             R"( {"role": "assistant", "content": "<image> and <video> are."}]})");
+    ASSERT_TRUE(made.has_value()) << made.error().message();
+    EXPECT_THAT(names(), ElementsAre("000000001.000.png", "000000001.json"));
+  }
+}
+
+TEST_F(RecordForms, PlaceholdersInMessagesWithoutMediaAreText) {
+  const auto made = make(R"({"messages": [{"role": "user", "content": "What is <image>?"}]})");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_THAT(names(), ElementsAre("000000001.json"));
+}
+
+TEST_F(RecordForms, KeysThatSomeRecipeReadsAreNotListed) {
+  const auto made =
+      make(R"({"file_name": "s.wav", "text": "x", "language": "de", "task": "transcribe",)"
+           R"( "weight": 0.5, "speaker": 7})");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_THAT(unread(*made), ElementsAre("JSON key speaker 1"));
 }
 
 TEST_F(RecordForms, PathsStartAtTheMediaRoot) {
@@ -237,6 +265,17 @@ TEST_F(RecordForms, CaptionsBecomeATextPart) {
   ASSERT_TRUE(dataset.has_value());
   ASSERT_EQ((*dataset)->size(), 3U);
   EXPECT_EQ((*dataset)->shape(1).parts.size(), 2U);
+}
+
+TEST_F(RecordForms, ASoundsCaptionMayBeEmpty) {
+  const auto made = make(R"({"file_name": "s.wav", "text": ""})");
+  ASSERT_TRUE(made.has_value()) << made.error().message();
+  EXPECT_EQ(members(), (Members{{"000000001.000.wav", wav_}, {"000000001.txt", ""}}));
+  const auto dataset = Dataset::open(out(), {});
+  ASSERT_TRUE(dataset.has_value());
+  EXPECT_THAT((*dataset)->bad(), IsEmpty());
+  ASSERT_EQ((*dataset)->shape(0).parts.size(), 2U);
+  EXPECT_EQ((*dataset)->shape(0).parts[1].text_bytes, 0);
 }
 
 TEST_F(RecordForms, ClassDirectoriesBecomeJsonThatNoModelSees) {
@@ -344,8 +383,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{R"({"image": "b.png", )" TURN("no placeholder"),
                 "0 <image> placeholders for 1 image file"},
         BadCase{R"({"image": "b.png", )" TURN("<image><image>"),
-                "2 <image> placeholders for 1 image file"},
-        BadCase{"{" TURN("<audio>"), "1 <audio> placeholder for 0 audio files"},
+                "2 <image> placeholders (turn 1) for 1 image file"},
+        BadCase{R"({"image": "b.png", "conversations": [{"from": "human", "value": "<image>"},)"
+                R"( {"from": "gpt", "value": "<video>"}, {"from": "human", "value": "<image>"}]})",
+                "2 <image> placeholders (turns 1, 3) for 1 image file, "
+                "1 <video> placeholder (turn 2) for 0 video files"},
+        BadCase{"{" TURN("<image><audio>"), "1 <audio> placeholder (turn 1) for 0 audio files"},
         BadCase{R"({"video": "v.mp4", )" TURN("<image>"), "must name the kind of its file"},
         BadCase{R"({"image": "http://example.org/a.jpg", )" TURN("<image>"), "download it first"},
         BadCase{R"({"image": "s3://bucket/a.jpg", )" TURN("<image>"), "download it first"},
@@ -375,7 +418,13 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{R"({"messages": [{"role": "user", "content": 5}]})", "neither a string nor a list"},
         BadCase{PART("5"), "a content part is no object"}, BadCase{PART("{}"), "without \"type\""},
         BadCase{PART(R"({"type": "text"})"), "a text part without \"text\""},
-        BadCase{PART(R"({"type": "image"})"), "1 <image> placeholder for 0 image files"},
+        BadCase{PART(R"({"type": "image"})"),
+                "1 image part without a path (turn 1) for 0 image files"},
+        BadCase{
+            R"({"image": "b.png", "messages": [{"role": "user", "content": "<image>"},)"
+            R"( {"role": "user", "content": [{"type": "image", "image": "b.png"}]}]})",
+            "0 image parts without a path for 1 image file: beside typed media parts <image> in "
+            "turn 1 is text"},
         BadCase{PART(R"({"type": "image", "image": "b.png", "url": "c.png"})"), "names two files"},
         BadCase{PART(R"({"type": "video", "video": ["b.png", "b.png"]})"), "is a list"},
         BadCase{PART(R"({"type": "input_audio", "input_audio": {"data": "AA", "format": "wav"}})"),

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "balancer/layout/layout.h"
 #include "base/scratch_directory.h"
@@ -57,6 +59,32 @@ TEST_F(NodePartsTest, ALayoutsCountsAreNamedFirst) {
               }),
               HasSubstr("ranks = 3: layout " + (scratch_ / "layout.json").string() +
                         " has 2 LLM replicas"));
+}
+
+TEST(AssumedProfile, IsWarnedOfWhereAModelIsServed) {
+  std::vector<std::string> lines;
+  const LogSink sink = [&](LogLevel level, std::string_view text) {
+    EXPECT_EQ(level, LogLevel::kWarning);
+    lines.emplace_back(text);
+  };
+  NodeOptions options;
+  CostProfile profile = CostProfile::stated_default();
+  warn_of_assumed_profile(options, profile, sink);
+  EXPECT_THAT(lines, testing::IsEmpty()) << "native28 names no model";
+  options.decode.recipe.model = "models/own";
+  warn_of_assumed_profile(options, profile, sink);
+  options.plan.max_memory = 1;
+  warn_of_assumed_profile(options, profile, sink);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[0], testing::AllOf(
+                            HasSubstr("models/own: costs are those"),
+                            HasSubstr("(SigLIP-so400m, Whisper large-v3 encoder, "
+                                      "Qwen2.5-7B)"),
+                            HasSubstr("`isocost model profile models/own --output profile.json`")));
+  EXPECT_THAT(lines[1], HasSubstr("costs and the memory that max_memory limits are those"));
+  profile.source = "own.json";
+  warn_of_assumed_profile(options, profile, sink);
+  EXPECT_EQ(lines.size(), 2U);
 }
 
 }  // namespace

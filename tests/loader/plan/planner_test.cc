@@ -285,6 +285,30 @@ TEST(PlanStep, KeepsEveryLimit) {
               testing::HasSubstr("(max_memory)"));
 }
 
+TEST(PlanStep, MemoryOfABuiltInProfileIsToBeMeasured) {
+  PlanOptions options = make_options(1, 0, 2);
+  options.max_memory = 1 << 20;
+  options.max_tokens = 100;
+  Load load;
+  load[Module::kLlm].units = 90;
+  CostProfile profile = CostProfile::stated_default();
+  const auto reason = [&] {
+    return MicrobatchLimits::create(options, profile).value().why_too_large(load).value_or("");
+  };
+  EXPECT_THAT(reason(), testing::AllOf(testing::HasSubstr("max_memory allows 1,048,576"),
+                                       testing::HasSubstr("`isocost model profile DIR` measures"),
+                                       testing::EndsWith("or raise it")));
+  EXPECT_THAT(
+      MicrobatchLimits::create(options, profile).value().too_full({load, load}, 1).message(),
+      testing::HasSubstr("give `profile` what `isocost model profile DIR` measures, or raise "
+                         "max_memory"));
+  profile.source = "measured.json";
+  EXPECT_THAT(reason(), testing::EndsWith("in a microbatch: raise it"));
+  load[Module::kLlm].units = 101;  // The limit of tokens needs no profile.
+  profile = CostProfile::stated_default();
+  EXPECT_THAT(reason(), testing::EndsWith("max_tokens allows 100 in a microbatch: raise it"));
+}
+
 TEST(PlanStep, AFixedNumberThatDoesNotFitIsRefusedWithTheNumbers) {
   PlanOptions options = make_options(2, 2, 8);
   options.max_tokens = 1'500;

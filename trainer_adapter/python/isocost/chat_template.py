@@ -111,6 +111,7 @@ class ChatTemplate:
         except ImportError as error:
             raise ImportError(f"chat templates need jinja2 ({error}): pip install tokenizers jinja2") from None
         self.file = template.file
+        self._writes_calls = "tool_calls" in template.text
         self._has_blocks = bool(_GENERATION.search(template.text))
         self._variables = dict(variables)
         self._special_tokens = tuple(sorted(special_tokens, key=len, reverse=True))
@@ -202,6 +203,9 @@ class ChatTemplate:
 
     def _adapted_message(self, message: Message) -> Message:
         content, role = message.get("content"), message["role"]
+        if message.get("tool_calls") and not self._writes_calls:
+            raise ValueError(f"{self.file}: the template does not write calls of tools (tool_calls), so the model "
+                             "would learn an empty turn: add them to the template, or write the call as content")
         if content is None:
             return message
         if role not in self._forms:

@@ -15,12 +15,15 @@ DEFAULT_LABELS = "assistant"
 MEDIA_MARK = "<media>"  # in a caption template
 ROLES = ("system", "developer", "user", "assistant", "tool")
 
-_SPEAKERS = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
+# Who speaks, by all names that a turn may have for it: Hugging Face's roles, and ShareGPT's.
+_SPEAKERS = {**{role: role for role in ROLES}, "human": "user", "gpt": "assistant", "chatgpt": "assistant",
+             "bing": "assistant", "bard": "assistant", "function_call": "assistant", "observation": "tool"}
 _PLACEHOLDER = re.compile("<(image|video|audio)>")
 # Types of media parts: the modality, and OpenAI's name of the object that holds the address.
 _PART_TYPES = {"image": ("image", ""), "image_url": ("image", "image_url"), "video": ("video", ""),
                "video_url": ("video", "video_url"), "audio": ("audio", ""), "audio_url": ("audio", "audio_url"),
                "input_audio": ("audio", "input_audio")}
+_UNTYPED = ("image", "video", "audio", "image_url", "text")  # keys that tell the type of a part without "type"
 # Hugging Face's names of what an assistant thought before it answered; templates read the first or the second.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
@@ -76,10 +79,15 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     """Returns the conversation of a sample.
 
     JSON with `messages` or `conversations` goes before texts. A sample with neither is a caption: a user turn that
-    holds the media, and an assistant turn that holds the texts. In `conversations`, and in `messages` without typed
-    media parts, `<image>`, `<video>` and `<audio>` in texts stand for the sample's media; nothing around them is
-    removed, so a line break after `<image>` stays. `weight` in a message of the assistant, a number of at least 0,
-    scales its loss; templates do not see it.
+    holds the media, and an assistant turn that holds the texts. A turn has a role (`role` or `from`) and a content
+    (`content` or `value`), in either list. Where no content has a typed media part, `<image>`, `<video>` and `<audio>`
+    in texts stand for the sample's media, but not in `messages` of a sample without media; nothing around them is
+    removed, so a line break after `<image>` stays. Beside typed media parts they are text. `weight` in a message of the
+    assistant, a number of at least 0, scales its loss; templates do not see it.
+
+    ShareGPT's roles are read too: a `function_call` is a turn of the assistant, with `tool_calls` if its text is one
+    call or a list of calls in JSON, and an `observation` one of the tool. `system` beside the list is the text of a
+    system's turn before all others, and `tools` may be a list, or a string that holds one in JSON.
 
     Args:
         key: the sample's key.
@@ -93,25 +101,28 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     """
     document = {} if json is None else read_document(json)
     weights: List[float] = []
-    if "messages" in document:
-        messages = _openai_messages(document["messages"], any(modality in MEDIA for modality in media))
-        weights = _weights(document["messages"], messages, options.labels)
-    elif "conversations" in document:
-        messages = _llava_messages(document["conversations"])
-        weights = _weights(document["conversations"], messages, options.labels)
+    system = None
+    name = next((name for name in ("messages", "conversations") if name in document), None)
+    if name is not None:
+        messages = _messages(document[name], name, any(modality in MEDIA for modality in media))
+        weights = _weights(document[name], messages, options.labels)
+        system = _system(document.get("system"), messages)
+    elif "" in texts:
+        raise ValueError("a text of the sample is empty: there is nothing to learn from it")
     elif texts:
         messages = _caption_messages(texts, media, options.caption_template)
     elif json is None:
         raise ValueError("the sample has neither a JSON part nor a text")
     else:
         raise ValueError("the JSON part has neither 'messages' nor 'conversations', and the sample has no text")
-    result = Conversation(key, messages, _tools(document.get("tools")),
-                          {modality: media.count(modality) for modality in MEDIA}, videos, weights)
-    _check_media(result)
-    _check_placeholders(result, options.placeholders)
+    tools = _tools(document.get("tools"))
+    _check_media(messages, media)
+    _check_placeholders(messages, {"tools": tools, "system": system}, options.placeholders)
     if options.labels != "all" and not any(message["role"] == "assistant" for message in messages):
         raise ValueError("the conversation has no assistant turn, so it has no labels")
-    return result
+    if system is not None:
+        messages = [{"role": "system", "content": system}, *messages]
+    return Conversation(key, messages, tools, {modality: media.count(modality) for modality in MEDIA}, videos, weights)
 
 
 def read_document(json: bytes) -> Dict[str, Any]:
@@ -127,38 +138,65 @@ def read_document(json: bytes) -> Dict[str, Any]:
     return document
 
 
-def _openai_messages(given: Any, has_media: bool) -> List[Message]:
-    """Messages with "role" and "content", as OpenAI and Hugging Face write them."""
-    messages = []
-    for turn, message in _turns(given, "messages"):
-        message = {name: value for name, value in message.items() if value is not None and name != "weight"}
-        role = message.get("role")
-        if role not in ROLES:
-            raise ValueError(f"turn {turn}: role {role!r} is none of {', '.join(ROLES)}")
-        if "content" in message:
-            message["content"] = _content(message["content"], turn)
-        elif not message.get("tool_calls"):
-            raise ValueError(f"turn {turn} has no content")
-        messages.append(_with_reasoning(message))
+def _messages(given: Any, name: str, has_media: bool) -> List[Message]:
+    """The turns in the list `name`, as Hugging Face writes messages."""
+    messages = [_message(entry, turn) for turn, entry in _turns(given, name)]
     typed = any(part["type"] in MEDIA for message in messages for part in _parts(message))
-    if has_media and not typed:
+    # Text of `messages` may well speak of tags; that of `conversations` can name media in no other way.
+    if not typed and (has_media or name == "conversations"):
         for message in messages:
-            if isinstance(message.get("content"), str):
-                message["content"] = _split(message["content"])
+            if "content" in message:
+                message["content"] = _split_content(message["content"])
     return messages
 
 
-def _llava_messages(given: Any) -> List[Message]:
-    """Turns with "from" and "value", as LLaVA writes them."""
-    messages = []
-    for turn, entry in _turns(given, "conversations"):
-        speaker, value = entry.get("from"), entry.get("value")
-        if not isinstance(speaker, str) or speaker not in _SPEAKERS:
-            raise ValueError(f"turn {turn}: 'from' is {speaker!r}, and none of {', '.join(_SPEAKERS)}")
-        if not isinstance(value, str):
-            raise ValueError(f"turn {turn}: 'value' is {_kind(value)}, and no string")
-        messages.append({"role": _SPEAKERS[speaker], "content": _split(value)})
-    return messages
+def _message(entry: Message, turn: int) -> Message:
+    entry = {name: value for name, value in entry.items() if value is not None and name != "weight"}
+    speaker, content = _either(entry, "from", "role"), _either(entry, "value", "content")
+    if not isinstance(speaker, str) or speaker not in _SPEAKERS:
+        raise ValueError(f"turn {turn}: role {speaker!r} is none of {', '.join(_SPEAKERS)}")
+    message: Message = {"role": _SPEAKERS[speaker]}
+    calls = _calls(content) if speaker == "function_call" else None
+    if calls is not None:
+        message["tool_calls"] = calls
+    elif content is not None:
+        message["content"] = _content(content, turn)
+    elif not entry.get("tool_calls"):
+        raise ValueError(f"turn {turn} has no content")
+    return _with_reasoning({**message, **entry})
+
+
+def _either(entry: Message, name: str, other: str) -> Any:
+    """Takes a value that may have either name out of a turn. Where both are given, the first counts."""
+    second = entry.pop(other, None)
+    return entry.pop(name, second)
+
+
+def _calls(text: Any) -> Optional[List[Message]]:
+    """The calls of tools that a text holds, as OpenAI writes them; None where it is anything else."""
+    try:
+        given = json_module.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    calls = given if isinstance(given, list) else [given]
+    if not calls or not all(isinstance(call, dict) and isinstance(call.get("name"), str) and "arguments" in call
+                            for call in calls):
+        return None
+    return [{"type": "function", "function": call} for call in calls]
+
+
+def _system(given: Any, messages: List[Message]) -> Optional[str]:
+    """The text of the turn that stands before all others; None where there is none."""
+    if given is None or given == "":
+        return None
+    if not isinstance(given, str):
+        raise ValueError(f"'system' is {_kind(given)}, and no string")
+    if messages[0]["role"] != "system":
+        return given
+    if messages[0].get("content") != given:
+        raise ValueError("the sample has a 'system' beside its conversation, and turn 1 is another one of the system: "
+                         "keep one of them")
+    return None
 
 
 def _weights(given: List[Message], messages: List[Message], labels: str) -> List[float]:
@@ -221,8 +259,13 @@ def _content(given: Any, turn: int) -> Union[str, List[Message]]:
 
 def _part(given: Any, turn: int, number: int) -> Message:
     """Returns the part as Hugging Face writes it."""
+    if isinstance(given, str):
+        return _text(given)
     if not isinstance(given, dict):
         raise ValueError(f"turn {turn}, part {number} is {_kind(given)}, and no object with a 'type'")
+    if given.get("type") is None:  # {"image": "a.jpg"} and {"text": "..."} tell it by their key.
+        named = next((name for name in _UNTYPED if given.get(name) is not None), None)
+        given = {**given, "type": named}
     kind = given.get("type")
     if kind == "text":
         if not isinstance(given.get("text"), str):
@@ -243,11 +286,18 @@ def _with_reasoning(message: Message) -> Message:
     return message if reasoning is None else {"thinking": reasoning, **message, "reasoning_content": reasoning}
 
 
-def _split(text: str) -> Union[str, List[Message]]:
-    """Returns text and media parts of a text with placeholders; the text itself where it has none."""
+def _split_content(content: Union[str, List[Message]]) -> Union[str, List[Message]]:
+    """Returns a content with media parts for its placeholders; the content itself where it has none."""
+    if isinstance(content, str):
+        return _split(content) if _PLACEHOLDER.search(content) else content
+    if not any(part["type"] == "text" and _PLACEHOLDER.search(part["text"]) for part in content):
+        return content
+    return [piece for part in content for piece in (_split(part["text"]) if part["type"] == "text" else [part])]
+
+
+def _split(text: str) -> List[Message]:
+    """Returns the text and media parts of a text with placeholders."""
     pieces = _PLACEHOLDER.split(text)
-    if len(pieces) == 1:
-        return text
     parts = [{"type": piece} if i % 2 else _text(piece) for i, piece in enumerate(pieces)]
     return [part for part in parts if part.get("text") != ""]
 
@@ -257,11 +307,20 @@ def _text(text: str) -> Message:
 
 
 def _tools(given: Any) -> Optional[List[Any]]:
-    if given is None:
+    """The tools as a list. A string in JSON, as ShareGPT has them, may leave out what OpenAI's form has around each."""
+    if given is None or given == "":
         return None
-    if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
-        raise ValueError(f"'tools' is {_kind(given)}, and no list of objects")
-    return given
+    tools = given
+    if isinstance(given, str):
+        try:
+            tools = json_module.loads(given)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"'tools' is a string that is no JSON: {error}") from None
+    if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+        raise ValueError(f"'tools' is {_kind(tools)}, and no list of objects")
+    if tools is given:
+        return tools
+    return [tool if "function" in tool or "type" in tool else {"type": "function", "function": tool} for tool in tools]
 
 
 def _parts(message: Message) -> List[Message]:
@@ -269,23 +328,25 @@ def _parts(message: Message) -> List[Message]:
     return content if isinstance(content, list) else []
 
 
-def _check_media(result: Conversation) -> None:
-    kinds = [part["type"] for message in result.messages for part in _parts(message)]
+def _check_media(messages: List[Message], media: Sequence[str]) -> None:
+    kinds = [part["type"] for message in messages for part in _parts(message)]
     for modality in MEDIA:
-        found, expected = kinds.count(modality), result.media[modality]
+        found, expected = kinds.count(modality), media.count(modality)
         if found != expected:
             raise ValueError(f"the conversation has {counted(found, f'{modality} placeholder')}, and the sample has "
                              f"{counted(expected, f'{modality} part')}")
 
 
-def _check_placeholders(result: Conversation, placeholders: Dict[str, str]) -> None:
-    """Raises ValueError where a text spells a media placeholder, which the model would take for a medium."""
-    everything = "\0".join(strings([result.messages, result.tools]))
+def _check_placeholders(messages: List[Message], beside: Dict[str, Any], placeholders: Dict[str, str]) -> None:
+    """Raises ValueError where a text spells a media placeholder, which the model would take for a medium. `beside`:
+    what stands beside the turns, by name."""
+    everything = "\0".join(strings([messages, *beside.values()]))
     for modality, token in placeholders.items():
         if token not in everything:
             continue
-        where = next((f"turn {turn}" for turn, message in enumerate(result.messages, 1)
-                      if any(token in text for text in strings(message))), "'tools'")
+        places = {**{f"turn {turn}": message for turn, message in enumerate(messages, 1)},
+                  **{f"'{name}'": value for name, value in beside.items()}}
+        where = next(place for place, value in places.items() if any(token in text for text in strings(value)))
         raise ValueError(f"{where}: a text contains {token}, the model's placeholder for {modality} parts: write a "
                          "media part there, or remove it from the text")
 

@@ -281,6 +281,14 @@ class _QwenVl:
         return arguments
 
 
+class _PictureSize(NamedTuple):
+    """What becomes of pictures of one size, in pixels."""
+
+    normalised: Any
+    height: int
+    width: int
+
+
 class _OneSize:
     """Models whose encoder sees pictures of one size, LLaVA-1.5 and its like or InternVL with its tiles and frames:
 
@@ -293,7 +301,8 @@ class _OneSize:
 
     def __init__(self, description: Mapping[str, Any]):
         videos = description.get("videos", description)
-        self._kinds = [(_normalised(each), int(each["height"]), int(each["width"])) for each in (description, videos)]
+        self._images, self._frames = (_PictureSize(_normalised(each), int(each["height"]), int(each["width"]))
+                                      for each in (description, videos))
 
     def position_ids(self, tensors: Mapping[str, Any]) -> Any:
         return _within_samples(tensors)[None]
@@ -305,19 +314,20 @@ class _OneSize:
             return {}
         patches = tensors[_PATCHES]
         if not any(medium.is_video for medium in row.media):
-            return {"pixel_values": self._values(patches, False)}
+            return {"pixel_values": self._values(patches, self._images)}
         sizes = [medium.pictures * medium.rows * medium.columns for medium in row.media]
-        values = [self._values(rows, medium.is_video) for medium, rows in zip(row.media, patches.split(sizes))]
+        values = [self._values(rows, self._frames if medium.is_video else self._images)
+                  for medium, rows in zip(row.media, patches.split(sizes))]
         if any(each.shape[1:] != values[0].shape[1:] for each in values):
-            (_images, height, width), (_videos, frame_height, frame_width) = self._kinds
-            raise ValueError(f"pictures of {width}x{height} and frames of {frame_width}x{frame_height} are no one "
-                             "tensor: the model's image processor and video processor must have the same size")
+            raise ValueError(f"pictures of {self._images.width}x{self._images.height} and frames of "
+                             f"{self._frames.width}x{self._frames.height} are no one tensor: the model's image "
+                             "processor and video processor must have the same size")
         return {"pixel_values": torch.cat(values)}
 
-    def _values(self, patches: Any, is_video: bool) -> Any:
-        pixels, height, width = self._kinds[is_video]
-        shown = pictures(patches, height, width)
-        return pixels(shown.reshape(len(shown), -1), 1, 1).view(-1, 3, height, width)
+    @staticmethod
+    def _values(patches: Any, size: _PictureSize) -> Any:
+        shown = pictures(patches, size.height, size.width)
+        return size.normalised(shown.reshape(len(shown), -1), 1, 1).view(-1, 3, size.height, size.width)
 
 
 class _LlavaOneVision(_OneSize):
@@ -345,12 +355,12 @@ class _LlavaOneVision(_OneSize):
         arguments: Dict[str, Any] = {}
         if images:
             sizes = media[torch.tensor(images, device=media.device), 2:] if videos else media[:, 2:]
-            arguments.update(pixel_values=self._values(self._patches_of(images, tensors, row), False),
+            arguments.update(pixel_values=self._values(self._patches_of(images, tensors, row), self._images),
                              image_sizes=sizes.long(),
                              batch_num_images=torch.tensor([count for count in row.images if count],
                                                            device=media.device))
         if videos:
-            frames = self._values(self._patches_of(videos, tensors, row), True)
+            frames = self._values(self._patches_of(videos, tensors, row), self._frames)
             arguments["pixel_values_videos"] = frames.view(len(videos), -1, *frames.shape[1:])
         return arguments
 

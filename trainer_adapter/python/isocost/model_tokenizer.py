@@ -15,6 +15,8 @@ from isocost.counted import counted
 from isocost.video_text import find_video_text, with_frames
 
 _COUNTED = ("image", "audio", "video")  # in the order of Tokens.turns
+# What stands around a sound's placeholder, as Qwen2-Audio's template writes it.
+_AROUND_AUDIO = {"audio_bos_token": "<|audio_bos|>", "audio_eos_token": "<|audio_eos|>"}
 _SAVE = ("transformers writes it: AutoProcessor.from_pretrained(DIR).save_pretrained(DIR), or with AutoTokenizer for a "
          "model of text alone")
 
@@ -79,6 +81,7 @@ class ModelTokenizer:
         variables = special_variables(self.directory, self._tokenizer)
         self._video_text = find_video_text(config)
         self.placeholders = self._checked_config(config, variables)
+        _check_named_tokens(self.directory, self.placeholders)
         self.options = ConversationOptions(labels, caption_template,
                                            {name: found.token for name, found in self.placeholders.items()})
         template = find_template(self.directory)
@@ -104,22 +107,21 @@ class ModelTokenizer:
 
     def encode_each(self, conversations: Sequence[Conversation]) -> List[Union[Tokens, ValueError]]:
         """Returns the tokens of each conversation, or the error that says why it has none."""
-        results: List[Union[Tokens, ValueError]] = []
-        rendered: List[Tuple[int, Rendering]] = []
+        results: Dict[int, Union[Tokens, ValueError]] = {}
+        rendered: Dict[int, Rendering] = {}
         for i, given in enumerate(conversations):
             try:
-                rendered.append((i, self._render(given)))
-                results.append(ValueError())  # its place, until it is encoded
+                rendered[i] = self._render(given)
             except ValueError as error:
-                results.append(error)
-        encodings = self._tokenizer.encode_batch([rendering.text for _i, rendering in rendered],
+                results[i] = error
+        encodings = self._tokenizer.encode_batch([rendering.text for rendering in rendered.values()],
                                                  add_special_tokens=False)
-        for (i, rendering), encoding in zip(rendered, encodings):
+        for (i, rendering), encoding in zip(rendered.items(), encodings):
             try:
                 results[i] = self._tokens(conversations[i], rendering, encoding)
             except ValueError as error:
                 results[i] = error
-        return results
+        return [results[i] for i in range(len(conversations))]
 
     def _render(self, given: Conversation) -> Rendering:
         if self.options.labels == "all":
@@ -178,8 +180,8 @@ class ModelTokenizer:
             labels[first:end] = b"\1" * (end - first)
         labels[:1] = b"\0" * len(labels[:1])
         for modality, count in given.media.items():
-            if modality == "video" and self._video_text is not None and count and modality in self.placeholders:
-                count = rendering.text.count(self.placeholders[modality].token)
+            if modality == "video":
+                count = sum(self._placeholders_of_videos(given))
             self._clear_placeholders(modality, count, ids, labels, rendering.text)
         weights = _weigh(given, rendering, encoding, labels)
         if not any(labels):
@@ -277,6 +279,26 @@ def check_vocabulary(file: str, key: str, size: Any, largest: int) -> None:
         raise ValueError(f"{file}: {key} is {size}, and the largest id in tokenizer.json is {largest}, which the model "
                          "cannot embed: resize the model's embeddings (resize_token_embeddings), or take the "
                          "tokenizer that belongs to it")
+
+
+def _check_named_tokens(directory: str, placeholders: Mapping[str, Placeholder]) -> None:
+    """Raises ValueError where a processor or tokenizer goes by other tokens of media than the model."""
+    for name in ("processor_config.json", "tokenizer_config.json"):
+        file = os.path.join(directory, name)
+        settings = read_json(file) if os.path.exists(file) else {}
+        for modality, placeholder in placeholders.items():
+            _check_named(file, settings, f"{modality}_token", placeholder.token,
+                         f"the model's placeholder of config.json has the id {placeholder.id}, which in tokenizer.json "
+                         f"is {placeholder.token!r}. The files are not of one model: {_SAVE}")
+        for key, token in _AROUND_AUDIO.items() if "audio" in placeholders else ():
+            _check_named(file, settings, key, token, f"only {token!r} is supported")
+
+
+def _check_named(file: str, settings: Mapping[str, Any], key: str, token: str, why: str) -> None:
+    given = settings.get(key)
+    given = given.get("content") if isinstance(given, dict) else given
+    if given is not None and given != token:
+        raise ValueError(f"{file}: {key} is {given!r}, and {why}")
 
 
 def _weigh(given: Conversation, rendering: Rendering, encoding: Any, labels: bytearray) -> List[Tuple[int, int, float]]:

@@ -11,6 +11,7 @@ from isocost.chat_template import read_json
 from isocost.conversation import MEDIA_MARK, read_document
 from isocost.counted import counted
 from isocost.model_tokenizer import Tokens, check_vocabulary, largest_id, read_tokenizer, special_variables
+from isocost.whisper_languages import language_code
 
 _START, _END, _NO_TIMES = "<|startoftranscript|>", "<|endoftext|>", "<|notimestamps|>"
 _TASKS = ("transcribe", "translate")
@@ -23,7 +24,8 @@ class Transcript(NamedTuple):
     Attributes:
         key: str, the sample's key.
         text: str, as given.
-        language, task: as the sample's JSON names them, "de" and "translate"; None for the tokenizer's own.
+        language, task: as the sample's JSON names them, "de" or "German", and "translate"; None for the tokenizer's
+            own.
     """
 
     key: str
@@ -51,8 +53,8 @@ class _Prefix(NamedTuple):
 class TranscriptTokenizer:
     """Turns transcripts into the ids that transformers' WhisperTokenizer makes of them: the start token, where the
     tokenizer has them language, task and `<|notimestamps|>`, the text, and the end token. All but the first are
-    labelled. A sample's JSON may name another `language` (its code) and `task`. Not thread-safe; `encode_each` uses
-    the threads of the package tokenizers, unless TOKENIZERS_PARALLELISM is false.
+    labelled. A sample's JSON may name another `language` (by code or name) and `task`. Not thread-safe; `encode_each`
+    uses the threads of the package tokenizers, unless TOKENIZERS_PARALLELISM is false.
 
     Args:
         directory: what WhisperProcessor.save_pretrained and the model's write.
@@ -107,30 +109,30 @@ class TranscriptTokenizer:
         sounds = media.count("audio")
         if sounds != 1:
             raise ValueError(f"the sample has {counted(sounds, 'sound')}, and Whisper takes exactly one")
+        document = {} if json is None else read_document(json)
+        if not texts and document.get("text") == "":
+            texts = [""]  # In which nothing is said.
         if len(texts) != 1:
             raise ValueError(f"the sample has {counted(len(texts), 'text')}, and Whisper takes exactly one, the "
                              "sound's transcript: a text part, or the 'text' of its JSON")
-        document = {} if json is None else read_document(json)
         return Transcript(key, texts[0], _named(document, "language"), _named(document, "task"))
 
     def encode_each(self, transcripts: Sequence[Transcript]) -> List[Union[Tokens, ValueError]]:
         """Returns the tokens of each transcript, or the error that says why it has none."""
-        results: List[Union[Tokens, ValueError]] = []
-        prefixes: List[List[int]] = []
-        for given in transcripts:
+        results: Dict[int, Union[Tokens, ValueError]] = {}
+        prefixes: Dict[int, List[int]] = {}
+        for i, given in enumerate(transcripts):
             try:
-                prefixes.append(self._prefix_of(given))
-                results.append(ValueError())  # its place, until it is encoded
+                prefixes[i] = self._prefix_of(given)
             except ValueError as error:
-                results.append(error)
-        good = [i for i, result in enumerate(results) if not str(result)]
-        encodings = self._tokenizer.encode_batch([transcripts[i].text for i in good], add_special_tokens=False)
-        for i, prefix, encoding in zip(good, prefixes, encodings):
+                results[i] = error
+        encodings = self._tokenizer.encode_batch([transcripts[i].text for i in prefixes], add_special_tokens=False)
+        for (i, prefix), encoding in zip(prefixes.items(), encodings):
             try:
                 results[i] = self._tokens(prefix, encoding.ids)
             except ValueError as error:
                 results[i] = error
-        return results
+        return [results[i] for i in range(len(transcripts))]
 
     def _tokens(self, prefix: List[int], text: List[int]) -> Tokens:
         for special in (self._start, self._end):
@@ -160,16 +162,17 @@ class TranscriptTokenizer:
         """Whether transcripts of the model name it. Raises ValueError where the model knows nothing but English."""
         if self._is_multilingual:
             return True
-        if value.lower() != _ENGLISH[name]:
+        given = language_code(value) if name == "language" else value.lower()
+        if given != _ENGLISH[name]:
             raise ValueError(f"{name!r} is {value!r}, and the model knows only {_ENGLISH[name]!r}: "
                              "generation_config.json says is_multilingual is false")
         return False
 
-    def _language(self, code: str) -> int:
-        found = self._tokenizer.token_to_id(f"<|{code.lower()}|>")
+    def _language(self, language: str) -> int:
+        found = self._tokenizer.token_to_id(f"<|{language_code(language)}|>")
         if found is None or not self._is_language(found):
-            raise ValueError(f"'language' is {code!r}, and the tokenizer has no language of this code: give a code "
-                             "such as 'en'")
+            raise ValueError(f"'language' is {language!r}, and the tokenizer has no language of this code or name: "
+                             "give one such as 'en' or 'English'")
         return int(found)
 
     def _is_language(self, token: int) -> bool:
@@ -210,10 +213,8 @@ class TranscriptTokenizer:
         file = self._file("tokenizer_config.json")
         settings = read_json(file)
         language, task = settings.get("language"), settings.get("task")
-        code = None if not isinstance(language, str) else self._tokenizer.token_to_id(f"<|{language.lower()}|>")
-        # A language may be named in full; then it is enough that there is one.
-        wanted = self._prefix.language if isinstance(language, str) and code is None else code
-        same = ((language is None) == (self._prefix.language is None) and wanted == self._prefix.language
+        code = None if not isinstance(language, str) else self._tokenizer.token_to_id(f"<|{language_code(language)}|>")
+        same = ((language is None) == (self._prefix.language is None) and code == self._prefix.language
                 and (None if task is None else self._tasks.get(task)) == self._prefix.task
                 and bool(settings.get("predict_timestamps")) == (not self._prefix.rest))
         if not same:
