@@ -54,7 +54,8 @@ class Octave {
   float at(std::int32_t x, std::int32_t y) const {
     const float u = static_cast<float>(x % scale_) / static_cast<float>(scale_);
     const float v = static_cast<float>(y % scale_) / static_cast<float>(scale_);
-    const float* corner = &values_[static_cast<std::size_t>(y / scale_ * columns_ + x / scale_)];
+    const std::int32_t cell = y / scale_ * columns_ + x / scale_;
+    const float* corner = &values_[static_cast<std::size_t>(cell)];
     const float upper = corner[0] + u * (corner[1] - corner[0]);
     const float lower = corner[columns_] + u * (corner[columns_ + 1] - corner[columns_]);
     return upper + v * (lower - upper);
