@@ -18,6 +18,8 @@ namespace isocost {
 Result<Pixels> decode_jpeg(ByteView file, std::int32_t width, std::int32_t height,
                            std::int32_t divisor);
 Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
+/// By libspng alone, which takes every kind of PNG and is the reference of the faster way.
+Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
 Result<Pixels> decode_webp(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);
 /// The first picture, on its canvas.
 Result<Pixels> decode_gif(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha);

@@ -45,7 +45,9 @@ std::int64_t image_decoding_bytes(const PartShape& shape, std::int32_t divisor) 
     case MediaFormat::kJpeg:
       return common + jpeg_bytes(shape, divisor);
     case MediaFormat::kPng:
-      return common + pixels * 4 + std::int64_t{shape.width} * 8 * 4;  // RGBA; rows of 16 bits
+      // Its chunks put together; RGBA with filters, or RGBA; rows of 16 bits.
+      return common + shape.encoded_bytes + pixels * 4 +
+             (std::int64_t{shape.width} + shape.height) * 8 * 4;
     case MediaFormat::kWebp:
       return common + pixels * (4 + 4 + 4 + 2) +
              std::int64_t{shape.width} * 64;  // animated: two canvases

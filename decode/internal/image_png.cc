@@ -2,40 +2,35 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "decode/internal/image_codecs.h"
 #include "decode/internal/media_bytes.h"
+#include "decode/internal/plain_png.h"
+#include "decode/internal/spng_context.h"
 
 namespace isocost {
 namespace {
-
-struct FreeSpng {
-  void operator()(spng_ctx* png) const { spng_ctx_free(png); }
-};
 
 Error not_decoded(int code) {
   if (code == SPNG_EMEM) throw std::bad_alloc();
   return corrupt(std::string("its PNG does not decode: ") + spng_strerror(code));
 }
 
-Status configure(spng_ctx* png, ByteView file) {
-  constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // texts and profiles, none of it kept
-  spng_set_crc_action(png, SPNG_CRC_ERROR, SPNG_CRC_DISCARD);
-  spng_set_chunk_limits(png, kChunkBytes, kChunkBytes);
-  const int code = spng_set_png_buffer(png, file.data(), file.size());
-  return code == 0 ? Status() : Status(not_decoded(code));
-}
-
 }  // namespace
 
 Result<Pixels> decode_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
-  const std::unique_ptr<spng_ctx, FreeSpng> png(spng_ctx_new(0));
+  if (auto pixels = decode_plain_png(file, width, height, alpha)) return std::move(*pixels);
+  return decode_any_png(file, width, height, alpha);
+}
+
+Result<Pixels> decode_any_png(ByteView file, std::int32_t width, std::int32_t height, Alpha alpha) {
+  const SpngContext png(spng_ctx_new(0));
   if (!png) return Error(ErrorCode::kInternal, "libspng does not start");
-  ISOCOST_TRY(configure(png.get(), file));
+  if (const int code = begin_png(png.get(), file); code != 0) return not_decoded(code);
   spng_ihdr header{};
   if (const int code = spng_get_ihdr(png.get(), &header); code != 0) return not_decoded(code);
   if (header.width != static_cast<std::uint32_t>(width) ||

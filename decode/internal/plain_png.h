@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "decode/internal/image_decoder.h"
+#include "decode/internal/media_bytes.h"
+#include "decode/recipe.h"
+
+namespace isocost {
+
+/// Decodes a PNG of the usual kind: 8 bits a channel or palette index, not interlaced, without a
+/// colour key, and without any fault. Returns nothing for every other file, for libspng to decode
+/// or to refuse; what it returns are libspng's pixels. Computes on the calling thread.
+///
+/// Chunks other than the pixels' are checked by libspng itself, in a copy of the file with one
+/// black pixel. Of the pixels' chunks, CRCs and Adler-32 must be right, and they must inflate to
+/// exactly the bytes that the header promises.
+std::optional<Pixels> decode_plain_png(ByteView file, std::int32_t width, std::int32_t height,
+                                       Alpha alpha);
+
+}  // namespace isocost
