@@ -6,7 +6,6 @@ import math
 import os
 import pathlib
 import shutil
-import socket
 import struct
 import subprocess
 import sys
@@ -98,20 +97,24 @@ class Run:
         self.stdout, self.stderr, self.statuses = "".join(outputs), "".join(errors), statuses
 
 
-def torchrun(arguments, ranks=2, expect=0):
+def start_ranks(arguments, ranks, **streams):
     """Debian's torchrun 1.13 does not start under Python 3.11 (its enumeration of redirections), so
-    the ranks are started here as torchrun starts them: its environment, and its agent's store."""
+    the ranks are started here as torchrun starts them: its environment, and its agent's store, which
+    lives as long as the first result. The store takes a free port itself: one that was looked for before
+    may be another's by the time it listens."""
     from torch import distributed
 
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    store = distributed.TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False)
-    processes = [subprocess.Popen(
-        [sys.executable, "-B", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    return store, [subprocess.Popen(
+        [sys.executable, "-B", "-X", "faulthandler", *map(str, arguments)], text=True, **streams,
         env={**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks),
-             "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+             "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port),
              "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}) for rank in range(ranks)]
+
+
+def torchrun(arguments, ranks=2, expect=0):
+    """The ranks of one job, run to their end; `expect`: the exit status of each, None for any."""
+    store, processes = start_ranks(arguments, ranks, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         outputs = [process.communicate(timeout=2 * TIMEOUT) for process in processes]
     finally:
