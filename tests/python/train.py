@@ -38,6 +38,8 @@ saved = {"loader": None, "steps": []}
 if os.path.exists(state_file):
     with open(state_file) as file:
         saved = json.load(file)
+if loader_options["world_size"] > 1:
+    torch.distributed.barrier()  # a state at the end of an epoch is followed by the next without any exchange
 with isocost.DataLoader(data, global_batch_size=8, microbatches=2, epochs=epochs, **loader_options) as loader:
     if saved["loader"] is not None:
         loader.load_state_dict(saved["loader"])
