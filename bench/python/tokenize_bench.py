@@ -27,8 +27,9 @@ BUILD = ROOT / "build" / "release"
 PROGRAM = os.environ.get("ISOCOST_PROGRAM", str(BUILD / "isocost"))
 sys.path[:0] = [str(ROOT / "tests" / "python"), str(BUILD / "python")]
 import jinja2.sandbox  # noqa: E402
-import model_directories  # noqa: E402
 import tokenizers  # noqa: E402
+
+import model_directories  # noqa: E402
 
 BATCH = 1000  # texts of one call of encode_batch
 

@@ -5,7 +5,6 @@ import pathlib
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import isocost

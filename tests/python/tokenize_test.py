@@ -301,12 +301,12 @@ class Transcripts(DirectoryTest):
 
         directory = self.make("whisper")
         tokenizer, oracle = TranscriptTokenizer(directory), transformers.AutoTokenizer.from_pretrained(directory)
-        for json, texts in ((None, [""]), (b'{"text": ""}', []), (b'{"text": ""}', [""])):
-            (tokens,) = tokenizer.encode_each([tokenizer.conversation("key", json, texts, ["audio"])])
+        for record, texts in ((None, [""]), (b'{"text": ""}', []), (b'{"text": ""}', [""])):
+            (tokens,) = tokenizer.encode_each([tokenizer.conversation("key", record, texts, ["audio"])])
             self.assertEqual(tokens.ids.tolist(), oracle("").input_ids)
-        for json, texts in ((None, []), (b'{"text": null}', []), (b"{}", []), (None, ["", "a"])):
+        for record, texts in ((None, []), (b'{"text": null}', []), (b"{}", []), (None, ["", "a"])):
             with self.assertRaisesRegex(ValueError, "Whisper takes exactly one"):
-                tokenizer.conversation("key", json, texts, ["audio"])
+                tokenizer.conversation("key", record, texts, ["audio"])
 
     def test_fingerprints_differ_where_ids_do(self):
         ours, other = (TranscriptTokenizer(self.make(family)) for family in ("whisper", "whisper_128"))

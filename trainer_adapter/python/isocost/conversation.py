@@ -263,20 +263,21 @@ def _part(given: Any, turn: int, number: int) -> Message:
         return _text(given)
     if not isinstance(given, dict):
         raise ValueError(f"turn {turn}, part {number} is {_kind(given)}, and no object with a 'type'")
-    if given.get("type") is None:  # {"image": "a.jpg"} and {"text": "..."} tell it by their key.
-        named = next((name for name in _UNTYPED if given.get(name) is not None), None)
-        given = {**given, "type": named}
-    kind = given.get("type")
+    part: Message = given
+    if part.get("type") is None:  # {"image": "a.jpg"} and {"text": "..."} tell it by their key.
+        named = next((name for name in _UNTYPED if part.get(name) is not None), None)
+        part = {**part, "type": named}
+    kind = part.get("type")
     if kind == "text":
-        if not isinstance(given.get("text"), str):
-            raise ValueError(f"turn {turn}, part {number}: 'text' is {_kind(given.get('text'))}, and no string")
-        return given
+        if not isinstance(part.get("text"), str):
+            raise ValueError(f"turn {turn}, part {number}: 'text' is {_kind(part.get('text'))}, and no string")
+        return part
     if not isinstance(kind, str) or kind not in _PART_TYPES:
         raise ValueError(f"turn {turn}, part {number}: type {kind!r} is none of text, {', '.join(_PART_TYPES)}")
     modality, holder = _PART_TYPES[kind]
     if not holder:
-        return given
-    held = given.get(holder)
+        return part
+    held = part.get(holder)
     return {"type": modality, "url": held.get("url", "") if isinstance(held, dict) else held}
 
 
