@@ -7,12 +7,10 @@
 #include <hwy/foreach_target.h>  // NOLINT: before highway.h
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "decode/internal/resample_kernels.h"

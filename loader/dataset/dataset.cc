@@ -204,7 +204,8 @@ Status open_tokens(std::vector<Shard>& shards, const fs::path& directory, const 
     const std::string difference =
         shard.tokens->identity().difference(TokenFileIdentity::of(view, tokenizer));
     if (difference.empty()) continue;
-    return Error(ErrorCode::kNotFound, shard.path.string() + ": its tokens " + difference + remedy);
+    return Error(ErrorCode::kNotFound,
+                 shard.path.string().append(": its tokens ").append(difference).append(remedy));
   }
   log_options(shards, sink);
   return {};

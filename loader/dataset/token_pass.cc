@@ -1,7 +1,6 @@
 #include "loader/dataset/token_pass.h"
 
 #include <optional>
-#include <system_error>
 #include <utility>
 
 #include "base/output_file.h"

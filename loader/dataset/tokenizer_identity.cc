@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "base/fingerprint.h"
 #include "base/read_file.h"

@@ -159,7 +159,6 @@ Result<ConversationMedia> Conversation::read() {
   }
   choose_slots(messages != nullptr && !any_listed);
   ISOCOST_TRY(match(lists));
-  for (Slot& slot : slots_) result_.media.push_back({slot.modality, *std::move(slot.path)});
   return std::move(result_);
 }
 
@@ -171,7 +170,7 @@ void Conversation::choose_slots(bool may_be_text) {
   typed_ = false;
 }
 
-// Gives each slot without a path the next one of its list.
+// Gives each slot without a path the next one of its list, and takes all of them.
 Status Conversation::match(std::array<std::vector<std::string>, kModalities>& lists) {
   std::string differ;
   std::size_t open = 0;
@@ -197,7 +196,8 @@ Status Conversation::match(std::array<std::vector<std::string>, kModalities>& li
   std::array<std::size_t, kModalities> taken{};
   for (Slot& slot : slots_) {
     const auto at = static_cast<std::size_t>(slot.modality);
-    if (!slot.path) slot.path = std::move(lists[at][taken[at]++]);
+    std::string path = slot.path ? *std::move(slot.path) : std::move(lists[at][taken[at]++]);
+    result_.media.push_back({slot.modality, std::move(path)});
   }
   return {};
 }

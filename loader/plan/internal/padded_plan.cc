@@ -9,8 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "costmodel/shape_bucket.h"
-
 namespace isocost {
 namespace {
 
