@@ -22,7 +22,6 @@
 #include "loader/dataset/internal/index_file.h"
 #include "loader/dataset/internal/shard_file.h"
 #include "loader/dataset/internal/token_file.h"
-#include "loader/dataset/token_pass.h"
 
 namespace isocost {
 namespace fs = std::filesystem;

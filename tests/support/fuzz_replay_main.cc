@@ -54,13 +54,17 @@ Bytes mutate(Bytes bytes, isocost::Random& random) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<Bytes> seeds = {{}};
+  std::vector<std::filesystem::path> paths;
   for (int i = 1; i < argc; ++i) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {
-      if (!entry.is_regular_file()) continue;
-      std::ifstream file(entry.path(), std::ios::binary);
-      seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+      if (entry.is_regular_file()) paths.push_back(entry.path());
     }
+  }
+  std::ranges::sort(paths);  // the same mutations in every copy of the corpus
+  std::vector<Bytes> seeds = {{}};
+  for (const auto& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
   }
   if (seeds.size() < 2) {
     std::fputs("no corpus files: name a directory that has some\n", stderr);
