@@ -43,7 +43,7 @@ std::string at_seconds(const char* what, std::int64_t time_us) {
 }  // namespace
 
 FrameReader::FrameReader(FfmpegInput& input, AvCodec codec, FrameReaderLimit limit,
-                         std::optional<std::int64_t> origin)
+                         std::optional<std::int64_t> origin, FramesGiven given)
     : input_(input),
       codec_(std::move(codec)),
       packet_(make_av_packet()),
@@ -51,11 +51,12 @@ FrameReader::FrameReader(FfmpegInput& input, AvCodec codec, FrameReaderLimit lim
       begun_(limit.limit->used()),
       index_is_whole_(std::string_view(input.context()->iformat->name) != "matroska,webm"),
       strictness_(codec_->err_recognition),
+      gives_(given),
       origin_(origin) {}
 
 Result<bool> FrameReader::next(AVFrame* frame) {
   Result<bool> got = decode(frame);
-  while (lacks_references(got)) {
+  while (gives_ == FramesGiven::kEvery && lacks_references(got)) {
     ISOCOST_ASSIGN(const bool went_back, go_back());
     if (!went_back) break;
     got = decode(frame);
@@ -118,7 +119,7 @@ Status FrameReader::send_packet() {
     if (!pending_) {
       ISOCOST_ASSIGN(pending_, input_.read_packet(packet_.get()));
     }
-  } while (pending_ && is_leading(*packet_));
+  } while (pending_ && (is_leading(*packet_) || is_needless(*packet_)));
   draining_ = !pending_;
   if (pending_ && first_packet_ && index_is_whole_ && packet_->pts != AV_NOPTS_VALUE &&
       packet_->dts != AV_NOPTS_VALUE) {
@@ -162,6 +163,15 @@ bool FrameReader::is_leading(const AVPacket& packet) {
   }
   if (packet.pts > *key_) key_.reset();
   return false;
+}
+
+/// Decoding costs as much for a picture that nobody sees as for one that is wanted.
+bool FrameReader::is_needless(const AVPacket& packet) {
+  if (gives_ == FramesGiven::kEvery || first_packet_) return false;
+  if (packet.pts == AV_NOPTS_VALUE || packet.pts >= need_from_) return false;
+  if (!is_never_referred_to(*input_.video(), packet)) return false;
+  pending_ = false;
+  return true;
 }
 
 bool FrameReader::is_shown_since_jump(const AVPacket& packet) const {

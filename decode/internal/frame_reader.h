@@ -18,18 +18,26 @@ struct FrameReaderLimit {
   std::int64_t until_us;
 };
 
+/// Which frames a reader gives: kSome may leave out those before `need_from` that no other frame
+/// refers to. It fails where kEvery would go back to find a reference after a jump.
+enum class FramesGiven { kEvery, kSome };
+
 /// Decodes the frames of a video in display order and jumps to key frames. Times are microseconds
 /// from the first frame, or from `origin` in ticks of the stream. Single-thread; the input must
 /// outlive it.
 class FrameReader {
  public:
   FrameReader(FfmpegInput& input, AvCodec codec, FrameReaderLimit limit,
-              std::optional<std::int64_t> origin = std::nullopt);
+              std::optional<std::int64_t> origin = std::nullopt,
+              FramesGiven given = FramesGiven::kEvery);
 
   /// The next frame into `frame`; false at the end. The first call must come before any `seek`: it
   /// sets the origin of time. Errors: kCorrupt (a packet or frame that does not decode), kIo, those
   /// of the limit.
   Result<bool> next(AVFrame* frame);
+
+  /// With FramesGiven::kSome, tells that no frame that starts before `time_us` is wanted.
+  void need_from(std::int64_t time_us) { need_from_ = ticks(time_us); }
 
   /// When the frame that `next` gave last starts.
   std::int64_t time_us() const { return time_us_; }
@@ -54,6 +62,7 @@ class FrameReader {
   bool is_warm();
   void note_time(const AVFrame& frame);
   bool is_leading(const AVPacket& packet);
+  bool is_needless(const AVPacket& packet);
   bool may_know_more(const AVIndexEntry* entry, std::int64_t time_us) const;
   std::int64_t ticks(std::int64_t time_us) const;
   Status check_limit() const;
@@ -63,10 +72,12 @@ class FrameReader {
   AvPacket packet_;
   const FrameReaderLimit limit_;
   const std::chrono::nanoseconds begun_;  ///< DecodeLimit::used then.
-  bool index_is_whole_;    ///< Seeking will not find more key frames than the index now has.
-  const int strictness_;   ///< Of the codec.
-  bool pending_ = false;   ///< packet_ is read but not sent.
-  bool draining_ = false;  ///< The decoder has been told that no packet follows.
+  bool index_is_whole_;   ///< Seeking will not find more key frames than the index now has.
+  const int strictness_;  ///< Of the codec.
+  const FramesGiven gives_;
+  std::int64_t need_from_ = INT64_MIN;  ///< Ticks.
+  bool pending_ = false;                ///< packet_ is read but not sent.
+  bool draining_ = false;               ///< The decoder has been told that no packet follows.
   std::optional<std::int64_t> origin_;  ///< Ticks of the first frame.
   std::optional<std::int64_t> key_;     ///< Ticks of the key frame jumped to, while its leading
                                         ///< pictures may come.

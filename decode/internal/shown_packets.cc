@@ -81,6 +81,21 @@ bool begins_in_open_group(const AVStream& stream, const AVPacket& packet) {
   return picture != 0 && picture != kIdr;
 }
 
+bool is_never_referred_to(const AVStream& stream, const AVPacket& packet) {
+  constexpr int kPicture = 1;
+  constexpr std::uint8_t kReferred = 0x60;  // nal_ref_idc
+  if (stream.codecpar->codec_id != AV_CODEC_ID_H264) return false;
+  bool has_picture = false;
+  bool only_such = true;
+  for_each_unit(bytes_of(packet), nal_length_bytes(*stream.codecpar), [&](std::uint8_t header) {
+    const int type = header & 0x1F;
+    // Parameter sets, and pictures in partitions or of references.
+    has_picture |= type == kPicture;
+    only_such &= (header & kReferred) == 0 && type != 0;
+  });
+  return has_picture && only_such;
+}
+
 ShownPackets::ShownPackets(const AVStream& stream)
     : stream_(stream), nal_length_bytes_(nal_length_bytes(*stream.codecpar)) {}
 

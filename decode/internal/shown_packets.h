@@ -15,6 +15,10 @@ bool loses_leading_pictures(int codec_id);
 /// Whether a video of H.264 that begins with this packet was cut in an open group of pictures.
 bool begins_in_open_group(const AVStream& stream, const AVPacket& packet);
 
+/// Whether a packet holds nothing but a picture that no other one is predicted from, as far as is
+/// known: of H.264 alone.
+bool is_never_referred_to(const AVStream& stream, const AVPacket& packet);
+
 /// Tells which packets of a video stream, in the order in which they are stored, hold a picture
 /// that is shown. Not shown are those that an edit list cuts away, VP8's hidden references, and
 /// leading pictures that refer to what was before the first key frame, and of HEVC also before a

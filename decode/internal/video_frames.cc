@@ -184,24 +184,61 @@ Status counted_frames(FrameReader& reader, std::span<const std::int64_t> indices
   return {};
 }
 
-/// Jumps to the frames' times.
+/// A video whose frames are asked for by number.
+struct NumberedVideo {
+  const ByteSource& source;
+  const PartShape& shape;
+  const VideoFrameTimes& times;
+  const DecodeLimit& limit;
+};
+
+/// Opens the video anew and calls `read` with a reader that is to go up to frame `last`.
+template <typename Read>
+Status with_reader(const NumberedVideo& video, std::int64_t last, FramesGiven given,
+                   const Read& read) {
+  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(video.source, video.shape.format));
+  ISOCOST_ASSIGN(AvCodec codec,
+                 open_video_decoder(*input.video(), padded_pixels(video.shape, kDecoderRoom)));
+  const std::int64_t until_us = video.times.us[static_cast<std::size_t>(last)];
+  FrameReader reader(input, std::move(codec), {&video.limit, until_us}, video.times.origin, given);
+  return read(reader);
+}
+
+/// Jumps to the frames' times. `done`: how many of the indices the sink has had, counted on here.
 Status timed_frames(FrameReader& reader, const std::vector<std::int64_t>& times_us,
                     std::span<const std::int64_t> indices, FrameScaler& scaler,
-                    const VideoFrameSink& sink) {
+                    const VideoFrameSink& sink, std::size_t& done) {
+  const auto time_of = [&](std::size_t i) {
+    return times_us.at(static_cast<std::size_t>(indices[i]));
+  };
+  reader.need_from(time_of(done));
   FrameFinder finder(reader);
   ISOCOST_TRY(finder.start());
   std::span<const std::uint8_t> rgb;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (i == 0 || indices[i] != indices[i - 1]) {
-      const auto same =
-          std::ranges::equal_range(times_us, times_us.at(static_cast<std::size_t>(indices[i])));
-      const std::int64_t first = same.begin() - times_us.begin();
-      ISOCOST_TRY(finder.find_exact(same.front(), indices[i] - first, same.size() == 1));
+  for (const std::size_t first = done; done < indices.size(); ++done) {
+    if (done == first || indices[done] != indices[done - 1]) {
+      const auto same = std::ranges::equal_range(times_us, time_of(done));
+      const std::int64_t number = indices[done] - (same.begin() - times_us.begin());
+      reader.need_from(same.front());
+      ISOCOST_TRY(finder.find_exact(same.front(), number, same.size() == 1));
       ISOCOST_ASSIGN(rgb, scaler.convert(finder.frame()));
     }
-    ISOCOST_TRY(sink(i, rgb));
+    ISOCOST_TRY(sink(done, rgb));
   }
   return {};
+}
+
+/// Leaves out frames between those that are wanted where that works, which it does not where a
+/// group of pictures refers to what comes before it.
+Status timed_frames(const NumberedVideo& video, std::span<const std::int64_t> indices,
+                    FrameScaler& scaler, const VideoFrameSink& sink) {
+  std::size_t done = 0;
+  const auto read = [&](FrameReader& reader) {
+    return timed_frames(reader, video.times.us, indices, scaler, sink, done);
+  };
+  Status sparse = with_reader(video, indices.back(), FramesGiven::kSome, read);
+  if (sparse || sparse.error().code() != ErrorCode::kCorrupt) return sparse;
+  return with_reader(video, indices.back(), FramesGiven::kEvery, read);
 }
 
 bool are_frames_of(std::span<const std::int64_t> indices, const PartShape& shape) {
@@ -265,15 +302,13 @@ Status exact_video_frames(const ByteSource& source, const PartShape& shape,
   }
   if (indices.empty()) return {};
   FrameScaler scaler(shape.width, shape.height, shape.orientation, FrameColours::kAsTransformers);
-  ISOCOST_ASSIGN(FfmpegInput input, FfmpegInput::open(source, shape.format));
-  ISOCOST_ASSIGN(AvCodec codec,
-                 open_video_decoder(*input.video(), padded_pixels(shape, kDecoderRoom)));
-  const std::int64_t until_us = all.us[static_cast<std::size_t>(indices.back())];
-  FrameReader reader(input, std::move(codec), {&limit, until_us}, all.origin);
+  const NumberedVideo video{source, shape, all, limit};
   // AVI tells when pictures are decoded, and passes it off as when they are shown.
   const bool is_timed = all.all_told && shape.format != MediaFormat::kAvi;
-  return is_timed ? timed_frames(reader, all.us, indices, scaler, sink)
-                  : counted_frames(reader, indices, scaler, sink);
+  if (is_timed) return timed_frames(video, indices, scaler, sink);
+  return with_reader(video, indices.back(), FramesGiven::kEvery, [&](FrameReader& reader) {
+    return counted_frames(reader, indices, scaler, sink);
+  });
 }
 
 std::int64_t exact_video_working_set_bytes(const PartShape& shape) {

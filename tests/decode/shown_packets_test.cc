@@ -137,6 +137,29 @@ TEST_P(ShownPacketsTest, H264BeginsInAnOpenGroupWithoutAnIdr) {
   EXPECT_FALSE(begins({7, 8}));
 }
 
+TEST_P(ShownPacketsTest, H264SaysWhichPicturesAreNeverReferredTo) {
+  constexpr int kReferred = 0x20;
+  constexpr int kEnhancement = 6;
+  if (GetParam() > 0) stream_->codecpar->extradata[4] = stream_->codecpar->extradata[21];
+  const auto never = [&](const Units& units) {
+    std::vector<std::uint8_t> bytes = packed(units, 0);
+    const AvPacket packet = make_av_packet();
+    packet->data = bytes.data();
+    packet->size = static_cast<int>(bytes.size());
+    return is_never_referred_to(*stream_, *packet);
+  };
+  EXPECT_FALSE(never({1}));  // HEVC
+  stream_->codecpar->codec_id = AV_CODEC_ID_H264;
+  EXPECT_TRUE(never({1}));
+  EXPECT_TRUE(never({kEnhancement, 1, 1}));
+  EXPECT_FALSE(never({1, 1 | kReferred}));
+  EXPECT_FALSE(never({7 | kReferred, 1}));  // parameters that later pictures need
+  EXPECT_FALSE(never({5}));
+  EXPECT_FALSE(never({kEnhancement}));
+  EXPECT_FALSE(never({0, 1}));
+  EXPECT_FALSE(never({}));
+}
+
 TEST_P(ShownPacketsTest, CutPacketsAreReadToTheirEnd) {
   ShownPackets of(*stream_);
   for (std::uint8_t first : {0, 1, 255}) {

@@ -8,6 +8,10 @@
 #include <vector>
 
 #include "base/byte_source.h"
+#include "decode/decode_limit.h"
+#include "decode/internal/ffmpeg_input.h"
+#include "decode/internal/frame_reader.h"
+#include "decode/internal/frame_scaler.h"
 #include "decode/internal/video.h"
 #include "tests/support/av_media.h"
 
@@ -123,6 +127,36 @@ TEST(VideoFrames, ReadsAFewGroupsOfALongVideo) {
     // Its index is read, and the groups of ten frames that hold a wanted one.
     EXPECT_LT(source.bytes_read() - probing, source.size() / 20) << static_cast<int>(container);
   }
+}
+
+/// Of a video, the frames that a reader gives that is asked for the last one, and their numbers.
+std::vector<int> given_for_the_last(const Bytes& video, FramesGiven given) {
+  const MemoryByteSource source(video);
+  const auto times = video_frame_times(source, MediaFormat::kMp4);
+  auto input = FfmpegInput::open(source, MediaFormat::kMp4);
+  auto codec = open_video_decoder(*input->video(), kManyPixels);
+  const DecodeLimit limit;
+  FrameReader reader(*input, *std::move(codec), {&limit, times->us.back()}, times->origin, given);
+  reader.need_from(times->us.back());
+  const AvFrame frame = make_av_frame();
+  FrameScaler scaler(96, 64, 1, FrameColours::kAsTransformers);
+  std::vector<int> numbers;
+  for (;;) {
+    const auto more = reader.next(frame.get());
+    EXPECT_TRUE(more);
+    if (!more || !*more) return numbers;
+    numbers.push_back(shown_number(*scaler.convert(*frame), 96, 64));
+  }
+}
+
+TEST(VideoFrames, LeavesOutFramesThatNothingRefersTo) {
+  const Bytes video = video_of({MediaFormat::kMp4, "libx264", 3}, 20);
+  const std::vector<int> every = given_for_the_last(video, FramesGiven::kEvery);
+  const std::vector<int> some = given_for_the_last(video, FramesGiven::kSome);
+  EXPECT_EQ(every.size(), 20U);
+  EXPECT_LT(some.size(), 16U);
+  EXPECT_EQ(some.back(), every.back());
+  EXPECT_TRUE(std::ranges::includes(every, some));
 }
 
 TEST(VideoFrames, TurnsThePictureAsDisplayed) {
