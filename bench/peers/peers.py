@@ -3,7 +3,7 @@
     ./run bench peers                                             # everything, 5 rounds
     ./run bench peers --quick                                     # 2 rounds
     ./run bench peers --work photographs,png --peers spdl,pillow
-    ./run bench peers --json peers.json --svg peers.svg
+    ./run bench peers --json peers.json --svg peers.svg --markdown peers.md
 
 Works: {works}.
 Peers: {peers}.
@@ -55,6 +55,7 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="2 rounds")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write every run there")
     parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="also draw bars there")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="also write README's table there")
     parser.add_argument("--demo", type=pathlib.Path, default=ROOT / "build" / "demo", metavar="DIR",
                         help="the demo's media (default: build/demo)")
     arguments = parser.parse_args()
@@ -122,6 +123,8 @@ def main():
     arguments = parse()
     record = measure(arguments)
     print(report.table(record), end="")
+    if arguments.markdown:
+        arguments.markdown.write_text(report.markdown(record), encoding="utf-8")
     if arguments.svg:
         arguments.svg.write_text(bars.svg(record), encoding="utf-8")
     return 1 if any(work["failed"] for work in record["works"]) else 0

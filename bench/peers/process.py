@@ -45,6 +45,13 @@ def cpu_seconds():
     return total
 
 
+def machine_seconds():
+    """CPU seconds of everything that runs on this machine, and those that its hypervisor took."""
+    line = pathlib.Path("/proc/stat").read_text().splitlines()[0]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, line.split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+
+
 def memory(file, field):
     """The sum of a field of a file of /proc over all processes, in bytes."""
     total = 0
@@ -63,12 +70,13 @@ def timed(batches, a_pass):
         del batch  # As after a step: the next one is not made beside it.
         received += 1
         if received == a_pass:
-            begin, cpu = time.perf_counter(), cpu_seconds()
+            begin, cpu, machine = time.perf_counter(), cpu_seconds(), machine_seconds()
         if received == (1 + TIMED_PASSES) * a_pass:
             break
     else:
         raise SystemExit(f"only {received} batches came, of passes of {a_pass}")
-    return {"seconds": time.perf_counter() - begin, "cpu_s": cpu_seconds() - cpu,
+    seconds, own = time.perf_counter() - begin, cpu_seconds() - cpu
+    return {"seconds": seconds, "cpu_s": own, "others_cpu_s": max(0.0, machine_seconds() - machine - own),
             "peak_bytes": memory("status", "VmHWM"), "shared_bytes": memory("smaps_rollup", "Pss")}
 
 

@@ -1,4 +1,4 @@
-"""From records to the table, as text, and the numbers behind it."""
+"""From records to the table, as text and as Markdown, and the numbers behind it."""
 
 import statistics
 
@@ -27,6 +27,12 @@ def ratios(contender, ours):
     pairs = list(zip(contender["runs"], ours["runs"]))
     return (statistics.median([theirs["seconds"] / mine["seconds"] for theirs, mine in pairs]),
             statistics.median([theirs["cpu_s"] / mine["cpu_s"] for theirs, mine in pairs]))
+
+
+def others(work, cores):
+    """The share of the machine that other programs took while the clock ran: the mean, and the most of a run."""
+    shares = [run["others_cpu_s"] / run["seconds"] / cores for each in work["contenders"] for run in each["runs"]]
+    return (statistics.mean(shares), max(shares)) if shares else (0.0, 0.0)
 
 
 def rows(work):
@@ -61,11 +67,31 @@ def table(record):
              f"Python {record['python']}, {packages}"]
     for work in record["works"]:
         head = "".join(f"{name:>{width}}" for name, width in COLUMNS)
+        mean, most = others(work, machine["cores"])
         lines += ["", f"{work['title']} ({work['samples']} files; differences {work['unit']}, from "
-                      f"{work['reference']})", f"{'':32}{head}"]
+                      f"{CONTENDERS[work['reference']].title}; other programs took {mean:.0%} of the machine, at most "
+                      f"{most:.0%} during a run)", f"{'':32}{head}"]
         for contender, values, ratio in rows(work):
             lines.append(f"{contender['title']:32}" + "".join(
                 f"{text:>{width}}" for text, (_, width) in zip(cells(contender, values, ratio), COLUMNS)))
         lines += [f"{CONTENDERS[name].title:32}{'failed':>11}  {why}" for name, why in work["failed"].items()]
         lines += [f"{CONTENDERS[name].title:32}{'-':>11}  {why}" for name, why in work["cannot"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def factors(work, which):
+    """How many times as fast Isocost is, or how many times as little CPU time it takes, for each contender."""
+    return ", ".join(f"{contender['title']} {ratio[which]:.2f}" for contender, _, ratio in rows(work)
+                     if ratio is not None)
+
+
+def markdown(record):
+    """README's table: a row for each work."""
+    lines = ["| | Isocost, samples/s | times as fast as | CPU time a sample, times as little as |", "|---|---|---|---|"]
+    for work in record["works"]:
+        ours = next((summary(each) for each in work["contenders"] if each["name"] == OURS and each["runs"]), None)
+        if ours is not None:
+            rate = ours["samples_per_s"]
+            lines.append(f"| {work['title']} | {number(rate['median'])} ({number(rate['least'])} to "
+                         f"{number(rate['most'])}) | {factors(work, 0)} | {factors(work, 1)} |")
     return "\n".join(lines) + "\n"

@@ -19,7 +19,7 @@ from works import WORKS  # noqa: E402
 
 
 def run(seconds, cpu_s):
-    return {"seconds": seconds, "cpu_s": cpu_s, "samples": 120, "peak_bytes": 3e8, "shared_bytes": 2e8}
+    return {"seconds": seconds, "cpu_s": cpu_s, "others_cpu_s": seconds / 5, "samples": 120, "peak_bytes": 3e8, "shared_bytes": 2e8}
 
 
 def contender(name, *runs):
@@ -69,7 +69,13 @@ class Outputs(unittest.TestCase):
                                            "0.25,", "7"])
         self.assertTrue(any(re.match(r"DALI, CPU +failed +differs by <9>", line) for line in lines))
         self.assertTrue(any(re.match(r"PyAV \+ Pillow +- +is for video", line) for line in lines))
+        self.assertTrue(any("other programs took 10% of the machine, at most 10% during" in line for line in lines))
         self.assertIn("load 0.10 before and 1.90 after; 2026-01-02; 3 rounds", lines[0])
+
+    def test_markdown_has_a_row_for_each_work_that_isocost_does(self):
+        head, rule, *rows = report.markdown(record()).splitlines()
+        self.assertEqual({head.count("|"), rule.count("|")}, {5})
+        self.assertEqual(rows, ["| one <work> | 120 (100 to 150) | SPDL 2.00 | SPDL 1.50 |"])
 
     def test_bars_are_in_proportion_and_escaped(self):
         tree = xml.etree.ElementTree.fromstring(bars.svg(record()))
