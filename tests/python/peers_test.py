@@ -19,7 +19,8 @@ from works import WORKS  # noqa: E402
 
 
 def run(seconds, cpu_s):
-    return {"seconds": seconds, "cpu_s": cpu_s, "others_cpu_s": seconds / 5, "samples": 120, "peak_bytes": 3e8, "shared_bytes": 2e8}
+    return {"seconds": seconds, "cpu_s": cpu_s, "others_cpu_s": seconds / 5, "samples": 120, "peak_bytes": 3e8,
+            "shared_bytes": 2e8}
 
 
 def contender(name, *runs):
