@@ -5,7 +5,7 @@ import html
 from report import OURS, number, rows
 
 WIDTH, LEFT, RIGHT = 960, 270, 120
-ROW, GAP, TOP = 20, 34, 66
+ROW, GAP, TOP = 20, 34, 78
 STYLE = """
   svg { font-family: system-ui, "DejaVu Sans", sans-serif; }
   .paper { fill: #ffffff; } text { fill: #1c2330; font-size: 12.5px; } .title { font-size: 18px; font-weight: 650; }
