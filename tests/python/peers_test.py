@@ -1,5 +1,7 @@
-"""bench/peers: statistics, table, JSON and bars from made-up records, and that README.md states what runs."""
+"""bench/peers: its clock, comparison, statistics, table, JSON and bars with made-up records and batches, and that
+README.md states what runs. The peers are not needed."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -7,15 +9,19 @@ import sys
 import unittest
 import xml.etree.ElementTree
 
+import torch
+
 from support import main
 
 BENCH = pathlib.Path(__file__).resolve().parents[2] / "bench" / "peers"
 sys.path.insert(0, str(BENCH))
 import bars  # noqa: E402
+import measuring  # noqa: E402
+import process  # noqa: E402
 import report  # noqa: E402
 from contenders import CONTENDERS  # noqa: E402
 from contenders.settings import SETTINGS  # noqa: E402
-from works import WORKS  # noqa: E402
+from works import WORKS, work_of  # noqa: E402
 
 
 def run(seconds, cpu_s):
@@ -39,6 +45,46 @@ def record():
                        "contenders": [slow, fast], "failed": failed, "cannot": {"pyav": "is for video"}},
                       {"name": "two", "title": "two", "unit": "of 255", "reference": "pyav", "samples": 40,
                        "contenders": [contender("pyav", run(4.0, 4.0))], "failed": {}, "cannot": {}}]}
+
+
+class Clock(unittest.TestCase):
+    def test_it_runs_from_the_first_pass_to_the_last_but_one(self):
+        batches = iter(range(10))
+        result = process.timed(batches, 2)
+        self.assertEqual(list(batches), [8, 9])  # the last pass keeps the workers busy
+        self.assertGreater(result["seconds"], 0)
+        self.assertGreater(result["peak_bytes"], result["shared_bytes"] // 2)
+
+    def test_too_few_batches_are_an_error(self):
+        with self.assertRaisesRegex(SystemExit, "only 7 batches came"):
+            process.timed(iter(range(7)), 2)
+
+    def test_cpu_time_of_a_loop_is_counted(self):
+        begin = process.cpu_seconds()
+        sum(range(3_000_000))
+        self.assertGreater(process.cpu_seconds() - begin, 0.005)
+
+
+class Comparison(unittest.TestCase):
+    work = dataclasses.replace(work_of("photographs"), scale=100)
+
+    def test_differences_are_in_the_unit_of_the_work(self):
+        mean, largest = measuring.difference(self.work, [torch.tensor([0.5, 0.5])], [torch.tensor([0.5, 0.7])])
+        self.assertAlmostEqual(mean, 10, places=4)
+        self.assertAlmostEqual(largest, 20, places=4)
+
+    def refused(self, ours, reference, why):
+        with self.assertRaisesRegex(measuring.Failed, why):
+            measuring.difference(self.work, ours, reference)
+
+    def test_other_sizes_and_numbers_are_refused(self):
+        one = torch.zeros(2)
+        self.refused([one], [torch.zeros(3)], r"\[2\] for \[3\]")
+        self.refused([one], [one, one], "1 batches for 2")
+        self.refused([{"a": one}], [{"a": one, "b": one}], "tensors a for a, b")
+
+    def test_other_tokens_are_refused(self):
+        self.refused([{"input_ids": torch.tensor([1, 2])}], [{"input_ids": torch.tensor([1, 3])}], "other tokens")
 
 
 class Statistics(unittest.TestCase):
