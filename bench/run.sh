@@ -1,9 +1,13 @@
 #!/usr/bin/env bash
 # Runs benchmarks: ./run bench [NAME ...]; without names all but those of bench/python, whose packages ./run test --torch2
-# installs. Each checks its answers before it times.
+# installs, and peers, whose arguments follow its name: ./run bench peers --quick. Each checks its answers before it times.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 
+if [ "${1:-}" = peers ]; then
+  shift
+  exec bench/peers/run.sh "$@"
+fi
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
   mapfile -t names < <({
@@ -37,7 +41,7 @@ for name in "${names[@]}"; do
     continue
   fi
   [ -x "$program" ] || {
-    echo "bench: no benchmark '$name'; there are: $(ls build/release/bench 2>/dev/null | tr '\n' ' ')" >&2
+    echo "bench: no benchmark '$name'; there are: peers $(ls build/release/bench 2>/dev/null | tr '\n' ' ')" >&2
     exit 2
   }
   printf '\n== %s\n' "$name"

@@ -1,0 +1,104 @@
+"""Compares the contenders' tensors, then measures them in turn, each in a process of its own."""
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import data
+from contenders import CONTENDERS
+
+PROCESS_LIMIT_S = 900
+
+
+class Failed(Exception):
+    """A contender's process failed, or its tensors are not those of the work."""
+
+
+def run(name, work, directory, *more):
+    """What the contender's process printed."""
+    command = [sys.executable, "-B", pathlib.Path(__file__).with_name("process.py"), name, work.name, directory, *more]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=data.environment(),
+                          timeout=PROCESS_LIMIT_S)
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or ["no message"]
+        print(done.stderr[-3000:], file=sys.stderr)
+        raise Failed(f"status {done.returncode}: {lines[-1]}")
+    return done.stdout
+
+
+def tensors(name, work, directory):
+    """The first batches of a contender."""
+    import torch
+
+    with tempfile.TemporaryDirectory(prefix="isocost-peers-") as temporary:
+        file = pathlib.Path(temporary) / "tensors"
+        run(name, work, directory, "--tensors", file)
+        return torch.load(file)
+
+
+def difference(work, ours, reference):
+    """Mean and largest difference of two lists of batches, in the work's unit. Raises Failed where they have other
+    numbers of samples, sizes or tokens."""
+    total, count, largest = 0.0, 0, 0.0
+    if len(ours) != len(reference):
+        raise Failed(f"{len(ours)} batches for {len(reference)}")
+    for batch, wanted in zip(ours, reference):
+        if not isinstance(batch, dict):
+            batch, wanted = {"values": batch}, {"values": wanted}
+        if batch.keys() != wanted.keys():
+            raise Failed(f"tensors {', '.join(batch)} for {', '.join(wanted)}")
+        for name, values in batch.items():
+            if values.shape != wanted[name].shape:
+                raise Failed(f"{name} {list(values.shape)} for {list(wanted[name].shape)}")
+            gap = (values.double() - wanted[name].double()).abs() * (100 if name == "audio_mel" else work.scale)
+            if name == "input_ids" and gap.any():
+                raise Failed("other tokens")
+            total, count, largest = total + float(gap.sum()), count + gap.numel(), max(largest, float(gap.max()))
+    return total / count, largest
+
+
+def compare(work, directory, names, progress):
+    """{name: {"mean", "largest"} or {"failed": reason}} of the contenders, by the work's reference."""
+    progress(f"{work.name}: tensors of {work.reference}")
+    reference = tensors(work.reference, work, directory)
+    found = {}
+    for name in names:
+        progress(f"{work.name}: comparing {name}")
+        try:
+            mean, largest = difference(work, tensors(name, work, directory), reference)
+            allowed = work.tolerances[name]
+            if math.isnan(mean) or mean > allowed.mean + 1e-3 or largest > allowed.largest + 1e-2:
+                raise Failed(f"differs by {mean:.2f}, at most {largest:.1f} {work.unit}; allowed are "
+                             f"{allowed.mean:g} and {allowed.largest:g}")
+            found[name] = {"mean": mean, "largest": largest}
+        except (Failed, subprocess.TimeoutExpired) as error:
+            progress(f"{work.name}: {name} is left out: {error}")
+            found[name] = {"failed": str(error)}
+    return found
+
+
+def measure(work, dataset, names, rounds, progress):
+    """The record of a work: differences first, then `rounds` runs of each contender that passed, in turn."""
+    for path in {*dataset.tars, *(value for sample in dataset.samples for name, value in sample
+                                  if name.rpartition(".")[2] != "txt")}:
+        pathlib.Path(path).read_bytes()  # into the page cache
+    differences = compare(work, dataset.directory, names, progress)
+    runs = {name: [] for name in names if "failed" not in differences[name]}
+    for i in range(rounds):
+        for name in list(runs):
+            progress(f"{work.name}: round {i + 1} of {rounds}, {name}")
+            try:
+                runs[name].append(json.loads(run(name, work, dataset.directory).splitlines()[-1]))
+            except (Failed, subprocess.TimeoutExpired) as error:
+                del runs[name]
+                differences[name] = {"failed": str(error)}
+                progress(f"{work.name}: {name} is left out: {error}")
+    contenders = [{"name": name, "title": CONTENDERS[name].title, "runs": own, "difference": differences[name],
+                   "tolerance": vars(work.tolerances[name])} for name, own in runs.items()]
+    failed = {name: each["failed"] for name, each in differences.items() if "failed" in each}
+    return {"name": work.name, "title": work.title, "unit": work.unit, "reference": work.reference,
+            "samples": len(dataset.samples), "contenders": contenders, "failed": failed,
+            "cannot": dict(work.cannot)}
