@@ -129,6 +129,25 @@ TEST(VideoFrames, ReadsAFewGroupsOfALongVideo) {
   }
 }
 
+TEST(VideoFrames, JumpsToTheLastKeyFrameBefore) {
+  for (const Combination& c : {Combination{MediaFormat::kMp4, "libx264", 0},
+                               {MediaFormat::kMp4, "libx264", 3},
+                               {MediaFormat::kMp4, "libx265", 2},
+                               {MediaFormat::kMatroska, "libx264", 2}}) {
+    const Bytes video = video_of(c, 100);  // 10 a second, a key frame every second
+    const MemoryByteSource source(video);
+    auto input = FfmpegInput::open(source, c.container);
+    auto codec = open_video_decoder(*input->video(), kManyPixels);
+    const DecodeLimit limit;
+    FrameReader reader(*input, *std::move(codec), {&limit, 5'500'000});
+    const AvFrame frame = make_av_frame();
+    ASSERT_TRUE(*reader.next(frame.get()));
+    ASSERT_TRUE(*reader.seek(5'500'000));
+    ASSERT_TRUE(*reader.next(frame.get()));
+    EXPECT_EQ(reader.time_us() / 1'000'000, 5) << name_of(c);
+  }
+}
+
 /// Of a video, the frames that a reader gives that is asked for the last one, and their numbers.
 std::vector<int> given_for_the_last(const Bytes& video, FramesGiven given) {
   const MemoryByteSource source(video);
