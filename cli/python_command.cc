@@ -19,7 +19,8 @@ constexpr const char* kProgram =
     "    main = importlib.import_module(module).main\n"
     "except ImportError as error:\n"
     "    sys.exit(f'{name} runs the Python package isocost, which {sys.executable} cannot '\n"
-    "             f'import ({error}): pip install {packages}')\n"
+    "             f'import ({error}): install it as its README says, '\n"
+    "             f'and pip install {packages}')\n"
     "sys.exit(main(arguments, program=name))\n";
 
 // The Python that this program was installed with, or the first one on PATH.

@@ -11,7 +11,7 @@ namespace isocost::cli {
 struct PythonCommand {
   std::string name;      ///< As it is typed: "isocost tokenize".
   std::string module;    ///< Of the package: "isocost.tokenize", which has a function `main`.
-  std::string packages;  ///< What pip installs for it: "isocost tokenizers jinja2".
+  std::string packages;  ///< What pip installs beside isocost: "tokenizers jinja2".
 };
 
 /// Replaces this process by Python, which runs the command: its exit status, signals and streams

@@ -12,8 +12,7 @@ void add_tokenize(CLI::App& app, Run& run) {
   command->set_help_flag();
   command->callback([command, &run] {
     run = [arguments = command->remaining()] {
-      return run_python({"isocost tokenize", "isocost.tokenize", "isocost tokenizers jinja2"},
-                        arguments);
+      return run_python({"isocost tokenize", "isocost.tokenize", "tokenizers jinja2"}, arguments);
     };
   });
 }

@@ -19,14 +19,15 @@ Status add_exact_video(const PartBytes& bytes, const ExactVideo& video, SampleTe
   const auto sink = [&](std::size_t i, std::span<const std::uint8_t> rgb) -> Status {
     const auto frame = static_cast<std::int32_t>(i) % video.depth;
     if (frame == 0) patches = to.next_image(video.grid, video.depth);
-    return framed_patches({rgb, shape.width, shape.height}, video.framing, video.grid, video.resize,
-                          patches, {video.depth, frame});
+    return framed_patches({rgb, shape.width, shape.height}, video.framing, video.grid,
+                          {video.filter}, patches, {video.depth, frame});
   };
   return exact_video_frames(*bytes.source, shape, indices, sink, limit);
 }
 
-std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing, ExactResize resize) {
-  return exact_video_working_set_bytes(shape) + framing_bytes(shape, framing, resize);
+std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing,
+                               ResampleFilter filter) {
+  return exact_video_working_set_bytes(shape) + framing_bytes(shape, framing, {filter});
 }
 
 }  // namespace isocost

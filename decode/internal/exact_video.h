@@ -20,7 +20,9 @@ struct ExactVideo {
   Framing framing;                        ///< Of each frame.
   PatchGrid grid;
   std::int32_t depth = 1;  ///< Frames that a patch spans.
-  ExactResize resize;
+  /// Width is resized before height whatever resize_order says: transformers resizes frames by
+  /// torchvision alone.
+  ResampleFilter filter;
 };
 
 /// Decodes the frames and appends the patches that framed_patches makes of them: a picture for
@@ -30,6 +32,7 @@ Status add_exact_video(const PartBytes& bytes, const ExactVideo& video, SampleTe
                        const DecodeLimit& limit);
 
 /// Returns an upper bound of its memory, without the patches.
-std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing, ExactResize resize);
+std::int64_t exact_video_bytes(const PartShape& shape, const Framing& framing,
+                               ResampleFilter filter);
 
 }  // namespace isocost

@@ -144,7 +144,7 @@ class InternVl final : public MediaModel {
 
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan&) const override {
     if (shape.modality == Modality::kVideo) {
-      return exact_video_bytes(shape, options_.videos.framing(), options_.videos.resize());
+      return exact_video_bytes(shape, options_.videos.framing(), options_.videos.resize().filter);
     }
     std::int64_t most = 0;
     for (const Framing& framing : framings(shape)) {
@@ -158,8 +158,8 @@ class InternVl final : public MediaModel {
     if (bytes.shape->modality == Modality::kVideo) {
       ISOCOST_ASSIGN(const auto frames, frames_in_slices(*bytes.shape, options_.videos.sampling()));
       return add_exact_video(
-          bytes, {frames, options_.videos.framing(), plan.grid, 1, options_.videos.resize()}, to,
-          limit);
+          bytes, {frames, options_.videos.framing(), plan.grid, 1, options_.videos.resize().filter},
+          to, limit);
     }
     const std::vector<Framing> seen = framings(*bytes.shape);
     ISOCOST_ASSIGN(const Pixels displayed,

@@ -180,7 +180,7 @@ class LlavaOneVision final : public MediaModel {
 
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
     if (shape.modality == Modality::kVideo) {
-      return exact_video_bytes(shape, whole(), options_.videos.resize());
+      return exact_video_bytes(shape, whole(), options_.videos.resize().filter);
     }
     if (plan.images == 1) {
       return squared_working_set_bytes(shape, side(), resize_);
@@ -196,8 +196,8 @@ class LlavaOneVision final : public MediaModel {
                     const DecodeLimit& limit) const override {
     if (bytes.shape->modality == Modality::kVideo) {
       ISOCOST_ASSIGN(const auto frames, frames_at_steps(*bytes.shape, options_.videos.num_frames));
-      return add_exact_video(bytes, {frames, whole(), grid_, 1, options_.videos.resize()}, to,
-                             limit);
+      return add_exact_video(bytes, {frames, whole(), grid_, 1, options_.videos.resize().filter},
+                             to, limit);
     }
     const std::vector<Framing> seen =
         plan.images == 1 ? std::vector{whole()} : framings(*bytes.shape);

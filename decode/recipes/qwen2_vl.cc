@@ -160,7 +160,7 @@ class QwenVl final : public MediaModel {
 
   std::int64_t medium_bytes(const PartShape& shape, const PartPlan& plan) const override {
     if (shape.modality == Modality::kVideo) {
-      return exact_video_bytes(shape, whole(plan.grid), options_.videos.resize());
+      return exact_video_bytes(shape, whole(plan.grid), options_.videos.resize().filter);
     }
     return framed_image_bytes(shape, whole(plan.grid), options_.images.resize());
   }
@@ -170,7 +170,8 @@ class QwenVl final : public MediaModel {
     if (bytes.shape->modality == Modality::kVideo) {
       ISOCOST_ASSIGN(const std::vector<std::int64_t> indices, indices_of(*bytes.shape));
       return add_exact_video(
-          bytes, {indices, whole(plan.grid), plan.grid, plan.depth, options_.videos.resize()}, to,
+          bytes,
+          {indices, whole(plan.grid), plan.grid, plan.depth, options_.videos.resize().filter}, to,
           limit);
     }
     return framed_image_patches(*bytes.source, *bytes.shape, whole(plan.grid), plan.grid,
@@ -259,7 +260,10 @@ Status read_size_bounds(Settings& settings, Pixels& pixels) {
                  size.integer("shortest_edge", 1, kMostPixels, pixels.min_pixels));
   ISOCOST_ASSIGN(pixels.max_pixels,
                  size.integer("longest_edge", 1, kMostPixels, pixels.max_pixels));
-  return size.check_all_asked();
+  ISOCOST_TRY(size.check_all_asked());
+  if (size.has("shortest_edge") && size.has("longest_edge")) return {};
+  return Error(ErrorCode::kUnsupported,
+               settings.file() + ": size must have shortest_edge and longest_edge");
 }
 
 // The older ones name the bounds themselves, which then count.

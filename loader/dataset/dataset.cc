@@ -183,11 +183,11 @@ void log_options(const std::vector<Shard>& shards, const LogSink& sink) {
 }
 
 // Opens the tokens of all shards, made by the tokenizer of `model`.
-Status open_tokens(std::vector<Shard>& shards, const fs::path& directory, const fs::path& model,
-                   const LogSink& sink) {
-  ISOCOST_ASSIGN(const TokenizerIdentity tokenizer, TokenizerIdentity::of_model(model));
+Status open_tokens(std::vector<Shard>& shards, const fs::path& directory,
+                   const DatasetOptions& options) {
+  ISOCOST_ASSIGN(const TokenizerIdentity tokenizer, TokenizerIdentity::of_model(options.model));
   const std::string remedy =
-      "; isocost tokenize " + directory.string() + " --model " + model.string() + " makes them";
+      "; isocost tokenize " + data_arguments(directory, options) + " makes them";
   for (Shard& shard : shards) {
     const IndexView& view = shard.index->view();
     auto tokens = TokenFile::map(token_file_name(shard.index->file()));
@@ -206,7 +206,7 @@ Status open_tokens(std::vector<Shard>& shards, const fs::path& directory, const 
     return Error(ErrorCode::kNotFound,
                  shard.path.string().append(": its tokens ").append(difference).append(remedy));
   }
-  log_options(shards, sink);
+  log_options(shards, options.log);
   return {};
 }
 
@@ -633,12 +633,19 @@ void IndexedDataset::read_ahead(SampleId id) const {
 
 }  // namespace
 
+std::string data_arguments(const fs::path& directory, const DatasetOptions& options) {
+  std::string arguments = directory.string();
+  if (!options.model.empty()) arguments += " --model " + options.model.string();
+  if (!options.index_dir.empty()) arguments += " --index-dir " + options.index_dir.string();
+  return arguments;
+}
+
 Result<std::unique_ptr<Dataset>> Dataset::open(const fs::path& directory,
                                                const DatasetOptions& options) {
   ISOCOST_ASSIGN(auto listing, list_shards(directory));
   ISOCOST_TRY(Indexing(listing.shards, directory, options).run());
   if (!options.model.empty()) {
-    ISOCOST_TRY(open_tokens(listing.shards, directory, options.model, options.log));
+    ISOCOST_TRY(open_tokens(listing.shards, directory, options));
   }
   auto dataset = std::make_unique<IndexedDataset>(std::move(listing));
   dataset->finish(options);

@@ -56,6 +56,10 @@ struct DatasetOptions {
   bool truncate = false;
 };
 
+/// Returns the arguments with which commands open a data set in the same way, for messages: "DATA
+/// --model DIR --index-dir DIR", without options that are empty.
+std::string data_arguments(const std::filesystem::path& directory, const DatasetOptions& options);
+
 /// A directory of WebDataset shards (*.tar, *.tar.gz, *.tgz; not recursive), read through an index
 /// per shard. A missing or stale index is built in one pass over the shard's headers. Immutable
 /// once open; const-safe.

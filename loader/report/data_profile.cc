@@ -59,9 +59,10 @@ class Profiler {
   Status run() {
     ISOCOST_TRY(profile_samples());
     if (dataset_.size() == 0 && !dataset_.bad().empty()) {
-      return Error(ErrorCode::kCorrupt, profile_.directory + " holds no usable sample (" +
-                                            describe(dataset_.bad().front()) +
-                                            "): 'isocost check' lists the reasons");
+      return Error(ErrorCode::kCorrupt,
+                   profile_.directory + " holds no usable sample (" +
+                       describe(dataset_.bad().front()) +
+                       "): `isocost check` with the same options lists the reasons");
     }
     if (profile_.samples.empty()) {
       return Error(ErrorCode::kNotFound,

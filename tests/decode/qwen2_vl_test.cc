@@ -244,6 +244,10 @@ TEST_F(Qwen2Vl, ADirectoryIsRefusedByFileKeyAndValue) {
               HasSubstr("sharpen is 2; this setting is not supported"));
   EXPECT_THAT(directory_.refusal(kConfig, R"({"size": {"height": 3}})"),
               HasSubstr("size: height is 3"));
+  for (const char* size : {"{}", R"({"shortest_edge": 3136})", R"({"longest_edge": 3136})"}) {
+    EXPECT_THAT(directory_.refusal(kConfig, std::string(R"({"size": )") + size + "}"),
+                HasSubstr("size must have shortest_edge and longest_edge"));
+  }
   EXPECT_THAT(directory_.refusal(kConfig, R"({"resample": 0})"), HasSubstr("resample is 0"));
   EXPECT_THAT(directory_.refusal(kConfig, R"({"image_mean": [0.5]})"),
               HasSubstr("a list of 3 numbers"));

@@ -46,6 +46,18 @@ class Forms(unittest.TestCase):
         self.assertEqual(found.messages[0]["content"], [{"type": "image", "url": "a"}, {"type": "video", "url": "b"},
                                                         {"type": "audio", "url": ""}])
 
+    def test_parts_as_openai_takes_and_answers_them(self):
+        parts = [{"type": "input_image", "image_url": "a"}, {"type": "input_text", "text": "What?"}]
+        found = read(openai(parts, [{"type": "output_text", "text": "A cat."}]), ["image"])
+        self.assertEqual([message["content"] for message in found.messages],
+                         [[{"type": "image", "url": "a"}, {"type": "text", "text": "What?"}],
+                          [{"type": "text", "text": "A cat."}]])
+
+    def test_a_list_that_is_null_is_none(self):
+        for document in ({"messages": None, **llava(("human", "a"), ("gpt", "b"))},
+                         {"conversations": None, **openai("a", "b")}):
+            self.assertEqual([message["content"] for message in read(document).messages], ["a", "b"])
+
     def test_parts_without_a_type_tell_it_by_their_key(self):
         parts = [{"image": "a.jpg", "text": None}, {"text": "What?", "type": None}, "Say."]
         found = read(openai(parts, "c"), ["image"])
@@ -243,6 +255,11 @@ class BadSamples(unittest.TestCase):
         self.check("has 0 image placeholders, and the sample has 1 image part", openai("a", "b"), ["image"])
         self.check("has 1 video placeholder, and the sample has 0 video parts",
                    openai([{"type": "video"}], "b"), ["audio"])
+
+    def test_placeholders_in_texts_of_the_assistant(self):
+        for document in (llava(("human", "a"), ("gpt", "<image> here")), openai("a", "<image> here"),
+                         llava(("human", "a"), ("gpt", [{"type": "text", "text": "<image> here"}]))):
+            self.check("turn 2: the assistant's text names a medium by its placeholder", document, ["image"])
 
     def test_placeholders_in_texts(self):
         for document in (openai("see <|image_pad|>", "b"), llava(("human", "a"), ("gpt", "a <|image_pad|>")),

@@ -1,5 +1,6 @@
 """Videos in samples of a model's directory, compared with what the directory's own processor and model make of them."""
 
+import dataclasses
 import importlib.util
 import io
 import itertools
@@ -23,7 +24,11 @@ if not MISSING:
     from transformers.video_utils import VideoMetadata
 
     import model_directories
-    from model_test import IN_ORDER, encoded, picture
+    from model_test import IN_ORDER as IN_ORDER_OF_PILLOW
+    from model_test import encoded, picture
+
+    # The processors that take videos are torchvision's, for pictures, too.
+    IN_ORDER = dataclasses.replace(IN_ORDER_OF_PILLOW, resize_order="width-first")
 
 VIDEOS = pathlib.Path(__file__).parents[1] / "decode" / "golden_videos"
 FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "internvl", "llava_onevision")
@@ -143,10 +148,10 @@ class ModelVideo(unittest.TestCase):
     def made(self, family):
         return model_directories.make(self.directory / family, family, model=True)
 
-    def microbatches(self, model, **options):
+    def microbatches(self, model, node=None):
         """One sample each, in order."""
-        loader = isocost.DataLoader(self.shards, model=model, node=IN_ORDER, shuffle=False, global_batch_size=1,
-                                    microbatches=1, **options)
+        loader = isocost.DataLoader(self.shards, model=model, node=node or IN_ORDER, shuffle=False,
+                                    global_batch_size=1, microbatches=1)
         self.addCleanup(loader.close)
         return list(loader)
 
@@ -183,6 +188,13 @@ class ModelVideo(unittest.TestCase):
             self.assertLess(steps.max(), 2.4)
             self.assertLess((steps > 1.2).float().mean(), 1e-4)
             self.assertLess((steps > 0.5).float().mean(), 0.02)
+
+    def test_frames_are_resized_as_torchvision_does_whatever_pillow_does(self):
+        model = self.made("llava_onevision")
+        orders = [dataclasses.replace(IN_ORDER, resize_order=order) for order in ("width-first", "pillow-13")]
+        for one, other in zip(*(self.microbatches(model, order) for order in orders)):
+            if "pixel_values_videos" in one.tensors:
+                self.assertTrue(torch.equal(one["pixel_values_videos"], other["pixel_values_videos"]))
 
     def test_videos_that_are_too_short_give_what_they_have(self):
         for family in FAMILIES:

@@ -16,7 +16,7 @@ import time
 import unittest
 import unittest.mock
 
-from isocost.directory_lock import DirectoryLock
+import isocost
 from support import PROGRAM, TIMEOUT, main, png
 
 HAS_NEEDED = all(map(importlib.util.find_spec, ("tokenizers", "jinja2")))
@@ -156,6 +156,12 @@ class TokenPass(unittest.TestCase):
         stale = self.settings(model).open().shards
         self.assertEqual({shard[2:4] for shard in stale}, {(False, False)})
 
+    def test_a_setting_that_no_node_takes_replaces_no_tokens(self):
+        with unittest.mock.patch("isocost.tokenize.make_missing") as made, \
+                self.assertRaisesRegex(ValueError, "on_long: 'cut' is not one of"):
+            isocost.DataLoader(self.data, model=self.changed_model(), global_batch_size=1, on_long="cut")
+        made.assert_not_called()
+
     def test_a_loader_says_what_changed(self):
         model = self.changed_model()
         self.tokenize("--labels", "last", model=model)
@@ -287,23 +293,6 @@ def silent(test):
     with unittest.mock.patch("isocost.tokenize._LOG") as log:
         yield
     test.assertEqual(log.mock_calls, [])
-
-
-class Locks(unittest.TestCase):
-    def test_a_lock_is_for_one_process_and_leaves_no_file(self):
-        with tempfile.TemporaryDirectory() as directory:
-            script = ("import sys\nfrom isocost.directory_lock import DirectoryLock\n"
-                      "with DirectoryLock(sys.argv[1], 'lock'): pass")
-            command = [sys.executable, "-B", "-c", script, directory]
-            with DirectoryLock(directory, "lock"):
-                other = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
-                self.assertIn(f"lock: process {os.getpid()} writes here", other.stderr)
-            self.assertEqual(os.listdir(directory), [])
-            self.assertEqual(subprocess.run(command, timeout=TIMEOUT).returncode, 0)
-
-    def test_a_directory_that_is_not_there(self):
-        with self.assertRaises(FileNotFoundError), DirectoryLock("/nowhere", "lock"):
-            pass
 
 
 def end_group(process):

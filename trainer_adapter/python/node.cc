@@ -179,6 +179,10 @@ std::unique_ptr<PyNode> make_node(const std::map<std::string, std::string>& sett
   return std::make_unique<PyNode>(value(*std::move(node)));
 }
 
+void check_settings(const std::map<std::string, std::string>& settings) {
+  static_cast<void>(value(node_options(settings)));
+}
+
 // Name, value, text and default.
 using OptionRow = std::tuple<std::string, std::string, std::string, std::string>;
 
@@ -200,6 +204,8 @@ void bind_node(py::module_& module) {
       .def("summary", &PyNode::summary)
       .def("stop", &PyNode::stop, py::arg("grace_s"))
       .def("forget", &PyNode::forget);
+  module.def("check_settings", &check_settings, py::arg("settings"),
+             "Raises ValueError for settings, by the names in docs/config.md, that no node takes.");
   module.def("option_table", &option_table,
              "Name, value, text and default of each setting in docs/config.md.");
 }

@@ -248,7 +248,7 @@ Status Conversation::add_part(const Json& part) {
     if (type.empty()) return corrupt(R"(a content part without "type")");
   }
   if (const auto modality = modality_of_type(type)) return add_medium(part, type, *modality);
-  if (type != "text") {
+  if (type != "text" && type != "input_text" && type != "output_text") {
     result_.unread.insert(std::move(type));
     return {};
   }

@@ -58,15 +58,17 @@ std::string why_too_large(const SampleShape& shape, const Recipe& recipe,
   return load ? limits.why_too_large(*load).value_or("") : std::string();
 }
 
-Error no_usable_sample(const std::string& data, const std::vector<BadSample>& bad) {
-  const std::string none = data + " holds no usable sample (";
+Error no_usable_sample(const std::filesystem::path& data, const DatasetOptions& options,
+                       const std::vector<BadSample>& bad) {
+  const std::string none = data.string() + " holds no usable sample (";
   const auto limited = std::find_if(bad.begin(), bad.end(),
                                     [](const BadSample& sample) { return sample.over_limit; });
   if (limited != bad.end()) {
     return {ErrorCode::kResourceExhausted, none + describe(*limited) + ")"};
   }
   const std::string first = bad.empty() ? "" : describe(bad.front());
-  return {ErrorCode::kCorrupt, none + first + "): `isocost check` lists the reasons"};
+  return {ErrorCode::kCorrupt, none + first + "): `isocost check " + data_arguments(data, options) +
+                                   "` lists the reasons"};
 }
 
 // Loads of samples from all over the data set; none without a layout, which alone needs them.
@@ -121,7 +123,9 @@ Result<NodeParts> open_node_parts(const NodeOptions& options, ProgressSink progr
     dataset_options.truncate = options.plan.on_long == LongPolicy::kTruncate;
   }
   ISOCOST_ASSIGN(auto dataset, Dataset::open(options.data, dataset_options));
-  if (dataset->size() == 0) return no_usable_sample(options.data.string(), dataset->bad());
+  if (dataset->size() == 0) {
+    return no_usable_sample(options.data, dataset_options, dataset->bad());
+  }
   ISOCOST_TRY(bad->add_indexed(dataset->bad(), dataset->size() + dataset->bad().size()));
 
   const std::uint64_t size = dataset->size();

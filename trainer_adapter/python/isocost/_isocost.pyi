@@ -91,6 +91,9 @@ class Node:
     def stop(self, grace_s: float) -> None: ...
     def forget(self) -> None: ...
 
+def check_settings(settings: Dict[str, str]) -> None:
+    """Raises ValueError for settings, by the names in docs/config.md, that no node takes."""
+
 def option_table() -> List[Tuple[str, str, str, str]]:
     """Name, value, text and default of each setting in docs/config.md."""
 

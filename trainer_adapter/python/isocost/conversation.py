@@ -20,9 +20,10 @@ _SPEAKERS = {**{role: role for role in ROLES}, "human": "user", "gpt": "assistan
              "bing": "assistant", "bard": "assistant", "function_call": "assistant", "observation": "tool"}
 _PLACEHOLDER = re.compile("<(image|video|audio)>")
 # Types of media parts: the modality, and OpenAI's name of the object that holds the address.
-_PART_TYPES = {"image": ("image", ""), "image_url": ("image", "image_url"), "video": ("video", ""),
-               "video_url": ("video", "video_url"), "audio": ("audio", ""), "audio_url": ("audio", "audio_url"),
-               "input_audio": ("audio", "input_audio")}
+_PART_TYPES = {"image": ("image", ""), "image_url": ("image", "image_url"), "input_image": ("image", "image_url"),
+               "video": ("video", ""), "video_url": ("video", "video_url"), "audio": ("audio", ""),
+               "audio_url": ("audio", "audio_url"), "input_audio": ("audio", "input_audio")}
+_TEXT_TYPES = ("text", "input_text", "output_text")
 _UNTYPED = ("image", "video", "audio", "image_url", "text")  # keys that tell the type of a part without "type"
 # Hugging Face's names of what an assistant thought before it answered; templates read the first or the second.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
@@ -102,7 +103,8 @@ def conversation(key: str, json: Optional[bytes], texts: Sequence[str], media: S
     document = {} if json is None else read_document(json)
     weights: List[float] = []
     system = None
-    name = next((name for name in ("messages", "conversations") if name in document), None)
+    # A table of records of both forms has null in the other column.
+    name = next((name for name in ("messages", "conversations") if document.get(name) is not None), None)
     if name is not None:
         messages = _messages(document[name], name, any(modality in MEDIA for modality in media))
         weights = _weights(document[name], messages, options.labels)
@@ -144,9 +146,12 @@ def _messages(given: Any, name: str, has_media: bool) -> List[Message]:
     typed = any(part["type"] in MEDIA for message in messages for part in _parts(message))
     # Text of `messages` may well speak of tags; that of `conversations` can name media in no other way.
     if not typed and (has_media or name == "conversations"):
-        for message in messages:
+        for turn, message in enumerate(messages, 1):
             if "content" in message:
                 message["content"] = _split_content(message["content"])
+            if message["role"] == "assistant" and any(part["type"] in MEDIA for part in _parts(message)):
+                raise ValueError(f"turn {turn}: the assistant's text names a medium by its placeholder, but a model "
+                                 "reads media and writes text: put it into a user's turn")
     return messages
 
 
@@ -268,10 +273,10 @@ def _part(given: Any, turn: int, number: int) -> Message:
         named = next((name for name in _UNTYPED if part.get(name) is not None), None)
         part = {**part, "type": named}
     kind = part.get("type")
-    if kind == "text":
+    if kind in _TEXT_TYPES:
         if not isinstance(part.get("text"), str):
             raise ValueError(f"turn {turn}, part {number}: 'text' is {_kind(part.get('text'))}, and no string")
-        return part
+        return {**part, "type": "text"}
     if not isinstance(kind, str) or kind not in _PART_TYPES:
         raise ValueError(f"turn {turn}, part {number}: type {kind!r} is none of text, {', '.join(_PART_TYPES)}")
     modality, holder = _PART_TYPES[kind]

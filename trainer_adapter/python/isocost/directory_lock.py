@@ -1,4 +1,4 @@
-"""Keeps two processes from writing into one directory."""
+"""Keeps two processes, or two threads of one, from writing into one directory."""
 
 import fcntl
 import os
@@ -26,7 +26,8 @@ class DirectoryLock:
         while True:
             self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # A lock of the open file: one of lockf would be the process's, and lock out no other thread.
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 holder = os.pread(self._descriptor, 20, 0).decode("ascii", "replace").strip()
                 os.close(self._descriptor)

@@ -535,6 +535,7 @@ class DataLoader:
             from isocost.token_workers import Settings
             from isocost.tokenize import make_missing  # Here, since it runs as a program, too.
 
+            _isocost.check_settings(settings)  # Before tokens, which may take long, replace others.
             make_missing(Settings(self._data, settings["index_dir"], settings["model"], DEFAULT_LABELS, MEDIA_MARK),
                          int(settings["workers"]) or len(os.sched_getaffinity(0)))
         node = self._resources.node = _isocost.Node(settings, log, self._count_tokens)
