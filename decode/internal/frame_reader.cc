@@ -258,7 +258,7 @@ Result<bool> FrameReader::go_back() {
 Status FrameReader::jump(std::int64_t target) {
   // libavformat seeks in an MP4 by when a key frame is shown, though its index tells when it is
   // decoded.
-  ISOCOST_TRY(input_.seek(target));
+  ISOCOST_TRY(input_.seek(target + reorder_));
   avcodec_flush_buffers(codec_.get());
   draining_ = false;
   key_.reset();
