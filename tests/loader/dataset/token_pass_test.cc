@@ -366,6 +366,15 @@ TEST_F(TokenPassTest, ASampleWithoutTokensIsBadWithTheReason) {
   EXPECT_EQ(pass()->tokenized(0), 0U);
 }
 
+TEST_F(TokenPassTest, TheRemedyOpensTheDataSetInTheSameWay) {
+  DatasetOptions options;
+  options.model = model_;
+  options.index_dir = shards_ / "elsewhere";
+  EXPECT_THAT(Dataset::open(shards_, options).error().message(),
+              HasSubstr("isocost tokenize " + shards_.string() + " --model " + model_.string() +
+                        " --index-dir " + options.index_dir.string() + " makes them"));
+}
+
 TEST_F(TokenPassTest, TokensOfAnotherTokenizerAreNamed) {
   EXPECT_THAT(refusal(),
               HasSubstr("a.tar: its text has not been made into tokens; isocost tokenize"));
