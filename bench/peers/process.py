@@ -20,19 +20,10 @@ import torch
 from contenders import CONTENDERS
 from works import TIMED_PASSES, work_of
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+from process_tree import tree  # noqa: E402
+
 COMPARED_BATCHES = 6
-
-
-def tree(pid):
-    """The process and its descendants, those that end meanwhile left out."""
-    try:
-        children = [child for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
-                    for child in (task / "children").read_text().split()]
-    except OSError:
-        return
-    yield pid
-    for child in children:
-        yield from tree(int(child))
 
 
 def cpu_seconds():

@@ -31,7 +31,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "release"
 EXAMPLES = ROOT / "examples" / "huggingface"
 PROGRAM = os.environ.get("ISOCOST_PROGRAM", str(BUILD / "isocost"))
-sys.path[:0] = [str(EXAMPLES), str(ROOT / "tests" / "python")]
+sys.path[:0] = [str(EXAMPLES), str(ROOT / "tests" / "python"), str(ROOT / "bench")]
 sys.path.append(str(BUILD / "python"))
 import finetune_before  # noqa: E402
 import numpy  # noqa: E402
@@ -39,6 +39,7 @@ import PIL  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 from PIL import Image  # noqa: E402
+from process_tree import tree  # noqa: E402
 
 import isocost  # noqa: E402
 import model_directories  # noqa: E402
@@ -208,18 +209,6 @@ def compare_pixels(shards, model):
 
 
 # Processes.
-
-
-def tree(pid):
-    """The process and its descendants, those that end meanwhile left out."""
-    try:
-        children = [child for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
-                    for child in (task / "children").read_text().split()]
-    except OSError:
-        return
-    yield pid
-    for child in children:
-        yield from tree(int(child))
 
 
 def read(pid, name):
