@@ -37,12 +37,21 @@ Result<MemoryBudget::Grant> MemoryBudget::acquire(std::int64_t bytes, const std:
     return waiting_.front() == ticket && used_ + bytes <= limit_;
   });
   waiting_.erase(std::find(waiting_.begin(), waiting_.end(), ticket));
-  if (granted) {
-    used_ += bytes;
-    peak_ = std::max(peak_, used_);
-  }
   changed_.notify_all();  // the next request may fit, too
   if (!granted) return Error(ErrorCode::kCancelled, "stopped while waiting for memory");
+  return take(bytes);
+}
+
+std::optional<MemoryBudget::Grant> MemoryBudget::try_acquire(std::int64_t bytes,
+                                                             std::int64_t most) {
+  const MutexLock lock(mutex_);
+  if (!waiting_.empty() || bytes > std::min(most, limit_) - used_) return std::nullopt;
+  return take(bytes);
+}
+
+MemoryBudget::Grant MemoryBudget::take(std::int64_t bytes) {
+  used_ += bytes;
+  peak_ = std::max(peak_, used_);
   return Grant(this, bytes);
 }
 

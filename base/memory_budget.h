@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <stop_token>
 
 #include "base/mutex.h"
@@ -43,12 +44,16 @@ class MemoryBudget {
   /// Blocks until `bytes` are available. Errors: kResourceExhausted if they exceed the whole
   /// budget, kCancelled.
   Result<Grant> acquire(std::int64_t bytes, const std::stop_token& stop) ISOCOST_EXCLUDES(mutex_);
+  /// Returns a grant if no request waits, and no more than `most` bytes are in use with it; else
+  /// nothing. Never blocks.
+  std::optional<Grant> try_acquire(std::int64_t bytes, std::int64_t most) ISOCOST_EXCLUDES(mutex_);
 
   std::int64_t limit() const { return limit_; }
   std::int64_t in_use() const ISOCOST_EXCLUDES(mutex_);
   std::int64_t peak() const ISOCOST_EXCLUDES(mutex_);
 
  private:
+  Grant take(std::int64_t bytes) ISOCOST_REQUIRES(mutex_);
   void give_back(std::int64_t bytes) ISOCOST_EXCLUDES(mutex_);
 
   const std::int64_t limit_;

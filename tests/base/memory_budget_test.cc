@@ -51,6 +51,34 @@ TEST(MemoryBudget, AStoppedWaiterLeavesTheQueue) {
   EXPECT_TRUE(budget.acquire(100, {}).has_value());
 }
 
+TEST(MemoryBudget, ATryTakesWhatIsFreeOrNothing) {
+  MemoryBudget budget(100);
+  const auto held = budget.acquire(60, {}).value();
+  EXPECT_FALSE(budget.try_acquire(41, 100));
+  EXPECT_FALSE(budget.try_acquire(41, 1000));
+  EXPECT_FALSE(budget.try_acquire(21, 80));
+  EXPECT_FALSE(budget.try_acquire(1, 50));
+  {
+    const auto more = budget.try_acquire(40, 100);
+    ASSERT_TRUE(more);
+    EXPECT_EQ(more->bytes(), 40);
+    EXPECT_EQ(budget.in_use(), 100);
+  }
+  EXPECT_EQ(budget.in_use(), 60);
+  EXPECT_EQ(budget.peak(), 100);
+}
+
+TEST(MemoryBudget, ATryDoesNotOvertakeARequestThatWaits) {
+  MemoryBudget budget(100);
+  std::optional<MemoryBudget::Grant> held = budget.acquire(60, {}).value();
+  std::jthread waiter([&] { EXPECT_TRUE(budget.acquire(50, {}).has_value()); });
+  while (budget.try_acquire(1, 100)) std::this_thread::yield();  // until the request waits
+  EXPECT_EQ(budget.in_use(), 60);
+  held.reset();
+  waiter.join();
+  EXPECT_TRUE(budget.try_acquire(1, 100));
+}
+
 TEST(MemoryBudget, NeverExceedsItsLimitUnderContention) {
   MemoryBudget budget(100);
   {
